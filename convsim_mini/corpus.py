@@ -1,0 +1,335 @@
+"""Pairs on disk as packed ids: filtered, split, encoded once, memory-mapped ever after.
+
+A prepared corpus is a folder in the cache with the vocabulary and, for each of the splits train,
+dev and test, three flat files: the ids of all sentences end to end (input, response, input, …),
+the offsets of the sentences, and a hash of each text. `meta.json`, written last, holds sizes and
+checksums. Memory does not grow with the corpus.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import zlib
+from collections import Counter
+from itertools import islice
+from multiprocessing import Pool
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from .errors import UserError
+from .losses import false_negatives
+from .pairs import EXPECTED, parse, read_chunks, removed_by
+from .text import Packed, Vocabulary, prune, tokenize
+
+FORMAT = 1
+SPLITS = ("train", "dev", "test")
+FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
+MOST_WORDS_COUNTED = 5_000_000
+BLOCK, BLOCKS_SHUFFLED = 256, 4096
+
+
+class Batch(NamedTuple):
+    """B pairs: `sentences` holds the B inputs, then their B responses, as one Packed of 2B.
+
+    false_negatives: (rows, columns) of `losses.false_negatives`, or None.
+    """
+
+    sentences: Packed
+    false_negatives: tuple | None
+
+
+class Split(NamedTuple):
+    """The pairs of one split, memory-mapped.
+
+    ids: int32 (N,); offsets: int64 (2n + 1,); keys: uint64 (n, 2), hashes of input and response.
+    Sentence 2i is the input of pair i, sentence 2i + 1 its response.
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray
+    keys: np.ndarray
+
+    @property
+    def pairs(self):
+        """Number of pairs."""
+        return len(self.keys)
+
+    def sentences(self, which):
+        """Copy sentences out of the map: which: (B,) sentence numbers → Packed of B."""
+        begin = self.offsets[which]
+        lengths = self.offsets[which + 1] - begin
+        offsets = np.zeros(len(which) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        place = np.arange(offsets[-1]) + np.repeat(begin - offsets[:-1], lengths)
+        return Packed(self.ids[place], offsets)
+
+    def batch(self, which, mask_false_negatives=True):
+        """The pairs `which` (B,) as a Batch."""
+        sentences = self.sentences(np.concatenate([2 * which, 2 * which + 1]))
+        masked = false_negatives(*self.keys[which].T) if mask_false_negatives else None
+        return Batch(sentences, masked)
+
+
+class Corpus(NamedTuple):
+    """A prepared corpus: its vocabulary, its three splits, and what preparing it counted."""
+
+    vocabulary: Vocabulary
+    train: Split
+    dev: Split
+    test: Split
+    report: dict
+
+
+def batch_order(pairs, batch_size, seed, first_step=0):
+    """Yield the pair numbers of every batch, for ever, from step `first_step` on: (B,) arrays.
+
+    Each epoch visits all pairs in a new random order, blocks of 256 neighbours drawn at random
+    and a million pairs shuffled at a time, so memory does not grow with the corpus (up to a
+    million pairs it is a full shuffle). The order is a function of (seed, epoch) alone. Pairs
+    that do not fill an epoch's last batch wait for another epoch.
+    """
+    steps = pairs // batch_size
+    epoch, skip = divmod(first_step, steps)
+    while True:
+        rng = np.random.Generator(np.random.Philox(key=[seed, epoch]))
+        for step, batch in enumerate(_epoch(pairs, batch_size, rng)):
+            if step >= skip:
+                yield batch
+        epoch, skip = epoch + 1, 0
+
+
+def _epoch(pairs, batch_size, rng):
+    blocks = rng.permutation(-(-pairs // BLOCK))
+    rest = np.empty(0, np.int64)
+    for start in range(0, len(blocks), BLOCKS_SHUFFLED):
+        some = blocks[start:start + BLOCKS_SHUFFLED, None] * BLOCK + np.arange(BLOCK)
+        order = np.concatenate([rest, rng.permutation(some[some < pairs])])
+        full = len(order) - len(order) % batch_size
+        yield from order[:full].reshape(-1, batch_size)
+        rest = order[full:]
+
+
+# ---------------------------------------------------------------- the cache
+
+def load_corpus(paths, text, cache):
+    """Open a corpus from the cache, preparing it first if it is not there or is damaged.
+
+    paths: pair files; text: TextConfig; cache: folder. Raises UserError for files that cannot be
+    read, or with too few pairs to train and measure on.
+    """
+    folder = Path(cache).expanduser() / _cache_key(paths, text)
+    corpus = _open(folder)
+    if corpus is None:
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            work = Path(tempfile.mkdtemp(prefix="preparing-", dir=folder.parent))
+        except OSError as error:
+            raise UserError(f"{folder.parent}: cannot be written ({error.strerror}); choose another "
+                            "folder with --cache") from None
+        try:
+            _prepare(paths, text, work)
+            shutil.rmtree(folder, ignore_errors=True)         # a damaged one
+            os.replace(work, folder)
+        except OSError as error:
+            raise UserError(f"{work}: cannot be written ({error.strerror}); make room there or choose "
+                            "another folder with --cache") from None
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        corpus = _open(folder)
+    return corpus
+
+
+def _cache_key(paths, text):
+    sources = []
+    for path in map(Path, paths):
+        try:
+            stat = path.stat()
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read: {error.strerror}; give --pairs existing files") from None
+        sources.append([str(path.resolve()), stat.st_size, stat.st_mtime_ns])
+    key = json.dumps([FORMAT, sources, text.words, text.oov_buckets])
+    return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
+
+
+def _open(folder):
+    """The corpus in a cache folder, or None if it is missing, incomplete or damaged."""
+    try:
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        for name, size, checksum in meta["files"]:
+            if (folder / name).stat().st_size != size or _checksum(folder / name) != checksum:
+                return None
+        vocabulary = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError):
+        return None
+    splits = []
+    for split in SPLITS:
+        ids, offsets, keys = (np.memmap(folder / f"{split}.{name}", dtype, "r") for name, dtype in FILES.items())
+        splits.append(Split(ids, offsets, keys.reshape(-1, 2)))
+    return Corpus(Vocabulary(**vocabulary), *splits, meta["report"])
+
+
+def _checksum(path):
+    crc = 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 22):
+            crc = zlib.crc32(block, crc)
+    return crc
+
+
+# ---------------------------------------------------------------- preparing
+
+class Tokenized(NamedTuple):
+    """What a worker makes of one Chunk: text and keys by split, word counts, and what it left out."""
+
+    records: int
+    malformed: list       # (line number, reason)
+    removed: Counter      # by (rule, side)
+    counts: Counter       # words of the train split
+    text: dict            # split → lines of space-separated tokens, input TAB response
+    keys: dict            # split → (n, 2) uint64
+
+
+def split_of(input_key):
+    """The split of a pair, from the hash of its input alone: 10% test, 3.6% dev, the rest train.
+
+    So all replies to one input fall into one split, and the same text in the same split for ever.
+    """
+    if input_key % 10 == 0:
+        return "test"
+    return "dev" if input_key // 10 % 25 == 0 else "train"
+
+
+def _prepare(paths, text, folder):
+    """Two passes: filter, split, tokenise and count, on all cores; then encode."""
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        counts, report = _tokenize_files(paths, Path(scratch))
+        vocabulary = Vocabulary.from_counts(counts, text.words, text.oov_buckets)
+        for split in SPLITS:
+            _encode_split(Path(scratch, split), folder, vocabulary)
+            shutil.move(Path(scratch, f"{split}.keys"), folder)
+    fields = {"words": vocabulary.words, "counts": vocabulary.counts, "total": vocabulary.total,
+              "oov_buckets": vocabulary.oov_buckets}
+    (folder / "vocabulary.json").write_text(json.dumps(fields), encoding="utf-8")
+    files = [(path.name, path.stat().st_size, _checksum(path)) for path in sorted(folder.iterdir())]
+    (folder / "meta.json").write_text(json.dumps({"files": files, "report": report}), encoding="utf-8")
+
+
+def _tokenize_files(paths, scratch):
+    """First pass, into text files of the three splits. → word counts of train, report."""
+    counts, removed, kept = Counter(), Counter(), Counter()
+    read = malformed = 0
+    text = {split: open(scratch / split, "w", encoding="utf-8", newline="\n") for split in SPLITS}
+    keys = {split: open(scratch / f"{split}.keys", "wb") for split in SPLITS}
+    total = sum(Path(path).stat().st_size for path in paths)
+    with (Pool() as workers,
+          tqdm(total=total, desc="reading", unit="B", unit_scale=True, leave=False) as bar):
+        for path in paths:
+            bad = _Malformed(path)
+            before = bar.n
+            chunks = read_chunks(path, lambda position: bar.update(before + position - bar.n))
+            for part in workers.imap(_tokenize_chunk, chunks):
+                bad.add(part)
+                read += part.records
+                removed += part.removed
+                counts.update(part.counts)
+                prune(counts, MOST_WORDS_COUNTED)
+                for split in SPLITS:
+                    kept[split] += len(part.keys[split])
+                    text[split].write(part.text[split])
+                    part.keys[split].tofile(keys[split])
+            malformed += bad.close()
+    for file in [*text.values(), *keys.values()]:
+        file.close()
+    if min(kept[split] for split in SPLITS) < 100:
+        raise UserError(f"{', '.join(map(str, paths))}: {kept.total():,} pairs are left after the filters (train "
+                        f"{kept['train']}, dev {kept['dev']}, test {kept['test']}); training and measuring need at "
+                        "least 100 in each, about 3,000 in all: add files to --pairs")
+    report = {"read": read, "malformed": malformed, "kept": kept,
+              "removed": {f"{side}: {rule}": number for (rule, side), number in sorted(removed.items())}}
+    return counts, report
+
+
+class _Malformed:
+    """Counts malformed lines of one file, shows the first five, stops at more than 1 in 100."""
+
+    def __init__(self, path):
+        self.path, self.lines, self.bad, self.example = path, 0, 0, None
+
+    def add(self, part):
+        """Count a Tokenized; raises UserError once 1,000 lines or more show the file to be bad."""
+        self.lines += part.records
+        for line, reason in part.malformed:
+            self.bad += 1
+            self.example = self.example or f"line {line}: {reason}"
+            if self.bad <= 5:
+                tqdm.write(f"{self.path}, line {line}: left out: {reason}", file=sys.stderr)
+        if self.lines >= 1_000:
+            self._stop_if_bad()
+
+    def close(self):
+        """Check the file as a whole; → number of malformed lines."""
+        self._stop_if_bad()
+        if self.bad > 5:
+            print(f"{self.path}: {self.bad} malformed lines left out in all", file=sys.stderr)
+        return self.bad
+
+    def _stop_if_bad(self):
+        if self.bad * 100 > self.lines:
+            raise UserError(f"{self.path}: {self.bad} of the first {self.lines} lines are malformed, more than 1 "
+                            f"in 100 (first: {self.example}); expected {EXPECTED}")
+
+
+def _tokenize_chunk(chunk):
+    """Work of one process: parse, filter, tokenise, hash, split."""
+    malformed, removed, counts = [], Counter(), Counter()
+    text = {split: [] for split in SPLITS}
+    keys = {split: [] for split in SPLITS}
+    for line, record in enumerate(chunk.records, start=chunk.first):
+        try:
+            pair = parse(chunk.path, record)
+        except ValueError as error:
+            malformed.append((line, str(error)))
+            continue
+        if rule := removed_by(pair.input, pair.input_author):
+            removed[rule, "input"] += 1
+        elif rule := removed_by(pair.response, pair.response_author):
+            removed[rule, "response"] += 1
+        else:
+            sides = [tokenize(pair.input), tokenize(pair.response)]
+            joined = [" ".join(tokens) for tokens in sides]
+            pair_keys = [text_key(side) for side in joined]
+            split = split_of(pair_keys[0])
+            text[split].append("\t".join(joined) + "\n")
+            keys[split].append(pair_keys)
+            if split == "train":
+                for tokens in sides:
+                    counts.update(tokens)
+    return Tokenized(len(chunk.records), malformed, removed, counts,
+                     {split: "".join(lines) for split, lines in text.items()},
+                     {split: np.array(rows, np.uint64).reshape(-1, 2) for split, rows in keys.items()})
+
+
+def text_key(joined_tokens):
+    """64-bit hash of a tokenised text, the same everywhere: equal texts are found by it."""
+    return int.from_bytes(hashlib.blake2b(joined_tokens.encode(), digest_size=8).digest(), "little")
+
+
+def _encode_split(source, folder, vocabulary):
+    """Second pass: tokens of one split to its ids and offsets."""
+    base = 0
+    with (open(source, encoding="utf-8", newline="\n") as lines,
+          open(folder / f"{source.name}.ids", "wb") as ids,
+          open(folder / f"{source.name}.offsets", "wb") as offsets):
+        np.zeros(1, np.int64).tofile(offsets)
+        while some := list(islice(lines, 50_000)):
+            sides = (side for line in some for side in line[:-1].split("\t"))
+            packed = vocabulary.pack(side.split(" ") if side else [] for side in sides)
+            packed.ids.tofile(ids)
+            (packed.offsets[1:] + base).tofile(offsets)
+            base += packed.offsets[-1]

@@ -1,0 +1,126 @@
+"""The layers, each as a pair of pure functions: forward(x, …) → (y, cache), backward(dy, cache).
+
+B is the number of sentences in a batch, d, e feature sizes, R rows of a table. A backward's
+docstring starts with the forward it differentiates. Nothing here fixes a dtype or a device:
+results follow their inputs.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .backend import array_module, sparse_module
+
+
+class SparseRows(NamedTuple):
+    """The gradient of a table of which a batch touches few rows: all other rows have none.
+
+    rows: (U,) distinct, ascending; values: (U, d).
+    """
+
+    rows: np.ndarray
+    values: np.ndarray
+
+
+# ---------------------------------------------------------------- linear
+
+def linear_forward(x, weight, bias):
+    """y = x W + b.
+
+    x: (B, d), weight: (d, e), bias: (e,) → y: (B, e), cache.
+    """
+    y = x @ weight                                            # (B, e)
+    y += bias                                                 # in place: saves one pass over y
+    return y, (x, weight)
+
+
+def linear_backward(dy, cache):
+    """Forward: y_be = Σ_d x_bd W_de + b_e.
+
+    ∂y_be/∂W_de = x_bd, so dW_de = Σ_b x_bd dy_be = (xᵀ dy)_de; ∂y_be/∂x_bd = W_de, so
+    dx = dy Wᵀ; b_e stands in every row, so db sums dy over the rows.
+
+    dy: (B, e) → dx: (B, d), dweight: (d, e), dbias: (e,)
+    """
+    x, weight = cache
+    return dy @ weight.T, x.T @ dy, dy.sum(axis=0)
+
+
+# ---------------------------------------------------------------- activations
+
+def tanh_forward(x):
+    """y = tanh x, elementwise; any shape."""
+    y = array_module(x).tanh(x)
+    return y, y
+
+
+def tanh_backward(dy, cache):
+    """Forward: y = tanh x. dy/dx = 1 − tanh² x = 1 − y², so the output is all it takes."""
+    y = cache
+    return dy * (1 - y * y)
+
+
+# ---------------------------------------------------------------- unit length
+
+def l2_normalize_forward(x):
+    """Scale each row to unit length: y = x / ‖x‖ (Yang et al. 2018, §3.1).
+
+    x: (B, d) → y: (B, d), cache. A zero row stays zero.
+    """
+    xp = array_module(x)
+    norm = xp.sqrt((x * x).sum(axis=1, keepdims=True))        # (B, 1)
+    norm = xp.maximum(norm, xp.finfo(x.dtype).tiny)
+    y = x / norm                                              # (B, d)
+    return y, (y, norm)
+
+
+def l2_normalize_backward(dy, cache):
+    """Forward: y = x / n, n = ‖x‖.
+
+    ∂yᵢ/∂xⱼ = (δᵢⱼ − yᵢ yⱼ) / n, so the part of dy along y is projected out (moving x along
+    itself does not turn it) and the rest is divided by n.
+
+    dy: (B, d) → dx: (B, d)
+    """
+    y, norm = cache
+    along = (dy * y).sum(axis=1, keepdims=True)               # (B, 1)
+    return (dy - along * y) / norm
+
+
+# ---------------------------------------------------------------- embeddings
+
+def embedding_bag_forward(table, rows, lengths):
+    """Sum the embeddings of each sentence and divide by √n, n its length (the paper, §2.3.1).
+
+    A sum alone would make long sentences long vectors; a mean would shrink them, since vectors
+    that point in unrelated directions add up like √n. Division by √n is TensorFlow's "sqrtn".
+
+    table: (R, d); rows: Packed, M table rows (words and bigrams alike) in B sentences;
+    lengths: (B,) words of each sentence → y: (B, d), cache.
+
+    As matrices, y = S E: E holds the U distinct rows in use, S counts them sentence by sentence
+    and carries 1/√n. Its transpose is kept row by row, so both products walk E in order.
+    """
+    xp = array_module(table)
+    distinct, column = xp.unique(rows.ids, return_inverse=True)           # (U,), (M,)
+    shape = (len(rows.offsets) - 1, len(distinct))
+    ones = xp.ones(len(column), table.dtype)
+    counts = sparse_module(xp).csr_matrix((ones, column, rows.offsets), shape=shape)
+    transposed = counts.T.tocsr()                                         # (U, B)
+    scale = (1 / xp.sqrt(lengths)).astype(table.dtype)[:, None]           # (B, 1)
+    y = transposed.T @ table[distinct]                                    # (B, U) (U, d) → (B, d)
+    y *= scale                                                            # in place: saves a pass
+    return y, (distinct, transposed, scale)
+
+
+def embedding_bag_backward(dy, cache):
+    """Forward: y_b = (1/√n_b) Σ_r count_br E_r, that is y = S E.
+
+    E_r stands in y_b count_br/√n_b times, so dE_r = Σ_b count_br dy_b/√n_b: dE = Sᵀ dy. A row
+    that is met several times, in one sentence or in many, collects all its contributions; rows
+    that the batch does not use get none and are not mentioned.
+
+    dy: (B, d) → dtable: SparseRows of U rows
+    """
+    distinct, transposed, scale = cache
+    return SparseRows(distinct, transposed @ (dy * scale))                # (U, B) (B, d) → (U, d)

@@ -1,0 +1,83 @@
+"""The input-response model (Yang et al. 2018, §2.2): one call gives the loss and all gradients."""
+
+import numpy as np
+
+from .backend import array_module
+from .encoders import dan_backward, dan_forward, feed_forward, feed_forward_backward
+from .layers import l2_normalize_backward, l2_normalize_forward
+from .losses import batch_softmax_backward, batch_softmax_forward
+
+
+def initial_parameters(config, table, rng):
+    """The parameters before any training: a flat dict of float32 arrays with dotted names.
+
+    config: ModelConfig; table: (R, d) initial embeddings; rng: numpy Generator. Matrices are
+    drawn uniformly with the variance that keeps signal and gradient the same size (Glorot and
+    Bengio 2010), biases are zero.
+    """
+    sizes = {"encoder": [table.shape[1], *config.layers],
+             "response": [config.layers[-1], *config.response_layers]}
+    params = {"encoder.embedding.weight": table}
+    for name, widths in sizes.items():
+        for k, (fan_in, fan_out) in enumerate(zip(widths, widths[1:])):
+            bound = np.sqrt(6 / (fan_in + fan_out))
+            weight = rng.uniform(-bound, bound, (fan_in, fan_out))
+            params[f"{name}.linear{k}.weight"] = weight.astype(np.float32)
+            params[f"{name}.linear{k}.bias"] = np.zeros(fan_out, np.float32)
+    if config.residual_response:
+        params[f"response.linear{len(config.response_layers) - 1}.weight"] *= np.float32(0.1)
+    return params
+
+
+def response_forward(params, v, config):
+    """v′: the response embedding after the layers that only responses pass (§2.2, figure 3).
+
+    With `residual_response` v′ = v + layers(v), which starts near v itself (ours); with
+    `unit_response` v′ has unit length, so a score is a cosine (ours).
+
+    v: (B, e) → v′: (B, e), cache.
+    """
+    x, layers_cache = feed_forward(params, "response", v)                 # (B, e)
+    if config.residual_response:
+        x += v
+    unit_cache = None
+    if config.unit_response:
+        x, unit_cache = l2_normalize_forward(x)
+    return x, (layers_cache, unit_cache, config.residual_response)
+
+
+def response_backward(dy, cache):
+    """Forward: v′ = normalise(v + layers(v)). v reaches v′ on two ways, whose gradients add.
+
+    dy: (B, e) → dv: (B, e), gradients by parameter name.
+    """
+    layers_cache, unit_cache, residual = cache
+    if unit_cache is not None:
+        dy = l2_normalize_backward(dy, unit_cache)
+    dv, grads = feed_forward_backward(dy, layers_cache)
+    if residual:
+        dv += dy
+    return dv, grads
+
+
+def encode(params, packed, word_rows):
+    """Sentence embeddings of unit length: packed of B sentences → (B, e)."""
+    return dan_forward(params, packed, word_rows)[0]
+
+
+def loss_and_gradients(params, batch, word_rows, config):
+    """One forward and one backward pass over a Batch of B pairs.
+
+    Inputs and responses pass the tied encoder at once. → loss: 0-d array, gradients by
+    parameter name.
+    """
+    both, encoder_cache = dan_forward(params, batch.sentences, word_rows)       # (2B, e)
+    u, v = both[:len(both) // 2], both[len(both) // 2:]                         # (B, e) each
+    v_prime, response_cache = response_forward(params, v, config)               # (B, e)
+    loss, loss_cache = batch_softmax_forward(u, v_prime, config.scale, batch.false_negatives)
+
+    du, dv_prime = batch_softmax_backward(loss_cache)                           # (B, e) each
+    dv, grads = response_backward(dv_prime, response_cache)
+    dboth = array_module(du).concatenate([du, dv])                              # (2B, e)
+    grads.update(dan_backward(dboth, encoder_cache))
+    return loss, grads

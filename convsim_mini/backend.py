@@ -8,7 +8,7 @@ import ctypes
 
 import numpy as np
 
-from .errors import UserError
+from .cli import UserError
 
 INSTALL_CUPY = 'pip install "cupy-cuda12x[ctk]"   (CUDA 13 drivers: "cupy-cuda13x[ctk]")'
 
@@ -56,12 +56,13 @@ def device_module(device):
 
 
 def to_device(x, xp):
-    """A host array, or a named tuple or dict of them, as arrays of module xp."""
+    """A host array, or a dict, tuple or named tuple of them, as arrays of module xp; None stays None."""
     if isinstance(x, dict):
         return {name: to_device(value, xp) for name, value in x.items()}
     if isinstance(x, tuple):
-        return type(x)(*(to_device(value, xp) for value in x))
-    return xp.asarray(x)
+        values = (to_device(value, xp) for value in x)
+        return type(x)(*values) if hasattr(x, "_fields") else tuple(values)
+    return None if x is None else xp.asarray(x)
 
 
 def to_host(x):

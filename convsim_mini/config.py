@@ -1,0 +1,219 @@
+"""Every setting, once: its default, and where the default comes from.
+
+"paper §…" is Yang et al. 2018; "ours" says why. A preset is a named set of changes to the
+defaults; `--preset`, then `--config`, then single options override one another in that order.
+"""
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Literal
+
+from jsonargparse.typing import ClosedUnitInterval, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from .cli import Parser, UserError
+
+
+@dataclass
+class TextConfig:
+    """Sentences to ids.
+
+    Attributes:
+        words: most frequent words with a row of their own (ours: the paper names no size; 50,000
+            cover 98% of Reddit's tokens)
+        oov_buckets: rows shared by all other words (ours: an unknown word still looks like itself)
+        bigram_buckets: rows shared by all bigrams (ours: the paper learns bigrams but does not
+            say how many; with 50,000 words this makes the table of 250,000 rows)
+    """
+
+    words: PositiveInt = 50_000
+    oov_buckets: PositiveInt = 1_000
+    bigram_buckets: PositiveInt = 200_000
+
+
+@dataclass
+class ModelConfig:
+    """Encoder, response network and loss.
+
+    Attributes:
+        embedding_dim: width of a word's or bigram's embedding (ours: the paper names the layers'
+            widths, 300 first, but not this one)
+        layers: widths of the encoder's fully connected layers, the last one the sentence
+            embedding's, 500 in the paper (§3.1: 300, 300, 500; ours: one layer learns more in
+            minutes and keeps more of the words' meaning)
+        response_layers: widths of the layers that only the response passes (§2.2 has such layers
+            but gives no sizes)
+        residual_response: v′ = v + layers(v) (ours: starts near v, so the first step already
+            ranks by overlap instead of by noise)
+        unit_response: v′ has unit length too (ours: a score is then a cosine)
+        scale: factor on the scores (ours: cosines span 2, a softmax over 1,024 needs more; the
+            paper's free dot product has 1)
+        frequency_weight: a in a/(a + p(word)), the initial length of word rows; 0 for none (ours:
+            the untrained encoder starts as a weighted bag of words, 18 points of STS higher)
+        svd_share: share of a word's dimensions that start from the corpus's own co-occurrences
+            (ours: worth 2 points of P@1 before and after training)
+        zero_bigrams: bigram rows start at zero (ours: random ones drown the words)
+    """
+
+    embedding_dim: PositiveInt = 300
+    layers: list[PositiveInt] = field(default_factory=lambda: [500])
+    response_layers: list[PositiveInt] = field(default_factory=lambda: [500, 500])
+    residual_response: bool = True
+    unit_response: bool = True
+    scale: PositiveFloat = 20.0
+    frequency_weight: NonNegativeFloat = 1e-3
+    svd_share: ClosedUnitInterval = 0.5
+    zero_bigrams: bool = True
+
+
+@dataclass
+class OptimConfig:
+    """How it learns.
+
+    Attributes:
+        optimizer: "sgd" (paper §3.1) or "adaptive": Adam, and row-wise Adagrad on the table
+            (ours: a rare word cannot wait for as many steps as 40 million)
+        batch_size: pairs in a batch, each with batch_size − 1 wrong responses (paper §3.1: 128;
+            ours: 1,024 learn more in a second)
+        rate: learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: Adam's usual)
+        table_rate: learning rate of the embedding table (paper: the same; ours: found on dev)
+        loss: "mean" or "sum" over the batch (not said in the paper; its SGD only learns with the
+            sum, a mean over unit vectors gives gradients a hundred times too small; an adaptive
+            optimiser does not care)
+        warmup: steps over which the rates rise from zero (ours: Adam's first steps are noise)
+        decay: "linear" to zero at the last step (ours: short runs gain from it) or "none"
+        drop_at: share of the steps after which dropped_batch_size and dropped_rate hold; 1 for
+            never (paper §3.1: 30 of 40 million steps, then 256 and 0.001)
+        dropped_batch_size: see drop_at
+        dropped_rate: see drop_at; the table's rate changes by the same factor
+        word_dropout: share of the words left out of each sentence in training (Iyyer et al. 2015;
+            ours: a corpus this small is otherwise learned by heart)
+        mask_false_negatives: equal inputs or responses in a batch are no wrong answers (ours)
+    """
+
+    optimizer: Literal["adaptive", "sgd"] = "adaptive"
+    batch_size: PositiveInt = 1024
+    rate: PositiveFloat = 1e-3
+    table_rate: PositiveFloat = 0.06
+    loss: Literal["mean", "sum"] = "mean"
+    warmup: NonNegativeInt = 50
+    decay: Literal["linear", "none"] = "linear"
+    drop_at: ClosedUnitInterval = 1.0
+    dropped_batch_size: int = 256
+    dropped_rate: PositiveFloat = 1e-3
+    word_dropout: ClosedUnitInterval = 0.4
+    mask_false_negatives: bool = True
+
+
+@dataclass
+class Config:
+    """Everything a run depends on; stored in its folder, from which `--config` replays it.
+
+    Attributes:
+        preset: "chat" learns most in minutes on two cores; "paper" is the paper's recipe
+        pairs: files of pairs, .tsv (input TAB response) or .jsonl (fields input and response),
+            plain, .gz or .zst; none for chitchat-dataset
+        device: "cpu" or "gpu"
+        seed: of every random number
+        steps: number of batches
+        minutes: train for about so long instead: the number of steps is fixed at the end of the
+            warm-up, when their speed is known, and stored as `steps`
+        evaluations: how often dev is measured and a checkpoint saved
+        run: folder for the run; runs/PRESET, or runs/PRESET-2 …, if none is named
+        data: folder with stsbenchmark/ for the table at the end; a small set written for this
+            project without it
+        cache: folder for prepared corpora
+        text: sentences to ids
+        model: encoder, response network and loss
+        optim: how it learns
+    """
+
+    preset: Literal["chat", "paper"] = "chat"
+    pairs: list[str] = field(default_factory=list)
+    device: Literal["cpu", "gpu"] = "cpu"
+    seed: NonNegativeInt = 1
+    steps: PositiveInt = 3_000
+    minutes: PositiveFloat | None = None
+    evaluations: PositiveInt = 8
+    run: str | None = None
+    data: str | None = None
+    cache: str = "~/.cache/convsim_mini"
+    text: TextConfig = field(default_factory=TextConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+
+
+PRESETS = {
+    "chat": {},
+    "paper": {
+        "steps": 40_000_000,                                  # paper §3.1
+        "model.layers": [300, 300, 500],                      # paper §3.1
+        "model.residual_response": False,
+        "model.unit_response": False,
+        "model.scale": 1.0,                                   # paper §2.2: the plain dot product
+        "model.frequency_weight": 0.0,
+        "model.svd_share": 0.0,
+        "model.zero_bigrams": False,
+        "optim.optimizer": "sgd",                             # paper §3.1, as all that follow
+        "optim.batch_size": 128,
+        "optim.rate": 0.01,
+        "optim.table_rate": 0.01,
+        "optim.loss": "sum",                                  # not said; see OptimConfig
+        "optim.warmup": 0,
+        "optim.decay": "none",
+        "optim.drop_at": 0.75,
+        "optim.word_dropout": 0.0,
+        "optim.mask_false_negatives": False,
+    },
+}
+
+
+def config_parser():
+    """The parser of the training command: an option for every field, --config and --print_config."""
+    parser = Parser(prog="python -m convsim_mini.train", description=__doc__.splitlines()[0])
+    parser.add_class_arguments(Config)
+    parser.add_argument("--config", action="config", help="JSON file of settings, such as a run's config.json")
+    return parser
+
+
+def parse_config(argv):
+    """Command line to Config: defaults, then the preset's, then --config, then single options."""
+    argv = _join_lists(argv)
+    parser = config_parser()
+    preset = PRESETS[parser.parse_args([arg for arg in argv if not arg.startswith("--print_config")]).preset]
+    parser.set_defaults(preset)
+    return _to_config(parser, parser.parse_args(argv))
+
+
+def config_from_dict(values, where):
+    """What config_to_dict gave, checked field by field. `where` names the file in errors."""
+    parser = config_parser()
+    try:
+        return _to_config(parser, parser.parse_object(values))
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
+
+
+def config_to_dict(config):
+    """A Config as nested dicts, for JSON."""
+    return dataclasses.asdict(config)
+
+
+def _to_config(parser, namespace):
+    fields = parser.instantiate(namespace).as_dict()
+    fields.pop("config", None)
+    return Config(**fields)
+
+
+def _join_lists(argv):
+    """Let lists be given as `--pairs a b`: jsonargparse wants them as one JSON value."""
+    joined = []
+    for arg in argv:
+        if joined and isinstance(joined[-1], list) and not arg.startswith("--"):
+            joined[-1].append(arg)
+        else:
+            joined.append(arg)
+            if arg in ("--pairs", "--model.layers", "--model.response_layers"):
+                joined.append([])
+    return [(item[0] if item[:1] and item[0].startswith("[") else json.dumps(item)) if isinstance(item, list) else item
+            for item in joined]

@@ -22,9 +22,9 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from .errors import UserError
+from .cli import UserError
 from .losses import false_negatives
-from .pairs import EXPECTED, parse, read_chunks, removed_by
+from .pairs import EXPECTED, default_corpus, parse, read_chunks, removed_by
 from .text import Packed, Vocabulary, prune, tokenize
 
 FORMAT = 1
@@ -116,6 +116,11 @@ def _epoch(pairs, batch_size, rng):
 
 
 # ---------------------------------------------------------------- the cache
+
+def open_corpus(config):
+    """The corpus that a Config names: its pair files, or chitchat-dataset where it names none."""
+    return load_corpus(config.pairs or [default_corpus()], config.text, config.cache)
+
 
 def load_corpus(paths, text, cache):
     """Open a corpus from the cache, preparing it first if it is not there or is damaged.
@@ -213,9 +218,7 @@ def _prepare(paths, text, folder):
         for split in SPLITS:
             _encode_split(Path(scratch, split), folder, vocabulary)
             shutil.move(Path(scratch, f"{split}.keys"), folder)
-    fields = {"words": vocabulary.words, "counts": vocabulary.counts, "total": vocabulary.total,
-              "oov_buckets": vocabulary.oov_buckets}
-    (folder / "vocabulary.json").write_text(json.dumps(fields), encoding="utf-8")
+    (folder / "vocabulary.json").write_text(json.dumps(vocabulary.to_dict()), encoding="utf-8")
     files = [(path.name, path.stat().st_size, _checksum(path)) for path in sorted(folder.iterdir())]
     (folder / "meta.json").write_text(json.dumps({"files": files, "report": report}), encoding="utf-8")
 

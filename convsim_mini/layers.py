@@ -105,7 +105,8 @@ def embedding_bag_forward(table, rows, lengths):
     distinct, column = xp.unique(rows.ids, return_inverse=True)           # (U,), (M,)
     shape = (len(rows.offsets) - 1, len(distinct))
     ones = xp.ones(len(column), table.dtype)
-    counts = sparse_module(xp).csr_matrix((ones, column, rows.offsets), shape=shape)
+    index = (column.astype(np.int32), rows.offsets.astype(np.int32))      # what both sparse modules want
+    counts = sparse_module(xp).csr_matrix((ones, *index), shape=shape)
     transposed = counts.T.tocsr()                                         # (U, B)
     scale = (1 / xp.sqrt(lengths)).astype(table.dtype)[:, None]           # (B, 1)
     y = transposed.T @ table[distinct]                                    # (B, U) (U, d) → (B, d)

@@ -1,11 +1,30 @@
 """The input-response model (Yang et al. 2018, §2.2): one call gives the loss and all gradients."""
 
+from typing import NamedTuple
+
 import numpy as np
 
-from .backend import array_module
+from .backend import array_module, to_device, to_host
+from .config import ModelConfig
 from .encoders import dan_backward, dan_forward, feed_forward, feed_forward_backward
 from .layers import l2_normalize_backward, l2_normalize_forward
 from .losses import batch_softmax_backward, batch_softmax_forward
+from .word_vectors import initial_table
+
+
+class Model(NamedTuple):
+    """All that a forward pass needs: parameters, ModelConfig, and how many table rows are words."""
+
+    params: dict
+    config: ModelConfig
+    word_rows: int
+
+
+def initial_model(config, corpus):
+    """The Model of a Config before any training, from its seed: the same arrays every time."""
+    rng = np.random.Generator(np.random.Philox(config.seed))
+    embeddings = initial_table(corpus, config.text, config.model, rng)
+    return Model(initial_parameters(config.model, embeddings, rng), config.model, corpus.vocabulary.size)
 
 
 def initial_parameters(config, table, rng):
@@ -60,17 +79,29 @@ def response_backward(dy, cache):
     return dv, grads
 
 
-def encode(params, packed, word_rows):
-    """Sentence embeddings of unit length: packed of B sentences → (B, e)."""
-    return dan_forward(params, packed, word_rows)[0]
+def embed(model, packed, batch_size=1024):
+    """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host."""
+    xp = array_module(model.params["encoder.embedding.weight"])
+    parts = []
+    for first in range(0, len(packed.lengths), batch_size):
+        some = packed.part(first, min(first + batch_size, len(packed.lengths)))
+        parts.append(to_host(dan_forward(model.params, to_device(some, xp), model.word_rows)[0]))
+    return np.concatenate(parts)
 
 
-def loss_and_gradients(params, batch, word_rows, config):
+def respond(model, v):
+    """v′ of response embeddings: v: (n, e) on the host → (n, e) on the host."""
+    xp = array_module(model.params["encoder.embedding.weight"])
+    return to_host(response_forward(model.params, xp.asarray(v), model.config)[0])
+
+
+def loss_and_gradients(model, batch):
     """One forward and one backward pass over a Batch of B pairs.
 
     Inputs and responses pass the tied encoder at once. → loss: 0-d array, gradients by
     parameter name.
     """
+    params, config, word_rows = model
     both, encoder_cache = dan_forward(params, batch.sentences, word_rows)       # (2B, e)
     u, v = both[:len(both) // 2], both[len(both) // 2:]                         # (B, e) each
     v_prime, response_cache = response_forward(params, v, config)               # (B, e)
@@ -78,6 +109,6 @@ def loss_and_gradients(params, batch, word_rows, config):
 
     du, dv_prime = batch_softmax_backward(loss_cache)                           # (B, e) each
     dv, grads = response_backward(dv_prime, response_cache)
-    dboth = array_module(du).concatenate([du, dv])                              # (2B, e)
+    dboth = array_module(du).concatenate([du, dv])                              # (2B, e): tied, so one pass
     grads.update(dan_backward(dboth, encoder_cache))
     return loss, grads

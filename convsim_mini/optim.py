@@ -1,4 +1,9 @@
-"""Optimisers: one step on dense parameters and on the touched rows of tables, in place."""
+"""Optimisers: one step on the dense parameters and on the touched rows of tables, in place.
+
+A table's gradient is SparseRows: rows that a batch does not use are neither read nor written,
+and an optimiser's state for them stays as it is. `state` is a flat dict of arrays, saved and
+restored as it is.
+"""
 
 import numpy as np
 
@@ -7,13 +12,13 @@ from .layers import SparseRows
 
 
 class SGD:
-    """p ← p − rate · g: the paper's optimiser (Yang et al. 2018, §3.1)."""
+    """p ← p − rate · g, the paper's optimiser (Yang et al. 2018, §3.1). It has no state."""
 
     def __init__(self, params):
         self.state = {}
 
     def step(self, params, grads, rate, table_rate):
-        """Update params in place; `table_rate` is the rate of SparseRows gradients."""
+        """Update params in place. rate: for dense parameters; table_rate: for tables."""
         for name, grad in grads.items():
             if isinstance(grad, SparseRows):
                 params[name][grad.rows] -= table_rate * grad.values
@@ -21,10 +26,49 @@ class SGD:
                 params[name] -= rate * grad
 
 
-class Adam:
-    """Adam (Kingma and Ba 2015) on dense parameters; on tables, one second moment per row."""
+class Adaptive:
+    """Adam on dense parameters (Kingma and Ba 2015), row-wise Adagrad on tables (Duchi et al. 2011).
 
-    def __init__(self, params, beta1=0.9, beta2=0.999, epsilon=1e-8):
-        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
-        self.state = {}
-        self.t = 0
+    Adagrad divides a gradient by the root of the sum of squares of all before it, so a rare word
+    moves as far at its tenth time as a frequent one at its own tenth. The sum is kept for each
+    row, not for each number: state (R,) instead of (R, d), which a step need not carry through
+    memory.
+    """
+
+    BETA1, BETA2, EPSILON, FIRST_SQUARE = 0.9, 0.999, 1e-8, 1e-12
+
+    def __init__(self, params):
+        self.state = {"steps": np.zeros(1, np.int64)}         # on the host: only scalars come of it
+        for name, p in params.items():
+            xp = array_module(p)
+            if name.endswith("embedding.weight"):
+                self.state[f"{name}.squares"] = xp.full(len(p), self.FIRST_SQUARE, p.dtype)
+            else:
+                self.state[f"{name}.mean"] = xp.zeros_like(p)
+                self.state[f"{name}.variance"] = xp.zeros_like(p)
+
+    def step(self, params, grads, rate, table_rate):
+        """Update params in place. rate: for dense parameters; table_rate: for tables."""
+        self.state["steps"] += 1
+        for name, grad in grads.items():
+            if isinstance(grad, SparseRows):
+                self._adagrad(params[name], grad, self.state[f"{name}.squares"], table_rate)
+            else:
+                self._adam(params[name], grad, self.state[f"{name}.mean"], self.state[f"{name}.variance"], rate)
+
+    def _adam(self, p, grad, mean, variance, rate):
+        """m ← β₁m + (1 − β₁)g; s ← β₂s + (1 − β₂)g²; p ← p − rate · m̂ / (√ŝ + ε).
+
+        m̂ = m/(1 − β₁ᵗ) and ŝ = s/(1 − β₂ᵗ) undo the start at zero.
+        """
+        xp, t = array_module(p), int(self.state["steps"][0])
+        mean += (1 - self.BETA1) * (grad - mean)
+        variance += (1 - self.BETA2) * (grad * grad - variance)
+        p -= (rate / (1 - self.BETA1 ** t)) * mean / (xp.sqrt(variance / (1 - self.BETA2 ** t)) + self.EPSILON)
+
+    def _adagrad(self, table, grad, squares, rate):
+        """s_r ← s_r + mean(g_r²); table_r ← table_r − rate · g_r / √s_r, for the rows r of grad."""
+        xp, (rows, values) = array_module(table), grad
+        seen = squares[rows] + xp.einsum("rd,rd->r", values, values) / values.shape[1]
+        squares[rows] = seen
+        table[rows] -= (rate / xp.sqrt(seen))[:, None] * values

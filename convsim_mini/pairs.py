@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import zstandard
 
-from .errors import UserError
+from .cli import UserError
 
 CHUNK = 2_000    # lines that one worker takes at a time
 

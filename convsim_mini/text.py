@@ -51,6 +51,11 @@ class Packed(NamedTuple):
         """Ids in each sentence: (B,)."""
         return self.offsets[1:] - self.offsets[:-1]
 
+    def part(self, first, last):
+        """Sentences first … last − 1 as a Packed of their own."""
+        begin, end = self.offsets[first], self.offsets[last]
+        return Packed(self.ids[begin:end], self.offsets[first:last + 1] - begin)
+
 
 def normalize(text):
     """NFKC, lower case, straight quotes; Penn Treebank pieces are joined again.
@@ -121,6 +126,10 @@ class Vocabulary:
         return cls([word for word, _ in ranked], [count for _, count in ranked],
                    sum(counts.values()), oov_buckets)
 
+    def to_dict(self):
+        """The fields of the constructor, for JSON."""
+        return {"words": self.words, "counts": self.counts, "total": self.total, "oov_buckets": self.oov_buckets}
+
     @property
     def size(self):
         """Number of word ids, the unknown token and the buckets included."""
@@ -164,6 +173,20 @@ class Vocabulary:
         """p(word) of one token as a string; a word that the vocabulary does not hold has 0."""
         known = self.ids.get(token)
         return self.counts[known - 1] / self.total if known else 0.0
+
+
+def drop_words(packed, share, rng):
+    """Leave out each word with probability `share`; a sentence that would lose all keeps its first.
+
+    Word dropout (Iyyer et al. 2015). packed: on the host; rng: numpy Generator → Packed.
+    """
+    draw = rng.random(len(packed.ids), np.float32)
+    keep = draw >= np.float32(share)
+    begin = packed.offsets[:-1]
+    empty = ~np.logical_or.reduceat(keep, begin)              # (B,) sentences that lost everything
+    keep[begin[empty]] = True
+    kept = np.concatenate([[0], np.cumsum(keep)])             # (N + 1,)
+    return Packed(packed.ids[keep], kept[packed.offsets])
 
 
 def bigram_ids(packed, words, buckets):

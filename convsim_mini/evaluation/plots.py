@@ -1,0 +1,52 @@
+"""The figures, drawn without a display."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+COLOURS = {"captions": "tab:blue", "forums": "tab:orange", "news": "tab:green"}
+
+
+def plot_sts(path, split, sts, scores, r):
+    """Predicted score against people's score, a point for each pair (the paper's figure 7)."""
+    figure, axes = _figure()
+    for genre, colour in COLOURS.items():
+        some = sts.genres == genre
+        axes.scatter(sts.labels[some], scores[some], s=12, alpha=0.5, color=colour, label=genre, linewidths=0)
+    axes.set(xlabel="people's score (0 unrelated … 5 the same)", ylabel="5 (1 − arccos(cos)/π)",
+             title=f"STS {split}: Pearson's r = {r:.3f} over {len(scores):,} pairs")
+    axes.legend(loc="lower right")
+    _save(figure, path)
+
+
+def plot_loss(path, records, batch_size):
+    """Training loss against steps, beside the loss of picking at random."""
+    figure, axes = _figure()
+    axes.plot([record["step"] for record in records], [record["loss"] for record in records], linewidth=1)
+    axes.axhline(np.log(batch_size), color="grey", linestyle=":")
+    axes.annotate(f"picking at random: ln {batch_size:,}", (records[-1]["step"], np.log(batch_size)),
+                  ha="right", va="top", color="grey")
+    axes.set(xlabel="step", ylabel="loss (nats per pair)", title="Batch softmax loss on training batches")
+    _save(figure, path)
+
+
+def plot_precision(path, records):
+    """P@N on dev against steps."""
+    figure, axes = _figure()
+    for n in records[0]["dev"]:
+        axes.plot([record["step"] for record in records], [record["dev"][n] for record in records], "o-",
+                  label=f"P@{n}  (at random: {n}%)")
+    axes.set(xlabel="step", ylabel="true reply among the best N of 100 (%)", ylim=(0, None),
+             title="Picking the true reply, on dev")
+    axes.legend()
+    _save(figure, path)
+
+
+def _figure():
+    figure = Figure(figsize=(6, 4.2), layout="constrained")
+    axes = figure.subplots()
+    axes.grid(alpha=0.3)
+    return figure, axes
+
+
+def _save(figure, path):
+    figure.savefig(path, dpi=120)

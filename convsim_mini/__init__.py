@@ -1,0 +1,24 @@
+"""Sentence embeddings from conversations (Yang et al. 2018), every gradient by hand in NumPy/CuPy.
+
+An encoder that learns to pick the true reply to an input among the replies of other inputs
+learns what sentences mean: two sentences mean the same if the same replies would answer them.
+Text becomes packed ids, ids become sentence vectors, vectors become a loss, and the gradient
+takes the same way back. The files in reading order:
+
+    text.py          text → tokens → word ids → rows of words and bigrams
+    layers.py        linear, tanh, unit length, embedding bag: forward beside backward
+    encoders.py      the DAN: layers composed forward, unwound backward
+    losses.py        the batch softmax over a batch's responses
+    model.py         the input-response model: one call gives the loss and all gradients
+    optim.py         SGD, and Adam with row-wise Adagrad
+    train.py         the loop, and what it shows
+    gradcheck.py     how all of it is known to be right
+    pairs.py         conversation files and the paper's filters
+    corpus.py        pairs on disk as packed ids; batches in random order
+    word_vectors.py  what the corpus's statistics say of words before training
+    config.py        every setting and where its default comes from
+    checkpoint.py    a run's folder
+    backend.py       NumPy or CuPy: the arrays decide
+    cli.py           options, and mistakes in one line
+    evaluation/      P@N, STS, baselines, metrics, figures
+"""

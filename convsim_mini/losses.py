@@ -42,7 +42,7 @@ def batch_softmax_backward(cache, dloss=1.0):
     u, v, scale, p = cache
     step = dloss * scale / len(p)
     ds = p * step                                             # (B, B)
-    diagonal = np.arange(len(p))
+    diagonal = array_module(p).arange(len(p))
     ds[diagonal, diagonal] -= step
     return ds @ v, ds.T @ u
 

@@ -1,0 +1,82 @@
+"""Numeric gradients, and how far an analytic gradient is from them; for lessons and tests alike.
+
+All of it wants float64: central differences lose half the digits, and float32 has seven.
+"""
+
+import numpy as np
+
+from .layers import SparseRows
+
+
+def numeric_gradient(f, x, epsilon=1e-5):
+    """Central differences (f(x + ε) − f(x − ε)) / 2ε of a scalar function, entry by entry.
+
+    f: () → float, which reads x; x: an array that is changed and restored → like x
+    """
+    gradient = np.empty_like(x)
+    for place in np.ndindex(x.shape):
+        kept = x[place]
+        x[place] = kept + epsilon
+        above = f()
+        x[place] = kept - epsilon
+        below = f()
+        x[place] = kept
+        gradient[place] = (above - below) / (2 * epsilon)
+    return gradient
+
+
+def relative_error(analytic, numeric):
+    """‖a − n‖ / (‖a‖ + ‖n‖): 0 when equal, 1 when one of them is zero; 0 when both are."""
+    size = np.linalg.norm(analytic) + np.linalg.norm(numeric)
+    return float(np.linalg.norm(analytic - numeric) / size) if size else 0.0
+
+
+def layer_error(forward, backward, inputs, rng, epsilon=1e-5):
+    """The largest relative error over the gradients of a layer's inputs.
+
+    The upstream gradient dy is drawn at random. With dy = 1 some wrong backwards pass: the rows
+    of a softmax sum to 1 whatever x is, so its gradient under ones is zero, and so is a bug's.
+
+    forward: (*inputs) → (y, cache); backward: (dy, cache) → gradient of the inputs, as a tuple
+    or alone; inputs: float64 arrays; rng: numpy Generator → float
+    """
+    y, cache = forward(*inputs)
+    dy = np.asarray(rng.standard_normal(np.shape(y)))
+    analytic = backward(dy, cache)
+    analytic = analytic if type(analytic) is tuple else (analytic,)
+    weighted = lambda: float((forward(*inputs)[0] * dy).sum())
+    return max(relative_error(dense(gradient, x), numeric_gradient(weighted, x, epsilon))
+               for gradient, x in zip(analytic, inputs, strict=True))
+
+
+def directional_error(loss_and_gradients, params, rng, epsilon=1e-6):
+    """Relative error of a whole model's gradient along one random direction of all parameters.
+
+    The slope (L(p + εr) − L(p − εr)) / 2ε has to be Σ g · r, for a unit vector r: two evaluations,
+    however many parameters there are.
+
+    loss_and_gradients: () → (loss, gradients by name), which reads params; params: float64 arrays
+    by name, changed and restored → float
+    """
+    _, grads = loss_and_gradients()
+    direction = {name: rng.standard_normal(p.shape) for name, p in params.items()}
+    length = np.sqrt(sum((r * r).sum() for r in direction.values()))
+    slope = sum((dense(grads[name], params[name]) * r).sum() for name, r in direction.items()) / length
+    kept = {name: p.copy() for name, p in params.items()}
+    losses = []
+    for sign in (1, -1):
+        for name, p in params.items():
+            p[...] = kept[name] + sign * epsilon / length * direction[name]
+        losses.append(float(loss_and_gradients()[0]))
+    for name, p in params.items():
+        p[...] = kept[name]
+    return relative_error(np.array(slope), np.array((losses[0] - losses[1]) / (2 * epsilon)))
+
+
+def dense(gradient, like):
+    """SparseRows as the full table it stands for; any other gradient as it is."""
+    if not isinstance(gradient, SparseRows):
+        return gradient
+    full = np.zeros_like(like)
+    full[gradient.rows] = gradient.values
+    return full

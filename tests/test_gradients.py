@@ -1,0 +1,233 @@
+"""Every backward against central differences, and every check against backwards that are wrong."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from convsim_mini import encoders, layers, losses, model
+from convsim_mini.config import ModelConfig
+from convsim_mini.corpus import Batch
+from convsim_mini.gradcheck import directional_error, layer_error, numeric_gradient, relative_error
+from convsim_mini.text import Packed, words_and_bigrams
+
+SEEDS = (0, 1, 2)
+SMALL = 1e-6
+
+# Repeated ids within and across sentences, sentences of one word.
+IDS = Packed(np.array([3, 1, 3, 4, 1, 0, 3, 2, 2, 2, 1], np.int32), np.array([0, 4, 5, 6, 9, 11]))
+ROWS = words_and_bigrams(IDS, words=5, buckets=7)
+
+
+def embedding_bag(table):
+    """The bag as a function of its table alone."""
+    return layers.embedding_bag_forward(table, ROWS, IDS.lengths)
+
+
+def batch_softmax(u, v):
+    """The loss with a scale and false negatives, as a function of u and v."""
+    return losses.batch_softmax_forward(u, v, 3.0, (np.array([0, 2, 4]), np.array([1, 0, 3])))
+
+
+# name: (forward, module, name of the backward, shapes of the inputs), each axis of another length
+CASES = {
+    "linear": (layers.linear_forward, layers, "linear_backward", [(4, 3), (3, 5), (5,)]),
+    "tanh": (layers.tanh_forward, layers, "tanh_backward", [(4, 3)]),
+    "l2_normalize": (layers.l2_normalize_forward, layers, "l2_normalize_backward", [(4, 3)]),
+    "embedding_bag": (embedding_bag, layers, "embedding_bag_backward", [(12, 3)]),
+    "batch_softmax": (batch_softmax, losses, "batch_softmax_backward", [(5, 3), (5, 3)]),
+}
+
+# One line of the backward at a time, made wrong: zeroed, transposed, without a factor or a term.
+MUTANTS = [
+    ("linear", "dy @ weight.T", "0 * (dy @ weight.T)"),
+    ("linear", "x.T @ dy", "(dy.T @ x).reshape(weight.shape)"),
+    ("linear", "x.T @ dy", "x.T @ dy / len(x)"),
+    ("linear", "dy.sum(axis=0)", "dy.mean(axis=0)"),
+    ("tanh", "(1 - y * y)", "(1 - y)"),
+    ("tanh", "dy * (1 - y * y)", "(1 - y * y)"),
+    ("l2_normalize", "(dy - along * y)", "dy"),
+    ("l2_normalize", " / norm", ""),
+    ("l2_normalize", "- along * y", "+ along * y"),
+    ("embedding_bag", "(dy * scale)", "dy"),
+    ("embedding_bag", "dy * scale", "dy * scale * scale"),
+    ("embedding_bag", "transposed @", "transposed.sign() @"),
+    ("embedding_bag", "transposed @", "0 * transposed @"),
+    ("batch_softmax", "ds[diagonal, diagonal] -= step", "pass"),
+    ("batch_softmax", "dloss * scale", "dloss"),
+    ("batch_softmax", "scale / len(p)", "scale"),
+    ("batch_softmax", "ds.T @ u", "ds @ u"),
+    ("batch_softmax", "ds @ v", "0 * u"),
+    ("batch_softmax", "dloss * scale", "scale"),
+]
+
+
+def backward_of(case, old=None, new=None):
+    """The case's backward in the form (dy, cache), with `old` in its source replaced by `new`."""
+    _, module, name, _ = CASES[case]
+    backward = getattr(module, name)
+    if old:
+        source = inspect.getsource(backward)
+        assert source.count(old) >= 1, f"{name} no longer holds {old!r}: the mutant tests nothing"
+        code, docstring = source.split('"""')[2], source.split('"""')[:2]
+        assert old in code, f"{old!r} stands only in the docstring of {name}"
+        namespace = dict(vars(module))
+        exec('"""'.join([*docstring, code.replace(old, new)]), namespace)
+        backward = namespace[name]
+    if case == "batch_softmax":
+        return lambda dy, cache: backward(cache, dy)
+    return backward
+
+
+def error_of(case, seed, backward):
+    """The gradient check's verdict on a backward."""
+    rng = np.random.default_rng(seed)
+    forward, *_, shapes = CASES[case]
+    return layer_error(forward, backward, [rng.standard_normal(shape) for shape in shapes], rng)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("case", CASES)
+def test_backward_is_the_derivative_of_forward(case, seed):
+    assert error_of(case, seed, backward_of(case)) < SMALL
+
+
+@pytest.mark.parametrize("case, old, new", MUTANTS)
+def test_the_check_fails_a_wrong_backward(case, old, new):
+    assert error_of(case, 0, backward_of(case, old, new)) > 1e-3
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_forward_and_backward_follow_the_dtype_of_their_inputs(case):
+    forward, *_, shapes = CASES[case]
+    rng = np.random.default_rng(0)
+    y, cache = forward(*(rng.standard_normal(shape).astype(np.float32) for shape in shapes))
+    grads = backward_of(case)(np.float32(1) if np.ndim(y) == 0 else y, cache)
+    grads = grads if type(grads) is tuple else (grads,)
+    assert np.asarray(y).dtype == np.float32
+    assert all(getattr(grad, "values", grad).dtype == np.float32 for grad in grads)
+
+
+def test_forward_does_not_change_its_inputs():
+    for case, (forward, *_, shapes) in CASES.items():
+        inputs = [np.random.default_rng(0).standard_normal(shape) for shape in shapes]
+        kept = [x.copy() for x in inputs]
+        y, cache = forward(*inputs)
+        backward = backward_of(case)
+        first, second = (backward(np.ones_like(y), cache) for _ in range(2))
+        assert all((x == k).all() for x, k in zip(inputs, kept)), case
+        for a, b in zip(first if type(first) is tuple else (first,), second if type(second) is tuple else (second,)):
+            assert (getattr(a, "values", a) == getattr(b, "values", b)).all(), f"{case}: a second backward differs"
+
+
+def test_bag_names_each_row_in_use_once_and_no_other():
+    y, cache = embedding_bag(np.ones((12, 3)))
+    grad = layers.embedding_bag_backward(np.ones_like(y), cache)
+    assert grad.rows.tolist() == sorted(set(ROWS.ids.tolist()))
+    assert grad.values.shape == (len(grad.rows), 3)
+
+
+def test_bag_is_the_sum_of_words_and_bigrams_over_the_root_of_the_number_of_words():
+    table = np.random.default_rng(0).standard_normal((12, 3))
+    y, _ = embedding_bag(table)
+    for b, (begin, end) in enumerate(zip(ROWS.offsets, ROWS.offsets[1:])):
+        assert np.allclose(y[b], table[ROWS.ids[begin:end]].sum(axis=0) / np.sqrt(IDS.lengths[b]), atol=1e-14)
+
+
+def test_zero_row_stays_zero_and_has_a_finite_gradient():
+    y, cache = layers.l2_normalize_forward(np.zeros((2, 3)))
+    assert (y == 0).all()
+    assert np.isfinite(layers.l2_normalize_backward(np.ones((2, 3)), cache)).all()
+
+
+# ---------------------------------------------------------------- the loss
+
+def test_loss_of_equally_good_responses_is_the_logarithm_of_their_number():
+    loss, _ = losses.batch_softmax_forward(np.ones((7, 2)), np.ones((7, 2)), 5.0)
+    assert np.isclose(loss, np.log(7))
+
+
+def test_masked_pairs_do_not_count_and_get_no_gradient():
+    rng = np.random.default_rng(0)
+    u, v = rng.standard_normal((2, 4, 3))
+    others = np.nonzero(~np.eye(4, dtype=bool))
+    loss, cache = losses.batch_softmax_forward(u, v, 1.0, others)
+    du, dv = losses.batch_softmax_backward(cache)
+    assert np.isclose(loss, 0) and np.allclose(du, 0) and np.allclose(dv, 0)
+
+
+def test_loss_survives_scores_that_overflow_exp():
+    u = np.eye(3, dtype=np.float32)
+    loss, cache = losses.batch_softmax_forward(u, u, 1e4)
+    assert np.isfinite(loss) and all(np.isfinite(grad).all() for grad in losses.batch_softmax_backward(cache))
+
+
+# ---------------------------------------------------------------- whole models
+
+CONFIGS = {
+    "paper": ModelConfig(embedding_dim=4, layers=[3, 3, 5], response_layers=[6, 5], residual_response=False,
+                         unit_response=False, scale=1.0),
+    "chat": ModelConfig(embedding_dim=4, layers=[5], response_layers=[6, 5]),
+}
+# Three inputs, then their three responses.
+SENTENCES = Packed(np.array([3, 1, 3, 4, 1, 0, 3, 2, 2, 2, 1, 4, 0, 2], np.int32), np.array([0, 4, 5, 6, 9, 11, 14]))
+BATCH = Batch(SENTENCES, (np.array([0, 2]), np.array([2, 0])))
+
+
+def small_model(config, seed):
+    """A float64 model with 5 word rows and 7 bigram rows."""
+    rng = np.random.default_rng(seed)
+    params = model.initial_parameters(config, rng.standard_normal((12, config.embedding_dim)), rng)
+    params = {name: p.astype(np.float64) + 0.1 * rng.standard_normal(p.shape) for name, p in params.items()}
+    return model.Model(params, config, word_rows=5)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_whole_model_along_random_directions(name, seed):
+    small = small_model(CONFIGS[name], seed)
+    rng = np.random.default_rng(seed)
+    assert directional_error(lambda: model.loss_and_gradients(small, BATCH), small.params, rng) < SMALL
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_parameter_of_the_whole_model(name):
+    small = small_model(CONFIGS[name], 0)
+    _, grads = model.loss_and_gradients(small, BATCH)
+    assert grads.keys() == small.params.keys()
+    for parameter, p in small.params.items():
+        numeric = numeric_gradient(lambda: float(model.loss_and_gradients(small, BATCH)[0]), p)
+        grad = grads[parameter]
+        if parameter == "encoder.embedding.weight":
+            unused = np.setdiff1d(np.arange(len(p)), grad.rows)
+            assert np.allclose(numeric[unused], 0)
+            grad, numeric = grad.values, numeric[grad.rows]
+        # In the paper's model a bias that all v′ share shifts whole rows of scores, which a softmax
+        # does not see: its gradient is zero, and so the relative error of the two noises means nothing.
+        assert relative_error(grad, numeric) < SMALL or np.abs([grad, numeric]).max() < 1e-9, parameter
+
+
+@pytest.mark.parametrize("module, name, old, new", [
+    (model, "response_backward", "dv += dy", "pass"),
+    (model, "response_backward", "if unit_cache is not None", "if False"),
+    (model, "loss_and_gradients", "response_backward(dv_prime, response_cache)", "(dv_prime, {})"),
+    (model, "loss_and_gradients", "concatenate([du, dv])", "concatenate([dv, du])"),
+    (encoders, "dan_backward", "l2_normalize_backward(du, unit_cache)", "du"),
+    (encoders, "feed_forward_backward", "dx = tanh_backward(dx, tanh_cache)", "pass"),
+])
+def test_the_whole_model_check_fails_a_wrong_composition(module, name, old, new, monkeypatch):
+    source = inspect.getsource(getattr(module, name))
+    assert old in source, f"{name} no longer holds {old!r}: the mutant tests nothing"
+    namespace = dict(vars(module))
+    exec(source.replace(old, new), namespace)
+    for user in (model, encoders):
+        if hasattr(user, name):
+            monkeypatch.setattr(user, name, namespace[name])
+    errors = []
+    for config in CONFIGS.values():
+        small = small_model(config, 0)
+        def run():
+            loss, grads = model.loss_and_gradients(small, BATCH)
+            return loss, {key: grads.get(key, np.zeros_like(p)) for key, p in small.params.items()}
+        errors.append(directional_error(run, small.params, np.random.default_rng(0)))
+    assert max(errors) > 1e-3

@@ -1,0 +1,94 @@
+"""The whole model against the same model in PyTorch: losses, embeddings and all gradients."""
+
+import numpy as np
+import pytest
+
+from convsim_mini.config import ModelConfig
+from convsim_mini.corpus import Batch
+from convsim_mini.gradcheck import dense
+from convsim_mini.losses import false_negatives
+from convsim_mini.model import Model, embed, initial_parameters, loss_and_gradients
+from convsim_mini.optim import SGD, Adaptive
+from convsim_mini.text import Packed
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch==2.13.0")
+from torch_twin import Twin, torch_batch  # noqa: E402  (needs torch)
+
+WORDS, BIGRAMS = 400, 1_000
+CONFIGS = {
+    "paper": ModelConfig(layers=[300, 300, 500], response_layers=[500, 500], residual_response=False,
+                         unit_response=False, scale=1.0),
+    "chat": ModelConfig(),
+}
+
+
+def random_batch(rng, pairs):
+    """Pairs of 1 to 30 words, ids as skewed as words are, a few equal inputs and responses."""
+    lengths = rng.integers(1, 31, 2 * pairs)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    ids = (WORDS * rng.random(offsets[-1]) ** 3).astype(np.int32)
+    keys = rng.integers(0, 4 * pairs, (2, pairs))
+    return Batch(Packed(ids, offsets), false_negatives(*keys))
+
+
+def model_and_twin(name, dtype, seed=0):
+    """A model of the paper's size (but for the table) and its twin, with equal parameters."""
+    rng = np.random.default_rng(seed)
+    config = CONFIGS[name]
+    params = initial_parameters(config, rng.standard_normal((WORDS + BIGRAMS, 300)), rng)
+    params = {key: p.astype(dtype) for key, p in params.items()}
+    twin = Twin(config, WORDS + BIGRAMS, torch.float64 if dtype == np.float64 else torch.float32)
+    twin.load(params)
+    return Model(params, config, WORDS), twin, rng
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_loss_and_every_gradient_agree_to_1e_8(name):
+    ours, twin, rng = model_and_twin(name, np.float64)
+    batch = random_batch(rng, pairs=128)
+    loss, grads = loss_and_gradients(ours, batch)
+    theirs = twin(*torch_batch(batch, WORDS, WORDS + BIGRAMS, torch.float64))
+    theirs.backward()
+    assert abs(float(loss) - theirs.item()) < 1e-8
+    for key, p in twin.named_parameters_as_ours():
+        grad = p.grad.to_dense().numpy()
+        grad = grad.T if "linear" in key and key.endswith("weight") else grad
+        assert np.abs(dense(grads[key], grad) - grad).max() < 1e-8, key
+        assert np.abs(grad).max() > 1e-6 or key == "response.linear1.bias", f"{key}: nothing was compared"
+
+
+def test_embeddings_agree_to_1e_8():
+    ours, twin, rng = model_and_twin("paper", np.float64)
+    batch = random_batch(rng, pairs=64)
+    ids, offsets, lengths, _ = torch_batch(batch, WORDS, WORDS + BIGRAMS, torch.float64)
+    theirs = twin.encode(ids, offsets, lengths).detach().numpy()
+    assert np.abs(embed(ours, batch.sentences) - theirs).max() < 1e-8
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adaptive"])
+def test_twenty_steps_of_training_agree(optimizer):
+    """Momentum, bias corrections, sparse rows: the paths stay together only if all are right."""
+    ours, twin, rng = model_and_twin("chat", np.float64)
+    dense_params = [p for name, p in twin.named_parameters_as_ours() if name != "encoder.embedding.weight"]
+    if optimizer == "sgd":
+        mine, theirs = SGD(ours.params), [torch.optim.SGD(twin.parameters(), lr=0.1)]
+    else:
+        mine, theirs = Adaptive(ours.params), [torch.optim.Adam(dense_params, lr=0.1)]
+    squares = torch.full((WORDS + BIGRAMS, 1), Adaptive.FIRST_SQUARE, dtype=torch.float64)
+    for _ in range(20):
+        batch = random_batch(rng, pairs=16)
+        _, grads = loss_and_gradients(ours, batch)
+        mine.step(ours.params, grads, 0.1, 0.1)
+        twin.zero_grad()
+        twin(*torch_batch(batch, WORDS, WORDS + BIGRAMS, torch.float64)).backward()
+        for theirs_optimizer in theirs:
+            theirs_optimizer.step()
+        if optimizer == "adaptive":                           # PyTorch has no row-wise Adagrad
+            with torch.no_grad():
+                grad = twin.table.weight.grad.to_dense()
+                squares += (grad ** 2).mean(dim=1, keepdim=True)
+                twin.table.weight -= 0.1 * grad / squares.sqrt()
+    for key, p in twin.named_parameters_as_ours():
+        p = p.detach().numpy()
+        p = p.T if "linear" in key and key.endswith("weight") else p
+        assert np.abs(ours.params[key] - p).max() < 1e-8, key

@@ -1,0 +1,69 @@
+"""The same input-response model in PyTorch, written as its users would: for parity and benchmarks."""
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from convsim_mini.text import words_and_bigrams
+
+
+class Twin(nn.Module):
+    """DAN, tied encoder, response network and batch softmax of convsim_mini.model, by autograd."""
+
+    def __init__(self, config, rows, dtype=torch.float32):
+        super().__init__()
+        self.config = config
+        self.table = nn.EmbeddingBag(rows, config.embedding_dim, mode="sum", sparse=True, dtype=dtype)
+        self.encoder = self.layers([config.embedding_dim, *config.layers], dtype)
+        self.response = self.layers([config.layers[-1], *config.response_layers], dtype)
+
+    @staticmethod
+    def layers(widths, dtype):
+        """Linear layers with tanh between them."""
+        parts = []
+        for fan_in, fan_out in zip(widths, widths[1:]):
+            parts += [nn.Tanh(), nn.Linear(fan_in, fan_out, dtype=dtype)]
+        return nn.Sequential(*parts[1:])
+
+    def encode(self, ids, offsets, lengths):
+        """ids: (M,) rows, offsets: (2B,) where bags begin, lengths: (2B,) words → (2B, e)."""
+        x = self.table(ids, offsets) / lengths.sqrt()[:, None]
+        return F.normalize(self.encoder(x), dim=1)
+
+    def forward(self, ids, offsets, lengths, masked=None):
+        """The loss of a batch; masked: (rows, columns) of false negatives."""
+        u, v = self.encode(ids, offsets, lengths).chunk(2)
+        out = self.response(v)
+        if self.config.residual_response:
+            out = out + v
+        if self.config.unit_response:
+            out = F.normalize(out, dim=1)
+        scores = self.config.scale * u @ out.T
+        if masked is not None:
+            scores[masked] = -torch.inf
+        return F.cross_entropy(scores, torch.arange(len(u)))
+
+    def load(self, params):
+        """Take over the parameters of a convsim_mini model: name → array."""
+        with torch.no_grad():
+            for name, p in self.named_parameters_as_ours():
+                ours = torch.from_numpy(np.ascontiguousarray(params[name]))
+                p.copy_(ours.T if name.endswith("weight") and "linear" in name else ours)
+
+    def named_parameters_as_ours(self):
+        """(our name, parameter) for all of them; a linear weight is ours transposed."""
+        yield "encoder.embedding.weight", self.table.weight
+        for part, layers in (("encoder", self.encoder), ("response", self.response)):
+            for k, linear in enumerate(layers[::2]):
+                yield f"{part}.linear{k}.weight", linear.weight
+                yield f"{part}.linear{k}.bias", linear.bias
+
+
+def torch_batch(batch, word_rows, rows, dtype=torch.float32):
+    """A convsim_mini Batch as the arguments of Twin.forward."""
+    bags = words_and_bigrams(batch.sentences, word_rows, rows - word_rows)
+    masked = batch.false_negatives
+    return (torch.from_numpy(bags.ids), torch.from_numpy(bags.offsets[:-1].astype(np.int32)),
+            torch.from_numpy(batch.sentences.lengths).to(dtype),
+            None if masked is None else tuple(map(torch.from_numpy, masked)))

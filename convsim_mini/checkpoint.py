@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 from .backend import to_host
 from .cli import UserError
 from .config import Config, config_from_dict, config_to_dict
-from .model import Model
+from .model import Model, parameter_shapes
 from .text import Vocabulary
 
 KEPT = 2
@@ -73,12 +73,20 @@ def load_run(folder):
     steps = _steps(folder)
     if not steps:
         raise UserError(f"{folder}: holds no weights-*.safetensors; the run stopped before its first checkpoint")
-    params = _load(folder / f"weights-{steps[-1]:06d}.safetensors")
+    path = folder / f"weights-{steps[-1]:06d}.safetensors"
+    params = _load(path)
+    expected = parameter_shapes(config.model, vocabulary.size + config.text.bigram_buckets)
+    found = {name: p.shape for name, p in params.items()}
+    for name in expected.keys() | found.keys():
+        if expected.get(name) != found.get(name):
+            raise UserError(f"{path}: {name} has shape {found.get(name)}, but {expected.get(name)} follows from "
+                            "config.json and vocabulary.json; restore the files of one run")
     return Run(folder, config, vocabulary, Model(params, config.model, vocabulary.size), steps[-1])
 
 
 def _steps(folder):
-    return sorted(int(path.stem.split("-")[1]) for path in Path(folder).glob("weights-*.safetensors"))
+    names = (path.stem.removeprefix("weights-") for path in Path(folder).glob("weights-*.safetensors"))
+    return sorted(int(name) for name in names if name.isdecimal())
 
 
 def _load(path):

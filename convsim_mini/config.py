@@ -7,6 +7,7 @@ defaults; `--preset`, then `--config`, then single options override one another 
 import dataclasses
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from jsonargparse.typing import ClosedUnitInterval, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -41,8 +42,9 @@ class ModelConfig:
         layers: widths of the encoder's fully connected layers, the last one the sentence
             embedding's, 500 in the paper (§3.1: 300, 300, 500; ours: one layer learns more in
             minutes and keeps more of the words' meaning)
-        response_layers: widths of the layers that only the response passes (§2.2 has such layers
-            but gives no sizes)
+        response_hidden: widths of the hidden layers that only the response passes, before a last
+            one as wide as the embedding (§2.2 has such layers but gives no number and no sizes;
+            ours: none, for a second layer is not better in minutes)
         residual_response: v′ = v + layers(v) (ours: starts near v, so the first step already
             ranks by overlap instead of by noise)
         unit_response: v′ has unit length too (ours: a score is then a cosine)
@@ -57,7 +59,7 @@ class ModelConfig:
 
     embedding_dim: PositiveInt = 300
     layers: list[PositiveInt] = field(default_factory=lambda: [500])
-    response_layers: list[PositiveInt] = field(default_factory=lambda: [500, 500])
+    response_hidden: list[PositiveInt] = field(default_factory=list)
     residual_response: bool = True
     unit_response: bool = True
     scale: PositiveFloat = 20.0
@@ -99,7 +101,7 @@ class OptimConfig:
     warmup: NonNegativeInt = 50
     decay: Literal["linear", "none"] = "linear"
     drop_at: ClosedUnitInterval = 1.0
-    dropped_batch_size: int = 256
+    dropped_batch_size: PositiveInt = 256
     dropped_rate: PositiveFloat = 1e-3
     word_dropout: ClosedUnitInterval = 0.4
     mask_false_negatives: bool = True
@@ -148,6 +150,7 @@ PRESETS = {
     "paper": {
         "steps": 40_000_000,                                  # paper §3.1
         "model.layers": [300, 300, 500],                      # paper §3.1
+        "model.response_hidden": [500],                       # paper §2.2: more than one, without sizes
         "model.residual_response": False,
         "model.unit_response": False,
         "model.scale": 1.0,                                   # paper §2.2: the plain dot product
@@ -179,6 +182,8 @@ def config_parser():
 def parse_config(argv):
     """Command line to Config: defaults, then the preset's, then --config, then single options."""
     argv = _join_lists(argv)
+    for path in _config_files(argv):
+        _check_file(path)
     parser = config_parser()
     preset = PRESETS[parser.parse_args([arg for arg in argv if not arg.startswith("--print_config")]).preset]
     parser.set_defaults(preset)
@@ -202,7 +207,29 @@ def config_to_dict(config):
 def _to_config(parser, namespace):
     fields = parser.instantiate(namespace).as_dict()
     fields.pop("config", None)
-    return Config(**fields)
+    config = Config(**fields)
+    if not config.model.layers:
+        raise UserError("model.layers: no layer is given, expected the width of one or more, such as 500")
+    return config
+
+
+def _config_files(argv):
+    for arg, following in zip(argv, [*argv[1:], ""]):
+        if arg == "--config":
+            yield following
+        elif arg.startswith("--config="):
+            yield arg.removeprefix("--config=")
+
+
+def _check_file(path):
+    """Raise a UserError that names the config file, where jsonargparse would leave the name out."""
+    try:
+        values = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"--config {path}: cannot be read as JSON ({error}); expected a run's config.json") from None
+    if not isinstance(values, dict):
+        raise UserError(f"--config {path}: holds no JSON object; expected a run's config.json")
+    config_from_dict(values, f"--config {path}")
 
 
 def _join_lists(argv):
@@ -213,7 +240,7 @@ def _join_lists(argv):
             joined[-1].append(arg)
         else:
             joined.append(arg)
-            if arg in ("--pairs", "--model.layers", "--model.response_layers"):
+            if arg in ("--pairs", "--model.layers", "--model.response_hidden"):
                 joined.append([])
     return [(item[0] if item[:1] and item[0].startswith("[") else json.dumps(item)) if isinstance(item, list) else item
             for item in joined]

@@ -169,14 +169,13 @@ def _open(folder):
         for name, size, checksum in meta["files"]:
             if (folder / name).stat().st_size != size or _checksum(folder / name) != checksum:
                 return None
-        vocabulary = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError):
+        vocabulary = Vocabulary(**json.loads((folder / "vocabulary.json").read_text(encoding="utf-8")))
+        splits = [Split(*(np.memmap(folder / f"{split}.{name}", dtype, "r") for name, dtype in FILES.items()))
+                  for split in SPLITS]
+        splits = [split._replace(keys=split.keys.reshape(-1, 2)) for split in splits]
+        return Corpus(vocabulary, *splits, meta["report"])
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    splits = []
-    for split in SPLITS:
-        ids, offsets, keys = (np.memmap(folder / f"{split}.{name}", dtype, "r") for name, dtype in FILES.items())
-        splits.append(Split(ids, offsets, keys.reshape(-1, 2)))
-    return Corpus(Vocabulary(**vocabulary), *splits, meta["report"])
 
 
 def _checksum(path):

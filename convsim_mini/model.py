@@ -32,20 +32,27 @@ def initial_parameters(config, table, rng):
 
     config: ModelConfig; table: (R, d) initial embeddings; rng: numpy Generator. Matrices are
     drawn uniformly with the variance that keeps signal and gradient the same size (Glorot and
-    Bengio 2010), biases are zero.
+    Bengio 2010), biases are zero; the last layer of a residual response network starts small.
     """
-    sizes = {"encoder": [table.shape[1], *config.layers],
-             "response": [config.layers[-1], *config.response_layers]}
-    params = {"encoder.embedding.weight": table}
-    for name, widths in sizes.items():
-        for k, (fan_in, fan_out) in enumerate(zip(widths, widths[1:])):
-            bound = np.sqrt(6 / (fan_in + fan_out))
-            weight = rng.uniform(-bound, bound, (fan_in, fan_out))
-            params[f"{name}.linear{k}.weight"] = weight.astype(np.float32)
-            params[f"{name}.linear{k}.bias"] = np.zeros(fan_out, np.float32)
-    if config.residual_response:
-        params[f"response.linear{len(config.response_layers) - 1}.weight"] *= np.float32(0.1)
+    params = {}
+    for name, shape in parameter_shapes(config, len(table)).items():
+        bound = np.sqrt(6 / sum(shape)) if len(shape) == 2 else 0
+        if config.residual_response and name == f"response.linear{len(config.response_hidden)}.weight":
+            bound *= 0.1
+        params[name] = table if name == "encoder.embedding.weight" else (
+            rng.uniform(-bound, bound, shape).astype(np.float32))
     return params
+
+
+def parameter_shapes(config, rows):
+    """Name → shape of every parameter of a ModelConfig whose table has so many rows."""
+    shapes = {"encoder.embedding.weight": (rows, config.embedding_dim)}
+    for name, widths in (("encoder", [config.embedding_dim, *config.layers]),
+                         ("response", [config.layers[-1], *config.response_hidden, config.layers[-1]])):
+        for k, (fan_in, fan_out) in enumerate(zip(widths, widths[1:])):
+            shapes[f"{name}.linear{k}.weight"] = (fan_in, fan_out)
+            shapes[f"{name}.linear{k}.bias"] = (fan_out,)
+    return shapes
 
 
 def response_forward(params, v, config):

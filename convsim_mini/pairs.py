@@ -59,7 +59,7 @@ def removed_by(text, author=None):
     if len(text) >= 350:
         return "long"
     letters, visible = _letters_and_visible(text)
-    if letters <= 0.7 * visible:
+    if 10 * letters <= 7 * visible:                           # exact, as 0.7 · visible is not
         return "not alphabetic"
     if text.startswith(("https", "/r/", "@")):
         return "link or mention"
@@ -117,12 +117,15 @@ def parse(path, record):
     if isinstance(record, Pair):
         return record
     line = record.decode("utf-8").rstrip("\r\n")              # UnicodeDecodeError is a ValueError
-    if ".tsv" in Path(path).suffixes:
+    if _kind_and_compression(path)[0] == ".tsv":
         columns = line.split("\t")
         if len(columns) != 2:
             raise ValueError(f"{len(columns)} columns, expected 2 (input TAB response)")
         return Pair(*columns)
-    fields = json.loads(line)
+    try:
+        fields = json.loads(line)
+    except RecursionError:
+        raise ValueError("JSON nested too deeply") from None
     if not isinstance(fields, dict):
         raise ValueError("no JSON object")
     for name in ("input", "response"):
@@ -135,14 +138,19 @@ def parse(path, record):
 
 def _reader(path):
     """The function that turns the open file into records: raw lines, or Pairs."""
-    kinds = path.suffixes[-2:]
-    compression = kinds.pop() if kinds and kinds[-1] in (".gz", ".zst") else None
-    kind = kinds[-1] if kinds else ""
+    kind, compression = _kind_and_compression(path)
     if path == default_corpus():
         return _conversation_turns
     if kind not in (".tsv", ".jsonl", ".ndjson"):
         raise UserError(f'{path}: unknown kind of file "{path.name}"; expected {EXPECTED}')
     return {None: iter, ".gz": gzip.open, ".zst": _zstd_lines}[compression]
+
+
+def _kind_and_compression(path):
+    """The last suffixes of a file's name: pairs.tsv.gz → ".tsv", ".gz"; pairs.jsonl → ".jsonl", None."""
+    suffixes = ["", *Path(path).suffixes]
+    compression = suffixes.pop() if suffixes[-1] in (".gz", ".zst") else None
+    return suffixes[-1], compression
 
 
 def _zstd_lines(file):

@@ -5,6 +5,7 @@ Without arguments: the DAN on chitchat-dataset, about three minutes on two cores
 
 import itertools
 import json
+import math
 import sys
 import time
 from pathlib import Path
@@ -76,9 +77,9 @@ def batches(config, split):
 class Monitor:
     """Shows and records how training goes: progress bar, log.jsonl, P@N on dev, two figures."""
 
-    def __init__(self, folder, config, corpus):
-        self.folder, self.config, self.dev = folder, config, corpus.dev
-        self.test = response.draw_candidates(corpus.dev, DEV_QUERIES)
+    def __init__(self, folder, config, dev, test):
+        """test: the pairs of dev and their candidates, from response.draw_candidates."""
+        self.folder, self.config, self.dev, self.test = folder, config, dev, test
         self.losses, self.steps, self.measured = [], [], []
         self.seconds, self.resumed_at = 0.0, time.perf_counter()
         self.bar = tqdm(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05)
@@ -138,17 +139,29 @@ def train(config):
     keep_freed_memory()
     corpus = open_corpus(config)
     print(corpus_report(corpus.report))
-    if not 2 <= config.optim.batch_size <= corpus.train.pairs:
-        raise UserError(f"--optim.batch_size {config.optim.batch_size}: expected 2 to {corpus.train.pairs:,}, the "
-                        "pairs of the train split")
+    check(config, corpus)
+    test = response.draw_candidates(corpus.dev, DEV_QUERIES)
     folder = new_folder(config)
     save_vocabulary(folder, corpus.vocabulary)
     save_config(folder, config)
     initial = initial_model(config, corpus)
     model = initial._replace(params=to_device(initial.params, xp))
     optimizer = {"sgd": SGD, "adaptive": Adaptive}[config.optim.optimizer](model.params)
-    run_steps(config, corpus, model, optimizer, Monitor(folder, config, corpus))
+    run_steps(config, corpus, model, optimizer, Monitor(folder, config, corpus.dev, test))
     return folder
+
+
+def check(config, corpus):
+    """Raise a UserError for what would otherwise come to light only after training."""
+    sizes = {"batch_size": config.optim.batch_size}
+    if config.optim.drop_at < 1:
+        sizes["dropped_batch_size"] = config.optim.dropped_batch_size
+    for name, size in sizes.items():
+        if not 2 <= size <= corpus.train.pairs:
+            raise UserError(f"--optim.{name} {size}: expected 2 to {corpus.train.pairs}, the pairs of the train split")
+    response.draw_candidates(corpus.test)
+    for path in sts.find_sts(config.data).values():
+        sts.read_sts(path)
 
 
 def run_steps(config, corpus, model, optimizer, monitor):
@@ -173,7 +186,8 @@ def run_steps(config, corpus, model, optimizer, monitor):
             half_way = time.perf_counter()
         if minutes and done == timed:
             per_step = (time.perf_counter() - half_way) / (timed - timed // 2)
-            config.steps = max(timed + 1, round(60 * minutes / per_step))
+            fewest = math.ceil((timed + 1) / (optim.drop_at or 1))            # no step so far may have been a late one
+            config.steps = max(fewest, round(60 * minutes / per_step))
             save_config(monitor.folder, config)
             monitor.expect(config.steps)
         if done % -(-config.steps // config.evaluations) == 0 or done == config.steps:

@@ -24,7 +24,7 @@ def initial_table(corpus, text, model, rng):
     from_svd = round(model.svd_share * dim)
     if from_svd:
         found = ppmi_svd(corpus.train, 1 + len(corpus.vocabulary.words), from_svd, rng)
-        table[:len(found), :from_svd] = found
+        table[:found.shape[0], :found.shape[1]] = found
     if model.frequency_weight:
         p = corpus.vocabulary.probabilities()
         table[:words] *= (model.frequency_weight / (model.frequency_weight + p)).astype(np.float32)[:, None]
@@ -42,7 +42,8 @@ def ppmi_svd(split, words, dim, rng):
     4 million tokens and for the 30,000 most frequent words; U √Σ of its SVD, rows scaled to the
     length that a random row has (Levy, Goldberg and Dagan 2015 compare these choices).
 
-    → float32 (min(words, 30,000), dim); a word that never stands beside another has a zero row.
+    → float32 (min(words, 30,000), dim), with fewer columns where there are hardly more words than
+    dim; a word that never stands beside another has a zero row.
     """
     words = min(words, MOST_WORDS)
     counts = cooccurrences(split, words)
@@ -52,10 +53,10 @@ def ppmi_svd(split, words, dim, rng):
     ppmi = counts.tocoo()
     ppmi.data = np.log(ppmi.data / (row[ppmi.row] * context[ppmi.col]))
     ppmi.data = np.maximum(ppmi.data, 0).astype(np.float32)
-    u, s, _ = svds(ppmi.tocsr(), k=dim, rng=rng)
+    u, s, _ = svds(ppmi.tocsr(), k=min(dim, words - 1), rng=rng)
     vectors = u * np.sqrt(s)                                  # (words, dim)
     norm = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors * np.sqrt(dim) / np.maximum(norm, 1e-6)).astype(np.float32)
+    return (vectors * np.sqrt(vectors.shape[1]) / np.maximum(norm, 1e-6)).astype(np.float32)
 
 
 def cooccurrences(split, words):

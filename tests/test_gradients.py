@@ -165,9 +165,9 @@ def test_loss_survives_scores_that_overflow_exp():
 # ---------------------------------------------------------------- whole models
 
 CONFIGS = {
-    "paper": ModelConfig(embedding_dim=4, layers=[3, 3, 5], response_layers=[6, 5], residual_response=False,
+    "paper": ModelConfig(embedding_dim=4, layers=[3, 3, 5], response_hidden=[6], residual_response=False,
                          unit_response=False, scale=1.0),
-    "chat": ModelConfig(embedding_dim=4, layers=[5], response_layers=[6, 5]),
+    "chat": ModelConfig(embedding_dim=4, layers=[5], response_hidden=[6]),
 }
 # Three inputs, then their three responses.
 SENTENCES = Packed(np.array([3, 1, 3, 4, 1, 0, 3, 2, 2, 2, 1, 4, 0, 2], np.int32), np.array([0, 4, 5, 6, 9, 11, 14]))

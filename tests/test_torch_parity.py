@@ -16,9 +16,9 @@ from torch_twin import Twin, torch_batch  # noqa: E402  (needs torch)
 
 WORDS, BIGRAMS = 400, 1_000
 CONFIGS = {
-    "paper": ModelConfig(layers=[300, 300, 500], response_layers=[500, 500], residual_response=False,
+    "paper": ModelConfig(layers=[300, 300, 500], response_hidden=[500], residual_response=False,
                          unit_response=False, scale=1.0),
-    "chat": ModelConfig(),
+    "chat": ModelConfig(response_hidden=[500]),
 }
 
 

@@ -16,7 +16,7 @@ class Twin(nn.Module):
         self.config = config
         self.table = nn.EmbeddingBag(rows, config.embedding_dim, mode="sum", sparse=True, dtype=dtype)
         self.encoder = self.layers([config.embedding_dim, *config.layers], dtype)
-        self.response = self.layers([config.layers[-1], *config.response_layers], dtype)
+        self.response = self.layers([config.layers[-1], *config.response_hidden, config.layers[-1]], dtype)
 
     @staticmethod
     def layers(widths, dtype):

@@ -6,7 +6,9 @@ Z95 = 1.959964
 
 
 def pearson(x, y):
-    """Pearson's r of two samples: x, y: (n,) → float; nan where one of them is constant."""
+    """Pearson's r of two samples: x, y: (n,) → float; nan where one of them is constant or empty."""
+    if len(x) == 0:
+        return float("nan")
     x, y = x - np.mean(x), y - np.mean(y)
     norms = np.sqrt((x @ x) * (y @ y))
     return float(x @ y / norms) if norms > 0 else float("nan")
@@ -25,7 +27,9 @@ def spearman(x, y):
 
 
 def pearson_interval(r, n):
-    """95% interval of a correlation of n pairs, by Fisher's z: artanh r ± 1.96/√(n − 3)."""
+    """95% interval of a correlation of n pairs, by Fisher's z: artanh r ± 1.96/√(n − 3); nan for n < 4."""
+    if n < 4:
+        return float("nan"), float("nan")
     z, half = np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12)), Z95 / np.sqrt(n - 3)
     return float(np.tanh(z - half)), float(np.tanh(z + half))
 

@@ -30,7 +30,7 @@ def draw_candidates(split, queries=QUERIES):
     rng = np.random.Generator(np.random.Philox(SEED))
     pairs = np.sort(rng.permutation(split.pairs)[:queries])
     texts = split.keys[pairs, 1]
-    most_repeated = np.unique(texts, return_counts=True)[1].max()
+    most_repeated = np.unique(texts, return_counts=True)[1].max(initial=0)
     if len(pairs) - most_repeated < CANDIDATES - 1:
         raise UserError(f"P@N needs 99 wrong responses beside each true one, but of {len(pairs)} responses "
                         f"{most_repeated} are one and the same text: give --pairs more conversations")

@@ -17,6 +17,8 @@ from .plots import plot_sts
 from .tables import table
 
 GENRES = ("all", "captions", "forums", "news")
+# The official train file says main-forum, dev and test main-forums.
+OFFICIAL_GENRES = {f"main-{genre}": genre for genre in GENRES[1:]} | {"main-forum": "forums"}
 OWN = Path(__file__).with_name("own_sts.csv")
 
 
@@ -47,8 +49,8 @@ def read_sts(path):
         if len(columns) < 7:
             raise UserError(f"{path}, line {number}: {len(columns)} columns, expected 7 or more separated by tabs: "
                             "genre, file, year, id, score, sentence, sentence")
-        genre, label = columns[0].removeprefix("main-"), _label(columns[4])
-        if genre not in GENRES[1:] or label is None:
+        genre, label = OFFICIAL_GENRES.get(columns[0]), _label(columns[4])
+        if genre is None or label is None:
             raise UserError(f'{path}, line {number}: genre "{columns[0]}" and score "{columns[4]}", expected '
                             "main-captions, main-forums or main-news and a number from 0 to 5")
         rows.append((genre, label, columns[5], columns[6]))

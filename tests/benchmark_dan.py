@@ -1,0 +1,128 @@
+"""How fast is a DAN training step beside the same model in PyTorch?  python tests/benchmark_dan.py
+
+The paper's size (250,000-row table, layers 300, 300, 500, SGD), real sentences. Every contender
+runs in a process of its own, because the thread pools of NumPy's and PyTorch's BLAS get in each
+other's way; they take turns for several rounds, and medians are compared. PyTorch is given the
+rows of words and bigrams ready-made; ours computes the bigrams inside the step. Both keep freed
+memory (backend.keep_freed_memory). Needs torch; reads Reddit pairs where CONVSIM_DATA is set,
+the default corpus otherwise.
+"""
+
+import argparse
+import json
+import os
+import pickle
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+WARM_UP, TIMED = 10, 50
+
+
+def prepare(path, batch_size):
+    """Write batches of real pairs to a file: (batches, word rows, table rows)."""
+    from convsim_mini.config import Config
+    from convsim_mini.corpus import batch_order, open_corpus
+
+    data = os.environ.get("CONVSIM_DATA")
+    config = Config(pairs=[f"{data}/reddit/comment_reply.tsv.gz"] if data else [])
+    corpus = open_corpus(config)
+    order = batch_order(corpus.train.pairs, batch_size, seed=1)
+    batches = [corpus.train.batch(next(order), mask_false_negatives=False) for _ in range(WARM_UP + TIMED)]
+    words = corpus.vocabulary.size
+    path.write_bytes(pickle.dumps((batches, words, words + config.text.bigram_buckets)))
+
+
+def ours(batches, words, rows, config):
+    """A function that takes one step of convsim_mini on batch k."""
+    import numpy as np
+
+    from convsim_mini.model import Model, initial_parameters, loss_and_gradients
+    from convsim_mini.optim import SGD
+
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((rows, config.embedding_dim), np.float32)
+    model = Model(initial_parameters(config, table, rng), config, words)
+    optimizer = SGD(model.params)
+
+    def step(k):
+        loss, grads = loss_and_gradients(model, batches[k])
+        optimizer.step(model.params, grads, 0.01, 0.01)
+        return float(loss)
+    return step
+
+
+def torch(batches, words, rows, config):
+    """A function that takes one step of the PyTorch twin on batch k."""
+    import torch
+    from torch_twin import Twin, torch_batch
+
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    twin = Twin(config, rows)
+    optimizer = torch.optim.SGD(twin.parameters(), lr=0.01)
+    ready = [torch_batch(batch, words, rows) for batch in batches]
+
+    def step(k):
+        optimizer.zero_grad()
+        loss = twin(*ready[k])
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+    return step
+
+
+def work(contender, path):
+    """In a process of its own: print the median step in ms and the peak memory in MB."""
+    from convsim_mini.backend import keep_freed_memory
+    from convsim_mini.config import ModelConfig
+
+    keep_freed_memory()
+    config = ModelConfig(layers=[300, 300, 500], response_hidden=[500], residual_response=False, unit_response=False, scale=1.0)
+    step = {"ours": ours, "torch": torch}[contender](*pickle.loads(path.read_bytes()), config)
+    seconds = []
+    for k in range(WARM_UP + TIMED):
+        begin = time.perf_counter()
+        step(k)
+        seconds.append(time.perf_counter() - begin)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps([1e3 * statistics.median(seconds[WARM_UP:]), peak]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batch", type=int, nargs="+", default=[128, 512, 1024])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--work", nargs=2, metavar=("CONTENDER", "FILE"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        return work(options.work[0], Path(options.work[1]))
+    cores = os.cpu_count()
+    contenders = {f"convsim_mini, {cores} threads": ("ours", cores),
+                  **{f"PyTorch, {n} thread{'s'[:n > 1]}": ("torch", n) for n in sorted({1, cores})}}
+    for batch_size in options.batch:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "batches.pickle")             # our own, read by our own process
+            prepare(path, batch_size)
+            measured = {name: [] for name in contenders}
+            for _ in range(options.rounds):
+                for name, (contender, threads) in contenders.items():
+                    run = subprocess.run([sys.executable, __file__, "--work", contender, path], check=True,
+                                         capture_output=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+                    measured[name].append(json.loads(run.stdout))
+        medians = {name: statistics.median(ms for ms, _ in runs) for name, runs in measured.items()}
+        best = min(ms for name, ms in medians.items() if name.startswith("PyTorch"))
+        print(f"batch {batch_size}")
+        for name, ms in medians.items():
+            peak = max(mb for _, mb in measured[name])
+            print(f"  {name:26}{ms:8.2f} ms/step {1e3 * batch_size / ms:9,.0f} pairs/s {peak:8,.0f} MB peak   "
+                  f"{best / ms:.2f}× the best PyTorch")
+
+
+if __name__ == "__main__":
+    main()

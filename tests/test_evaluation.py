@@ -1,0 +1,354 @@
+"""Candidates and ranks, correlations and intervals against SciPy, STS files, lexical baselines."""
+
+import csv
+import gzip
+import math
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convsim_mini.cli import UserError
+from convsim_mini.corpus import Split
+from convsim_mini.evaluation import metrics, response, sts
+from convsim_mini.evaluation.baselines import (
+    bag_cosine,
+    bm25_documents,
+    document_frequency,
+    frequency_weight,
+    term_counts,
+    tfidf,
+)
+from convsim_mini.text import Packed, Vocabulary, tokenize
+
+
+def pack(*sentences):
+    """Lists of ids to a Packed."""
+    offsets = np.cumsum([0, *map(len, sentences)])
+    return Packed(np.array([i for sentence in sentences for i in sentence], np.int32), offsets)
+
+
+def split_with_responses(keys):
+    """A Split of one-word sentences whose responses have these text keys."""
+    n = len(keys)
+    keys = np.stack([np.arange(n), np.asarray(keys)], axis=1).astype(np.uint64)
+    return Split(np.ones(2 * n, np.int32), np.arange(2 * n + 1), keys)
+
+
+def unit_vectors(rng, *shape):
+    x = rng.standard_normal(shape)
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+# ---------------------------------------------------------------- candidates and ranks
+
+@pytest.mark.parametrize("queries", [10_000, 150])
+def test_candidates_are_the_truth_and_99_others_of_different_text(queries):
+    split = split_with_responses(np.arange(700) // 3)         # every response stands three times
+    pairs, candidates = response.draw_candidates(split, queries)
+    assert len(pairs) == len(set(pairs.tolist())) == min(queries, 700)
+    assert candidates.shape == (len(pairs), 100)
+    assert candidates[:, 0].tolist() == list(range(len(pairs)))
+    texts = split.keys[pairs, 1][candidates]                  # (n, 100)
+    assert (texts[:, 1:] != texts[:, :1]).all()
+    assert all(len(set(row)) == 100 for row in candidates.tolist())
+
+
+def test_candidates_are_the_same_every_time_and_drawn_from_all(corpus):
+    pairs, candidates = response.draw_candidates(corpus.test)
+    again = response.draw_candidates(corpus.test)
+    assert pairs.tolist() == again[0].tolist() and candidates.tolist() == again[1].tolist()
+    assert set(candidates[:, 1:].ravel().tolist()) == set(range(corpus.test.pairs))
+
+
+@pytest.mark.parametrize("keys", [np.arange(99), np.maximum(np.arange(120), 22), np.zeros(1_000)])
+def test_too_few_different_responses_are_a_user_error(keys):
+    with pytest.raises(UserError, match="99 wrong responses"):
+        response.draw_candidates(split_with_responses(keys))
+
+
+@pytest.mark.parametrize("keys", [np.arange(100), np.maximum(np.arange(120), 20)])
+def test_just_enough_different_responses_will_do(keys):
+    pairs, candidates = response.draw_candidates(split_with_responses(keys))
+    texts = keys[pairs][candidates]
+    assert (texts[:, 1:] != texts[:, :1]).all()
+
+
+def test_ties_count_against_the_truth():
+    scores = np.array([[1.0, 0, 0, 0], [0, 0, 0, 0], [0.5, 0.5, 1, 0], [-1, 0, 1, 2]])
+    assert metrics.true_ranks(scores).tolist() == [1, 4, 3, 4]
+
+
+def test_a_scorer_that_knows_nothing_ranks_every_truth_last():
+    split = split_with_responses(np.arange(600))
+    _, candidates = response.draw_candidates(split)
+    zeros = np.zeros((600, 8))
+    assert set(response.ranks_of_truth(zeros, zeros, candidates)) == {100}
+
+
+def test_a_perfect_scorer_has_a_precision_of_100_and_a_random_one_of_n():
+    rng = np.random.default_rng(0)
+    _, candidates = response.draw_candidates(split_with_responses(np.arange(3_000)))
+    u, v = unit_vectors(rng, 2, 3_000, 16)
+    perfect, at_random = response.ranks_of_truth(u, u, candidates), response.ranks_of_truth(u, v, candidates)
+    assert at_random.shape == (3_000,)
+    for n in response.N:
+        assert response.precision(perfect, n)[0] == 100
+        share, low, high = response.precision(at_random, n)
+        assert share == pytest.approx(n, abs=5 * math.sqrt(n * (100 - n) / 3_000))     # 5 standard deviations
+        assert low < share < high
+
+
+def test_ranks_are_those_of_a_loop_over_the_candidates():
+    rng = np.random.default_rng(0)
+    _, candidates = response.draw_candidates(split_with_responses(np.arange(600)))
+    u, v = rng.integers(-3, 4, (2, 600, 3)).astype(float)     # small integers: many ties
+    expected = [1 + sum(u[i] @ v[j] >= u[i] @ v[i] for j in row[1:]) for i, row in enumerate(candidates)]
+    assert response.ranks_of_truth(u, v, candidates).tolist() == expected
+
+
+# ---------------------------------------------------------------- correlations and intervals
+
+samples = st.lists(st.tuples(*2 * [st.integers(-20, 20).map(lambda n: n / 4)]), min_size=4, max_size=40).filter(
+    lambda xy: all(len(set(side)) > 1 for side in zip(*xy)))
+
+
+@given(samples)
+def test_correlations_and_their_intervals_are_scipys(xy):
+    x, y = np.array(xy).T
+    reference = scipy.stats.pearsonr(x, y)
+    r = metrics.pearson(x, y)
+    assert r == pytest.approx(reference.statistic, abs=1e-12)
+    assert metrics.spearman(x, y) == pytest.approx(scipy.stats.spearmanr(x, y).statistic, abs=1e-12)
+    assert metrics.ranks(x).tolist() == scipy.stats.rankdata(x).tolist()
+    if abs(r) < 1 - 1e-9:                                     # SciPy's interval is [r, r] there
+        assert metrics.pearson_interval(r, len(x)) == pytest.approx(tuple(reference.confidence_interval()), abs=1e-6)
+
+
+def test_a_constant_sample_has_no_correlation():
+    assert math.isnan(metrics.pearson(np.ones(5), np.arange(5.0)))
+
+
+@pytest.mark.parametrize("hits, n", [(0, 10), (10, 10), (1, 1), (3, 7), (50, 100), (1, 10_000), (7_777, 10_000)])
+def test_the_interval_of_a_proportion_is_scipys(hits, n):
+    reference = scipy.stats.binomtest(hits, n).proportion_ci(method="wilson")
+    low, high = metrics.proportion_interval(hits, n)
+    assert (low, high) == pytest.approx((reference.low, reference.high), abs=1e-7)
+
+
+# ---------------------------------------------------------------- STS files
+
+def test_official_files_keep_all_their_rows(data_folder):
+    # Read as quoted CSV, rows that begin with a quotation mark swallow those after them.
+    for name, rows, rows_if_quoted in (("train", 5_749, 5_711), ("dev", 1_500, 1_470)):
+        path = data_folder / "stsbenchmark" / f"sts-{name}.csv"
+        assert len(sts.read_sts(path).labels) == rows
+        with open(path, encoding="utf-8", newline="") as file:
+            assert len(list(csv.reader(file, delimiter="\t"))) == rows_if_quoted
+
+
+@pytest.mark.parametrize("name, genres", [
+    ("train", {"captions": 2_000, "forums": 450, "news": 3_299}),
+    ("dev", {"captions": 625, "forums": 375, "news": 500}),
+])
+def test_official_files_have_the_genres_that_are_published(data_folder, name, genres):
+    assert Counter(sts.read_sts(data_folder / "stsbenchmark" / f"sts-{name}.csv").genres.tolist()) == genres
+
+
+def test_the_own_set_has_120_pairs_of_three_genres():
+    own = sts.read_sts(sts.OWN)
+    assert Counter(own.genres.tolist()) == {"captions": 40, "forums": 40, "news": 40}
+    assert own.labels.min() < 0.5 and own.labels.max() > 4.5
+    assert len(set(zip(own.sentences1, own.sentences2))) == 120
+
+
+ROW = "main-news\tMSRpar\t2012\t0001\t4.5\tA quote \" here\tAnother one"
+
+
+def test_columns_after_the_seventh_windows_line_ends_and_quotation_marks_are_read(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(f'{ROW}\r\n{ROW}\tlicence\tsource\n\nmain-captions\ta\t\t\t0\t"x\tNEL\x85 "" y'.encode())
+    found = sts.read_sts(path)
+    assert found.genres.tolist() == ["news", "news", "captions"]
+    assert found.labels.tolist() == [4.5, 4.5, 0]
+    assert found.sentences1 == ['A quote " here', 'A quote " here', '"x']
+    assert found.sentences2 == ["Another one", "Another one", 'NEL\x85 "" y']
+
+
+@pytest.mark.parametrize("text, where, what", [
+    ("", "", "empty"),
+    ("\n\n", "", "empty"),
+    (f"{ROW}\n\nmain-news\t1\t2\n", ", line 3", "3 columns, expected 7"),
+    (f"genre\tfile\tyear\tid\tscore\ta\tb\n{ROW}", ", line 1", '"genre"'),
+    (f"{ROW}\n{ROW.replace('4.5', '5.5')}", ", line 2", '"5.5"'),
+    (ROW.replace("4.5", "-1"), ", line 1", '"-1"'),
+    (ROW.replace("4.5", "nan"), ", line 1", '"nan"'),
+    (ROW.replace("4.5", ""), ", line 1", "score"),
+    (ROW.replace("main-news", "main-songs"), ", line 1", '"main-songs"'),
+    (ROW.replace("\t", ","), ", line 1", "1 columns"),
+])
+def test_a_bad_sts_file_is_a_user_error_that_names_file_and_line(tmp_path, text, where, what):
+    path = tmp_path / "a.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        sts.read_sts(path)
+    assert f"{path}{where}: " in str(error.value) and what in str(error.value)
+
+
+def test_an_sts_file_that_is_missing_a_folder_or_no_utf8_is_a_user_error_that_names_it(tmp_path):
+    (tmp_path / "latin.csv").write_bytes(ROW.replace("quote", "caf\xe9").encode("latin-1"))
+    for path in (tmp_path, tmp_path / "none.csv", tmp_path / "latin.csv"):
+        with pytest.raises(UserError) as error:
+            sts.read_sts(path)
+        assert str(path) in str(error.value)
+
+
+def test_sts_files_are_found_in_the_folder_or_below_it_and_else_it_is_a_user_error(tmp_path):
+    with pytest.raises(UserError, match="sts-dev.csv") as error:
+        sts.find_sts(tmp_path)
+    assert str(tmp_path) in str(error.value)
+    folder = tmp_path / "stsbenchmark"
+    folder.mkdir()
+    (folder / "sts-dev.csv").write_text(ROW)
+    assert sts.find_sts(tmp_path) == sts.find_sts(folder) == {"dev": folder / "sts-dev.csv"}
+    assert sts.find_sts(None) == {"own set": sts.OWN}
+
+
+# ---------------------------------------------------------------- similarity
+
+def test_angular_similarity_is_0_for_equal_and_minus_pi_for_opposite_vectors():
+    u = unit_vectors(np.random.default_rng(0), 50, 20)
+    # In float32 a unit vector's square is not exactly 1, and the arc is steep there.
+    for dtype, tolerance in ((np.float64, 1e-7), (np.float32, 2e-3)):
+        v = u.astype(dtype)
+        np.testing.assert_allclose(sts.angular_similarity(v, v), 0, atol=tolerance)
+        np.testing.assert_allclose(sts.angular_similarity(v, -v), -np.pi, atol=tolerance)
+    across = unit_vectors(np.random.default_rng(1), 50, 20)
+    across -= (across * u).sum(axis=1, keepdims=True) * u
+    np.testing.assert_allclose(sts.angular_similarity(u, across), -np.pi / 2, atol=1e-12)
+
+
+def test_the_score_ends_at_5_and_0():
+    assert sts.score_0_to_5(np.array([0.0, -np.pi / 2, -np.pi])).tolist() == [5, 2.5, 0]
+
+
+def test_correlations_are_those_of_each_genre():
+    rng = np.random.default_rng(0)
+    genres = np.repeat(["news", "captions", "forums"], 20)
+    labels, similarity = rng.random((2, 60))
+    found = sts.correlations(similarity, sts.Sts(genres, labels, [""] * 60, [""] * 60))
+    assert found["all"][0] == pytest.approx(np.corrcoef(similarity, labels)[0, 1])
+    for genre in set(genres):
+        some = genres == genre
+        assert found[genre][0] == pytest.approx(np.corrcoef(similarity[some], labels[some])[0, 1])
+        assert found[genre][4] == 20
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_genre_alone_is_reported_without_a_warning():
+    one = sts.Sts(np.repeat("news", 5), np.arange(5.0), ["a"] * 5, ["b"] * 5)
+    assert "news 5" in sts.report("dev", one, {"some model": np.array([0.0, 1, 3, 2, 4])})
+
+
+# ---------------------------------------------------------------- lexical baselines
+
+@pytest.mark.parametrize("one, other, cosine", [
+    ("the cat", "The CAT", 1),
+    ("the cat", "a dog", 0),
+    ("the cat sat", "the cat", 2 / math.sqrt(6)),
+    ("the the cat", "the cat", 1),                            # binary: repetitions do not count
+    ("", "the cat", 0),
+    ("", "", 0),
+])
+def test_bag_cosine(one, other, cosine):
+    assert bag_cosine(one, other) == pytest.approx(cosine)
+
+
+def test_a_weighted_bag_cosine_is_that_of_weighted_vectors():
+    weight = {"the": 0.1, "cat": 2.0, "sat": 1.0, "dog": 3.0}
+    expected = (0.1**2 + 1) / math.sqrt((0.1**2 + 4 + 1) * (0.1**2 + 9 + 1))
+    assert bag_cosine("the cat sat", "the dog sat", weight.get) == pytest.approx(expected)
+
+
+def test_the_frequency_weight_falls_from_1_with_the_probability():
+    weight = frequency_weight(Vocabulary(["the", "cat"], [900, 1], 1_000, 5), a=1e-3)
+    assert weight("the") == pytest.approx(1e-3 / (1e-3 + 0.9))
+    assert weight("cat") == pytest.approx(0.5)
+    assert weight("unheard") == 1
+
+
+def test_lexical_baselines_reach_the_known_figures_on_sts_dev(data_folder):
+    counts = Counter()
+    for path in sorted((data_folder / "conversations").glob("*.tsv.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for line in islice(lines, 5_000):
+                counts.update(tokenize(line))
+    dev = sts.read_sts(data_folder / "stsbenchmark" / "sts-dev.csv")
+    found = sts.baseline_similarities(Vocabulary.from_counts(counts, 50_000, 1), dev)
+    binary, weighted = (100 * metrics.pearson(similarity, dev.labels) for similarity in found.values())
+    assert binary == pytest.approx(63.0, abs=1)
+    assert weighted == pytest.approx(76.0, abs=2)
+
+
+def random_documents(seed, documents=40, words=30):
+    rng = np.random.default_rng(seed)
+    return pack(*(rng.integers(words, size=rng.integers(1, 12)).tolist() for _ in range(documents)))
+
+
+def frequencies(packed, words=30):
+    """Document frequencies by counting: N, df."""
+    sentences = [set(packed.ids[a:b].tolist()) for a, b in zip(packed.offsets, packed.offsets[1:])]
+    return len(sentences), np.array([sum(word in sentence for sentence in sentences) for word in range(words)])
+
+
+def test_term_counts_counts_and_leaves_its_input_as_it_is():
+    # SciPy sums duplicates in place: it once reordered the ids of the corpus.
+    packed = pack([3, 1, 3, 0, 3], [2], [1, 1])
+    ids, offsets = packed.ids.copy(), packed.offsets.copy()
+    assert term_counts(packed, 4).toarray().tolist() == [[1, 1, 0, 3], [0, 0, 1, 0], [0, 2, 0, 0]]
+    assert packed.ids.tolist() == ids.tolist() and packed.offsets.tolist() == offsets.tolist()
+
+
+def test_document_frequencies_count_sentences_of_train(corpus):
+    packed = Packed(corpus.train.ids, corpus.train.offsets)
+    sentences, df = document_frequency(corpus.train, corpus.vocabulary.size)
+    expected = frequencies(packed, corpus.vocabulary.size)
+    assert sentences == expected[0] == 2 * corpus.train.pairs
+    assert df.tolist() == expected[1].tolist()
+
+
+def test_tfidf_rows_have_unit_length_and_follow_the_formula():
+    packed = random_documents(0)
+    sentences, df = frequencies(packed)
+    rows = tfidf(packed, sentences, df).toarray()
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
+    for b, row in enumerate(rows):
+        expected = np.zeros(30)
+        for word, tf in Counter(packed.ids[packed.offsets[b]:packed.offsets[b + 1]].tolist()).items():
+            expected[word] = (1 + math.log(tf)) * math.log((1 + sentences) / (1 + df[word]))
+        np.testing.assert_allclose(row, expected / np.linalg.norm(expected), atol=1e-6)
+
+
+def test_a_word_found_everywhere_weighs_nothing_and_leaves_no_nan():
+    packed = pack([0], [0, 1], [0, 0])
+    rows = tfidf(packed, *frequencies(packed, 2)).toarray()
+    assert np.abs(rows).tolist() == [[0, 0], [0, 1], [0, 0]]
+
+
+def test_bm25_is_the_formula_in_a_double_loop():
+    documents, queries = random_documents(1), random_documents(2, documents=10)
+    sentences, df = frequencies(documents)
+    scores = (term_counts(queries, 30) @ bm25_documents(documents, sentences, df).T).toarray()
+    mean_length = len(documents.ids) / sentences
+    for q in range(10):
+        for d in range(sentences):
+            document = documents.ids[documents.offsets[d]:documents.offsets[d + 1]].tolist()
+            expected = 0
+            for word in queries.ids[queries.offsets[q]:queries.offsets[q + 1]].tolist():
+                tf, idf = document.count(word), math.log(1 + (sentences - df[word] + 0.5) / (df[word] + 0.5))
+                expected += idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * len(document) / mean_length))
+            assert scores[q, d] == pytest.approx(expected, rel=1e-5)

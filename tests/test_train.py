@@ -1,0 +1,416 @@
+"""The commands as a user runs them: a whole run, its replay, its evaluation, and mistakes."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from safetensors.numpy import load_file
+
+from convsim_mini.backend import device_module
+from convsim_mini.cli import UserError
+from convsim_mini.config import OptimConfig, config_from_dict, config_to_dict, parse_config
+from convsim_mini.corpus import split_of, text_key
+from convsim_mini.text import tokenize
+from convsim_mini.train import batch_size, rates
+
+from conftest import generate_pairs
+
+ROOT = Path(__file__).resolve().parent.parent
+
+SMALL = ("--text.words 300 --text.oov_buckets 20 --text.bigram_buckets 500 --model.embedding_dim 16 --model.layers 16 "
+         "--model.response_hidden 16 --optim.batch_size 64 --optim.warmup 5").split()
+
+
+class Finished(NamedTuple):
+    """What a command left."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def command(module, *arguments, cwd):
+    """Run python -m convsim_mini.MODULE in the folder cwd; → Finished."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run([sys.executable, "-m", f"convsim_mini.{module}", *map(str, arguments)], cwd=cwd,
+                          capture_output=True, env={**os.environ, "PYTHONPATH": path})
+    # Decoded here, because text=True would turn the carriage returns of a progress bar into line ends.
+    return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def weights(folder, step):
+    """Parameter name → bytes, after a step of a run."""
+    return {name: array.tobytes() for name, array in load_file(folder / f"weights-{step:06d}.safetensors").items()}
+
+
+def log(folder):
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def arguments(corpus, pair_file, cache_folder):
+    """Options of a small model on the generated pairs, whose prepared corpus is in the cache."""
+    return ["--pairs", pair_file, "--cache", cache_folder, *SMALL]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, arguments):
+    """A run of 30 steps: folder, Finished. Tests must not change the folder."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    done = command("train", *arguments, "--steps", 30, "--evaluations", 2, "--run", folder, cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+@pytest.fixture
+def run_copy(trained, tmp_path):
+    """A copy of the run, which a test may damage."""
+    return shutil.copytree(trained[0], tmp_path / "copy")
+
+
+# ---------------------------------------------------------------- a run
+
+def test_a_run_leaves_everything_in_its_folder(trained):
+    folder, done = trained
+    assert {path.name for path in folder.iterdir()} == {
+        "config.json", "vocabulary.json", "log.jsonl", "loss.png", "p_at_n.png",
+        "weights-000015.safetensors", "weights-000030.safetensors",
+        "resume-000015.safetensors", "resume-000030.safetensors"}
+    assert list(folder.parent.iterdir()) == [folder]
+    for name in ("loss.png", "p_at_n.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    for expected in ("pairs read", "4,000", "P@10", "TF-IDF cosine", "BM25", "STS own set", "trained", str(folder)):
+        assert expected in done.stdout
+
+
+def test_the_loss_falls_and_the_true_reply_is_found_more_often(trained):
+    records = log(trained[0])
+    losses = [record["loss"] for record in records if "loss" in record]
+    measured = [record for record in records if "dev" in record]
+    assert losses[-1] < 0.9 * losses[0]
+    assert [record["step"] for record in measured] == [0, 15, 30]
+    # Not P@1: replies of one topic cannot be told apart, and 153 queries leave it a standard error of 4.
+    assert measured[-1]["dev"]["10"] > measured[0]["dev"]["10"]
+
+
+def test_training_moves_every_parameter(trained):
+    before, after = weights(trained[0], 15), weights(trained[0], 30)
+    assert before.keys() == after.keys() and len(before) == 1 + 2 * 3      # table, and three layers
+    assert [name for name in before if before[name] == after[name]] == []
+
+
+def test_a_run_replays_bit_by_bit_from_its_config(trained, tmp_path):
+    folder, _ = trained
+    again = tmp_path / "again"
+    done = command("train", "--config", folder / "config.json", "--run", again, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert weights(again, 30) == weights(folder, 30)
+    assert (load_file(again / "resume-000030.safetensors").keys() == load_file(folder / "resume-000030.safetensors").keys())
+    configs = [json.loads((run / "config.json").read_text()) for run in (folder, again)]
+    assert [config.pop("run") for config in configs] == [str(folder), str(again)]
+    assert configs[0] == configs[1]
+
+
+def test_another_seed_gives_another_run(trained, tmp_path):
+    done = command("train", "--config", trained[0] / "config.json", "--run", tmp_path / "other", "--seed", 2, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert weights(tmp_path / "other", 30) != weights(trained[0], 30)
+
+
+@pytest.mark.parametrize("minutes, options", [
+    (0.02, []),
+    (1e-9, []),                                               # the fewest steps that there can be
+    (1e-9, ["--optim.drop_at", "0.5", "--optim.dropped_batch_size", "32"]),
+])
+def test_a_run_by_the_minute_stores_its_number_of_steps_and_replays(arguments, tmp_path, minutes, options):
+    run, again = tmp_path / "run", tmp_path / "again"
+    done = command("train", *arguments, *options, "--minutes", minutes, "--evaluations", 3, "--run", run, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    config = json.loads((run / "config.json").read_text())
+    steps = config["steps"]
+    assert config["minutes"] is None
+    assert steps > 20 and log(run)[-1]["step"] == steps
+
+    done = command("train", "--config", run / "config.json", "--run", again, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert weights(again, steps) == weights(run, steps)
+
+
+def test_the_two_newest_checkpoints_are_kept(trained, tmp_path):
+    done = command("train", "--config", trained[0] / "config.json", "--run", "run", "--steps", 9, "--evaluations", 3,
+                   cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (tmp_path / "run").glob("*.safetensors")) == [
+        "resume-000006.safetensors", "resume-000009.safetensors", "weights-000006.safetensors", "weights-000009.safetensors"]
+
+
+def test_runs_without_a_name_do_not_overwrite_one_another(arguments, tmp_path):
+    for name in ("chat", "chat-2"):
+        done = command("train", *arguments, "--steps", 2, "--evaluations", 1, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "runs" / name / "weights-000002.safetensors").exists()
+
+
+def test_the_papers_recipe_trains(arguments, tmp_path):
+    done = command("train", *arguments, "--preset", "paper", "--steps", 8, "--evaluations", 1, "--run", "run",
+                   "--optim.dropped_batch_size", 100, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (config["optim"]["optimizer"], config["optim"]["loss"], config["model"]["scale"]) == ("sgd", "sum", 1.0)
+    assert (config["optim"]["batch_size"], config["model"]["layers"]) == (64, [16])      # options win over the preset
+
+
+def test_few_distinct_words_are_enough_for_the_default_model(write_tsv, tmp_path):
+    # Half of the default's 300 dimensions start from an SVD of the words' co-occurrences.
+    words = sorted({word for pair in generate_pairs(50) for text in pair for word in text[:-1].split()})[:60]
+    pairs = [(f"{a} {b} {c}", f"{c} {a}") for a in words for b in words[:10] for c in words[:7]]
+    path = write_tsv(tmp_path / "pairs.tsv", pairs)
+    done = command("train", "--pairs", path, "--cache", "cache", "--steps", 2, "--evaluations", 1, "--run", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+# ---------------------------------------------------------------- evaluating a run
+
+def test_response_prediction_of_a_run_is_what_training_reported(trained, tmp_path):
+    folder, trained_output = trained
+    done = command("evaluation.response", folder, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "P@10" in done.stdout and done.stdout.strip() in trained_output.stdout
+    for name in ("trained", "the same, untrained", "TF-IDF cosine", "BM25"):
+        assert re.search(rf"^{name} +\d", done.stdout, re.MULTILINE)
+
+
+def test_sts_of_a_run_is_reported_and_drawn(run_copy, trained, tmp_path):
+    done = command("evaluation.sts", run_copy, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (run_copy / "sts_own_set.png").read_bytes().startswith(b"\x89PNG")
+    (row,) = re.findall(r"^trained .*$", done.stdout, re.MULTILINE)
+    assert row.split() == [line for line in trained[1].stdout.splitlines() if line.startswith("trained ")][-1].split()
+
+
+def test_sts_of_a_run_on_files_of_the_benchmark(run_copy, tmp_path):
+    row = "main-{}\tfile\t2012\t1\t{}\t{}\t{}\n"
+    rows = [row.format(genre, n % 6, f"sentence {n}", f"sentence {n % 4}")
+            for genre in ("captions", "forums", "news") for n in range(12)]
+    for name in ("dev", "test"):
+        (tmp_path / f"sts-{name}.csv").write_text("".join(rows))
+    done = command("evaluation.sts", run_copy, "--data", tmp_path, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "STS dev" in done.stdout and "STS test" in done.stdout and "all 36" in done.stdout
+    assert (run_copy / "sts_dev.png").exists() and (run_copy / "sts_test.png").exists()
+
+
+def test_changed_pair_files_are_told_from_those_of_the_run(pairs, write_tsv, tmp_path):
+    path = write_tsv(tmp_path / "pairs.tsv", pairs)
+    done = command("train", "--pairs", path, "--cache", "cache", *SMALL, "--steps", 2, "--run", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    write_tsv(path, pairs + generate_pairs(500, seed=9))
+    done = command("evaluation.response", "run", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "the pair files have changed" in done.stderr.splitlines()[-1]
+
+
+# ---------------------------------------------------------------- learning rates
+
+def test_rates_rise_hold_and_fall_to_zero_at_the_last_step():
+    optim = OptimConfig(rate=2.0, table_rate=10.0, warmup=40)
+    dense, table = zip(*(rates(optim, step, 100) for step in range(100)))
+    assert dense[:40] == pytest.approx([2 * (step + 1) / 40 for step in range(40)])
+    assert dense[40:] == pytest.approx([2 * (100 - step) / 60 for step in range(40, 100)])
+    assert table == pytest.approx([5 * rate for rate in dense])
+    assert min(dense) > 0
+
+
+def test_rates_without_warm_up_and_decay_are_constant():
+    optim = OptimConfig(rate=2.0, table_rate=10.0, warmup=0, decay="none")
+    assert {rates(optim, step, 100) for step in range(100)} == {(2.0, 10.0)}
+
+
+def test_the_papers_rates_drop_after_30_of_40_million_steps():
+    config = parse_config(["--preset", "paper"])
+    assert config.steps == 40_000_000
+    expected = {0: (128, 0.01), 29_999_999: (128, 0.01), 30_000_000: (256, 0.001), 39_999_999: (256, 0.001)}
+    for step, (pairs, rate) in expected.items():
+        assert batch_size(config.optim, step, config.steps) == pairs
+        # The gradient is the mean's, so the paper's summed loss makes the rate `pairs` times larger.
+        assert rates(config.optim, step, config.steps) == pytest.approx((pairs * rate, pairs * rate))
+
+
+def test_the_tables_rate_drops_by_the_same_factor_as_the_dense_one():
+    optim = OptimConfig(rate=0.5, table_rate=3.0, warmup=0, decay="none", drop_at=0.5, dropped_rate=0.1)
+    assert rates(optim, 49, 100) == (0.5, 3.0)
+    assert rates(optim, 50, 100) == pytest.approx((0.1, 0.6))
+
+
+# ---------------------------------------------------------------- settings
+
+def test_options_win_over_the_config_file_and_that_over_the_preset(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"preset": "paper", "steps": 7, "model": {"layers": [8, 9]}, "optim": {"rate": 0.5}}))
+    config = parse_config(["--config", str(path), "--optim.rate", "0.25"])
+    assert (config.preset, config.steps, config.model.layers, config.optim.rate) == ("paper", 7, [8, 9], 0.25)
+    assert (config.optim.optimizer, config.model.scale) == ("sgd", 1.0)    # what only the preset names
+
+
+@pytest.mark.parametrize("options", [["--pairs", "a.tsv", "b.tsv"], ["--pairs", '["a.tsv", "b.tsv"]'],
+                                     ['--pairs=["a.tsv", "b.tsv"]']])
+def test_lists_may_be_given_plainly_or_as_json(options):
+    assert parse_config([*options, "--steps", "5"]).pairs == ["a.tsv", "b.tsv"]
+
+
+def test_every_preset_survives_its_config_file():
+    for preset in ("chat", "paper"):
+        config = parse_config(["--preset", preset])
+        assert config_from_dict(json.loads(json.dumps(config_to_dict(config))), "here") == config
+    with pytest.raises(UserError, match="here: .*steps"):
+        config_from_dict({"steps": "many"}, "here")
+
+
+# ---------------------------------------------------------------- mistakes
+
+def terminal_lines(stderr):
+    """The lines that are left on a terminal: a progress bar is overwritten after a carriage return."""
+    return [line.rsplit("\r", 1)[-1] for line in stderr.rstrip("\n").split("\n")]
+
+
+def assert_mistake(done, culprit):
+    """Exit code 2, and one line that begins with "error:" and names the culprit."""
+    (line,) = terminal_lines(done.stderr)
+    assert done.returncode == 2 and line.startswith("error: ") and culprit in line
+
+
+@pytest.mark.parametrize("options, culprit", [
+    ("--stepz 3", "--stepz"),
+    ("--optim.batchsize 3", "--optim.batchsize"),
+    ("--preset reddit", "reddit"),
+    ("--steps 0", "steps"),
+    ("--steps many", "many"),
+    ("--minutes -1", "minutes"),
+    ("--seed -1", "seed"),
+    ("--device tpu", "tpu"),
+    ("--config none.json", "none.json"),
+    ("--config .", "config"),
+    ("--pairs none.tsv", "none.tsv"),
+    ("--pairs here.csv", "here.csv"),
+    ("--pairs short.tsv.gz", "short.tsv.gz"),
+    ("--cache here.csv/cache", "here.csv/cache"),
+    ("--run here.csv/run", "here.csv/run"),
+    ("--data nowhere", "nowhere"),
+    ("--optim.batch_size 3437", "--optim.batch_size 3437"),   # the train split has one pair less
+    ("--optim.batch_size 1", "--optim.batch_size 1"),
+    ("--optim.drop_at 0.5 --optim.dropped_batch_size 3437", "dropped_batch_size"),
+    ("--optim.drop_at 0.5 --optim.dropped_batch_size -1", "dropped_batch_size"),
+    ("--model.layers []", "model.layers"),
+    ("--model.embedding_dim 0", "embedding_dim"),
+])
+def test_a_bad_training_command_is_one_line_and_leaves_no_run(arguments, tmp_path, options, culprit):
+    (tmp_path / "here.csv").write_text("a,b\n")
+    (tmp_path / "short.tsv.gz").write_bytes(b"\x1f\x8b\x08")
+    done = command("train", *arguments, "--steps", 4, "--evaluations", 1, "--run", "run", *options.split(), cwd=tmp_path)
+    assert_mistake(done, culprit)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here.csv", "short.tsv.gz"]
+
+
+DAMAGED_CONFIGS = ['{"steps": ', '{"steps": -4}', '{"stepz": 4}', "[1]", "", '{"run": "caf\xe9"}']
+
+
+@pytest.mark.parametrize("damage", DAMAGED_CONFIGS)
+def test_training_from_a_damaged_config_is_one_line_that_names_it(tmp_path, damage):
+    path = tmp_path / "config.json"
+    path.write_text(damage, encoding="latin-1")
+    assert_mistake(command("train", "--config", path, "--run", "run", cwd=tmp_path), str(path))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("damage", DAMAGED_CONFIGS)
+def test_evaluating_with_a_damaged_config_is_one_line_that_names_it(run_copy, tmp_path, damage):
+    path = run_copy / "config.json"
+    path.write_text(damage, encoding="latin-1")
+    assert_mistake(command("evaluation.sts", run_copy, cwd=tmp_path), str(path))
+
+
+def test_a_gpu_that_is_not_there_is_one_line(arguments, tmp_path):
+    try:
+        device_module("gpu")
+    except UserError:
+        assert_mistake(command("train", *arguments, "--device", "gpu", "--run", "run", cwd=tmp_path), "--device gpu")
+        assert not (tmp_path / "run").exists()
+    else:
+        pytest.skip("this machine has a GPU")
+
+
+def test_a_run_folder_that_exists_is_left_as_it_is(arguments, run_copy, tmp_path):
+    before = contents(run_copy)
+    done = command("train", *arguments, "--steps", 4, "--run", run_copy, cwd=tmp_path)
+    assert_mistake(done, f"{run_copy}: exists already")
+    assert contents(run_copy) == before
+
+
+def test_a_corpus_that_cannot_be_measured_is_found_before_the_run_folder_is_made(pairs, write_tsv, tmp_path):
+    # dev has its 100 pairs, but a third of their responses are one text: no 99 wrong ones.
+    split = {text: split_of(text_key(" ".join(tokenize(text)))) for text, _ in pairs}
+    dev = [(text, response if n % 3 else "yes.") for n, (text, response) in
+           enumerate([pair for pair in pairs if split[pair[0]] == "dev"][:100])]
+    path = write_tsv(tmp_path / "a.tsv", dev + [pair for pair in pairs if split[pair[0]] != "dev"])
+    done = command("train", "--pairs", path, "--cache", "cache", *SMALL, "--run", "run", cwd=tmp_path)
+    assert_mistake(done, "P@N needs 99 wrong responses")
+    assert not (tmp_path / "run").exists()
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:500])
+
+
+def swap(path):
+    shutil.copy(path.parent / path.name.replace("weights", "resume"), path)
+
+
+def no_vocabulary(path):
+    path.write_text('{"words": ["a"]}')
+
+
+@pytest.mark.parametrize("name, damage", [
+    ("weights-000030.safetensors", truncate),
+    ("weights-000030.safetensors", swap),
+    ("weights-000030.safetensors", lambda path: path.write_bytes(b"")),
+    ("vocabulary.json", truncate),
+    ("vocabulary.json", no_vocabulary),
+    ("vocabulary.json", Path.unlink),
+    ("config.json", truncate),
+    ("config.json", Path.unlink),
+])
+def test_evaluating_a_damaged_run_is_one_line_that_names_the_file(run_copy, tmp_path, name, damage):
+    damage(run_copy / name)
+    assert_mistake(command("evaluation.sts", run_copy, cwd=tmp_path), str(run_copy / name))
+
+
+@pytest.mark.parametrize("module", ["evaluation.sts", "evaluation.response"])
+def test_evaluating_what_is_no_run_is_one_line(run_copy, tmp_path, module):
+    for path in run_copy.glob("weights-*"):
+        path.unlink()
+    assert_mistake(command(module, run_copy, cwd=tmp_path), f"{run_copy}: holds no weights")
+    assert_mistake(command(module, "nowhere", cwd=tmp_path), "nowhere: no such run folder")
+    assert_mistake(command(module, cwd=tmp_path), "run")
+    assert_mistake(command(module, run_copy, "--bogus", 3, cwd=tmp_path), "--bogus")
+
+
+def test_weights_that_were_given_another_name_are_no_step_of_the_run(run_copy, tmp_path):
+    shutil.copy(run_copy / "weights-000015.safetensors", run_copy / "weights-best.safetensors")
+    done = command("evaluation.sts", run_copy, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_sts_data_that_cannot_be_used_is_one_line(run_copy, tmp_path):
+    assert_mistake(command("evaluation.sts", run_copy, "--data", "nowhere", cwd=tmp_path), "nowhere: holds no sts-train.csv")
+    (tmp_path / "sts-dev.csv").write_text("a\tb\n")
+    assert_mistake(command("evaluation.sts", run_copy, "--data", tmp_path, cwd=tmp_path), "sts-dev.csv, line 1: 2 columns")

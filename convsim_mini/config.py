@@ -134,7 +134,7 @@ class Config:
     pairs: list[str] = field(default_factory=list)
     device: Literal["cpu", "gpu"] = "cpu"
     seed: NonNegativeInt = 1
-    steps: PositiveInt = 3_000
+    steps: PositiveInt = 2_000
     minutes: PositiveFloat | None = None
     evaluations: PositiveInt = 8
     run: str | None = None

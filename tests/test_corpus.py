@@ -112,6 +112,14 @@ def test_the_ids_on_disk_are_those_of_the_texts_in_the_file(corpus, pairs):
     assert buckets_seen > 100
 
 
+def test_offsets_go_on_where_a_block_of_50_000_lines_ends(write_tsv, text_config, tmp_path):
+    pairs = [(f"remember friend {n}", f"remembering {n} always") for n in range(60_000)]
+    train = load_corpus([write_tsv(tmp_path / "a.tsv", pairs)], text_config, tmp_path / "cache").train
+    assert train.pairs > 50_000
+    assert train.offsets.tolist() == list(range(0, 6 * train.pairs + 1, 3))     # three tokens in every sentence
+    assert len(train.ids) == 6 * train.pairs
+
+
 def test_the_vocabulary_counts_the_words_of_train_alone(corpus, pairs):
     counts = Counter(token for pair in pairs if split_of(key(pair[0])) == "train"
                      for text in pair for token in tokenize(text))

@@ -93,8 +93,9 @@ def test_quotation_marks_are_not_taken_for_treebank_pieces(text):
 
 
 # Marks that the patterns speak of are rare among random characters, so they get a strategy of their own.
-awkward = st.sampled_from(["'", "\u2019", "`", "''", " n't", " 's", "-lrb-", "\t", "\n", "\u2028", "\x85", "www.", "http://",
-                           "1", ",", ".", "_", "\u0301", "\u200d", "\ufe0f", "\U0001F468", "\U0001F1E9", "\ud83d", "\udc4d"])
+awkward = st.sampled_from([
+    "'", "\u2019", "`", "''", " n't", " 's", "-lrb-", "\t", "\n", "\u2028", "\x85", "www.", "http://", "1", ",", ".", "_",
+    "\u0301", "\u200d", "\ufe0f", "\U0001F468", "\U0001F1E9", "\ud83d", "\udc4d"])
 
 
 @given(st.lists(st.one_of(st.characters(), awkward)).map("".join))

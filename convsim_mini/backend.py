@@ -5,6 +5,9 @@ every function of this package runs on whatever it is given. There is no global 
 """
 
 import ctypes
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
 
@@ -29,6 +32,61 @@ def sparse_module(xp):
     import cupyx.scipy.sparse
     return cupyx.scipy.sparse
 
+
+# ---------------------------------------------------------------- all cores of the host
+
+@cache
+def _cores():
+    """Cores that this process may use; OMP_NUM_THREADS, which limits BLAS, limits them too."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return min(available, int(wanted)) if wanted.isdecimal() and int(wanted) else available
+
+
+@cache
+def _threads():
+    return ThreadPoolExecutor(_cores() - 1)
+
+
+def on_all_cores(function, parts):
+    """[function(part) for part in parts], side by side: one part in this thread, the others in more.
+
+    It pays for work inside NumPy and SciPy that takes long enough (a tenth of a millisecond):
+    they let go of the interpreter while they copy, add and multiply.
+    """
+    first, *others = parts
+    running = [_threads().submit(function, part) for part in others]
+    return [function(first), *(task.result() for task in running)]
+
+
+def fair_shares(work):
+    """Cut items into slices of equal work, one for each core; on the device one slice of all.
+
+    work: (n,) ascending, the work before each item, n ≥ 1 → list of slices, none of them empty
+    """
+    cores = _cores() if array_module(work) is np else 1
+    if cores == 1 or len(work) < cores:
+        return [slice(0, len(work))]
+    cuts = np.searchsorted(work, work[-1] / cores * np.arange(1, cores)).tolist()
+    cuts = [0, *sorted(set(cuts) - {0}), len(work)]
+    return [slice(a, b) for a, b in zip(cuts, cuts[1:])]
+
+
+def add_to_rows(table, rows, values, factor):
+    """table[rows] += factor · values, in place, for distinct rows.
+
+    rows: (U,); values: (U, d); factor: a number or (U, 1). On the host a few rows at a time, so
+    that they are read, added to and written while the cache holds them.
+    """
+    xp = array_module(table)
+    factor = xp.broadcast_to(xp.asarray(factor, values.dtype), (len(rows), 1))
+    at_once = 512 if isinstance(table, np.ndarray) else len(rows)
+    for first in range(0, len(rows), at_once):
+        some = slice(first, first + at_once)
+        table[rows[some]] += factor[some] * values[some]
+
+
+# ---------------------------------------------------------------- devices
 
 def device_module(device):
     """numpy for "cpu", cupy for "gpu".

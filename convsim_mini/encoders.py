@@ -34,7 +34,7 @@ def dan_forward(params, packed, word_rows):
 def dan_backward(du, cache):
     """Forward: u = normalise(layers(bag(table))). Each step is undone in turn, last first.
 
-    du: (B, e) → gradients by parameter name; the table's are SparseRows.
+    du: (B, e) → gradients by parameter name; the table's is a list of SparseRows.
     """
     bag_cache, layers_cache, unit_cache = cache
     dx = l2_normalize_backward(du, unit_cache)                            # (B, e)

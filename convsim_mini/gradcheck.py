@@ -5,8 +5,6 @@ All of it wants float64: central differences lose half the digits, and float32 h
 
 import numpy as np
 
-from .layers import SparseRows
-
 
 def numeric_gradient(f, x, epsilon=1e-5):
     """Central differences (f(x + ε) − f(x − ε)) / 2ε of a scalar function, entry by entry.
@@ -74,9 +72,10 @@ def directional_error(loss_and_gradients, params, rng, epsilon=1e-6):
 
 
 def dense(gradient, like):
-    """SparseRows as the full table it stands for; any other gradient as it is."""
-    if not isinstance(gradient, SparseRows):
+    """A table's gradient as the full table that its SparseRows stand for; any other as it is."""
+    if not isinstance(gradient, list):
         return gradient
     full = np.zeros_like(like)
-    full[gradient.rows] = gradient.values
+    for rows, values in gradient:
+        full[rows] += values
     return full

@@ -8,12 +8,13 @@ results follow their inputs.
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse
 
-from .backend import array_module, sparse_module
+from .backend import array_module, fair_shares, on_all_cores, sparse_module
 
 
 class SparseRows(NamedTuple):
-    """The gradient of a table of which a batch touches few rows: all other rows have none.
+    """Gradient of some rows of a table; a table's gradient is a list of them, the rest has none.
 
     rows: (U,) distinct, ascending; values: (U, d).
     """
@@ -98,20 +99,17 @@ def embedding_bag_forward(table, rows, lengths):
     table: (R, d); rows: Packed, M table rows (words and bigrams alike) in B sentences;
     lengths: (B,) words of each sentence → y: (B, d), cache.
 
-    As matrices, y = S E: E holds the U distinct rows in use, S counts them sentence by sentence
-    and carries 1/√n. Its transpose is kept row by row, so both products walk E in order.
+    As matrices, y = S E: E (U, d) holds the distinct rows in use, S (B, U) counts them sentence
+    by sentence and carries 1/√n. Both are cut into blocks along U, one for each core.
     """
     xp = array_module(table)
-    distinct, column = xp.unique(rows.ids, return_inverse=True)           # (U,), (M,)
-    shape = (len(rows.offsets) - 1, len(distinct))
-    ones = xp.ones(len(column), table.dtype)
-    index = (column.astype(np.int32), rows.offsets.astype(np.int32))      # what both sparse modules want
-    counts = sparse_module(xp).csr_matrix((ones, *index), shape=shape)
-    transposed = counts.T.tocsr()                                         # (U, B)
     scale = (1 / xp.sqrt(lengths)).astype(table.dtype)[:, None]           # (B, 1)
-    y = transposed.T @ table[distinct]                                    # (B, U) (U, d) → (B, d)
+    blocks = count_rows(rows, table.dtype)
+    y, *others = on_all_cores(lambda block: block.counts.T @ table.take(block.rows, axis=0), blocks)
+    for part in others:                                                   # Σ (B, Uₖ) (Uₖ, d) → (B, d)
+        y += part
     y *= scale                                                            # in place: saves a pass
-    return y, (distinct, transposed, scale)
+    return y, (blocks, scale)
 
 
 def embedding_bag_backward(dy, cache):
@@ -121,7 +119,41 @@ def embedding_bag_backward(dy, cache):
     that is met several times, in one sentence or in many, collects all its contributions; rows
     that the batch does not use get none and are not mentioned.
 
-    dy: (B, d) → dtable: SparseRows of U rows
+    dy: (B, d) → dtable: list of SparseRows, one for each block, no row in two of them
     """
-    distinct, transposed, scale = cache
-    return SparseRows(distinct, transposed @ (dy * scale))                # (U, B) (B, d) → (U, d)
+    blocks, scale = cache
+    dy = dy * scale                                                       # (B, d)
+    return on_all_cores(lambda block: SparseRows(block.rows, block.counts @ dy), blocks)  # (Uₖ, B) (B, d) → (Uₖ, d)
+
+
+class RowBlock(NamedTuple):
+    """Some of the distinct rows that a batch uses, and how often each stands in each sentence.
+
+    rows: (Uₖ,) ascending; counts: CSR (Uₖ, B).
+    """
+
+    rows: np.ndarray
+    counts: scipy.sparse.csr_matrix
+
+
+def count_rows(rows, dtype):
+    """The table rows in use and their sentences: Packed of M rows in B sentences → list of RowBlocks.
+
+    Sorting the rows brings equal ones together; their sentences, in that order, are the columns
+    of a sparse matrix. The blocks hold about equally much work: rows to fetch and entries to add.
+    """
+    xp = array_module(rows.ids)
+    order = xp.argsort(rows.ids)                                          # (M,)
+    ids, sentence = rows.ids[order], rows.sentence_numbers[order]         # (M,) each
+    changes = xp.flatnonzero(ids[1:] != ids[:-1]) + 1
+    begin = xp.concatenate([xp.zeros(1, changes.dtype), changes])         # (U,) where a new row begins
+    end = xp.append(begin[1:], len(ids))                                  # (U,)
+    ones = xp.ones(len(ids), dtype)
+    blocks = []
+    for some in fair_shares(begin + xp.arange(len(begin))):
+        first, last = begin[some][0], end[some][-1]
+        indptr = xp.append(begin[some], last) - first
+        blocks.append(RowBlock(ids[begin[some]], sparse_module(xp).csr_matrix(
+            (ones[first:last], sentence[first:last], indptr.astype(xp.int32)),
+            shape=(len(indptr) - 1, len(rows.offsets) - 1))))
+    return blocks

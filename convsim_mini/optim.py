@@ -1,14 +1,13 @@
 """Optimisers: one step on the dense parameters and on the touched rows of tables, in place.
 
-A table's gradient is SparseRows: rows that a batch does not use are neither read nor written,
-and an optimiser's state for them stays as it is. `state` is a flat dict of arrays, saved and
+A table's gradient is a list of SparseRows: rows that a batch does not use are neither read nor
+written, and an optimiser's state for them stays as it is. `state` is a flat dict of arrays, saved and
 restored as it is.
 """
 
 import numpy as np
 
-from .backend import array_module
-from .layers import SparseRows
+from .backend import add_to_rows, array_module, on_all_cores
 
 
 class SGD:
@@ -20,8 +19,8 @@ class SGD:
     def step(self, params, grads, rate, table_rate):
         """Update params in place. rate: for dense parameters; table_rate: for tables."""
         for name, grad in grads.items():
-            if isinstance(grad, SparseRows):
-                params[name][grad.rows] -= table_rate * grad.values
+            if isinstance(grad, list):
+                on_all_cores(lambda part: add_to_rows(params[name], *part, -table_rate), grad)
             else:
                 params[name] -= rate * grad
 
@@ -51,8 +50,9 @@ class Adaptive:
         """Update params in place. rate: for dense parameters; table_rate: for tables."""
         self.state["steps"] += 1
         for name, grad in grads.items():
-            if isinstance(grad, SparseRows):
-                self._adagrad(params[name], grad, self.state[f"{name}.squares"], table_rate)
+            if isinstance(grad, list):
+                squares = self.state[f"{name}.squares"]
+                on_all_cores(lambda part: self._adagrad(params[name], part, squares, table_rate), grad)
             else:
                 self._adam(params[name], grad, self.state[f"{name}.mean"], self.state[f"{name}.variance"], rate)
 
@@ -67,8 +67,8 @@ class Adaptive:
         p -= (rate / (1 - self.BETA1 ** t)) * mean / (xp.sqrt(variance / (1 - self.BETA2 ** t)) + self.EPSILON)
 
     def _adagrad(self, table, grad, squares, rate):
-        """s_r ← s_r + mean(g_r²); table_r ← table_r − rate · g_r / √s_r, for the rows r of grad."""
+        """s_r ← s_r + mean(g_r²); table_r ← table_r − rate · g_r / √s_r, for rows r of a SparseRows."""
         xp, (rows, values) = array_module(table), grad
         seen = squares[rows] + xp.einsum("rd,rd->r", values, values) / values.shape[1]
         squares[rows] = seen
-        table[rows] -= (rate / xp.sqrt(seen))[:, None] * values
+        add_to_rows(table, rows, values, -rate / xp.sqrt(seen)[:, None])

@@ -51,6 +51,14 @@ class Packed(NamedTuple):
         """Ids in each sentence: (B,)."""
         return self.offsets[1:] - self.offsets[:-1]
 
+    @property
+    def sentence_numbers(self):
+        """The sentence that each id belongs to, 0 0 0 1 1 2 …: int32 (N,)."""
+        xp = array_module(self.ids)
+        begins = xp.zeros(len(self.ids), xp.int32)
+        begins[self.offsets[1:-1]] = 1
+        return xp.cumsum(begins, dtype=xp.int32)
+
     def part(self, first, last):
         """Sentences first … last − 1 as a Packed of their own."""
         begin, end = self.offsets[first], self.offsets[last]
@@ -189,39 +197,31 @@ def drop_words(packed, share, rng):
     return Packed(packed.ids[keep], kept[packed.offsets])
 
 
-def bigram_ids(packed, words, buckets):
-    """Rows of the bigrams (word i, word i + 1) within each sentence, hashed from the word ids.
-
-    packed: N words in B sentences; words: number of word rows, after which bigram rows begin;
-    → int32 (N − B,), in order. The hash multiplies in 64 bits with wrap-around, so NumPy and
-    CuPy give the same rows.
-    """
-    xp = array_module(packed.ids)
-    inner = xp.ones(len(packed.ids), bool)
-    inner[packed.offsets[1:] - 1] = False                     # the last word starts no bigram
-    first = xp.flatnonzero(inner)
-    left = packed.ids[first].astype(xp.uint64)
-    right = packed.ids[first + 1].astype(xp.uint64)
-    key = (left << xp.uint64(32)) | right
-    key = (key ^ (key >> xp.uint64(29))) * xp.uint64(0xBF58476D1CE4E5B9)
-    key = (key ^ (key >> xp.uint64(32))) * xp.uint64(0x94D049BB133111EB)
-    return (words + (key >> xp.uint64(33)) % xp.uint64(buckets)).astype(xp.int32)
-
-
 def words_and_bigrams(packed, words, buckets):
-    """Interleave word and bigram rows: w₀ (w₀w₁) w₁ (w₁w₂) w₂ …, 2n − 1 rows for n words.
+    """Table rows of a DAN's inputs: w₀ (w₀w₁) w₁ (w₁w₂) w₂ …, 2n − 1 rows for n words.
 
-    packed: N words in B sentences → Packed of 2N − B rows.
+    packed: ids of N words in B sentences; words: rows of the table that are words, after which
+    `buckets` rows for bigrams follow → Packed of 2N − B rows.
     """
     xp = array_module(packed.ids)
-    sentences = len(packed.offsets) - 1
-    begins = xp.zeros(len(packed.ids), np.int64)
-    begins[packed.offsets[1:-1]] = 1
-    sentence = xp.cumsum(begins)                              # (N,) 0 0 0 1 1 2 …
-    place = 2 * xp.arange(len(packed.ids)) - sentence         # (N,) where each word goes
-    rows = xp.empty(2 * len(packed.ids) - sentences, xp.int32)
-    is_word = xp.zeros(len(rows), bool)
-    is_word[place] = True
-    rows[is_word] = packed.ids
-    rows[~is_word] = bigram_ids(packed, words, buckets)
-    return Packed(rows, 2 * packed.offsets - xp.arange(sentences + 1))
+    rows = xp.empty((len(packed.ids), 2), xp.int32)           # a word, and the bigram that starts with it
+    rows[:, 0] = packed.ids
+    rows[:-1, 1] = words + bigram_buckets(packed.ids[:-1], packed.ids[1:], buckets)
+    inside = xp.ones(rows.shape, bool)
+    inside[packed.offsets[1:] - 1, 1] = False                 # a sentence's last word starts none
+    return Packed(rows[inside], 2 * packed.offsets - xp.arange(len(packed.offsets)))
+
+
+def bigram_buckets(left, right, buckets):
+    """Hash pairs of word ids to 0 … buckets − 1: left, right: (N,) → (N,).
+
+    64-bit products wrap around alike in NumPy and CuPy. Multiply, fold, multiply is the finaliser
+    of MurmurHash3; the last line scales the upper 32 bits, which is cheaper than a remainder.
+    """
+    xp = array_module(left)
+    key = (left.astype(xp.uint64) << xp.uint64(32)) | right.astype(xp.uint64)
+    key ^= key >> xp.uint64(29)
+    key *= xp.uint64(0xBF58476D1CE4E5B9)
+    key ^= key >> xp.uint64(32)
+    key *= xp.uint64(0x94D049BB133111EB)
+    return ((key >> xp.uint64(32)) * xp.uint64(buckets) >> xp.uint64(32)).astype(xp.int32)

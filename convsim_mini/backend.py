@@ -134,8 +134,7 @@ def keep_freed_memory():
     """Make the C library keep the memory of freed arrays instead of returning it to the kernel.
 
     Every step frees and asks for the same large arrays; returned memory comes back as fresh
-    pages that have to be faulted in and zeroed. Measured: a DAN step takes half the time. CuPy
-    has such a pool for the device. Quietly skipped where the C library has no mallopt.
+    pages that have to be faulted in and zeroed. CuPy has such a pool for the device. Quietly skipped where the C library has no mallopt.
     """
     M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4                     # malloc.h
     try:

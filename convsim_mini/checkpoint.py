@@ -115,5 +115,6 @@ def _replace(path, write):
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except (OSError, SafetensorError) as error:
-        Path(temporary).unlink(missing_ok=True)
         raise UserError(f"{path}: cannot be written ({error}); make room there or choose another --run folder") from None
+    finally:
+        Path(temporary).unlink(missing_ok=True)               # there only if something went wrong

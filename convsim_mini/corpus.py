@@ -17,6 +17,7 @@ from collections import Counter
 from itertools import islice
 from multiprocessing import Pool
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import NamedTuple
 
 import numpy as np
@@ -235,7 +236,9 @@ def _tokenize_files(paths, scratch):
             bad = _Malformed(path)
             before = bar.n
             chunks = read_chunks(path, lambda position: bar.update(before + position - bar.n))
-            for part in workers.imap(_tokenize_chunk, chunks):
+            room = BoundedSemaphore(4 * os.cpu_count())       # or results would pile up faster than they are written
+            for part in workers.imap(_tokenize_chunk, (chunk for chunk in chunks if room.acquire())):
+                room.release()
                 bad.add(part)
                 read += part.records
                 removed += part.removed
@@ -294,7 +297,7 @@ def _tokenize_chunk(chunk):
     keys = {split: [] for split in SPLITS}
     for line, record in enumerate(chunk.records, start=chunk.first):
         try:
-            pair = parse(chunk.path, record)
+            pair = parse(chunk.kind, record)
         except ValueError as error:
             malformed.append((line, str(error)))
             continue

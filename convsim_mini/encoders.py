@@ -17,7 +17,8 @@ def dan_forward(params, packed, word_rows):
     """Deep averaging network (Iyyer et al. 2015; Yang et al. 2018, §2.3.1 and §3.1).
 
     The embeddings of a sentence's words and bigrams are summed and divided by √n; then come fully
-    connected layers, tanh between them; the result has unit length.
+    connected layers with tanh between them (ours: the paper names no activation); the result has
+    unit length.
 
     params: "encoder.embedding.weight" (R, d), of which the first `word_rows` rows are words and
     the others hashed bigrams, and "encoder.linear{k}.weight" and ".bias"; packed: word ids of B

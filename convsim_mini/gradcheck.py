@@ -43,8 +43,9 @@ def layer_error(forward, backward, inputs, rng, epsilon=1e-5):
     analytic = backward(dy, cache)
     analytic = analytic if type(analytic) is tuple else (analytic,)
     weighted = lambda: float((forward(*inputs)[0] * dy).sum())
-    return max(relative_error(dense(gradient, x), numeric_gradient(weighted, x, epsilon))
-               for gradient, x in zip(analytic, inputs, strict=True))
+    errors = [relative_error(dense(gradient, x), numeric_gradient(weighted, x, epsilon))
+              for gradient, x in zip(analytic, inputs, strict=True)]
+    return float(np.max(errors))                              # unlike max(), keeps a nan
 
 
 def directional_error(loss_and_gradients, params, rng, epsilon=1e-6):

@@ -70,7 +70,7 @@ def l2_normalize_forward(x):
     """
     xp = array_module(x)
     norm = xp.sqrt((x * x).sum(axis=1, keepdims=True))        # (B, 1)
-    norm = xp.maximum(norm, xp.finfo(x.dtype).tiny)
+    norm = xp.where(norm > 0, norm, 1)                        # a zero row has no direction
     y = x / norm                                              # (B, d)
     return y, (y, norm)
 
@@ -147,13 +147,9 @@ def count_rows(rows, dtype):
     ids, sentence = rows.ids[order], rows.sentence_numbers[order]         # (M,) each
     changes = xp.flatnonzero(ids[1:] != ids[:-1]) + 1
     begin = xp.concatenate([xp.zeros(1, changes.dtype), changes])         # (U,) where a new row begins
-    end = xp.append(begin[1:], len(ids))                                  # (U,)
-    ones = xp.ones(len(ids), dtype)
-    blocks = []
-    for some in fair_shares(begin + xp.arange(len(begin))):
-        first, last = begin[some][0], end[some][-1]
-        indptr = xp.append(begin[some], last) - first
-        blocks.append(RowBlock(ids[begin[some]], sparse_module(xp).csr_matrix(
-            (ones[first:last], sentence[first:last], indptr.astype(xp.int32)),
-            shape=(len(indptr) - 1, len(rows.offsets) - 1))))
-    return blocks
+    indptr = xp.append(begin, len(ids)).astype(xp.int32)                  # (U + 1,)
+    counts = sparse_module(xp).csr_matrix((xp.ones(len(ids), dtype), sentence, indptr),
+                                          shape=(len(begin), len(rows.offsets) - 1))
+    distinct = ids[begin]                                                 # (U,)
+    shares = fair_shares(begin + xp.arange(len(begin)))
+    return [RowBlock(distinct[share], counts[share] if len(shares) > 1 else counts) for share in shares]

@@ -28,13 +28,14 @@ class SGD:
 class Adaptive:
     """Adam on dense parameters (Kingma and Ba 2015), row-wise Adagrad on tables (Duchi et al. 2011).
 
-    Adagrad divides a gradient by the root of the sum of squares of all before it, so a rare word
+    Adagrad divides a gradient by the root of the sum of squares of all so far, so a rare word
     moves as far at its tenth time as a frequent one at its own tenth. The sum is kept for each
     row, not for each number: state (R,) instead of (R, d), which a step need not carry through
     memory.
     """
 
-    BETA1, BETA2, EPSILON, FIRST_SQUARE = 0.9, 0.999, 1e-8, 1e-12
+    BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+    FIRST_SQUARE = 1e-12    # far below any gradient's square: only keeps 0/√0 from being nan
 
     def __init__(self, params):
         self.state = {"steps": np.zeros(1, np.int64)}         # on the host: only scalars come of it

@@ -28,6 +28,7 @@ _TREEBANK_BRACKET = regex.compile(r"(?<!\S)-[lr][rsc]b-(?!\S)")
 _TOKEN = regex.compile(
     r"""
       (?:https?://|www\.)\S+                                # an address, whatever it holds
+    | [#*\p{N}]\ufe0f?\u20e3                                # a keycap emoji
     | \p{N}++ (?:[.,:]\p{N}++)*+ (?![\p{L}\p{M}_])          # 7  1,000.50  12:30
     | [\p{L}\p{M}\p{N}_]++ (?:'[\p{L}\p{M}\p{N}]++)*+       # word  don't  2nd  o'clock
     | (?=[\p{Extended_Pictographic}\p{Regional_Indicator}])\X   # an emoji with all its modifiers
@@ -85,10 +86,10 @@ def normalize(text):
 
 def tokenize(text):
     """Any string to its tokens: a list of str without white space, possibly empty."""
-    tokens = _TOKEN.findall(normalize(text))
-    if "://" in text or "www." in text.lower():
-        tokens = [URL if token.startswith(("http://", "https://", "www.")) and len(token) > 4 else token
-                  for token in tokens]
+    text = normalize(text)
+    tokens = _TOKEN.findall(text)
+    if "://" in text or "www." in text:
+        tokens = [URL if token.startswith(("http://", "https://", "www.")) else token for token in tokens]
     return tokens
 
 
@@ -186,7 +187,7 @@ class Vocabulary:
 def drop_words(packed, share, rng):
     """Leave out each word with probability `share`; a sentence that would lose all keeps its first.
 
-    Word dropout (Iyyer et al. 2015). packed: on the host; rng: numpy Generator → Packed.
+    Word dropout (Iyyer et al. 2015); words on both sides of a gap then form a bigram. packed: on the host; rng: numpy Generator → Packed.
     """
     draw = rng.random(len(packed.ids), np.float32)
     keep = draw >= np.float32(share)
@@ -215,8 +216,9 @@ def words_and_bigrams(packed, words, buckets):
 def bigram_buckets(left, right, buckets):
     """Hash pairs of word ids to 0 … buckets − 1: left, right: (N,) → (N,).
 
-    64-bit products wrap around alike in NumPy and CuPy. Multiply, fold, multiply is the finaliser
-    of MurmurHash3; the last line scales the upper 32 bits, which is cheaper than a remainder.
+    64-bit products wrap around alike in NumPy and CuPy. Fold and multiply, twice, as MurmurHash3
+    ends, with the multipliers of SplitMix64; the last line scales the upper 32 bits to the range,
+    which is cheaper than a remainder.
     """
     xp = array_module(left)
     key = (left.astype(xp.uint64) << xp.uint64(32)) | right.astype(xp.uint64)

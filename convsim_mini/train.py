@@ -1,6 +1,6 @@
 """Train a sentence encoder on conversations:  python -m convsim_mini.train
 
-Without arguments: the DAN on chitchat-dataset, about three minutes on two cores.
+Without arguments: the DAN on chitchat-dataset, two to three minutes on two cores.
 """
 
 import itertools
@@ -23,11 +23,12 @@ from .evaluation.plots import plot_loss, plot_precision
 from .evaluation.tables import table
 from .model import initial_model, loss_and_gradients
 from .optim import SGD, Adaptive
+from .pairs import RULES
 from .text import drop_words
 
 DEV_QUERIES = 5_000
-LOG_EVERY = 10
-SETTLED = 20    # steps at full rate, at least, before it decays: --minutes learns the speed from them
+LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last
+SETTLED = 50    # steps, at least, before the rate decays: --minutes learns the speed from them
 
 
 def rates(optim, step, steps):
@@ -69,7 +70,8 @@ def batches(config, split):
             order = batch_order(split.pairs, size, config.seed)
         batch = split.batch(next(order), optim.mask_false_negatives)
         if optim.word_dropout:
-            rng = np.random.Generator(np.random.Philox(key=[config.seed, step]))
+            # the upper half of the keys: batch_order uses the lower
+            rng = np.random.Generator(np.random.Philox(key=[config.seed, 2**63 + step]))
             batch = batch._replace(sentences=drop_words(batch.sentences, optim.word_dropout, rng))
         yield batch
 
@@ -80,7 +82,7 @@ class Monitor:
     def __init__(self, folder, config, dev, test):
         """test: the pairs of dev and their candidates, from response.draw_candidates."""
         self.folder, self.config, self.dev, self.test = folder, config, dev, test
-        self.losses, self.steps, self.measured = [], [], []
+        self.losses, self.steps, self.measured, self.log_every = [], [], [], 10
         self.seconds, self.resumed_at = 0.0, time.perf_counter()
         self.bar = tqdm(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05)
 
@@ -93,9 +95,9 @@ class Monitor:
         self.seconds += time.perf_counter() - self.resumed_at
 
     def after_step(self, step, pairs, loss):
-        """Take note of a step's loss, a 0-d array of either device; log the mean of every ten."""
+        """Take note of a step's loss, a 0-d array of either device; log a mean now and then."""
         self.losses.append(loss)
-        if step % LOG_EVERY == 0:
+        if len(self.losses) >= self.log_every:
             mean = float(sum(self.losses)) / len(self.losses)      # the device is waited for only here
             self.losses = []
             self.bar.set_postfix(loss=f"{mean:.3f}", refresh=False)
@@ -103,26 +105,24 @@ class Monitor:
         self.bar.update(pairs)
 
     def measure(self, step, model):
-        """P@N on dev, printed and recorded."""
+        """P@N on dev: printed, recorded, drawn."""
         ranks = response.model_ranks(model, self.dev, *self.test)
         record = {"step": step, "seconds": round(self.seconds, 1),
                   "dev": {n: round(response.precision(ranks, n)[0], 2) for n in response.N}}
         self._write(self.measured, record)
         figures = "   ".join(f"P@{n} {value:4.1f}" for n, value in record["dev"].items())
         self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {figures}")
+        plot_precision(self.folder / "p_at_n.png", self.measured)
+        if self.steps:
+            plot_loss(self.folder / "loss.png", self.steps, self.config.optim.batch_size)
 
     def expect(self, steps):
         """Tell the progress bar how many steps there are."""
+        self.log_every = max(10, steps // LOGGED)
         optim = self.config.optim
-        self.bar.total = sum(batch_size(optim, step, steps) for step in range(steps))
+        late = steps - min(steps, math.ceil(optim.drop_at * steps))
+        self.bar.total = (steps - late) * optim.batch_size + late * optim.dropped_batch_size
         self.bar.refresh()
-
-    def close(self):
-        """End the progress bar and draw the figures."""
-        self.bar.close()
-        if self.steps:
-            plot_loss(self.folder / "loss.png", self.steps, self.config.optim.batch_size)
-        plot_precision(self.folder / "p_at_n.png", self.measured)
 
     def _write(self, records, record):
         records.append(record)
@@ -131,7 +131,10 @@ class Monitor:
 
 
 def train(config):
-    """Train a model as the Config says; → the run's folder.
+    """Train a model as the Config says; → the run's folder, the corpus.
+
+    Dev only shows how it goes: the run's model is that of the last step, where the rate has come
+    down to zero, and the presets were chosen by dev beforehand.
 
     Raises UserError for pair files, folders and devices that cannot be used.
     """
@@ -148,7 +151,7 @@ def train(config):
     model = initial._replace(params=to_device(initial.params, xp))
     optimizer = {"sgd": SGD, "adaptive": Adaptive}[config.optim.optimizer](model.params)
     run_steps(config, corpus, model, optimizer, Monitor(folder, config, corpus.dev, test))
-    return folder
+    return folder, corpus
 
 
 def check(config, corpus):
@@ -170,7 +173,7 @@ def run_steps(config, corpus, model, optimizer, monitor):
     With --minutes the number of steps is found on the way and stored in the run's config.
     """
     xp, optim = device_module(config.device), config.optim
-    timed, minutes = settled_at(optim), config.minutes
+    timed, minutes, clock = settled_at(optim), config.minutes, []
     if minutes:
         config.steps, config.minutes = sys.maxsize, None
     else:
@@ -182,12 +185,11 @@ def run_steps(config, corpus, model, optimizer, monitor):
         optimizer.step(model.params, grads, *rates(optim, step, config.steps))
         done = step + 1
         monitor.after_step(done, len(batch.sentences.lengths) // 2, loss)
-        if minutes and done == timed // 2:
-            half_way = time.perf_counter()
+        if minutes and done in (timed // 2, timed):
+            float(loss)                                       # a device works ahead: wait for it
+            clock.append(time.perf_counter())
         if minutes and done == timed:
-            per_step = (time.perf_counter() - half_way) / (timed - timed // 2)
-            fewest = math.ceil((timed + 1) / (optim.drop_at or 1))            # no step so far may have been a late one
-            config.steps = max(fewest, round(60 * minutes / per_step))
+            config.steps = steps_in(minutes, (clock[1] - clock[0]) / (timed - timed // 2), optim)
             save_config(monitor.folder, config)
             monitor.expect(config.steps)
         if done % -(-config.steps // config.evaluations) == 0 or done == config.steps:
@@ -197,7 +199,15 @@ def run_steps(config, corpus, model, optimizer, monitor):
             monitor.start_clock()
         if done == config.steps:
             break
-    monitor.close()
+    monitor.bar.close()
+
+
+def steps_in(minutes, seconds_per_step, optim):
+    """The number of steps that take so many minutes, judged by steps of the first batch size."""
+    growth = optim.dropped_batch_size / optim.batch_size
+    mean_seconds = seconds_per_step * (optim.drop_at + (1 - optim.drop_at) * growth)
+    fewest = math.ceil((settled_at(optim) + 1) / (optim.drop_at or 1))        # no step so far may be a late one
+    return max(fewest, round(60 * minutes / mean_seconds))
 
 
 def new_folder(config):
@@ -220,7 +230,8 @@ def corpus_report(report):
     """What became of the pairs that were read, as a table."""
     kept = report["kept"]
     rows = [["pairs read", f"{report['read']:,}"],
-            *([f"removed, {rule}", f"{number:,}"] for rule, number in report["removed"].items()),
+            *([f"removed, {side}: {text}", f"{report['removed'].get(f'{side}: {rule}', 0):,}"]
+              for rule, text in RULES.items() for side in ("input", "response")),
             *([f"kept for {split}", f"{number:,}"] for split, number in kept.items())]
     if report["malformed"]:
         rows.insert(1, ["malformed", f"{report['malformed']:,}"])
@@ -232,7 +243,9 @@ def summary(folder, corpus):
     run = load_run(folder)
     models = {"trained": run.model, "the same, untrained": initial_model(run.config, corpus)}
     parts = [response.report(response.compare(models, corpus))]
-    split, path = list(sts.find_sts(run.config.data).items())[-1]
+    files = sts.find_sts(run.config.data)
+    files.pop("test", None)                                   # that is for evaluation.sts
+    split, path = (list(files.items()) or [("own set", sts.OWN)])[-1]
     pairs = sts.read_sts(path)
     similarity = {name: sts.model_similarity(model, run.vocabulary, pairs) for name, model in models.items()}
     baselines = sts.baseline_similarities(run.vocabulary, pairs)
@@ -247,8 +260,7 @@ def summary(folder, corpus):
 def main(argv=None):
     """The command: train, then show what came of it."""
     config = parse_config(sys.argv[1:] if argv is None else argv)
-    folder = train(config)
-    print(summary(folder, open_corpus(config)))
+    print(summary(*train(config)))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ def ppmi_svd(split, words, dim, rng):
     """
     words = min(words, MOST_WORDS)
     counts = cooccurrences(split, words)
-    total = counts.sum()
+    if not counts.nnz:
+        return np.zeros((words, dim), np.float32)
     row, column = (np.asarray(counts.sum(axis=axis)).ravel() for axis in (1, 0))
     context = column ** SMOOTHING / (column ** SMOOTHING).sum()
     ppmi = counts.tocoo()

@@ -80,10 +80,10 @@ def torch(batches, words, rows, config):
 def work(contender, path):
     """In a process of its own: print the median step in ms and the peak memory in MB."""
     from convsim_mini.backend import keep_freed_memory
-    from convsim_mini.config import ModelConfig
+    from convsim_mini.config import parse_config
 
     keep_freed_memory()
-    config = ModelConfig(layers=[300, 300, 500], response_hidden=[500], residual_response=False, unit_response=False, scale=1.0)
+    config = parse_config(["--preset", "paper"]).model
     step = {"ours": ours, "torch": torch}[contender](*pickle.loads(path.read_bytes()), config)
     seconds = []
     for k in range(WARM_UP + TIMED):

@@ -11,24 +11,33 @@ cupy = pytest.importorskip("cupy", reason="the CuPy wheel is not installed: pip 
 
 PACKAGE = Path(__file__).parents[1] / "convsim_mini"
 # The files whose functions see device arrays. The others stay on the host.
-DEVICE_FILES = ("layers.py", "encoders.py", "losses.py", "model.py", "optim.py", "text.py")
+DEVICE_FILES = ("backend.py", "layers.py", "encoders.py", "losses.py", "model.py", "optim.py", "text.py")
 # What these files do on the host, before arrays reach a device or after they came back.
-HOST_FUNCTIONS = {"__init__", "pack", "probabilities", "drop_words", "false_negatives", "_equal_pairs",
-                  "initial_model", "initial_parameters", "embed"}
+HOST_FUNCTIONS = {"device_module", "to_host", "fair_shares", "Vocabulary.__init__", "Vocabulary.pack",
+                  "Vocabulary.probabilities", "drop_words", "false_negatives", "_equal_pairs", "initial_model",
+                  "initial_parameters", "embed", "SGD.__init__"}
 
 
 def device_functions():
-    """(file:function, syntax tree) of every function that may be handed device arrays."""
+    """(file:Class.function, syntax tree) of every function that may be handed device arrays."""
     for name in DEVICE_FILES:
-        for node in ast.walk(ast.parse((PACKAGE / name).read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and node.name not in HOST_FUNCTIONS:
-                yield f"{name}:{node.lineno}:{node.name}", node
+        for node in ast.parse((PACKAGE / name).read_text(encoding="utf-8")).body:
+            inside = node.body if isinstance(node, ast.ClassDef) else [node]
+            owner = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+            for function in inside:
+                if isinstance(function, ast.FunctionDef) and owner + function.name not in HOST_FUNCTIONS:
+                    yield f"{name}:{owner}{function.name}", function
+
+
+def is_module(node, module):
+    """Is this expression the name np or xp, or, for xp, a call of array_module?"""
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id
+    return (isinstance(node, ast.Name) and node.id == module) or (module == "xp" and called == "array_module")
 
 
 def module_attributes(node, module):
-    """Names that are looked up on `module` (np, xp) within a syntax tree."""
-    return {part.attr for part in ast.walk(node)
-            if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == module}
+    """Names that are looked up on a module (np, xp) within a syntax tree."""
+    return {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute) and is_module(part.value, module)}
 
 
 FUNCTIONS = dict(device_functions())
@@ -36,7 +45,7 @@ FUNCTIONS = dict(device_functions())
 
 def test_something_is_checked():
     used = set().union(*(module_attributes(node, "xp") for node in FUNCTIONS.values()))
-    assert {"exp", "sqrt", "argsort"} <= used
+    assert {"exp", "sqrt", "argsort", "tanh", "concatenate", "arange", "full", "broadcast_to"} <= used
 
 
 @pytest.mark.parametrize("where", FUNCTIONS)
@@ -47,6 +56,7 @@ def test_functions_exist_in_cupy(where):
 @pytest.mark.parametrize("where", FUNCTIONS)
 def test_device_code_calls_no_numpy_function(where):
     used = {name for name in module_attributes(FUNCTIONS[where], "np") if not isinstance(getattr(np, name), type)}
+    used -= {"zeros"} if "Adaptive.__init__" in where else set()          # the step count, which stays on the host
     assert not used, f"on a CuPy array np.{used} fails or copies to the host: use the array's own module"
 
 
@@ -59,8 +69,7 @@ def test_array_methods_exist_in_cupy(where):
 @pytest.mark.parametrize("where", FUNCTIONS)
 def test_keywords_exist_in_cupy(where):
     for call in (part for part in ast.walk(FUNCTIONS[where]) if isinstance(part, ast.Call)):
-        if not (isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name)
-                and call.func.value.id == "xp"):
+        if not (isinstance(call.func, ast.Attribute) and is_module(call.func.value, "xp")):
             continue
         function = getattr(cupy, call.func.attr)
         if inspect.isfunction(function):                      # ufuncs take the same keywords as NumPy's
@@ -71,7 +80,7 @@ def test_keywords_exist_in_cupy(where):
 
 def test_sparse_matrices_exist_in_cupy():
     import cupyx.scipy.sparse
-    assert {"tocsr", "T"} <= set(dir(cupyx.scipy.sparse.csr_matrix)) & set(dir(cupyx.scipy.sparse.csc_matrix))
+    assert {"T", "__matmul__"} <= set(dir(cupyx.scipy.sparse.csr_matrix)) & set(dir(cupyx.scipy.sparse.csc_matrix))
 
 
 def test_nothing_else_imports_cupy():

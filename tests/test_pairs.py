@@ -82,40 +82,39 @@ def test_authors_called_bot_are_removed_in_any_case(author, rule):
 # ---------------------------------------------------------------- records
 
 def test_a_tsv_line_is_input_and_response():
-    assert parse("a.tsv", b"how are you?\tfine, \xc3\xa9t\xc3\xa9\r\n") == Pair("how are you?", "fine, \u00e9t\u00e9")
-    assert parse("a.tsv.gz", b"a\t") == Pair("a", "")         # for the filters to remove
+    assert parse(".tsv", b"how are you?\tfine, \xc3\xa9t\xc3\xa9\r\n") == Pair("how are you?", "fine, \u00e9t\u00e9")
+    assert parse(".tsv", b"a\t") == Pair("a", "")         # for the filters to remove
 
 
 def test_a_json_line_may_name_authors_and_hold_other_fields():
     line = {"input": "a\tb", "response": "c\nd", "input_author": "x", "response_author": "y", "score": 3}
-    for path in ("a.jsonl", "a.ndjson.zst"):
-        assert parse(path, json.dumps(line).encode()) == Pair("a\tb", "c\nd", "x", "y")
-    assert parse("a.jsonl", b'{"input": "a", "response": "b", "input_author": null}') == Pair("a", "b")
+    assert parse(".jsonl", json.dumps(line).encode()) == Pair("a\tb", "c\nd", "x", "y")
+    assert parse(".jsonl", b'{"input": "a", "response": "b", "input_author": null}') == Pair("a", "b")
 
 
 def test_the_last_suffix_but_the_compression_decides_the_kind(tmp_path):
     line = b'{"input": "a", "response": "b"}'
     path = write(tmp_path / "converted.tsv.jsonl", line + b"\n")
-    assert [parse(chunk.path, record) for chunk in read_chunks(path) for record in chunk.records] == [Pair("a", "b")]
+    assert [parse(chunk.kind, record) for chunk in read_chunks(path) for record in chunk.records] == [Pair("a", "b")]
 
 
-@pytest.mark.parametrize("path, line, reason", [
-    ("a.tsv", b"no tab", "1 columns, expected 2"),
-    ("a.tsv", b"a\tb\tc", "3 columns, expected 2"),
-    ("a.tsv", b"", "1 columns, expected 2"),
-    ("a.tsv", b"caf\xe9\tb", "utf-8"),
-    ("a.jsonl", b'{"input": "caf\xe9"}', "utf-8"),
-    ("a.jsonl", b"", "Expecting value"),
-    ("a.jsonl", b'{"input": "a", "response": "b"', "Expecting"),
-    ("a.jsonl", b'["a", "b"]', "no JSON object"),
-    ("a.jsonl", b'{"input": "a"}', '"response"'),
-    ("a.jsonl", b'{"input": 3, "response": "b"}', '"input"'),
-    ("a.jsonl", b'{"input": "a", "response": null}', '"response"'),
-    ("a.jsonl", b"[" * 100_000, ""),                          # deeper than the parser can follow
+@pytest.mark.parametrize("kind, line, reason", [
+    (".tsv", b"no tab", "1 columns, expected 2"),
+    (".tsv", b"a\tb\tc", "3 columns, expected 2"),
+    (".tsv", b"", "1 columns, expected 2"),
+    (".tsv", b"caf\xe9\tb", "utf-8"),
+    (".jsonl", b'{"input": "caf\xe9"}', "utf-8"),
+    (".jsonl", b"", "Expecting value"),
+    (".jsonl", b'{"input": "a", "response": "b"', "Expecting"),
+    (".jsonl", b'["a", "b"]', "no JSON object"),
+    (".jsonl", b'{"input": "a"}', '"response"'),
+    (".jsonl", b'{"input": 3, "response": "b"}', '"input"'),
+    (".jsonl", b'{"input": "a", "response": null}', '"response"'),
+    (".jsonl", b"[" * 100_000, ""),                           # deeper than the parser can follow
 ])
-def test_a_malformed_line_is_a_value_error_that_says_why(path, line, reason):
+def test_a_malformed_line_is_a_value_error_that_says_why(kind, line, reason):
     with pytest.raises(ValueError) as error:
-        parse(path, line)
+        parse(kind, line)
     assert reason in str(error.value)
 
 
@@ -123,7 +122,7 @@ def test_a_malformed_line_is_a_value_error_that_says_why(path, line, reason):
 
 @pytest.mark.parametrize("name, data", [
     ("a.tsv", TEXT),
-    ("a.ndjson", TEXT),                                       # reading does not look into lines
+    ("a.jsonl", TEXT),                                        # reading does not look into lines
     ("a.tsv.gz", gzip.compress(TEXT)),
     ("a.tsv.gz", gzip.compress(TEXT[:70_001]) + gzip.compress(TEXT[70_001:])),
     ("a.jsonl.gz", gzip.compress(TEXT)),
@@ -138,7 +137,7 @@ def test_every_kind_of_file_gives_the_same_lines(tmp_path, name, data):
     chunks = list(read_chunks(path, positions.append))
     assert [record.rstrip(b"\n") for chunk in chunks for record in chunk.records] == LINES
     assert [chunk.first for chunk in chunks] == list(range(1, len(LINES) + 1, CHUNK))
-    assert {chunk.path for chunk in chunks} == {str(path)}
+    assert {chunk.kind for chunk in chunks} == {".jsonl" if ".jsonl" in name else ".tsv"}
     assert positions == sorted(positions) and positions[-1] == len(data)
 
 
@@ -206,7 +205,7 @@ def test_the_default_corpus_has_131_569_pairs():
     path = default_corpus()
     pairs = list(chain.from_iterable(chunk.records for chunk in read_chunks(path)))
     assert len(pairs) == 131_569
-    assert parse(path, pairs[0]) is pairs[0]
+    assert parse("", pairs[0]) is pairs[0]
 
     first = next(iter(json.loads(path.read_text(encoding="utf-8")).values()))["messages"]
     turns = [" ".join(message["text"] for message in turn) for turn in first if turn]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from convsim_mini.config import ModelConfig
+from convsim_mini.config import ModelConfig, parse_config
 from convsim_mini.corpus import Batch
 from convsim_mini.gradcheck import dense
 from convsim_mini.losses import false_negatives
@@ -16,8 +16,7 @@ from torch_twin import Twin, torch_batch  # noqa: E402  (needs torch)
 
 WORDS, BIGRAMS = 400, 1_000
 CONFIGS = {
-    "paper": ModelConfig(layers=[300, 300, 500], response_hidden=[500], residual_response=False,
-                         unit_response=False, scale=1.0),
+    "paper": parse_config(["--preset", "paper"]).model,
     "chat": ModelConfig(response_hidden=[500]),
 }
 

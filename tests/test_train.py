@@ -225,10 +225,10 @@ def test_changed_pair_files_are_told_from_those_of_the_run(pairs, write_tsv, tmp
 # ---------------------------------------------------------------- learning rates
 
 def test_rates_rise_hold_and_fall_to_zero_at_the_last_step():
-    optim = OptimConfig(rate=2.0, table_rate=10.0, warmup=40)
-    dense, table = zip(*(rates(optim, step, 100) for step in range(100)))
-    assert dense[:40] == pytest.approx([2 * (step + 1) / 40 for step in range(40)])
-    assert dense[40:] == pytest.approx([2 * (100 - step) / 60 for step in range(40, 100)])
+    optim = OptimConfig(rate=2.0, table_rate=10.0, warmup=60)
+    dense, table = zip(*(rates(optim, step, 160) for step in range(160)))
+    assert dense[:60] == pytest.approx([2 * (step + 1) / 60 for step in range(60)])
+    assert dense[60:] == pytest.approx([2 * (160 - step) / 100 for step in range(60, 160)])
     assert table == pytest.approx([5 * rate for rate in dense])
     assert min(dense) > 0
 
@@ -265,9 +265,9 @@ def test_options_win_over_the_config_file_and_that_over_the_preset(tmp_path):
 
 
 @pytest.mark.parametrize("options", [["--pairs", "a.tsv", "b.tsv"], ["--pairs", '["a.tsv", "b.tsv"]'],
-                                     ['--pairs=["a.tsv", "b.tsv"]']])
+                                     ['--pairs=["a.tsv", "b.tsv"]'], ["--pairs=a.tsv", "b.tsv"]])
 def test_lists_may_be_given_plainly_or_as_json(options):
-    assert parse_config([*options, "--steps", "5"]).pairs == ["a.tsv", "b.tsv"]
+    assert parse_config([*options, "--steps", "5"]).pairs == [str(Path(name).resolve()) for name in ("a.tsv", "b.tsv")]
 
 
 def test_every_preset_survives_its_config_file():
@@ -426,3 +426,19 @@ def test_sts_data_that_cannot_be_used_is_one_line(run_copy, tmp_path):
     (tmp_path / "sts-dev.csv").write_text("a\tb\n")
     done = command("evaluation.sts", run_copy, "--data", tmp_path, cwd=tmp_path)
     assert_mistake(done, "sts-dev.csv, line 1: 2 columns")
+
+
+def test_what_print_config_prints_can_be_given_back(tmp_path):
+    printed = command("train", "--preset", "paper", "--print_config", cwd=tmp_path)
+    assert printed.returncode == 0, printed.stderr
+    (tmp_path / "mine.json").write_text(printed.stdout)
+    assert parse_config(["--config", str(tmp_path / "mine.json")]) == parse_config(["--preset", "paper"])
+
+
+def test_a_run_is_read_from_another_folder_than_it_was_trained_in(pairs, write_tsv, tmp_path):
+    write_tsv(tmp_path / "pairs.tsv", pairs)
+    done = command("train", "--pairs", "pairs.tsv", "--cache", "cache", *SMALL, "--steps", 2, "--run", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "elsewhere").mkdir()
+    done = command("evaluation.response", tmp_path / "run", cwd=tmp_path / "elsewhere")
+    assert done.returncode == 0, done.stderr

@@ -23,8 +23,8 @@ def plot_loss(path, records, batch_size):
     figure, axes = _figure()
     axes.plot([record["step"] for record in records], [record["loss"] for record in records], linewidth=1)
     axes.axhline(np.log(batch_size), color="grey", linestyle=":")
-    axes.annotate(f"picking at random: ln {batch_size:,}", (records[-1]["step"], np.log(batch_size)),
-                  ha="right", va="top", color="grey")
+    axes.annotate(f"picking at random: ln {batch_size:,}", (records[-1]["step"], np.log(batch_size)), (0, 4),
+                  textcoords="offset points", ha="right", color="grey")
     axes.set(xlabel="step", ylabel="loss (nats per pair)", title="Batch softmax loss on training batches")
     _save(figure, path)
 

@@ -28,7 +28,7 @@ def draw_candidates(split, queries=QUERIES):
     Raises UserError where there are not 99 others.
     """
     rng = np.random.Generator(np.random.Philox(SEED))
-    pairs = np.sort(rng.permutation(split.pairs)[:queries])
+    pairs = np.sort(rng.choice(split.pairs, min(queries, split.pairs), replace=False))
     texts = split.keys[pairs, 1]
     most_repeated = np.unique(texts, return_counts=True)[1].max(initial=0)
     if len(pairs) - most_repeated < CANDIDATES - 1:

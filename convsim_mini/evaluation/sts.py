@@ -116,7 +116,7 @@ def correlations(similarity, sts):
 
 
 def report(split, sts, similarities):
-    """The table of one split: Pearson's r × 100 by genre, and Spearman's rho over all pairs.
+    """The table of one split: Pearson's r and Spearman's rho, × 100, over all pairs and by genre.
 
     similarities: name → (n,)
     """
@@ -124,20 +124,21 @@ def report(split, sts, similarities):
     for name, similarity in similarities.items():
         found = correlations(similarity, sts)
         r, low, high, rho, _ = found["all"]
-        rows.append([name, f"{100 * r:.1f} [{100 * low:.1f}, {100 * high:.1f}]",
-                     *(f"{100 * found[genre][0]:.1f}" for genre in GENRES[1:]), f"{100 * rho:.1f}"])
+        rows.append([name, f"{100 * r:.1f} [{100 * low:.1f}, {100 * high:.1f}] / {100 * rho:.1f}",
+                     *(f"{100 * found[genre][0]:.1f} / {100 * found[genre][3]:.1f}" for genre in GENRES[1:])])
     counts = {genre: int((sts.genres == genre).sum()) for genre in GENRES[1:]}
-    header = [f"STS {split}, r × 100", f"all {len(sts.labels)}", *(f"{g} {n}" for g, n in counts.items()), "rho × 100"]
+    header = [f"STS {split}, r / rho × 100", f"all {len(sts.labels)}", *(f"{g} {n}" for g, n in counts.items())]
     return table(header, rows)
 
 
 def extremes(similarity, sts, count=3):
-    """The `count` closest and furthest pairs as the model sees them, with score and label."""
+    """The `count` closest and furthest pairs as the model sees them, its score beside people's."""
+    scores = score_0_to_5(similarity)
     order = np.argsort(similarity)
     lines = []
     for title, some in (("closest", order[::-1][:count]), ("furthest", order[:count])):
         for k in some:
-            lines.append(f"{title:9}{similarity[k]:6.2f} (people: {sts.labels[k]:.1f})  "
+            lines.append(f"{title:9}{scores[k]:4.1f} (people: {sts.labels[k]:.1f})  "
                          f"{sts.sentences1[k]}  |  {sts.sentences2[k]}")
     return "\n".join(lines)
 

@@ -13,14 +13,16 @@ takes the same way back. The files in reading order:
     optim.py         SGD, and Adam with row-wise Adagrad
     train.py         the loop, and what it shows
     gradcheck.py     how all of it is known to be right
+    lines.py         lines of files, plain or compressed
     pairs.py         conversation files and the paper's filters
     corpus.py        pairs on disk as packed ids; batches in random order
     word_vectors.py  what the corpus's statistics say of words before training
     config.py        every setting and where its default comes from
     checkpoint.py    a run's folder
+    encode.py        a trained run at work: embed, compare, search
     backend.py       NumPy or CuPy: the arrays decide
     cli.py           options, and mistakes in one line
-    evaluation/      P@N, STS, baselines, metrics, figures
+    evaluation/      P@N, STS, question ranking, baselines, metrics, figures
 """
 
 import os
@@ -29,3 +31,10 @@ import os
 # of a step, copies and sparse products, wants it. 2¹⁰ cycles instead of 2²⁶ made a DAN step 15%
 # faster and no matrix product slower. It is read when NumPy is first imported.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
+
+
+def load(run):
+    """Open a run's folder: `load(run).encode(list_of_str)` → float32 (n, 500) unit vectors."""
+    from .encode import load
+
+    return load(run)

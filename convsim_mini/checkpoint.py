@@ -8,11 +8,13 @@ steps are kept.
 
 import json
 import os
+import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from .backend import to_host
@@ -21,7 +23,8 @@ from .config import Config, config_from_dict, config_to_dict
 from .model import Model, parameter_shapes
 from .text import Vocabulary
 
-KEPT = 2
+KEPT = 2      # checkpoints
+FORMAT = 1    # of the files in a run's folder
 
 
 class Run(NamedTuple):
@@ -36,7 +39,7 @@ class Run(NamedTuple):
 
 def write_text(path, text):
     """Write a text file as a whole or not at all."""
-    _replace(path, lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
+    replace_file(path, lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
 
 
 def save_config(folder, config):
@@ -54,34 +57,64 @@ def save_checkpoint(folder, step, params, state):
     for kind, arrays in (("resume", state), ("weights", params)):
         # safetensors writes the buffer of a strided array as it lies, so it must be contiguous
         host = {name: np.ascontiguousarray(array) for name, array in to_host(arrays).items()}
-        _replace(Path(folder, f"{kind}-{step:06d}.safetensors"), lambda temporary: save_file(host, temporary))
-    for old in _steps(folder)[:-KEPT]:
-        Path(folder, f"weights-{old:06d}.safetensors").unlink()
-        Path(folder, f"resume-{old:06d}.safetensors").unlink(missing_ok=True)
+        # one entry, for safetensors writes several in any order and equal runs would differ
+        metadata = {"convsim_mini": json.dumps({"format": FORMAT, "crc32": _checksum(host)})}
+        replace_file(_path(folder, kind, step), lambda temporary: save_file(host, temporary, metadata))
+    kept = {_path(folder, kind, kept).name for kind in ("resume", "weights") for kept in _steps(folder)[-KEPT:]}
+    for path in Path(folder).glob("*-*.safetensors*"):        # a killed run leaves halves and temporary files
+        if path.name not in kept and path.name.startswith(("resume-", "weights-")):
+            path.unlink()
 
 
 def load_run(folder):
     """Open a run folder at its newest step. Raises UserError where something is missing or damaged."""
     folder = Path(folder)
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such run folder; train one with: python -m convsim_mini.train")
-    config = config_from_dict(_read_json(folder / "config.json"), folder / "config.json")
+    config = load_config(folder)
+    if not has_checkpoint(folder):
+        raise UserError(f"{folder}: holds no weights-*.safetensors, for the run stopped before its first checkpoint; "
+                        f"go on with: python -m convsim_mini.train --resume {folder}")
+    step = _steps(folder)[-1]
+    params = _load(folder, "weights", step)
     try:
         vocabulary = Vocabulary(**_read_json(folder / "vocabulary.json"))
     except TypeError as error:
         raise UserError(f"{folder / 'vocabulary.json'}: is no vocabulary ({error}); train the run again") from None
-    steps = _steps(folder)
-    if not steps:
-        raise UserError(f"{folder}: holds no weights-*.safetensors; the run stopped before its first checkpoint")
-    path = folder / f"weights-{steps[-1]:06d}.safetensors"
-    params = _load(path)
     expected = parameter_shapes(config.model, vocabulary.size + config.text.bigram_buckets)
     found = {name: p.shape for name, p in params.items()}
-    for name in expected.keys() | found.keys():
+    for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):
-            raise UserError(f"{path}: {name} has shape {found.get(name)}, but {expected.get(name)} follows from "
-                            "config.json and vocabulary.json; restore the files of one run")
-    return Run(folder, config, vocabulary, Model(params, config.model, vocabulary.size), steps[-1])
+            raise UserError(f"{_path(folder, 'weights', step)}: {name} has shape {found.get(name)}, but {expected.get(name)} "
+                            "follows from config.json and vocabulary.json; restore the files of one run")
+    return Run(folder, config, vocabulary, Model(params, config.model, vocabulary.size), step)
+
+
+def load_config(folder):
+    """The Config of a run folder. Raises UserError where it is missing or damaged."""
+    if not Path(folder).is_dir():
+        raise UserError(f"{folder}: no such run folder; train one with: python -m convsim_mini.train")
+    path = Path(folder, "config.json")
+    return config_from_dict(_read_json(path), path)
+
+
+def load_state(run):
+    """The optimiser's state at a Run's step. Raises UserError where it is missing or damaged."""
+    return _load(run.folder, "resume", run.step)
+
+
+def has_checkpoint(folder):
+    """Whether a run folder holds any weights."""
+    return bool(_steps(folder))
+
+
+def check_vocabulary(run, corpus):
+    """Raise a UserError unless the Corpus is the one that a Run was trained on."""
+    if corpus.vocabulary != run.vocabulary:
+        raise UserError(f"{run.folder}: the pair files have changed since this run was trained, and with them the "
+                        "vocabulary and the split; put the old ones back or train again")
+
+
+def _path(folder, kind, step):
+    return Path(folder, f"{kind}-{step:06d}.safetensors")
 
 
 def _steps(folder):
@@ -89,11 +122,28 @@ def _steps(folder):
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def _load(path):
+def _load(folder, kind, step):
+    path = _path(folder, kind, step)
     try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: is damaged or cannot be read ({error}); restore it or train the run again") from None
+        with safe_open(path, "numpy") as file:
+            about = json.loads(file.metadata()["convsim_mini"])
+        if about["format"] > FORMAT:
+            raise UserError(f"{path}: was written by a newer version of convsim_mini (format {about['format']}, this one "
+                            f"reads up to {FORMAT}); update convsim_mini")
+        arrays = load_file(path)
+        if about["crc32"] != _checksum(arrays):
+            raise ValueError("its checksum is wrong")
+        return arrays
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: is missing, damaged or cannot be read ({error}); restore it, or delete the newest step's "
+                        "weights and resume files to use the one before") from None
+
+
+def _checksum(arrays):
+    crc = 0
+    for name in sorted(arrays):
+        crc = zlib.crc32(arrays[name].reshape(-1).view(np.uint8), zlib.crc32(name.encode(), crc))
+    return crc
 
 
 def _read_json(path):
@@ -106,15 +156,24 @@ def _read_json(path):
     return value
 
 
-def _replace(path, write):
+def replace_file(path, write):
     """Let write(name) fill a temporary file, then sync it and rename it to path."""
     temporary = f"{path}.tmp"
     try:
         write(temporary)
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
+        _sync(temporary)
         os.replace(temporary, path)
+        _sync(Path(path).parent)                              # or a power cut could undo the renaming
     except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: cannot be written ({error}); make room there or choose another --run folder") from None
+        raise UserError(f"{path}: cannot be written ({error}); make room there or choose another folder") from None
     finally:
-        Path(temporary).unlink(missing_ok=True)               # there only if something went wrong
+        with suppress(OSError):                               # there only if something went wrong
+            os.unlink(temporary)
+
+
+def _sync(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

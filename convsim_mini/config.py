@@ -177,7 +177,19 @@ def config_parser():
     parser = Parser(prog="python -m convsim_mini.train", description=__doc__.splitlines()[0], parser_mode="json")
     parser.add_class_arguments(Config)
     parser.add_argument("--config", action="config", help="JSON file of settings, such as a run's config.json")
+    parser.add_argument("--resume", metavar="RUN", help="go on with a stopped run, with its own settings")
     return parser
+
+
+def resumed_folder(argv):
+    """RUN of `--resume RUN`, or None. Raises UserError where another option stands beside it."""
+    if not any(arg.partition("=")[0] == "--resume" for arg in argv):
+        return None
+    values = [arg.removeprefix("--resume=") for arg in argv if arg != "--resume"]
+    if len(values) != 1 or values[0].startswith("--"):
+        raise UserError("--resume: expected a run's folder and no other option, for a run goes on with its own settings; "
+                        "to train with others start a new one with --config RUN/config.json")
+    return Path(values[0])
 
 
 def parse_config(argv):
@@ -212,7 +224,7 @@ def config_to_dict(config):
 
 def _to_config(parser, namespace):
     fields = parser.instantiate(namespace).as_dict()
-    fields.pop("config", None)
+    fields = {name: value for name, value in fields.items() if name not in ("config", "resume")}
     config = Config(**fields)
     if not config.model.layers:
         raise UserError("--model.layers: no layer is given, expected the width of one or more, such as 500")

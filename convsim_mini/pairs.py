@@ -5,18 +5,15 @@ A pair file holds one pair a line, as TSV (input TAB response) or as JSON lines 
 or .zst. Without files the corpus is chitchat-dataset, installed with the requirements.
 """
 
-import gzip
 import json
 import string
-import zlib
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-import zstandard
-
 from .cli import UserError
+from .lines import read_lines
 
 CHUNK = 2_000    # lines that one worker takes at a time
 
@@ -95,31 +92,26 @@ def read_chunks(path, progress=lambda position: None):
     """Yield the Chunks of a pair file, or of chitchat-dataset's JSON.
 
     progress(position) is told how many bytes have been read from disk. Raises UserError for a
-    file that is missing, unreadable, empty, cut short or of an unknown kind.
+    file of an unknown kind, and as `read_lines` does.
     """
     path, first = Path(path), 1
-    reader = _reader(path)
-    try:
-        with open(path, "rb") as file:
-            records = reader(file)
-            while chunk := list(islice(records, CHUNK)):
-                yield Chunk(_kind_and_compression(path)[0], first, chunk)
-                first += len(chunk)
-                progress(file.tell())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}; expected {EXPECTED}") from None
-    except (EOFError, zlib.error, zstandard.ZstdError) as error:
-        raise UserError(f"{path}: the compressed data is damaged or cut short after line {first - 1}+ "
-                        f"({error}); fetch or write the file again") from None
-    if first == 1:
-        raise UserError(f"{path}: is empty; expected {EXPECTED}")
+    kind = Path(path.stem if path.suffix in (".gz", ".zst") else path.name).suffix
+    if kind == ".json" and path == default_corpus():
+        records = _conversation_turns(path, progress)
+    elif kind in (".tsv", ".jsonl"):
+        records = read_lines(path, progress)
+    else:
+        raise UserError(f'{path}: unknown kind of file "{path.name}"; expected {EXPECTED}')
+    while chunk := list(islice(records, CHUNK)):
+        yield Chunk(kind, first, chunk)
+        first += len(chunk)
 
 
 def parse(kind, record):
     """One record of a Chunk of that kind to a Pair. Raises ValueError, whose text says what is wrong."""
     if isinstance(record, Pair):
         return record
-    line = record.decode("utf-8").rstrip("\r\n")              # UnicodeDecodeError is a ValueError
+    line = record.decode("utf-8")                             # UnicodeDecodeError is a ValueError
     if kind == ".tsv":
         columns = line.split("\t")
         if len(columns) != 2:
@@ -139,48 +131,13 @@ def parse(kind, record):
                 *(author if isinstance(author, str) else None for author in authors))
 
 
-def _reader(path):
-    """The function that turns the open file into records: raw lines, or Pairs."""
-    kind, compression = _kind_and_compression(path)
-    if kind == ".json" and path == default_corpus():
-        return _conversation_turns
-    if kind not in (".tsv", ".jsonl"):
-        raise UserError(f'{path}: unknown kind of file "{path.name}"; expected {EXPECTED}')
-    return {None: iter, ".gz": gzip.open, ".zst": _zstd_lines}[compression]
-
-
-def _kind_and_compression(path):
-    """The last suffixes of a file's name: pairs.tsv.gz → ".tsv", ".gz"; pairs.jsonl → ".jsonl", None."""
-    suffixes = ["", *Path(path).suffixes]
-    compression = suffixes.pop() if suffixes[-1] in (".gz", ".zst") else None
-    return suffixes[-1], compression
-
-
-def _zstd_lines(file):
-    """Lines of a zstd file. A cut stream ends silently in zstandard, so its end is checked here."""
-    rest, stream = b"", None
-    while block := file.read(1 << 18):
-        while block:
-            if stream is None:
-                stream = zstandard.ZstdDecompressor(max_window_size=2**31).decompressobj()
-            text = rest + stream.decompress(block)
-            *lines, rest = text.split(b"\n")
-            yield from lines
-            block = b""
-            if stream.eof:                                    # another frame may follow
-                block, stream = stream.unused_data, None
-    if rest:
-        yield rest
-    if stream is not None:
-        raise EOFError("the zstd stream has no end")
-
-
-def _conversation_turns(file):
+def _conversation_turns(path, progress):
     """Pairs of adjacent turns of different speakers in chitchat-dataset's JSON.
 
     A turn is a list of messages that one person sent in a row; they are joined by a space.
     """
-    for conversation in json.load(file).values():
+    conversations = json.loads(b"\n".join(read_lines(path, progress)))
+    for conversation in conversations.values():
         turns = [turn for turn in conversation["messages"] if turn]
         for one, other in zip(turns, turns[1:]):
             if one[0]["sender"] != other[0]["sender"]:

@@ -151,6 +151,12 @@ class Vocabulary:
             known = 1 + len(self.words) + stable_hash(token) % self.oov_buckets
         return known
 
+    def token(self, i):
+        """The token of an id; of a shared one its name: <unknown>, <bucket 17>."""
+        if i == UNKNOWN:
+            return "<unknown>"
+        return self.words[i - 1] if i <= len(self.words) else f"<bucket {i - len(self.words) - 1}>"
+
     def pack(self, sentences):
         """Lists of tokens to a Packed; an empty sentence becomes one unknown token."""
         known, bucket = self.ids, self.id

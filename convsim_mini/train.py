@@ -1,33 +1,45 @@
 """Train a sentence encoder on conversations:  python -m convsim_mini.train
 
-Without arguments: the DAN on chitchat-dataset, two to three minutes on two cores.
+Without arguments: the DAN on chitchat-dataset, two to three minutes on two cores. A run that was
+stopped goes on with --resume RUN.
 """
 
 import itertools
 import json
 import math
+import signal
 import sys
+import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
-from .backend import device_module, keep_freed_memory, to_device
-from .checkpoint import load_run, save_checkpoint, save_config, save_vocabulary
+from .backend import array_module, device_module, keep_freed_memory, to_device
+from .checkpoint import (
+    check_vocabulary,
+    has_checkpoint,
+    load_config,
+    load_run,
+    load_state,
+    save_checkpoint,
+    save_config,
+    save_vocabulary,
+    write_text,
+)
 from .cli import UserError, errors_in_one_line
-from .config import parse_config
+from .config import parse_config, resumed_folder
 from .corpus import batch_order, open_corpus
 from .evaluation import response, sts
-from .evaluation.plots import plot_loss, plot_precision
 from .evaluation.tables import table
 from .model import initial_model, loss_and_gradients
+from .monitor import EXPLODED, Diverged, Monitor
 from .optim import SGD, Adaptive
 from .pairs import RULES
 from .text import drop_words
 
 DEV_QUERIES = 5_000
-LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last
 SETTLED = 50    # steps, at least, before the rate decays: --minutes learns the speed from them
 
 
@@ -58,16 +70,17 @@ def settled_at(optim):
     return max(optim.warmup, SETTLED)
 
 
-def batches(config, split):
-    """Yield the Batch of every step, for ever: a function of the seed and the step's number.
+def batches(config, split, first_step=0):
+    """Yield the Batch of every step from `first_step` on, for ever: a function of the seed and the step.
 
     config.steps is read anew each time, since --minutes sets it on the way.
     """
-    optim, order, size = config.optim, None, None
-    for step in itertools.count():
-        if batch_size(optim, step, config.steps) != size:
-            size = batch_size(optim, step, config.steps)
-            order = batch_order(split.pairs, size, config.seed)
+    optim, order, late = config.optim, None, None
+    for step in itertools.count(first_step):
+        if (step >= optim.drop_at * config.steps) != late:    # at first, and where the batch size drops
+            late = step >= optim.drop_at * config.steps
+            begin = math.ceil(optim.drop_at * config.steps) if late else 0
+            order = batch_order(split.pairs, batch_size(optim, step, config.steps), config.seed, step - begin)
         batch = split.batch(next(order), optim.mask_false_negatives)
         if optim.word_dropout:
             # the upper half of the keys: batch_order uses the lower
@@ -76,59 +89,7 @@ def batches(config, split):
         yield batch
 
 
-class Monitor:
-    """Shows and records how training goes: progress bar, log.jsonl, P@N on dev, two figures."""
-
-    def __init__(self, folder, config, dev, test):
-        """test: the pairs of dev and their candidates, from response.draw_candidates."""
-        self.folder, self.config, self.dev, self.test = folder, config, dev, test
-        self.losses, self.steps, self.measured, self.log_every = [], [], [], 10
-        self.seconds, self.resumed_at = 0.0, time.perf_counter()
-        self.bar = tqdm(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05)
-
-    def start_clock(self):
-        """Count training time from here on; measuring and saving do not count."""
-        self.resumed_at = time.perf_counter()
-
-    def stop_clock(self):
-        """Stop counting training time."""
-        self.seconds += time.perf_counter() - self.resumed_at
-
-    def after_step(self, step, pairs, loss):
-        """Take note of a step's loss, a 0-d array of either device; log a mean now and then."""
-        self.losses.append(loss)
-        if len(self.losses) >= self.log_every:
-            mean = float(sum(self.losses)) / len(self.losses)      # the device is waited for only here
-            self.losses = []
-            self.bar.set_postfix(loss=f"{mean:.3f}", refresh=False)
-            self._write(self.steps, {"step": step, "loss": mean})
-        self.bar.update(pairs)
-
-    def measure(self, step, model):
-        """P@N on dev: printed, recorded, drawn."""
-        ranks = response.model_ranks(model, self.dev, *self.test)
-        record = {"step": step, "seconds": round(self.seconds, 1),
-                  "dev": {n: round(response.precision(ranks, n)[0], 2) for n in response.N}}
-        self._write(self.measured, record)
-        figures = "   ".join(f"P@{n} {value:4.1f}" for n, value in record["dev"].items())
-        self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {figures}")
-        plot_precision(self.folder / "p_at_n.png", self.measured)
-        if self.steps:
-            plot_loss(self.folder / "loss.png", self.steps, self.config.optim.batch_size)
-
-    def expect(self, steps):
-        """Tell the progress bar how many steps there are."""
-        self.log_every = max(10, steps // LOGGED)
-        optim = self.config.optim
-        late = steps - min(steps, math.ceil(optim.drop_at * steps))
-        self.bar.total = (steps - late) * optim.batch_size + late * optim.dropped_batch_size
-        self.bar.refresh()
-
-    def _write(self, records, record):
-        records.append(record)
-        with open(self.folder / "log.jsonl", "a", encoding="utf-8") as log:
-            log.write(json.dumps(record) + "\n")
-
+# ---------------------------------------------------------------- starting, resuming
 
 def train(config):
     """Train a model as the Config says; → the run's folder, the corpus.
@@ -138,20 +99,37 @@ def train(config):
 
     Raises UserError for pair files, folders and devices that cannot be used.
     """
-    xp = device_module(config.device)
+    corpus = prepare(config)
+    folder = new_folder(config)
+    save_config(folder, config)
+    save_vocabulary(folder, corpus.vocabulary)
+    return run_steps(folder, config, corpus, initial_model(config, corpus))
+
+
+def resume(folder):
+    """Go on with a run from its last checkpoint, or from the start if it has none; → as `train`.
+
+    On the CPU the weights at the end are those of a run that was never stopped, bit by bit.
+    Raises UserError where the run's files, or those it was trained on, are missing or changed.
+    """
+    config = load_config(folder)
+    corpus = prepare(config)
+    if not has_checkpoint(folder):
+        save_vocabulary(folder, corpus.vocabulary)
+        return run_steps(folder, config, corpus, initial_model(config, corpus))
+    run = load_run(folder)
+    check_vocabulary(run, corpus)
+    return run_steps(folder, config, corpus, run.model, run.step, load_state(run))
+
+
+def prepare(config):
+    """The Corpus that a Config names, and every check that can be made before the first step."""
+    device_module(config.device)
     keep_freed_memory()
     corpus = open_corpus(config)
     print(corpus_report(corpus.report))
     check(config, corpus)
-    test = response.draw_candidates(corpus.dev, DEV_QUERIES)
-    folder = new_folder(config)
-    save_vocabulary(folder, corpus.vocabulary)
-    save_config(folder, config)
-    initial = initial_model(config, corpus)
-    model = initial._replace(params=to_device(initial.params, xp))
-    optimizer = {"sgd": SGD, "adaptive": Adaptive}[config.optim.optimizer](model.params)
-    run_steps(config, corpus, model, optimizer, Monitor(folder, config, corpus.dev, test))
-    return folder, corpus
+    return corpus
 
 
 def check(config, corpus):
@@ -162,13 +140,39 @@ def check(config, corpus):
     for name, size in sizes.items():
         if not 2 <= size <= corpus.train.pairs:
             raise UserError(f"--optim.{name} {size}: expected 2 to {corpus.train.pairs}, the pairs of the train split")
+    response.draw_candidates(corpus.dev, DEV_QUERIES)
     response.draw_candidates(corpus.test)
     for path in sts.find_sts(config.data).values():
         sts.read_sts(path)
 
 
-def run_steps(config, corpus, model, optimizer, monitor):
-    """The training loop: forward, backward, update; now and then measure and save.
+def run_steps(folder, config, corpus, model, first_step=0, state=None):
+    """Train a Model from `first_step` to the end, its arrays moved to the device; → folder, corpus.
+
+    state: the optimiser's, from a checkpoint. Ctrl-C saves a checkpoint after the current step
+    and raises KeyboardInterrupt; a loss that is not sound raises UserError and saves none.
+    """
+    xp = device_module(config.device)
+    model = model._replace(params=to_device(model.params, xp))
+    optimizer = {"sgd": SGD, "adaptive": Adaptive}[config.optim.optimizer](model.params)
+    if state is not None:
+        restore(optimizer, state, folder)
+    monitor = Monitor(folder, config, corpus.dev, response.draw_candidates(corpus.dev, DEV_QUERIES))
+    monitor.resume(first_step)
+    try:
+        loop(config, corpus, model, optimizer, monitor, first_step)
+    except Diverged as error:
+        raise UserError(divergence(folder, config, corpus, *error.args)) from None
+    except KeyboardInterrupt:
+        monitor.bar.write(f"stopped; go on with:  python -m convsim_mini.train --resume {folder}", file=sys.stderr)
+        raise
+    finally:
+        monitor.bar.close()
+    return folder, corpus
+
+
+def loop(config, corpus, model, optimizer, monitor, first_step):
+    """The training loop: forward, backward, update; now and then save and measure.
 
     With --minutes the number of steps is found on the way and stored in the run's config.
     """
@@ -177,29 +181,81 @@ def run_steps(config, corpus, model, optimizer, monitor):
     if minutes:
         config.steps, config.minutes = sys.maxsize, None
     else:
-        monitor.expect(config.steps)
-    monitor.measure(0, model)
+        monitor.expect(config.steps, first_step)
+    if first_step == 0:
+        monitor.measure(0, model)
     monitor.start_clock()
-    for step, batch in enumerate(batches(config, corpus.train)):
-        loss, grads = loss_and_gradients(model, to_device(batch, xp))
-        optimizer.step(model.params, grads, *rates(optim, step, config.steps))
-        done = step + 1
-        monitor.after_step(done, len(batch.sentences.lengths) // 2, loss)
-        if minutes and done in (timed // 2, timed):
-            float(loss)                                       # a device works ahead: wait for it
-            clock.append(time.perf_counter())
-        if minutes and done == timed:
-            config.steps = steps_in(minutes, (clock[1] - clock[0]) / (timed - timed // 2), optim)
-            save_config(monitor.folder, config)
-            monitor.expect(config.steps)
-        if done % -(-config.steps // config.evaluations) == 0 or done == config.steps:
-            monitor.stop_clock()
-            monitor.measure(done, model)
-            save_checkpoint(monitor.folder, done, model.params, optimizer.state)
-            monitor.start_clock()
-        if done == config.steps:
-            break
-    monitor.bar.close()
+    with asked_to_stop() as stop:
+        for step, batch in zip(range(first_step, config.steps), batches(config, corpus.train, first_step)):
+            loss, grads = loss_and_gradients(model, to_device(batch, xp))
+            optimizer.step(model.params, grads, *rates(optim, step, config.steps))
+            done = step + 1
+            monitor.after_step(done, len(batch.sentences.lengths) // 2, loss)
+            if minutes and done in (timed // 2, timed):
+                float(loss)                                   # a device works ahead: wait for it
+                clock.append(time.perf_counter())
+            if minutes and done == timed:
+                config.steps = steps_in(minutes, (clock[1] - clock[0]) / (timed - timed // 2), optim)
+                save_config(monitor.folder, config)
+                monitor.expect(config.steps, done)
+            due = done % -(-config.steps // config.evaluations) == 0 or done == config.steps
+            if stop.is_set() and config.steps < sys.maxsize or due:    # maxsize: the speed is not yet known
+                monitor.stop_clock()
+                monitor.log(done)
+                save_checkpoint(monitor.folder, done, sound(model.params, done), optimizer.state)
+            if stop.is_set():
+                raise KeyboardInterrupt
+            if due:
+                monitor.measure(done, model)
+                monitor.start_clock()
+            if done == config.steps:
+                break
+
+
+@contextmanager
+def asked_to_stop():
+    """An event that Ctrl-C sets instead of interrupting; a second Ctrl-C interrupts at once."""
+    asked = threading.Event()
+
+    def ask(number, frame):
+        asked.set()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def restore(optimizer, state, folder):
+    """Copy saved arrays into an optimiser's own. Raises UserError where they do not fit."""
+    for name in optimizer.state.keys() | state.keys():
+        own, saved = optimizer.state.get(name), state.get(name)
+        if own is None or saved is None or own.shape != saved.shape:
+            raise UserError(f"{folder}: its resume-*.safetensors does not fit its config.json at {name}; restore the "
+                            "files of one run")
+        own[...] = array_module(own).asarray(saved)
+
+
+def sound(params, step):
+    """The parameters as they are; raises Diverged if one is not a finite number."""
+    for p in params.values():
+        if not math.isfinite(float(p.sum())):
+            raise Diverged(step, math.nan)
+    return params
+
+
+def divergence(folder, config, corpus, step, loss):
+    """Save the batch of the step at which the loss went wrong, as words; → what to tell the user."""
+    batch = next(batches(config, corpus.train, step - 1)).sentences
+    texts = [" ".join(map(corpus.vocabulary.token, batch.part(b, b + 1).ids)) for b in range(len(batch.lengths))]
+    path = Path(folder, f"diverged-{step:06d}.jsonl")
+    pairs = zip(texts[:len(texts) // 2], texts[len(texts) // 2:])
+    write_text(path, "".join(json.dumps({"input": text, "response": reply}) + "\n" for text, reply in pairs))
+    return (f"step {step:,}: the loss is {loss:.4g}, expected less than {EXPLODED} times that of picking at random; the "
+            f"step's batch is in {path} and the checkpoints before it are kept; train again with a lower --optim.rate "
+            "and --optim.table_rate")
 
 
 def steps_in(minutes, seconds_per_step, optim):
@@ -258,9 +314,10 @@ def summary(folder, corpus):
 
 
 def main(argv=None):
-    """The command: train, then show what came of it."""
-    config = parse_config(sys.argv[1:] if argv is None else argv)
-    print(summary(*train(config)))
+    """The command: train or resume, then show what came of it."""
+    argv = sys.argv[1:] if argv is None else argv
+    folder = resumed_folder(argv)
+    print(summary(*(resume(folder) if folder else train(parse_config(argv)))))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
-"""Fixtures that several test files share: real data, a synthetic pair file, a prepared corpus."""
+"""What several test files share: real data, generated pairs, a prepared corpus, commands, a small run."""
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")                 # the matrices here are too small for threads
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -9,6 +13,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import hypothesis
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from convsim_mini.config import TextConfig
 from convsim_mini.corpus import load_corpus
@@ -16,6 +21,33 @@ from convsim_mini.corpus import load_corpus
 # Derandomised, or a failure in CI could not be repeated; no deadline, because machines differ.
 hypothesis.settings.register_profile("repeatable", derandomize=True, max_examples=100, deadline=None)
 hypothesis.settings.load_profile("repeatable")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+SMALL = ("--text.words 300 --text.oov_buckets 20 --text.bigram_buckets 500 --model.embedding_dim 16 --model.layers 16 "
+         "--model.response_hidden 16 --optim.batch_size 64 --optim.warmup 5").split()
+
+
+class Finished(NamedTuple):
+    """What a command left."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def command(module, *arguments, cwd):
+    """Run python -m convsim_mini.MODULE in the folder cwd; → Finished."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run([sys.executable, "-m", f"convsim_mini.{module}", *map(str, arguments)], cwd=cwd,
+                          capture_output=True, env={**os.environ, "PYTHONPATH": path})
+    # Decoded here, because text=True would turn the carriage returns of a progress bar into line ends.
+    return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def weights(folder, step):
+    """Parameter name → bytes, after a step of a run."""
+    return {name: array.tobytes() for name, array in load_file(folder / f"weights-{step:06d}.safetensors").items()}
 
 
 @pytest.fixture(scope="session")
@@ -82,3 +114,24 @@ def cache_folder(tmp_path_factory):
 def corpus(pair_file, text_config, cache_folder):
     """The generated pairs, prepared."""
     return load_corpus([pair_file], text_config, cache_folder)
+
+
+@pytest.fixture(scope="session")
+def arguments(corpus, pair_file, cache_folder):
+    """Options of a small model on the generated pairs, whose prepared corpus is in the cache."""
+    return ["--pairs", pair_file, "--cache", cache_folder, *SMALL]
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory, arguments):
+    """A run of 30 steps: folder, Finished. Tests must not change the folder."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    done = command("train", *arguments, "--steps", 30, "--evaluations", 2, "--run", folder, cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+@pytest.fixture
+def run_copy(trained, tmp_path):
+    """A copy of the run, which a test may damage."""
+    return shutil.copytree(trained[0], tmp_path / "copy")

@@ -18,7 +18,7 @@ from convsim_mini.evaluation import metrics, response, sts
 from convsim_mini.evaluation.baselines import (
     bag_cosine,
     bm25_documents,
-    document_frequency,
+    fitted_on_train,
     frequency_weight,
     term_counts,
     tfidf,
@@ -315,7 +315,7 @@ def test_term_counts_counts_and_leaves_its_input_as_it_is():
 
 def test_document_frequencies_count_sentences_of_train(corpus):
     packed = Packed(corpus.train.ids, corpus.train.offsets)
-    sentences, df = document_frequency(corpus.train, corpus.vocabulary.size)
+    sentences, df = fitted_on_train(corpus.train, corpus.vocabulary.size)
     expected = frequencies(packed, corpus.vocabulary.size)
     assert sentences == expected[0] == 2 * corpus.train.pairs
     assert df.tolist() == expected[1].tolist()

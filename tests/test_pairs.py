@@ -82,7 +82,7 @@ def test_authors_called_bot_are_removed_in_any_case(author, rule):
 # ---------------------------------------------------------------- records
 
 def test_a_tsv_line_is_input_and_response():
-    assert parse(".tsv", b"how are you?\tfine, \xc3\xa9t\xc3\xa9\r\n") == Pair("how are you?", "fine, \u00e9t\u00e9")
+    assert parse(".tsv", b"how are you?\tfine, \xc3\xa9t\xc3\xa9") == Pair("how are you?", "fine, \u00e9t\u00e9")
     assert parse(".tsv", b"a\t") == Pair("a", "")         # for the filters to remove
 
 
@@ -94,7 +94,7 @@ def test_a_json_line_may_name_authors_and_hold_other_fields():
 
 def test_the_last_suffix_but_the_compression_decides_the_kind(tmp_path):
     line = b'{"input": "a", "response": "b"}'
-    path = write(tmp_path / "converted.tsv.jsonl", line + b"\n")
+    path = write(tmp_path / "converted.tsv.jsonl", line + b"\r\n")
     assert [parse(chunk.kind, record) for chunk in read_chunks(path) for record in chunk.records] == [Pair("a", "b")]
 
 

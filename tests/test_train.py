@@ -1,81 +1,20 @@
-"""The commands as a user runs them: a whole run, its replay, its evaluation, and mistakes."""
+"""Training as a user runs it: a whole run, its replay, its evaluation, its settings."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from safetensors.numpy import load_file
 
-from convsim_mini.backend import device_module
 from convsim_mini.cli import UserError
 from convsim_mini.config import OptimConfig, config_from_dict, config_to_dict, parse_config
-from convsim_mini.corpus import split_of, text_key
-from convsim_mini.text import tokenize
 from convsim_mini.train import batch_size, rates
 
-from conftest import generate_pairs
-
-ROOT = Path(__file__).resolve().parent.parent
-
-SMALL = ("--text.words 300 --text.oov_buckets 20 --text.bigram_buckets 500 --model.embedding_dim 16 --model.layers 16 "
-         "--model.response_hidden 16 --optim.batch_size 64 --optim.warmup 5").split()
-
-
-class Finished(NamedTuple):
-    """What a command left."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def command(module, *arguments, cwd):
-    """Run python -m convsim_mini.MODULE in the folder cwd; → Finished."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run([sys.executable, "-m", f"convsim_mini.{module}", *map(str, arguments)], cwd=cwd,
-                          capture_output=True, env={**os.environ, "PYTHONPATH": path})
-    # Decoded here, because text=True would turn the carriage returns of a progress bar into line ends.
-    return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def weights(folder, step):
-    """Parameter name → bytes, after a step of a run."""
-    return {name: array.tobytes() for name, array in load_file(folder / f"weights-{step:06d}.safetensors").items()}
-
+from conftest import SMALL, command, generate_pairs, weights
 
 def log(folder):
     return [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-@pytest.fixture(scope="module")
-def arguments(corpus, pair_file, cache_folder):
-    """Options of a small model on the generated pairs, whose prepared corpus is in the cache."""
-    return ["--pairs", pair_file, "--cache", cache_folder, *SMALL]
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory, arguments):
-    """A run of 30 steps: folder, Finished. Tests must not change the folder."""
-    folder = tmp_path_factory.mktemp("trained") / "run"
-    done = command("train", *arguments, "--steps", 30, "--evaluations", 2, "--run", folder, cwd=folder.parent)
-    assert done.returncode == 0, done.stderr
-    return folder, done
-
-
-@pytest.fixture
-def run_copy(trained, tmp_path):
-    """A copy of the run, which a test may damage."""
-    return shutil.copytree(trained[0], tmp_path / "copy")
 
 
 # ---------------------------------------------------------------- a run
@@ -278,154 +217,10 @@ def test_every_preset_survives_its_config_file():
         config_from_dict({"steps": "many"}, "here")
 
 
-# ---------------------------------------------------------------- mistakes
-
-def terminal_lines(stderr):
-    """The lines that are left on a terminal: a progress bar is overwritten after a carriage return."""
-    return [line.rsplit("\r", 1)[-1] for line in stderr.rstrip("\n").split("\n")]
-
-
-def assert_mistake(done, culprit):
-    """Exit code 2, and one line that begins with "error:" and names the culprit."""
-    (line,) = terminal_lines(done.stderr)
-    assert done.returncode == 2 and line.startswith("error: ") and culprit in line
-
-
-@pytest.mark.parametrize("options, culprit", [
-    ("--stepz 3", "--stepz"),
-    ("--optim.batchsize 3", "--optim.batchsize"),
-    ("--preset reddit", "reddit"),
-    ("--steps 0", "steps"),
-    ("--steps many", "many"),
-    ("--minutes -1", "minutes"),
-    ("--seed -1", "seed"),
-    ("--device tpu", "tpu"),
-    ("--config none.json", "none.json"),
-    ("--config .", "config"),
-    ("--pairs none.tsv", "none.tsv"),
-    ("--pairs here.csv", "here.csv"),
-    ("--pairs short.tsv.gz", "short.tsv.gz"),
-    ("--cache here.csv/cache", "here.csv/cache"),
-    ("--run here.csv/run", "here.csv/run"),
-    ("--data nowhere", "nowhere"),
-    ("--optim.batch_size 3437", "--optim.batch_size 3437"),   # the train split has one pair less
-    ("--optim.batch_size 1", "--optim.batch_size 1"),
-    ("--optim.drop_at 0.5 --optim.dropped_batch_size 3437", "dropped_batch_size"),
-    ("--optim.drop_at 0.5 --optim.dropped_batch_size -1", "dropped_batch_size"),
-    ("--model.layers []", "model.layers"),
-    ("--model.embedding_dim 0", "embedding_dim"),
-])
-def test_a_bad_training_command_is_one_line_and_leaves_no_run(arguments, tmp_path, options, culprit):
-    (tmp_path / "here.csv").write_text("a,b\n")
-    (tmp_path / "short.tsv.gz").write_bytes(b"\x1f\x8b\x08")
-    done = command("train", *arguments, "--steps", 4, "--evaluations", 1, "--run", "run", *options.split(), cwd=tmp_path)
-    assert_mistake(done, culprit)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["here.csv", "short.tsv.gz"]
-
-
-DAMAGED_CONFIGS = ['{"steps": ', '{"steps": -4}', '{"stepz": 4}', "[1]", "", '{"run": "caf\xe9"}']
-
-
-@pytest.mark.parametrize("damage", DAMAGED_CONFIGS)
-def test_training_from_a_damaged_config_is_one_line_that_names_it(tmp_path, damage):
-    path = tmp_path / "config.json"
-    path.write_text(damage, encoding="latin-1")
-    assert_mistake(command("train", "--config", path, "--run", "run", cwd=tmp_path), str(path))
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("damage", DAMAGED_CONFIGS)
-def test_evaluating_with_a_damaged_config_is_one_line_that_names_it(run_copy, tmp_path, damage):
-    path = run_copy / "config.json"
-    path.write_text(damage, encoding="latin-1")
-    assert_mistake(command("evaluation.sts", run_copy, cwd=tmp_path), str(path))
-
-
-def test_a_gpu_that_is_not_there_is_one_line(arguments, tmp_path):
-    try:
-        device_module("gpu")
-    except UserError:
-        assert_mistake(command("train", *arguments, "--device", "gpu", "--run", "run", cwd=tmp_path), "--device gpu")
-        assert not (tmp_path / "run").exists()
-    else:
-        pytest.skip("this machine has a GPU")
-
-
-def test_a_run_folder_that_exists_is_left_as_it_is(arguments, run_copy, tmp_path):
-    before = contents(run_copy)
-    done = command("train", *arguments, "--steps", 4, "--run", run_copy, cwd=tmp_path)
-    assert_mistake(done, f"{run_copy}: exists already")
-    assert contents(run_copy) == before
-
-
-def test_a_corpus_that_cannot_be_measured_is_found_before_the_run_folder_is_made(pairs, write_tsv, tmp_path):
-    # dev has its 100 pairs, but a third of their responses are one text: no 99 wrong ones.
-    split = {text: split_of(text_key(" ".join(tokenize(text)))) for text, _ in pairs}
-    dev = [(text, response if n % 3 else "yes.") for n, (text, response) in
-           enumerate([pair for pair in pairs if split[pair[0]] == "dev"][:100])]
-    path = write_tsv(tmp_path / "a.tsv", dev + [pair for pair in pairs if split[pair[0]] != "dev"])
-    done = command("train", "--pairs", path, "--cache", "cache", *SMALL, "--run", "run", cwd=tmp_path)
-    assert_mistake(done, "P@N needs 99 wrong responses")
-    assert not (tmp_path / "run").exists()
-
-
-def truncate(path):
-    path.write_bytes(path.read_bytes()[:500])
-
-
-def swap(path):
-    shutil.copy(path.parent / path.name.replace("weights", "resume"), path)
-
-
-def no_vocabulary(path):
-    path.write_text('{"words": ["a"]}')
-
-
-@pytest.mark.parametrize("name, damage", [
-    ("weights-000030.safetensors", truncate),
-    ("weights-000030.safetensors", swap),
-    ("weights-000030.safetensors", lambda path: path.write_bytes(b"")),
-    ("vocabulary.json", truncate),
-    ("vocabulary.json", no_vocabulary),
-    ("vocabulary.json", Path.unlink),
-    ("config.json", truncate),
-    ("config.json", Path.unlink),
-])
-def test_evaluating_a_damaged_run_is_one_line_that_names_the_file(run_copy, tmp_path, name, damage):
-    damage(run_copy / name)
-    assert_mistake(command("evaluation.sts", run_copy, cwd=tmp_path), str(run_copy / name))
-
-
-def test_a_vocabulary_of_another_size_is_told_from_that_of_the_weights(run_copy, tmp_path):
-    # Its ids would name other rows of the table, and every figure would quietly be wrong.
-    path = run_copy / "vocabulary.json"
-    values = json.loads(path.read_text())
-    path.write_text(json.dumps({**values, "words": values["words"][:-1], "counts": values["counts"][:-1]}))
-    assert_mistake(command("evaluation.sts", run_copy, cwd=tmp_path), "vocabulary.json")
-
-
-@pytest.mark.parametrize("module", ["evaluation.sts", "evaluation.response"])
-def test_evaluating_what_is_no_run_is_one_line(run_copy, tmp_path, module):
-    for path in run_copy.glob("weights-*"):
-        path.unlink()
-    assert_mistake(command(module, run_copy, cwd=tmp_path), f"{run_copy}: holds no weights")
-    assert_mistake(command(module, "nowhere", cwd=tmp_path), "nowhere: no such run folder")
-    assert_mistake(command(module, cwd=tmp_path), "run")
-    assert_mistake(command(module, run_copy, "--bogus", 3, cwd=tmp_path), "--bogus")
-
-
 def test_weights_that_were_given_another_name_are_no_step_of_the_run(run_copy, tmp_path):
     shutil.copy(run_copy / "weights-000015.safetensors", run_copy / "weights-best.safetensors")
     done = command("evaluation.sts", run_copy, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_sts_data_that_cannot_be_used_is_one_line(run_copy, tmp_path):
-    done = command("evaluation.sts", run_copy, "--data", "nowhere", cwd=tmp_path)
-    assert_mistake(done, "nowhere: holds no sts-train.csv")
-    (tmp_path / "sts-dev.csv").write_text("a\tb\n")
-    done = command("evaluation.sts", run_copy, "--data", tmp_path, cwd=tmp_path)
-    assert_mistake(done, "sts-dev.csv, line 1: 2 columns")
 
 
 def test_what_print_config_prints_can_be_given_back(tmp_path):

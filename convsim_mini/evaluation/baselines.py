@@ -21,14 +21,14 @@ def term_counts(packed, words):
     return counts
 
 
-def document_frequency(split, words):
-    """N and df: how many of up to 200,000 sentences of a split hold each word id: int, (words,).
+def document_frequency(packed, words):
+    """N and df: how many of the N sentences of a Packed hold each word id: int, (words,)."""
+    return len(packed.lengths), np.bincount(term_counts(packed, words).indices, minlength=words)
 
-    The split is train, for a baseline may not look at the test either.
-    """
-    sentences = min(FITTED_ON, 2 * split.pairs)
-    counts = term_counts(split.sentences(np.arange(sentences)), words)
-    return sentences, np.bincount(counts.indices, minlength=words)
+
+def fitted_on_train(split, words):
+    """document_frequency of up to 200,000 sentences of train: a baseline may not look at the test either."""
+    return document_frequency(split.sentences(np.arange(min(FITTED_ON, 2 * split.pairs))), words)
 
 
 def tfidf(packed, sentences, df):

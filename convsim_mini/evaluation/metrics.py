@@ -48,3 +48,49 @@ def proportion_interval(hits, n):
     centre = (p + z2 / (2 * n)) / (1 + z2 / n)
     half = Z95 / (1 + z2 / n) * np.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
     return float(centre - half), float(centre + half)
+
+
+# ---------------------------------------------------------------- rankings
+
+DEPTH, RESAMPLES, SEED = 10, 10_000, 2018
+
+
+def top_of_ranking(relevant, scores):
+    """Which of the 10 best candidates are relevant: relevant, scores: (n,) → bool (10,).
+
+    Equal scores stay in the order in which they are given; a shorter list is filled with False.
+    """
+    order = np.argsort(-np.asarray(scores, np.float64), kind="stable")[:DEPTH]
+    top = np.zeros(DEPTH, bool)
+    top[:len(order)] = np.asarray(relevant, bool)[order]
+    return top
+
+
+def ranking_scores(relevant):
+    """MAP, AvgRec and MRR of ranked lists as SemEval Task 3 scores them, each with its 95% interval.
+
+    Over the 10 best: MAP is the mean over questions of the average of the precisions at the
+    relevant ones' ranks, 0 where none is relevant; MRR the mean of 1/rank of the first of them.
+    AvgRec is the mean over k = 1 … 10 of the relevant ones found up to rank k in all questions,
+    divided by what a perfect order finds, Σ min(k, all of a question's). The intervals come
+    from resampling the questions (Efron 1979), with a fixed seed.
+
+    relevant: (q, 10) bool, best first → (3, 3): value, low, high of each, 0 … 1
+    """
+    k = np.arange(1, DEPTH + 1)
+    found = np.cumsum(relevant, axis=1)                                   # (q, 10)
+    total = found[:, -1:]                                                 # (q, 1)
+    average_precision = (relevant * found / k).sum(axis=1) / np.maximum(total[:, 0], 1)
+    reciprocal_rank = (relevant / k).max(axis=1)                          # (q,)
+    possible = np.minimum(k, total)                                       # (q, 10)
+
+    def scores(times):
+        """The three figures with each question counted so often: times: (r, q) → (3, r)."""
+        recall = (times @ found / np.maximum(times @ possible, 1)).mean(axis=1)
+        questions = times.sum(axis=1)
+        return np.stack([times @ average_precision / questions, recall, times @ reciprocal_rank / questions])
+
+    questions = len(relevant)
+    rng = np.random.Generator(np.random.Philox(SEED))
+    resampled = scores(rng.multinomial(questions, np.full(questions, 1 / questions), size=RESAMPLES))
+    return np.concatenate([scores(np.ones((1, questions))), np.quantile(resampled, (0.025, 0.975), axis=1).T], axis=1)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..checkpoint import load_run
+from ..checkpoint import check_vocabulary, load_run
 from ..cli import UserError, run_command
 from ..corpus import open_corpus
 from ..model import embed, initial_model, respond
-from .baselines import bm25_documents, document_frequency, term_counts, tfidf
+from .baselines import bm25_documents, fitted_on_train, term_counts, tfidf
 from .metrics import proportion_interval, true_ranks
 from .tables import table
 
@@ -76,7 +76,7 @@ def compare(models, corpus):
     pairs, candidates = draw_candidates(test)
     ranks = {name: model_ranks(model, test, pairs, candidates) for name, model in models.items()}
     inputs, responses = test.sentences(2 * pairs), test.sentences(2 * pairs + 1)
-    fitted = document_frequency(corpus.train, corpus.vocabulary.size)
+    fitted = fitted_on_train(corpus.train, corpus.vocabulary.size)
     ranks["TF-IDF cosine"] = ranks_of_truth(tfidf(inputs, *fitted), tfidf(responses, *fitted), candidates)
     ranks["BM25"] = ranks_of_truth(term_counts(inputs, corpus.vocabulary.size),
                                    bm25_documents(responses, *fitted), candidates)
@@ -102,9 +102,7 @@ def main(run: Path):
     """
     loaded = load_run(run)
     corpus = open_corpus(loaded.config)
-    if corpus.vocabulary != loaded.vocabulary:
-        raise UserError(f"{run}: the pair files have changed since this run was trained, and with them the vocabulary "
-                        "and the split; put the old ones back or train again")
+    check_vocabulary(loaded, corpus)
     models = {"trained": loaded.model, "the same, untrained": initial_model(loaded.config, corpus)}
     print(report(compare(models, corpus)))
 

@@ -1,0 +1,183 @@
+"""Embed sentences with a trained run: compare them, search a file, or write vectors to disk.
+
+    python -m convsim_mini.encode RUN "How old are you?" "What is your age?"
+    python -m convsim_mini.encode RUN --search FILE "How old are you?"
+    python -m convsim_mini.encode RUN --out vectors.npy < sentences.txt
+"""
+
+import sys
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+from jsonargparse.typing import PositiveInt
+from tqdm import tqdm
+
+from .checkpoint import load_run, replace_file
+from .cli import Parser, UserError, errors_in_one_line
+from .evaluation.tables import table
+from .lines import read_lines
+from .model import embed
+
+CHUNK = 4_096    # lines in memory at a time
+MOST_COMPARED = 30
+
+
+class SentenceEncoder:
+    """A trained model and its vocabulary: sentences in, unit vectors out."""
+
+    def __init__(self, model, vocabulary):
+        self.model, self.vocabulary = model, vocabulary
+
+    @property
+    def dimension(self):
+        """Length of an embedding."""
+        return self.model.config.layers[-1]
+
+    def encode(self, sentences, batch_size=1024, show_progress_bar=False):
+        """Embeddings of sentences; a dot product of two of them is their cosine.
+
+        sentences: a list of n str, or one str → float32 (n, dimension), or (dimension,). A
+        sentence without any token, such as "", is embedded as one unknown word.
+        """
+        if isinstance(sentences, str):
+            return self.encode([sentences])[0]
+        vectors = np.empty((len(sentences), self.dimension), np.float32)
+        starts = range(0, len(sentences), batch_size)
+        for start in tqdm(starts, desc="encoding", unit="batch", disable=not show_progress_bar):
+            some = sentences[start:start + batch_size]
+            vectors[start:start + len(some)] = embed(self.model, self.vocabulary.encode(some), batch_size)
+        return vectors
+
+
+def load(run):
+    """The SentenceEncoder of a run's folder. Raises UserError where something is missing or damaged."""
+    loaded = load_run(run)
+    return SentenceEncoder(loaded.model, loaded.vocabulary)
+
+
+# ---------------------------------------------------------------- files of any length
+
+def line_chunks(path):
+    """Yield lists of up to 4,096 lines of a text file, plain, .gz or .zst, or of standard input (None).
+
+    Memory does not grow with the file. Raises UserError where there is no line or one is not
+    UTF-8, and as `read_lines` does.
+    """
+    name, number = path or "standard input", 0
+    lines = _lines_with_a_bar(path)
+    while some := list(islice(lines, CHUNK)):
+        for number, line in enumerate(some, start=number + 1):
+            try:
+                some[(number - 1) % CHUNK] = line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise UserError(f"{name}, line {number}: is not UTF-8 text ({error.reason} at byte {error.start}); "
+                                "expected one sentence a line") from None
+        yield some
+    if number == 0:
+        raise UserError(f"{name}: is empty; expected one sentence a line")
+
+
+def _lines_with_a_bar(path):
+    if path is None:
+        for line in tqdm(sys.stdin.buffer, desc="encoding", unit=" lines", unit_scale=True, leave=False):
+            yield line.rstrip(b"\r\n")
+    else:
+        size = path.stat().st_size if path.is_file() else None
+        with tqdm(total=size, desc="encoding", unit="B", unit_scale=True, leave=False) as bar:
+            yield from read_lines(path, lambda position: bar.update(position - bar.n))
+
+
+def write_vectors(encoder, chunks, path):
+    """Write embeddings of lists of sentences, one after the other, as one .npy file; → its shape.
+
+    The file appears under its name when it is whole. Raises UserError if it cannot be written.
+    """
+    shape = (0, encoder.dimension)
+
+    def write(temporary):
+        nonlocal shape
+        with open(temporary, "wb") as file:
+            _write_header(file, shape)
+            for sentences in chunks:
+                encoder.encode(sentences).tofile(file)
+                shape = (shape[0] + len(sentences), encoder.dimension)
+            file.seek(0)
+            _write_header(file, shape)                        # NumPy pads it, so it is as long as before
+
+    replace_file(path, write)
+    return shape
+
+
+def _write_header(file, shape):
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+
+
+# ---------------------------------------------------------------- what the command prints
+
+def search(encoder, queries, path, top):
+    """The nearest lines of a file to each query: a list of (cosine, line number, line), best first."""
+    vectors = encoder.encode(queries)                                     # (q, e)
+    found, before = [[] for _ in queries], 0
+    for lines in line_chunks(path):
+        cosines = vectors @ encoder.encode(lines).T                       # (q, lines)
+        best = np.argsort(-cosines, axis=1, kind="stable")[:, :top]       # equal ones stay in order
+        for k, columns in enumerate(best):
+            new = [(float(cosines[k, c]), before + c + 1, lines[c]) for c in columns]
+            found[k] = sorted(found[k] + new, key=lambda hit: -hit[0])[:top]
+        before += len(lines)
+    return found
+
+
+def comparison(encoder, sentences):
+    """The table of cosines between all sentences."""
+    vectors = encoder.encode(sentences)
+    header = ["cosine", *(str(k) for k in range(1, len(sentences) + 1))]
+    rows = [[f"{k} {text}", *(f"{cosine:.2f}" for cosine in row)]
+            for k, (text, row) in enumerate(zip(sentences, vectors @ vectors.T), start=1)]
+    return table(header, rows)
+
+
+def parse_options(argv):
+    """The command's options; texts that follow --search FILE are its queries."""
+    parser = Parser(prog="python -m convsim_mini.encode", description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, help="the run's folder")
+    parser.add_argument("texts", nargs="*", help="sentences; without any, and without --file, standard input's lines")
+    parser.add_argument("--file", type=Path, help="read sentences from here, one a line; plain, .gz or .zst")
+    parser.add_argument("--search", nargs="+", metavar=("FILE", "QUERY"), help="print the lines of FILE nearest to QUERY")
+    parser.add_argument("--out", type=Path, help="write the vectors here, as a .npy file: float32 (sentences, dimension)")
+    parser.add_argument("--top", type=PositiveInt, default=10, help="lines that --search prints")
+    options = parser.parse_args(argv)
+    if options.search and options.out:
+        raise UserError("--search and --out: choose one; --search prints the nearest lines, --out writes vectors")
+    if options.search:
+        options.texts += options.search[1:]
+    if options.texts and options.file:
+        raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or with --file, not both")
+    return options
+
+
+def main(argv=None):
+    """The command: a table of cosines, the nearest lines of a file, or a file of vectors."""
+    options = parse_options(sys.argv[1:] if argv is None else argv)
+    encoder = load(options.run)
+    chunks = [options.texts] if options.texts else line_chunks(options.file)
+    if options.out:
+        rows, dimension = write_vectors(encoder, chunks, options.out)
+        print(f"{options.out}: {rows:,} vectors of {dimension} numbers, float32, unit length")
+        return
+    sentences = list(islice(chain.from_iterable(chunks), MOST_COMPARED + 1))
+    if len(sentences) > MOST_COMPARED:
+        raise UserError(f"more than {MOST_COMPARED} sentences make no readable table; write their vectors with --out "
+                        "FILE.npy, or give fewer")
+    if options.search:
+        for query, hits in zip(sentences, search(encoder, sentences, Path(options.search[0]), options.top)):
+            print(query)
+            print("".join(f"  {cosine:.3f}  line {number:,}: {line}\n" for cosine, number, line in hits))
+    else:
+        print(comparison(encoder, sentences))
+
+
+if __name__ == "__main__":
+    with errors_in_one_line():
+        main()

@@ -1,0 +1,103 @@
+"""How training is watched: progress bar, log.jsonl, P@N on dev, figures, and an eye on the loss."""
+
+import json
+import math
+import time
+
+from tqdm import tqdm
+
+from .checkpoint import write_text
+from .evaluation import response
+from .evaluation.plots import plot_loss, plot_precision
+
+LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last
+EXPLODED = 100    # times the loss of picking at random is where a run is stopped
+
+
+class Monitor:
+    """Shows and records how training goes: progress bar, log.jsonl, P@N on dev, two figures."""
+
+    def __init__(self, folder, config, dev, test):
+        """test: the pairs of dev and their candidates, from response.draw_candidates."""
+        self.folder, self.config, self.dev, self.test = folder, config, dev, test
+        self.losses, self.steps, self.measured, self.log_every = [], [], [], 10
+        self.most = EXPLODED * math.log(config.optim.batch_size)
+        self.seconds, self.resumed_at = 0.0, time.perf_counter()
+        self.bar = tqdm(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05)
+
+    def start_clock(self):
+        """Count training time from here on; measuring and saving do not count."""
+        self.resumed_at = time.perf_counter()
+
+    def stop_clock(self):
+        """Stop counting training time."""
+        self.seconds += time.perf_counter() - self.resumed_at
+
+    def resume(self, step):
+        """Take up the records of an earlier start up to `step`; later ones, and a line cut short, go."""
+        path = self.folder / "log.jsonl"
+        records = [record for record in read_log(path) if record["step"] <= step]
+        write_text(path, "".join(json.dumps(record) + "\n" for record in records))
+        self.steps = [record for record in records if "loss" in record]
+        self.measured = [record for record in records if "dev" in record]
+        self.seconds = self.measured[-1]["seconds"] if self.measured else 0.0
+
+    def after_step(self, step, pairs, loss):
+        """Take note of a step's loss, a 0-d array of either device; log a mean now and then."""
+        self.losses.append(loss)
+        if len(self.losses) >= self.log_every:
+            self.log(step)
+        self.bar.update(pairs)
+
+    def log(self, step):
+        """Log the mean of the losses since the last time. Raises Diverged where one is not sound."""
+        losses = [float(loss) for loss in self.losses]        # the device is waited for only here
+        for at, loss in enumerate(losses, start=step - len(losses) + 1):
+            if not loss < self.most:                          # nan is not
+                raise Diverged(at, loss)
+        if losses:
+            mean, self.losses = sum(losses) / len(losses), []
+            self.bar.set_postfix(loss=f"{mean:.3f}", refresh=False)
+            self._write(self.steps, {"step": step, "loss": mean})
+
+    def measure(self, step, model):
+        """P@N on dev: printed, recorded, drawn."""
+        ranks = response.model_ranks(model, self.dev, *self.test)
+        record = {"step": step, "seconds": round(self.seconds, 1),
+                  "dev": {n: round(response.precision(ranks, n)[0], 2) for n in response.N}}
+        self._write(self.measured, record)
+        figures = "   ".join(f"P@{n} {value:4.1f}" for n, value in record["dev"].items())
+        self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {figures}")
+        plot_precision(self.folder / "p_at_n.png", self.measured)
+        if self.steps:
+            plot_loss(self.folder / "loss.png", self.steps, self.config.optim.batch_size)
+
+    def expect(self, steps, done=0):
+        """Tell the progress bar how many steps there are, and how many are done already."""
+        self.log_every = max(10, steps // LOGGED)
+        optim = self.config.optim
+        drop = math.ceil(optim.drop_at * steps)
+        total, before = (min(n, drop) * optim.batch_size + max(n - drop, 0) * optim.dropped_batch_size
+                         for n in (steps, done))
+        self.bar.total = total
+        self.bar.update(before)
+
+    def _write(self, records, record):
+        records.append(record)
+        with open(self.folder / "log.jsonl", "a", encoding="utf-8") as log:
+            log.write(json.dumps(record) + "\n")
+
+
+def read_log(path):
+    """The records of a log.jsonl, as far as it is whole."""
+    records = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            records.append(json.loads(line))
+        except ValueError:                                    # killed while it was written
+            break
+    return records
+
+
+class Diverged(Exception):
+    """The loss, or a parameter, is no longer a sound number: Diverged(step, loss)."""

@@ -1,0 +1,290 @@
+"""Mistakes and accidents: every case beside the message that a user reads.
+
+Each is one line on standard error and exit code 2, and leaves every file as it was.
+"""
+
+import gzip
+import json
+import os
+import resource
+import runpy
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+from safetensors.numpy import load_file, save_file
+
+from convsim_mini.backend import device_module
+from convsim_mini.checkpoint import save_checkpoint
+from convsim_mini.cli import UserError
+from convsim_mini.corpus import split_of, text_key
+from convsim_mini.evaluation.cqa import OWN as OWN_CQA
+from convsim_mini.text import tokenize
+
+from conftest import SMALL, Finished, command
+
+NEW = "--cache cache --run new --steps 4 --evaluations 1"    # with SMALL after every "train" below
+
+CASES = [
+    # options
+    ("train --stepz 3", 'unrecognized arguments: --stepz'),
+    ("train --optim.batchsize 3", "unrecognized arguments: --optim.batchsize"),
+    ("train --preset reddit", "reddit"),
+    ("train --steps 0", "steps"),
+    ("train --steps many", "many"),
+    ("train --minutes -1", "minutes"),
+    ("train --seed -1", "seed"),
+    ("train --device tpu", "tpu"),
+    ("train --model.layers []", "--model.layers: no layer is given"),
+    ("train --model.embedding_dim 0", "embedding_dim"),
+    ("train --pairs good.tsv --optim.batch_size 3437", "--optim.batch_size 3437: expected 2 to 3436, the pairs of the train"),
+    ("train --pairs good.tsv --optim.batch_size 1", "--optim.batch_size 1: expected 2 to 3436"),
+    ("train --pairs good.tsv --optim.drop_at 0.5 --optim.dropped_batch_size 3437", "--optim.dropped_batch_size 3437: expected"),
+    ("train --pairs good.tsv --optim.drop_at 0.5 --optim.dropped_batch_size -1", "dropped_batch_size"),
+    ("train --resume run --steps 9", "--resume: expected a run's folder and no other option"),
+    ("train --resume", "--resume: expected a run's folder"),
+    # config files
+    ("train --config none.json", "--config none.json: cannot be read as JSON"),
+    ("train --config .", "--config .: cannot be read as JSON"),
+    ("train --config cut.json", "--config cut.json: cannot be read as JSON"),
+    ("train --config empty", "--config empty: cannot be read as JSON"),
+    ("train --config latin-1.tsv", "--config latin-1.tsv: cannot be read as JSON"),
+    ("train --config list.json", "--config list.json: holds no JSON object"),
+    ("train --config negative.json", "--config negative.json: "),
+    ("train --config unknown.json", "--config unknown.json: "),
+    # pair files
+    ("train --pairs none.tsv", "none.tsv: cannot be read: No such file or directory"),
+    ("train --pairs folder.tsv", "folder.tsv: cannot be read: Is a directory"),
+    ("train --pairs empty.tsv", "empty.tsv: is empty"),
+    ("train --pairs empty.tsv.gz", "empty.tsv.gz: is empty"),
+    ("train --pairs here.csv", 'here.csv: unknown kind of file "here.csv"; expected pairs, one a line'),
+    ("train --pairs binary.tsv", "binary.tsv: 20 of the first 20 lines are malformed, more than 1 in 100 (first: line 1:"),
+    ("train --pairs binary.tsv.gz", "binary.tsv.gz: cannot be read: Not a gzipped file"),
+    ("train --pairs binary.tsv.zst", "binary.tsv.zst: the compressed data is damaged or cut short after line 0"),
+    ("train --pairs cut.tsv.gz", "cut.tsv.gz: the compressed data is damaged or cut short after line "),
+    ("train --pairs cut.tsv.zst", "cut.tsv.zst: the compressed data is damaged or cut short after line "),
+    ("train --pairs flipped.tsv.zst", "flipped.tsv.zst: the compressed data is damaged or cut short after line "),
+    ("train --pairs three.tsv", "three.tsv: 2000 of the first 2000 lines are malformed, more than 1 in 100 (first: line 1: 3 "
+                                "columns, expected 2 (input TAB response))"),
+    ("train --pairs latin-1.tsv", "latin-1.tsv: 200 of the first 200 lines are malformed"),
+    ("train --pairs fields.jsonl", "fields.jsonl: 200 of the first 200 lines are malformed, more than 1 in 100 (first: line 1: "
+                                   'no text in the field "response")'),
+    ("train --pairs few.tsv", "few.tsv: 50 pairs are left after the filters"),
+    ("train --pairs alike.tsv", "P@N needs 99 wrong responses beside each true one"),
+    ("train --pairs good.tsv --cache here.csv/cache", "here.csv/cache: cannot be written (Not a directory)"),
+    ("train --pairs good.tsv --run here.csv/run", "here.csv/run: cannot be made (Not a directory)"),
+    ("train --pairs good.tsv --run run", "run: exists already and is left as it is"),
+    ("train --pairs good.tsv --data nowhere", "nowhere: holds no sts-train.csv, sts-dev.csv or sts-test.csv"),
+    # run folders
+    ("evaluation.sts nowhere", "nowhere: no such run folder"),
+    ("evaluation.sts", "run"),
+    ("evaluation.sts run --bogus 3", "--bogus"),
+    ("evaluation.sts run-no-config", "run-no-config/config.json: is missing or damaged"),
+    ("evaluation.sts run-cut-config", "run-cut-config/config.json: is missing or damaged"),
+    ("evaluation.sts run-other-config", "weights-000030.safetensors: encoder.linear0.bias has shape (16,), but (17,) follows"),
+    ("evaluation.sts run-no-vocabulary", "run-no-vocabulary/vocabulary.json: is missing or damaged"),
+    ("evaluation.sts run-cut-vocabulary", "run-cut-vocabulary/vocabulary.json: is missing or damaged"),
+    ("evaluation.sts run-half-vocabulary", "run-half-vocabulary/vocabulary.json: is no vocabulary"),
+    ("evaluation.sts run-list-vocabulary", "run-list-vocabulary/vocabulary.json: holds no JSON object"),
+    ("evaluation.sts run-short-vocabulary", "encoder.embedding.weight has shape (821, 16), but (820, 16) follows"),
+    ("evaluation.sts run-no-weights", "run-no-weights: holds no weights-*.safetensors"),
+    ("evaluation.sts run-cut-weights", "run-cut-weights/weights-000030.safetensors: is missing, damaged or cannot be read"),
+    ("evaluation.sts run-empty-weights", "run-empty-weights/weights-000030.safetensors: is missing, damaged"),
+    ("evaluation.sts run-flipped-weights", "run-flipped-weights/weights-000030.safetensors: is missing, damaged or cannot be "
+                                           "read (its checksum is wrong)"),
+    ("evaluation.sts run-swapped-weights", "weights-000030.safetensors: encoder.embedding.weight has shape None"),
+    ("evaluation.sts run-newer", "run-newer/weights-000030.safetensors: was written by a newer version of convsim_mini "
+                                 "(format 2, this one reads up to 1)"),
+    ("evaluation.response run-no-weights", "run-no-weights: holds no weights"),
+    ("evaluation.response run-other-pairs", "run-other-pairs: the pair files have changed since this run was trained"),
+    ("train --resume nowhere", "nowhere: no such run folder"),
+    ("train --resume run-no-config", "run-no-config/config.json: is missing or damaged"),
+    ("train --resume run-no-state", "run-no-state/resume-000030.safetensors: is missing, damaged"),
+    ("train --resume run-flipped-state", "run-flipped-state/resume-000030.safetensors: is missing, damaged"),
+    ("train --resume run-swapped-state", "run-swapped-state: its resume-*.safetensors does not fit its config.json at "),
+    ("train --resume run-other-pairs", "run-other-pairs: the pair files have changed since this run was trained"),
+    # STS files
+    ("evaluation.sts run --data nowhere", "nowhere: holds no sts-train.csv"),
+    ("evaluation.sts run --data sts-columns", "sts-columns/sts-dev.csv, line 1: 2 columns, expected 7 or more"),
+    ("evaluation.sts run --data sts-nan", 'sts-nan/sts-dev.csv, line 2: genre "main-news" and score "nan", expected'),
+    ("evaluation.sts run --data sts-binary", "sts-binary/sts-dev.csv: cannot be read as UTF-8 text"),
+    ("evaluation.sts run --data sts-empty", "sts-empty/sts-dev.csv: is empty"),
+    # question ranking
+    ("evaluation.cqa nowhere", "nowhere: no such run folder"),
+    ("evaluation.cqa --data nowhere", "nowhere: holds no *.xml with labels"),
+    ("evaluation.cqa --gold none.xml", "none.xml: cannot be read as XML"),
+    ("evaluation.cqa --gold cut.xml", "cut.xml: cannot be read as XML"),
+    ("evaluation.cqa --gold entity.xml", "entity.xml: defines or refers to entities, which are refused"),
+    ("evaluation.cqa --gold external.xml", "external.xml: defines or refers to entities, which are refused"),
+    ("evaluation.cqa --gold no-label.xml", "no-label.xml, OrgQuestion 1: a part is missing or wrong ('RELQ_RELEVANCE2ORGQ')"),
+    ("evaluation.cqa --gold other.xml", "other.xml: holds no question"),
+    ("evaluation.cqa --gold empty", "empty: holds no question"),
+    ("evaluation.cqa --gold four.relevancy", "four.relevancy, line 1: 4 columns, expected 5"),
+    ("evaluation.cqa --gold label.relevancy", 'label.relevancy, line 1: rank "1" and label "maybe", expected'),
+    ("evaluation.cqa --gold gold.relevancy --submission none.txt", "none.txt: cannot be read as UTF-8 text"),
+    ("evaluation.cqa --gold gold.relevancy --submission nan.txt", 'nan.txt, line 2: Q1 R2 with score "nan", expected a number'),
+    ("evaluation.cqa --gold gold.relevancy --submission twice.txt", "twice.txt, line 2: Q1 R1 with score"),
+    ("evaluation.cqa --gold gold.relevancy --submission one.txt", "one.txt: the pair Q1 R2 is missing"),
+    ("evaluation.cqa --submission one.txt", "--submission: needs --gold FILE"),
+    ("evaluation.cqa --gold gold.relevancy --data .", "--gold and --data: choose one"),
+    # encoding
+    ("encode", "run"),
+    ("encode nowhere hello", "nowhere: no such run folder"),
+    ("encode run --file none.txt", "none.txt: cannot be read: No such file or directory"),
+    ("encode run --file empty", "empty: is empty"),
+    ("encode run --file latin-1.tsv", "latin-1.tsv, line 1: is not UTF-8 text"),
+    ("encode run --file good.tsv", "more than 30 sentences make no readable table"),
+    ("encode run --file cut.tsv.gz --out out.npy", "cut.tsv.gz: the compressed data is damaged or cut short"),
+    ("encode run --file latin-1.tsv --out kept.npy", "latin-1.tsv, line 1: is not UTF-8 text"),
+    ("encode run hello --out here.csv/out.npy", "here.csv/out.npy: cannot be written"),
+    ("encode run hello --out x.npy --search good.tsv", "--search and --out: choose one"),
+    ("encode run hello --file good.tsv", "give sentences as arguments or with --file, not both"),
+    ("encode run --search none.txt hello", "none.txt: cannot be read"),
+    ("encode run hello --top 0", "top"),
+]
+
+
+def flipped(data, place=-30):
+    return data[:place] + bytes([data[place] ^ 0x10]) + data[place:][1:]
+
+
+def damage_file(name, change):
+    """A function that changes the bytes of a file in a run's folder."""
+    return lambda run: (run / name).write_bytes(change((run / name).read_bytes()))
+
+
+def newer(run):
+    path = run / "weights-000030.safetensors"
+    save_file(load_file(path), path, {"convsim_mini": json.dumps({"format": 2, "crc32": 0})})
+
+
+def short_vocabulary(run):
+    values = json.loads((run / "vocabulary.json").read_text())
+    (run / "vocabulary.json").write_text(json.dumps({**values, "words": values["words"][:-1], "counts": values["counts"][:-1]}))
+
+
+def swapped_state(run):
+    save_checkpoint(run, 30, load_file(run / "weights-000030.safetensors"), {"steps": np.zeros(1, np.int64)})
+
+
+WEIGHTS, STATE = "weights-000030.safetensors", "resume-000030.safetensors"
+DAMAGED_RUNS = {
+    "no-config": lambda run: (run / "config.json").unlink(),
+    "cut-config": damage_file("config.json", lambda data: data[:60]),
+    "other-config": damage_file("config.json", lambda data: data.replace(b'"layers": [\n      16', b'"layers": [\n      17')),
+    "no-vocabulary": lambda run: (run / "vocabulary.json").unlink(),
+    "cut-vocabulary": damage_file("vocabulary.json", lambda data: data[:500]),
+    "half-vocabulary": damage_file("vocabulary.json", lambda data: b'{"words": ["a"]}'),
+    "list-vocabulary": damage_file("vocabulary.json", lambda data: b'["a"]'),
+    "short-vocabulary": short_vocabulary,
+    "no-weights": lambda run: [path.unlink() for path in run.glob("weights-*")],
+    "cut-weights": damage_file(WEIGHTS, lambda data: data[:500]),
+    "empty-weights": damage_file(WEIGHTS, lambda data: b""),
+    "flipped-weights": damage_file(WEIGHTS, flipped),
+    "swapped-weights": lambda run: shutil.copy(run / STATE, run / WEIGHTS),
+    "newer": newer,
+    "no-state": lambda run: (run / STATE).unlink(),
+    "flipped-state": damage_file(STATE, flipped),
+    "swapped-state": swapped_state,
+    "other-pairs": damage_file("config.json", lambda data: data.replace(b"pairs.tsv", b"other.tsv")),
+}
+
+
+def alike(pairs):
+    """Pairs of whose dev responses a third are one text."""
+    split = {text: split_of(text_key(" ".join(tokenize(text)))) for text, _ in pairs}
+    dev = [(text, response if n % 3 else "yes.") for n, (text, response) in
+           enumerate([pair for pair in pairs if split[pair[0]] == "dev"][:100])]
+    return dev + [pair for pair in pairs if split[pair[0]] != "dev"]
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory, pairs, write_tsv, pair_file, cache_folder, trained):
+    """A folder with everything that the cases name."""
+    folder = tmp_path_factory.mktemp("workshop")
+    text = pair_file.read_bytes()
+    zstd = zstandard.ZstdCompressor(write_checksum=True).compress(text)
+    xml = OWN_CQA.read_bytes()
+    row = "main-news\tfile\t2012\t1\t{}\tone\ttwo\n"
+    files = {
+        "good.tsv": text, "here.csv": b"a,b\n", "empty": b"", "empty.tsv": b"", "empty.tsv.gz": gzip.compress(b""),
+        "binary.tsv": b"\x00\xff\xfe\x80\n" * 20, "binary.tsv.gz": b"\x00\xff\xfe\x80\n" * 20,
+        "binary.tsv.zst": b"\x00\xff\xfe\x80\n" * 20, "cut.tsv.gz": gzip.compress(text)[:-2_000],
+        "cut.tsv.zst": zstd[:-2_000], "flipped.tsv.zst": flipped(zstd, 20_000), "three.tsv": b"a\tb\tc\n" * 2_000,
+        "latin-1.tsv": "café\toui\n".encode("latin-1") * 200, "fields.jsonl": b'{"input": "a", "reply": "b"}\n' * 200,
+        "few.tsv": b"".join(text.splitlines(keepends=True)[:50]),
+        "cut.json": b'{"steps": ', "negative.json": b'{"steps": -4}', "unknown.json": b'{"stepz": 4}', "list.json": b"[1]",
+        "cut.xml": xml[:2_000], "other.xml": b"<xml></xml>",
+        "entity.xml": xml.replace(b"<!DOCTYPE xml [", b'<!DOCTYPE xml [<!ENTITY lol "lol">'),
+        "external.xml": xml.replace(b"<!DOCTYPE xml [", b'<!DOCTYPE xml [<!ENTITY e SYSTEM "file:///etc/passwd">'),
+        "no-label.xml": xml.replace(b"RELQ_RELEVANCE2ORGQ=", b"RELEVANCE="),
+        "gold.relevancy": b"Q1\tR1\t1\t1.0\ttrue\nQ1\tR2\t2\t0.5\tfalse\n", "four.relevancy": b"Q1 R1 1 true\n",
+        "label.relevancy": b"Q1 R1 1 1.0 maybe\n", "nan.txt": b"Q1 R1 0 1 true\nQ1 R2 0 nan true\n",
+        "twice.txt": b"Q1 R1 0 1 true\nQ1 R1 0 2 true\n", "one.txt": b"Q1 R1 0 1 true\n", "kept.npy": b"as it was",
+        "sts-columns/sts-dev.csv": b"a\tb\n", "sts-binary/sts-dev.csv": b"\xff\xfe\x00", "sts-empty/sts-dev.csv": b"",
+        "sts-nan/sts-dev.csv": (row.format(3) + row.format("nan")).encode(),
+    }
+    for name, data in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(data)
+    (folder / "folder.tsv").mkdir()
+    write_tsv(folder / "alike.tsv", alike(pairs))
+    write_tsv(pair_file.with_name("other.tsv"), pairs[:3_500])
+    for name, damage in {"": lambda run: None, **DAMAGED_RUNS}.items():
+        damage(shutil.copytree(trained[0], folder / f"run-{name}".rstrip("-")))
+    return folder
+
+
+def in_process(line, folder, monkeypatch, capsys):
+    """A command line as `command` runs it, without a new process; → Finished."""
+    module, *arguments = line.split()
+    if module == "train" and "--resume" not in arguments:
+        arguments = [*SMALL, *NEW.split(), *arguments]
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", [module, *arguments])
+    monkeypatch.setitem(sys.modules, f"convsim_mini.{module}", None)
+    del sys.modules[f"convsim_mini.{module}"]
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as exit:
+        runpy.run_module(f"convsim_mini.{module}", run_name="__main__")
+    return Finished(exit.value.code, *capsys.readouterr())
+
+
+def snapshot(folder):
+    """Every file under a folder but prepared corpora, with its bytes."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and "cache" not in path.parts}
+
+
+def assert_one_line(done, message):
+    """Exit code 2, and one line that begins with "error:" and holds the message."""
+    # a progress bar is overwritten after a carriage return
+    lines = [line.rsplit("\r", 1)[-1] for line in done.stderr.rstrip("\n").split("\n")]
+    lines = [line for line in lines if ": left out: " not in line]
+    assert done.returncode == 2 and len(lines) == 1, done.stderr
+    assert lines[0].startswith("error: ") and message in lines[0], lines[0]
+
+
+@pytest.mark.parametrize("line, message", CASES, ids=[line for line, _ in CASES])
+def test_a_mistake_is_one_line_and_leaves_every_file_as_it_was(workshop, monkeypatch, capsys, line, message):
+    before = snapshot(workshop)
+    assert_one_line(in_process(line, workshop, monkeypatch, capsys), message)
+    assert snapshot(workshop) == before
+
+
+def test_the_same_from_a_process_of_its_own(workshop):
+    done = command("evaluation.sts", "run-cut-weights", cwd=workshop)
+    assert_one_line(done, "run-cut-weights/weights-000030.safetensors: is missing, damaged")
+
+
+def test_a_gpu_that_is_not_there_is_one_line(workshop, monkeypatch, capsys):
+    try:
+        device_module("gpu")
+    except UserError:
+        done = in_process("train --pairs good.tsv --device gpu", workshop, monkeypatch, capsys)
+        assert_one_line(done, "--device gpu: CuPy is")
+        assert not (workshop / "new").exists()
+    else:
+        pytest.skip("this machine has a GPU")

@@ -8,6 +8,7 @@ steps are kept.
 
 import json
 import os
+import re
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -60,9 +61,9 @@ def save_checkpoint(folder, step, params, state):
         # one entry, for safetensors writes several in any order and equal runs would differ
         metadata = {"convsim_mini": json.dumps({"format": FORMAT, "crc32": _checksum(host)})}
         replace_file(_path(folder, kind, step), lambda temporary: save_file(host, temporary, metadata))
-    kept = {_path(folder, kind, kept).name for kind in ("resume", "weights") for kept in _steps(folder)[-KEPT:]}
-    for path in Path(folder).glob("*-*.safetensors*"):        # a killed run leaves halves and temporary files
-        if path.name not in kept and path.name.startswith(("resume-", "weights-")):
+    kept = {f"{kind}-{step:06d}.safetensors" for kind in ("resume", "weights") for step in _steps(folder)[-KEPT:]}
+    for path in Path(folder).iterdir():                       # a killed run leaves halves and temporary files
+        if re.fullmatch(r"(resume|weights)-\d+\.safetensors(\.tmp)?", path.name) and path.name not in kept:
             path.unlink()
 
 

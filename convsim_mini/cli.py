@@ -1,5 +1,6 @@
 """The commands' common ground: options through jsonargparse, mistakes in one line, exit code 2."""
 
+import argparse
 import sys
 from contextlib import contextmanager
 
@@ -13,12 +14,21 @@ class UserError(Exception):
     """
 
 
-class Parser(jsonargparse.ArgumentParser):
-    """An argument parser whose complaints are one line."""
-
+class _OneLine:
     def error(self, message, ex=None):
         """Raise UserError with the message, its line breaks removed."""
         raise UserError(" ".join(str(message).split()) + " (see --help)")
+
+
+class Parser(_OneLine, jsonargparse.ArgumentParser):
+    """A parser of dataclasses' fields, whose complaints are one line."""
+
+
+class TextParser(_OneLine, argparse.ArgumentParser):
+    """A parser for commands that take texts or files before, between and after options.
+
+    Only argparse's own `parse_intermixed_args` can do that.
+    """
 
 
 def run_command(main):

@@ -14,7 +14,7 @@ from jsonargparse.typing import PositiveInt
 from tqdm import tqdm
 
 from .checkpoint import load_run, replace_file
-from .cli import Parser, UserError, errors_in_one_line
+from .cli import TextParser, UserError, errors_in_one_line
 from .evaluation.tables import table
 from .lines import read_lines
 from .model import embed
@@ -139,19 +139,17 @@ def comparison(encoder, sentences):
 
 
 def parse_options(argv):
-    """The command's options; texts that follow --search FILE are its queries."""
-    parser = Parser(prog="python -m convsim_mini.encode", description=__doc__.splitlines()[0])
+    """The command's options."""
+    parser = TextParser(prog="python -m convsim_mini.encode", description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("texts", nargs="*", help="sentences; without any, and without --file, standard input's lines")
     parser.add_argument("--file", type=Path, help="read sentences from here, one a line; plain, .gz or .zst")
-    parser.add_argument("--search", nargs="+", metavar=("FILE", "QUERY"), help="print the lines of FILE nearest to QUERY")
+    parser.add_argument("--search", type=Path, metavar="FILE", help="print the lines of FILE nearest to each sentence")
     parser.add_argument("--out", type=Path, help="write the vectors here, as a .npy file: float32 (sentences, dimension)")
     parser.add_argument("--top", type=PositiveInt, default=10, help="lines that --search prints")
-    options = parser.parse_args(argv)
+    options = parser.parse_intermixed_args(argv)
     if options.search and options.out:
         raise UserError("--search and --out: choose one; --search prints the nearest lines, --out writes vectors")
-    if options.search:
-        options.texts += options.search[1:]
     if options.texts and options.file:
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or with --file, not both")
     return options
@@ -171,7 +169,7 @@ def main(argv=None):
         raise UserError(f"more than {MOST_COMPARED} sentences make no readable table; write their vectors with --out "
                         "FILE.npy, or give fewer")
     if options.search:
-        for query, hits in zip(sentences, search(encoder, sentences, Path(options.search[0]), options.top)):
+        for query, hits in zip(sentences, search(encoder, sentences, options.search, options.top)):
             print(query)
             print("".join(f"  {cosine:.3f}  line {number:,}: {line}\n" for cosine, number, line in hits))
     else:

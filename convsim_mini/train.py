@@ -40,6 +40,7 @@ from .pairs import RULES
 from .text import drop_words
 
 DEV_QUERIES = 5_000
+LARGEST = 1e19    # of a parameter: squares of float32 overflow beyond
 SETTLED = 50    # steps, at least, before the rate decays: --minutes learns the speed from them
 
 
@@ -203,11 +204,11 @@ def loop(config, corpus, model, optimizer, monitor, first_step):
                 monitor.stop_clock()
                 monitor.log(done)
                 save_checkpoint(monitor.folder, done, sound(model.params, done), optimizer.state)
-            if stop.is_set():
-                raise KeyboardInterrupt
             if due:
                 monitor.measure(done, model)
                 monitor.start_clock()
+            if stop.is_set():
+                raise KeyboardInterrupt
             if done == config.steps:
                 break
 
@@ -239,9 +240,9 @@ def restore(optimizer, state, folder):
 
 
 def sound(params, step):
-    """The parameters as they are; raises Diverged if one is not a finite number."""
+    """The parameters as they are; raises Diverged if a number is nan, or so large that its square overflows."""
     for p in params.values():
-        if not math.isfinite(float(p.sum())):
+        if not (p.min() > -LARGEST and p.max() < LARGEST):    # nan is neither
             raise Diverged(step, math.nan)
     return params
 

@@ -8,6 +8,8 @@ from itertools import chain
 import numpy as np
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from convsim_mini import pairs as pairs_module
 from convsim_mini.cli import UserError
@@ -228,3 +230,25 @@ def test_only_adjacent_turns_of_different_speakers_make_a_pair(tmp_path, monkeyp
     monkeypatch.setattr(pairs_module, "default_corpus", lambda: path)
     assert list(chain.from_iterable(chunk.records for chunk in read_chunks(path))) == [
         Pair("hi there", "hey"), Pair("you?", "fine"), Pair("one", "two")]
+
+
+@given(st.sampled_from([".tsv", ".jsonl"]), st.one_of(st.binary(max_size=60), st.text(max_size=40).map(str.encode),
+                                                      st.text(max_size=20).map(lambda text: json.dumps({"input": text}).encode())))
+def test_whatever_a_line_holds_it_is_a_pair_or_a_value_error(kind, line):
+    try:
+        pair = parse(kind, line)
+    except ValueError:
+        return
+    assert isinstance(pair.input, str) and isinstance(pair.response, str)
+    removed_by(pair.input)
+
+
+@given(st.lists(st.tuples(*[st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\r\n"))] * 2), min_size=1))
+def test_pairs_are_read_as_they_were_written(tmp_path_factory, some):
+    folder = tmp_path_factory.mktemp("pairs")
+    tsv = "".join(f"{text}\t{response}\n" for text, response in some).encode()
+    jsonl = "".join(json.dumps({"input": text, "response": response}) + "\n" for text, response in some).encode()
+    for name, data in (("a.tsv", tsv), ("a.tsv.zst", zstd(tsv)), ("a.jsonl", jsonl), ("a.jsonl.gz", gzip.compress(jsonl))):
+        path = write(folder / name, data)
+        read_pairs = [parse(chunk.kind, record) for chunk in read_chunks(path) for record in chunk.records]
+        assert [(pair.input, pair.response) for pair in read_pairs] == some

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ..checkpoint import load_run
-from ..cli import Parser, UserError, errors_in_one_line
+from ..cli import TextParser, UserError, errors_in_one_line
 from ..model import embed
 from ..text import Vocabulary, tokenize
 from .baselines import document_frequency, tfidf
@@ -91,12 +91,12 @@ def compare(questions, loaded):
 
 def parse_options(argv):
     """The command's options."""
-    parser = Parser(prog="python -m convsim_mini.evaluation.cqa", description=__doc__.splitlines()[0])
+    parser = TextParser(prog="python -m convsim_mini.evaluation.cqa", description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, nargs="?", help="the run's folder; without one, only the others are scored")
     parser.add_argument("--data", type=Path, help="folder with the official XML files, or with cqa/; the own set without")
     parser.add_argument("--gold", type=Path, help="one XML or .relevancy file instead of a folder")
     parser.add_argument("--submission", type=Path, nargs="+", default=[], help="participants' score files for --gold")
-    options = parser.parse_args(argv)
+    options = parser.parse_intermixed_args(argv)
     if options.submission and not options.gold:
         raise UserError("--submission: needs --gold FILE, the labels to score it by")
     if options.gold and options.data:

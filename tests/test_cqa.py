@@ -1,0 +1,162 @@
+"""Question ranking: the official files and figures, ties, and what the reader makes of any XML."""
+
+import re
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convsim_mini.cli import UserError
+from convsim_mini.evaluation import cqa
+from convsim_mini.evaluation.metrics import ranking_scores, top_of_ranking
+from convsim_mini.evaluation.semeval import Candidate, Question, read_questions, read_submission
+
+TEST = "SemEval2016-Task3-CQA-QL-test.xml"
+DEV = "SemEval2016-Task3-CQA-QL-dev.xml"
+SEARCH_ENGINE = {DEV: (50, 500, [71.35, 86.11, 76.67]), TEST: (70, 700, [74.75, 88.30, 83.79])}
+SUBMISSIONS = {"UH-PRHLT": 76.70, "ConvKN": 76.02, "Kelp": 75.83, "SLS": 75.55, "ICL00": 75.11, "SUper_team": 74.82,
+               "ECNU": 73.92, "UniMelb": 70.20, "overfitting": 69.68, "QAIIIT": 69.04}
+
+
+def figures(questions, scores):
+    """MAP, AvgRec and MRR × 100, rounded as they are published."""
+    top = [top_of_ranking([candidate.relevant for candidate in question.candidates], some)
+           for question, some in zip(questions, scores)]
+    return (100 * ranking_scores(np.stack(top))[:, 0]).round(2).tolist()
+
+
+# ---------------------------------------------------------------- the official figures
+
+@pytest.mark.parametrize("suffix", ["", ".subtaskB.relevancy"])
+@pytest.mark.parametrize("name", SEARCH_ENGINE)
+def test_the_search_engines_published_figures(data_folder, name, suffix):
+    questions = read_questions(data_folder / "cqa" / (name + suffix))
+    number, pairs, expected = SEARCH_ENGINE[name]
+    assert (len(questions), sum(len(question.candidates) for question in questions)) == (number, pairs)
+    assert figures(questions, cqa.search_engine_scores(questions)) == expected
+
+
+@pytest.mark.parametrize("name", SUBMISSIONS)
+def test_the_participants_published_map(data_folder, name):
+    questions = read_questions(data_folder / "cqa" / f"{TEST}.subtaskB.relevancy")
+    scores = read_submission(data_folder / "cqa/submissions_2016" / f"{name}.txt", questions)
+    assert figures(questions, scores)[0] == SUBMISSIONS[name]
+
+
+def test_the_command_without_a_run(data_folder, capsys):
+    folder = data_folder / "cqa"
+    cqa.main(["--data", str(data_folder)])
+    out = capsys.readouterr().out
+    assert "SemEval2016-Task3-CQA-QL-dev: 50 questions, 500 pairs" in out and "trained" not in out
+    assert len(re.findall("^TF-IDF cosine", out, re.MULTILINE)) == 3      # dev, test, train-part2; not test-input
+    cqa.main(["--gold", str(folder / f"{TEST}.subtaskB.relevancy"), "--submission",
+              str(folder / "submissions_2016/Kelp.txt"), str(folder / "submissions_2016/SLS.txt")])
+    out = capsys.readouterr().out
+    assert re.search(r"^Kelp.txt +75.83 \[", out, re.MULTILINE) and re.search(r"^SLS.txt +75.55 \[", out, re.MULTILINE)
+
+
+# ---------------------------------------------------------------- figures by hand
+
+def test_scores_of_two_short_rankings():
+    relevant = np.zeros((2, 10), bool)
+    relevant[0, [0, 2]] = relevant[1, 1] = True
+    found = np.cumsum(relevant.sum(0))                        # 1 2 3 3 …
+    possible = [2, 3, *[3] * 8]                               # k = 1: one of each; then two and one
+    expected = [((1 / 1 + 2 / 3) / 2 + 1 / 2) / 2, np.mean(found / possible), (1 + 1 / 2) / 2]
+    assert ranking_scores(relevant)[:, 0] == pytest.approx(expected)
+
+
+def test_a_question_without_a_relevant_candidate_counts_as_0():
+    relevant = np.zeros((4, 10), bool)
+    assert ranking_scores(relevant)[[0, 2], 0].tolist() == [0, 0]
+    relevant[0, 0] = True
+    assert ranking_scores(relevant)[:, 0] == pytest.approx([1 / 4, 1, 1 / 4])
+
+
+def test_ties_stay_in_the_gold_files_order():
+    relevant = [True, False, True, False]
+    assert top_of_ranking(relevant, [1, 1, 1, 1])[:4].tolist() == relevant
+    assert top_of_ranking(relevant, [0, 1, 1, 0])[:4].tolist() == [False, True, True, False]
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=10, max_size=10), min_size=2, max_size=8))
+def test_the_interval_holds_the_figure_and_stays_within_0_and_1(rankings):
+    value, low, high = ranking_scores(np.array(rankings)).T
+    assert (0 <= low).all() and (low <= value + 1e-12).all() and (value <= high + 1e-12).all() and (high <= 1 + 1e-12).all()
+
+
+# ---------------------------------------------------------------- the model
+
+def test_the_own_set_under_a_run(trained, capsys):
+    cqa.main([str(trained[0])])
+    out = capsys.readouterr().out
+    assert "own set: 10 questions, 60 pairs" in out and cqa.OWN_NOTE in out
+    for row in ("search engine's order", "trained", "TF-IDF cosine"):
+        assert re.search(rf"^{row} +\d", out, re.MULTILINE)
+
+
+def test_cosines_are_those_of_each_question_with_its_own_candidates():
+    questions = [Question("Q1", "a b", [Candidate("R1", 1, True, "a b"), Candidate("R2", 2, False, "c")]),
+                 Question("Q2", "c", [Candidate("R1", 1, True, "a"), Candidate("R2", 2, False, "c c")])]
+    found = cqa.cosines(questions, cqa.tfidf_vectors(questions))
+    assert [list(scores) for scores in found] == [pytest.approx([1, 0]), pytest.approx([0, 1])]
+
+
+# ---------------------------------------------------------------- files
+
+def xml(questions):
+    """The official XML of Questions; every candidate repeats its question."""
+    parts = ['<?xml version="1.0"?><!DOCTYPE xml [<!ELEMENT xml (OrgQuestion*)>]><xml>']
+    for question in questions:
+        for candidate in question.candidates:
+            parts.append(f"<OrgQuestion ORGQ_ID={quoteattr(question.id)}><OrgQSubject>{escape(question.text)}</OrgQSubject>"
+                         f"<OrgQBody/><Thread><RelQuestion RELQ_ID={quoteattr(candidate.id)} RELQ_RANKING_ORDER="
+                         f'"{candidate.rank}" RELQ_RELEVANCE2ORGQ="{"Relevant" if candidate.relevant else "Irrelevant"}">'
+                         f"<RelQSubject></RelQSubject><RelQBody>{escape(candidate.text)}</RelQBody></RelQuestion></Thread>"
+                         "</OrgQuestion>")
+    return "".join(parts) + "</xml>"
+
+
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), max_size=20).map(
+    lambda text: " ".join(text.split()))
+questions = st.lists(st.builds(
+    Question, st.text("QR_0123456789", min_size=1), texts,
+    st.lists(st.builds(Candidate, st.text("QR_0123456789", min_size=1), st.integers(1, 99), st.booleans(), texts),
+             min_size=1, max_size=3)), min_size=1, max_size=3, unique_by=lambda question: question.id)
+
+
+@given(questions)
+def test_whatever_the_texts_they_are_read_as_they_were_written(tmp_path_factory, written):
+    path = tmp_path_factory.mktemp("xml") / "a.xml"
+    path.write_text(xml(written), encoding="utf-8")
+    assert read_questions(path) == written
+
+
+@given(st.one_of(st.binary(max_size=200), questions.flatmap(lambda some: st.builds(
+    lambda at, piece: xml(some).encode()[:at] + piece + xml(some).encode()[at:], st.integers(0, 400), st.binary(max_size=5)))))
+def test_whatever_the_bytes_they_are_read_or_refused_in_one_line(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("xml") / "a.xml"
+    path.write_bytes(data)
+    try:
+        read_questions(path)
+    except UserError as error:
+        assert str(path) in str(error) and "\n" not in str(error)
+
+
+@given(st.lists(st.tuples(*[st.text(max_size=4)] * 5).map("\t".join), max_size=4).map("\n".join))
+def test_whatever_a_submission_holds_it_is_scores_or_one_line(tmp_path_factory, text):
+    gold = [Question("Q1", None, [Candidate("R1", 1, True), Candidate("R2", 2, False)])]
+    path = tmp_path_factory.mktemp("submission") / "a.txt"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    try:
+        read_submission(path, gold)
+    except UserError as error:
+        assert str(path) in str(error) and "\n" not in str(error)
+
+
+def test_a_submission_may_come_in_another_order(tmp_path):
+    gold = [Question("Q1", None, [Candidate("R1", 1, True), Candidate("R2", 2, False)])]
+    (tmp_path / "a.txt").write_text("Q1  R2 0   -inf true\nQ1 R1\t0\t3e-1\tfalse\n")
+    assert read_submission(tmp_path / "a.txt", gold) == [[0.3, -np.inf]]

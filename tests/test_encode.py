@@ -1,0 +1,143 @@
+"""A trained run at work: vectors that depend on their sentence alone, tables, search, files of any length."""
+
+import io
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import convsim_mini
+from convsim_mini import encode
+
+from conftest import ROOT, command
+
+
+@pytest.fixture(scope="module")
+def encoder(trained):
+    return convsim_mini.load(trained[0])
+
+
+SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu", "fudazi vobamu setodi " * 30, "\U0001f600", "a"]
+
+
+def test_embeddings_are_float32_unit_vectors(encoder):
+    vectors = encoder.encode(SENTENCES)
+    assert vectors.shape == (7, 16) and vectors.dtype == np.float32
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
+    assert encoder.encode([]).shape == (0, 16)
+    np.testing.assert_array_equal(encoder.encode("How old are you?"), encoder.encode(["How old are you?"])[0])
+
+
+@given(st.lists(st.one_of(st.sampled_from(SENTENCES), st.text(max_size=20)), min_size=1, max_size=12), st.randoms(),
+       st.integers(1, 13))
+@settings(max_examples=50)
+def test_an_embedding_does_not_depend_on_its_batch(trained, sentences, random, batch_size):
+    encoder = convsim_mini.load(trained[0])
+    together = encoder.encode(sentences)
+    alone = np.concatenate([encoder.encode([sentence]) for sentence in sentences])
+    order = list(range(len(sentences)))
+    random.shuffle(order)
+    shuffled = encoder.encode([sentences[k] for k in order], batch_size=batch_size)
+    np.testing.assert_allclose(together, alone, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(shuffled, together[order], rtol=0, atol=1e-6)
+
+
+def test_a_progress_bar_is_shown_when_asked_for(encoder, capsys):
+    encoder.encode(["a"] * 10, batch_size=2, show_progress_bar=True)
+    assert "encoding: 100%" in capsys.readouterr().err
+    encoder.encode(["a"] * 10, batch_size=2)
+    assert capsys.readouterr().err == ""
+
+
+# ---------------------------------------------------------------- the command
+
+def stdin(monkeypatch, data):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def test_sentences_are_compared(encoder, trained, capsys):
+    encode.main([str(trained[0]), "How old are you?", "What is your age?"])
+    header, _, *rows = capsys.readouterr().out.splitlines()
+    cosine = encoder.encode("How old are you?") @ encoder.encode("What is your age?")
+    assert header.split() == ["cosine", "1", "2"]
+    assert [row.split()[-2:] for row in rows] == [["1.00", f"{cosine:.2f}"], [f"{cosine:.2f}", "1.00"]]
+    assert [row[:18].strip() for row in rows] == ["1 How old are you?", "2 What is your age"]
+
+
+def test_lines_of_standard_input_are_compared(trained, monkeypatch, capsys):
+    encode.main([str(trained[0]), "one", "two"])
+    expected = capsys.readouterr().out
+    stdin(monkeypatch, b"one\r\ntwo")
+    encode.main([str(trained[0])])
+    assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize("words", [["--search", "FILE", "fudazi vobamu", "you?"], ["fudazi vobamu", "you?", "--search", "FILE"]])
+def test_search_finds_the_nearest_lines_of_a_file(encoder, trained, tmp_path, monkeypatch, capsys, words):
+    monkeypatch.setattr(encode, "CHUNK", 3)
+    lines = [*SENTENCES[:2], "fudazi vobamu", *SENTENCES[2:], "fudazi vobamu"]
+    (tmp_path / "lines.txt").write_text("\n".join(lines))
+    path = str(tmp_path / "lines.txt")
+    encode.main([str(trained[0]), "--top", "4", *[path if a == "FILE" else a for a in words]])
+    first, second, rest = capsys.readouterr().out.split("\n\n")
+    assert rest == "" and second.startswith("you?\n")
+    title, *hits = first.splitlines()
+    assert title == "fudazi vobamu"
+    assert hits[:3] == [f"  1.000  line {number}: fudazi vobamu" for number in (3, 5, 9)]    # equal ones in order
+    cosines = encoder.encode(lines) @ encoder.encode("fudazi vobamu")
+    assert float(hits[3].split()[0]) == pytest.approx(np.sort(cosines)[-4], abs=1e-3)
+
+
+@pytest.mark.parametrize("source", ["arguments", "file", "stdin"])
+def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, capsys, source):
+    monkeypatch.setattr(encode, "CHUNK", 2)
+    sentences = ["one", "two", "", "caf\u00e9", "one two three"]
+    out = tmp_path / "out.npy"
+    out.write_bytes(b"older")
+    data = "\n".join(sentences).encode()
+    (tmp_path / "in.txt").write_bytes(data)
+    stdin(monkeypatch, data)
+    options = {"arguments": sentences, "file": ["--file", str(tmp_path / "in.txt")], "stdin": []}[source]
+    encode.main([str(trained[0]), *options, "--out", str(out)])
+    vectors = np.load(out)
+    assert vectors.dtype == np.float32 and vectors.flags.c_contiguous
+    np.testing.assert_allclose(vectors, encoder.encode(sentences), rtol=0, atol=1e-6)
+    assert "5 vectors of 16 numbers" in capsys.readouterr().out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.npy"]
+
+
+def test_empty_standard_input_is_one_line(trained, tmp_path):
+    done = subprocess.run([sys.executable, "-m", "convsim_mini.encode", trained[0]], input=b"", capture_output=True,
+                          cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
+    assert done.returncode == 2
+    assert done.stderr.decode().rsplit("\r", 1)[-1] == "error: standard input: is empty; expected one sentence a line\n"
+
+
+@pytest.mark.parametrize("options", [["--out", "out.npy"], ["--search", "lines.txt", "fudazi"]])
+def test_memory_does_not_grow_with_the_file(trained, tmp_path, monkeypatch, options):
+    monkeypatch.setattr(encode, "CHUNK", 500)
+    monkeypatch.chdir(tmp_path)
+    peaks = []
+    for lines in (1_000, 20_000):
+        (tmp_path / "lines.txt").write_text("fudazi vobamu setodi and others that it does not know\n" * lines)
+        source = [] if "--search" in options else ["--file", "lines.txt"]
+        tracemalloc.start()
+        encode.main([str(trained[0]), *source, *options])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 300_000                      # the text alone is a megabyte longer
+
+
+def test_the_package_is_used_from_elsewhere(trained, tmp_path):
+    code = f"import convsim_mini; print(convsim_mini.load({str(trained[0])!r}).encode(['a', 'b']).shape)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
+    assert done.stdout.decode().strip() == "(2, 16)", done.stderr
+
+
+def test_the_command_by_name(trained, tmp_path):
+    done = command("encode", trained[0], "one", "two", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("cosine")

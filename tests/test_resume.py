@@ -1,0 +1,280 @@
+"""A run that is stopped, killed or goes wrong: what is kept, and how it goes on."""
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from convsim_mini import checkpoint, monitor, train
+from convsim_mini.checkpoint import load_run, save_checkpoint
+from convsim_mini.cli import UserError
+from convsim_mini.config import parse_config
+from convsim_mini.encode import load
+
+from conftest import SMALL, command, weights
+
+STEPS = 40
+OPTIONS = {
+    "chat": [],
+    "drop": ["--optim.drop_at", "0.5", "--optim.dropped_batch_size", "100"],
+    "sgd": ["--optim.optimizer", "sgd", "--optim.loss", "sum", "--optim.drop_at", "0.5", "--optim.dropped_batch_size", "64"],
+}
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch):
+    """Drawing takes longer than these runs."""
+    monkeypatch.setattr(monitor, "plot_loss", lambda *_: None)
+    monkeypatch.setattr(monitor, "plot_precision", lambda *_: None)
+
+
+@pytest.fixture
+def config(pair_file, cache_folder, tmp_path):
+    """A function that makes the Config of a run of 40 steps with four checkpoints in tmp_path/NAME."""
+    def make(name, options=()):
+        return parse_config([*SMALL, "--pairs", str(pair_file), "--cache", str(cache_folder), "--steps", str(STEPS),
+                             "--evaluations", "4", "--run", str(tmp_path / name), *options])
+    return make
+
+
+def wrap_step(monkeypatch, before):
+    """Let before(number of the call, from 0) run before each step; what it returns replaces the loss."""
+    real, calls = train.loss_and_gradients, iter(range(10**9))
+
+    def wrapped(model, batch):
+        replaced = before(next(calls))
+        loss, grads = real(model, batch)
+        return (loss if replaced is None else np.float32(replaced)), grads
+
+    monkeypatch.setattr(train, "loss_and_gradients", wrapped)
+
+
+def interrupt_at(step):
+    return lambda call: os.kill(os.getpid(), signal.SIGINT) if call == step - 1 else None
+
+
+# ---------------------------------------------------------------- Ctrl-C
+
+@pytest.mark.parametrize("name, stops", [("chat", [7, 10, 33]), ("drop", [7, 20, 21]), ("sgd", [15, 5, 15])])
+def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(config, monkeypatch, tmp_path, name, stops):
+    train.train(config("whole", OPTIONS[name]))
+    begin = lambda: train.train(config("parts", OPTIONS[name]))
+    done = 0
+    for stop in stops:                                        # so many steps after the last one
+        if done + stop < STEPS:
+            with monkeypatch.context() as patch:
+                wrap_step(patch, interrupt_at(stop))
+                with pytest.raises(KeyboardInterrupt):
+                    begin()
+            done += stop
+            assert load_run(tmp_path / "parts").step == done
+            assert load(tmp_path / "parts").encode(["a usable run"]).shape == (1, 16)
+        begin = lambda: train.resume(tmp_path / "parts")
+    begin()
+    assert weights(tmp_path / "parts", STEPS) == weights(tmp_path / "whole", STEPS)
+    states = [(tmp_path / run / f"resume-{STEPS:06d}.safetensors").read_bytes() for run in ("whole", "parts")]
+    assert states[0] == states[1]
+    measured = [[record for record in monitor.read_log(tmp_path / run / "log.jsonl") if "dev" in record]
+                for run in ("whole", "parts")]
+    assert [r["step"] for r in measured[0]] == [r["step"] for r in measured[1]] == [0, 10, 20, 30, 40]
+    assert [r["dev"] for r in measured[0]] == [r["dev"] for r in measured[1]]
+
+
+def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(pair_file, cache_folder, tmp_path):
+    arguments = ["train", *SMALL, "--pairs", pair_file, "--cache", cache_folder, "--steps", "1000000", "--run", "run"]
+    process = subprocess.Popen([sys.executable, "-m", *map(str, [f"convsim_mini.{arguments[0]}", *arguments[1:]])], cwd=tmp_path,
+                               env={**os.environ, "PYTHONPATH": str(Path(train.__file__).parents[1])},
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: any("dev" in record for record in monitor.read_log(tmp_path / "run" / "log.jsonl")), process)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopped; go on with:  python -m convsim_mini.train --resume run" in stderr and "Traceback" not in stderr
+    assert load_run(tmp_path / "run").step > 0
+    done = command("evaluation.sts", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def wait_for(condition, process, seconds=60):
+    """Wait until the condition holds or the process has ended."""
+    until = time.monotonic() + seconds
+    while not condition() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.02)
+    assert condition() and process.poll() is None
+
+
+def test_a_run_by_the_minute_stopped_before_its_speed_is_known_starts_anew(config, monkeypatch, tmp_path):
+    options = ["--minutes", "1e-9", "--optim.warmup", "60"]
+    with monkeypatch.context() as patch:
+        wrap_step(patch, interrupt_at(20))
+        with pytest.raises(KeyboardInterrupt):
+            train.train(config("run", options))
+    assert not checkpoint.has_checkpoint(tmp_path / "run")
+    train.resume(tmp_path / "run")
+    assert load_run(tmp_path / "run").step == 61              # the fewest that the warm-up allows
+
+
+def test_resuming_a_finished_run_changes_nothing(config, tmp_path):
+    folder, _ = train.train(config("run"))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    train.resume(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+# ---------------------------------------------------------------- SIGKILL
+
+def slow_save(arrays, path, metadata):
+    """Like save_file, but half a file stands there for a while, so that some kills fall on it."""
+    whole = checkpoint_save(arrays, f"{path}.whole", metadata)
+    data = Path(f"{path}.whole").read_bytes()
+    os.unlink(f"{path}.whole")
+    with open(path, "wb") as file:
+        file.write(data[:len(data) // 2])
+        file.flush()
+        time.sleep(0.02)
+        file.write(data[len(data) // 2:])
+    return whole
+
+
+checkpoint_save = checkpoint.save_file
+
+
+def in_a_child(action):
+    """Run action() in a forked process; → its number."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 1)
+        os.dup2(silence, 2)
+        action()
+        os._exit(0)
+    except BaseException:
+        os._exit(1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(config, monkeypatch, tmp_path):
+    options = ["--evaluations", "40"]                         # a checkpoint after every step
+    train.train(config("whole", options))
+    monkeypatch.setattr(checkpoint, "save_file", slow_save)
+    chance, folder, kills, while_saving = random.Random(3), tmp_path / "run", 0, 0
+    child = in_a_child(lambda: train.train(config("run", options)))
+    for _ in range(200):
+        time.sleep(chance.uniform(0.05, 0.35))
+        if kills == 20:
+            break
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if os.WIFEXITED(status):                              # it had come to its end
+            assert os.WEXITSTATUS(status) == 0
+            shutil.rmtree(folder)
+        else:
+            kills += 1
+            while_saving += any(folder.glob("*.tmp"))
+        if checkpoint.has_checkpoint(folder):
+            load_run(folder)                                  # whole, whatever the moment
+        begun = (folder / "config.json").exists()
+        if not begun:
+            shutil.rmtree(folder, ignore_errors=True)
+        child = in_a_child((lambda: train.resume(folder)) if begun else (lambda: train.train(config("run", options))))
+    _, status = os.waitpid(child, 0)
+    assert os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
+    assert kills == 20 and while_saving > 0
+    assert weights(folder, STEPS) == weights(tmp_path / "whole", STEPS)
+    assert not list(folder.glob("*.tmp"))
+
+
+# ---------------------------------------------------------------- losses that go wrong
+
+@pytest.mark.parametrize("loss", [np.nan, np.inf, 1e6])
+def test_a_loss_that_is_not_sound_stops_the_run_and_keeps_the_batch(config, corpus, monkeypatch, tmp_path, loss):
+    wrap_step(monkeypatch, lambda call: loss if call == 16 else None)
+    with pytest.raises(UserError, match="step 17: the loss is .* lower --optim.rate"):
+        train.train(config("run"))
+    folder = tmp_path / "run"
+    assert [path.name for path in sorted(folder.glob("weights-*"))] == ["weights-000010.safetensors"]
+    load_run(folder)
+    lines = [json.loads(line) for line in (folder / "diverged-000017.jsonl").read_text().splitlines()]
+    batch = next(train.batches(config("other"), corpus.train, 16)).sentences
+    assert len(lines) == 64
+    for number, line in ((0, lines[0]["input"]), (64, lines[0]["response"])):
+        assert line == " ".join(map(corpus.vocabulary.token, batch.part(number, number + 1).ids))
+
+
+@pytest.mark.parametrize("rate, steps", [
+    ("1e8", STEPS),                                           # the loss explodes
+    ("1e30", STEPS),                                          # lengths overflow, all vectors are zero, the loss is ln 64
+    ("1e38", 1),                                              # the first update overflows, after the last loss
+])
+def test_a_rate_that_is_far_too_high_leaves_no_checkpoint_of_bad_numbers(config, tmp_path, rate, steps):
+    options = ["--optim.optimizer", "sgd", "--optim.rate", rate, "--optim.table_rate", rate, "--steps", str(steps),
+               "--model.scale", "1", "--model.unit_response", "false"]
+    with pytest.raises(UserError, match="the loss is"), np.errstate(all="ignore"):
+        train.train(config("run", options))
+    assert not list((tmp_path / "run").glob("weights-*"))
+
+
+# ---------------------------------------------------------------- disks
+
+def save(folder, step, size):
+    save_checkpoint(folder, step, {"weight": np.full(size, step, np.float32)}, {"steps": np.zeros(1, np.int64)})
+
+
+def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        save(folder, 1, 150_000)                              # 600 kB of 1 MB
+        with pytest.raises(UserError, match="weights-000002.safetensors: cannot be written .* make room there"):
+            save(folder, 2, 150_000)
+        assert sorted(path.name for path in folder.iterdir()) == [
+            "resume-000001.safetensors", "resume-000002.safetensors", "weights-000001.safetensors"]
+        assert np.frombuffer(weights(folder, 1)["weight"], np.float32).tolist() == [1] * 150_000
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_quota_keeps_the_last_good_checkpoint(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    save(tmp_path, 1, 1_000)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with pytest.raises(UserError, match="weights-000002.safetensors: cannot be written"):
+            save(tmp_path, 2, 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert np.frombuffer(weights(tmp_path, 1)["weight"], np.float32).tolist() == [1] * 1_000
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write into every folder")
+def test_a_read_only_folder_is_one_line(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(UserError, match="cannot be written"):
+        save(tmp_path, 1, 10)
+
+
+def test_only_two_checkpoints_and_no_halves_are_kept(tmp_path):
+    for name in ("weights-000009.safetensors.tmp", "resume-000009.safetensors"):
+        (tmp_path / name).write_bytes(b"half")
+    (tmp_path / "weights-best.safetensors").write_bytes(b"mine")
+    for step in (10, 20, 30):
+        save(tmp_path, step, 5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "resume-000020.safetensors", "resume-000030.safetensors", "weights-000020.safetensors",
+        "weights-000030.safetensors", "weights-best.safetensors"]

@@ -1,7 +1,7 @@
-"""How fast is a DAN training step beside the same model in PyTorch?  python tests/benchmark_dan.py
+"""How fast is the DAN beside the same model in PyTorch?  python tests/benchmark_dan.py
 
-The paper's size (250,000-row table, layers 300, 300, 500, SGD), real sentences. Every contender
-runs in a process of its own, because the thread pools of NumPy's and PyTorch's BLAS get in each
+A training step, and encoding (ids in, vectors out), at the paper's size (250,000-row table, layers
+300, 300, 500, SGD), real sentences. Every contender runs in a process of its own, because the thread pools of NumPy's and PyTorch's BLAS get in each
 other's way; they take turns for several rounds, and medians are compared. PyTorch is given the
 rows of words and bigrams ready-made; ours computes the bigrams inside the step. Both keep freed
 memory (backend.keep_freed_memory). Needs torch; reads Reddit pairs where CONVSIM_DATA is set,
@@ -9,6 +9,7 @@ the default corpus otherwise.
 """
 
 import argparse
+import itertools
 import json
 import os
 import pickle
@@ -23,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 WARM_UP, TIMED = 10, 50
+TASKS = ("training", "encoding")
 
 
 def prepare(path, batch_size):
@@ -39,11 +41,11 @@ def prepare(path, batch_size):
     path.write_bytes(pickle.dumps((batches, words, words + config.text.bigram_buckets)))
 
 
-def ours(batches, words, rows, config):
-    """A function that takes one step of convsim_mini on batch k."""
+def ours(batches, words, rows, config, training):
+    """A function that takes one step of convsim_mini on batch k, or encodes its sentences."""
     import numpy as np
 
-    from convsim_mini.model import Model, initial_parameters, loss_and_gradients
+    from convsim_mini.model import Model, embed, initial_parameters, loss_and_gradients
     from convsim_mini.optim import SGD
 
     rng = np.random.default_rng(0)
@@ -55,11 +57,12 @@ def ours(batches, words, rows, config):
         loss, grads = loss_and_gradients(model, batches[k])
         optimizer.step(model.params, grads, 0.01, 0.01)
         return float(loss)
-    return step
+
+    return step if training else lambda k: embed(model, batches[k].sentences, 10**6)
 
 
-def torch(batches, words, rows, config):
-    """A function that takes one step of the PyTorch twin on batch k."""
+def torch(batches, words, rows, config, training):
+    """The same of the PyTorch twin."""
     import torch
     from torch_twin import Twin, torch_batch
 
@@ -74,17 +77,22 @@ def torch(batches, words, rows, config):
         loss.backward()
         optimizer.step()
         return loss.item()
-    return step
+
+    @torch.inference_mode()
+    def encode(k):
+        return twin.encode(*ready[k][:3])
+
+    return step if training else encode
 
 
-def work(contender, path):
-    """In a process of its own: print the median step in ms and the peak memory in MB."""
+def work(contender, task, path):
+    """In a process of its own: print the median time of a batch in ms and the peak memory in MB."""
     from convsim_mini.backend import keep_freed_memory
     from convsim_mini.config import parse_config
 
     keep_freed_memory()
     config = parse_config(["--preset", "paper"]).model
-    step = {"ours": ours, "torch": torch}[contender](*pickle.loads(path.read_bytes()), config)
+    step = {"ours": ours, "torch": torch}[contender](*pickle.loads(path.read_bytes()), config, task == "training")
     seconds = []
     for k in range(WARM_UP + TIMED):
         begin = time.perf_counter()
@@ -98,29 +106,30 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 512, 1024])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--work", nargs=2, metavar=("CONTENDER", "FILE"), help=argparse.SUPPRESS)
+    parser.add_argument("--tasks", choices=TASKS, nargs="+", default=TASKS)
+    parser.add_argument("--work", nargs=3, metavar=("CONTENDER", "TASK", "FILE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
-        return work(options.work[0], Path(options.work[1]))
+        return work(*options.work[:2], Path(options.work[2]))
     cores = os.cpu_count()
     contenders = {f"convsim_mini, {cores} threads": ("ours", cores),
                   **{f"PyTorch, {n} thread{'s'[:n > 1]}": ("torch", n) for n in sorted({1, cores})}}
-    for batch_size in options.batch:
+    for batch_size, task in itertools.product(options.batch, options.tasks):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "batches.pickle")             # our own, read by our own process
             prepare(path, batch_size)
             measured = {name: [] for name in contenders}
             for _ in range(options.rounds):
                 for name, (contender, threads) in contenders.items():
-                    run = subprocess.run([sys.executable, __file__, "--work", contender, path], check=True,
+                    run = subprocess.run([sys.executable, __file__, "--work", contender, task, path], check=True,
                                          capture_output=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
                     measured[name].append(json.loads(run.stdout))
         medians = {name: statistics.median(ms for ms, _ in runs) for name, runs in measured.items()}
         best = min(ms for name, ms in medians.items() if name.startswith("PyTorch"))
-        print(f"batch {batch_size}")
+        print(f"{task}, {batch_size} pairs a batch")
         for name, ms in medians.items():
             peak = max(mb for _, mb in measured[name])
-            print(f"  {name:26}{ms:8.2f} ms/step {1e3 * batch_size / ms:9,.0f} pairs/s {peak:8,.0f} MB peak   "
+            print(f"  {name:26}{ms:8.2f} ms/batch {1e3 * batch_size / ms:9,.0f} pairs/s {peak:8,.0f} MB peak   "
                   f"{best / ms:.2f}× the best PyTorch")
 
 

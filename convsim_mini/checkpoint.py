@@ -80,7 +80,7 @@ def load_run(folder):
         vocabulary = Vocabulary(**_read_json(folder / "vocabulary.json"))
     except TypeError as error:
         raise UserError(f"{folder / 'vocabulary.json'}: is no vocabulary ({error}); train the run again") from None
-    expected = parameter_shapes(config.model, vocabulary.size + config.text.bigram_buckets)
+    expected = parameter_shapes(config.model, vocabulary.size + config.bigram_rows)
     found = {name: p.shape for name, p in params.items()}
     for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):

@@ -36,8 +36,9 @@ class ModelConfig:
     """Encoder, response network and loss.
 
     Attributes:
+        encoder: "dan" (paper §2.3.1) or "transformer" (paper §2.3.2)
         embedding_dim: width of a word's or bigram's embedding (ours: the paper names the layers'
-            widths, 300 first, but not this one)
+            widths, 300 first, but not this one), and of a Transformer throughout
         layers: widths of the encoder's fully connected layers, the last one the sentence
             embedding's, 500 in the paper (§3.1: 300, 300, 500; ours: one layer learns more in
             minutes, P@1 28 instead of 26, and keeps 3 more points of STS)
@@ -55,8 +56,18 @@ class ModelConfig:
             (ours: without it P@1 ends at 21 instead of 28, see README)
         zero_bigrams: bigram rows start at zero (ours: random ones drown the words, P@1 17
             instead of 28)
+        transformer_layers: layers of the Transformer (paper §3.1: 6)
+        heads: attention heads of each layer (paper §3.1: 8)
+        hidden: width of the position-wise feed-forward networks (paper §3.1: 2048)
+        pre_norm: layer norm before attention and feed-forward, and once after the last layer
+            (tensor2tensor's default of the time), or after each residual connection
+        dropout: share of the numbers left out in training after embedding, attention's softmax, relu
+            and each sublayer (tensor2tensor's 0.1), in steps of 1/256
+        max_tokens: longer sentences are cut to so many words (ours: attention's cost grows with
+            the square)
     """
 
+    encoder: Literal["dan", "transformer"] = "dan"
     embedding_dim: PositiveInt = 300
     layers: list[PositiveInt] = field(default_factory=lambda: [500])
     response_hidden: list[PositiveInt] = field(default_factory=list)
@@ -66,6 +77,12 @@ class ModelConfig:
     frequency_weight: NonNegativeFloat = 1e-3
     svd_share: ClosedUnitInterval = 0.5
     zero_bigrams: bool = True
+    transformer_layers: PositiveInt = 6
+    heads: PositiveInt = 8
+    hidden: PositiveInt = 2048
+    pre_norm: bool = True
+    dropout: ClosedUnitInterval = 0.1
+    max_tokens: PositiveInt = 256
 
 
 @dataclass
@@ -112,7 +129,8 @@ class Config:
     """Everything a run depends on; stored in its folder, from which `--config` replays it.
 
     Attributes:
-        preset: "chat" learns most in minutes on two cores; "paper" is the paper's recipe
+        preset: "chat" is the DAN that learns most in minutes on two cores, "paper" the paper's
+            DAN and its recipe; "transformer-small" and "transformer" the same for the other encoder
         pairs: files of pairs, .tsv (input TAB response) or .jsonl (fields input and response),
             plain, .gz or .zst; none for chitchat-dataset
         device: "cpu" or "gpu"
@@ -130,7 +148,7 @@ class Config:
         optim: how it learns
     """
 
-    preset: Literal["chat", "paper"] = "chat"
+    preset: Literal["chat", "paper", "transformer", "transformer-small"] = "chat"
     pairs: list[str] = field(default_factory=list)
     device: Literal["cpu", "gpu"] = "cpu"
     seed: NonNegativeInt = 1
@@ -144,32 +162,55 @@ class Config:
     model: ModelConfig = field(default_factory=ModelConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
 
+    @property
+    def bigram_rows(self):
+        """Rows of the embedding table for bigrams: a Transformer has words alone."""
+        return self.text.bigram_buckets if self.model.encoder == "dan" else 0
 
+
+PAPER = {
+    "steps": 40_000_000,                                      # paper §3.1
+    "evaluations": 4_000,                                     # ours: a checkpoint every minute or two
+    "model.layers": [300, 300, 500],                          # paper §3.1
+    "model.response_hidden": [500],                           # paper §2.2: "layers", without number or sizes
+    "model.residual_response": False,
+    "model.unit_response": False,
+    "model.scale": 1.0,                                       # paper §2.2: the plain dot product
+    "model.frequency_weight": 0.0,
+    "model.svd_share": 0.0,
+    "model.zero_bigrams": False,
+    "optim.optimizer": "sgd",                                 # paper §3.1, as all that follow
+    "optim.batch_size": 128,
+    "optim.rate": 0.01,
+    "optim.table_rate": 0.01,
+    "optim.loss": "sum",                                      # not said; see OptimConfig
+    "optim.warmup": 0,
+    "optim.decay": "none",
+    "optim.drop_at": 0.75,
+    "optim.word_dropout": 0.0,
+    "optim.mask_false_negatives": False,
+}
 PRESETS = {
     "chat": {},
-    "paper": {
-        "steps": 40_000_000,                                  # paper §3.1
-        "evaluations": 4_000,                                 # ours: a checkpoint every minute or two
-        "model.layers": [300, 300, 500],                      # paper §3.1
-        "model.response_hidden": [500],                       # paper §2.2: "layers", without number or sizes
-        "model.residual_response": False,
-        "model.unit_response": False,
-        "model.scale": 1.0,                                   # paper §2.2: the plain dot product
-        "model.frequency_weight": 0.0,
-        "model.svd_share": 0.0,
-        "model.zero_bigrams": False,
-        "optim.optimizer": "sgd",                             # paper §3.1, as all that follow
-        "optim.batch_size": 128,
-        "optim.rate": 0.01,
-        "optim.table_rate": 0.01,
-        "optim.loss": "sum",                                  # not said; see OptimConfig
-        "optim.warmup": 0,
-        "optim.decay": "none",
-        "optim.drop_at": 0.75,
+    "paper": PAPER,
+    "transformer": PAPER | {
+        "model.encoder": "transformer",
+        "model.embedding_dim": 512,                           # paper §3.1
+        "model.layers": [500],                                # ours: the paper does not say how 512 becomes 500
+    },
+    "transformer-small": {
+        "model.encoder": "transformer",
+        "model.embedding_dim": 256,
+        "model.transformer_layers": 2,
+        "model.heads": 4,
+        "model.hidden": 1024,
+        "optim.batch_size": 256,
         "optim.word_dropout": 0.0,
-        "optim.mask_false_negatives": False,
     },
 }
+
+
+ENCODERS = {"dan": "chat", "transformer": "transformer-small"}
 
 
 def config_parser():
@@ -177,6 +218,7 @@ def config_parser():
     parser = Parser(prog="python -m convsim_mini.train", description=__doc__.splitlines()[0], parser_mode="json")
     parser.add_class_arguments(Config)
     parser.add_argument("--config", action="config", help="JSON file of settings, such as a run's config.json")
+    parser.add_argument("--encoder", choices=list(ENCODERS), help="short for the --preset that learns in minutes with it")
     parser.add_argument("--resume", metavar="RUN", help="go on with a stopped run, with its own settings")
     return parser
 
@@ -194,7 +236,7 @@ def resumed_folder(argv):
 
 def parse_config(argv):
     """Command line to Config: defaults, then the preset's, then --config, then single options."""
-    argv = _join_lists(argv)
+    argv = _presets_for_encoders(_join_lists(argv))
     for path in _config_files(argv):
         _check_file(path)
     parser = config_parser()
@@ -224,13 +266,25 @@ def config_to_dict(config):
 
 def _to_config(parser, namespace):
     fields = parser.instantiate(namespace).as_dict()
-    fields = {name: value for name, value in fields.items() if name not in ("config", "resume")}
+    fields = {name: value for name, value in fields.items() if name not in ("config", "encoder", "resume")}
     config = Config(**fields)
+    if config.model.encoder == "transformer" and config.model.embedding_dim % (2 * config.model.heads):
+        raise UserError(f"--model.embedding_dim {config.model.embedding_dim}: expected a multiple of twice the "
+                        f"{config.model.heads} heads")
     if not config.model.layers:
         raise UserError("--model.layers: no layer is given, expected the width of one or more, such as 500")
     if config.seed >= 2**63:
         raise UserError(f"--seed {config.seed}: expected a number below 2⁶³")
     return config
+
+
+def _presets_for_encoders(argv):
+    """`--encoder X` as the --preset that it is short for; an unknown X is left for the parser to refuse."""
+    argv = [part for arg in argv for part in (arg.split("=", 1) if arg.startswith("--encoder=") else [arg])]
+    for k, (name, value) in enumerate(zip(argv, argv[1:])):
+        if name == "--encoder" and value in ENCODERS:
+            argv[k:k + 2] = ["--preset", ENCODERS[value]]
+    return argv
 
 
 def _config_files(argv):

@@ -1,8 +1,8 @@
 """The layers, each as a pair of pure functions: forward(x, …) → (y, cache), backward(dy, cache).
 
-B is the number of sentences in a batch, d, e feature sizes, R rows of a table. A backward's
-docstring starts with the forward it differentiates. Nothing here fixes a dtype or a device:
-results follow their inputs.
+B is the number of sentences in a batch, N that of their words, d, e feature sizes, R rows of a
+table. A backward's docstring starts with the forward it differentiates. Nothing here fixes a
+dtype or a device: results follow their inputs.
 """
 
 from typing import NamedTuple
@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from .backend import array_module, fair_shares, on_all_cores, sparse_module
+from .text import Packed
 
 
 class SparseRows(NamedTuple):
@@ -59,6 +60,61 @@ def tanh_backward(dy, cache):
     """Forward: y = tanh x. dy/dx = 1 − tanh² x = 1 − y², so the output is all it takes."""
     y = cache
     return dy * (1 - y * y)
+
+
+def relu_forward(x):
+    """y = max(x, 0), elementwise; any shape."""
+    y = array_module(x).maximum(x, 0)
+    return y, y
+
+
+def relu_backward(dy, cache):
+    """Forward: y = max(x, 0). dy/dx is 1 where y > 0 and 0 elsewhere (at 0 by convention)."""
+    y = cache
+    return dy * (y > 0)
+
+
+# ---------------------------------------------------------------- layer norm
+
+EPSILON = 1e-6    # tensor2tensor's
+
+
+def layer_norm_forward(x, weight, bias):
+    """Give each row mean 0 and variance 1, then scale and shift its features (Ba et al. 2016).
+
+    y = x̂ · weight + bias, x̂ = (x − mean) / √(variance + ε), both taken over the row.
+
+    x: (N, d), weight, bias: (d,) → y: (N, d), cache.
+    """
+    xp = array_module(x)
+    normal = x - x.mean(axis=1, keepdims=True)                            # (N, d)
+    variance = xp.einsum("nd,nd->n", normal, normal)[:, None] / x.shape[1]    # (N, 1): no square is stored
+    scale = 1 / xp.sqrt(variance + EPSILON)                               # (N, 1)
+    normal *= scale
+    y = normal * weight
+    y += bias
+    return y, (normal, scale, weight)
+
+
+def layer_norm_backward(dy, cache):
+    """Forward: y = x̂ w + b, x̂ = (x − μ) s, s = 1/√(variance + ε).
+
+    dw = Σ_n dy x̂, db = Σ_n dy, and dx̂ = dy w. A row's μ and s depend on all of its x, so two
+    directions in which x could move do not show in x̂: adding a constant (μ takes it away) and, but
+    for ε, stretching along x̂ (s undoes it). Both are projected out of dx̂:
+    dx = s (dx̂ − mean(dx̂) − x̂ mean(dx̂ x̂)).
+
+    dy: (N, d) → dx: (N, d), dweight: (d,), dbias: (d,)
+    """
+    normal, scale, weight = cache
+    xp, d = array_module(dy), dy.shape[1]
+    dweight, dbias = xp.einsum("nd,nd->d", dy, normal), dy.sum(axis=0)
+    dx = dy * weight                                                      # (N, d): dx̂ so far
+    along = xp.einsum("nd,nd->n", dx, normal)[:, None] / d                # (N, 1)
+    dx -= dx.mean(axis=1, keepdims=True)
+    dx -= normal * along
+    dx *= scale
+    return dx, dweight, dbias
 
 
 # ---------------------------------------------------------------- unit length
@@ -153,3 +209,90 @@ def count_rows(rows, dtype):
     distinct = ids[begin]                                                 # (U,)
     shares = fair_shares(begin + xp.arange(len(begin)))
     return [RowBlock(distinct[share], counts[share] if len(shares) > 1 else counts) for share in shares]
+
+
+def embedding_forward(table, ids):
+    """The embedding of each word: table: (R, d), ids: (N,) → (N, d), cache."""
+    return table.take(ids, axis=0), ids
+
+
+def embedding_backward(dy, cache):
+    """Forward: y_n = E_{ids n}. As in a bag of one word, dE_r = Σ dy_n over the n whose word is r.
+
+    dy: (N, d) → dtable: list of SparseRows
+    """
+    ids = cache
+    each_alone = Packed(ids, array_module(ids).arange(len(ids) + 1))
+    return on_all_cores(lambda block: SparseRows(block.rows, block.counts @ dy), count_rows(each_alone, dy.dtype))
+
+
+# ---------------------------------------------------------------- mean over a sentence
+
+def mean_pool_forward(x, packed):
+    """The mean of each sentence's rows: x: (N, d), packed: their Packed of B → y: (B, d), cache."""
+    xp = array_module(x)
+    share = (1 / packed.lengths).astype(x.dtype)                          # (B,)
+    means = sparse_module(xp).csr_matrix((xp.repeat(share, packed.lengths), xp.arange(len(x), dtype=xp.int32),
+                                          packed.offsets.astype(xp.int32)), shape=(len(share), len(x)))
+    return means @ x, (share, packed.sentence_numbers)
+
+
+def mean_pool_backward(dy, cache):
+    """Forward: y_b = (1/n_b) Σ x_i over sentence b. Each of its rows gets dy_b/n_b.
+
+    dy: (B, d) → dx: (N, d)
+    """
+    share, sentences = cache
+    return (dy * share[:, None]).take(sentences, axis=0)
+
+
+# ---------------------------------------------------------------- dropout
+
+class Dropout(NamedTuple):
+    """What is left out at one place of one step: a share of the numbers, and the random bits' key."""
+
+    rate: float
+    key: int
+
+    def at(self, place):
+        """The Dropout of another place, an int, with random bits of its own."""
+        return Dropout(self.rate, _mix_python(self.key + place + 1))
+
+
+def dropout_forward(x, dropout):
+    """Set a share of x to zero and scale the rest so that the mean stays: any shape.
+
+    The bits are a function of the key and a number's place alone (SplitMix64 of a counter), the
+    same in NumPy and CuPy; one 64-bit word decides eight numbers, so the share comes in steps of
+    1/256. dropout: Dropout, or None at evaluation, where nothing is left out → y, cache.
+    """
+    threshold = round(256 * dropout.rate) if dropout else 0
+    if not threshold:
+        return x, None
+    xp = array_module(x)
+    word = xp.arange(-(-x.size // 8), dtype=xp.uint64)
+    word += xp.uint64(dropout.key)
+    keep = _mix(word).view(xp.uint8)[:x.size].reshape(x.shape) >= threshold
+    factor = keep * x.dtype.type(256 / (256 - threshold))
+    return x * factor, factor
+
+
+def dropout_backward(dy, cache):
+    """Forward: y = x · factor, factor 0 or 1/(1 − rate): so dx = dy · factor."""
+    factor = cache
+    return dy if factor is None else dy * factor
+
+
+def _mix(word):
+    """SplitMix64's finaliser, in place: uint64 (n,), neighbouring counters to unrelated bits."""
+    kind = array_module(word).uint64
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        word ^= word >> kind(shift)
+        word *= kind(factor)
+    word ^= word >> kind(31)
+    return word
+
+
+def _mix_python(number):
+    """The same for one Python int."""
+    return int(_mix(np.array([number % 2**64], np.uint64))[0])

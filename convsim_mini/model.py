@@ -6,7 +6,15 @@ import numpy as np
 
 from .backend import array_module, to_device, to_host
 from .config import ModelConfig
-from .encoders import dan_backward, dan_forward, feed_forward, feed_forward_backward
+from .encoders import (
+    dan_backward,
+    dan_forward,
+    feed_forward,
+    feed_forward_backward,
+    transformer_backward,
+    transformer_forward,
+    transformer_shapes,
+)
 from .layers import l2_normalize_backward, l2_normalize_forward
 from .losses import batch_softmax_backward, batch_softmax_forward
 from .word_vectors import initial_table
@@ -23,7 +31,7 @@ class Model(NamedTuple):
 def initial_model(config, corpus):
     """The Model of a Config before any training, from its seed: the same arrays every time."""
     rng = np.random.Generator(np.random.Philox(config.seed))
-    embeddings = initial_table(corpus, config.text, config.model, rng)
+    embeddings = initial_table(corpus, config.bigram_rows, config.model, rng)
     return Model(initial_parameters(config.model, embeddings, rng), config.model, corpus.vocabulary.size)
 
 
@@ -32,27 +40,48 @@ def initial_parameters(config, table, rng):
 
     config: ModelConfig; table: (R, d) initial embeddings; rng: numpy Generator. Matrices are
     drawn uniformly with the variance that keeps signal and gradient the same size (Glorot and
-    Bengio 2010), biases are zero; the last layer of a residual response network starts small.
+    Bengio 2010), biases are zero, the scales of layer norms one; the last layer of a residual
+    response network starts small.
     """
     params = {}
     for name, shape in parameter_shapes(config, len(table)).items():
-        bound = np.sqrt(6 / sum(shape)) if len(shape) == 2 else 0
-        if config.residual_response and name == f"response.linear{len(config.response_hidden)}.weight":
-            bound *= 0.1
-        params[name] = table if name == "encoder.embedding.weight" else (
-            rng.uniform(-bound, bound, shape).astype(np.float32))
+        if name == "encoder.embedding.weight":
+            params[name] = table
+        elif name.endswith("norm.weight"):
+            params[name] = np.ones(shape, np.float32)
+        elif name.endswith("bias"):
+            params[name] = np.zeros(shape, np.float32)
+        else:
+            fans = 2 * shape[0] if name.endswith("qkv.weight") else sum(shape)    # three square matrices in one
+            small = config.residual_response and name == f"response.linear{len(config.response_hidden)}.weight"
+            bound = np.sqrt(6 / fans) * (0.1 if small else 1)
+            params[name] = rng.uniform(-bound, bound, shape).astype(np.float32)
     return params
 
 
 def parameter_shapes(config, rows):
     """Name → shape of every parameter of a ModelConfig whose table has so many rows."""
     shapes = {"encoder.embedding.weight": (rows, config.embedding_dim)}
+    if config.encoder == "transformer":
+        shapes.update(transformer_shapes(config))
     for name, widths in (("encoder", [config.embedding_dim, *config.layers]),
                          ("response", [config.layers[-1], *config.response_hidden, config.layers[-1]])):
         for k, (fan_in, fan_out) in enumerate(zip(widths, widths[1:])):
             shapes[f"{name}.linear{k}.weight"] = (fan_in, fan_out)
             shapes[f"{name}.linear{k}.bias"] = (fan_out,)
     return shapes
+
+
+def encoder_forward(model, packed, dropout=None):
+    """The tied encoder: packed: B sentences on the host → unit vectors (B, e) on the model's device, cache."""
+    if model.config.encoder == "dan":
+        return dan_forward(model.params, packed, model.word_rows)
+    return transformer_forward(model.params, packed, model.config, dropout)
+
+
+def encoder_backward(du, cache, config):
+    """Forward: u = dan(packed) or transformer(packed). → gradients by parameter name."""
+    return (dan_backward if config.encoder == "dan" else transformer_backward)(du, cache)
 
 
 def response_forward(params, v, config):
@@ -88,11 +117,10 @@ def response_backward(dy, cache):
 
 def embed(model, packed, batch_size=1024):
     """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host."""
-    xp = array_module(model.params["encoder.embedding.weight"])
     parts = []
     for first in range(0, len(packed.lengths), batch_size):
         some = packed.part(first, min(first + batch_size, len(packed.lengths)))
-        parts.append(to_host(dan_forward(model.params, to_device(some, xp), model.word_rows)[0]))
+        parts.append(to_host(encoder_forward(model, some)[0]))
     return np.concatenate(parts)
 
 
@@ -102,20 +130,21 @@ def respond(model, v):
     return to_host(response_forward(model.params, xp.asarray(v), model.config)[0])
 
 
-def loss_and_gradients(model, batch):
-    """One forward and one backward pass over a Batch of B pairs.
+def loss_and_gradients(model, batch, dropout=None):
+    """One forward and one backward pass over a Batch of B pairs, which is on the host.
 
-    Inputs and responses pass the tied encoder at once. → loss: 0-d array, gradients by
-    parameter name.
+    Inputs and responses pass the tied encoder at once. dropout: Dropout of this step, for a
+    Transformer → loss: 0-d array, gradients by parameter name.
     """
-    params, config, word_rows = model
-    both, encoder_cache = dan_forward(params, batch.sentences, word_rows)       # (2B, e)
+    params, config, _ = model
+    xp = array_module(params["encoder.embedding.weight"])
+    both, encoder_cache = encoder_forward(model, batch.sentences, dropout)      # (2B, e)
     u, v = both[:len(both) // 2], both[len(both) // 2:]                         # (B, e) each
     v_prime, response_cache = response_forward(params, v, config)               # (B, e)
-    loss, loss_cache = batch_softmax_forward(u, v_prime, config.scale, batch.false_negatives)
+    loss, loss_cache = batch_softmax_forward(u, v_prime, config.scale, to_device(batch.false_negatives, xp))
 
     du, dv_prime = batch_softmax_backward(loss_cache)                           # (B, e) each
     dv, grads = response_backward(dv_prime, response_cache)
-    dboth = array_module(du).concatenate([du, dv])                              # (2B, e): tied, so one pass
-    grads.update(dan_backward(dboth, encoder_cache))
+    dboth = xp.concatenate([du, dv])                                            # (2B, e): tied, so one pass
+    grads.update(encoder_backward(dboth, encoder_cache, config))
     return loss, grads

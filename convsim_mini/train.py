@@ -33,6 +33,7 @@ from .config import parse_config, resumed_folder
 from .corpus import batch_order, open_corpus
 from .evaluation import response, sts
 from .evaluation.tables import table
+from .layers import Dropout
 from .model import initial_model, loss_and_gradients
 from .monitor import EXPLODED, Diverged, Monitor
 from .optim import SGD, Adaptive
@@ -177,7 +178,7 @@ def loop(config, corpus, model, optimizer, monitor, first_step):
 
     With --minutes the number of steps is found on the way and stored in the run's config.
     """
-    xp, optim = device_module(config.device), config.optim
+    optim = config.optim
     timed, minutes, clock = settled_at(optim), config.minutes, []
     if minutes:
         config.steps, config.minutes = sys.maxsize, None
@@ -188,7 +189,8 @@ def loop(config, corpus, model, optimizer, monitor, first_step):
     monitor.start_clock()
     with asked_to_stop() as stop:
         for step, batch in zip(range(first_step, config.steps), batches(config, corpus.train, first_step)):
-            loss, grads = loss_and_gradients(model, to_device(batch, xp))
+            dropout = Dropout(config.model.dropout, key=(config.seed << 40) + step)
+            loss, grads = loss_and_gradients(model, batch, dropout)
             optimizer.step(model.params, grads, *rates(optim, step, config.steps))
             done = step + 1
             monitor.after_step(done, len(batch.sentences.lengths) // 2, loss)

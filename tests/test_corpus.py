@@ -50,9 +50,9 @@ def caches(cache):
 @pytest.fixture
 def cache_copy(cache_folder, corpus, tmp_path):
     """A copy of the cache that a test may damage: cache folder, folder of the one corpus in it."""
-    cache = shutil.copytree(cache_folder, tmp_path / "cache")
-    (folder,) = caches(cache)
-    return cache, folder
+    name = Path(corpus.train.ids.filename).parent.name        # other tests have prepared others there
+    folder = shutil.copytree(cache_folder / name, tmp_path / "cache" / name)
+    return folder.parent, folder
 
 
 # ---------------------------------------------------------------- split

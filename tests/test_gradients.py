@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from convsim_mini import backend, encoders, layers, losses, model, optim
+from convsim_mini import attention, backend, encoders, layers, losses, model, optim
 from convsim_mini.config import ModelConfig, parse_config
 from convsim_mini.corpus import Batch
 from convsim_mini.gradcheck import dense, directional_error, layer_error, numeric_gradient, relative_error
@@ -30,12 +30,38 @@ def batch_softmax(u, v):
     return losses.batch_softmax_forward(u, v, 3.0, (np.array([0, 2, 4]), np.array([1, 0, 3])))
 
 
+def embedding(table):
+    """The embedding as a function of its table alone."""
+    return layers.embedding_forward(table, IDS.ids)
+
+
+def mean_pool(x):
+    """The mean over sentences as a function of the rows alone."""
+    return layers.mean_pool_forward(x, IDS)
+
+
+def dropout(x):
+    """Dropout with fixed bits, at a rate that leaves few numbers alone."""
+    return layers.dropout_forward(x, layers.Dropout(0.4, key=5))
+
+
+def self_attention(qkv):
+    """Attention in two heads as a function of queries, keys and values alone, dropout included."""
+    return attention.attention_forward(qkv, attention.runs(IDS.offsets, 2), 2, layers.Dropout(0.3, key=7))
+
+
 # name: (forward, module, name of the backward, shapes of the inputs), each axis of another length
 CASES = {
     "linear": (layers.linear_forward, layers, "linear_backward", [(4, 3), (3, 5), (5,)]),
     "tanh": (layers.tanh_forward, layers, "tanh_backward", [(4, 3)]),
     "l2_normalize": (layers.l2_normalize_forward, layers, "l2_normalize_backward", [(4, 3)]),
     "embedding_bag": (embedding_bag, layers, "embedding_bag_backward", [(12, 3)]),
+    "relu": (layers.relu_forward, layers, "relu_backward", [(4, 3)]),
+    "layer_norm": (layers.layer_norm_forward, layers, "layer_norm_backward", [(4, 5), (5,), (5,)]),
+    "embedding": (embedding, layers, "embedding_backward", [(5, 3)]),
+    "mean_pool": (mean_pool, layers, "mean_pool_backward", [(11, 3)]),
+    "dropout": (dropout, layers, "dropout_backward", [(7, 3)]),
+    "attention": (self_attention, attention, "attention_backward", [(11, 12)]),
     "batch_softmax": (batch_softmax, losses, "batch_softmax_backward", [(5, 3), (5, 3)]),
 }
 
@@ -56,6 +82,29 @@ MUTANTS = [
     ("embedding_bag", "block.counts @", "(block.counts > 0).astype(float) @"),
     ("embedding_bag", "block.counts @", "0 * block.counts @"),
     ("embedding_bag", "block.rows, ", "block.rows[::-1], "),
+    ("relu", "dy * (y > 0)", "dy"),
+    ("relu", "(y > 0)", "y"),
+    ("layer_norm", "dx -= dx.mean(axis=1, keepdims=True)", "pass"),
+    ("layer_norm", "dx -= normal * along", "pass"),
+    ("layer_norm", "dx -= normal", "dx += normal"),
+    ("layer_norm", "dx *= scale", "pass"),
+    ("layer_norm", "dx = dy * weight", "dx = dy * 1"),
+    ("layer_norm", "dy.sum(axis=0)", "0 * dy[0]"),
+    ("layer_norm", 'xp.einsum("nd,nd->d", dy, normal)', "dy.sum(axis=0)"),
+    ("embedding", "block.counts @", "0 * block.counts @"),
+    ("embedding", "block.counts @", "(block.counts / block.counts.sum(axis=1)).tocsr() @"),
+    ("mean_pool", "dy * share[:, None]", "dy"),
+    ("mean_pool", ".take(sentences, axis=0)", ".take(sentences[::-1], axis=0)"),
+    ("dropout", "dy * factor", "dy"),
+    ("dropout", "dy * factor", "dy * (factor > 0)"),
+    ("attention", "ds -= xp", "ds * xp"),
+    ("attention", "ds *= p", "pass"),
+    ("attention", "ds *= 1 / math.sqrt(q.shape[3])", "pass"),
+    ("attention", "dk[...] = ds.swapaxes(2, 3) @ q", "dk[...] = ds @ q"),
+    ("attention", "dq[...] = ds @ k", "dq[...] = 0"),
+    ("attention", "(p if factor is None else p * factor)", "p"),
+    ("attention", "(p if factor is None else p * factor)", "factor"),
+    ("attention", "dropout_backward(dout @ v.swapaxes(2, 3), factor)", "dout @ v.swapaxes(2, 3)"),
     ("batch_softmax", "ds[diagonal, diagonal] -= step", "pass"),
     ("batch_softmax", "dloss * scale", "dloss"),
     ("batch_softmax", "scale / len(p)", "scale"),
@@ -203,13 +252,18 @@ def test_loss_survives_scores_that_overflow_exp():
 
 # ---------------------------------------------------------------- whole models
 
+TRANSFORMER = ModelConfig(encoder="transformer", embedding_dim=8, layers=[5], heads=2, hidden=6, transformer_layers=2,
+                          scale=3.0, dropout=0.3)
 CONFIGS = {
+    "transformer": TRANSFORMER,
+    "post-norm": replace(TRANSFORMER, pre_norm=False),
     "paper": replace(parse_config(["--preset", "paper"]).model, embedding_dim=4, layers=[3, 3, 5], response_hidden=[6]),
     "chat": ModelConfig(embedding_dim=4, layers=[5], response_hidden=[6], scale=3.0),
 }
 # Three inputs, then their three responses.
 SENTENCES = Packed(np.array([3, 1, 3, 4, 1, 0, 3, 2, 2, 2, 1, 4, 0, 2], np.int32), np.array([0, 4, 5, 6, 9, 11, 14]))
 BATCH = Batch(SENTENCES, (np.array([0, 2]), np.array([2, 0])))
+DROPOUT = layers.Dropout(0.3, key=11)
 
 
 def small_model(config, seed):
@@ -225,16 +279,16 @@ def small_model(config, seed):
 def test_whole_model_along_random_directions(name, seed):
     small = small_model(CONFIGS[name], seed)
     rng = np.random.default_rng(seed)
-    assert directional_error(lambda: model.loss_and_gradients(small, BATCH), small.params, rng) < SMALL
+    assert directional_error(lambda: model.loss_and_gradients(small, BATCH, DROPOUT), small.params, rng) < SMALL
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_parameter_of_the_whole_model(name):
     small = small_model(CONFIGS[name], 0)
-    _, grads = model.loss_and_gradients(small, BATCH)
+    _, grads = model.loss_and_gradients(small, BATCH, DROPOUT)
     assert grads.keys() == small.params.keys()
     for parameter, p in small.params.items():
-        numeric = numeric_gradient(lambda: float(model.loss_and_gradients(small, BATCH)[0]), p)
+        numeric = numeric_gradient(lambda: float(model.loss_and_gradients(small, BATCH, DROPOUT)[0]), p)
         grad = grads[parameter]
         if parameter == "encoder.embedding.weight":
             grad = dense(grad, p)
@@ -249,6 +303,14 @@ def test_every_parameter_of_the_whole_model(name):
     (model, "loss_and_gradients", "response_backward(dv_prime, response_cache)", "(dv_prime, {})"),
     (model, "loss_and_gradients", "concatenate([du, dv])", "concatenate([dv, du])"),
     (encoders, "dan_backward", "l2_normalize_backward(du, unit_cache)", "du"),
+    (encoders, "transformer_backward", "du[order]", "du"),
+    (encoders, "transformer_backward", "dx = dx * math.sqrt(config.embedding_dim)", "pass"),
+    (encoders, "transformer_backward", "dx = dropout_backward(dx, dropout_cache)", "pass"),
+    (encoders, "transformer_backward", "if norm_cache is not None", "if False"),
+    (encoders, "_residual_backward", "dx += dy", "pass"),
+    (encoders, "_residual_backward", "dropout_backward(dy, dropout_cache)", "dy"),
+    (encoders, "_position_wise_backward", "dropout_backward(dy, dropout_cache), relu_cache", "dy, relu_cache"),
+    (encoders, "_layer_backward", "return dx, grads | more", "return dy, grads | more"),
     (encoders, "feed_forward_backward", "dx = tanh_backward(dx, tanh_cache)", "pass"),
 ])
 def test_the_whole_model_check_fails_a_wrong_composition(module, name, old, new, monkeypatch):
@@ -263,7 +325,7 @@ def test_the_whole_model_check_fails_a_wrong_composition(module, name, old, new,
     for config in CONFIGS.values():
         small = small_model(config, 0)
         def run():
-            loss, grads = model.loss_and_gradients(small, BATCH)
+            loss, grads = model.loss_and_gradients(small, BATCH, DROPOUT)
             return loss, {key: grads.get(key, np.zeros_like(p)) for key, p in small.params.items()}
         errors.append(directional_error(run, small.params, np.random.default_rng(0)))
     assert max(errors) > 1e-3

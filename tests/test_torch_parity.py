@@ -5,6 +5,7 @@ import pytest
 
 from convsim_mini.config import ModelConfig, parse_config
 from convsim_mini.corpus import Batch
+from convsim_mini.encoders import sort_by_length, transformer_backward, transformer_forward
 from convsim_mini.gradcheck import dense
 from convsim_mini.losses import false_negatives
 from convsim_mini.model import Model, embed, initial_parameters, loss_and_gradients
@@ -13,6 +14,7 @@ from convsim_mini.text import Packed
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch==2.13.0")
 from torch_twin import Twin, torch_batch  # noqa: E402  (needs torch)
+from transformer_twins import PackedTwin, Padded, packed_batch, pad  # noqa: E402
 
 WORDS, BIGRAMS = 400, 1_000
 CONFIGS = {
@@ -91,3 +93,47 @@ def test_twenty_steps_of_training_agree(optimizer):
         p = p.detach().numpy()
         p = p.T if "linear" in key and key.endswith("weight") else p
         assert np.abs(ours.params[key] - p).max() < 1e-8, key
+
+
+# ---------------------------------------------------------------- Transformer
+
+TRANSFORMERS = {
+    "pre-norm": ModelConfig(encoder="transformer", embedding_dim=32, layers=[20], heads=4, hidden=48, transformer_layers=2),
+    "post-norm": ModelConfig(encoder="transformer", embedding_dim=32, layers=[20], heads=4, hidden=48, transformer_layers=2,
+                             pre_norm=False),
+    "the paper's size": parse_config(["--preset", "transformer"]).model,
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_transformer_agrees_with_nn_multihead_attention_to_1e_8(name):
+    config, rng = TRANSFORMERS[name], np.random.default_rng(0)
+    table = rng.standard_normal((WORDS, config.embedding_dim)) / np.sqrt(config.embedding_dim)
+    params = {key: p.astype(np.float64) for key, p in initial_parameters(config, table, rng).items()}
+    for key, p in params.items():                             # biases and scales away from 0 and 1
+        p += 0.1 * rng.standard_normal(p.shape) if p.ndim == 1 else 0
+    twin = Padded(config, WORDS, torch.float64)
+    twin.load(params)
+    packed = random_batch(rng, pairs=8).sentences
+    theirs = twin(*pad(packed))
+    ours, cache = transformer_forward(params, packed, config)
+    assert np.abs(ours - theirs.detach().numpy()).max() < 1e-8
+
+    du = rng.standard_normal(ours.shape)
+    theirs.backward(torch.from_numpy(du))
+    grads = transformer_backward(du, cache)
+    assert grads.keys() == {key for key in params if key.startswith("encoder.")}
+    for key, p, transposed in twin.ours():
+        grad = p.grad.to_dense().numpy()
+        grad = grad.T if transposed else grad
+        assert np.abs(dense(grads[key], grad) - grad).max() < 1e-8, key
+        assert np.abs(grad).max() > 1e-6, f"{key}: nothing was compared"
+
+
+def test_the_packed_twin_is_the_padded_one():
+    config, rng = TRANSFORMERS["pre-norm"], np.random.default_rng(0)
+    twin = PackedTwin(config, WORDS, torch.float64)
+    packed = random_batch(rng, pairs=8).sentences
+    packed, _ = sort_by_length(packed, 99)
+    expected = Padded.forward(twin, *pad(packed))
+    assert torch.allclose(twin(*packed_batch(packed, config, torch.float64)), expected, atol=1e-12)

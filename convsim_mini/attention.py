@@ -1,0 +1,134 @@
+"""Self-attention over packed sentences, and the signal that tells it where words stand.
+
+Sentences of equal length lie side by side, so their tokens are one array (sentences, length, d):
+exact, without padding, without a mask. N is the number of tokens, d their width, h the number of
+heads, d/h the width of a head.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .backend import array_module, fair_shares, on_all_cores
+from .layers import dropout_backward, dropout_forward
+
+SCORES_AT_ONCE = 2**20    # of all heads; 4 MB in float32, which a core's caches hold
+
+
+class Run(NamedTuple):
+    """Consecutive sentences of equal length: tokens first … last − 1, `length` to each sentence."""
+
+    first: int
+    last: int
+    length: int
+
+
+def runs(offsets, heads):
+    """Cut packed sentences into Runs: offsets: (B + 1,) on the host → list of Run.
+
+    Sorted sentences make few and long runs, but any order is right. A run has at most 2²⁰ scores,
+    heads · length² for each sentence, unless it is a single sentence.
+    """
+    lengths = np.diff(offsets)
+    changes = np.flatnonzero(np.diff(lengths)) + 1
+    found = []
+    for begin, end in zip([0, *changes], [*changes, len(lengths)]):
+        length = int(lengths[begin])
+        at_once = max(1, SCORES_AT_ONCE // (heads * length * length))
+        for first in range(begin, end, at_once):
+            found.append(Run(int(offsets[first]), int(offsets[min(first + at_once, end)]), length))
+    return found
+
+
+def timing_signal(positions, width, dtype):
+    """Sines and cosines that tell positions apart (Vaswani et al. 2017, in tensor2tensor's layout).
+
+    Channel k of the first half is sin(position/t_k), channel k of the second half cos(position/t_k);
+    the timescales t_k rise geometrically from 1 to 10,000.
+
+    positions: (N,), from 0; width: even → (N, width) of the dtype
+    """
+    xp = array_module(positions)
+    half = width // 2
+    rates = xp.exp(xp.arange(half) * (-math.log(10_000) / max(half - 1, 1)))      # 1/t_k: (half,)
+    angles = positions[:, None] * rates                                   # (N, half)
+    return xp.concatenate([xp.sin(angles), xp.cos(angles)], axis=1).astype(dtype)
+
+
+def attention_forward(qkv, sentences, heads, dropout=None):
+    """Scaled dot-product attention of each sentence to itself, in several heads (Vaswani et al. 2017).
+
+    For each head: scores = q kᵀ/√(d/h), p = softmax over the words attended to, y = p v. Dropout
+    falls on p, as in tensor2tensor.
+
+    qkv: (N, 3d), queries, keys and values side by side; sentences: list of Run → y: (N, d), cache.
+    """
+    y = array_module(qkv).empty((len(qkv), qkv.shape[1] // 3), qkv.dtype)
+
+    def one(number_and_run):
+        number, run = number_and_run
+        q, k, v = _split_heads(qkv, run, heads, 3)                        # (g, h, n, d/h) each
+        p = _softmax(q @ k.swapaxes(2, 3), 1 / math.sqrt(q.shape[3]))     # (g, h, n, n)
+        dropped, factor = dropout_forward(p, dropout and dropout.at(number))
+        (heads_out,) = _split_heads(y, run, heads, 1)
+        heads_out[...] = dropped @ v                                      # (g, h, n, n) (g, h, n, d/h)
+        return p, factor
+
+    kept = _on_all_cores(one, list(enumerate(sentences)), sentences, array_module(qkv))
+    return y, (qkv, sentences, heads, kept)
+
+
+def attention_backward(dy, cache):
+    """Forward, for each head: s = q kᵀ/√m, p = softmax(s), y = p v, m = d/h.
+
+    y_i = Σ_j p_ij v_j, so dv = pᵀ dy and dp = dy vᵀ. A row of p sums to 1 whatever s is: with
+    ∂p_ij/∂s_il = p_ij (δ_jl − p_il), ds_ij = p_ij (dp_ij − Σ_l p_il dp_il). s_ij = q_i · k_j/√m, so
+    dq = ds k/√m and dk = dsᵀ q/√m. Heads and sentences do not meet: splitting and merging them
+    only moves numbers, and so do their gradients.
+
+    dy: (N, d) → dqkv: (N, 3d)
+    """
+    qkv, sentences, heads, kept = cache
+    xp = array_module(dy)
+    dqkv = xp.empty_like(qkv)
+
+    def one(run_and_kept):
+        run, (p, factor) = run_and_kept
+        q, k, v = _split_heads(qkv, run, heads, 3)                        # (g, h, n, d/h) each
+        dq, dk, dv = _split_heads(dqkv, run, heads, 3)
+        (dout,) = _split_heads(dy, run, heads, 1)
+        dv[...] = (p if factor is None else p * factor).swapaxes(2, 3) @ dout
+        ds = dropout_backward(dout @ v.swapaxes(2, 3), factor)            # (g, h, n, n): dp so far
+        ds -= xp.einsum("ghij,ghij->ghi", p, ds)[..., None]
+        ds *= p
+        ds *= 1 / math.sqrt(q.shape[3])
+        dq[...] = ds @ k
+        dk[...] = ds.swapaxes(2, 3) @ q
+
+    _on_all_cores(one, list(zip(sentences, kept)), sentences, xp)
+    return dqkv
+
+
+def _split_heads(x, run, heads, parts):
+    """Views of a run's rows by head: x: (N, parts · d) → parts arrays (sentences, heads, length, d/h)."""
+    rows = x[run.first:run.last].reshape(-1, run.length, parts, heads, x.shape[1] // (parts * heads))
+    return [rows[:, :, part].swapaxes(1, 2) for part in range(parts)]
+
+
+def _softmax(scores, scale):
+    """Softmax of scale · scores over the last axis, in place: nothing here is larger."""
+    scores *= scale
+    scores -= scores.max(axis=-1, keepdims=True)
+    xp = array_module(scores)
+    p = xp.exp(scores, out=scores)
+    p /= p.sum(axis=-1, keepdims=True)
+    return p
+
+
+def _on_all_cores(function, items, sentences, xp):
+    """[function(item) for item in items], an item for each Run; cores share them by their scores."""
+    work = np.cumsum([run.length * (run.last - run.first) for run in sentences])
+    shares = fair_shares(xp.asarray(work))
+    return [result for some in on_all_cores(lambda share: [function(item) for item in items[share]], shares)
+            for result in some]

@@ -1,0 +1,166 @@
+"""The Transformer: against loops and PyTorch, and what has to hold of any sentence."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convsim_mini import attention, encoders, layers
+from convsim_mini.attention import Run, attention_forward, runs, timing_signal
+from convsim_mini.config import ModelConfig, parse_config
+from convsim_mini.layers import Dropout, dropout_forward
+from convsim_mini.model import Model, embed, initial_parameters
+from convsim_mini.text import Packed
+
+WORDS = 60
+CONFIG = ModelConfig(encoder="transformer", embedding_dim=16, layers=[12], heads=4, hidden=24, transformer_layers=2, max_tokens=40)
+
+
+def pack(lengths, seed=0):
+    """Random sentences of these lengths."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return Packed(np.random.default_rng(seed).integers(0, WORDS, offsets[-1]).astype(np.int32), offsets)
+
+
+def small_model(config=CONFIG, dtype=np.float32, seed=0):
+    rng = np.random.default_rng(seed)
+    table = rng.standard_normal((WORDS, config.embedding_dim)) / np.sqrt(config.embedding_dim)
+    params = initial_parameters(config, table, rng)
+    return Model({name: p.astype(dtype) for name, p in params.items()}, config, WORDS)
+
+
+# ---------------------------------------------------------------- attention
+
+def attention_by_loops(qkv, offsets, heads):
+    """The same by its definition: each sentence, each head, each word alone."""
+    d = qkv.shape[1] // 3
+    y = np.zeros((len(qkv), d), qkv.dtype)
+    for first, last in zip(offsets, offsets[1:]):
+        for head in range(heads):
+            columns = slice(head * d // heads, (head + 1) * d // heads)
+            q, k, v = (qkv[first:last, part * d:(part + 1) * d][:, columns] for part in range(3))
+            for i in range(last - first):
+                weights = np.exp(k @ q[i] / np.sqrt(d // heads))
+                y[first + i, columns] = weights / weights.sum() @ v
+    return y
+
+
+@pytest.mark.parametrize("lengths", [[1], [1, 1, 1], [5, 5, 2, 7, 7, 7, 1], list(range(1, 12)), [3] * 256, [2, 9, 2, 9]])
+@pytest.mark.parametrize("at_once", [1, 100, 2**20])
+def test_attention_is_what_loops_over_sentences_and_heads_give(lengths, at_once, monkeypatch):
+    monkeypatch.setattr(attention, "SCORES_AT_ONCE", at_once)
+    packed = pack(lengths)
+    qkv = np.random.default_rng(1).standard_normal((len(packed.ids), 24))
+    y, _ = attention_forward(qkv, runs(packed.offsets, 4), 4)
+    assert np.abs(y - attention_by_loops(qkv, packed.offsets, 4)).max() < 1e-12
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 4), st.integers(1, 500))
+def test_runs_are_all_sentences_once_and_keep_to_the_budget(lengths, heads, at_once):
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    kept, attention.SCORES_AT_ONCE = attention.SCORES_AT_ONCE, at_once
+    try:
+        found = runs(offsets, heads)
+    finally:
+        attention.SCORES_AT_ONCE = kept
+    assert [run.first for run in found] == [0, *(run.last for run in found[:-1])] and found[-1].last == offsets[-1]
+    assert [run.length for run in found for _ in range(run.first, run.last, run.length)] == lengths
+    for run in found:
+        sentences = (run.last - run.first) // run.length
+        assert sentences == 1 or sentences * heads * run.length ** 2 <= at_once
+    assert runs(np.array([0, 3, 6, 9, 10]), 1) == [Run(0, 9, 3), Run(9, 10, 1)]
+
+
+def test_timing_signal_of_tensor2tensor():
+    signal = timing_signal(np.array([0, 1, 2, 500]), 8, np.float64)
+    assert signal[0].tolist() == [0] * 4 + [1] * 4
+    for row, position in zip(signal, (0, 1, 2, 500)):
+        timescales = [1, 10_000 ** (1 / 3), 10_000 ** (2 / 3), 10_000]
+        assert row == pytest.approx([np.sin(position / t) for t in timescales] + [np.cos(position / t) for t in timescales])
+
+
+# ---------------------------------------------------------------- dropout
+
+def test_dropout_keeps_the_mean_and_its_bits_follow_from_the_key():
+    x = np.ones((1000, 77), np.float32)
+    y, factor = dropout_forward(x, Dropout(0.1, key=3))
+    share = (y == 0).mean()
+    assert abs(share - 26 / 256) < 0.005 and abs(y.mean() - 1) < 0.01
+    assert set(np.unique(y)) == {0, np.float32(256 / 230)}
+    assert (dropout_forward(x, Dropout(0.1, key=3))[0] == y).all()
+    others = [dropout_forward(x, Dropout(0.1, key=4))[0], dropout_forward(x, Dropout(0.1, key=3).at(0))[0]]
+    for other in others:                                      # independent: both zero as often as by chance
+        assert abs(((y == 0) & (other == 0)).mean() - (26 / 256) ** 2) < 0.003
+    columns = (y == 0)[:, :-1] & (y == 0)[:, 1:]
+    assert abs(columns.mean() - (26 / 256) ** 2) < 0.003
+
+
+def test_the_bits_of_dropout_are_the_published_ones_of_splitmix64():
+    # Steele, Lea and Flood 2014: its first outputs for the seed 0 mix the counters γ, 2γ, 3γ.
+    gamma = 0x9E3779B97F4A7C15
+    outputs = [layers._mix_python(gamma * k) for k in (1, 2, 3)]
+    assert outputs == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+
+
+def test_nothing_is_left_out_at_evaluation():
+    x = np.ones((4, 3))
+    assert dropout_forward(x, None)[0] is x and dropout_forward(x, Dropout(0.0, 1))[0] is x
+    model, packed = small_model(), pack([3, 4])
+    assert (embed(model, packed) == embed(model, packed)).all()
+
+
+# ---------------------------------------------------------------- sentences
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=12), st.randoms(), st.booleans())
+@settings(max_examples=40)
+def test_an_embedding_does_not_depend_on_its_batch(lengths, random, pre_norm):
+    model, packed = small_model(replace(CONFIG, pre_norm=pre_norm)), pack(lengths)
+    together = embed(model, packed)
+    assert np.linalg.norm(together, axis=1) == pytest.approx(1, abs=1e-5)
+    order = list(range(len(lengths)))
+    random.shuffle(order)
+    alone = np.concatenate([embed(model, packed.part(b, b + 1)) for b in range(len(lengths))])
+    assert np.abs(together - alone).max() < 1e-6
+    parts = [packed.part(b, b + 1) for b in order]
+    shuffled = Packed(np.concatenate([part.ids for part in parts]), np.cumsum([0, *(len(part.ids) for part in parts)]))
+    assert np.abs(embed(model, shuffled) - together[order]).max() < 1e-6
+
+
+@pytest.mark.parametrize("lengths", [[1] * 9, [7] * 256, list(range(1, 41))])
+def test_batches_of_one_length_and_of_every_length(lengths):
+    model, packed = small_model(), pack(lengths)
+    alone = np.concatenate([embed(model, packed.part(b, b + 1)) for b in range(len(lengths))])
+    assert np.abs(embed(model, packed) - alone).max() < 1e-6
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+def test_the_order_of_words_counts_only_by_the_timing_signal(pre_norm, monkeypatch):
+    model = small_model(replace(CONFIG, pre_norm=pre_norm), np.float64)
+    ids = np.random.default_rng(3).permutation(WORDS)[:9].astype(np.int32)
+    one, other = Packed(ids, np.array([0, 9])), Packed(ids[::-1].copy(), np.array([0, 9]))
+    assert np.abs(embed(model, one) - embed(model, other)).max() > 1e-3
+    monkeypatch.setattr(encoders, "timing_signal", lambda positions, width, dtype: 0)
+    assert np.abs(embed(model, one) - embed(model, other)).max() < 1e-12
+
+
+def test_long_sentences_are_cut():
+    model, packed = small_model(), pack([50, 3])
+    cut = Packed(np.concatenate([packed.ids[:40], packed.ids[50:]]), np.array([0, 40, 43]))
+    assert (embed(model, packed) == embed(model, cut)).all()
+
+
+# ---------------------------------------------------------------- presets
+
+def test_the_papers_size():
+    config = parse_config(["--preset", "transformer"])
+    model = config.model
+    assert (model.encoder, model.embedding_dim, model.transformer_layers, model.heads, model.hidden, model.layers) == (
+        "transformer", 512, 6, 8, 2048, [500])
+    assert config.bigram_rows == 0 and config.optim.rate == 0.01 and config.steps == 40_000_000
+
+
+def test_encoder_is_short_for_a_preset():
+    assert parse_config(["--encoder", "transformer"]) == parse_config(["--preset", "transformer-small"])
+    assert parse_config(["--encoder=dan", "--steps", "5"]) == parse_config(["--steps", "5"])

@@ -102,6 +102,20 @@ def work(contender, task, path):
     print(json.dumps([1e3 * statistics.median(seconds[WARM_UP:]), peak]))
 
 
+def in_turns(script, contenders, arguments, rounds):
+    """Let a script work for each contender, by turns: name → list of what its runs printed as JSON.
+
+    contenders: name → (contender, threads); the script is called with --work CONTENDER and the arguments.
+    """
+    measured = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, (contender, threads) in contenders.items():
+            run = subprocess.run([sys.executable, script, "--work", contender, *arguments], check=True,
+                                 capture_output=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+            measured[name].append(json.loads(run.stdout))
+    return measured
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 512, 1024])
@@ -118,12 +132,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "batches.pickle")             # our own, read by our own process
             prepare(path, batch_size)
-            measured = {name: [] for name in contenders}
-            for _ in range(options.rounds):
-                for name, (contender, threads) in contenders.items():
-                    run = subprocess.run([sys.executable, __file__, "--work", contender, task, path], check=True,
-                                         capture_output=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
-                    measured[name].append(json.loads(run.stdout))
+            measured = in_turns(__file__, contenders, [task, path], options.rounds)
         medians = {name: statistics.median(ms for ms, _ in runs) for name, runs in measured.items()}
         best = min(ms for name, ms in medians.items() if name.startswith("PyTorch"))
         print(f"{task}, {batch_size} pairs a batch")

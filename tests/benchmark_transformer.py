@@ -1,0 +1,168 @@
+"""How fast is the Transformer beside the same model in PyTorch?  python tests/benchmark_transformer.py
+
+The paper's size (6 layers, 8 heads, 512/2048), batches of real pairs, both sides, forward, backward
+and SGD, float32, without dropout; and encoding. The contenders are ours, PyTorch padded to the
+longest sentence of the batch, and PyTorch packed like ours, each in a process of its own, by
+turns (see benchmark_dan.py). "Of sgemm" counts 6 · words · parameters in the layers (2 · words
+for encoding) against the machine's rate of NumPy's 2048³ product in the same run. Needs torch.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import pickle
+import resource
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from benchmark_dan import TASKS, in_turns
+
+STEPS = 3
+
+
+def prepare(path, batch_size, similar):
+    """Write batches of real pairs to a file, at random or of similar lengths; → padding share."""
+    import numpy as np
+
+    from convsim_mini.config import Config
+    from convsim_mini.corpus import batch_order, open_corpus
+
+    data = os.environ.get("CONVSIM_DATA")
+    corpus = open_corpus(Config(pairs=[f"{data}/reddit/comment_reply.tsv.gz"] if data else []))
+    if similar:
+        some = np.arange(200 * batch_size)
+        longest = np.diff(corpus.train.offsets)[:2 * len(some)].reshape(-1, 2).max(axis=1)
+        order = iter(np.argsort(longest, kind="stable").reshape(-1, batch_size)[100:100 + STEPS])
+    else:
+        order = batch_order(corpus.train.pairs, batch_size, seed=1)
+    batches = [corpus.train.batch(next(order), mask_false_negatives=False) for _ in range(STEPS)]
+    path.write_bytes(pickle.dumps((batches, corpus.vocabulary.size)))
+    lengths = [batch.sentences.lengths for batch in batches]
+    return 1 - sum(some.sum() for some in lengths) / sum(some.max() * len(some) for some in lengths)
+
+
+def ours(batches, words, config, training):
+    """A function that takes one step of convsim_mini on batch k, or encodes its sentences."""
+    import numpy as np
+
+    from convsim_mini.model import Model, embed, initial_parameters, loss_and_gradients
+    from convsim_mini.optim import SGD
+
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((words, config.embedding_dim), np.float32)
+    model = Model(initial_parameters(config, table, rng), config, words)
+    optimizer = SGD(model.params)
+
+    def step(k):
+        loss, grads = loss_and_gradients(model, batches[k])
+        optimizer.step(model.params, grads, 0.01, 0.01)
+        return float(loss)
+
+    return step if training else lambda k: embed(model, batches[k].sentences, 10**6)
+
+
+def torch(batches, words, config, training, packed):
+    """The same of a PyTorch twin, padded or packed; its batches are made ready beforehand."""
+    import torch
+    from torch.nn import functional as F
+    from transformer_twins import PackedTwin, Padded, packed_batch, pad
+
+    from convsim_mini.encoders import sort_by_length
+
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    twin = (PackedTwin if packed else Padded)(config, words)
+    response = torch.nn.Sequential(*(layer for _ in range(2) for layer in (
+        torch.nn.Linear(config.layers[-1], config.layers[-1]), torch.nn.Tanh())))[:-1]
+    dense = [p for name, p in [*twin.named_parameters(), *response.named_parameters()] if name != "table.weight"]
+    optimizers = [torch.optim.SGD(dense, lr=0.01, fused=True), torch.optim.SGD([twin.table.weight], lr=0.01)]
+    ready = []
+    for batch in batches:
+        ordered, order = sort_by_length(batch.sentences, config.max_tokens)
+        ready.append((packed_batch(ordered, config) if packed else pad(batch.sentences),
+                      torch.argsort(torch.from_numpy(order)) if packed else slice(None)))
+
+    def step(k):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        arguments, unsorted = ready[k]
+        u, v = twin(*arguments)[unsorted].chunk(2)
+        loss = F.cross_entropy(u @ response(v).T, torch.arange(len(u)))
+        loss.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+        return loss.item()
+
+    @torch.inference_mode()
+    def encode(k):
+        return twin(*ready[k][0])
+
+    return step if training else encode
+
+
+def work(contender, task, path):
+    """In a process of its own: print seconds per batch, peak memory in MB and the share of sgemm."""
+    import numpy as np
+
+    from convsim_mini.backend import keep_freed_memory
+    from convsim_mini.config import parse_config
+    from convsim_mini.encoders import transformer_shapes
+
+    keep_freed_memory()
+    config, training = parse_config(["--preset", "transformer"]).model, task == "training"
+    batches, words = pickle.loads(path.read_bytes())
+    step = ours(batches, words, config, training) if contender == "ours" else (
+        torch(batches, words, config, training, contender == "packed"))
+    step(0)
+    seconds = []
+    for k in range(STEPS):
+        begin = time.perf_counter()
+        step(k)
+        seconds.append(time.perf_counter() - begin)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    parameters = sum(int(np.prod(shape)) for shape in transformer_shapes(config).values() if len(shape) == 2)
+    words = sum(len(batch.sentences.ids) for batch in batches)
+    print(json.dumps([sum(seconds) / STEPS, peak, (6 if training else 2) * words * parameters / sum(seconds) / sgemm()]))
+
+
+def sgemm():
+    """Operations per second of NumPy's float32 product at 2048³, the best of five."""
+    import numpy as np
+
+    x = np.ones((2048, 2048), np.float32)
+    seconds = []
+    for _ in range(6):
+        begin = time.perf_counter()
+        x @ x
+        seconds.append(time.perf_counter() - begin)
+    return 2 * 2048**3 / min(seconds)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tasks", choices=TASKS, nargs="+", default=TASKS)
+    parser.add_argument("--work", nargs=3, metavar=("CONTENDER", "TASK", "FILE"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        return work(*options.work[:2], Path(options.work[2]))
+    cores = os.cpu_count()
+    contenders = {"convsim_mini": ("ours", cores), "PyTorch, padded": ("padded", cores), "PyTorch, packed": ("packed", cores)}
+    for task, similar in itertools.product(options.tasks, (False, True)):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "batches.pickle")             # our own, read by our own process
+            padding = prepare(path, options.batch, similar)
+            measured = in_turns(__file__, contenders, [task, path], options.rounds)
+        print(f"{task}, {options.batch} pairs {'of similar lengths' if similar else 'at random'}, {padding:.0%} padding")
+        mine = statistics.median(seconds for seconds, _, _ in measured["convsim_mini"])
+        for name, runs in measured.items():
+            seconds, peak, share = (statistics.median(values) for values in zip(*runs))
+            print(f"  {name:16}{seconds:7.2f} s/batch {options.batch / seconds:7.1f} pairs/s {peak:7,.0f} MB peak "
+                  f"{share:4.0%} of sgemm   ours is {seconds / mine:.2f}× as fast")
+
+
+if __name__ == "__main__":
+    main()

@@ -24,10 +24,13 @@ MOST_COMPARED = 30
 
 
 class SentenceEncoder:
-    """A trained model and its vocabulary: sentences in, unit vectors out."""
+    """A trained model and its vocabulary: sentences in, unit vectors out.
+
+    `cut` counts the sentences so far that were longer than a Transformer takes.
+    """
 
     def __init__(self, model, vocabulary):
-        self.model, self.vocabulary = model, vocabulary
+        self.model, self.vocabulary, self.cut = model, vocabulary, 0
 
     @property
     def dimension(self):
@@ -45,8 +48,10 @@ class SentenceEncoder:
         vectors = np.empty((len(sentences), self.dimension), np.float32)
         starts = range(0, len(sentences), batch_size)
         for start in tqdm(starts, desc="encoding", unit="batch", disable=not show_progress_bar):
-            some = sentences[start:start + batch_size]
-            vectors[start:start + len(some)] = embed(self.model, self.vocabulary.encode(some), batch_size)
+            packed = self.vocabulary.encode(sentences[start:start + batch_size])
+            if self.model.config.encoder == "transformer":
+                self.cut += int((packed.lengths > self.model.config.max_tokens).sum())
+            vectors[start:start + len(packed.lengths)] = embed(self.model, packed, batch_size)
         return vectors
 
 
@@ -163,17 +168,25 @@ def main(argv=None):
     if options.out:
         rows, dimension = write_vectors(encoder, chunks, options.out)
         print(f"{options.out}: {rows:,} vectors of {dimension} numbers, float32, unit length")
-        return
-    sentences = list(islice(chain.from_iterable(chunks), MOST_COMPARED + 1))
-    if len(sentences) > MOST_COMPARED:
-        raise UserError(f"more than {MOST_COMPARED} sentences make no readable table; write their vectors with --out "
-                        "FILE.npy, or give fewer")
-    if options.search:
-        for query, hits in zip(sentences, search(encoder, sentences, options.search, options.top)):
-            print(query)
-            print("".join(f"  {cosine:.3f}  line {number:,}: {line}\n" for cosine, number, line in hits))
     else:
-        print(comparison(encoder, sentences))
+        sentences = list(islice(chain.from_iterable(chunks), MOST_COMPARED + 1))
+        if len(sentences) > MOST_COMPARED:
+            raise UserError(f"more than {MOST_COMPARED} sentences make no readable table; write their vectors with --out "
+                            "FILE.npy, or give fewer")
+        if options.search:
+            print_hits(sentences, search(encoder, sentences, options.search, options.top))
+        else:
+            print(comparison(encoder, sentences))
+    if encoder.cut:
+        print(f"{encoder.cut:,} sentences had more than {encoder.model.config.max_tokens} words and were cut there",
+              file=sys.stderr)
+
+
+def print_hits(queries, found):
+    """Each query, and below it what `search` found."""
+    for query, hits in zip(queries, found):
+        print(query)
+        print("".join(f"  {cosine:.3f}  line {number:,}: {line}\n" for cosine, number, line in hits))
 
 
 if __name__ == "__main__":

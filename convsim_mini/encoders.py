@@ -151,6 +151,12 @@ def transformer_backward(du, cache):
     return grads
 
 
+def attention_weights(cache):
+    """What transformer_forward's cache holds of attention: for each layer, p (g, h, n, n) of every Run."""
+    layer_caches = cache[3]
+    return [[p for p, _ in inner[2][3]] for (_, _, _, inner, _), _ in layer_caches]
+
+
 def sort_by_length(packed, max_tokens):
     """Bring sentences of equal length side by side: few runs for attention.
 

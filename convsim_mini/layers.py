@@ -232,9 +232,10 @@ def mean_pool_forward(x, packed):
     """The mean of each sentence's rows: x: (N, d), packed: their Packed of B → y: (B, d), cache."""
     xp = array_module(x)
     share = (1 / packed.lengths).astype(x.dtype)                          # (B,)
-    means = sparse_module(xp).csr_matrix((xp.repeat(share, packed.lengths), xp.arange(len(x), dtype=xp.int32),
+    sentences = packed.sentence_numbers                                   # (N,)
+    means = sparse_module(xp).csr_matrix((share.take(sentences), xp.arange(len(x), dtype=xp.int32),
                                           packed.offsets.astype(xp.int32)), shape=(len(share), len(x)))
-    return means @ x, (share, packed.sentence_numbers)
+    return means @ x, (share, sentences)
 
 
 def mean_pool_backward(dy, cache):
@@ -255,8 +256,8 @@ class Dropout(NamedTuple):
     key: int
 
     def at(self, place):
-        """The Dropout of another place, an int, with random bits of its own."""
-        return Dropout(self.rate, _mix_python(self.key + place + 1))
+        """The Dropout of a step or of another place in it, an int, with random bits of its own."""
+        return Dropout(self.rate, _mix_python(_mix_python(self.key) + place + 1))
 
 
 def dropout_forward(x, dropout):

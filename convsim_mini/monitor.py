@@ -64,7 +64,7 @@ class Monitor:
         """P@N on dev: printed, recorded, drawn."""
         ranks = response.model_ranks(model, self.dev, *self.test)
         record = {"step": step, "seconds": round(self.seconds, 1),
-                  "dev": {n: round(response.precision(ranks, n)[0], 2) for n in response.N}}
+                  "dev": {str(n): round(response.precision(ranks, n)[0], 2) for n in response.N}}
         self._write(self.measured, record)
         figures = "   ".join(f"P@{n} {value:4.1f}" for n, value in record["dev"].items())
         self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {figures}")
@@ -80,7 +80,7 @@ class Monitor:
         total, before = (min(n, drop) * optim.batch_size + max(n - drop, 0) * optim.dropped_batch_size
                          for n in (steps, done))
         self.bar.total = total
-        self.bar.update(before)
+        self.bar.update(before - self.bar.n)
 
     def _write(self, records, record):
         records.append(record)

@@ -130,6 +130,10 @@ def prepare(config):
     keep_freed_memory()
     corpus = open_corpus(config)
     print(corpus_report(corpus.report))
+    if config.model.encoder == "transformer":
+        lengths = np.diff(corpus.train.offsets)
+        print(f"{(lengths > config.model.max_tokens).sum():,} of {len(lengths):,} sentences of train have more than "
+              f"{config.model.max_tokens} words and are cut there\n")
     check(config, corpus)
     return corpus
 
@@ -189,8 +193,7 @@ def loop(config, corpus, model, optimizer, monitor, first_step):
     monitor.start_clock()
     with asked_to_stop() as stop:
         for step, batch in zip(range(first_step, config.steps), batches(config, corpus.train, first_step)):
-            dropout = Dropout(config.model.dropout, key=(config.seed << 40) + step)
-            loss, grads = loss_and_gradients(model, batch, dropout)
+            loss, grads = loss_and_gradients(model, batch, Dropout(config.model.dropout, config.seed).at(step))
             optimizer.step(model.params, grads, *rates(optim, step, config.steps))
             done = step + 1
             monitor.after_step(done, len(batch.sentences.lengths) // 2, loss)

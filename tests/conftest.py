@@ -50,6 +50,10 @@ def weights(folder, step):
     return {name: array.tobytes() for name, array in load_file(folder / f"weights-{step:06d}.safetensors").items()}
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "gpu: needs CuPy and an NVIDIA GPU; skipped, saying so, elsewhere")
+
+
 @pytest.fixture(scope="session")
 def data_folder():
     """Folder of the real data sets; tests that want it are skipped where it is not named."""

@@ -130,6 +130,10 @@ CASES = [
     ("evaluation.cqa --gold gold.relevancy --submission one.txt", "one.txt: the pair Q1 R2 is missing"),
     ("evaluation.cqa --submission one.txt", "--submission: needs --gold FILE"),
     ("evaluation.cqa --gold gold.relevancy --data .", "--gold and --data: choose one"),
+    # attention
+    ("evaluation.attention run hello", "run: is the run of a DAN, which has no attention"),
+    ("train --encoder lstm", "lstm"),
+    ("train --encoder transformer --model.embedding_dim 20 --model.heads 4", "--model.embedding_dim 20: expected a multiple"),
     # encoding
     ("encode", "run"),
     ("encode nowhere hello", "nowhere: no such run folder"),

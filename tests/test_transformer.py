@@ -1,6 +1,8 @@
 """The Transformer: against loops and PyTorch, and what has to hold of any sentence."""
 
+import shutil
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -10,9 +12,12 @@ from hypothesis import strategies as st
 from convsim_mini import attention, encoders, layers
 from convsim_mini.attention import Run, attention_forward, runs, timing_signal
 from convsim_mini.config import ModelConfig, parse_config
+from convsim_mini.evaluation.attention import distances, report
 from convsim_mini.layers import Dropout, dropout_forward
 from convsim_mini.model import Model, embed, initial_parameters
 from convsim_mini.text import Packed
+
+from conftest import SMALL, command, weights
 
 WORDS = 60
 CONFIG = ModelConfig(encoder="transformer", embedding_dim=16, layers=[12], heads=4, hidden=24, transformer_layers=2, max_tokens=40)
@@ -90,9 +95,10 @@ def test_dropout_keeps_the_mean_and_its_bits_follow_from_the_key():
     assert abs(share - 26 / 256) < 0.005 and abs(y.mean() - 1) < 0.01
     assert set(np.unique(y)) == {0, np.float32(256 / 230)}
     assert (dropout_forward(x, Dropout(0.1, key=3))[0] == y).all()
-    others = [dropout_forward(x, Dropout(0.1, key=4))[0], dropout_forward(x, Dropout(0.1, key=3).at(0))[0]]
-    for other in others:                                      # independent: both zero as often as by chance
-        assert abs(((y == 0) & (other == 0)).mean() - (26 / 256) ** 2) < 0.003
+    steps = [dropout_forward(x, Dropout(0.1, key=seed).at(step))[0] for seed, step in ((1, 5), (1, 6), (2, 5))]
+    for one, other in combinations([y, *steps], 2):           # independent: both zero as often as by chance,
+        for shift in (0, 8):                                  # and no copy, moved by a word, of one another
+            assert abs(((one.ravel()[:-8] == 0) & (np.roll(other, shift).ravel()[:-8] == 0)).mean() - (26 / 256) ** 2) < 0.003
     columns = (y == 0)[:, :-1] & (y == 0)[:, 1:]
     assert abs(columns.mean() - (26 / 256) ** 2) < 0.003
 
@@ -164,3 +170,60 @@ def test_the_papers_size():
 def test_encoder_is_short_for_a_preset():
     assert parse_config(["--encoder", "transformer"]) == parse_config(["--preset", "transformer-small"])
     assert parse_config(["--encoder=dan", "--steps", "5"]) == parse_config(["--steps", "5"])
+
+
+# ---------------------------------------------------------------- runs
+
+@pytest.fixture(scope="module")
+def transformer_run(tmp_path_factory, pair_file, cache_folder):
+    """A small Transformer's run of 20 steps; tests must not change its weights."""
+    folder = tmp_path_factory.mktemp("transformer") / "run"
+    done = command("train", "--encoder", "transformer", "--pairs", pair_file, "--cache", cache_folder, *SMALL,
+                   "--model.heads", 2, "--model.hidden", 24, "--model.max_tokens", 8, "--steps", 20, "--evaluations", 2,
+                   "--run", folder, cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    assert "sentences of train have more than 8 words and are cut there" in done.stdout
+    return folder
+
+
+def test_a_transformer_resumes_bit_by_bit_dropout_included(transformer_run, tmp_path):
+    copy = shutil.copytree(transformer_run, tmp_path / "copy")
+    for kind in ("weights", "resume"):
+        (copy / f"{kind}-000020.safetensors").unlink()
+    done = command("train", "--resume", copy, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert weights(copy, 20) == weights(transformer_run, 20)
+
+
+def test_a_transformer_is_evaluated_and_encodes(transformer_run, tmp_path):
+    for module in ("evaluation.response", "evaluation.sts", "evaluation.cqa"):
+        done = command(module, transformer_run, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    done = command("encode", transformer_run, "a b", "one two three four five six seven eight nine", cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr == "1 sentences had more than 8 words and were cut there\n"
+
+
+def test_attention_is_drawn_and_its_reach_reported(transformer_run, tmp_path):
+    done = command("evaluation.attention", transformer_run, "fudazi vobamu setodi", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (transformer_run / "attention.png").read_bytes().startswith(b"\x89PNG")
+    assert "the same attention to every word" in done.stdout and "This run" in done.stdout
+
+
+def test_reach_is_the_mean_distance_of_what_is_attended_to():
+    model = small_model()
+    packed = pack([3, 5, 5, 2])
+    for k in range(2):                                        # queries of zero: the same attention to every word
+        model.params[f"encoder.layer{k}.attention.qkv.weight"][:, :16] = 0
+    reach, uniform = distances(model, packed)
+    by_hand = [np.abs(np.subtract.outer(np.arange(n), np.arange(n))).mean() for n in (2, 3, 5, 5)]
+    assert uniform == pytest.approx(by_hand)
+    np.testing.assert_allclose(reach, [by_hand, by_hand], rtol=1e-5)
+
+
+def test_the_verdict_follows_the_layers():
+    rng = np.random.default_rng(0)
+    near, far = rng.random(100), 1 + rng.random(100)
+    assert "This run shows it" in report(np.array([near, far]), far)
+    assert "This run shows the opposite" in report(np.array([far, near]), far)
+    assert "This run does not show it" in report(np.array([near, near[::-1]]), far)

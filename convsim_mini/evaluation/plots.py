@@ -41,6 +41,22 @@ def plot_precision(path, records):
     _save(figure, path)
 
 
+def plot_attention(path, tokens, weights):
+    """Who attends to whom: a grid of layers × heads. weights: (layers, heads, n, n), rows attend to columns."""
+    layers, heads, n, _ = weights.shape
+    cell = max(1.6, 0.16 * n)
+    figure = Figure(figsize=(heads * cell + 1, layers * cell + 1), layout="constrained")
+    grid = figure.subplots(layers, heads, squeeze=False, sharex=True, sharey=True)
+    for k, row in enumerate(grid):
+        for head, axes in enumerate(row):
+            axes.imshow(weights[k, head], vmin=0, vmax=1, cmap="Blues")
+            axes.set_xticks(range(n), tokens, rotation=90, fontsize=7)
+            axes.set_yticks(range(n), tokens, fontsize=7)
+            axes.set_title(f"layer {k + 1}, head {head + 1}", fontsize=8)
+    figure.suptitle("Attention: each row's word looks at the columns' words", fontsize=9)
+    _save(figure, path)
+
+
 def _figure():
     figure = Figure(figsize=(6, 4.2), layout="constrained")
     axes = figure.subplots()

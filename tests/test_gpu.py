@@ -1,0 +1,134 @@
+"""The same source on a GPU: every layer, loss, encoder, optimiser and a short training run against the CPU."""
+
+import numpy as np
+import pytest
+
+from convsim_mini import attention, layers, losses, monitor, text, train
+from convsim_mini.backend import array_module, device_module, to_device, to_host
+from convsim_mini.checkpoint import load_run
+from convsim_mini.cli import UserError
+from convsim_mini.config import ModelConfig, parse_config
+from convsim_mini.corpus import Batch
+from convsim_mini.encode import load
+from convsim_mini.gradcheck import dense
+from convsim_mini.layers import Dropout
+from convsim_mini.model import Model, encoder_forward, initial_parameters, loss_and_gradients
+from convsim_mini.optim import SGD, Adaptive
+from convsim_mini.text import Packed
+
+from conftest import SMALL, weights
+
+pytestmark = pytest.mark.gpu
+TOLERANCE = {np.float64: 1e-10, np.float32: 1e-5}
+LENGTHS = np.random.default_rng(5).integers(1, 9, 12)
+IDS = Packed(np.random.default_rng(6).integers(0, 20, LENGTHS.sum()).astype(np.int32), np.concatenate([[0], np.cumsum(LENGTHS)]))
+N, B = len(IDS.ids), len(LENGTHS)
+MASKED = (np.array([0, 2]), np.array([1, 0]))
+
+
+@pytest.fixture(scope="module")
+def cupy():
+    try:
+        return device_module("gpu")
+    except UserError as error:
+        pytest.skip(str(error))
+
+
+def on(x, packed=IDS):
+    """A host Packed on the device of array x."""
+    return to_device(packed, array_module(x))
+
+
+CASES = {
+    "linear": (layers.linear_forward, layers.linear_backward, [(6, 4), (4, 3), (3,)]),
+    "tanh": (layers.tanh_forward, layers.tanh_backward, [(6, 4)]),
+    "relu": (layers.relu_forward, layers.relu_backward, [(6, 4)]),
+    "layer_norm": (layers.layer_norm_forward, layers.layer_norm_backward, [(6, 4), (4,), (4,)]),
+    "l2_normalize": (layers.l2_normalize_forward, layers.l2_normalize_backward, [(6, 4)]),
+    "embedding": (lambda table: layers.embedding_forward(table, on(table).ids), layers.embedding_backward, [(20, 4)]),
+    "embedding_bag": (lambda table: layers.embedding_bag_forward(table, text.words_and_bigrams(on(table), 20, 10),
+                                                                 on(table).lengths), layers.embedding_bag_backward, [(30, 4)]),
+    "mean_pool": (lambda x: layers.mean_pool_forward(x, on(x)), layers.mean_pool_backward, [(N, 4)]),
+    "dropout": (lambda x: layers.dropout_forward(x, Dropout(0.4, 3)), layers.dropout_backward, [(9, 5)]),
+    "attention": (lambda qkv: attention.attention_forward(qkv, attention.runs(IDS.offsets, 2), 2, Dropout(0.2, 3)),
+                  attention.attention_backward, [(N, 12)]),
+    "batch_softmax": (lambda u, v: losses.batch_softmax_forward(u, v, 3.0, to_device(MASKED, array_module(u))),
+                      lambda dy, cache: losses.batch_softmax_backward(cache, dy), [(5, 3), (5, 3)]),
+}
+
+
+def host(gradients, inputs):
+    """Gradients of a backward as dense host arrays."""
+    gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+    return [dense([layers.SparseRows(*map(to_host, part)) for part in gradient], x) if isinstance(gradient, list)
+            else to_host(gradient) for gradient, x in zip(gradients, inputs, strict=True)]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", CASES)
+def test_layers_agree(cupy, name, dtype):
+    forward, backward, shapes = CASES[name]
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+    results = []
+    for xp in (np, cupy):
+        y, cache = forward(*(xp.asarray(x) for x in inputs))
+        dy = np.random.default_rng(1).standard_normal(y.shape).astype(dtype)
+        results.append([to_host(y), *host(backward(xp.asarray(dy), cache), inputs)])
+    for mine, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(theirs, mine, rtol=0, atol=TOLERANCE[dtype] * max(1, np.abs(mine).max()))
+
+
+def test_dropout_and_hashes_are_the_same_bits(cupy):
+    x = np.ones((1000, 3), np.float32)
+    np.testing.assert_array_equal(to_host(layers.dropout_forward(cupy.asarray(x), Dropout(0.3, 9))[0]),
+                                  layers.dropout_forward(x, Dropout(0.3, 9))[0])
+    ids = np.arange(10_000, dtype=np.int32)
+    np.testing.assert_array_equal(to_host(text.bigram_buckets(cupy.asarray(ids), cupy.asarray(ids[::-1].copy()), 777)),
+                                  text.bigram_buckets(ids, ids[::-1].copy(), 777))
+
+
+MODELS = {
+    "dan": ModelConfig(embedding_dim=8, layers=[6], response_hidden=[5]),
+    "transformer": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2, hidden=12, transformer_layers=2),
+    "post-norm": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2, hidden=12, transformer_layers=2,
+                             pre_norm=False),
+}
+
+
+@pytest.mark.parametrize("optimizer", [SGD, Adaptive])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", MODELS)
+def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
+    rng = np.random.default_rng(0)
+    params = initial_parameters(MODELS[name], rng.standard_normal((30, 8)), rng)
+    params = {key: p.astype(dtype) for key, p in params.items()}
+    results = []
+    for xp in (np, cupy):
+        model = Model(to_device({key: p.copy() for key, p in params.items()}, xp), MODELS[name], 20)
+        u, _ = encoder_forward(model, IDS)
+        loss, grads = loss_and_gradients(model, Batch(IDS, MASKED), Dropout(0.2, 3))
+        optimizer(model.params).step(model.params, grads, 0.01, 0.02)
+        results.append({"u": to_host(u), "loss": to_host(loss), **to_host(model.params)})
+    for key, mine in results[0].items():
+        np.testing.assert_allclose(results[1][key], mine, rtol=0, atol=10 * TOLERANCE[dtype], err_msg=key)
+
+
+@pytest.mark.parametrize("preset", ["chat", "transformer-small"])
+def test_a_hundred_steps_agree_and_a_run_changes_devices(cupy, pair_file, cache_folder, tmp_path, monkeypatch, preset):
+    monkeypatch.setattr(monitor, "plot_loss", lambda *_: None)
+    monkeypatch.setattr(monitor, "plot_precision", lambda *_: None)
+    small = [*SMALL, "--model.heads", "2", "--model.hidden", "24", "--model.transformer_layers", "2", "--optim.batch_size", "64"]
+    losses_of = {}
+    for device in ("cpu", "gpu"):
+        config = parse_config(["--preset", preset, *small, "--pairs", str(pair_file), "--cache", str(cache_folder), "--steps", "100",
+                               "--evaluations", "2", "--device", device, "--run", str(tmp_path / device)])
+        train.train(config)
+        records = monitor.read_log(tmp_path / device / "log.jsonl")
+        losses_of[device] = [record["loss"] for record in records if "loss" in record]
+    # float32 sums in another order: they part by a factor of a few a hundred steps
+    np.testing.assert_allclose(losses_of["gpu"], losses_of["cpu"], rtol=2e-3)
+    here = load(tmp_path / "gpu").encode(["fudazi vobamu", "setodi"])
+    there = load(tmp_path / "cpu").encode(["fudazi vobamu", "setodi"])
+    assert np.abs(here - there).max() < 1e-2
+    assert load_run(tmp_path / "gpu").step == 100 and weights(tmp_path / "gpu", 100).keys() == weights(tmp_path / "cpu", 100).keys()

@@ -76,6 +76,8 @@ CASES = [
     ("train --pairs alike.tsv", "P@N needs 99 wrong responses beside each true one"),
     ("train --pairs good.tsv --cache here.csv/cache", "here.csv/cache: cannot be written (Not a directory)"),
     ("train --pairs good.tsv --run here.csv/run", "here.csv/run: cannot be made (Not a directory)"),
+    ("train --pairs good.tsv --run /proc/run", "/proc/run: cannot be made ("),       # read-only, even for root
+    ("train --pairs good.tsv --cache /proc/cache", "/proc/cache: cannot be written ("),
     ("train --pairs good.tsv --run run", "run: exists already and is left as it is"),
     ("train --pairs good.tsv --data nowhere", "nowhere: holds no sts-train.csv, sts-dev.csv or sts-test.csv"),
     # run folders
@@ -143,6 +145,7 @@ CASES = [
     ("encode run --file good.tsv", "more than 30 sentences make no readable table"),
     ("encode run --file cut.tsv.gz --out out.npy", "cut.tsv.gz: the compressed data is damaged or cut short"),
     ("encode run --file latin-1.tsv --out kept.npy", "latin-1.tsv, line 1: is not UTF-8 text"),
+    ("encode run hello --out /proc/out.npy", "/proc/out.npy: cannot be written ("),
     ("encode run hello --out here.csv/out.npy", "here.csv/out.npy: cannot be written"),
     ("encode run hello --out x.npy --search good.tsv", "--search and --out: choose one"),
     ("encode run hello --file good.tsv", "give sentences as arguments or with --file, not both"),

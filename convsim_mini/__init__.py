@@ -6,12 +6,14 @@ Text becomes packed ids, ids become sentence vectors, vectors become a loss, and
 takes the same way back. The files in reading order:
 
     text.py          text → tokens → word ids → rows of words and bigrams
-    layers.py        linear, tanh, unit length, embedding bag: forward beside backward
-    encoders.py      the DAN: layers composed forward, unwound backward
+    layers.py        linear, tanh, norms, embeddings, dropout: forward beside backward
+    attention.py     self-attention over sentences of equal length; the timing signal
+    encoders.py      DAN and Transformer: layers composed forward, unwound backward
     losses.py        the batch softmax over a batch's responses
     model.py         the input-response model: one call gives the loss and all gradients
     optim.py         SGD, and Adam with row-wise Adagrad
-    train.py         the loop, and what it shows
+    train.py         the loop: start, resume, stop
+    monitor.py       what it shows and records
     gradcheck.py     how all of it is known to be right
     lines.py         lines of files, plain or compressed
     pairs.py         conversation files and the paper's filters
@@ -22,7 +24,7 @@ takes the same way back. The files in reading order:
     encode.py        a trained run at work: embed, compare, search
     backend.py       NumPy or CuPy: the arrays decide
     cli.py           options, and mistakes in one line
-    evaluation/      P@N, STS, question ranking, baselines, metrics, figures
+    evaluation/      P@N, STS, question ranking, attention, baselines, metrics, figures
 """
 
 import os

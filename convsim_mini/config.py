@@ -198,18 +198,18 @@ PRESETS = {
         "model.embedding_dim": 512,                           # paper §3.1
         "model.layers": [500],                                # ours: the paper does not say how 512 becomes 500
     },
-    "transformer-small": {
+    "transformer-small": {                                    # ours: what learned most on two cores in three minutes
         "model.encoder": "transformer",
         "model.embedding_dim": 256,
-        "model.transformer_layers": 2,
+        "model.transformer_layers": 1,                        # two of half the width: 27.6 instead of 30 after 145 s
         "model.heads": 4,
-        "model.hidden": 1024,
-        "optim.batch_size": 256,
+        "model.hidden": 512,
+        "model.dropout": 0.0,                                 # so short a run sees few pairs twice
+        "optim.batch_size": 512,
+        "optim.table_rate": 0.004,                            # rows are 16 times shorter than the DAN's
         "optim.word_dropout": 0.0,
     },
 }
-
-
 ENCODERS = {"dan": "chat", "transformer": "transformer-small"}
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from .backend import array_module, fair_shares, on_all_cores, sparse_module
+from .backend import array_module, by_rows, fair_shares, on_all_cores, sparse_module
 from .text import Packed
 
 
@@ -64,14 +64,14 @@ def tanh_backward(dy, cache):
 
 def relu_forward(x):
     """y = max(x, 0), elementwise; any shape."""
-    y = array_module(x).maximum(x, 0)
+    y = by_rows(lambda x: array_module(x).maximum(x, 0), x)
     return y, y
 
 
 def relu_backward(dy, cache):
     """Forward: y = max(x, 0). dy/dx is 1 where y > 0 and 0 elsewhere (at 0 by convention)."""
     y = cache
-    return dy * (y > 0)
+    return by_rows(lambda dy, y: dy * (y > 0), dy, y)
 
 
 # ---------------------------------------------------------------- layer norm
@@ -87,12 +87,17 @@ def layer_norm_forward(x, weight, bias):
     x: (N, d), weight, bias: (d,) → y: (N, d), cache.
     """
     xp = array_module(x)
-    normal = x - x.mean(axis=1, keepdims=True)                            # (N, d)
-    variance = xp.einsum("nd,nd->n", normal, normal)[:, None] / x.shape[1]    # (N, 1): no square is stored
-    scale = 1 / xp.sqrt(variance + EPSILON)                               # (N, 1)
-    normal *= scale
-    y = normal * weight
-    y += bias
+
+    def rows(x):
+        normal = x - x.mean(axis=1, keepdims=True)                        # (N, d)
+        variance = xp.einsum("nd,nd->n", normal, normal)[:, None] / x.shape[1]    # (N, 1): no square is stored
+        scale = 1 / xp.sqrt(variance + EPSILON)                           # (N, 1)
+        normal *= scale
+        y = normal * weight
+        y += bias
+        return y, normal, scale
+
+    y, normal, scale = by_rows(rows, x)
     return y, (normal, scale, weight)
 
 
@@ -109,12 +114,16 @@ def layer_norm_backward(dy, cache):
     normal, scale, weight = cache
     xp, d = array_module(dy), dy.shape[1]
     dweight, dbias = xp.einsum("nd,nd->d", dy, normal), dy.sum(axis=0)
-    dx = dy * weight                                                      # (N, d): dx̂ so far
-    along = xp.einsum("nd,nd->n", dx, normal)[:, None] / d                # (N, 1)
-    dx -= dx.mean(axis=1, keepdims=True)
-    dx -= normal * along
-    dx *= scale
-    return dx, dweight, dbias
+
+    def rows(dy, normal, scale):
+        dx = dy * weight                                                  # (N, d): dx̂ so far
+        along = xp.einsum("nd,nd->n", dx, normal)[:, None] / d            # (N, 1)
+        dx -= dx.mean(axis=1, keepdims=True)
+        dx -= normal * along
+        dx *= scale
+        return dx
+
+    return by_rows(rows, dy, normal, scale), dweight, dbias
 
 
 # ---------------------------------------------------------------- unit length

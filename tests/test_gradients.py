@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from convsim_mini import attention, backend, encoders, layers, losses, model, optim
+from convsim_mini import attention, backend, encoders, layers, losses, model, optim, tune
 from convsim_mini.config import ModelConfig, parse_config
 from convsim_mini.corpus import Batch
 from convsim_mini.gradcheck import dense, directional_error, layer_error, numeric_gradient, relative_error
@@ -50,6 +50,20 @@ def self_attention(qkv):
     return attention.attention_forward(qkv, attention.runs(IDS.offsets, 2), 2, layers.Dropout(0.3, key=7))
 
 
+U1, U2 = np.random.default_rng(3).standard_normal((2, 6, 4))
+LABELS = np.random.default_rng(4).standard_normal(6)
+
+
+def tuned_similarity(matrix):
+    """The tuned similarity as a function of the matrix alone."""
+    return tune.similarity_forward(matrix, U1.astype(matrix.dtype), U2.astype(matrix.dtype))
+
+
+def correlation(x):
+    """Pearson's r with fixed labels."""
+    return tune.correlation_forward(x, LABELS.astype(x.dtype))
+
+
 # name: (forward, module, name of the backward, shapes of the inputs), each axis of another length
 CASES = {
     "linear": (layers.linear_forward, layers, "linear_backward", [(4, 3), (3, 5), (5,)]),
@@ -62,6 +76,8 @@ CASES = {
     "mean_pool": (mean_pool, layers, "mean_pool_backward", [(11, 3)]),
     "dropout": (dropout, layers, "dropout_backward", [(7, 3)]),
     "attention": (self_attention, attention, "attention_backward", [(11, 12)]),
+    "tuned_similarity": (tuned_similarity, tune, "similarity_backward", [(4, 4)]),
+    "correlation": (correlation, tune, "correlation_backward", [(6,)]),
     "batch_softmax": (batch_softmax, losses, "batch_softmax_backward", [(5, 3), (5, 3)]),
 }
 
@@ -105,6 +121,13 @@ MUTANTS = [
     ("attention", "(p if factor is None else p * factor)", "p"),
     ("attention", "(p if factor is None else p * factor)", "factor"),
     ("attention", "dropout_backward(dout @ v.swapaxes(2, 3), factor)", "dout @ v.swapaxes(2, 3)"),
+    ("tuned_similarity", "dcosine * b, a_cache", "dcosine * a, a_cache"),
+    ("tuned_similarity", "u1.T @", "u2.T @"),
+    ("tuned_similarity", "1 / np.sqrt(", "np.sqrt("),
+    ("tuned_similarity", "dsimilarity * slope", "dsimilarity"),
+    ("correlation", "- r * x_unit", ""),
+    ("correlation", " / x_norm", ""),
+    ("correlation", "(y_unit", "(0 * y_unit"),
     ("batch_softmax", "ds[diagonal, diagonal] -= step", "pass"),
     ("batch_softmax", "dloss * scale", "dloss"),
     ("batch_softmax", "scale / len(p)", "scale"),
@@ -215,6 +238,24 @@ def test_fair_shares_are_all_items_once_and_nearly_equal_work(items, cores, monk
         assert len(shares) == cores and max(sizes) - min(sizes) < 40
 
 
+@pytest.mark.parametrize("cores", [1, 2, 3])
+@pytest.mark.parametrize("rows", [1, 1024, 1025, 5000])
+def test_by_rows_is_the_function_itself(rows, cores, monkeypatch):
+    monkeypatch.setattr(backend, "_cores", lambda: cores)
+    backend._threads.cache_clear()
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((rows, 128)), rng.standard_normal((rows, 1))
+    calls = []
+    def function(x, y):
+        calls.append(len(x))
+        return x * y, x.sum(axis=1)
+    for found, expected in zip(backend.by_rows(function, x, y), (x * y, x.sum(axis=1)), strict=True):
+        assert (found == expected).all()
+    assert max(calls) <= 1024 and sum(calls) == rows          # a megabyte at a time, each row once
+    assert (backend.by_rows(np.negative, x) == -x).all()
+    backend._threads.cache_clear()
+
+
 def test_bag_is_the_sum_of_words_and_bigrams_over_the_root_of_the_number_of_words():
     table = np.random.default_rng(0).standard_normal((12, 3))
     y, _ = embedding_bag(table)
@@ -226,6 +267,22 @@ def test_zero_row_stays_zero_and_has_a_finite_gradient():
     y, cache = layers.l2_normalize_forward(np.zeros((2, 3), np.float32))
     assert (y == 0).all()
     assert np.abs(layers.l2_normalize_backward(np.ones((2, 3), np.float32), cache)).max() <= 1
+
+
+def test_a_sentence_beside_itself_or_its_opposite_has_no_slope():
+    matrix = np.eye(4) + 0.1 * np.random.default_rng(0).standard_normal((4, 4))
+    similarity, cache = tune.similarity_forward(matrix, U1, np.concatenate([U1[:3], -U1[3:]]))
+    assert similarity == pytest.approx([0, 0, 0, -np.pi, -np.pi, -np.pi], abs=1e-7)
+    assert (tune.similarity_backward(np.ones(6), cache) == 0).all()
+
+
+def test_the_tuning_loss_along_random_directions():
+    rng = np.random.default_rng(0)
+    params = {"matrix": np.eye(4) + 0.1 * rng.standard_normal((4, 4))}
+    def run():
+        loss, gradient = tune.loss_and_gradient(params["matrix"], U1, U2, LABELS, 0.3)
+        return loss, {"matrix": gradient}
+    assert directional_error(run, params, rng) < SMALL
 
 
 # ---------------------------------------------------------------- the loss

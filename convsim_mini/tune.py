@@ -1,0 +1,193 @@
+"""Tune a run for STS: one matrix on top of its embeddings (the paper's §4.3).
+
+    python -m convsim_mini.tune RUN --data DIR
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+from scipy.optimize import minimize
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+from tqdm import tqdm
+
+from .checkpoint import load_run, replace_file
+from .cli import UserError, run_command
+from .evaluation.metrics import pearson
+from .evaluation.sts import find_sts, read_sts
+from .evaluation.tables import table
+from .layers import l2_normalize_backward, l2_normalize_forward
+from .model import embed
+
+FOLDS = 5
+STRENGTHS = (0.3, 0.1, 0.03, 0.01)
+ITERATIONS = 40
+FLAT = 1e-9    # cosines this near to ±1 have no slope
+
+
+def similarity_forward(matrix, u1, u2):
+    """−arccos of the cosine of A u1 and A u2 (§4.3), for rows u, so u Aᵀ; `matrix` holds Aᵀ.
+
+    matrix: (e, e), u1, u2: (n, e) → similarity: (n,), −π … 0, cache.
+    """
+    a, a_cache = l2_normalize_forward(u1 @ matrix)                        # (n, e)
+    b, b_cache = l2_normalize_forward(u2 @ matrix)                        # (n, e)
+    cosine = np.clip((a * b).sum(axis=1), -1, 1)                          # (n,)
+    return -np.arccos(cosine), (u1, u2, a, b, a_cache, b_cache, cosine)
+
+
+def similarity_backward(dsimilarity, cache):
+    """Forward: s = −arccos(c), c = a · b, a = normalise(u1 M), b = normalise(u2 M).
+
+    ds/dc = 1/√(1 − c²), which has no bound as c nears ±1. There a = ±b whatever direction M moves
+    them in together, and s has a kink, not a slope: 0 is taken. da = dc b, db = dc a; M is used
+    twice, so dM = u1ᵀ d(u1 M) + u2ᵀ d(u2 M).
+
+    dsimilarity: (n,) → dmatrix: (e, e)
+    """
+    u1, u2, a, b, a_cache, b_cache, cosine = cache
+    steep = np.abs(cosine) < 1 - FLAT
+    slope = np.where(steep, 1 / np.sqrt(np.where(steep, 1 - cosine * cosine, 1)), 0)
+    dcosine = (dsimilarity * slope)[:, None]                              # (n, 1)
+    return (u1.T @ l2_normalize_backward(dcosine * b, a_cache)
+            + u2.T @ l2_normalize_backward(dcosine * a, b_cache))
+
+
+def correlation_forward(x, y):
+    """Pearson's r of x: (n,) with fixed labels y: (n,) → 0-d array, cache."""
+    x, y = x - x.mean(), y - y.mean()
+    x_norm, y_norm = np.sqrt(x @ x), np.sqrt(y @ y)
+    r = x @ y / (x_norm * y_norm)
+    return r, (x / x_norm, y / y_norm, x_norm, r)
+
+
+def correlation_backward(dr, cache):
+    """Forward: r = x̂ · ŷ, both centred and of unit length. As for any unit vector, the part of ŷ
+    along x̂ is projected out: dx = dr (ŷ − r x̂)/‖x‖. It sums to 0, as centring wants.
+
+    dr: a number → dx: (n,)
+    """
+    x_unit, y_unit, x_norm, r = cache
+    return dr * (y_unit - r * x_unit) / x_norm
+
+
+def loss_and_gradient(matrix, u1, u2, labels, strength):
+    """1 − r + strength · ‖M − I‖²/e and its gradient: how far M may leave the identity.
+
+    Pearson's r itself is maximised: the score 5 (1 − arccos(c)/π) of cosines above 0 spans only
+    2.5 … 5, so its squared distance from labels 0 … 5 would pull all sentences apart.
+    """
+    similarity, similarity_cache = similarity_forward(matrix, u1, u2)
+    r, r_cache = correlation_forward(similarity, labels)
+    away = matrix - np.eye(len(matrix))
+    loss = 1 - r + strength * (away * away).sum() / len(matrix)
+    gradient = similarity_backward(correlation_backward(-1, r_cache), similarity_cache)
+    gradient += 2 * strength / len(matrix) * away
+    return loss, gradient
+
+
+def fit(u1, u2, labels, strength, iterations, watch=None):
+    """The matrix after so many iterations of L-BFGS from the identity; watch(matrix) sees each."""
+    e = u1.shape[1]
+
+    def flat(m):
+        loss, gradient = loss_and_gradient(m.reshape(e, e), u1, u2, labels, strength)
+        return loss, gradient.ravel()
+
+    found = minimize(flat, np.eye(e).ravel(), jac=True, method="L-BFGS-B", options={"maxiter": iterations, "maxcor": 10},
+                     callback=watch and (lambda m: watch(m.reshape(e, e))))
+    return found.x.reshape(e, e)
+
+
+def groups_of(sts):
+    """A number for each pair of an Sts, the same for pairs that share a sentence, however remotely: (n,)."""
+    _, sentences = np.unique([*sts.sentences1, *sts.sentences2], return_inverse=True)
+    one, two = sentences.reshape(2, -1)
+    graph = coo_matrix((np.ones(len(one)), (one, two)), shape=(sentences.max() + 1,) * 2)
+    return connected_components(graph, directed=False)[1][one]
+
+
+def cross_validate(u1, u2, labels, groups):
+    """Mean r on held-out folds for every strength after every iteration: (strengths, iterations).
+
+    Pairs that share a sentence are in one fold.
+    """
+    rng = np.random.Generator(np.random.Philox(0))
+    fold = rng.integers(FOLDS, size=groups.max() + 1)[groups]
+    scores = np.zeros((len(STRENGTHS), ITERATIONS))
+    with tqdm(total=len(STRENGTHS) * FOLDS, desc="cross-validating", leave=False) as bar:
+        for s, strength in enumerate(STRENGTHS):
+            for held in range(FOLDS):
+                train, test, seen = fold != held, fold == held, []
+
+                def watch(matrix):
+                    seen.append(pearson(similarity_forward(matrix, u1[test], u2[test])[0], labels[test]))
+
+                fit(u1[train], u2[train], labels[train], strength, ITERATIONS, watch)
+                seen += seen[-1:] * (ITERATIONS - len(seen))              # it had converged
+                scores[s] += np.array(seen) / FOLDS
+                bar.update()
+    return scores
+
+
+# ---------------------------------------------------------------- in a run's folder
+
+def save_matrix(run, matrix):
+    """Write tuned.safetensors into a Run's folder, for the step that it is at."""
+    metadata = {"convsim_mini": json.dumps({"step": run.step})}
+    replace_file(run.folder / "tuned.safetensors", lambda temporary: save_file(
+        {"matrix": np.ascontiguousarray(matrix, np.float32)}, temporary, metadata))
+
+
+def load_matrix(run):
+    """The matrix of a Run, or None if it has none. Raises UserError if it is damaged or of another step."""
+    path = run.folder / "tuned.safetensors"
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, "numpy") as file:
+            step, matrix = json.loads(file.metadata()["convsim_mini"])["step"], file.get_tensor("matrix")
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: is damaged or cannot be read ({error}); delete it, or tune again") from None
+    if step != run.step or matrix.shape != (run.config.model.layers[-1],) * 2:
+        raise UserError(f"{path}: was tuned for step {step} with shape {matrix.shape}, but the run is at step {run.step}; "
+                        "delete it, or tune again")
+    return matrix
+
+
+def main(run: Path, data: Path):
+    """Learn one matrix from STS train, choose by cross-validation inside train, look at dev once.
+
+    Args:
+        run: the run's folder, into which tuned.safetensors is written
+        data: folder with the STS Benchmark's sts-train.csv and sts-dev.csv, or with stsbenchmark/
+    """
+    loaded, files = load_run(run), find_sts(data)
+    if not {"train", "dev"} <= files.keys():
+        raise UserError(f"{data}: tuning needs sts-train.csv and sts-dev.csv, found {', '.join(files)}")
+    train, dev = read_sts(files["train"]), read_sts(files["dev"])
+    in_dev = set(zip(dev.sentences1, dev.sentences2))
+    kept = np.array([pair not in in_dev for pair in zip(train.sentences1, train.sentences2)])
+    embeddings = {name: [embed(loaded.model, loaded.vocabulary.encode(side)).astype(np.float64)
+                         for side in (sts.sentences1, sts.sentences2)] for name, sts in (("train", train), ("dev", dev))}
+    u1, u2 = (side[kept] for side in embeddings["train"])
+    labels = train.labels[kept]
+    scores = cross_validate(u1, u2, labels, groups_of(train)[kept])
+    best, iterations = np.unravel_index(scores.argmax(), scores.shape)
+    before = pearson(similarity_forward(np.eye(u1.shape[1]), u1, u2)[0], labels)
+    rows = [[f"{strength:g}", f"{100 * some.max():.1f}", str(some.argmax() + 1)] for strength, some in zip(STRENGTHS, scores)]
+    print(table([f"{len(labels):,} pairs of train, {FOLDS} folds: strength", "held-out r", "iterations"], rows))
+    matrix = fit(u1, u2, labels, STRENGTHS[best], int(iterations) + 1)
+    save_matrix(loaded, matrix)
+    tuned = pearson(similarity_forward(matrix, *embeddings["dev"])[0], dev.labels)
+    plain = pearson(similarity_forward(np.eye(u1.shape[1]), *embeddings["dev"])[0], dev.labels)
+    print(f"\ntrain: r = {100 * before:.1f} out of the box, {100 * scores.max():.1f} tuned and held out\n"
+          f"dev: r = {100 * plain:.1f} out of the box, {100 * tuned:.1f} tuned\n\n"
+          f"{loaded.folder / 'tuned.safetensors'}: evaluation.sts shows both from now on")
+
+
+if __name__ == "__main__":
+    run_command(main)

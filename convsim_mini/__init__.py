@@ -15,13 +15,14 @@ takes the same way back. The files in reading order:
     train.py         the loop: start, resume, stop
     monitor.py       what it shows and records
     gradcheck.py     how all of it is known to be right
-    lines.py         lines of files, plain or compressed
+    files.py         lines of files, plain or compressed; files written whole
     pairs.py         conversation files and the paper's filters
     corpus.py        pairs on disk as packed ids; batches in random order
     word_vectors.py  what the corpus's statistics say of words before training
     config.py        every setting and where its default comes from
     checkpoint.py    a run's folder
     encode.py        a trained run at work: embed, compare, search
+    tune.py          one matrix on top, learned from human scores
     backend.py       NumPy or CuPy: the arrays decide
     cli.py           options, and mistakes in one line
     evaluation/      P@N, STS, question ranking, attention, baselines, metrics, figures
@@ -35,8 +36,8 @@ import os
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
 
 
-def load(run):
+def load(run, device="cpu"):
     """Open a run's folder: `load(run).encode(list_of_str)` → float32 (n, 500) unit vectors."""
     from .encode import load
 
-    return load(run)
+    return load(run, device)

@@ -16,7 +16,7 @@ from .layers import dropout_backward, dropout_forward
 SCORES_AT_ONCE = 2**20    # of all heads; 4 MB in float32, which a core's caches hold
 
 
-class Run(NamedTuple):
+class Group(NamedTuple):
     """Consecutive sentences of equal length: tokens first … last − 1, `length` to each sentence."""
 
     first: int
@@ -24,10 +24,10 @@ class Run(NamedTuple):
     length: int
 
 
-def runs(offsets, heads):
-    """Cut packed sentences into Runs: offsets: (B + 1,) on the host → list of Run.
+def groups(offsets, heads):
+    """Cut packed sentences into Groups: offsets: (B + 1,) on the host → list of Run.
 
-    Sorted sentences make few and long runs, but any order is right. A run has at most 2²⁰ scores,
+    Sorted sentences make few and large groups, but any order is right. A group has at most 2²⁰ scores,
     heads · length² for each sentence, unless it is a single sentence.
     """
     lengths = np.diff(offsets)
@@ -37,22 +37,21 @@ def runs(offsets, heads):
         length = int(lengths[begin])
         at_once = max(1, SCORES_AT_ONCE // (heads * length * length))
         for first in range(begin, end, at_once):
-            found.append(Run(int(offsets[first]), int(offsets[min(first + at_once, end)]), length))
+            found.append(Group(int(offsets[first]), int(offsets[min(first + at_once, end)]), length))
     return found
 
 
-def timing_signal(positions, width, dtype):
+def timing_signal(length, width, dtype, xp=np):
     """Sines and cosines that tell positions apart (Vaswani et al. 2017, in tensor2tensor's layout).
 
     Channel k of the first half is sin(position/t_k), channel k of the second half cos(position/t_k);
     the timescales t_k rise geometrically from 1 to 10,000.
 
-    positions: (N,), from 0; width: even → (N, width) of the dtype
+    → (length, width) of the dtype, for positions 0 … length − 1; the width is even
     """
-    xp = array_module(positions)
     half = width // 2
     rates = xp.exp(xp.arange(half) * (-math.log(10_000) / max(half - 1, 1)))      # 1/t_k: (half,)
-    angles = positions[:, None] * rates                                   # (N, half)
+    angles = xp.arange(length)[:, None] * rates                           # (length, half)
     return xp.concatenate([xp.sin(angles), xp.cos(angles)], axis=1).astype(dtype)
 
 
@@ -62,16 +61,16 @@ def attention_forward(qkv, sentences, heads, dropout=None):
     For each head: scores = q kᵀ/√(d/h), p = softmax over the words attended to, y = p v. Dropout
     falls on p, as in tensor2tensor.
 
-    qkv: (N, 3d), queries, keys and values side by side; sentences: list of Run → y: (N, d), cache.
+    qkv: (N, 3d), queries, keys and values side by side; sentences: list of Group → y: (N, d), cache.
     """
     y = array_module(qkv).empty((len(qkv), qkv.shape[1] // 3), qkv.dtype)
 
-    def one(number_and_run):
-        number, run = number_and_run
-        q, k, v = _split_heads(qkv, run, heads, 3)                        # (g, h, n, d/h) each
+    def one(number_and_group):
+        number, group = number_and_group
+        q, k, v = _split_heads(qkv, group, heads, 3)                        # (g, h, n, d/h) each
         p = _softmax(q @ k.swapaxes(2, 3), 1 / math.sqrt(q.shape[3]))     # (g, h, n, n)
         dropped, factor = dropout_forward(p, dropout and dropout.at(number))
-        (heads_out,) = _split_heads(y, run, heads, 1)
+        (heads_out,) = _split_heads(y, group, heads, 1)
         heads_out[...] = dropped @ v                                      # (g, h, n, n) (g, h, n, d/h)
         return p, factor
 
@@ -93,14 +92,14 @@ def attention_backward(dy, cache):
     xp = array_module(dy)
     dqkv = xp.empty_like(qkv)
 
-    def one(run_and_kept):
-        run, (p, factor) = run_and_kept
-        q, k, v = _split_heads(qkv, run, heads, 3)                        # (g, h, n, d/h) each
-        dq, dk, dv = _split_heads(dqkv, run, heads, 3)
-        (dout,) = _split_heads(dy, run, heads, 1)
+    def one(group_and_kept):
+        group, (p, factor) = group_and_kept
+        q, k, v = _split_heads(qkv, group, heads, 3)                        # (g, h, n, d/h) each
+        dq, dk, dv = _split_heads(dqkv, group, heads, 3)
+        (dout,) = _split_heads(dy, group, heads, 1)
         dv[...] = (p if factor is None else p * factor).swapaxes(2, 3) @ dout
         ds = dropout_backward(dout @ v.swapaxes(2, 3), factor)            # (g, h, n, n): dp so far
-        ds -= xp.einsum("ghij,ghij->ghi", p, ds)[..., None]
+        ds -= (p * ds).sum(axis=3, keepdims=True)
         ds *= p
         ds *= 1 / math.sqrt(q.shape[3])
         dq[...] = ds @ k
@@ -110,9 +109,9 @@ def attention_backward(dy, cache):
     return dqkv
 
 
-def _split_heads(x, run, heads, parts):
-    """Views of a run's rows by head: x: (N, parts · d) → parts arrays (sentences, heads, length, d/h)."""
-    rows = x[run.first:run.last].reshape(-1, run.length, parts, heads, x.shape[1] // (parts * heads))
+def _split_heads(x, group, heads, parts):
+    """Views of a group's rows by head: x: (N, parts · d) → parts arrays (sentences, heads, length, d/h)."""
+    rows = x[group.first:group.last].reshape(-1, group.length, parts, heads, x.shape[1] // (parts * heads))
     return [rows[:, :, part].swapaxes(1, 2) for part in range(parts)]
 
 
@@ -127,8 +126,8 @@ def _softmax(scores, scale):
 
 
 def _on_all_cores(function, items, sentences, xp):
-    """[function(item) for item in items], an item for each Run; cores share them by their scores."""
-    work = np.cumsum([run.length * (run.last - run.first) for run in sentences])
+    """[function(item) for item in items], an item for each Group; cores share them by their scores."""
+    work = np.cumsum([0, *(group.length * (group.last - group.first) for group in sentences[:-1])])
     shares = fair_shares(xp.asarray(work))
     return [result for some in on_all_cores(lambda share: [function(item) for item in items[share]], shares)
             for result in some]

@@ -7,10 +7,8 @@ steps are kept.
 """
 
 import json
-import os
 import re
 import zlib
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,9 +16,10 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
-from .backend import to_host
+from .backend import device_module, to_device, to_host
 from .cli import UserError
 from .config import Config, config_from_dict, config_to_dict
+from .files import replace_file, write_text
 from .model import Model, parameter_shapes
 from .text import Vocabulary
 
@@ -29,18 +28,14 @@ FORMAT = 1    # of the files in a run's folder
 
 
 class Run(NamedTuple):
-    """A run loaded from its folder; the model's parameters are host arrays."""
+    """A run loaded from its folder."""
 
     folder: Path
     config: Config
     vocabulary: Vocabulary
     model: Model
     step: int
-
-
-def write_text(path, text):
-    """Write a text file as a whole or not at all."""
-    replace_file(path, lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
+    corpus: int    # checksum of the Corpus that it was trained on
 
 
 def save_config(folder, config):
@@ -48,9 +43,9 @@ def save_config(folder, config):
     write_text(Path(folder, "config.json"), json.dumps(config_to_dict(config), indent=2) + "\n")
 
 
-def save_vocabulary(folder, vocabulary):
-    """Write vocabulary.json."""
-    write_text(Path(folder, "vocabulary.json"), json.dumps(vocabulary.to_dict()))
+def save_vocabulary(folder, corpus):
+    """Write vocabulary.json: the vocabulary of a Corpus, and the checksum of all of it."""
+    write_text(_vocabulary(folder), json.dumps({"corpus": corpus.checksum, **corpus.vocabulary.to_dict()}))
 
 
 def save_checkpoint(folder, step, params, state):
@@ -59,47 +54,52 @@ def save_checkpoint(folder, step, params, state):
         # safetensors writes the buffer of a strided array as it lies, so it must be contiguous
         host = {name: np.ascontiguousarray(array) for name, array in to_host(arrays).items()}
         # one entry, for safetensors writes several in any order and equal runs would differ
-        metadata = {"convsim_mini": json.dumps({"format": FORMAT, "crc32": _checksum(host)})}
+        metadata = {"convsim_mini": json.dumps({"format": FORMAT, "crc32": _checksum(host),
+                                                "vocabulary": _crc(_vocabulary(folder))})}
         replace_file(_path(folder, kind, step), lambda temporary: save_file(host, temporary, metadata))
     kept = {f"{kind}-{step:06d}.safetensors" for kind in ("resume", "weights") for step in _steps(folder)[-KEPT:]}
-    for path in Path(folder).iterdir():                       # a killed run leaves halves and temporary files
+    # weights first, for they stand for the whole; a killed run also leaves halves and temporary files
+    for path in sorted(Path(folder).iterdir(), reverse=True):
         if re.fullmatch(r"(resume|weights)-\d+\.safetensors(\.tmp)?", path.name) and path.name not in kept:
             path.unlink()
 
 
-def load_run(folder):
-    """Open a run folder at its newest step. Raises UserError where something is missing or damaged."""
-    folder = Path(folder)
-    config = load_config(folder)
+def load_run(folder, device="cpu"):
+    """Open a run folder at its newest step, its parameters on the host or on the "gpu".
+
+    Raises UserError where something is missing or damaged, or where the device cannot be used.
+    """
+    folder, xp = _existing(folder), device_module(device)
     if not has_checkpoint(folder):
         raise UserError(f"{folder}: holds no weights-*.safetensors, for the run stopped before its first checkpoint; "
                         f"go on with: python -m convsim_mini.train --resume {folder}")
     step = _steps(folder)[-1]
-    params = _load(folder, "weights", step)
-    try:
-        vocabulary = Vocabulary(**_read_json(folder / "vocabulary.json"))
-    except TypeError as error:
-        raise UserError(f"{folder / 'vocabulary.json'}: is no vocabulary ({error}); train the run again") from None
+    params, about = _load(folder, "weights", step)            # first of all, for it tells the format of all
+    config = load_config(folder)
+    values = _read_json(_vocabulary(folder))
+    if _crc(_vocabulary(folder)) != about["vocabulary"]:
+        raise UserError(f"{_vocabulary(folder)}: is not the one that {_path(folder, 'weights', step).name} was trained "
+                        "with; restore the files of one run")
+    corpus = values.pop("corpus")
+    vocabulary = Vocabulary(**values)
     expected = parameter_shapes(config.model, vocabulary.size + config.bigram_rows)
     found = {name: p.shape for name, p in params.items()}
     for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):
             raise UserError(f"{_path(folder, 'weights', step)}: {name} has shape {found.get(name)}, but {expected.get(name)} "
                             "follows from config.json and vocabulary.json; restore the files of one run")
-    return Run(folder, config, vocabulary, Model(params, config.model, vocabulary.size), step)
+    return Run(folder, config, vocabulary, Model(to_device(params, xp), config.model, vocabulary.size), step, corpus)
 
 
 def load_config(folder):
     """The Config of a run folder. Raises UserError where it is missing or damaged."""
-    if not Path(folder).is_dir():
-        raise UserError(f"{folder}: no such run folder; train one with: python -m convsim_mini.train")
-    path = Path(folder, "config.json")
+    path = _existing(folder) / "config.json"
     return config_from_dict(_read_json(path), path)
 
 
 def load_state(run):
     """The optimiser's state at a Run's step. Raises UserError where it is missing or damaged."""
-    return _load(run.folder, "resume", run.step)
+    return _load(run.folder, "resume", run.step)[0]
 
 
 def has_checkpoint(folder):
@@ -107,11 +107,25 @@ def has_checkpoint(folder):
     return bool(_steps(folder))
 
 
-def check_vocabulary(run, corpus):
+def check_corpus(run, corpus):
     """Raise a UserError unless the Corpus is the one that a Run was trained on."""
-    if corpus.vocabulary != run.vocabulary:
-        raise UserError(f"{run.folder}: the pair files have changed since this run was trained, and with them the "
-                        "vocabulary and the split; put the old ones back or train again")
+    if corpus.checksum != run.corpus:
+        raise UserError(f"{run.folder}: the pair files have changed since this run was trained; put the old ones back or "
+                        "train again")
+
+
+def _existing(folder):
+    if not Path(folder).is_dir():
+        raise UserError(f"{folder}: no such run folder; train one with: python -m convsim_mini.train")
+    return Path(folder)
+
+
+def _vocabulary(folder):
+    return Path(folder, "vocabulary.json")
+
+
+def _crc(path):
+    return zlib.crc32(path.read_bytes()) if path.exists() else None
 
 
 def _path(folder, kind, step):
@@ -134,7 +148,7 @@ def _load(folder, kind, step):
         arrays = load_file(path)
         if about["crc32"] != _checksum(arrays):
             raise ValueError("its checksum is wrong")
-        return arrays
+        return arrays, about
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path}: is missing, damaged or cannot be read ({error}); restore it, or delete the newest step's "
                         "weights and resume files to use the one before") from None
@@ -155,26 +169,3 @@ def _read_json(path):
     if not isinstance(value, dict):
         raise UserError(f"{path}: holds no JSON object; a run folder needs one")
     return value
-
-
-def replace_file(path, write):
-    """Let write(name) fill a temporary file, then sync it and rename it to path."""
-    temporary = f"{path}.tmp"
-    try:
-        write(temporary)
-        _sync(temporary)
-        os.replace(temporary, path)
-        _sync(Path(path).parent)                              # or a power cut could undo the renaming
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: cannot be written ({error}); make room there or choose another folder") from None
-    finally:
-        with suppress(OSError):                               # there only if something went wrong
-            os.unlink(temporary)
-
-
-def _sync(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -266,11 +266,16 @@ def config_to_dict(config):
 
 def _to_config(parser, namespace):
     fields = parser.instantiate(namespace).as_dict()
+    encoder = fields["encoder"]
     fields = {name: value for name, value in fields.items() if name not in ("config", "encoder", "resume")}
     config = Config(**fields)
-    if config.model.encoder == "transformer" and config.model.embedding_dim % (2 * config.model.heads):
-        raise UserError(f"--model.embedding_dim {config.model.embedding_dim}: expected a multiple of twice the "
-                        f"{config.model.heads} heads")
+    model = config.model
+    if model.encoder == "transformer" and (model.embedding_dim % model.heads or model.embedding_dim % 2):
+        raise UserError(f"--model.embedding_dim {model.embedding_dim}: expected an even multiple of the {model.heads} heads")
+    if model.dropout > 0.99:
+        raise UserError(f"--model.dropout {model.dropout}: expected a share up to 0.99, or nothing is left to learn from")
+    if encoder and encoder != model.encoder:
+        raise UserError(f"--encoder {encoder}: another option or config file asks for --model.encoder {model.encoder}")
     if not config.model.layers:
         raise UserError("--model.layers: no layer is given, expected the width of one or more, such as 500")
     if config.seed >= 2**63:
@@ -279,12 +284,10 @@ def _to_config(parser, namespace):
 
 
 def _presets_for_encoders(argv):
-    """`--encoder X` as the --preset that it is short for; an unknown X is left for the parser to refuse."""
+    """Put the --preset that an `--encoder X` is short for before all else."""
     argv = [part for arg in argv for part in (arg.split("=", 1) if arg.startswith("--encoder=") else [arg])]
-    for k, (name, value) in enumerate(zip(argv, argv[1:])):
-        if name == "--encoder" and value in ENCODERS:
-            argv[k:k + 2] = ["--preset", ENCODERS[value]]
-    return argv
+    presets = [ENCODERS[value] for name, value in zip(argv, argv[1:]) if name == "--encoder" and value in ENCODERS]
+    return [part for preset in presets for part in ("--preset", preset)] + argv
 
 
 def _config_files(argv):
@@ -303,6 +306,9 @@ def _check_file(path):
         raise UserError(f"--config {path}: cannot be read as JSON ({error}); expected a run's config.json") from None
     if not isinstance(values, dict):
         raise UserError(f"--config {path}: holds no JSON object; expected a run's config.json")
+    for name in ("encoder", "resume"):
+        if values.get(name) is not None:
+            raise UserError(f'--config {path}: "{name}" is an option of the command line alone')
     config_from_dict(values, f"--config {path}")
 
 

@@ -78,13 +78,14 @@ class Split(NamedTuple):
 
 
 class Corpus(NamedTuple):
-    """A prepared corpus: its vocabulary, its three splits, and what preparing it counted."""
+    """A prepared corpus: its vocabulary, its three splits, what preparing it counted, and a checksum."""
 
     vocabulary: Vocabulary
     train: Split
     dev: Split
     test: Split
     report: dict
+    checksum: int
 
 
 def batch_order(pairs, batch_size, seed, first_step=0):
@@ -174,7 +175,7 @@ def _open(folder):
         splits = [Split(*(np.memmap(folder / f"{split}.{name}", dtype, "r") for name, dtype in FILES.items()))
                   for split in SPLITS]
         splits = [split._replace(keys=split.keys.reshape(-1, 2)) for split in splits]
-        return Corpus(vocabulary, *splits, meta["report"])
+        return Corpus(vocabulary, *splits, meta["report"], zlib.crc32(json.dumps(meta["files"]).encode()))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -13,10 +13,10 @@ import numpy as np
 from jsonargparse.typing import PositiveInt
 from tqdm import tqdm
 
-from .checkpoint import load_run, replace_file
+from .checkpoint import load_run
 from .cli import TextParser, UserError, errors_in_one_line
 from .evaluation.tables import table
-from .lines import read_lines
+from .files import read_lines, replace_file
 from .model import embed
 
 CHUNK = 4_096    # lines in memory at a time
@@ -55,9 +55,9 @@ class SentenceEncoder:
         return vectors
 
 
-def load(run):
-    """The SentenceEncoder of a run's folder. Raises UserError where something is missing or damaged."""
-    loaded = load_run(run)
+def load(run, device="cpu"):
+    """The SentenceEncoder of a run's folder, on "cpu" or "gpu". Raises UserError as `load_run` does."""
+    loaded = load_run(run, device)
     return SentenceEncoder(loaded.model, loaded.vocabulary)
 
 
@@ -85,8 +85,12 @@ def line_chunks(path):
 
 def _lines_with_a_bar(path):
     if path is None:
-        for line in tqdm(sys.stdin.buffer, desc="encoding", unit=" lines", unit_scale=True, leave=False):
-            yield line.rstrip(b"\r\n")
+        try:
+            for line in tqdm(sys.stdin.buffer, desc="encoding", unit=" lines", unit_scale=True, leave=False):
+                yield line.rstrip(b"\r\n")
+        except (OSError, AttributeError) as error:            # a folder; closed
+            raise UserError(f"standard input: cannot be read ({error}); give sentences there, or as arguments, or with "
+                            "--file") from None
     else:
         size = path.stat().st_size if path.is_file() else None
         with tqdm(total=size, desc="encoding", unit="B", unit_scale=True, leave=False) as bar:
@@ -152,7 +156,10 @@ def parse_options(argv):
     parser.add_argument("--search", type=Path, metavar="FILE", help="print the lines of FILE nearest to each sentence")
     parser.add_argument("--out", type=Path, help="write the vectors here, as a .npy file: float32 (sentences, dimension)")
     parser.add_argument("--top", type=PositiveInt, default=10, help="lines that --search prints")
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
+    # bytes that are no UTF-8 come as half surrogates, which cannot be printed
+    options.texts = [text.encode("utf-8", "replace").decode() for text in options.texts]
     if options.search and options.out:
         raise UserError("--search and --out: choose one; --search prints the nearest lines, --out writes vectors")
     if options.texts and options.file:
@@ -163,7 +170,7 @@ def parse_options(argv):
 def main(argv=None):
     """The command: a table of cosines, the nearest lines of a file, or a file of vectors."""
     options = parse_options(sys.argv[1:] if argv is None else argv)
-    encoder = load(options.run)
+    encoder = load(options.run, options.device)
     chunks = [options.texts] if options.texts else line_chunks(options.file)
     if options.out:
         rows, dimension = write_vectors(encoder, chunks, options.out)
@@ -171,8 +178,8 @@ def main(argv=None):
     else:
         sentences = list(islice(chain.from_iterable(chunks), MOST_COMPARED + 1))
         if len(sentences) > MOST_COMPARED:
-            raise UserError(f"more than {MOST_COMPARED} sentences make no readable table; write their vectors with --out "
-                            "FILE.npy, or give fewer")
+            raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search for at once; give fewer, or "
+                            "write their vectors with --out FILE.npy")
         if options.search:
             print_hits(sentences, search(encoder, sentences, options.search, options.top))
         else:

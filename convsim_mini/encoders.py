@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .attention import attention_backward, attention_forward, runs, timing_signal
+from .attention import attention_backward, attention_forward, groups, timing_signal
 from .backend import array_module, to_device
 from .layers import (
     dropout_backward,
@@ -104,13 +104,14 @@ def transformer_forward(params, packed, config, dropout=None):
     """
     xp = array_module(params["encoder.embedding.weight"])
     packed, order = sort_by_length(packed, config.max_tokens)
-    sentences = runs(packed.offsets, config.heads)
+    sentences = groups(packed.offsets, config.heads)
+    longest = int(packed.lengths.max())
     packed, order = to_device(packed, xp), xp.asarray(order)
 
     x, embedding_cache = embedding_forward(params["encoder.embedding.weight"], packed.ids)    # (N, d)
     x *= math.sqrt(config.embedding_dim)
     positions = xp.arange(len(x)) - packed.offsets.take(packed.sentence_numbers)
-    x += timing_signal(positions, config.embedding_dim, x.dtype)
+    x += timing_signal(longest, config.embedding_dim, x.dtype, xp).take(positions, axis=0)
     x, dropout_cache = dropout_forward(x, dropout)
     layer_caches = []
     for k in range(config.transformer_layers):
@@ -152,13 +153,13 @@ def transformer_backward(du, cache):
 
 
 def attention_weights(cache):
-    """What transformer_forward's cache holds of attention: for each layer, p (g, h, n, n) of every Run."""
+    """What transformer_forward's cache holds of attention: for each layer, p (g, h, n, n) of every Group."""
     layer_caches = cache[3]
     return [[p for p, _ in inner[2][3]] for (_, _, _, inner, _), _ in layer_caches]
 
 
 def sort_by_length(packed, max_tokens):
-    """Bring sentences of equal length side by side: few runs for attention.
+    """Bring sentences of equal length side by side: few groups for attention.
 
     packed: on the host → Packed, each sentence cut to its first max_tokens words; order: (B,), so
     that sentence b of it was sentence order[b].

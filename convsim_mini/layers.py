@@ -90,7 +90,7 @@ def layer_norm_forward(x, weight, bias):
 
     def rows(x):
         normal = x - x.mean(axis=1, keepdims=True)                        # (N, d)
-        variance = xp.einsum("nd,nd->n", normal, normal)[:, None] / x.shape[1]    # (N, 1): no square is stored
+        variance = (normal * normal).mean(axis=1, keepdims=True)          # (N, 1)
         scale = 1 / xp.sqrt(variance + EPSILON)                           # (N, 1)
         normal *= scale
         y = normal * weight
@@ -112,12 +112,11 @@ def layer_norm_backward(dy, cache):
     dy: (N, d) → dx: (N, d), dweight: (d,), dbias: (d,)
     """
     normal, scale, weight = cache
-    xp, d = array_module(dy), dy.shape[1]
-    dweight, dbias = xp.einsum("nd,nd->d", dy, normal), dy.sum(axis=0)
+    dweight, dbias = array_module(dy).einsum("nd,nd->d", dy, normal), dy.sum(axis=0)
 
     def rows(dy, normal, scale):
         dx = dy * weight                                                  # (N, d): dx̂ so far
-        along = xp.einsum("nd,nd->n", dx, normal)[:, None] / d            # (N, 1)
+        along = (dx * normal).mean(axis=1, keepdims=True)                 # (N, 1)
         dx -= dx.mean(axis=1, keepdims=True)
         dx -= normal * along
         dx *= scale
@@ -265,7 +264,7 @@ class Dropout(NamedTuple):
     key: int
 
     def at(self, place):
-        """The Dropout of a step or of another place in it, an int, with random bits of its own."""
+        """The Dropout of the place-th step, layer or group inside this one, with random bits of its own."""
         return Dropout(self.rate, _mix_python(_mix_python(self.key) + place + 1))
 
 

@@ -19,6 +19,8 @@ from .layers import l2_normalize_backward, l2_normalize_forward
 from .losses import batch_softmax_backward, batch_softmax_forward
 from .word_vectors import initial_table
 
+WORDS_AT_ONCE = 16_384    # when embedding, or a Transformer's layers would need gigabytes
+
 
 class Model(NamedTuple):
     """All that a forward pass needs: parameters, ModelConfig, and how many table rows are words."""
@@ -73,7 +75,12 @@ def parameter_shapes(config, rows):
 
 
 def encoder_forward(model, packed, dropout=None):
-    """The tied encoder: packed: B sentences on the host → unit vectors (B, e) on the model's device, cache."""
+    """The tied encoder: packed: B sentences on the host → unit vectors (B, e) on the model's device, cache.
+
+    Raises IndexError for ids that are no words: a device would quietly take other rows.
+    """
+    if len(packed.ids) and not 0 <= packed.ids.min() <= packed.ids.max() < model.word_rows:
+        raise IndexError(f"word ids {packed.ids.min()} to {packed.ids.max()}, expected 0 to {model.word_rows - 1}")
     if model.config.encoder == "dan":
         return dan_forward(model.params, packed, model.word_rows)
     return transformer_forward(model.params, packed, model.config, dropout)
@@ -117,11 +124,19 @@ def response_backward(dy, cache):
 
 def embed(model, packed, batch_size=1024):
     """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host."""
-    parts = []
-    for first in range(0, len(packed.lengths), batch_size):
-        some = packed.part(first, min(first + batch_size, len(packed.lengths)))
-        parts.append(to_host(encoder_forward(model, some)[0]))
+    parts, first = [], 0
+    while first < len(packed.lengths):                        # few long sentences at a time, or many short ones
+        full = np.searchsorted(packed.offsets, packed.offsets[first] + WORDS_AT_ONCE, "right") - 1
+        last = max(first + 1, min(first + batch_size, full))
+        parts.append(to_host(encoder_forward(model, packed.part(first, last))[0]))
+        first = last
     return np.concatenate(parts)
+
+
+def cut_report(config, lengths):
+    """One line on how many sentences of these lengths (n,) a Transformer's ModelConfig cuts."""
+    return (f"{(lengths > config.max_tokens).sum():,} of {len(lengths):,} sentences have more than {config.max_tokens} words "
+            "and are cut there")
 
 
 def respond(model, v):

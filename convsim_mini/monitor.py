@@ -6,9 +6,10 @@ import time
 
 from tqdm import tqdm
 
-from .checkpoint import write_text
+from .cli import UserError
 from .evaluation import response
 from .evaluation.plots import plot_loss, plot_precision
+from .files import write_text
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last
 EXPLODED = 100    # times the loss of picking at random is where a run is stopped
@@ -84,18 +85,25 @@ class Monitor:
 
     def _write(self, records, record):
         records.append(record)
-        with open(self.folder / "log.jsonl", "a", encoding="utf-8") as log:
-            log.write(json.dumps(record) + "\n")
+        path = self.folder / "log.jsonl"
+        try:
+            with open(path, "a", encoding="utf-8") as log:
+                log.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written ({error.strerror}); make room there, then go on with: python -m "
+                            f"convsim_mini.train --resume {self.folder}") from None
 
 
 def read_log(path):
     """The records of a log.jsonl, as far as it is whole."""
     records = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
         try:
-            records.append(json.loads(line))
-        except ValueError:                                    # killed while it was written
+            record = json.loads(line)
+            record["step"]
+        except (ValueError, TypeError, KeyError):             # killed while it was written
             break
+        records.append(record)
     return records
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .cli import UserError
-from .lines import read_lines
+from .files import read_lines
 
 CHUNK = 2_000    # lines that one worker takes at a time
 

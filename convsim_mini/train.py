@@ -18,7 +18,7 @@ import numpy as np
 
 from .backend import array_module, device_module, keep_freed_memory, to_device
 from .checkpoint import (
-    check_vocabulary,
+    check_corpus,
     has_checkpoint,
     load_config,
     load_run,
@@ -26,15 +26,15 @@ from .checkpoint import (
     save_checkpoint,
     save_config,
     save_vocabulary,
-    write_text,
 )
 from .cli import UserError, errors_in_one_line
 from .config import parse_config, resumed_folder
 from .corpus import batch_order, open_corpus
 from .evaluation import response, sts
 from .evaluation.tables import table
+from .files import write_text
 from .layers import Dropout
-from .model import initial_model, loss_and_gradients
+from .model import cut_report, initial_model, loss_and_gradients
 from .monitor import EXPLODED, Diverged, Monitor
 from .optim import SGD, Adaptive
 from .pairs import RULES
@@ -104,7 +104,7 @@ def train(config):
     corpus = prepare(config)
     folder = new_folder(config)
     save_config(folder, config)
-    save_vocabulary(folder, corpus.vocabulary)
+    save_vocabulary(folder, corpus)
     return run_steps(folder, config, corpus, initial_model(config, corpus))
 
 
@@ -117,10 +117,10 @@ def resume(folder):
     config = load_config(folder)
     corpus = prepare(config)
     if not has_checkpoint(folder):
-        save_vocabulary(folder, corpus.vocabulary)
+        save_vocabulary(folder, corpus)
         return run_steps(folder, config, corpus, initial_model(config, corpus))
     run = load_run(folder)
-    check_vocabulary(run, corpus)
+    check_corpus(run, corpus)
     return run_steps(folder, config, corpus, run.model, run.step, load_state(run))
 
 
@@ -131,9 +131,7 @@ def prepare(config):
     corpus = open_corpus(config)
     print(corpus_report(corpus.report))
     if config.model.encoder == "transformer":
-        lengths = np.diff(corpus.train.offsets)
-        print(f"{(lengths > config.model.max_tokens).sum():,} of {len(lengths):,} sentences of train have more than "
-              f"{config.model.max_tokens} words and are cut there\n")
+        print(cut_report(config.model, np.diff(corpus.train.offsets)) + "\n")
     check(config, corpus)
     return corpus
 
@@ -206,8 +204,8 @@ def loop(config, corpus, model, optimizer, monitor, first_step):
                 monitor.expect(config.steps, done)
             due = done % -(-config.steps // config.evaluations) == 0 or done == config.steps
             if stop.is_set() and config.steps < sys.maxsize or due:    # maxsize: the speed is not yet known
-                monitor.stop_clock()
                 monitor.log(done)
+                monitor.stop_clock()
                 save_checkpoint(monitor.folder, done, sound(model.params, done), optimizer.state)
             if due:
                 monitor.measure(done, model)
@@ -273,16 +271,19 @@ def steps_in(minutes, seconds_per_step, optim):
 
 
 def new_folder(config):
-    """Make the run's folder. Raises UserError if it is there already or cannot be made."""
+    """Make the run's folder. Raises UserError if it is there already, not empty, or cannot be made.
+
+    A run killed before its config.json was written left a folder that is as good as empty.
+    """
     names = [config.run] if config.run else (
         f"runs/{config.preset}{'' if k == 1 else f'-{k}'}" for k in itertools.count(1))
     for name in names:
         try:
-            Path(name).mkdir(parents=True)
+            Path(name).mkdir(parents=True, exist_ok=True)
+            if any(path.suffix != ".tmp" for path in Path(name).iterdir()):
+                continue
             config.run = name
             return Path(name)
-        except FileExistsError:
-            continue
         except OSError as error:
             raise UserError(f"{name}: cannot be made ({error.strerror}); choose another folder with --run") from None
     raise UserError(f"{config.run}: exists already and is left as it is; choose another folder with --run")

@@ -14,11 +14,12 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from tqdm import tqdm
 
-from .checkpoint import load_run, replace_file
+from .checkpoint import load_run
 from .cli import UserError, run_command
 from .evaluation.metrics import pearson
 from .evaluation.sts import find_sts, read_sts
 from .evaluation.tables import table
+from .files import replace_file
 from .layers import l2_normalize_backward, l2_normalize_forward
 from .model import embed
 

@@ -15,7 +15,7 @@ DEVICE_FILES = ("backend.py", "layers.py", "attention.py", "encoders.py", "losse
 # What these files do on the host, before arrays reach a device or after they came back.
 HOST_FUNCTIONS = {"device_module", "to_host", "fair_shares", "Vocabulary.__init__", "Vocabulary.pack",
                   "Vocabulary.probabilities", "drop_words", "false_negatives", "_equal_pairs", "initial_model",
-                  "initial_parameters", "embed", "SGD.__init__", "runs", "_on_all_cores", "sort_by_length", "_mix_python"}
+                  "initial_parameters", "embed", "SGD.__init__", "by_rows", "groups", "_on_all_cores", "sort_by_length", "_mix_python"}
 
 
 def device_functions():

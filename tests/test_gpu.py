@@ -50,7 +50,7 @@ CASES = {
                                                                  on(table).lengths), layers.embedding_bag_backward, [(30, 4)]),
     "mean_pool": (lambda x: layers.mean_pool_forward(x, on(x)), layers.mean_pool_backward, [(N, 4)]),
     "dropout": (lambda x: layers.dropout_forward(x, Dropout(0.4, 3)), layers.dropout_backward, [(9, 5)]),
-    "attention": (lambda qkv: attention.attention_forward(qkv, attention.runs(IDS.offsets, 2), 2, Dropout(0.2, 3)),
+    "attention": (lambda qkv: attention.attention_forward(qkv, attention.groups(IDS.offsets, 2), 2, Dropout(0.2, 3)),
                   attention.attention_backward, [(N, 12)]),
     "batch_softmax": (lambda u, v: losses.batch_softmax_forward(u, v, 3.0, to_device(MASKED, array_module(u))),
                       lambda dy, cache: losses.batch_softmax_backward(cache, dy), [(5, 3), (5, 3)]),
@@ -111,6 +111,9 @@ def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
         optimizer(model.params).step(model.params, grads, 0.01, 0.02)
         results.append({"u": to_host(u), "loss": to_host(loss), **to_host(model.params)})
     for key, mine in results[0].items():
+        if key.endswith("qkv.bias") and dtype is np.float32 and optimizer is Adaptive:
+            # Softmax does not see the keys' bias: its gradient is noise, which Adam blows up.
+            mine, results[1][key] = (np.delete(bias, np.s_[8:16]) for bias in (mine, results[1][key]))
         np.testing.assert_allclose(results[1][key], mine, rtol=0, atol=10 * TOLERANCE[dtype], err_msg=key)
 
 
@@ -131,4 +134,11 @@ def test_a_hundred_steps_agree_and_a_run_changes_devices(cupy, pair_file, cache_
     here = load(tmp_path / "gpu").encode(["fudazi vobamu", "setodi"])
     there = load(tmp_path / "cpu").encode(["fudazi vobamu", "setodi"])
     assert np.abs(here - there).max() < 1e-2
+    for device, other in (("cpu", "gpu"), ("gpu", "cpu")):    # each run goes on on the other device
+        for kind in ("weights", "resume"):
+            (tmp_path / device / f"{kind}-000100.safetensors").unlink()
+        path = tmp_path / device / "config.json"
+        path.write_text(path.read_text().replace(f'"device": "{device}"', f'"device": "{other}"'))
+        train.resume(tmp_path / device)
+    assert load_run(tmp_path / "gpu", "gpu").step == load_run(tmp_path / "cpu").step == 100
     assert load_run(tmp_path / "gpu").step == 100 and weights(tmp_path / "gpu", 100).keys() == weights(tmp_path / "cpu", 100).keys()

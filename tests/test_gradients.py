@@ -47,7 +47,7 @@ def dropout(x):
 
 def self_attention(qkv):
     """Attention in two heads as a function of queries, keys and values alone, dropout included."""
-    return attention.attention_forward(qkv, attention.runs(IDS.offsets, 2), 2, layers.Dropout(0.3, key=7))
+    return attention.attention_forward(qkv, attention.groups(IDS.offsets, 2), 2, layers.Dropout(0.3, key=7))
 
 
 U1, U2 = np.random.default_rng(3).standard_normal((2, 6, 4))
@@ -106,14 +106,14 @@ MUTANTS = [
     ("layer_norm", "dx *= scale", "pass"),
     ("layer_norm", "dx = dy * weight", "dx = dy * 1"),
     ("layer_norm", "dy.sum(axis=0)", "0 * dy[0]"),
-    ("layer_norm", 'xp.einsum("nd,nd->d", dy, normal)', "dy.sum(axis=0)"),
+    ("layer_norm", 'array_module(dy).einsum("nd,nd->d", dy, normal)', "dy.sum(axis=0)"),
     ("embedding", "block.counts @", "0 * block.counts @"),
     ("embedding", "block.counts @", "(block.counts / block.counts.sum(axis=1)).tocsr() @"),
     ("mean_pool", "dy * share[:, None]", "dy"),
     ("mean_pool", ".take(sentences, axis=0)", ".take(sentences[::-1], axis=0)"),
     ("dropout", "dy * factor", "dy"),
     ("dropout", "dy * factor", "dy * (factor > 0)"),
-    ("attention", "ds -= xp", "ds * xp"),
+    ("attention", "ds -= (p * ds).sum(axis=3, keepdims=True)", "pass"),
     ("attention", "ds *= p", "pass"),
     ("attention", "ds *= 1 / math.sqrt(q.shape[3])", "pass"),
     ("attention", "dk[...] = ds.swapaxes(2, 3) @ q", "dk[...] = ds @ q"),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convsim_mini import attention, encoders, layers
-from convsim_mini.attention import Run, attention_forward, runs, timing_signal
+from convsim_mini.attention import Group, attention_forward, groups, timing_signal
 from convsim_mini.config import ModelConfig, parse_config
 from convsim_mini.evaluation.attention import distances, report
 from convsim_mini.layers import Dropout, dropout_forward
@@ -58,7 +58,7 @@ def test_attention_is_what_loops_over_sentences_and_heads_give(lengths, at_once,
     monkeypatch.setattr(attention, "SCORES_AT_ONCE", at_once)
     packed = pack(lengths)
     qkv = np.random.default_rng(1).standard_normal((len(packed.ids), 24))
-    y, _ = attention_forward(qkv, runs(packed.offsets, 4), 4)
+    y, _ = attention_forward(qkv, groups(packed.offsets, 4), 4)
     assert np.abs(y - attention_by_loops(qkv, packed.offsets, 4)).max() < 1e-12
 
 
@@ -67,7 +67,7 @@ def test_runs_are_all_sentences_once_and_keep_to_the_budget(lengths, heads, at_o
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     kept, attention.SCORES_AT_ONCE = attention.SCORES_AT_ONCE, at_once
     try:
-        found = runs(offsets, heads)
+        found = groups(offsets, heads)
     finally:
         attention.SCORES_AT_ONCE = kept
     assert [run.first for run in found] == [0, *(run.last for run in found[:-1])] and found[-1].last == offsets[-1]
@@ -75,11 +75,11 @@ def test_runs_are_all_sentences_once_and_keep_to_the_budget(lengths, heads, at_o
     for run in found:
         sentences = (run.last - run.first) // run.length
         assert sentences == 1 or sentences * heads * run.length ** 2 <= at_once
-    assert runs(np.array([0, 3, 6, 9, 10]), 1) == [Run(0, 9, 3), Run(9, 10, 1)]
+    assert groups(np.array([0, 3, 6, 9, 10]), 1) == [Group(0, 9, 3), Group(9, 10, 1)]
 
 
 def test_timing_signal_of_tensor2tensor():
-    signal = timing_signal(np.array([0, 1, 2, 500]), 8, np.float64)
+    signal = timing_signal(501, 8, np.float64)[[0, 1, 2, 500]]
     assert signal[0].tolist() == [0] * 4 + [1] * 4
     for row, position in zip(signal, (0, 1, 2, 500)):
         timescales = [1, 10_000 ** (1 / 3), 10_000 ** (2 / 3), 10_000]
@@ -147,7 +147,7 @@ def test_the_order_of_words_counts_only_by_the_timing_signal(pre_norm, monkeypat
     ids = np.random.default_rng(3).permutation(WORDS)[:9].astype(np.int32)
     one, other = Packed(ids, np.array([0, 9])), Packed(ids[::-1].copy(), np.array([0, 9]))
     assert np.abs(embed(model, one) - embed(model, other)).max() > 1e-3
-    monkeypatch.setattr(encoders, "timing_signal", lambda positions, width, dtype: 0)
+    monkeypatch.setattr(encoders, "timing_signal", lambda length, width, dtype, xp: np.zeros((length, width)))
     assert np.abs(embed(model, one) - embed(model, other)).max() < 1e-12
 
 
@@ -182,7 +182,7 @@ def transformer_run(tmp_path_factory, pair_file, cache_folder):
                    "--model.heads", 2, "--model.hidden", 24, "--model.max_tokens", 8, "--steps", 20, "--evaluations", 2,
                    "--run", folder, cwd=folder.parent)
     assert done.returncode == 0, done.stderr
-    assert "sentences of train have more than 8 words and are cut there" in done.stdout
+    assert "sentences have more than 8 words and are cut there" in done.stdout
     return folder
 
 
@@ -219,6 +219,10 @@ def test_reach_is_the_mean_distance_of_what_is_attended_to():
     by_hand = [np.abs(np.subtract.outer(np.arange(n), np.arange(n))).mean() for n in (2, 3, 5, 5)]
     assert uniform == pytest.approx(by_hand)
     np.testing.assert_allclose(reach, [by_hand, by_hand], rtol=1e-5)
+
+
+def test_one_layer_gives_no_verdict():
+    assert "one layer, so there is nothing to compare" in report(np.ones((1, 9)), np.ones(9))
 
 
 def test_the_verdict_follows_the_layers():

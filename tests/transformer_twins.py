@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from convsim_mini.attention import runs, timing_signal
+from convsim_mini.attention import groups, timing_signal
 
 
 class Padded(nn.Module):
@@ -108,12 +108,12 @@ def packed_batch(packed, config, dtype=torch.float32):
     pool = torch.sparse_csr_tensor(torch.from_numpy(packed.offsets), torch.arange(len(packed.ids)),
                                    (1 / lengths.to(dtype)).repeat_interleave(lengths), (len(lengths), len(packed.ids)))
     return (torch.from_numpy(packed.ids).long(), signal(int(lengths.max()), config.embedding_dim, dtype)[positions],
-            [tuple(run) for run in runs(packed.offsets, config.heads)], pool)
+            [tuple(run) for run in groups(packed.offsets, config.heads)], pool)
 
 
 def signal(length, width, dtype):
     """The timing signal of positions 0 … length − 1."""
-    return torch.from_numpy(timing_signal(np.arange(length), width, np.float64)).to(dtype)
+    return torch.from_numpy(timing_signal(length, width, np.float64)).to(dtype)
 
 
 def pad(packed):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..checkpoint import check_vocabulary, load_run
+from ..checkpoint import check_corpus, load_run
 from ..cli import UserError, run_command
 from ..corpus import open_corpus
 from ..encoders import attention_weights, transformer_forward
@@ -30,7 +30,7 @@ def distances(model, packed):
     """How far attention reaches in each sentence: Σ_j p_ij |i − j|, averaged over its words i and the heads.
 
     packed: B sentences on the host → (layers, B), and (B,) of attention that is the same
-    everywhere. The order of sentences is by length.
+    everywhere. Within each 200, sentences are in the order of their lengths.
     """
     layers, uniform = [], []
     for first in range(0, len(packed.lengths), BATCH):
@@ -54,6 +54,9 @@ def report(reach, uniform):
         verdict = "shows it" if low > 0 else "shows the opposite" if high < 0 else "does not show it"
         lines.append(f"The paper sees nearby words in the first layer and more distant ones higher up. This run {verdict}: "
                      f"the last layer reaches {difference.mean():+.2f} [{low:+.2f}, {high:+.2f}] words beyond the first.")
+    else:
+        lines.append("The paper sees nearby words in the first layer and more distant ones higher up. This run has one layer, "
+                     "so there is nothing to compare; train one with --model.transformer_layers 2.")
     return "\n\n".join(lines)
 
 
@@ -73,7 +76,7 @@ def main(run: Path, sentence: str):
     plot_attention(picture, tokens, np.concatenate([layer[0] for layer in layers]))
     print(f"{picture}\n")
     corpus = open_corpus(loaded.config)
-    check_vocabulary(loaded, corpus)
+    check_corpus(loaded, corpus)
     sample = np.arange(min(SAMPLE, 2 * corpus.dev.pairs))
     packed = corpus.dev.sentences(sample[corpus.dev.offsets[sample + 1] - corpus.dev.offsets[sample] > 1])
     print(report(*distances(loaded.model, packed)))

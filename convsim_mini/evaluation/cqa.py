@@ -12,7 +12,7 @@ import numpy as np
 
 from ..checkpoint import load_run
 from ..cli import TextParser, UserError, errors_in_one_line
-from ..model import embed
+from ..model import cut_report, embed
 from ..text import Vocabulary, tokenize
 from .baselines import document_frequency, tfidf
 from .metrics import ranking_scores, top_of_ranking
@@ -84,9 +84,16 @@ def compare(questions, loaded):
     scores = {"search engine's order": search_engine_scores(questions)}
     if questions[0].text is not None:
         if loaded:
-            scores["trained"] = cosines(questions, lambda texts: embed(loaded.model, loaded.vocabulary.encode(texts)))
+            scores["trained"] = cosines(questions, lambda texts: _embed(loaded, texts))
         scores["TF-IDF cosine"] = cosines(questions, tfidf_vectors(questions))
     return scores
+
+
+def _embed(loaded, texts):
+    packed = loaded.vocabulary.encode(texts)
+    if loaded.config.model.encoder == "transformer" and packed.lengths.max() > loaded.config.model.max_tokens:
+        print(cut_report(loaded.config.model, packed.lengths))
+    return embed(loaded.model, packed)
 
 
 def parse_options(argv):
@@ -95,6 +102,7 @@ def parse_options(argv):
     parser.add_argument("run", type=Path, nargs="?", help="the run's folder; without one, only the others are scored")
     parser.add_argument("--data", type=Path, help="folder with the official XML files, or with cqa/; the own set without")
     parser.add_argument("--gold", type=Path, help="one XML or .relevancy file instead of a folder")
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--submission", type=Path, nargs="+", default=[], help="participants' score files for --gold")
     options = parser.parse_intermixed_args(argv)
     if options.submission and not options.gold:
@@ -107,9 +115,11 @@ def parse_options(argv):
 def main(argv=None):
     """The command: a table for each file."""
     options = parse_options(sys.argv[1:] if argv is None else argv)
-    loaded = load_run(options.run) if options.run else None
+    loaded = load_run(options.run, options.device) if options.run else None
     for name, path in ({options.gold.name: options.gold} if options.gold else find_cqa(options.data)).items():
         questions = read_questions(path)
+        if loaded and questions[0].text is None:
+            raise UserError(f"{path}: holds no texts to embed; score a run by the XML file")
         scores = compare(questions, loaded)
         scores |= {file.name: read_submission(file, questions) for file in options.submission}
         print(report(name, questions, scores) + "\n")

@@ -3,6 +3,8 @@
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..files import replace_file
+
 COLOURS = {"captions": "tab:blue", "forums": "tab:orange", "news": "tab:green"}
 
 
@@ -44,7 +46,7 @@ def plot_precision(path, records):
 def plot_attention(path, tokens, weights):
     """Who attends to whom: a grid of layers × heads. weights: (layers, heads, n, n), rows attend to columns."""
     layers, heads, n, _ = weights.shape
-    cell = max(1.6, 0.16 * n)
+    cell = min(max(1.6, 0.16 * n), 8)                         # inches; long sentences become small print
     figure = Figure(figsize=(heads * cell + 1, layers * cell + 1), layout="constrained")
     grid = figure.subplots(layers, heads, squeeze=False, sharex=True, sharey=True)
     for k, row in enumerate(grid):
@@ -65,4 +67,4 @@ def _figure():
 
 
 def _save(figure, path):
-    figure.savefig(path, dpi=120)
+    replace_file(path, lambda temporary: figure.savefig(temporary, format="png", dpi=120))

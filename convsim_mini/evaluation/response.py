@@ -4,10 +4,11 @@
 """
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from ..checkpoint import check_vocabulary, load_run
+from ..checkpoint import check_corpus, load_run
 from ..cli import UserError, run_command
 from ..corpus import open_corpus
 from ..model import embed, initial_model, respond
@@ -94,15 +95,16 @@ def report(ranks):
     return f"{title}\n\n{table(['', *(f'P@{n}' for n in N)], rows)}"
 
 
-def main(run: Path):
+def main(run: Path, device: Literal["cpu", "gpu"] = "cpu"):
     """P@1/3/10 of a run on its corpus's test split, beside the untrained model, TF-IDF and BM25.
 
     Args:
         run: the run's folder
+        device: "cpu" or "gpu"
     """
-    loaded = load_run(run)
+    loaded = load_run(run, device)
     corpus = open_corpus(loaded.config)
-    check_vocabulary(loaded, corpus)
+    check_corpus(loaded, corpus)
     models = {"trained": loaded.model, "the same, untrained": initial_model(loaded.config, corpus)}
     print(report(compare(models, corpus)))
 

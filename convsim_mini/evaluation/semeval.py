@@ -125,6 +125,8 @@ def _rows(path):
         raise UserError(f"{path}: cannot be read as UTF-8 text ({error}); expected a file of SemEval Task 3") from None
     for number, line in enumerate(lines, start=1):
         columns = line.split()
+        if not columns:
+            continue
         if len(columns) != 5:
             raise UserError(f"{path}, line {number}: {len(columns)} columns, expected 5: question, related question, "
                             "rank, score, label")

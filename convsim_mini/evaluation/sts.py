@@ -4,7 +4,7 @@
 """
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -143,15 +143,16 @@ def extremes(similarity, sts, count=3):
     return "\n".join(lines)
 
 
-def main(run: Path, data: Path | None = None):
+def main(run: Path, data: Path | None = None, device: Literal["cpu", "gpu"] = "cpu"):
     """Pearson's r between −arccos of the embeddings' cosine and people's scores, and a scatter plot.
 
     Args:
         run: the run's folder
         data: folder with the STS Benchmark's sts-*.csv, or with stsbenchmark/; without it the
             small set that was written for this project
+        device: "cpu" or "gpu"
     """
-    loaded = load_run(run)
+    loaded = load_run(run, device)
     for split, path in find_sts(data).items():
         sts = read_sts(path)
         similarity = model_similarity(loaded.model, loaded.vocabulary, sts)

@@ -1,10 +1,13 @@
-"""Lines of text files: plain, gzip or zstd, read in constant memory and checked to their very end."""
+"""Files: lines of plain, gzip or zstd text, read to their very end; and files written whole or not at all."""
 
 import gzip
+import os
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import zstandard
+from safetensors import SafetensorError
 
 from .cli import UserError
 
@@ -20,11 +23,12 @@ def read_lines(path, progress=lambda position: None):
     reader = {".gz": gzip.open, ".zst": _zstd_lines}.get(path.suffix, iter)
     try:
         with open(path, "rb") as file:
+            tell = (lambda: progress(file.tell())) if file.seekable() else (lambda: None)     # a pipe has no position
             for number, line in enumerate(reader(file), start=1):
                 yield line.rstrip(b"\r\n")
                 if number % 1_000 == 0:
-                    progress(file.tell())
-            progress(file.tell())
+                    tell()
+            tell()
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}; give the name of a text file") from None
     except (EOFError, zlib.error, zstandard.ZstdError) as error:
@@ -51,3 +55,39 @@ def _zstd_lines(file):
         yield rest
     if stream is not None:
         raise EOFError("the zstd stream has no end")
+
+
+# ---------------------------------------------------------------- writing
+
+def write_text(path, text):
+    """Write a text file as a whole or not at all."""
+    replace_file(path, lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
+
+
+def replace_file(path, write):
+    """Let write(name) fill a temporary file, then sync it and rename it to path, or to what a link there names.
+
+    Raises UserError where that cannot be done; what stood there before is then untouched.
+    """
+    path = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UserError(f"{path}: is no file that could be replaced; choose another name")
+    temporary = f"{path}.tmp"
+    try:
+        write(temporary)
+        _sync(temporary)
+        os.replace(temporary, path)
+        _sync(Path(path).parent)                              # or a power cut could undo the renaming
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path}: cannot be written ({error}); make room there or choose another folder") from None
+    finally:
+        with suppress(OSError):                               # there only if something went wrong
+            os.unlink(temporary)
+
+
+def _sync(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -12,7 +12,6 @@ import argparse
 import itertools
 import json
 import os
-import pickle
 import resource
 import statistics
 import subprocess
@@ -28,7 +27,7 @@ TASKS = ("training", "encoding")
 
 
 def prepare(path, batch_size):
-    """Write batches of real pairs to a file: (batches, word rows, table rows)."""
+    """Write batches of real pairs to a file."""
     from convsim_mini.config import Config
     from convsim_mini.corpus import batch_order, open_corpus
 
@@ -38,7 +37,27 @@ def prepare(path, batch_size):
     order = batch_order(corpus.train.pairs, batch_size, seed=1)
     batches = [corpus.train.batch(next(order), mask_false_negatives=False) for _ in range(WARM_UP + TIMED)]
     words = corpus.vocabulary.size
-    path.write_bytes(pickle.dumps((batches, words, words + config.text.bigram_buckets)))
+    save_batches(path, batches, words=words, rows=words + config.text.bigram_buckets)
+
+
+def save_batches(path, batches, **sizes):
+    """Write Batches without false negatives, and named numbers, to a .npz file."""
+    import numpy as np
+
+    np.savez(path, sizes=list(sizes.values()), **{f"{name}-{k}": array for k, batch in enumerate(batches)
+                                                  for name, array in batch.sentences._asdict().items()})
+
+
+def load_batches(path):
+    """What save_batches wrote: the list of Batches, then the numbers."""
+    import numpy as np
+
+    from convsim_mini.corpus import Batch
+    from convsim_mini.text import Packed
+
+    file = np.load(path)
+    batches = [Batch(Packed(file[f"ids-{k}"], file[f"offsets-{k}"]), None) for k in range(len(file.files) // 2)]
+    return [batches, *file["sizes"].tolist()]
 
 
 def ours(batches, words, rows, config, training):
@@ -92,7 +111,7 @@ def work(contender, task, path):
 
     keep_freed_memory()
     config = parse_config(["--preset", "paper"]).model
-    step = {"ours": ours, "torch": torch}[contender](*pickle.loads(path.read_bytes()), config, task == "training")
+    step = {"ours": ours, "torch": torch}[contender](*load_batches(path), config, task == "training")
     seconds = []
     for k in range(WARM_UP + TIMED):
         begin = time.perf_counter()
@@ -130,7 +149,7 @@ def main():
                   **{f"PyTorch, {n} thread{'s'[:n > 1]}": ("torch", n) for n in sorted({1, cores})}}
     for batch_size, task in itertools.product(options.batch, options.tasks):
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "batches.pickle")             # our own, read by our own process
+            path = Path(folder, "batches.npz")
             prepare(path, batch_size)
             measured = in_turns(__file__, contenders, [task, path], options.rounds)
         medians = {name: statistics.median(ms for ms, _ in runs) for name, runs in measured.items()}

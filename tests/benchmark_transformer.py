@@ -3,7 +3,8 @@
 The paper's size (6 layers, 8 heads, 512/2048), batches of real pairs, both sides, forward, backward
 and SGD, float32, without dropout; and encoding. The contenders are ours, PyTorch padded to the
 longest sentence of the batch, and PyTorch packed like ours, each in a process of its own, by
-turns (see benchmark_dan.py). "Of sgemm" counts 6 · words · parameters in the layers (2 · words
+turns (see benchmark_dan.py); torch.compile is not used, for every batch has shapes of its own and
+would be compiled anew. "Of sgemm" counts 6 · words · parameters in the layers (2 · words
 for encoding) against the machine's rate of NumPy's 2048³ product in the same run. Needs torch.
 """
 
@@ -11,14 +12,13 @@ import argparse
 import itertools
 import json
 import os
-import pickle
 import resource
 import statistics
 import tempfile
 import time
 from pathlib import Path
 
-from benchmark_dan import TASKS, in_turns
+from benchmark_dan import TASKS, in_turns, load_batches, save_batches
 
 STEPS = 3
 
@@ -39,7 +39,7 @@ def prepare(path, batch_size, similar):
     else:
         order = batch_order(corpus.train.pairs, batch_size, seed=1)
     batches = [corpus.train.batch(next(order), mask_false_negatives=False) for _ in range(STEPS)]
-    path.write_bytes(pickle.dumps((batches, corpus.vocabulary.size)))
+    save_batches(path, batches, words=corpus.vocabulary.size)
     lengths = [batch.sentences.lengths for batch in batches]
     return 1 - sum(some.sum() for some in lengths) / sum(some.max() * len(some) for some in lengths)
 
@@ -99,20 +99,24 @@ def torch(batches, words, config, training, packed):
     def encode(k):
         return twin(*ready[k][0])
 
+    twin.train(training)                                      # evaluation opens nn.MultiheadAttention's fast path
+
     return step if training else encode
 
 
 def work(contender, task, path):
-    """In a process of its own: print seconds per batch, peak memory in MB and the share of sgemm."""
+    """In a process of its own: print seconds per batch, peak memory in MB and operations per second."""
     import numpy as np
 
     from convsim_mini.backend import keep_freed_memory
     from convsim_mini.config import parse_config
     from convsim_mini.encoders import transformer_shapes
 
+    if contender == "sgemm":
+        return print(json.dumps([0, 0, sgemm()]))
     keep_freed_memory()
     config, training = parse_config(["--preset", "transformer"]).model, task == "training"
-    batches, words = pickle.loads(path.read_bytes())
+    batches, words = load_batches(path)
     step = ours(batches, words, config, training) if contender == "ours" else (
         torch(batches, words, config, training, contender == "packed"))
     step(0)
@@ -124,7 +128,7 @@ def work(contender, task, path):
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     parameters = sum(int(np.prod(shape)) for shape in transformer_shapes(config).values() if len(shape) == 2)
     words = sum(len(batch.sentences.ids) for batch in batches)
-    print(json.dumps([sum(seconds) / STEPS, peak, (6 if training else 2) * words * parameters / sum(seconds) / sgemm()]))
+    print(json.dumps([sum(seconds) / STEPS, peak, (6 if training else 2) * words * parameters / sum(seconds)]))
 
 
 def sgemm():
@@ -150,18 +154,19 @@ def main():
     if options.work:
         return work(*options.work[:2], Path(options.work[2]))
     cores = os.cpu_count()
-    contenders = {"convsim_mini": ("ours", cores), "PyTorch, padded": ("padded", cores), "PyTorch, packed": ("packed", cores)}
+    contenders = {"sgemm": ("sgemm", cores), "convsim_mini": ("ours", cores), "PyTorch, padded": ("padded", cores), "PyTorch, packed": ("packed", cores)}
     for task, similar in itertools.product(options.tasks, (False, True)):
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "batches.pickle")             # our own, read by our own process
+            path = Path(folder, "batches.npz")
             padding = prepare(path, options.batch, similar)
             measured = in_turns(__file__, contenders, [task, path], options.rounds)
         print(f"{task}, {options.batch} pairs {'of similar lengths' if similar else 'at random'}, {padding:.0%} padding")
         mine = statistics.median(seconds for seconds, _, _ in measured["convsim_mini"])
+        rate = statistics.median(operations for _, _, operations in measured.pop("sgemm"))
         for name, runs in measured.items():
-            seconds, peak, share = (statistics.median(values) for values in zip(*runs))
+            seconds, peak, operations = (statistics.median(values) for values in zip(*runs))
             print(f"  {name:16}{seconds:7.2f} s/batch {options.batch / seconds:7.1f} pairs/s {peak:7,.0f} MB peak "
-                  f"{share:4.0%} of sgemm   ours is {seconds / mine:.2f}× as fast")
+                  f"{operations / rate:4.0%} of sgemm ({rate / 1e9:.0f} GF/s)   ours is {seconds / mine:.2f}× as fast")
 
 
 if __name__ == "__main__":

@@ -102,6 +102,29 @@ def load_state(run):
     return _load(run.folder, "resume", run.step)[0]
 
 
+def save_matrix(run, matrix):
+    """Write tuned.safetensors, what `tune` learned for a Run at its step: matrix: (e, e)."""
+    metadata = {"convsim_mini": json.dumps({"step": run.step})}
+    replace_file(run.folder / "tuned.safetensors", lambda temporary: save_file(
+        {"matrix": np.ascontiguousarray(matrix, np.float32)}, temporary, metadata))
+
+
+def load_matrix(run):
+    """The matrix of a Run, or None if it has none. Raises UserError if it is damaged or of another step."""
+    path = run.folder / "tuned.safetensors"
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, "numpy") as file:
+            step, matrix = json.loads(file.metadata()["convsim_mini"])["step"], file.get_tensor("matrix")
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: is damaged or cannot be read ({error}); delete it, or tune again") from None
+    if step != run.step or matrix.shape != (run.config.model.layers[-1],) * 2:
+        raise UserError(f"{path}: was tuned for step {step} with shape {matrix.shape}, but the run is at step {run.step}; "
+                        "delete it, or tune again")
+    return matrix
+
+
 def has_checkpoint(folder):
     """Whether a run folder holds any weights."""
     return bool(_steps(folder))

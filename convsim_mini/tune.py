@@ -3,23 +3,19 @@
     python -m convsim_mini.tune RUN --data DIR
 """
 
-import json
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 from scipy.optimize import minimize
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from tqdm import tqdm
 
-from .checkpoint import load_run
+from .checkpoint import load_run, save_matrix
 from .cli import UserError, run_command
 from .evaluation.metrics import pearson
 from .evaluation.sts import find_sts, read_sts
 from .evaluation.tables import table
-from .files import replace_file
 from .layers import l2_normalize_backward, l2_normalize_forward
 from .model import embed
 
@@ -134,38 +130,15 @@ def cross_validate(u1, u2, labels, groups):
     return scores
 
 
-# ---------------------------------------------------------------- in a run's folder
-
-def save_matrix(run, matrix):
-    """Write tuned.safetensors into a Run's folder, for the step that it is at."""
-    metadata = {"convsim_mini": json.dumps({"step": run.step})}
-    replace_file(run.folder / "tuned.safetensors", lambda temporary: save_file(
-        {"matrix": np.ascontiguousarray(matrix, np.float32)}, temporary, metadata))
-
-
-def load_matrix(run):
-    """The matrix of a Run, or None if it has none. Raises UserError if it is damaged or of another step."""
-    path = run.folder / "tuned.safetensors"
-    if not path.exists():
-        return None
-    try:
-        with safe_open(path, "numpy") as file:
-            step, matrix = json.loads(file.metadata()["convsim_mini"])["step"], file.get_tensor("matrix")
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: is damaged or cannot be read ({error}); delete it, or tune again") from None
-    if step != run.step or matrix.shape != (run.config.model.layers[-1],) * 2:
-        raise UserError(f"{path}: was tuned for step {step} with shape {matrix.shape}, but the run is at step {run.step}; "
-                        "delete it, or tune again")
-    return matrix
-
-
-def main(run: Path, data: Path):
+def main(run: Path, data: Path | None = None):
     """Learn one matrix from STS train, choose by cross-validation inside train, look at dev once.
 
     Args:
         run: the run's folder, into which tuned.safetensors is written
         data: folder with the STS Benchmark's sts-train.csv and sts-dev.csv, or with stsbenchmark/
     """
+    if data is None:
+        raise UserError("--data is missing: the folder with the STS Benchmark's sts-train.csv and sts-dev.csv")
     loaded, files = load_run(run), find_sts(data)
     if not {"train", "dev"} <= files.keys():
         raise UserError(f"{data}: tuning needs sts-train.csv and sts-dev.csv, found {', '.join(files)}")

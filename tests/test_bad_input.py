@@ -16,7 +16,7 @@ import zstandard
 from safetensors.numpy import load_file, save_file
 
 from convsim_mini.backend import device_module
-from convsim_mini.checkpoint import save_checkpoint
+from convsim_mini.checkpoint import load_run, save_checkpoint, save_matrix
 from convsim_mini.cli import UserError
 from convsim_mini.corpus import split_of, text_key
 from convsim_mini.evaluation.cqa import OWN as OWN_CQA
@@ -113,6 +113,10 @@ CASES = [
     ("evaluation.sts run --data sts-nan", 'sts-nan/sts-dev.csv, line 2: genre "main-news" and score "nan", expected'),
     ("evaluation.sts run --data sts-binary", "sts-binary/sts-dev.csv: cannot be read as UTF-8 text"),
     ("evaluation.sts run --data sts-empty", "sts-empty/sts-dev.csv: is empty"),
+    ("evaluation.sts run-tuned-elsewhere", "run-tuned-elsewhere/tuned.safetensors: was tuned for step 7"),
+    ("evaluation.sts run-cut-matrix", "run-cut-matrix/tuned.safetensors: is damaged or cannot be read"),
+    ("tune run", "--data is missing: the folder with the STS Benchmark's"),
+    ("tune run --data sts-nan", "sts-nan: tuning needs sts-train.csv and sts-dev.csv, found dev"),
     # question ranking
     ("evaluation.cqa nowhere", "nowhere: no such run folder"),
     ("evaluation.cqa --data nowhere", "nowhere: holds no *.xml with labels"),
@@ -201,6 +205,8 @@ DAMAGED_RUNS = {
     "no-state": lambda run: (run / STATE).unlink(),
     "flipped-state": damage_file(STATE, flipped),
     "swapped-state": swapped_state,
+    "tuned-elsewhere": lambda run: save_matrix(load_run(run)._replace(step=7), np.eye(16)),
+    "cut-matrix": lambda run: (run / "tuned.safetensors").write_bytes(b"\x08\x00"),
     "unwritable": lambda run: (run / "sts_own_set.png").mkdir(),
     "other-pairs": damage_file("config.json", lambda data: data.replace(b"pairs.tsv", b"other.tsv")),
 }

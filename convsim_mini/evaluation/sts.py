@@ -8,8 +8,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..checkpoint import load_run
+from ..checkpoint import load_matrix, load_run
 from ..cli import UserError, run_command
+from ..layers import l2_normalize_forward
 from ..model import embed
 from .baselines import bag_cosine, frequency_weight
 from .metrics import pearson, pearson_interval, spearman
@@ -92,9 +93,12 @@ def score_0_to_5(similarity):
     return 5 * (1 + similarity / np.pi)
 
 
-def model_similarity(model, vocabulary, sts):
-    """angular_similarity of each pair of an Sts under a Model: (n,)."""
-    return angular_similarity(*(embed(model, vocabulary.encode(side)) for side in (sts.sentences1, sts.sentences2)))
+def model_similarity(model, vocabulary, sts, matrix=None):
+    """angular_similarity of each pair of an Sts under a Model, its embeddings times a tuned matrix: (n,)."""
+    sides = [embed(model, vocabulary.encode(side)) for side in (sts.sentences1, sts.sentences2)]
+    if matrix is not None:
+        sides = [l2_normalize_forward(side @ matrix)[0] for side in sides]
+    return angular_similarity(*sides)
 
 
 def baseline_similarities(vocabulary, sts):
@@ -153,10 +157,14 @@ def main(run: Path, data: Path | None = None, device: Literal["cpu", "gpu"] = "c
         device: "cpu" or "gpu"
     """
     loaded = load_run(run, device)
+    matrix = load_matrix(loaded)
     for split, path in find_sts(data).items():
         sts = read_sts(path)
         similarity = model_similarity(loaded.model, loaded.vocabulary, sts)
-        print(report(split, sts, {"trained": similarity, **baseline_similarities(loaded.vocabulary, sts)}))
+        rows = {"trained": similarity}
+        if matrix is not None:
+            rows["trained, tuned"] = model_similarity(loaded.model, loaded.vocabulary, sts, matrix)
+        print(report(split, sts, {**rows, **baseline_similarities(loaded.vocabulary, sts)}))
         print(f"\n{extremes(similarity, sts)}\n")
         picture = loaded.folder / f"sts_{split.replace(' ', '_')}.png"
         plot_sts(picture, split, sts, score_0_to_5(similarity), pearson(similarity, sts.labels))

@@ -1,0 +1,68 @@
+"""Tuning for STS: what one matrix can learn, how it is chosen, and that evaluation uses it."""
+
+import numpy as np
+import pytest
+
+from convsim_mini import tune
+from convsim_mini.checkpoint import load_matrix, load_run
+from convsim_mini.evaluation.metrics import pearson
+from convsim_mini.evaluation.sts import Sts
+
+from conftest import command
+
+
+def toy(pairs, seed=0):
+    """Embeddings of 8 numbers of which people's scores follow the first two alone: u1, u2, labels."""
+    rng = np.random.default_rng(seed)
+    u1, u2 = rng.standard_normal((2, pairs, 8))
+    cosine = (u1[:, :2] * u2[:, :2]).sum(1) / np.linalg.norm(u1[:, :2], axis=1) / np.linalg.norm(u2[:, :2], axis=1)
+    return u1, u2, -np.arccos(cosine)
+
+
+def test_the_matrix_learns_which_directions_count():
+    u1, u2, labels = toy(400)
+    matrix = tune.fit(u1, u2, labels, strength=1e-4, iterations=60)
+    new = toy(400, seed=1)
+    before, after = (pearson(tune.similarity_forward(m, *new[:2])[0], new[2]) for m in (np.eye(8), matrix))
+    assert before < 0.6 and after > 0.95
+    strict = tune.fit(u1, u2, labels, strength=1e4, iterations=60)
+    assert np.abs(strict - np.eye(8)).max() < 1e-3            # held to the identity
+
+
+def test_pairs_that_share_a_sentence_are_one_group():
+    sts = Sts(None, None, ["a", "b", "x", "y", "c"], ["b", "c", "z", "x", "d"])
+    groups = tune.groups_of(sts)
+    assert groups[0] == groups[1] == groups[4] != groups[2] == groups[3]
+
+
+def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path, monkeypatch):
+    row = "main-{}\tfile\t2012\t1\t{}\t{}\t{}\n"
+    rng = np.random.default_rng(0)
+    words = "fudazi vobamu setodi tufome nozozi".split()
+    for name, pairs in (("train", 120), ("dev", 40)):
+        rows = []
+        for n in range(pairs):
+            one, two = (" ".join(rng.choice(words, 3)) + f" {name}{n % 50}" for _ in range(2))
+            rows.append(row.format(("captions", "forums", "news")[n % 3], round(5 * rng.random(), 1), one, two))
+        (tmp_path / f"sts-{name}.csv").write_text("".join(rows))
+    done = command("tune", run_copy, "--data", tmp_path, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "out of the box" in done.stdout and "tuned and held out" in done.stdout
+    run = load_run(run_copy)
+    assert load_matrix(run).shape == (16, 16)
+    done = command("evaluation.sts", run_copy, "--data", tmp_path, cwd=tmp_path)
+    rows = [line for line in done.stdout.splitlines() if line.startswith("trained")]
+    assert [line.split("  ")[0] for line in rows] == ["trained", "trained, tuned"] * 2
+    assert done.returncode == 0 and rows[0].split()[1:] != rows[1].split()[2:]
+
+
+def test_an_untuned_run_has_no_matrix(trained):
+    assert load_matrix(load_run(trained[0])) is None
+
+
+@pytest.mark.parametrize("strength", [0.1])
+def test_cross_validation_scores_held_out_pairs(strength, monkeypatch):
+    monkeypatch.setattr(tune, "STRENGTHS", (strength, 1e4))
+    u1, u2, labels = toy(200)
+    scores = tune.cross_validate(u1, u2, labels, np.arange(200))
+    assert scores.shape == (2, tune.ITERATIONS) and scores[0].max() > scores[1].max()

@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmark_dan import TASKS, in_turns, load_batches, save_batches
+from benchmark_dan import TASKS, in_turns, load_batches, ours, save_batches
 
 STEPS = 3
 
@@ -42,26 +42,6 @@ def prepare(path, batch_size, similar):
     save_batches(path, batches, words=corpus.vocabulary.size)
     lengths = [batch.sentences.lengths for batch in batches]
     return 1 - sum(some.sum() for some in lengths) / sum(some.max() * len(some) for some in lengths)
-
-
-def ours(batches, words, config, training):
-    """A function that takes one step of convsim_mini on batch k, or encodes its sentences."""
-    import numpy as np
-
-    from convsim_mini.model import Model, embed, initial_parameters, loss_and_gradients
-    from convsim_mini.optim import SGD
-
-    rng = np.random.default_rng(0)
-    table = rng.standard_normal((words, config.embedding_dim), np.float32)
-    model = Model(initial_parameters(config, table, rng), config, words)
-    optimizer = SGD(model.params)
-
-    def step(k):
-        loss, grads = loss_and_gradients(model, batches[k])
-        optimizer.step(model.params, grads, 0.01, 0.01)
-        return float(loss)
-
-    return step if training else lambda k: embed(model, batches[k].sentences, 10**6)
 
 
 def torch(batches, words, config, training, packed):
@@ -117,7 +97,7 @@ def work(contender, task, path):
     keep_freed_memory()
     config, training = parse_config(["--preset", "transformer"]).model, task == "training"
     batches, words = load_batches(path)
-    step = ours(batches, words, config, training) if contender == "ours" else (
+    step = ours(batches, words, words, config, training) if contender == "ours" else (
         torch(batches, words, config, training, contender == "packed"))
     step(0)
     seconds = []

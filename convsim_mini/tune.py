@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from .checkpoint import load_run, save_matrix
 from .cli import UserError, run_command
-from .evaluation.metrics import pearson
+from .evaluation.metrics import pearson, williams_test
 from .evaluation.sts import find_sts, read_sts
 from .evaluation.tables import table
 from .layers import l2_normalize_backward, l2_normalize_forward
@@ -156,10 +156,11 @@ def main(run: Path, data: Path | None = None):
     print(table([f"{len(labels):,} pairs of train, {FOLDS} folds: strength", "held-out r", "iterations"], rows))
     matrix = fit(u1, u2, labels, STRENGTHS[best], int(iterations) + 1)
     save_matrix(loaded, matrix)
-    tuned = pearson(similarity_forward(matrix, *embeddings["dev"])[0], dev.labels)
-    plain = pearson(similarity_forward(np.eye(u1.shape[1]), *embeddings["dev"])[0], dev.labels)
+    plain, tuned = (similarity_forward(m, *embeddings["dev"])[0] for m in (np.eye(u1.shape[1]), matrix))
+    t, p = williams_test(tuned, plain, dev.labels)
     print(f"\ntrain: r = {100 * before:.1f} out of the box, {100 * scores.max():.1f} tuned and held out\n"
-          f"dev: r = {100 * plain:.1f} out of the box, {100 * tuned:.1f} tuned\n\n"
+          f"dev: r = {100 * pearson(plain, dev.labels):.1f} out of the box, {100 * pearson(tuned, dev.labels):.1f} tuned "
+          f"(Williams' t = {t:.2f}, p = {p:.2g})\n\n"
           f"{loaded.folder / 'tuned.safetensors'}: evaluation.sts shows both from now on")
 
 

@@ -1,6 +1,7 @@
 """The figures that are reported, written out: P@N, correlations, and their 95% intervals."""
 
 import numpy as np
+from scipy.special import stdtr
 
 Z95 = 1.959964
 
@@ -32,6 +33,19 @@ def pearson_interval(r, n):
         return float("nan"), float("nan")
     z, half = np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12)), Z95 / np.sqrt(n - 3)
     return float(np.tanh(z - half)), float(np.tanh(z + half))
+
+
+def williams_test(x, z, y):
+    """Do x and z correlate differently with y? Williams' test of two dependent correlations (Steiger 1980).
+
+    x, z, y: (n,), n > 3 → t, positive where x correlates more, and the two-sided p of Student's t with
+    n − 3 degrees of freedom.
+    """
+    n, rx, rz, between = len(y), pearson(x, y), pearson(z, y), pearson(x, z)
+    determinant = 1 - rx ** 2 - rz ** 2 - between ** 2 + 2 * rx * rz * between
+    spread = 2 * (n - 1) / (n - 3) * determinant + ((rx + rz) / 2) ** 2 * (1 - between) ** 3
+    t = (rx - rz) * np.sqrt((n - 1) * (1 + between) / max(spread, 1e-300))
+    return float(t), float(2 * stdtr(n - 3, -abs(t)))
 
 
 def true_ranks(scores):

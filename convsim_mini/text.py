@@ -6,7 +6,6 @@ sentences begin. Nothing is padded, so nothing has to be masked.
 
 import unicodedata
 import zlib
-from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -8,7 +8,6 @@ import json
 import runpy
 import shutil
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest

@@ -1,7 +1,6 @@
 """Tuning for STS: what one matrix can learn, how it is chosen, and that evaluation uses it."""
 
 import numpy as np
-import pytest
 
 from convsim_mini import tune
 from convsim_mini.checkpoint import load_matrix, load_run
@@ -60,9 +59,8 @@ def test_an_untuned_run_has_no_matrix(trained):
     assert load_matrix(load_run(trained[0])) is None
 
 
-@pytest.mark.parametrize("strength", [0.1])
-def test_cross_validation_scores_held_out_pairs(strength, monkeypatch):
-    monkeypatch.setattr(tune, "STRENGTHS", (strength, 1e4))
+def test_cross_validation_scores_held_out_pairs(monkeypatch):
+    monkeypatch.setattr(tune, "STRENGTHS", (0.1, 1e4))
     u1, u2, labels = toy(200)
     scores = tune.cross_validate(u1, u2, labels, np.arange(200))
     assert scores.shape == (2, tune.ITERATIONS) and scores[0].max() > scores[1].max()

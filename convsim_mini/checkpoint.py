@@ -82,7 +82,7 @@ def load_run(folder, device="cpu"):
                         "with; restore the files of one run")
     corpus = values.pop("corpus")
     vocabulary = Vocabulary(**values)
-    expected = parameter_shapes(config.model, vocabulary.size + config.bigram_rows)
+    expected = parameter_shapes(config.model, vocabulary.size + config.bigram_rows, config.classifies)
     found = {name: p.shape for name, p in params.items()}
     for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):
@@ -133,8 +133,8 @@ def has_checkpoint(folder):
 def check_corpus(run, corpus):
     """Raise a UserError unless the Corpus is the one that a Run was trained on."""
     if corpus.checksum != run.corpus:
-        raise UserError(f"{run.folder}: the pair files have changed since this run was trained; put the old ones back or "
-                        "train again")
+        raise UserError(f"{run.folder}: the pair files are not those that this run was trained on; put those back or train "
+                        "again")
 
 
 def _existing(folder):

@@ -10,9 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from jsonargparse.typing import ClosedUnitInterval, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from jsonargparse.typing import (
+    ClosedUnitInterval,
+    NonNegativeFloat,
+    NonNegativeInt,
+    OpenUnitInterval,
+    PositiveFloat,
+    PositiveInt,
+    restricted_number_type,
+)
 
 from .cli import Parser, UserError
+
+PositiveShare = restricted_number_type("PositiveShare", float, [(">", 0), ("<=", 1)])
 
 
 @dataclass
@@ -61,6 +71,7 @@ class ModelConfig:
         hidden: width of the position-wise feed-forward networks (paper §3.1: 2048)
         pre_norm: layer norm before attention and feed-forward, and once after the last layer
             (tensor2tensor's default of the time), or after each residual connection
+        nli_hidden: width of the hidden layer of NLI's classifier (paper §2.4)
         dropout: share of the numbers left out in training after embedding, attention's softmax, relu
             and each sublayer (tensor2tensor's 0.1), in steps of 1/256
         max_tokens: longer sentences are cut to so many words (ours: attention's cost grows with
@@ -71,6 +82,7 @@ class ModelConfig:
     embedding_dim: PositiveInt = 300
     layers: list[PositiveInt] = field(default_factory=lambda: [500])
     response_hidden: list[PositiveInt] = field(default_factory=list)
+    nli_hidden: PositiveInt = 512
     residual_response: bool = True
     unit_response: bool = True
     scale: PositiveFloat = 20.0
@@ -94,6 +106,7 @@ class OptimConfig:
             (ours: a rare word cannot wait for as many steps as 40 million)
         batch_size: pairs in a batch, each with batch_size − 1 wrong responses (paper §3.1: 128;
             ours: a point of P@1 more from as many pairs)
+        nli_batch_size: pairs in a batch of NLI (paper §3.1: 128; ours: as many pairs in fewer steps)
         rate: learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: Adam's usual)
         table_rate: learning rate of the embedding table (paper: the same; ours: found on dev)
         loss: "mean" or "sum" over the batch (not said in the paper; in 4,000 steps of its SGD on
@@ -103,7 +116,7 @@ class OptimConfig:
         decay: "linear" to zero at the last step (ours: short runs gain from it) or "none"
         drop_at: share of the steps after which dropped_batch_size and dropped_rate hold; 1 for
             never (paper §3.1: 30 of 40 million steps, then 256 and 0.001)
-        dropped_batch_size: see drop_at
+        dropped_batch_size: see drop_at; of both tasks
         dropped_rate: see drop_at; the table's rate changes by the same factor
         word_dropout: share of the words left out of each sentence in training (Iyyer et al. 2015;
             ours: a corpus this small is otherwise learned by heart)
@@ -112,6 +125,7 @@ class OptimConfig:
 
     optimizer: Literal["adaptive", "sgd"] = "adaptive"
     batch_size: PositiveInt = 1024
+    nli_batch_size: PositiveInt = 256
     rate: PositiveFloat = 1e-3
     table_rate: PositiveFloat = 0.06
     loss: Literal["mean", "sum"] = "mean"
@@ -130,7 +144,15 @@ class Config:
 
     Attributes:
         preset: "chat" is the DAN that learns most in minutes on two cores, "paper" the paper's
-            DAN and its recipe; "transformer-small" and "transformer" the same for the other encoder
+            DAN and its recipe; "transformer-small" and "transformer" the same for the other encoder;
+            "paper-multitask" the paper's second stage, for a run of either of its presets with --init
+        task: "conversation" alone; "multitask" with natural language inference beside it (paper §2.4);
+            or "nli" alone, the control without conversations
+        init: folder of a run whose parameters to start from, as the paper's multitask model does (§3.1);
+            its preset, pairs, text, model and optim hold where --preset or another option says nothing else
+        nli: folder with snli_1.0_train and snli_1.0_dev, .jsonl or .txt, or with snli_1.0/
+        nli_share: share of multitask's steps that train NLI (paper §3.1: 5% of the workers)
+        nli_fraction: share of the NLI pairs to train on (the paper's figure 8)
         pairs: files of pairs, .tsv (input TAB response) or .jsonl (fields input and response),
             plain, .gz or .zst; none for chitchat-dataset
         device: "cpu" or "gpu"
@@ -148,7 +170,12 @@ class Config:
         optim: how it learns
     """
 
-    preset: Literal["chat", "paper", "transformer", "transformer-small"] = "chat"
+    preset: Literal["chat", "paper", "paper-multitask", "transformer", "transformer-small"] = "chat"
+    task: Literal["conversation", "multitask", "nli"] = "conversation"
+    init: str | None = None
+    nli: str | None = None
+    nli_share: OpenUnitInterval = 0.05
+    nli_fraction: PositiveShare = 1.0
     pairs: list[str] = field(default_factory=list)
     device: Literal["cpu", "gpu"] = "cpu"
     seed: NonNegativeInt = 1
@@ -167,6 +194,11 @@ class Config:
         """Rows of the embedding table for bigrams: a Transformer has words alone."""
         return self.text.bigram_buckets if self.model.encoder == "dan" else 0
 
+    @property
+    def classifies(self):
+        """Whether the model has NLI's classifier."""
+        return self.task != "conversation"
+
 
 PAPER = {
     "steps": 40_000_000,                                      # paper §3.1
@@ -181,6 +213,7 @@ PAPER = {
     "model.zero_bigrams": False,
     "optim.optimizer": "sgd",                                 # paper §3.1, as all that follow
     "optim.batch_size": 128,
+    "optim.nli_batch_size": 128,
     "optim.rate": 0.01,
     "optim.table_rate": 0.01,
     "optim.loss": "sum",                                      # not said; see OptimConfig
@@ -193,6 +226,12 @@ PAPER = {
 PRESETS = {
     "chat": {},
     "paper": PAPER,
+    "paper-multitask": {name: value for name, value in PAPER.items() if name.startswith("optim.")} | {
+        "task": "multitask",
+        "steps": 30_000_000,                                  # paper §3.1
+        "evaluations": 3_000,                                 # ours: as often as the paper's other presets
+        "optim.drop_at": 2 / 3,                               # paper §3.1: 20 of 30 million
+    },
     "transformer": PAPER | {
         "model.encoder": "transformer",
         "model.embedding_dim": 512,                           # paper §3.1
@@ -211,6 +250,7 @@ PRESETS = {
         "optim.word_dropout": 0.0,
     },
 }
+INHERITED = ("text.", "model.", "optim.")    # from the run that --init names
 ENCODERS = {"dan": "chat", "transformer": "transformer-small"}
 
 
@@ -236,19 +276,32 @@ def resumed_folder(argv):
 
 
 def parse_config(argv):
-    """Command line to Config: defaults, then the preset's, then --config, then single options."""
+    """Command line to Config: defaults, then --init's, the preset's, --config, and single options."""
     argv = _presets_for_encoders(_join_lists(argv))
-    for path in _config_files(argv):
+    for path in _values(argv, "--config"):
         _check_file(path)
     parser = config_parser()
+    for folder in _values(argv, "--init"):
+        parser.set_defaults(_inherited(folder))
     preset = PRESETS[parser.parse_args([arg for arg in argv if not arg.startswith("--print_config")]).preset]
-    parser.set_defaults(preset)
+    inherits = any(_values(argv, "--init")) and not any(_values(argv, "--preset"))
+    parser.set_defaults({name: value for name, value in preset.items() if not (inherits and name.startswith(INHERITED))})
     config = _to_config(parser, parser.parse_args(argv))
     # a run is read again from anywhere
     config.pairs = [str(Path(path).resolve()) for path in config.pairs]
-    config.data = config.data and str(Path(config.data).resolve())
+    for name in ("data", "init", "nli"):
+        value = getattr(config, name)
+        setattr(config, name, value and str(Path(value).resolve()))
     config.cache = str(Path(config.cache).expanduser().resolve())
     return config
+
+
+def _inherited(folder):
+    """What a run that starts from another takes over from it, as defaults for a parser."""
+    path = Path(folder, "config.json")
+    values = config_to_dict(config_from_dict(_read_config(path, "--init"), path))
+    inner = {f"{part}.{name}": value for part in ("text", "model", "optim") for name, value in values[part].items()}
+    return {"preset": values["preset"], "pairs": values["pairs"], **inner}
 
 
 def config_from_dict(values, where):
@@ -277,6 +330,8 @@ def _to_config(parser, namespace):
         raise UserError(f"--model.dropout {model.dropout}: expected a share up to 0.99, or nothing is left to learn from")
     if encoder and encoder != model.encoder:
         raise UserError(f"--encoder {encoder}: another option or config file asks for --model.encoder {model.encoder}")
+    if config.classifies and not config.nli:
+        raise UserError(f"--task {config.task}: needs --nli, the folder with snli_1.0_train and snli_1.0_dev")
     if not config.model.layers:
         raise UserError("--model.layers: no layer is given, expected the width of one or more, such as 500")
     if config.seed >= 2**63:
@@ -291,22 +346,28 @@ def _presets_for_encoders(argv):
     return [part for preset in presets for part in ("--preset", preset)] + argv
 
 
-def _config_files(argv):
+def _values(argv, option):
+    """What stands after an option, each time it is given."""
     for arg, following in zip(argv, [*argv[1:], ""]):
-        if arg == "--config" and following:
+        if arg == option and following:
             yield following
-        elif arg.startswith("--config="):
-            yield arg.removeprefix("--config=")
+        elif arg.startswith(f"{option}="):
+            yield arg.removeprefix(f"{option}=")
+
+
+def _read_config(path, option):
+    try:
+        values = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{option} {path}: cannot be read as JSON ({error}); expected a run's config.json") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{option} {path}: holds no JSON object; expected a run's config.json")
+    return values
 
 
 def _check_file(path):
     """Raise a UserError that names the config file, where jsonargparse would leave the name out."""
-    try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"--config {path}: cannot be read as JSON ({error}); expected a run's config.json") from None
-    if not isinstance(values, dict):
-        raise UserError(f"--config {path}: holds no JSON object; expected a run's config.json")
+    values = _read_config(path, "--config")
     for name in ("encoder", "resume"):
         if values.get(name) is not None:
             raise UserError(f'--config {path}: "{name}" is an option of the command line alone')

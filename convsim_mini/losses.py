@@ -47,6 +47,30 @@ def batch_softmax_backward(cache, dloss=1.0):
     return ds @ v, ds.T @ u
 
 
+def cross_entropy_forward(logits, labels):
+    """Softmax over the classes of each row; loss = −mean log p(label).
+
+    logits: (B, classes); labels: int (B,) → loss: 0-d array, cache. With c equal logits it is ln c.
+    """
+    xp = array_module(logits)
+    logits = logits - logits.max(axis=1, keepdims=True)       # keeps exp from overflowing
+    log_p = logits - xp.log(xp.exp(logits).sum(axis=1, keepdims=True))    # (B, classes)
+    rows = xp.arange(len(labels))
+    return -log_p[rows, labels].mean(), (log_p, rows, labels)
+
+
+def cross_entropy_backward(cache, dloss=1.0):
+    """Forward: loss = (1/B) Σ_b (log Σ_c e^{z_bc} − z_b,label). As above, dz = dloss (p − one-hot)/B.
+
+    → dlogits: (B, classes)
+    """
+    log_p, rows, labels = cache
+    step = dloss / len(rows)
+    dlogits = array_module(log_p).exp(log_p) * step           # (B, classes)
+    dlogits[rows, labels] -= step
+    return dlogits
+
+
 def false_negatives(input_keys, response_keys):
     """Pairs (i, j), i ≠ j, of a batch whose inputs or whose responses are the same text.
 

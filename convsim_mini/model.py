@@ -17,6 +17,7 @@ from .encoders import (
 )
 from .layers import l2_normalize_backward, l2_normalize_forward
 from .losses import batch_softmax_backward, batch_softmax_forward
+from .snli import LABELS
 from .word_vectors import initial_table
 
 WORDS_AT_ONCE = 16_384    # when embedding, or a Transformer's layers would need gigabytes
@@ -34,19 +35,21 @@ def initial_model(config, corpus):
     """The Model of a Config before any training, from its seed: the same arrays every time."""
     rng = np.random.Generator(np.random.Philox(config.seed))
     embeddings = initial_table(corpus, config.bigram_rows, config.model, rng)
-    return Model(initial_parameters(config.model, embeddings, rng), config.model, corpus.vocabulary.size)
+    params = initial_parameters(config.model, embeddings, rng, config.classifies)
+    return Model(params, config.model, corpus.vocabulary.size)
 
 
-def initial_parameters(config, table, rng):
+def initial_parameters(config, table, rng, classifies=False):
     """The parameters before any training: a flat dict of float32 arrays with dotted names.
 
-    config: ModelConfig; table: (R, d) initial embeddings; rng: numpy Generator. Matrices are
+    config: ModelConfig; table: (R, d) initial embeddings; rng: numpy Generator; classifies: with
+    NLI's classifier. Matrices are
     drawn uniformly with the variance that keeps signal and gradient the same size (Glorot and
     Bengio 2010), biases are zero, the scales of layer norms one; the last layer of a residual
     response network starts small.
     """
     params = {}
-    for name, shape in parameter_shapes(config, len(table)).items():
+    for name, shape in parameter_shapes(config, len(table), classifies).items():
         if name == "encoder.embedding.weight":
             params[name] = table
         elif name.endswith("norm.weight"):
@@ -61,13 +64,16 @@ def initial_parameters(config, table, rng):
     return params
 
 
-def parameter_shapes(config, rows):
+def parameter_shapes(config, rows, classifies=False):
     """Name → shape of every parameter of a ModelConfig whose table has so many rows."""
     shapes = {"encoder.embedding.weight": (rows, config.embedding_dim)}
     if config.encoder == "transformer":
         shapes.update(transformer_shapes(config))
-    for name, widths in (("encoder", [config.embedding_dim, *config.layers]),
-                         ("response", [config.layers[-1], *config.response_hidden, config.layers[-1]])):
+    e = config.layers[-1]
+    networks = {"encoder": [config.embedding_dim, *config.layers], "response": [e, *config.response_hidden, e]}
+    if classifies:
+        networks["nli"] = [4 * e, config.nli_hidden, len(LABELS)]
+    for name, widths in networks.items():
         for k, (fan_in, fan_out) in enumerate(zip(widths, widths[1:])):
             shapes[f"{name}.linear{k}.weight"] = (fan_in, fan_out)
             shapes[f"{name}.linear{k}.bias"] = (fan_out,)

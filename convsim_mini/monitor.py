@@ -1,4 +1,4 @@
-"""How training is watched: progress bar, log.jsonl, P@N on dev, figures, and an eye on the loss."""
+"""How training is watched: progress bar, log.jsonl, measures on dev, figures, and an eye on the loss."""
 
 import json
 import math
@@ -8,21 +8,23 @@ from tqdm import tqdm
 
 from .cli import UserError
 from .evaluation import response
-from .evaluation.plots import plot_loss, plot_precision
+from .evaluation.plots import plot_accuracy, plot_loss, plot_precision
 from .files import write_text
+from .nli import classify
+from .snli import LABELS, NliBatch
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last
 EXPLODED = 100    # times the loss of picking at random is where a run is stopped
 
 
 class Monitor:
-    """Shows and records how training goes: progress bar, log.jsonl, P@N on dev, two figures."""
+    """Shows and records how training goes: progress bar, log.jsonl, P@N and NLI accuracy on dev, figures."""
 
-    def __init__(self, folder, config, dev, test):
-        """test: the pairs of dev and their candidates, from response.draw_candidates."""
-        self.folder, self.config, self.dev, self.test = folder, config, dev, test
+    def __init__(self, folder, config, dev, test, nli_dev=None):
+        """test: the pairs of dev and their candidates, from response.draw_candidates; nli_dev: NliSplit."""
+        self.folder, self.config, self.dev, self.test, self.nli_dev = folder, config, dev, test, nli_dev
         self.losses, self.steps, self.measured, self.log_every = [], [], [], 10
-        self.most = EXPLODED * math.log(config.optim.batch_size)
+        self.most = {"loss": EXPLODED * math.log(config.optim.batch_size), "nli_loss": EXPLODED * math.log(len(LABELS))}
         self.seconds, self.resumed_at = 0.0, time.perf_counter()
         self.bar = tqdm(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05)
 
@@ -39,49 +41,51 @@ class Monitor:
         path = self.folder / "log.jsonl"
         records = [record for record in read_log(path) if record["step"] <= step]
         write_text(path, "".join(json.dumps(record) + "\n" for record in records))
-        self.steps = [record for record in records if "loss" in record]
+        self.steps = [record for record in records if "dev" not in record]
         self.measured = [record for record in records if "dev" in record]
         self.seconds = self.measured[-1]["seconds"] if self.measured else 0.0
 
-    def after_step(self, step, pairs, loss):
-        """Take note of a step's loss, a 0-d array of either device; log a mean now and then."""
-        self.losses.append(loss)
+    def after_step(self, step, batch, loss):
+        """Take note of the loss of a step's batch, a 0-d array of either device; log means now and then."""
+        self.losses.append(("nli_loss" if isinstance(batch, NliBatch) else "loss", loss))
         if len(self.losses) >= self.log_every:
             self.log(step)
-        self.bar.update(pairs)
+        self.bar.update(len(batch.sentences.lengths) // 2)
 
     def log(self, step):
-        """Log the mean of the losses since the last time. Raises Diverged where one is not sound."""
-        losses = [float(loss) for loss in self.losses]        # the device is waited for only here
-        for at, loss in enumerate(losses, start=step - len(losses) + 1):
-            if not loss < self.most:                          # nan is not
+        """Log the mean of each task's losses since the last time. Raises Diverged where one is not sound."""
+        losses = [(task, float(loss)) for task, loss in self.losses]      # the device is waited for only here
+        for at, (task, loss) in enumerate(losses, start=step - len(losses) + 1):
+            if not loss < self.most[task]:                    # nan is not
                 raise Diverged(at, loss)
         if losses:
-            mean, self.losses = sum(losses) / len(losses), []
-            self.bar.set_postfix(loss=f"{mean:.3f}", refresh=False)
-            self._write(self.steps, {"step": step, "loss": mean})
+            self.losses, some = [], {task: [loss for name, loss in losses if name == task] for task, _ in losses}
+            means = {task: sum(some[task]) / len(some[task]) for task in sorted(some)}
+            self.bar.set_postfix({task: f"{mean:.3f}" for task, mean in means.items()}, refresh=False)
+            self._write(self.steps, {"step": step, **means})
 
     def measure(self, step, model):
-        """P@N on dev: printed, recorded, drawn."""
+        """P@N on dev, and NLI's accuracy there: printed, recorded, drawn."""
         ranks = response.model_ranks(model, self.dev, *self.test)
         record = {"step": step, "seconds": round(self.seconds, 1),
                   "dev": {str(n): round(response.precision(ranks, n)[0], 2) for n in response.N}}
+        figures = [f"P@{n} {value:4.1f}" for n, value in record["dev"].items()]
+        if self.nli_dev:
+            record["nli"] = round(100 * float((classify(model, self.nli_dev) == self.nli_dev.labels).mean()), 2)
+            figures.append(f"NLI {record['nli']:4.1f}")
         self._write(self.measured, record)
-        figures = "   ".join(f"P@{n} {value:4.1f}" for n, value in record["dev"].items())
-        self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {figures}")
+        self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {'   '.join(figures)}")
         plot_precision(self.folder / "p_at_n.png", self.measured)
+        if self.nli_dev:
+            plot_accuracy(self.folder / "nli.png", self.measured)
         if self.steps:
             plot_loss(self.folder / "loss.png", self.steps, self.config.optim.batch_size)
 
-    def expect(self, steps, done=0):
-        """Tell the progress bar how many steps there are, and how many are done already."""
+    def expect(self, steps, pairs, seen):
+        """Tell the progress bar how many steps and pairs there are, and how many pairs have been seen."""
         self.log_every = max(10, steps // LOGGED)
-        optim = self.config.optim
-        drop = math.ceil(optim.drop_at * steps)
-        total, before = (min(n, drop) * optim.batch_size + max(n - drop, 0) * optim.dropped_batch_size
-                         for n in (steps, done))
-        self.bar.total = total
-        self.bar.update(before - self.bar.n)
+        self.bar.total = pairs
+        self.bar.update(seen - self.bar.n)
 
     def _write(self, records, record):
         records.append(record)

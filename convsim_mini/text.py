@@ -64,6 +64,15 @@ class Packed(NamedTuple):
         begin, end = self.offsets[first], self.offsets[last]
         return Packed(self.ids[begin:end], self.offsets[first:last + 1] - begin)
 
+    def take(self, which):
+        """Copies of the sentences `which` (n,) as a Packed of their own; on the host."""
+        begin = self.offsets[which]
+        lengths = self.offsets[which + 1] - begin
+        offsets = np.zeros(len(which) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        place = np.arange(offsets[-1]) + np.repeat(begin - offsets[:-1], lengths)
+        return Packed(self.ids[place], offsets)
+
 
 def normalize(text):
     """NFKC, lower case, straight quotes; Penn Treebank pieces are joined again.

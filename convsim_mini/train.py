@@ -1,7 +1,8 @@
 """Train a sentence encoder on conversations:  python -m convsim_mini.train
 
 Without arguments: the DAN on chitchat-dataset, two to three minutes on two cores. A run that was
-stopped goes on with --resume RUN.
+stopped goes on with --resume RUN; --task multitask --init RUN --nli DIR teaches a trained one
+natural language inference beside its conversations.
 """
 
 import itertools
@@ -13,6 +14,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,15 +31,17 @@ from .checkpoint import (
 )
 from .cli import UserError, errors_in_one_line
 from .config import parse_config, resumed_folder
-from .corpus import batch_order, open_corpus
+from .corpus import Split, batch_order, open_corpus
 from .evaluation import response, sts
 from .evaluation.tables import table
 from .files import write_text
 from .layers import Dropout
-from .model import cut_report, initial_model, loss_and_gradients
+from .model import Model, cut_report, initial_model, initial_parameters, loss_and_gradients
 from .monitor import EXPLODED, Diverged, Monitor
+from .nli import nli_loss_and_gradients
 from .optim import SGD, Adaptive
 from .pairs import RULES
+from .snli import NliBatch, NliSplit, encode_snli, find_snli, read_snli
 from .text import drop_words
 
 DEV_QUERIES = 5_000
@@ -45,12 +49,12 @@ LARGEST = 1e19    # of a parameter: squares of float32 overflow beyond
 SETTLED = 50    # steps, at least, before the rate decays: --minutes learns the speed from them
 
 
-def rates(optim, step, steps):
-    """The learning rates of one step, counted from 0: (dense, table).
+def rates(optim, step, steps, pairs):
+    """The learning rates of one step, counted from 0, with so many pairs in its batch: (dense, table).
 
     They rise for `warmup` steps, hold until `settled_at`, and fall linearly to zero at `steps`;
     from `drop_at` on dropped_rate takes the place of rate. With the summed loss, whose gradient
-    is batch_size times the mean's, the rate is so many times larger.
+    is `pairs` times the mean's, the rate is so many times larger.
     """
     factor = min(1, (step + 1) / optim.warmup) if optim.warmup else 1
     if optim.decay == "linear" and step >= settled_at(optim):
@@ -58,13 +62,24 @@ def rates(optim, step, steps):
     if step >= optim.drop_at * steps:
         factor *= optim.dropped_rate / optim.rate
     if optim.loss == "sum":
-        factor *= batch_size(optim, step, steps)
+        factor *= pairs
     return factor * optim.rate, factor * optim.table_rate
 
 
-def batch_size(optim, step, steps):
-    """Pairs in the batch of one step."""
-    return optim.dropped_batch_size if step >= optim.drop_at * steps else optim.batch_size
+def batch_sizes(optim, step, steps):
+    """Pairs in the batch of one step: of conversations, of NLI."""
+    return (optim.dropped_batch_size,) * 2 if step >= optim.drop_at * steps else (optim.batch_size, optim.nli_batch_size)
+
+
+def pairs_before(config, step):
+    """How many pairs the steps before one see, of both tasks together."""
+    drop = min(step, math.ceil(config.optim.drop_at * config.steps))
+    total = 0
+    for begin, end in ((0, drop), (drop, step)):
+        of_nli = nli_steps(config, end) - nli_steps(config, begin)
+        size, nli_size = batch_sizes(config.optim, begin, config.steps)
+        total += (end - begin - of_nli) * size + of_nli * nli_size
+    return total
 
 
 def settled_at(optim):
@@ -72,18 +87,29 @@ def settled_at(optim):
     return max(optim.warmup, SETTLED)
 
 
-def batches(config, split, first_step=0):
-    """Yield the Batch of every step from `first_step` on, for ever: a function of the seed and the step.
+def nli_steps(config, step):
+    """How many of the first `step` steps train NLI: an even share, so that a task is a function of the step."""
+    return math.floor({"conversation": 0, "multitask": config.nli_share, "nli": 1}[config.task] * step)
+
+
+def batches(config, tasks, first_step=0):
+    """Yield the Batch or NliBatch of every step from `first_step` on, for ever: a function of seed and step.
 
     config.steps is read anew each time, since --minutes sets it on the way.
     """
-    optim, order, late = config.optim, None, None
+    optim, late = config.optim, None
     for step in itertools.count(first_step):
         if (step >= optim.drop_at * config.steps) != late:    # at first, and where the batch size drops
             late = step >= optim.drop_at * config.steps
             begin = math.ceil(optim.drop_at * config.steps) if late else 0
-            order = batch_order(split.pairs, batch_size(optim, step, config.steps), config.seed, step - begin)
-        batch = split.batch(next(order), optim.mask_false_negatives)
+            size, nli_size = batch_sizes(optim, step, config.steps)
+            of_nli = nli_steps(config, step) - nli_steps(config, begin)
+            pairs = batch_order(tasks.conversation.pairs, size, config.seed, step - begin - of_nli)
+            nli_pairs = tasks.nli and batch_order(tasks.nli.pairs, nli_size, config.seed, of_nli)
+        if nli_steps(config, step + 1) > nli_steps(config, step):
+            yield tasks.nli.batch(next(nli_pairs))            # every word counts: "not" may decide
+            continue
+        batch = tasks.conversation.batch(next(pairs), optim.mask_false_negatives)
         if optim.word_dropout:
             # the upper half of the keys: batch_order uses the lower
             rng = np.random.Generator(np.random.Philox(key=[config.seed, 2**63 + step]))
@@ -93,6 +119,14 @@ def batches(config, split, first_step=0):
 
 # ---------------------------------------------------------------- starting, resuming
 
+class Tasks(NamedTuple):
+    """What is trained on, and the NLI pairs that are measured on; None without that task."""
+
+    conversation: Split
+    nli: NliSplit | None
+    nli_dev: NliSplit | None
+
+
 def train(config):
     """Train a model as the Config says; → the run's folder, the corpus.
 
@@ -101,11 +135,12 @@ def train(config):
 
     Raises UserError for pair files, folders and devices that cannot be used.
     """
-    corpus = prepare(config)
+    corpus, tasks = prepare(config)
+    model = starting_model(config, corpus)
     folder = new_folder(config)
     save_config(folder, config)
     save_vocabulary(folder, corpus)
-    return run_steps(folder, config, corpus, initial_model(config, corpus))
+    return run_steps(folder, config, corpus, tasks, model)
 
 
 def resume(folder):
@@ -115,42 +150,79 @@ def resume(folder):
     Raises UserError where the run's files, or those it was trained on, are missing or changed.
     """
     config = load_config(folder)
-    corpus = prepare(config)
+    corpus, tasks = prepare(config)
     if not has_checkpoint(folder):
         save_vocabulary(folder, corpus)
-        return run_steps(folder, config, corpus, initial_model(config, corpus))
+        return run_steps(folder, config, corpus, tasks, starting_model(config, corpus))
     run = load_run(folder)
     check_corpus(run, corpus)
-    return run_steps(folder, config, corpus, run.model, run.step, load_state(run))
+    return run_steps(folder, config, corpus, tasks, run.model, run.step, load_state(run))
+
+
+def starting_model(config, corpus):
+    """The Model before the first step: from the seed, or from the run that --init names.
+
+    Raises UserError where that run has another corpus, or parameters of other shapes.
+    """
+    if not config.init:
+        return initial_model(config, corpus)
+    run = load_run(config.init)
+    check_corpus(run, corpus)
+    rng = np.random.Generator(np.random.Philox(config.seed))
+    params = initial_parameters(config.model, run.model.params["encoder.embedding.weight"], rng, config.classifies)
+    for name, p in params.items():
+        found = run.model.params.get(name)
+        if found is None and not name.startswith("nli.") or found is not None and found.shape != p.shape:
+            raise UserError(f"--init {config.init}: {name} has shape {getattr(found, 'shape', None)}, but {p.shape} follows "
+                            "from the settings; leave the model's settings to that run")
+        params[name] = p if found is None else found
+    return Model(params, config.model, corpus.vocabulary.size)
 
 
 def prepare(config):
-    """The Corpus that a Config names, and every check that can be made before the first step."""
+    """The Corpus that a Config names and its Tasks, after every check that can be made before the first step."""
     device_module(config.device)
     keep_freed_memory()
     corpus = open_corpus(config)
     print(corpus_report(corpus.report))
     if config.model.encoder == "transformer":
         print(cut_report(config.model, np.diff(corpus.train.offsets)) + "\n")
-    check(config, corpus)
-    return corpus
+    tasks = Tasks(corpus.train, *(open_nli(config, corpus.vocabulary) if config.classifies else (None, None)))
+    check(config, corpus, tasks)
+    return corpus, tasks
 
 
-def check(config, corpus):
+def open_nli(config, vocabulary):
+    """NliSplits of the train and dev files in config.nli. Raises UserError where one is missing or wrong."""
+    files = find_snli(config.nli)
+    if not {"train", "dev"} <= files.keys():
+        raise UserError(f"{config.nli}: training needs snli_1.0_train and snli_1.0_dev, found {', '.join(files)}")
+    found = {split: read_snli(files[split]) for split in ("train", "dev")}
+    train = encode_snli(found["train"], vocabulary, config.nli_fraction, config.seed)
+    print(f"SNLI: {train.pairs:,} pairs to train on ({config.nli_fraction:.0%} of the file), {len(found['dev'].labels):,} of "
+          f"dev; {found['train'].dropped:,} and {found['dev'].dropped:,} without a label left out\n")
+    return train, encode_snli(found["dev"], vocabulary)
+
+
+def check(config, corpus, tasks):
     """Raise a UserError for what would otherwise come to light only after training."""
-    sizes = {"batch_size": config.optim.batch_size}
-    if config.optim.drop_at < 1:
-        sizes["dropped_batch_size"] = config.optim.dropped_batch_size
-    for name, size in sizes.items():
+    dropped = ["dropped_batch_size"] if config.optim.drop_at < 1 else []
+    for name in ("batch_size", *dropped):
+        size = getattr(config.optim, name)
         if not 2 <= size <= corpus.train.pairs:
             raise UserError(f"--optim.{name} {size}: expected 2 to {corpus.train.pairs}, the pairs of the train split")
+    for name in ("nli_batch_size", *dropped) if tasks.nli else ():
+        size = getattr(config.optim, name)
+        if size > tasks.nli.pairs:
+            raise UserError(f"--optim.{name} {size}: expected no more than the {tasks.nli.pairs} NLI pairs to train on; lower "
+                            "it or raise --nli_fraction")
     response.draw_candidates(corpus.dev, DEV_QUERIES)
     response.draw_candidates(corpus.test)
     for path in sts.find_sts(config.data).values():
         sts.read_sts(path)
 
 
-def run_steps(folder, config, corpus, model, first_step=0, state=None):
+def run_steps(folder, config, corpus, tasks, model, first_step=0, state=None):
     """Train a Model from `first_step` to the end, its arrays moved to the device; → folder, corpus.
 
     state: the optimiser's, from a checkpoint. Ctrl-C saves a checkpoint after the current step
@@ -161,12 +233,12 @@ def run_steps(folder, config, corpus, model, first_step=0, state=None):
     optimizer = {"sgd": SGD, "adaptive": Adaptive}[config.optim.optimizer](model.params)
     if state is not None:
         restore(optimizer, state, folder)
-    monitor = Monitor(folder, config, corpus.dev, response.draw_candidates(corpus.dev, DEV_QUERIES))
+    monitor = Monitor(folder, config, corpus.dev, response.draw_candidates(corpus.dev, DEV_QUERIES), tasks.nli_dev)
     monitor.resume(first_step)
     try:
-        loop(config, corpus, model, optimizer, monitor, first_step)
+        loop(config, tasks, model, optimizer, monitor, first_step)
     except Diverged as error:
-        raise UserError(divergence(folder, config, corpus, *error.args)) from None
+        raise UserError(divergence(folder, config, corpus.vocabulary, tasks, *error.args)) from None
     except KeyboardInterrupt:
         monitor.bar.write(f"stopped; go on with:  python -m convsim_mini.train --resume {folder}", file=sys.stderr)
         raise
@@ -175,7 +247,7 @@ def run_steps(folder, config, corpus, model, first_step=0, state=None):
     return folder, corpus
 
 
-def loop(config, corpus, model, optimizer, monitor, first_step):
+def loop(config, tasks, model, optimizer, monitor, first_step):
     """The training loop: forward, backward, update; now and then save and measure.
 
     With --minutes the number of steps is found on the way and stored in the run's config.
@@ -185,23 +257,25 @@ def loop(config, corpus, model, optimizer, monitor, first_step):
     if minutes:
         config.steps, config.minutes = sys.maxsize, None
     else:
-        monitor.expect(config.steps, first_step)
+        monitor.expect(config.steps, pairs_before(config, config.steps), pairs_before(config, first_step))
     if first_step == 0:
         monitor.measure(0, model)
     monitor.start_clock()
     with asked_to_stop() as stop:
-        for step, batch in zip(range(first_step, config.steps), batches(config, corpus.train, first_step)):
-            loss, grads = loss_and_gradients(model, batch, Dropout(config.model.dropout, config.seed).at(step))
-            optimizer.step(model.params, grads, *rates(optim, step, config.steps))
+        for step, batch in zip(range(first_step, config.steps), batches(config, tasks, first_step)):
+            backpropagate = nli_loss_and_gradients if isinstance(batch, NliBatch) else loss_and_gradients
+            loss, grads = backpropagate(model, batch, Dropout(config.model.dropout, config.seed).at(step))
+            pairs = len(batch.sentences.lengths) // 2
+            optimizer.step(model.params, grads, *rates(optim, step, config.steps, pairs))
             done = step + 1
-            monitor.after_step(done, len(batch.sentences.lengths) // 2, loss)
+            monitor.after_step(done, batch, loss)
             if minutes and done in (timed // 2, timed):
                 float(loss)                                   # a device works ahead: wait for it
                 clock.append(time.perf_counter())
             if minutes and done == timed:
                 config.steps = steps_in(minutes, (clock[1] - clock[0]) / (timed - timed // 2), optim)
                 save_config(monitor.folder, config)
-                monitor.expect(config.steps, done)
+                monitor.expect(config.steps, pairs_before(config, config.steps), pairs_before(config, done))
             due = done % -(-config.steps // config.evaluations) == 0 or done == config.steps
             if stop.is_set() and config.steps < sys.maxsize or due:    # maxsize: the speed is not yet known
                 monitor.log(done)
@@ -250,10 +324,10 @@ def sound(params, step):
     return params
 
 
-def divergence(folder, config, corpus, step, loss):
+def divergence(folder, config, vocabulary, tasks, step, loss):
     """Save the batch of the step at which the loss went wrong, as words; → what to tell the user."""
-    batch = next(batches(config, corpus.train, step - 1)).sentences
-    texts = [" ".join(map(corpus.vocabulary.token, batch.part(b, b + 1).ids)) for b in range(len(batch.lengths))]
+    batch = next(batches(config, tasks, step - 1)).sentences
+    texts = [" ".join(map(vocabulary.token, batch.part(b, b + 1).ids)) for b in range(len(batch.lengths))]
     path = Path(folder, f"diverged-{step:06d}.jsonl")
     pairs = zip(texts[:len(texts) // 2], texts[len(texts) // 2:])
     write_text(path, "".join(json.dumps({"input": text, "response": reply}) + "\n" for text, reply in pairs))

@@ -99,13 +99,13 @@ CASES = [
     ("evaluation.sts run-newer", "run-newer/weights-000030.safetensors: was written by a newer version of convsim_mini "
                                  "(format 2, this one reads up to 1)"),
     ("evaluation.response run-no-weights", "run-no-weights: holds no weights"),
-    ("evaluation.response run-other-pairs", "run-other-pairs: the pair files have changed since this run was trained"),
+    ("evaluation.response run-other-pairs", "run-other-pairs: the pair files are not those that this run was trained on"),
     ("train --resume nowhere", "nowhere: no such run folder"),
     ("train --resume run-no-config", "run-no-config/config.json: is missing or damaged"),
     ("train --resume run-no-state", "run-no-state/resume-000030.safetensors: is missing, damaged"),
     ("train --resume run-flipped-state", "run-flipped-state/resume-000030.safetensors: is missing, damaged"),
     ("train --resume run-swapped-state", "run-swapped-state: its resume-*.safetensors does not fit its config.json at "),
-    ("train --resume run-other-pairs", "run-other-pairs: the pair files have changed since this run was trained"),
+    ("train --resume run-other-pairs", "run-other-pairs: the pair files are not those that this run was trained on"),
     # STS files
     ("evaluation.sts run --data nowhere", "nowhere: holds no sts-train.csv"),
     ("evaluation.sts run --data sts-columns", "sts-columns/sts-dev.csv, line 1: 2 columns, expected 7 or more"),
@@ -135,6 +135,30 @@ CASES = [
     ("evaluation.cqa --gold gold.relevancy --submission one.txt", "one.txt: the pair Q1 R2 is missing"),
     ("evaluation.cqa --submission one.txt", "--submission: needs --gold FILE"),
     ("evaluation.cqa --gold gold.relevancy --data .", "--gold and --data: choose one"),
+    # inference
+    ("train --task multitask", "--task multitask: needs --nli, the folder with snli_1.0_train and snli_1.0_dev"),
+    ("train --task nli --nli nowhere --pairs good.tsv", "nowhere: holds no snli_1.0_train, snli_1.0_dev or snli_1.0_test"),
+    ("train --task nli --nli nli-label --pairs good.tsv", 'nli-label/snli_1.0_train.jsonl, line 2: gold_label "maybe", expected'),
+    ("train --task nli --nli nli-field --pairs good.tsv", 'nli-field/snli_1.0_train.jsonl, line 1: no text in the field '
+                                                           '"sentence2"'),
+    ("train --task nli --nli nli-json --pairs good.tsv", "nli-json/snli_1.0_train.jsonl, line 1: is no JSON"),
+    ("train --task nli --nli nli-text --pairs good.tsv", 'nli-text/snli_1.0_train.txt, line 3: no text in the field "sentence2"'),
+    ("train --task nli --nli nli-bytes --pairs good.tsv", "nli-bytes/snli_1.0_train.txt, line 2: is no UTF-8 text"),
+    ("train --task nli --nli nli-heading --pairs good.tsv", 'nli-heading/snli_1.0_train.txt, line 2: no text in the field "gold'),
+    ("train --task nli --nli nli-empty --pairs good.tsv", "nli-empty/snli_1.0_train.jsonl: holds no labelled pair"),
+    ("train --task nli --nli nli-half --pairs good.tsv", "nli-half: training needs snli_1.0_train and snli_1.0_dev, found dev"),
+    ("train --task nli --nli nli --pairs good.tsv --optim.nli_batch_size 9", "--optim.nli_batch_size 9: expected no more than "
+                                                                             "the 3 NLI pairs"),
+    ("train --task nli --nli nli --nli_fraction 0", "nli_fraction"),
+    ("train --task nli --nli nli --nli_share 1", "nli_share"),
+    ("train --init nowhere", "--init nowhere/config.json: cannot be read as JSON"),
+    ("train --init run-cut-config", "--init run-cut-config/config.json: cannot be read as JSON"),
+    ("train --init run-no-weights", "run-no-weights: holds no weights"),
+    ("train --init run --pairs few.tsv", "few.tsv: 50 pairs are left"),
+    ("train --init run --pairs other.tsv", "run: the pair files are not those that this run was trained on"),
+    ("train --init run --model.layers 17", "run: encoder.linear0.weight has shape (16, 16), but (16, 17) follows"),
+    ("evaluation.snli nowhere", "nowhere: no such run folder"),
+    ("evaluation.snli run", "run: was trained without NLI; train on from it with"),
     # attention
     ("evaluation.attention run hello", "run: is the run of a DAN, which has no attention"),
     ("train --encoder lstm", "lstm"),
@@ -185,6 +209,18 @@ def swapped_state(run):
     save_checkpoint(run, 30, load_file(run / "weights-000030.safetensors"), {"steps": np.zeros(1, np.int64)})
 
 
+NLI_PAIR = b'{"gold_label": "neutral", "sentence1": "a", "sentence2": "b"}\n'
+HEADING = b"gold_label\tsentence1\tsentence2\n"
+NLI_FILES = [
+    ("", "train.jsonl", NLI_PAIR * 3), ("", "dev.jsonl", NLI_PAIR), ("-half", "dev.jsonl", NLI_PAIR),
+    *((f"-{name}", f"train.{kind}", text) for name, kind, text in [
+        ("label", "jsonl", NLI_PAIR + NLI_PAIR.replace(b"neutral", b"maybe")),
+        ("field", "jsonl", NLI_PAIR.replace(b"sentence2", b"other")), ("json", "jsonl", b"{"),
+        ("text", "txt", HEADING + b"neutral\ta\tb\n" + b"neutral\ta\n"), ("bytes", "txt", HEADING + b"neutral\t\xff\tb\n"),
+        ("heading", "txt", b"label\tsentence1\tsentence2\n" + b"neutral\ta\tb\n"),
+        ("empty", "jsonl", NLI_PAIR.replace(b"neutral", b"-"))]),
+    *((f"-{name}", "dev.jsonl", NLI_PAIR) for name in ("label", "field", "json", "text", "bytes", "heading", "empty")),
+]
 WEIGHTS, STATE = "weights-000030.safetensors", "resume-000030.safetensors"
 DAMAGED_RUNS = {
     "no-config": lambda run: (run / "config.json").unlink(),
@@ -243,6 +279,7 @@ def workshop(tmp_path_factory, pairs, write_tsv, pair_file, cache_folder, traine
         "label.relevancy": b"Q1 R1 1 1.0 maybe\n", "nan.txt": b"Q1 R1 0 1 true\nQ1 R2 0 nan true\n",
         "twice.txt": b"Q1 R1 0 1 true\nQ1 R1 0 2 true\n", "one.txt": b"Q1 R1 0 1 true\n", "kept.npy": b"as it was",
         "sts-columns/sts-dev.csv": b"a\tb\n", "sts-binary/sts-dev.csv": b"\xff\xfe\x00", "sts-empty/sts-dev.csv": b"",
+        **{f"nli{name}/snli_1.0_{file}": text for name, file, text in NLI_FILES},
         "sts-nan/sts-dev.csv": (row.format(3) + row.format("nan")).encode(),
     }
     for name, data in files.items():
@@ -250,7 +287,8 @@ def workshop(tmp_path_factory, pairs, write_tsv, pair_file, cache_folder, traine
         (folder / name).write_bytes(data)
     (folder / "folder.tsv").mkdir()
     write_tsv(folder / "alike.tsv", alike(pairs))
-    write_tsv(pair_file.with_name("other.tsv"), pairs[:3_500])
+    for path in (pair_file.with_name("other.tsv"), folder / "other.tsv"):
+        write_tsv(path, pairs[:3_500])
     for name, damage in {"": lambda run: None, **DAMAGED_RUNS}.items():
         damage(shutil.copytree(trained[0], folder / f"run-{name}".rstrip("-")))
     return folder

@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from convsim_mini import attention, backend, encoders, layers, losses, model, optim, tune
+from convsim_mini import attention, backend, encoders, layers, losses, model, nli, optim, tune
 from convsim_mini.config import ModelConfig, parse_config
 from convsim_mini.corpus import Batch
 from convsim_mini.gradcheck import dense, directional_error, layer_error, numeric_gradient, relative_error
+from convsim_mini.snli import NliBatch
 from convsim_mini.text import Packed, words_and_bigrams
 
 SEEDS = (0, 1, 2)
@@ -54,6 +55,14 @@ U1, U2 = np.random.default_rng(3).standard_normal((2, 6, 4))
 LABELS = np.random.default_rng(4).standard_normal(6)
 
 
+CLASSES = np.array([2, 0, 1, 1, 0])
+
+
+def cross_entropy(logits):
+    """NLI's loss as a function of the logits alone."""
+    return losses.cross_entropy_forward(logits, CLASSES)
+
+
 def tuned_similarity(matrix):
     """The tuned similarity as a function of the matrix alone."""
     return tune.similarity_forward(matrix, U1.astype(matrix.dtype), U2.astype(matrix.dtype))
@@ -78,6 +87,8 @@ CASES = {
     "attention": (self_attention, attention, "attention_backward", [(11, 12)]),
     "tuned_similarity": (tuned_similarity, tune, "similarity_backward", [(4, 4)]),
     "correlation": (correlation, tune, "correlation_backward", [(6,)]),
+    "nli_features": (nli.nli_features_forward, nli, "nli_features_backward", [(5, 3), (5, 3)]),
+    "cross_entropy": (cross_entropy, losses, "cross_entropy_backward", [(5, 3)]),
     "batch_softmax": (batch_softmax, losses, "batch_softmax_backward", [(5, 3), (5, 3)]),
 }
 
@@ -128,6 +139,15 @@ MUTANTS = [
     ("correlation", "- r * x_unit", ""),
     ("correlation", " / x_norm", ""),
     ("correlation", "(y_unit", "(0 * y_unit"),
+    ("nli_features", "dabsolute * xp.sign(difference)", "dabsolute"),
+    ("nli_features", "- ddifference", "+ ddifference"),
+    ("nli_features", "dproduct * u2", "dproduct * u1"),
+    ("nli_features", "dproduct * u1", "0 * u1"),
+    ("nli_features", "return d1 +", "return"),
+    ("cross_entropy", "dlogits[rows, labels] -= step", "pass"),
+    ("cross_entropy", "dloss / len(rows)", "dloss"),
+    ("cross_entropy", "dloss / len(rows)", "1 / len(rows)"),
+    ("cross_entropy", ".exp(log_p)", ".exp(2 * log_p)"),
     ("batch_softmax", "ds[diagonal, diagonal] -= step", "pass"),
     ("batch_softmax", "dloss * scale", "dloss"),
     ("batch_softmax", "scale / len(p)", "scale"),
@@ -156,7 +176,7 @@ def backward_of(case, old=None, new=None):
         namespace = dict(vars(module))
         exec('"""'.join([*docstring, code.replace(old, new)]), namespace)
         backward = namespace[name]
-    if case == "batch_softmax":
+    if case in ("batch_softmax", "cross_entropy"):
         return lambda dy, cache: backward(cache, dy)
     return backward
 
@@ -285,7 +305,15 @@ def test_the_tuning_loss_along_random_directions():
     assert directional_error(run, params, rng) < SMALL
 
 
-# ---------------------------------------------------------------- the loss
+def test_equal_sentences_pull_nowhere_through_their_difference():
+    u = np.random.default_rng(0).standard_normal((4, 3))
+    y, cache = nli.nli_features_forward(u, u.copy())
+    dy = np.zeros_like(y)
+    dy[:, 6:9] = 1                                            # |u1 − u2| alone
+    assert all((du == 0).all() for du in nli.nli_features_backward(dy, cache))
+
+
+# ---------------------------------------------------------------- the losses
 
 def test_loss_of_equally_good_responses_is_the_logarithm_of_their_number():
     loss, _ = losses.batch_softmax_forward(np.ones((7, 2)), np.ones((7, 2)), 5.0)
@@ -320,13 +348,15 @@ CONFIGS = {
 # Three inputs, then their three responses.
 SENTENCES = Packed(np.array([3, 1, 3, 4, 1, 0, 3, 2, 2, 2, 1, 4, 0, 2], np.int32), np.array([0, 4, 5, 6, 9, 11, 14]))
 BATCH = Batch(SENTENCES, (np.array([0, 2]), np.array([2, 0])))
+NLI_BATCH = NliBatch(SENTENCES, np.array([1, 0, 2]))
 DROPOUT = layers.Dropout(0.3, key=11)
 
 
-def small_model(config, seed):
+def small_model(config, seed, classifies=False):
     """A float64 model with 5 word rows and 7 bigram rows."""
     rng = np.random.default_rng(seed)
-    params = model.initial_parameters(config, rng.standard_normal((12, config.embedding_dim)), rng)
+    config = replace(config, nli_hidden=6)
+    params = model.initial_parameters(config, rng.standard_normal((12, config.embedding_dim)), rng, classifies)
     params = {name: p.astype(np.float64) + 0.1 * rng.standard_normal(p.shape) for name, p in params.items()}
     return model.Model(params, config, word_rows=5)
 
@@ -352,6 +382,44 @@ def test_every_parameter_of_the_whole_model(name):
         # In the paper's model a bias that all v′ share shifts whole rows of scores, which a softmax
         # does not see: its gradient is zero, and so the relative error of the two noises means nothing.
         assert relative_error(grad, numeric) < SMALL or np.abs([grad, numeric]).max() < 1e-9, parameter
+
+
+def nli_step(small):
+    """Loss and gradients of an NLI step; parameters of the response network, which it leaves alone, get zeros."""
+    loss, grads = nli.nli_loss_and_gradients(small, NLI_BATCH, DROPOUT)
+    return loss, {key: grads.get(key, np.zeros_like(p)) for key, p in small.params.items()}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_an_nli_step_along_random_directions(name, seed):
+    small = small_model(CONFIGS[name], seed, classifies=True)
+    assert directional_error(lambda: nli_step(small), small.params, np.random.default_rng(seed)) < SMALL
+
+
+def test_every_parameter_of_an_nli_step():
+    small = small_model(CONFIGS["chat"], 0, classifies=True)
+    _, grads = nli.nli_loss_and_gradients(small, NLI_BATCH)
+    assert grads.keys() == {key for key in small.params if not key.startswith("response.")}
+    for parameter, grad in grads.items():
+        p = small.params[parameter]
+        numeric = numeric_gradient(lambda: float(nli.nli_loss_and_gradients(small, NLI_BATCH)[0]), p)
+        assert relative_error(dense(grad, p), numeric) < SMALL, parameter
+
+
+@pytest.mark.parametrize("name, old, new", [
+    ("classifier_backward", "SCALE * du1", "du1"),
+    ("classifier_backward", "SCALE * du2", "0 * du2"),
+    ("nli_loss_and_gradients", "concatenate([du1, du2])", "concatenate([du2, du1])"),
+])
+def test_the_check_of_an_nli_step_fails_a_wrong_composition(name, old, new, monkeypatch):
+    source = inspect.getsource(getattr(nli, name))
+    assert old in source, f"{name} no longer holds {old!r}: the mutant tests nothing"
+    namespace = dict(vars(nli))
+    exec(source.replace(old, new), namespace)
+    monkeypatch.setattr(nli, name, namespace[name])
+    small = small_model(CONFIGS["chat"], 0, classifies=True)
+    assert directional_error(lambda: nli_step(small), small.params, np.random.default_rng(0)) > 1e-3
 
 
 @pytest.mark.parametrize("module, name, old, new", [

@@ -95,8 +95,7 @@ def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(pair_
     process = subprocess.Popen([sys.executable, "-m", *map(str, [f"convsim_mini.{arguments[0]}", *arguments[1:]])], cwd=tmp_path,
                                env={**os.environ, "PYTHONPATH": str(Path(train.__file__).parents[1])},
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: any("dev" in record for record in monitor.read_log(tmp_path / "run" / "log.jsonl")), process)
-    time.sleep(0.3)
+    wait_for(lambda: any("loss" in record for record in monitor.read_log(tmp_path / "run" / "log.jsonl")), process)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -153,7 +152,7 @@ checkpoint_save = checkpoint.save_file
 def work(action, *arguments):
     """What the process that will be killed does: train.ACTION(*arguments), slowly saved, nothing drawn or shown."""
     checkpoint.save_file = slow_save
-    monitor.plot_loss = monitor.plot_precision = lambda *_: None
+    monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None
     sys.stdout = sys.stderr = open(os.devnull, "w")
     getattr(train, action)(*arguments)
 
@@ -165,10 +164,15 @@ def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(co
     # its server has no threads, whose locks a plain fork of this process could inherit
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(["convsim_mini.train"])
+    child = processes.Process(target=work, args=("train", config("timed", options)))
+    begin = time.monotonic()
+    child.start()
+    child.join()
+    whole = time.monotonic() - begin                          # so that the kills fall into the run on any machine
     child = processes.Process(target=work, args=("train", config("run", options)))
     child.start()
     while kills < 20:
-        time.sleep(chance.uniform(0.1, 0.5))
+        time.sleep(chance.uniform(0.05, 0.4) * whole)
         child.kill()
         child.join()
         if child.exitcode == 0:                               # it had come to its end
@@ -199,7 +203,7 @@ def test_a_loss_that_is_not_sound_stops_the_run_and_keeps_the_batch(config, corp
     assert [path.name for path in sorted(folder.glob("weights-*"))] == ["weights-000010.safetensors"]
     load_run(folder)
     lines = [json.loads(line) for line in (folder / "diverged-000017.jsonl").read_text().splitlines()]
-    batch = next(train.batches(config("other"), corpus.train, 16)).sentences
+    batch = next(train.batches(config("other"), train.Tasks(corpus.train, None, None), 16)).sentences
     assert len(lines) == 64
     for number, line in ((0, lines[0]["input"]), (64, lines[0]["response"])):
         assert line == " ".join(map(corpus.vocabulary.token, batch.part(number, number + 1).ids))

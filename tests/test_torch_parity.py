@@ -9,11 +9,13 @@ from convsim_mini.encoders import sort_by_length, transformer_backward, transfor
 from convsim_mini.gradcheck import dense
 from convsim_mini.losses import false_negatives
 from convsim_mini.model import Model, embed, initial_parameters, loss_and_gradients
+from convsim_mini.nli import nli_loss_and_gradients
 from convsim_mini.optim import SGD, Adaptive
+from convsim_mini.snli import NliBatch
 from convsim_mini.text import Packed
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch==2.13.0")
-from torch_twin import Twin, torch_batch  # noqa: E402  (needs torch)
+from torch_twin import Twin, torch_batch, torch_sentences  # noqa: E402  (needs torch)
 from transformer_twins import PackedTwin, Padded, packed_batch, pad  # noqa: E402
 
 WORDS, BIGRAMS = 400, 1_000
@@ -32,13 +34,13 @@ def random_batch(rng, pairs):
     return Batch(Packed(ids, offsets), false_negatives(*keys))
 
 
-def model_and_twin(name, dtype, seed=0):
+def model_and_twin(name, dtype, seed=0, classifies=False):
     """A model of the paper's size (but for the table) and its twin, with equal parameters."""
     rng = np.random.default_rng(seed)
     config = CONFIGS[name]
-    params = initial_parameters(config, rng.standard_normal((WORDS + BIGRAMS, 300)), rng)
+    params = initial_parameters(config, rng.standard_normal((WORDS + BIGRAMS, 300)), rng, classifies)
     params = {key: p.astype(dtype) for key, p in params.items()}
-    twin = Twin(config, WORDS + BIGRAMS, torch.float64 if dtype == np.float64 else torch.float32)
+    twin = Twin(config, WORDS + BIGRAMS, torch.float64 if dtype == np.float64 else torch.float32, classifies)
     twin.load(params)
     return Model(params, config, WORDS), twin, rng
 
@@ -56,6 +58,25 @@ def test_loss_and_every_gradient_agree_to_1e_8(name):
         grad = grad.T if "linear" in key and key.endswith("weight") else grad
         assert np.abs(dense(grads[key], grad) - grad).max() < 1e-8, key
         assert np.abs(grad).max() > 1e-6 or key == "response.linear1.bias", f"{key}: nothing was compared"
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_an_nli_step_and_every_gradient_of_it_agree_to_1e_8(name):
+    ours, twin, rng = model_and_twin(name, np.float64, classifies=True)
+    batch = NliBatch(random_batch(rng, pairs=128).sentences, rng.integers(0, 3, 128))
+    loss, grads = nli_loss_and_gradients(ours, batch)
+    theirs = twin.nli_loss(*torch_sentences(batch.sentences, WORDS, WORDS + BIGRAMS, torch.float64),
+                           torch.from_numpy(batch.labels))
+    theirs.backward()
+    assert abs(float(loss) - theirs.item()) < 1e-8
+    for key, p in twin.named_parameters_as_ours():
+        if key.startswith("response."):
+            assert p.grad is None and key not in grads
+            continue
+        grad = p.grad.to_dense().numpy()
+        grad = grad.T if "linear" in key and key.endswith("weight") else grad
+        assert np.abs(dense(grads[key], grad) - grad).max() < 1e-8, key
+        assert np.abs(grad).max() > 1e-6, f"{key}: nothing was compared"
 
 
 def test_embeddings_agree_to_1e_8():

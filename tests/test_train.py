@@ -9,7 +9,7 @@ import pytest
 
 from convsim_mini.cli import UserError
 from convsim_mini.config import OptimConfig, config_from_dict, config_to_dict, parse_config
-from convsim_mini.train import batch_size, rates
+from convsim_mini.train import batch_sizes, rates
 
 from conftest import SMALL, command, generate_pairs, weights
 
@@ -158,14 +158,14 @@ def test_changed_pair_files_are_told_from_those_of_the_run(pairs, write_tsv, tmp
     write_tsv(path, pairs + generate_pairs(500, seed=9))
     done = command("evaluation.response", "run", cwd=tmp_path)
     assert done.returncode == 2
-    assert "the pair files have changed" in done.stderr.splitlines()[-1]
+    assert "the pair files are not those" in done.stderr.splitlines()[-1]
 
 
 # ---------------------------------------------------------------- learning rates
 
 def test_rates_rise_hold_and_fall_to_zero_at_the_last_step():
     optim = OptimConfig(rate=2.0, table_rate=10.0, warmup=60)
-    dense, table = zip(*(rates(optim, step, 160) for step in range(160)))
+    dense, table = zip(*(rates(optim, step, 160, 1024) for step in range(160)))
     assert dense[:60] == pytest.approx([2 * (step + 1) / 60 for step in range(60)])
     assert dense[60:] == pytest.approx([2 * (160 - step) / 100 for step in range(60, 160)])
     assert table == pytest.approx([5 * rate for rate in dense])
@@ -174,7 +174,7 @@ def test_rates_rise_hold_and_fall_to_zero_at_the_last_step():
 
 def test_rates_without_warm_up_and_decay_are_constant():
     optim = OptimConfig(rate=2.0, table_rate=10.0, warmup=0, decay="none")
-    assert {rates(optim, step, 100) for step in range(100)} == {(2.0, 10.0)}
+    assert {rates(optim, step, 100, 1024) for step in range(100)} == {(2.0, 10.0)}
 
 
 def test_the_papers_rates_drop_after_30_of_40_million_steps():
@@ -182,15 +182,15 @@ def test_the_papers_rates_drop_after_30_of_40_million_steps():
     assert config.steps == 40_000_000
     expected = {0: (128, 0.01), 29_999_999: (128, 0.01), 30_000_000: (256, 0.001), 39_999_999: (256, 0.001)}
     for step, (pairs, rate) in expected.items():
-        assert batch_size(config.optim, step, config.steps) == pairs
+        assert batch_sizes(config.optim, step, config.steps) == (pairs, pairs)
         # The gradient is the mean's, so the paper's summed loss makes the rate `pairs` times larger.
-        assert rates(config.optim, step, config.steps) == pytest.approx((pairs * rate, pairs * rate))
+        assert rates(config.optim, step, config.steps, pairs) == pytest.approx((pairs * rate, pairs * rate))
 
 
 def test_the_tables_rate_drops_by_the_same_factor_as_the_dense_one():
     optim = OptimConfig(rate=0.5, table_rate=3.0, warmup=0, decay="none", drop_at=0.5, dropped_rate=0.1)
-    assert rates(optim, 49, 100) == (0.5, 3.0)
-    assert rates(optim, 50, 100) == pytest.approx((0.1, 0.6))
+    assert rates(optim, 49, 100, 1024) == (0.5, 3.0)
+    assert rates(optim, 50, 100, 256) == pytest.approx((0.1, 0.6))
 
 
 # ---------------------------------------------------------------- settings

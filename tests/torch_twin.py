@@ -5,18 +5,21 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from convsim_mini.nli import SCALE
 from convsim_mini.text import words_and_bigrams
 
 
 class Twin(nn.Module):
-    """DAN, tied encoder, response network and batch softmax of convsim_mini.model, by autograd."""
+    """DAN, tied encoder, response network, batch softmax and NLI's classifier of convsim_mini, by autograd."""
 
-    def __init__(self, config, rows, dtype=torch.float32):
+    def __init__(self, config, rows, dtype=torch.float32, classifies=False):
         super().__init__()
         self.config = config
         self.table = nn.EmbeddingBag(rows, config.embedding_dim, mode="sum", sparse=True, dtype=dtype)
         self.encoder = self.layers([config.embedding_dim, *config.layers], dtype)
-        self.response = self.layers([config.layers[-1], *config.response_hidden, config.layers[-1]], dtype)
+        e = config.layers[-1]
+        self.response = self.layers([e, *config.response_hidden, e], dtype)
+        self.nli = self.layers([4 * e, config.nli_hidden, 3], dtype) if classifies else None
 
     @staticmethod
     def layers(widths, dtype):
@@ -44,6 +47,11 @@ class Twin(nn.Module):
             scores[masked] = -torch.inf
         return F.cross_entropy(scores, torch.arange(len(u)))
 
+    def nli_loss(self, ids, offsets, lengths, labels):
+        """The loss of a batch of premises and hypotheses."""
+        u1, u2 = (SCALE * self.encode(ids, offsets, lengths)).chunk(2)
+        return F.cross_entropy(self.nli(torch.cat([u1, u2, (u1 - u2).abs(), u1 * u2], dim=1)), labels)
+
     def load(self, params):
         """Take over the parameters of a convsim_mini model: name → array."""
         with torch.no_grad():
@@ -54,7 +62,7 @@ class Twin(nn.Module):
     def named_parameters_as_ours(self):
         """(our name, parameter) for all of them; a linear weight is ours transposed."""
         yield "encoder.embedding.weight", self.table.weight
-        for part, layers in (("encoder", self.encoder), ("response", self.response)):
+        for part, layers in (("encoder", self.encoder), ("response", self.response), ("nli", self.nli or ())):
             for k, linear in enumerate(layers[::2]):
                 yield f"{part}.linear{k}.weight", linear.weight
                 yield f"{part}.linear{k}.bias", linear.bias
@@ -62,8 +70,13 @@ class Twin(nn.Module):
 
 def torch_batch(batch, word_rows, rows, dtype=torch.float32):
     """A convsim_mini Batch as the arguments of Twin.forward."""
-    bags = words_and_bigrams(batch.sentences, word_rows, rows - word_rows)
     masked = batch.false_negatives
-    return (torch.from_numpy(bags.ids), torch.from_numpy(bags.offsets[:-1].astype(np.int32)),
-            torch.from_numpy(batch.sentences.lengths).to(dtype),
+    return (*torch_sentences(batch.sentences, word_rows, rows, dtype),
             None if masked is None else tuple(map(torch.from_numpy, masked)))
+
+
+def torch_sentences(packed, word_rows, rows, dtype=torch.float32):
+    """A Packed as the arguments of Twin.encode."""
+    bags = words_and_bigrams(packed, word_rows, rows - word_rows)
+    return (torch.from_numpy(bags.ids), torch.from_numpy(bags.offsets[:-1].astype(np.int32)),
+            torch.from_numpy(packed.lengths).to(dtype))

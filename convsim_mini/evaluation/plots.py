@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ..files import replace_file
+from ..snli import LABELS
 
 COLOURS = {"captions": "tab:blue", "forums": "tab:orange", "news": "tab:green"}
 
@@ -21,13 +22,17 @@ def plot_sts(path, split, sts, scores, r):
 
 
 def plot_loss(path, records, batch_size):
-    """Training loss against steps, beside the loss of picking at random."""
+    """Training loss of each task against steps, beside the loss of picking at random."""
     figure, axes = _figure()
-    axes.plot([record["step"] for record in records], [record["loss"] for record in records], linewidth=1)
-    axes.axhline(np.log(batch_size), color="grey", linestyle=":")
-    axes.annotate(f"picking at random: ln {batch_size:,}", (records[-1]["step"], np.log(batch_size)), (0, 4),
-                  textcoords="offset points", ha="right", color="grey")
-    axes.set(xlabel="step", ylabel="loss (nats per pair)", title="Batch softmax loss on training batches")
+    for task, name, choices in (("loss", "replies", batch_size), ("nli_loss", "NLI", len(LABELS))):
+        some = [record for record in records if task in record]
+        if some:
+            axes.plot([record["step"] for record in some], [record[task] for record in some], linewidth=1, label=name)
+            axes.axhline(np.log(choices), color="grey", linestyle=":")
+            axes.annotate(f"picking at random: ln {choices:,}", (records[-1]["step"], np.log(choices)), (0, 4),
+                          textcoords="offset points", ha="right", color="grey")
+    axes.legend()
+    axes.set(xlabel="step", ylabel="loss (nats per pair)", title="Loss on training batches")
     _save(figure, path)
 
 
@@ -40,6 +45,17 @@ def plot_precision(path, records):
     axes.set(xlabel="step", ylabel="true reply among the best N of 100 (%)", ylim=(0, None),
              title="Picking the true reply, on dev")
     axes.legend()
+    _save(figure, path)
+
+
+def plot_accuracy(path, records):
+    """NLI's accuracy on dev against steps."""
+    figure, axes = _figure()
+    axes.plot([record["step"] for record in records], [record["nli"] for record in records], "o-")
+    axes.axhline(100 / len(LABELS), color="grey", linestyle=":")
+    axes.annotate("at random", (records[-1]["step"], 100 / len(LABELS)), (0, 4), textcoords="offset points", ha="right",
+                  color="grey")
+    axes.set(xlabel="step", ylabel="right of three classes (%)", title="Natural language inference, on dev")
     _save(figure, path)
 
 

@@ -1,0 +1,127 @@
+"""The Stanford Natural Language Inference corpus (Bowman et al. 2015): files → pairs → batches of ids."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from .cli import UserError
+from .files import read_lines
+from .text import Packed
+
+LABELS = ("entailment", "neutral", "contradiction")
+NO_LABEL = "-"    # the annotators did not agree
+FIELDS = ("gold_label", "sentence1", "sentence2")
+SPLITS = ("train", "dev", "test")
+
+
+class Snli(NamedTuple):
+    """The labelled pairs of one file; labels: (n,), numbers into LABELS; dropped: pairs labelled "-"."""
+
+    premises: list
+    hypotheses: list
+    labels: np.ndarray
+    dropped: int
+
+
+class NliBatch(NamedTuple):
+    """B pairs: `sentences` holds the B premises, then their B hypotheses; labels: (B,)."""
+
+    sentences: Packed
+    labels: np.ndarray
+
+
+class NliSplit(NamedTuple):
+    """Pairs as ids: sentence 2i is the premise of pair i, sentence 2i + 1 its hypothesis; labels: (n,)."""
+
+    sentences: Packed
+    labels: np.ndarray
+
+    @property
+    def pairs(self):
+        """Number of pairs."""
+        return len(self.labels)
+
+    def batch(self, which):
+        """The pairs `which` (B,) as an NliBatch."""
+        return NliBatch(self.sentences.take(np.concatenate([2 * which, 2 * which + 1])), self.labels[which])
+
+
+def find_snli(folder):
+    """Split name → file: the official .jsonl, or else .txt, in DIR or DIR/snli_1.0.
+
+    Raises UserError where there is none.
+    """
+    for base in (Path(folder), Path(folder, "snli_1.0")):
+        found = {}
+        for split in SPLITS:
+            paths = (base / f"snli_1.0_{split}{suffix}" for suffix in (".jsonl", ".txt"))
+            found.update({split: path for path in list(paths)[::-1] if path.exists()})
+        if found:
+            return found
+    raise UserError(f"{folder}: holds no snli_1.0_train, snli_1.0_dev or snli_1.0_test as .jsonl or .txt, nor does "
+                    f"{folder}/snli_1.0; unpack snli_1.0.zip there")
+
+
+def read_snli(path):
+    """Read an official file: .jsonl, or .txt with tabs and a heading. → Snli
+
+    Raises UserError with file and line for a missing field, a wrong label, or a file without pairs.
+    """
+    pairs, labels, dropped = [], [], 0
+    for number, values in (_text_rows if path.suffix == ".txt" else _json_rows)(path):
+        missing = [field for field in FIELDS if not isinstance(values.get(field), str)]
+        if missing:
+            raise UserError(f'{path}, line {number}: no text in the field "{missing[0]}"; expected {", ".join(FIELDS)}')
+        label, *sentences = (values[field] for field in FIELDS)
+        if label == NO_LABEL:
+            dropped += 1
+        elif label not in LABELS:
+            raise UserError(f'{path}, line {number}: gold_label "{label}", expected {", ".join(LABELS)} or "{NO_LABEL}"')
+        else:
+            pairs.append(sentences)
+            labels.append(LABELS.index(label))
+    if not pairs:
+        raise UserError(f"{path}: holds no labelled pair; expected a file of SNLI")
+    premises, hypotheses = map(list, zip(*pairs))
+    return Snli(premises, hypotheses, np.array(labels), dropped)
+
+
+def _json_rows(path):
+    """Yield (line number, object) of every line that is not blank."""
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            try:
+                values = json.loads(line)
+            except ValueError as error:
+                raise UserError(f"{path}, line {number}: is no JSON ({error}); expected a file of SNLI") from None
+            yield number, values if isinstance(values, dict) else {}
+
+
+def _text_rows(path):
+    """Yield (line number, column name → text); a line that is too short lacks its last columns."""
+    heading = None
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            values = line.decode("utf-8").split("\t")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path}, line {number}: is no UTF-8 text ({error}); expected a file of SNLI") from None
+        if heading is None:
+            heading = values
+        elif values != [""]:
+            yield number, dict(zip(heading, values))
+
+
+def encode_snli(snli, vocabulary, fraction=1.0, seed=0):
+    """Pairs to ids: Snli → NliSplit.
+
+    fraction: the share of the pairs to keep, drawn by the seed so that a smaller share is part of a
+    larger one.
+    """
+    order = np.random.Generator(np.random.Philox(seed)).permutation(len(snli.labels))
+    kept = np.sort(order[:max(1, round(fraction * len(order)))])
+    texts = (text for i in kept for text in (snli.premises[i], snli.hypotheses[i]))
+    bar = tqdm(texts, total=2 * len(kept), desc="encoding SNLI", unit=" sentences", leave=False, delay=3)
+    return NliSplit(vocabulary.encode(bar), snli.labels[kept])

@@ -1,0 +1,202 @@
+"""Natural language inference: the reader, the schedule of two tasks, starting from a run, and what is learned."""
+
+import json
+import shutil
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from convsim_mini import nli, train
+from convsim_mini.checkpoint import load_run
+from convsim_mini.cli import UserError
+from convsim_mini.config import parse_config
+from convsim_mini.corpus import Batch
+from convsim_mini.evaluation import snli as evaluation
+from convsim_mini.evaluation.sts import Sts
+from convsim_mini.monitor import read_log
+from convsim_mini.snli import LABELS, NliBatch, Snli, encode_snli, find_snli, read_snli
+from convsim_mini.text import tokenize
+
+from conftest import command, weights
+
+
+def generate_nli(pairs, number, seed=5):
+    """(label, premise, hypothesis): some words of the premise; the same with "not" in front; words of another text."""
+    rng = np.random.default_rng(seed)
+    texts, made = [text.rstrip(".").split() for text, _ in pairs], []
+    for _ in range(number):
+        premise, other = texts[rng.integers(len(texts))], texts[rng.integers(len(texts))]
+        label = LABELS[rng.integers(3)]
+        hypothesis = {"entailment": premise[1:], "contradiction": ["not", *premise[1:]], "neutral": other}[label]
+        made.append((label, " ".join(premise), " ".join(hypothesis)))
+    return made
+
+
+def write_snli(folder, split, rows):
+    """Rows of (label, premise, hypothesis) as an official .jsonl file."""
+    path = folder / f"snli_1.0_{split}.jsonl"
+    path.write_text("".join(json.dumps({"gold_label": label, "sentence1": one, "sentence2": two}) + "\n"
+                            for label, one, two in rows))
+    return path
+
+
+@pytest.fixture(scope="session")
+def nli_folder(tmp_path_factory, pairs):
+    """Generated SNLI files: 600 pairs to train on, 200 of dev and of test; some have no label."""
+    folder = tmp_path_factory.mktemp("nli")
+    for seed, (split, number) in enumerate({"train": 600, "dev": 200, "test": 200}.items()):
+        write_snli(folder, split, [*generate_nli(pairs, number, seed), ("-", "a", "b")])
+    return folder
+
+
+# ---------------------------------------------------------------- reading
+
+def test_the_official_files_are_read_whole_and_pairs_without_label_dropped(data_folder):
+    expected = {"train": (20_000, 0), "dev": (9_842, 0), "test": (9_824, 0)}
+    for split, path in find_snli(data_folder).items():
+        snli = read_snli(path)
+        assert (len(snli.labels), snli.dropped) == expected[split]
+    samples = data_folder / "snli_official_samples"
+    snli = read_snli(samples / "Deltaus_dev_1288.jsonl")
+    lines = [json.loads(line) for line in open(samples / "Deltaus_dev_1288.jsonl")]
+    assert len(snli.labels) + snli.dropped == len(lines)
+    assert snli.dropped == sum(line["gold_label"] == "-" for line in lines) > 0
+    assert snli.premises == [line["sentence1"] for line in lines if line["gold_label"] != "-"]
+
+
+def test_both_official_formats_hold_the_same_pairs(data_folder):
+    text, lines = (read_snli(data_folder / "snli_official_samples" / f"CooperUrich_snli_1.0_dev{suffix}")
+                   for suffix in (".txt", ".jsonl"))
+    shared = min(len(text.labels), len(lines.labels))
+    assert shared >= 5
+    assert text.premises[:shared] == lines.premises[:shared] and text.hypotheses[:shared] == lines.hypotheses[:shared]
+    assert (text.labels[:shared] == lines.labels[:shared]).all()
+
+
+def test_train_and_dev_are_tokenised_alike(data_folder):
+    """Train writes don't, dev do n't: were it not undone, dev would hold tokens that training never saw."""
+    files = find_snli(data_folder)
+    dev = read_snli(files["dev"])
+    pieces = [text for text in dev.hypotheses if " n't" in text or " 's" in text]
+    assert len(pieces) > 100
+    assert not any(token in ("n't", "'s") for text in pieces for token in tokenize(text))
+    assert tokenize("They do n't see it 's raining") == tokenize("They don't see it's raining")
+
+
+def test_a_smaller_fraction_is_part_of_a_larger_one(corpus, pairs):
+    rows = generate_nli(pairs, 200)
+    snli = Snli([one for _, one, _ in rows], [two for _, _, two in rows], np.arange(200), 0)
+    kept = [set(encode_snli(snli, corpus.vocabulary, fraction, seed=1).labels.tolist()) for fraction in (0.1, 0.4, 1)]
+    assert [len(some) for some in kept] == [20, 80, 200]
+    assert kept[0] < kept[1] < kept[2]
+    split = encode_snli(snli, corpus.vocabulary)
+    batch = split.batch(np.array([7, 3]))
+    expected = corpus.vocabulary.encode([rows[7][1], rows[3][1], rows[7][2], rows[3][2]])
+    assert (batch.sentences.ids == expected.ids).all() and batch.labels.tolist() == [7, 3]
+
+
+# ---------------------------------------------------------------- two tasks
+
+def config(arguments, nli_folder, *more):
+    return parse_config([*map(str, arguments), "--nli", str(nli_folder), *map(str, more)])
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_an_even_share_of_the_steps_trains_nli_and_any_step_can_be_taken_up(arguments, nli_folder, corpus, share):
+    settings = config(arguments, nli_folder, "--task", "multitask", "--nli_share", share, "--steps", 200, "--optim.drop_at",
+                      0.5, "--optim.nli_batch_size", 20, "--optim.dropped_batch_size", 40)
+    tasks = train.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
+    whole = list(islice(train.batches(settings, tasks), 200))
+    is_nli = np.array([isinstance(batch, NliBatch) for batch in whole])
+    assert is_nli.sum() == round(200 * share)
+    assert set(np.diff(np.flatnonzero(is_nli))) <= {int(1 / share), int(np.ceil(1 / share))}
+    assert {len(batch.labels) for batch in whole[:100] if isinstance(batch, NliBatch)} == {20}
+    assert {len(batch.labels) for batch in whole[100:] if isinstance(batch, NliBatch)} == {40}
+    assert train.pairs_before(settings, 150) == sum(len(batch.sentences.lengths) // 2 for batch in whole[:150])
+    for first in (1, 99, 100, 131):
+        for expected, found in zip(whole[first:first + 30], train.batches(settings, tasks, first)):
+            assert type(expected) is type(found)
+            assert (expected.sentences.ids == found.sentences.ids).all()
+
+
+def test_no_word_of_nli_is_dropped_and_each_epoch_shows_all_pairs(arguments, nli_folder, corpus):
+    settings = config(arguments, nli_folder, "--task", "nli", "--optim.nli_batch_size", 60, "--optim.word_dropout", 0.9)
+    tasks = train.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
+    epoch = list(islice(train.batches(settings, tasks), 10))
+    assert sum(len(batch.sentences.ids) for batch in epoch) == len(tasks.nli.sentences.ids)
+
+
+def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(trained, nli_folder, tmp_path):
+    options = ["--task", "multitask", "--nli_share", 0.5, "--init", trained[0], "--nli", nli_folder, "--steps", 200,
+               "--evaluations", 2, "--optim.nli_batch_size", 60, "--optim.rate", 0.005]
+    done = command("train", *options, "--run", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    log = read_log(tmp_path / "run" / "log.jsonl")
+    measured = [record for record in log if "dev" in record]
+    assert measured[0]["nli"] < 45 and measured[-1]["nli"] > 60, measured
+    assert measured[-1]["dev"]["10"] > 60
+    assert all({"loss", "nli_loss"} < record.keys() for record in log if "dev" not in record)
+    for name in ("loss.png", "p_at_n.png", "nli.png"):
+        assert (tmp_path / "run" / name).stat().st_size > 10_000
+
+    shutil.copytree(tmp_path / "run", tmp_path / "again")
+    for kind in ("weights", "resume"):
+        (tmp_path / "again" / f"{kind}-000200.safetensors").unlink()
+    train.resume(tmp_path / "again")
+    assert weights(tmp_path / "again", 200) == weights(tmp_path / "run", 200)
+
+    done = command("evaluation.snli", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("SNLI dev, 200 pairs (1 without a label left out)")
+    figures = [float(line.split("%")[0].split("[")[0].split()[-1]) for line in lines[2:5]]
+    assert figures[0] == pytest.approx(measured[-1]["nli"], abs=0.06) and figures[0] > figures[1] > 30
+
+
+def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(trained, nli_folder, corpus):
+    run = load_run(trained[0])
+    settings = parse_config(["--init", str(trained[0]), "--task", "multitask", "--nli", str(nli_folder), "--optim.rate", "0.7"])
+    assert (settings.pairs, settings.text, settings.model) == (run.config.pairs, run.config.text, run.config.model)
+    assert settings.optim.batch_size == run.config.optim.batch_size and settings.optim.rate == 0.7
+    assert settings.steps == 2_000                            # its own, not those of the other
+    model = train.starting_model(settings, corpus)
+    assert model.params.keys() - run.model.params.keys() == {
+        "nli.linear0.weight", "nli.linear0.bias", "nli.linear1.weight", "nli.linear1.bias"}
+    assert all((model.params[name] == p).all() for name, p in run.model.params.items())
+    with pytest.raises(UserError, match="response.linear0.weight has shape"):
+        train.starting_model(parse_config(["--init", str(trained[0]), "--model.response_hidden", "7"]), corpus)
+
+
+def test_the_papers_second_stage():
+    settings = parse_config(["--preset", "paper-multitask", "--nli", "here"])
+    assert (settings.task, settings.nli_share, settings.steps, settings.model.nli_hidden) == ("multitask", 0.05, 30_000_000, 512)
+    for step, expected in {0: (128, 0.01), 19_999_999: (128, 0.01), 20_000_000: (256, 0.001)}.items():
+        assert train.batch_sizes(settings.optim, step, settings.steps) == (expected[0],) * 2
+        assert train.rates(settings.optim, step, settings.steps, expected[0])[0] == pytest.approx(expected[0] * expected[1])
+
+
+# ---------------------------------------------------------------- evaluation
+
+def test_confusion_counts_true_classes_in_rows():
+    labels, predicted = np.array([0, 0, 1, 2, 2, 2]), np.array([0, 1, 1, 0, 0, 2])
+    assert evaluation.confusion(predicted, labels).tolist() == [[1, 1, 0], [0, 1, 0], [2, 0, 1]]
+    assert evaluation.accuracy(predicted, labels)[0] == 50
+
+
+def test_the_control_sees_the_hypothesis_alone(pairs):
+    made = [generate_nli(pairs, number, seed) for seed, number in enumerate((600, 300))]
+    train_set, test = (Snli(*map(list, list(zip(*rows))[1:]), np.array([LABELS.index(row[0]) for row in rows]), 0)
+                       for rows in made)
+    shuffled = test._replace(premises=test.premises[::-1])
+    found = evaluation.hypothesis_only(train_set, {"test": test, "shuffled": shuffled})
+    assert (found["test"] == found["shuffled"]).all()
+    is_negated = test.labels == LABELS.index("contradiction")
+    assert (found["test"] == test.labels)[is_negated].mean() > 0.9      # "not" gives it away
+
+
+def test_overlap_is_found_whatever_the_case_and_the_quotes():
+    sts = Sts(None, None, ["A dog does n't bark.", "b"], ["x", "y"])
+    train_set = Snli(["a dog doesn't bark ."], ["z"], np.array([0]), 0)
+    assert evaluation.seen_in_training(sts, train_set).tolist() == [True, False]

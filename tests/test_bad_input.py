@@ -116,6 +116,16 @@ CASES = [
     ("evaluation.sts run-cut-matrix", "run-cut-matrix/tuned.safetensors: is damaged or cannot be read"),
     ("tune run", "--data is missing: the folder with the STS Benchmark's"),
     ("tune run --data sts-nan", "sts-nan: tuning needs sts-train.csv and sts-dev.csv, found dev"),
+    # word vectors
+    ("evaluation.sts run --vectors none.txt", "none.txt: cannot be read: No such file or directory"),
+    ("evaluation.sts run --vectors folder.tsv", "folder.tsv: cannot be read: Is a directory"),
+    ("evaluation.sts run --vectors cut.tsv.gz", "cut.tsv.gz"),
+    ("evaluation.sts run --vectors short.vec", 'short.vec, line 3: "a 1 2", expected a word and 3 numbers'),
+    ("evaluation.sts run --vectors none.npy", "none.npy: cannot be read as a NumPy array"),
+    ("evaluation.sts run --vectors kept.npy", "kept.npy: cannot be read as a NumPy array"),
+    ("evaluation.cqa run --vectors short.vec", 'short.vec, line 3: "a 1 2", expected a word and 3 numbers'),
+    ("evaluation.cqa --vectors none.npy", "none.npy: cannot be read as a NumPy array"),
+    ("evaluation.cqa --gold gold.relevancy --vectors short.vec", "gold.relevancy: holds no texts to embed"),
     # question ranking
     ("evaluation.cqa nowhere", "nowhere: no such run folder"),
     ("evaluation.cqa --data nowhere", "nowhere: holds no *.xml with labels"),
@@ -242,6 +252,7 @@ def workshop(tmp_path_factory, pairs, write_tsv, pair_file, cache_folder, traine
         "gold.relevancy": b"Q1\tR1\t1\t1.0\ttrue\nQ1\tR2\t2\t0.5\tfalse\n", "four.relevancy": b"Q1 R1 1 true\n",
         "label.relevancy": b"Q1 R1 1 1.0 maybe\n", "nan.txt": b"Q1 R1 0 1 true\nQ1 R2 0 nan true\n",
         "twice.txt": b"Q1 R1 0 1 true\nQ1 R1 0 2 true\n", "one.txt": b"Q1 R1 0 1 true\n", "kept.npy": b"as it was",
+        "short.vec": b"2 3\nthe 1 2 3\na 1 2\n",
         "sts-columns/sts-dev.csv": b"a\tb\n", "sts-binary/sts-dev.csv": b"\xff\xfe\x00", "sts-empty/sts-dev.csv": b"",
         "sts-nan/sts-dev.csv": (row.format(3) + row.format("nan")).encode(),
     }

@@ -112,7 +112,8 @@ def compare(questions, loaded, sources=None):
         if loaded:
             scores["trained"] = cosines(questions, lambda texts: _embed(loaded, texts))
         scores[TFIDF] = cosines(questions, tfidf_vectors(questions))
-        scores |= vector_scores(questions, sources or {}, loaded and loaded.vocabulary)
+        if sources:
+            scores |= vector_scores(questions, sources, loaded and loaded.vocabulary)
     return scores
 
 

@@ -119,7 +119,9 @@ def baseline_similarities(vocabulary, sts, sources=None):
                "word cosine weighted a/(a+p)": frequency_weight(vocabulary)}
     pairs, n = list(zip(sts.sentences1, sts.sentences2)), len(sts.labels)
     found = {name: np.array([bag_cosine(*pair, weight) for pair in pairs]) for name, weight in weights.items()}
-    return found | pair_similarities(texts_of(sts), np.arange(n), n + np.arange(n), sources or {}, vocabulary)
+    if sources:
+        found |= pair_similarities(texts_of(sts), np.arange(n), n + np.arange(n), sources, vocabulary)
+    return found
 
 
 def correlations(similarity, sts):

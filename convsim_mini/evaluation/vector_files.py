@@ -39,28 +39,16 @@ def _read_text(path, words):
             if number == 1 and line.count(b" ") == 1 and line.replace(b" ", b"").isdigit():
                 count, dim = map(int, line.split())
                 continue
-            dim = dim or line.count(b" ")
-            word, found = _word_and_numbers(line, dim)
-            if not found:
+            spaces, (word, _, numbers) = line.count(b" "), line.partition(b" ")
+            dim = dim or spaces
+            # GloVe has a few words that hold spaces, such as ". . ."; no token does, so they are passed over
+            if not 0 < dim <= spaces or spaces > dim and _is_number(numbers.split(b" ", 1)[0]):
                 raise _malformed(path, number, line, dim)
-            if word in wanted and wanted[word] not in vectors:
-                vectors[wanted[word]] = _floats(found, path, number, line, dim)
+            if word in wanted and spaces == dim and wanted[word] not in vectors:
+                vectors[wanted[word]] = _floats(numbers, path, number, line, dim)
     if count is not None and number - 1 != count:
         raise UserError(f"{path}: ends after {number - 1:,} vectors, but its first line says {count:,}; fetch the file again")
     return vectors
-
-
-def _word_and_numbers(line, dim):
-    """The word of a line and the rest, which is empty unless it has dim fields.
-
-    Some words of GloVe hold spaces: there the numbers are the last dim fields.
-    """
-    fields = line.count(b" ")
-    word, _, numbers = line.partition(b" ")
-    if fields > dim and not _is_number(numbers.split(b" ", 1)[0]):
-        word, *last = line.rsplit(b" ", dim)
-        return word, b" ".join(last)
-    return word, numbers if fields == dim > 0 else b""
 
 
 def _is_number(text):
@@ -73,9 +61,10 @@ def _is_number(text):
 
 def _floats(numbers, path, number, line, dim):
     try:
-        vector = np.array(numbers.split(b" "), np.float32)
+        with np.errstate(over="ignore"):                      # what float32 cannot hold becomes infinite
+            vector = np.array(numbers.split(b" "), np.float32)
     except ValueError:
-        vector = np.array(np.nan)
+        raise _malformed(path, number, line, dim) from None
     if not np.isfinite(vector).all():
         raise _malformed(path, number, line, dim)
     return vector
@@ -92,8 +81,9 @@ def _malformed(path, number, line, dim):
 def _read_matrix(path, words):
     try:
         matrix = np.lib.format.open_memmap(path, mode="r")
-    except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"{path}: cannot be read as a NumPy array ({error}); expected a matrix of float, a row a word") from None
+    except Exception as error:                                # NumPy parses the header as Python, which may fail in any way
+        raise UserError(f"{path}: cannot be read as a NumPy array ({' '.join(str(error).split())}); expected a matrix of float, "
+                        "a row a word") from None
     if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating):
         raise UserError(f"{path}: holds {matrix.dtype} of shape {matrix.shape}, expected a matrix of float, a row a word")
     beside, names = _words_beside(path)
@@ -103,7 +93,8 @@ def _read_matrix(path, words):
     for row, word in enumerate(names):
         if word in words:
             rows.setdefault(word, row)
-    vectors = {word: matrix[row].astype(np.float32) for word, row in rows.items()}
+    with np.errstate(over="ignore"):
+        vectors = {word: matrix[row].astype(np.float32) for word, row in rows.items()}
     for word, vector in vectors.items():
         if not np.isfinite(vector).all():
             raise UserError(f'{path}, row {rows[word]} ("{word}"): holds a number that is not finite; mend or replace the file')

@@ -66,7 +66,8 @@ def pair_similarities(texts, left, right, sources, vocabulary=None):
 
 def table_of(vocabulary, vectors):
     """Vectors as a table by word id: float64 (size, d), zero where there is none, and bool (size,)."""
-    table = np.zeros((vocabulary.size, len(next(iter(vectors.values())))))
+    dim = len(next(iter(vectors.values()), [0]))              # texts without any word have no vectors
+    table = np.zeros((vocabulary.size, dim))
     for word in vocabulary.words:
         if word in vectors:
             table[vocabulary.id(word)] = vectors[word]

@@ -78,7 +78,8 @@ def test_the_soft_cosine_is_its_double_sum(setting):
     df = Counter(word for text in texts for word in set(text.split()))
 
     def weights(text):
-        return {word: (1 + math.log(tf)) * math.log((1 + len(texts)) / (1 + df[word])) for word, tf in Counter(text.split()).items()}
+        return {word: (1 + math.log(tf)) * math.log((1 + len(texts)) / (1 + df[word]))
+                for word, tf in Counter(text.split()).items()}
 
     def like(one, other):
         if one == other:
@@ -89,7 +90,8 @@ def test_the_soft_cosine_is_its_double_sum(setting):
         return sum(x[one] * like(one, other) * y[other] for one in x for other in y)
 
     x = [weights(text) for text in texts]
-    expected = [product(x[i], x[j]) / (math.sqrt(product(x[i], x[i]) * product(x[j], x[j])) or 1) for i, j in zip(left, right)]
+    expected = [product(x[i], x[j]) / (math.sqrt(product(x[i], x[i]) * product(x[j], x[j])) or 1)
+                for i, j in zip(left, right)]
     np.testing.assert_allclose(similarities(setting)[2], expected, atol=1e-6)
 
 
@@ -108,8 +110,9 @@ def test_texts_without_any_word_are_like_nothing():
 
 
 def test_words_that_mean_the_same_count_in_the_soft_cosine():
-    vectors = {"cat": np.array([1.0, 0]), "kitten": np.array([1, 0.1]), "tax": np.array([0, 1.0]), "dull": np.array([-1.0, 0])}
-    found = word_baselines.pair_similarities(["cat", "kitten", "tax", "dull"], np.zeros(3, int), np.arange(1, 4), {"x": vectors})
+    vectors = {word: np.array(vector) for word, vector in
+               {"cat": [1.0, 0], "kitten": [1, 0.1], "tax": [0, 1.0], "dull": [-1.0, 0]}.items()}
+    found = word_baselines.pair_similarities([*vectors], np.zeros(3, int), np.arange(1, 4), {"x": vectors})
     assert found["soft cosine of x"] == pytest.approx([1 / 1.01, 0, 0])
 
 
@@ -156,10 +159,11 @@ def test_both_commands_show_the_rows_of_a_run_and_of_a_file(run_copy, tmp_path, 
     cqa.main([str(run_copy), "--vectors", str(tmp_path / "some.vec")])
     shown["cqa"] = capsys.readouterr().out
     for out in shown.values():
-        for row in (f"{kind} of {source}" for source in ("own vectors", "some.vec") for kind in ("mean", "SIF", "soft cosine")):
-            assert sum(line.startswith(row + "  ") for line in out.splitlines()) == 1, row
-    assert "trained, by Williams' test at p < 0.05, is\n" in shown["sts"]
-    assert "trained, by the MAP of resampled questions with 95% intervals, is\n" in shown["cqa"]
+        for kind in ("mean", "SIF", "soft cosine"):
+            for source in ("own vectors", "some.vec"):
+                assert sum(line.startswith(f"{kind} of {source}  ") for line in out.splitlines()) == 1
+    assert "\nWilliams' test at p < 0.05: trained is\n" in shown["sts"]
+    assert "\nMAP of resampled questions, 95% intervals: trained is\n" in shown["cqa"]
 
 
 # ---------------------------------------------------------------- files of vectors
@@ -203,7 +207,7 @@ def test_a_matrix_whose_words_are_a_parquet_file(tmp_path, monkeypatch):
     duckdb.sql("SELECT * FROM (VALUES ('the'), ('cat')) words(word)").write_parquet(str(tmp_path / "index.parquet"))
     assert as_lists(read_vectors(tmp_path / "v.npy", {"cat", "the"})) == VECTORS
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(UserError, match="index.parquet: reading Parquet needs duckdb; pip install duckdb, or write the words"):
+    with pytest.raises(UserError, match="index.parquet: reading Parquet needs duckdb; pip install duckdb, or write"):
         read_vectors(tmp_path / "v.npy", {"cat", "the"})
     write(tmp_path / "v.txt", "cat\nthe\n")                   # the text file is the nearer one
     assert read_vectors(tmp_path / "v.npy", {"cat", "the"})["cat"].tolist() == pytest.approx([1e-3, 0, 3])
@@ -269,8 +273,10 @@ def test_words_that_are_no_utf8_are_one_line(tmp_path):
         read_vectors(tmp_path / "v.npy", {"cat"})
 
 
-@given(st.one_of(st.binary(max_size=60), st.lists(st.sampled_from(["cat", "the", " ", "\n", "1", "-2.5", "nan", "3 2", "\r", "é"]),
-                                                  max_size=20).map(lambda parts: "".join(parts).encode())))
+PARTS = st.lists(st.sampled_from(["cat", "the", " ", "\n", "1", "-2.5", "nan", "3 2", "\r", "é"]), max_size=20)
+
+
+@given(st.one_of(st.binary(max_size=60), PARTS.map(lambda parts: "".join(parts).encode())))
 def test_whatever_a_text_file_holds_it_is_vectors_or_one_line(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("vectors") / "v.txt"
     path.write_bytes(data)

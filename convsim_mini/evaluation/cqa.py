@@ -123,7 +123,7 @@ def differences(questions, scores):
     scores: what `compare` returned for a Run. "Better" and "worse" are only said where the 95% interval
     leaves out 0.
     """
-    lines = ["trained, by the MAP of resampled questions with 95% intervals, is"]
+    lines = ["MAP of resampled questions, 95% intervals: trained is"]
     for name in (SEARCH_ENGINE, TFIDF):
         value, low, high = (100 * figure for figure in map_difference(
             top_ten(questions, scores["trained"]), top_ten(questions, scores[name])))
@@ -145,8 +145,8 @@ def parse_options(argv):
     parser.add_argument("run", type=Path, nargs="?", help="the run's folder; without one, only the others are scored")
     parser.add_argument("--data", type=Path, help="folder with the official XML files, or with cqa/; the own set without")
     parser.add_argument("--gold", type=Path, help="one XML or .relevancy file instead of a folder")
-    parser.add_argument("--vectors", type=Path, help="word vectors to compare with: word2vec or GloVe text, perhaps .gz or "
-                        ".zst, or a .npy matrix with its words in NAME.txt or in the folder's only .parquet file")
+    parser.add_argument("--vectors", type=Path, help="word vectors to compare with: word2vec or GloVe text, perhaps .gz "
+                        "or .zst, or a .npy matrix with its words in NAME.txt or in the folder's only .parquet file")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--submission", type=Path, nargs="+", default=[], help="participants' score files for --gold")
     options = parser.parse_intermixed_args(argv)

@@ -162,8 +162,8 @@ def comparison(similarity, baselines, labels, level=0.05):
         verdict = "not told apart from" if not p < level else "better than" if t > 0 else "worse than"
         difference = 100 * (pearson(similarity, labels) - pearson(other, labels))
         groups[verdict].append(f"{name} ({difference:+.1f}, p = {p:.1g})")
-    lines = [f"trained, by Williams' test at p < {level:g}, is"]
-    return "\n".join(lines + [f"  {verdict:20}{', '.join(names)}" for verdict, names in groups.items() if names])
+    lines = [f"  {verdict:20}{', '.join(names)}" for verdict, names in groups.items() if names]
+    return "\n".join([f"Williams' test at p < {level:g}: trained is", *lines])
 
 
 def extremes(similarity, sts, count=3):

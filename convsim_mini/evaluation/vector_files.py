@@ -16,16 +16,16 @@ def read_vectors(path, words):
     A text file, perhaps .gz or .zst, holds a word and its numbers a line, separated by single
     spaces, with or without word2vec's first line "count dim". A `.npy` file holds a matrix, and its
     words stand beside it, one a row: in NAME.txt, or else in the folder's only .parquet file, in its
-    only column. Words are looked up as they are, so lower-case ones in a cased file too; where a
-    word stands twice, the first counts.
+    only column. Where a word stands twice, the first counts. Tokens are in lower case, so of a cased
+    file only such words are used.
 
     Raises UserError with file and line, or row.
     """
     path = Path(path)
     vectors = (_read_matrix if path.suffix == ".npy" else _read_text)(path, words)
     if not vectors:
-        raise UserError(f"{path}: holds none of the {len(words):,} words of these texts; give vectors of lower-case words "
-                        "of their language")
+        raise UserError(f"{path}: holds none of the {len(words):,} words of these texts; give vectors of lower-case "
+                        "words of their language")
     return vectors
 
 
@@ -47,7 +47,8 @@ def _read_text(path, words):
             if word in wanted and spaces == dim and wanted[word] not in vectors:
                 vectors[wanted[word]] = _floats(numbers, path, number, line, dim)
     if count is not None and number - 1 != count:
-        raise UserError(f"{path}: ends after {number - 1:,} vectors, but its first line says {count:,}; fetch the file again")
+        raise UserError(f"{path}: ends after {number - 1:,} vectors, but its first line says {count:,}; fetch the file "
+                        "again")
     return vectors
 
 
@@ -81,14 +82,16 @@ def _malformed(path, number, line, dim):
 def _read_matrix(path, words):
     try:
         matrix = np.lib.format.open_memmap(path, mode="r")
-    except Exception as error:                                # NumPy parses the header as Python, which may fail in any way
-        raise UserError(f"{path}: cannot be read as a NumPy array ({' '.join(str(error).split())}); expected a matrix of float, "
-                        "a row a word") from None
+    except Exception as error:                                # NumPy parses the header as Python: any error may come
+        raise UserError(f"{path}: cannot be read as a NumPy array ({' '.join(str(error).split())}); expected a matrix of "
+                        "float, a row a word") from None
     if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating):
-        raise UserError(f"{path}: holds {matrix.dtype} of shape {matrix.shape}, expected a matrix of float, a row a word")
+        raise UserError(f"{path}: holds {matrix.dtype} of shape {matrix.shape}, expected a matrix of float, a row a "
+                        "word")
     beside, names = _words_beside(path)
     if len(names) != len(matrix):
-        raise UserError(f"{beside}: holds {len(names):,} words, but {path.name} has {len(matrix):,} rows; expected one a row")
+        raise UserError(f"{beside}: holds {len(names):,} words, but {path.name} has {len(matrix):,} rows; expected one "
+                        "a row")
     rows = {}
     for row, word in enumerate(names):
         if word in words:
@@ -97,7 +100,8 @@ def _read_matrix(path, words):
         vectors = {word: matrix[row].astype(np.float32) for word, row in rows.items()}
     for word, vector in vectors.items():
         if not np.isfinite(vector).all():
-            raise UserError(f'{path}, row {rows[word]} ("{word}"): holds a number that is not finite; mend or replace the file')
+            raise UserError(f'{path}, row {rows[word]} ("{word}"): holds a number that is not finite; mend or replace '
+                            "the file")
     return vectors
 
 
@@ -110,8 +114,8 @@ def _words_beside(path):
         except UnicodeDecodeError as error:
             raise UserError(f"{text}: is not UTF-8 text ({error}); expected a word a line") from None
     if len(tables) != 1:
-        raise UserError(f"{path}: its words are missing; expected one a line in {text.name}, or one .parquet file beside it "
-                        f"with a column of words (found {len(tables)})")
+        raise UserError(f"{path}: its words are missing; expected one a line in {text.name}, or one .parquet file beside "
+                        f"it with a column of words (found {len(tables)})")
     return tables[0], _parquet_column(tables[0])
 
 
@@ -125,6 +129,6 @@ def _parquet_column(path):
         rows = duckdb.read_parquet(str(path)).fetchall()
     except duckdb.Error as error:
         raise UserError(f"{path}: cannot be read as Parquet ({' '.join(str(error).split())})") from None
-    if any(len(row) != 1 for row in rows[:1]):
+    if rows and len(rows[0]) != 1:
         raise UserError(f"{path}: holds {len(rows[0])} columns, expected one, of words")
     return [word for word, in rows]

@@ -352,21 +352,3 @@ def test_bm25_is_the_formula_in_a_double_loop():
                 tf, idf = document.count(word), math.log(1 + (sentences - df[word] + 0.5) / (df[word] + 0.5))
                 expected += idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * len(document) / mean_length))
             assert scores[q, d] == pytest.approx(expected, rel=1e-5)
-
-
-def test_williams_test_rejects_equal_correlations_as_rarely_as_it_says():
-    rng = np.random.default_rng(0)
-    p = []
-    for _ in range(2_000):
-        y, shared, one, other = rng.standard_normal((4, 40))
-        p.append(metrics.williams_test(y + shared + one, y + shared + other, y)[1])
-    for level in (0.05, 0.2, 0.5):
-        assert np.mean(np.array(p) < level) == pytest.approx(level, abs=3 * np.sqrt(level * (1 - level) / 2_000))
-
-
-def test_williams_test_finds_a_real_difference_and_its_sign():
-    y, one, other = np.random.default_rng(1).standard_normal((3, 300))
-    t, p = metrics.williams_test(y + one, y + 2 * other, y)
-    assert t > 3 and p < 0.01
-    back = metrics.williams_test(y + 2 * other, y + one, y)
-    assert back == (pytest.approx(-t), pytest.approx(p))

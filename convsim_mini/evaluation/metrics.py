@@ -4,6 +4,7 @@ import numpy as np
 from scipy.special import stdtr
 
 Z95 = 1.959964
+RESAMPLES, AT_ONCE, SEED, TAILS = 10_000, 500, 2018, (0.025, 0.975)    # of every bootstrap
 
 
 def pearson(x, y):
@@ -38,14 +39,39 @@ def pearson_interval(r, n):
 def williams_test(x, z, y):
     """Do x and z correlate differently with y? Williams' test of two dependent correlations (Steiger 1980).
 
-    x, z, y: (n,), n > 3 → t, positive where x correlates more, and the two-sided p of Student's t with
-    n − 3 degrees of freedom.
+    x, z, y: (n,) → t, positive where x correlates more, and the two-sided p of Student's t with
+    n − 3 degrees of freedom; nan for n < 4.
     """
     n, rx, rz, between = len(y), pearson(x, y), pearson(z, y), pearson(x, z)
+    if n < 4:
+        return float("nan"), float("nan")
     determinant = 1 - rx ** 2 - rz ** 2 - between ** 2 + 2 * rx * rz * between
     spread = 2 * (n - 1) / (n - 3) * determinant + ((rx + rz) / 2) ** 2 * (1 - between) ** 3
-    t = (rx - rz) * np.sqrt((n - 1) * (1 + between) / max(spread, 1e-300))
+    # for x and z that are the same up to scale, spread is rounding alone; it must not make their t large
+    t = (rx - rz) * np.sqrt((n - 1) * max(1 + between, 0) / max(spread, 1e-12))
     return float(t), float(2 * stdtr(n - 3, -abs(t)))
+
+
+def pearson_difference(x, z, y):
+    """How much more does x correlate with y than z does? The paired bootstrap (Efron 1979).
+
+    The pairs are resampled, with a fixed seed, and both r taken of the same ones.
+
+    x, z, y: (n,) → r(x, y) − r(z, y), and low and high of its 95% interval; all nan where an r is nan
+    or n < 4.
+    """
+    difference = pearson(x, y) - pearson(z, y)
+    if len(y) < 4 or np.isnan(difference):
+        return (float("nan"),) * 3
+    x, z, y = ((side - np.mean(side)) / np.std(side) for side in (x, z, y))
+    sums = np.stack([x, z, y, x * x, z * z, y * y, x * y, z * y], axis=1)                  # (n, 8)
+    mx, mz, my, xx, zz, yy, xy, zy = np.concatenate([times @ sums for times in resampled(len(y))]).T / len(y)
+    # a resample of equal values, which only a handful of pairs can yield, has no r: 0 / 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        differences = (((xy - mx * my) / np.sqrt(xx - mx * mx) - (zy - mz * my) / np.sqrt(zz - mz * mz))
+                       / np.sqrt(yy - my * my))
+    low, high = np.quantile(differences[np.isfinite(differences)], TAILS)
+    return difference, float(low), float(high)
 
 
 def true_ranks(scores):
@@ -64,9 +90,16 @@ def proportion_interval(hits, n):
     return float(centre - half), float(centre + half)
 
 
+def resampled(n):
+    """How often each of n samples is drawn in 10,000 draws of n with replacement: yields int (500, n)."""
+    rng = np.random.Generator(np.random.Philox(SEED))
+    for _ in range(RESAMPLES // AT_ONCE):
+        yield rng.multinomial(n, np.full(n, 1 / n), size=AT_ONCE)
+
+
 # ---------------------------------------------------------------- rankings
 
-DEPTH, RESAMPLES, SEED = 10, 10_000, 2018
+DEPTH = 10
 
 
 def top_of_ranking(relevant, scores):
@@ -93,18 +126,36 @@ def ranking_scores(relevant):
     """
     k = np.arange(1, DEPTH + 1)
     found = np.cumsum(relevant, axis=1)                                   # (q, 10)
-    total = found[:, -1:]                                                 # (q, 1)
-    average_precision = (relevant * found / k).sum(axis=1) / np.maximum(total[:, 0], 1)
+    precision = average_precision(relevant)                               # (q,)
     reciprocal_rank = (relevant / k).max(axis=1)                          # (q,)
-    possible = np.minimum(k, total)                                       # (q, 10)
+    possible = np.minimum(k, found[:, -1:])                               # (q, 10)
 
     def scores(times):
         """The three figures with each question counted so often: times: (r, q) → (3, r)."""
         recall = (times @ found / np.maximum(times @ possible, 1)).mean(axis=1)
         questions = times.sum(axis=1)
-        return np.stack([times @ average_precision / questions, recall, times @ reciprocal_rank / questions])
+        return np.stack([times @ precision / questions, recall, times @ reciprocal_rank / questions])
 
-    questions = len(relevant)
-    rng = np.random.Generator(np.random.Philox(SEED))
-    resampled = scores(rng.multinomial(questions, np.full(questions, 1 / questions), size=RESAMPLES))
-    return np.concatenate([scores(np.ones((1, questions))), np.quantile(resampled, (0.025, 0.975), axis=1).T], axis=1)
+    value = scores(np.ones((1, len(relevant))))                           # (3, 1)
+    others = np.concatenate([scores(times) for times in resampled(len(relevant))], axis=1)
+    return np.concatenate([value, np.quantile(others, TAILS, axis=1).T], axis=1)
+
+
+def average_precision(relevant):
+    """The mean of the precisions at the relevant ones' ranks, 0 where none is: bool (q, 10), best first → (q,)."""
+    found = np.cumsum(relevant, axis=1)                                   # (q, 10)
+    return (relevant * found / np.arange(1, DEPTH + 1)).sum(axis=1) / np.maximum(found[:, -1], 1)
+
+
+def map_difference(relevant, other):
+    """How much higher is the MAP of one order than that of another? The paired bootstrap over questions.
+
+    relevant, other: (q, 10) bool, best first, of the same questions → the difference, low and high of
+    its 95% interval, −1 … 1; without an interval (nan) for q < 4.
+    """
+    difference = average_precision(relevant) - average_precision(other)   # (q,)
+    if len(difference) < 4:
+        return float(difference.mean()), float("nan"), float("nan")
+    means = np.concatenate([times @ difference for times in resampled(len(difference))]) / len(difference)
+    low, high = np.quantile(means, TAILS)
+    return float(difference.mean()), float(low), float(high)

@@ -1,6 +1,9 @@
 """Semantic textual similarity: do the embeddings agree with people? (the paper's §4.3, Tables 3, 4)
 
-    python -m convsim_mini.evaluation.sts RUN [--data DIR]
+    python -m convsim_mini.evaluation.sts RUN [--data DIR] [--vectors FILE]
+
+Beside the run stand baselines that no one trained for this: cosines of bags of words (Cer et al.
+2017, §6), and means of word vectors, SIF and soft cosine by the run's own embeddings and by FILE's.
 """
 
 from pathlib import Path
@@ -13,9 +16,10 @@ from ..cli import UserError, run_command
 from ..layers import l2_normalize_forward
 from ..model import embed
 from .baselines import bag_cosine, frequency_weight
-from .metrics import pearson, pearson_interval, spearman
+from .metrics import pearson, pearson_interval, spearman, williams_test
 from .plots import plot_sts
 from .tables import table
+from .word_baselines import pair_similarities, vector_sources
 
 GENRES = ("all", "captions", "forums", "news")
 # The official train file says main-forum, dev and test main-forums.
@@ -101,12 +105,23 @@ def model_similarity(model, vocabulary, sts, matrix=None):
     return angular_similarity(*sides)
 
 
-def baseline_similarities(vocabulary, sts):
-    """The lexical baselines on an Sts: name → (n,)."""
+def texts_of(sts):
+    """All first sentences of an Sts, then all second ones."""
+    return [*sts.sentences1, *sts.sentences2]
+
+
+def baseline_similarities(vocabulary, sts, sources=None):
+    """The lexical baselines on an Sts: name → (n,).
+
+    sources: what vector_sources returned for its texts, for the baselines from word vectors.
+    """
     weights = {"binary word cosine": lambda token: 1.0,
                "word cosine weighted a/(a+p)": frequency_weight(vocabulary)}
-    pairs = list(zip(sts.sentences1, sts.sentences2))
-    return {name: np.array([bag_cosine(*pair, weight) for pair in pairs]) for name, weight in weights.items()}
+    pairs, n = list(zip(sts.sentences1, sts.sentences2)), len(sts.labels)
+    found = {name: np.array([bag_cosine(*pair, weight) for pair in pairs]) for name, weight in weights.items()}
+    if sources:
+        found |= pair_similarities(texts_of(sts), np.arange(n), n + np.arange(n), sources, vocabulary)
+    return found
 
 
 def correlations(similarity, sts):
@@ -135,6 +150,22 @@ def report(split, sts, similarities):
     return table(header, rows)
 
 
+def comparison(similarity, baselines, labels, level=0.05):
+    """Than which baselines is a model better? Lines of names and differences of r × 100, by Williams' test.
+
+    similarity: (n,), of the model; baselines: name → (n,); labels: (n,). "Better" and "worse" are only
+    said where p < level.
+    """
+    groups = {"better than": [], "not told apart from": [], "worse than": []}
+    for name, other in baselines.items():
+        t, p = williams_test(similarity, other, labels)
+        verdict = "not told apart from" if not p < level else "better than" if t > 0 else "worse than"
+        difference = 100 * (pearson(similarity, labels) - pearson(other, labels))
+        groups[verdict].append(f"{name} ({difference:+.1f}, p = {p:.1g})")
+    lines = [f"  {verdict:20}{', '.join(names)}" for verdict, names in groups.items() if names]
+    return "\n".join([f"Williams' test at p < {level:g}: trained is", *lines])
+
+
 def extremes(similarity, sts, count=3):
     """The `count` closest and furthest pairs as the model sees them, its score beside people's."""
     scores = score_0_to_5(similarity)
@@ -147,24 +178,32 @@ def extremes(similarity, sts, count=3):
     return "\n".join(lines)
 
 
-def main(run: Path, data: Path | None = None, device: Literal["cpu", "gpu"] = "cpu"):
+def main(run: Path, data: Path | None = None, vectors: Path | None = None, device: Literal["cpu", "gpu"] = "cpu"):
     """Pearson's r between −arccos of the embeddings' cosine and people's scores, and a scatter plot.
+
+    Beside the run stand baselines from words alone and from word vectors: the run's own embeddings,
+    and a file's. Williams' test says whether the run is better.
 
     Args:
         run: the run's folder
         data: folder with the STS Benchmark's sts-*.csv, or with stsbenchmark/; without it the
             small set that was written for this project
+        vectors: word vectors to compare with: word2vec or GloVe text, perhaps .gz or .zst, or a
+            .npy matrix with its words in NAME.txt or in the folder's only .parquet file
         device: "cpu" or "gpu"
     """
     loaded = load_run(run, device)
     matrix = load_matrix(loaded)
-    for split, path in find_sts(data).items():
-        sts = read_sts(path)
+    splits = {split: read_sts(path) for split, path in find_sts(data).items()}
+    sources = vector_sources([text for sts in splits.values() for text in texts_of(sts)], loaded, vectors)
+    for split, sts in splits.items():
         similarity = model_similarity(loaded.model, loaded.vocabulary, sts)
         rows = {"trained": similarity}
         if matrix is not None:
             rows["trained, tuned"] = model_similarity(loaded.model, loaded.vocabulary, sts, matrix)
-        print(report(split, sts, {**rows, **baseline_similarities(loaded.vocabulary, sts)}))
+        baselines = baseline_similarities(loaded.vocabulary, sts, sources)
+        print(report(split, sts, {**rows, **baselines}))
+        print(f"\n{comparison(similarity, baselines, sts.labels)}")
         print(f"\n{extremes(similarity, sts)}\n")
         picture = loaded.folder / f"sts_{split.replace(' ', '_')}.png"
         plot_sts(picture, split, sts, score_0_to_5(similarity), pearson(similarity, sts.labels))

@@ -107,6 +107,7 @@ class OptimConfig:
         batch_size: pairs in a batch, each with batch_size − 1 wrong responses (paper §3.1: 128;
             ours: a point of P@1 more from as many pairs)
         nli_batch_size: pairs in a batch of NLI (paper §3.1: 128; ours: as many pairs in fewer steps)
+        nli_weight: factor on NLI's gradients, which are small beside the conversations' (ours: found on dev)
         rate: learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: Adam's usual)
         table_rate: learning rate of the embedding table (paper: the same; ours: found on dev)
         loss: "mean" or "sum" over the batch (not said in the paper; in 4,000 steps of its SGD on
@@ -126,6 +127,7 @@ class OptimConfig:
     optimizer: Literal["adaptive", "sgd"] = "adaptive"
     batch_size: PositiveInt = 1024
     nli_batch_size: PositiveInt = 256
+    nli_weight: PositiveFloat = 10.0
     rate: PositiveFloat = 1e-3
     table_rate: PositiveFloat = 0.06
     loss: Literal["mean", "sum"] = "mean"
@@ -214,6 +216,7 @@ PAPER = {
     "optim.optimizer": "sgd",                                 # paper §3.1, as all that follow
     "optim.batch_size": 128,
     "optim.nli_batch_size": 128,
+    "optim.nli_weight": 1.0,
     "optim.rate": 0.01,
     "optim.table_rate": 0.01,
     "optim.loss": "sum",                                      # not said; see OptimConfig

@@ -57,11 +57,12 @@ def classifier_backward(dlogits, cache):
     return SCALE * du1, SCALE * du2, grads
 
 
-def nli_loss_and_gradients(model, batch, dropout=None):
+def nli_loss_and_gradients(model, batch, dropout=None, weight=1.0):
     """One forward and one backward pass over an NliBatch of B pairs, which is on the host.
 
     Premises and hypotheses pass the shared encoder at once. dropout: Dropout of this step, for a
-    Transformer → loss: 0-d array, gradients by parameter name; the response network has none.
+    Transformer; weight: factor on the gradients → loss: 0-d array, gradients by parameter name; the
+    response network has none.
     """
     xp = array_module(model.params["encoder.embedding.weight"])
     both, encoder_cache = encoder_forward(model, batch.sentences, dropout)      # (2B, e)
@@ -69,7 +70,7 @@ def nli_loss_and_gradients(model, batch, dropout=None):
     logits, classifier_cache = classifier_forward(model.params, u1, u2)         # (B, 3)
     loss, loss_cache = cross_entropy_forward(logits, to_device(batch.labels, xp))
 
-    du1, du2, grads = classifier_backward(cross_entropy_backward(loss_cache), classifier_cache)
+    du1, du2, grads = classifier_backward(cross_entropy_backward(loss_cache, weight), classifier_cache)
     grads.update(encoder_backward(xp.concatenate([du1, du2]), encoder_cache, model.config))
     return loss, grads
 

@@ -263,8 +263,11 @@ def loop(config, tasks, model, optimizer, monitor, first_step):
     monitor.start_clock()
     with asked_to_stop() as stop:
         for step, batch in zip(range(first_step, config.steps), batches(config, tasks, first_step)):
-            backpropagate = nli_loss_and_gradients if isinstance(batch, NliBatch) else loss_and_gradients
-            loss, grads = backpropagate(model, batch, Dropout(config.model.dropout, config.seed).at(step))
+            dropout = Dropout(config.model.dropout, config.seed).at(step)
+            if isinstance(batch, NliBatch):
+                loss, grads = nli_loss_and_gradients(model, batch, dropout, optim.nli_weight)
+            else:
+                loss, grads = loss_and_gradients(model, batch, dropout)
             pairs = len(batch.sentences.lengths) // 2
             optimizer.step(model.params, grads, *rates(optim, step, config.steps, pairs))
             done = step + 1

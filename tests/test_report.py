@@ -1,0 +1,185 @@
+"""The report: its cells, its rules, what it says of absent data, and the claims it judges."""
+
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from convsim_mini import train
+from convsim_mini.checkpoint import load_run, save_matrix
+from convsim_mini.config import parse_config
+from convsim_mini.evaluation import claims, fractions, published, report, results
+from convsim_mini.evaluation.sts import Sts
+from convsim_mini.evaluation.tables import markdown
+
+from conftest import command
+from test_nli import nli_folder  # noqa: F401  (a fixture)
+
+STS_ROW = "main-{}\tfile\t2012\t1\t{}\t{}\t{}\n"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory, pairs, nli_folder):  # noqa: F811
+    """A folder with STS train and dev, SNLI and no question ranking."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "snli_1.0").symlink_to(nli_folder)
+    rng = np.random.default_rng(0)
+    genres = ("captions", "forums", "news")
+    for split, first in (("train", 0), ("dev", 60)):
+        rows = [STS_ROW.format(genres[k % 3], f"{5 * rng.random():.2f}", *pairs[k]) for k in range(first, first + 60)]
+        (folder / f"sts-{split}.csv").write_text("".join(rows))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(trained, nli_folder, tmp_path_factory):  # noqa: F811
+    """Folders: a conversation run, multitask runs from it with half and all of the NLI data, the last one tuned."""
+    folder = tmp_path_factory.mktemp("runs")
+    start = shutil.copytree(trained[0], folder / "start")
+    found = [start]
+    for share in ("0.5", "1"):
+        options = ["--task", "multitask", "--init", start, "--nli", nli_folder, "--nli_fraction", share, "--steps", 4,
+                   "--evaluations", 1, "--optim.nli_batch_size", 60, "--run", folder / f"nli-{share}", "--nli_share", 0.5]
+        found.append(train.train(parse_config(list(map(str, options))))[0])
+    save_matrix(load_run(found[-1]), np.eye(16) + 0.1 * np.random.default_rng(0).standard_normal((16, 16)))
+    return found
+
+
+def table_under(text, title):
+    """The rows of the first table below a title: lists of cells, the heading first."""
+    lines = text.split(f"## {title}", 1)[1].split("\n## ", 1)[0].splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if line.startswith("|")]
+    return [rows[0], *rows[2:]]
+
+
+def test_the_page_has_every_table_with_what_was_measured(runs, data, tmp_path):
+    done = command("evaluation.report", *runs, "--data", data, "--out", "page", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "page" / "report.md").read_text()
+    found = [results.measure(load_run(run), report.read_data(data)) for run in runs]
+
+    one = table_under(text, "Table 1")
+    assert [row[0] for row in one[1:]] == ["start", "nli-1"]                # parts of the NLI data are figure 8's
+    ours = [float(figure) for figure in one[1][4].split(" / ")]
+    assert ours == pytest.approx([100 * (found[0].ranks <= n).mean() for n in (1, 3, 10)], abs=0.051)
+    differences = [float(figure) for figure in one[1][5].split(" / ")]
+    assert differences == pytest.approx(np.array(ours) - published.RESPONSE["DAN"], abs=0.11)
+    assert one[1][6] == f"{30 * 64:,}" and one[2][6] == f"{30 * 64 + 2 * 64 + 2 * 60:,}"       # those before included
+    assert one[2][3] == one[2][5] == "–"                      # the paper gives no P@N of its multitask model
+    assert "cores" in one[1][8]
+
+    two = table_under(text, "Table 2")
+    labels = report.read_data(data).snli["test"].labels
+    assert two[1][:4] == ["nli-1", "DAN", "conversations + SNLI", "84.1"]
+    assert float(two[1][4]) == pytest.approx(100 * (found[2].snli["test"] == labels).mean(), abs=0.051)
+    assert two[2][0].startswith("hypothesis alone")
+
+    four = table_under(text, "Table 4")
+    assert [row[3] for row in four[1:]] == ["out of the box", "tuned"] * 2
+    assert "makes it" in four[2][4] and four[4][4] == "83.5 / 88.8 / 75.9 / 73.1"
+    assert four[3][5] != four[4][5]                           # the matrix has changed something
+    assert "STS test: not here; `python data_scripts/download.py stsbenchmark` fetches it" in text
+    assert "SemEval Task 3: not here; `python data_scripts/download.py cqa` fetches it" in text
+    difficult = table_under(text, "Six difficult pairs")
+    assert difficult[0][2:4] == ["start", "nli-1"] and len(difficult) == 7
+    assert all(2.5 <= float(score) <= 5 for row in difficult[1:] for score in row[2:4])
+    assert (tmp_path / "page" / "figure_7.png").stat().st_size > 10_000
+    assert (tmp_path / "page" / "figure_8.png").stat().st_size > 10_000
+    eight = table_under(text, "Figure 8")
+    assert eight[0][1:] == ["0%", "50%", "100%"] and [row[0] for row in eight[1:]] == ["all, dev", "captions, dev"]
+    verdict = {row[0]: row[1:] for row in table_under(text, "The paper's claims")[1:]}
+    assert len(verdict) == 5
+    assert verdict["The Transformer picks replies better than the DAN (§4.1)"][0] == "not testable here"
+    assert verdict["NLI helps captions most (§5)"][1].startswith("nli-1 − start: captions ")
+
+
+def test_without_any_data_the_page_says_how_to_get_it(trained, tmp_path):
+    done = command("evaluation.report", trained[0], "--data", tmp_path, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "report" / "report.md").read_text()
+    assert text.count("python data_scripts/download.py") >= 4
+    assert text.count("not testable here") == 5
+
+
+def test_good_and_bad_pairs_follow_the_rule():
+    labels = np.array([5.0, 4.5, 4.0, 2.0, 0.5, 0.2])
+    similarity = np.array([-0.1, -0.2, -1.5, -0.3, -1.2, -1.3])             # the third too low, the fourth too high
+    sts = Sts(None, labels, list("abcdef"), list("ABCDEF"))
+    rows = report.table_5(SimpleNamespace(sts={"dev": similarity}), sts).splitlines()[2:]
+    assert [row.split(" | ")[3] for row in rows] == ["a", "e", "d", "c"]
+
+
+def test_cells_keep_apart_what_is_absent():
+    assert report.beside((50.0, 60.0), [51.0, 58.5]) == ["50.0 / 60.0", "51.0 / 58.5", "+1.0 / -1.5"]
+    assert report.beside(None, [1.0]) == ["–", "1.0", "–"]
+    assert report.beside((1.0,), "not here") == ["1.0", "not here", "–"]
+    assert markdown(["a"], [["b|c"]]).splitlines()[-1] == r"| b\|c |"
+
+
+# ---------------------------------------------------------------- claims
+
+def fake(name, task="conversation", encoder="DAN", fraction=1.0, init=None, **measured):
+    """Results as far as the claims look at them."""
+    config = SimpleNamespace(task=task, nli_fraction=fraction, init=init)
+    run = SimpleNamespace(config=config, corpus=7, folder=SimpleNamespace(resolve=lambda: claims.Path(f"/{name}")))
+    return SimpleNamespace(name=name, encoder=encoder, run=run, **{"ranks": None, "sts": {}, "tuned": {}, "reach": None, **measured})
+
+
+def test_the_transformer_is_only_above_where_the_interval_says_so():
+    ranks = np.array([1] * 400 + [2] * 600)
+    better, equal = (np.concatenate([np.ones(n, int), np.full(1000 - n, 2)]) for n in (450, 402))
+    dan = fake("d", ranks=ranks)
+    assert claims.transformer_above_dan([dan, fake("t", encoder="Transformer", ranks=better)], None)[0] is True
+    assert claims.transformer_above_dan([dan, fake("t", encoder="Transformer", ranks=equal)], None)[0] is False
+    assert claims.transformer_above_dan([dan], None)[0] is None
+
+
+def test_a_genre_is_helped_most_if_it_gains_most_and_for_certain():
+    rng = np.random.default_rng(0)
+    labels, genres = rng.random(300), np.array(["captions", "forums", "news"] * 100)
+    before = labels + rng.standard_normal(300)
+    after = np.where(genres == "captions", labels + 0.1 * rng.standard_normal(300), before)
+    data = SimpleNamespace(sts={"dev": Sts(genres, labels, None, None)})
+    start = fake("s", sts={"dev": before})
+    assert claims.nli_helps_captions_most([start, fake("m", "multitask", init="/s", sts={"dev": after})], data)[0] is True
+    assert claims.tuning_helps_news_most([fake("s", sts={"dev": before}, tuned={"dev": after})], data)[0] is False
+    assert claims.nli_helps_captions_most([fake("m", "multitask", init="/s", sts={"dev": after})], data)[0] is None
+
+
+@pytest.mark.parametrize("noise, expected", [(0.3, True), (1.9, False)])
+def test_a_tenth_gives_most_if_it_gives_half(noise, expected):
+    rng = np.random.default_rng(0)
+    labels, genres, errors = rng.random(500), np.full(500, "captions"), rng.standard_normal(500)
+    data = SimpleNamespace(sts={"dev": Sts(genres, labels, None, None)})
+    runs = [fake("s", sts={"dev": labels + 2 * errors}),
+            *(fake("m", "multitask", fraction=share, init="/s", sts={"dev": labels + size * errors})
+              for share, size in ((0.1, noise), (1.0, 0.1)))]
+    assert list(claims.by_fraction(runs)) == [0.0, 0.1, 1.0]
+    assert claims.a_tenth_gives_most(runs, data)[0] is expected
+
+
+def test_attention_widens_if_the_last_layer_reaches_further():
+    rng = np.random.default_rng(0)
+    first = rng.random((1, 200))
+    for shift, expected in ((0.1, True), (-0.1, False)):
+        reach = np.concatenate([first, first + shift + 0.01 * rng.random((1, 200))])
+        assert claims.attention_widens([fake("t", reach=reach)], None)[0] is expected
+    assert claims.attention_widens([fake("t", reach=first)], None)[0] is None
+
+
+# ---------------------------------------------------------------- figure 8's runs
+
+def test_fractions_are_trained_once_and_taken_up_where_they_stopped(trained, nli_folder, tmp_path, monkeypatch, capsys):  # noqa: F811
+    monkeypatch.setattr(fractions, "SHARES", (0.5, 1.0))
+    start = shutil.copytree(trained[0], tmp_path / "run")
+    options = [str(start), "--nli", str(nli_folder), "--steps", "4", "--evaluations", "2", "--optim.nli_batch_size", "60"]
+    fractions.main(options)
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f"report {start} {start}-nli-50 {start}-nli-100")
+    for name in ("weights-000004.safetensors", "resume-000004.safetensors"):
+        (tmp_path / "run-nli-50" / name).unlink()
+    before = (tmp_path / "run-nli-100" / "log.jsonl").read_bytes()
+    fractions.main(options)
+    assert load_run(tmp_path / "run-nli-50").step == 4
+    assert load_run(tmp_path / "run-nli-50").config.nli_fraction == 0.5
+    assert (tmp_path / "run-nli-100" / "log.jsonl").read_bytes() == before

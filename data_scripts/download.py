@@ -30,7 +30,8 @@ def prepare(name, data, own=None):
     folder = data / dataset.folder
     for archive in dataset.archives:
         check_own(name, folder, archive.files, dataset.kind)
-        if all((folder / file.name).exists() for file in archive.files):
+        archive = archive._replace(files=[file for file in archive.files if not (folder / file.name).exists()])
+        if not archive.files:
             continue
         with staging(folder) as stage:
             if own:

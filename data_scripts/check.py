@@ -35,7 +35,8 @@ def check(path, file, kind):
     elif file.first == found:
         told += "; first pair as expected"
     else:
-        told += f'; the first pair is "{_short(pair[0])}" and "{_short(pair[1])}", not the official one ({found}, not {file.first})'
+        told += (f'; the first pair is "{_short(pair[0])}" and "{_short(pair[1])}", not the official one '
+                 f"({found}, not {file.first})")
     return Checked(told, file.rows in (None, rows), file.first in (None, found))
 
 
@@ -85,7 +86,7 @@ def _sick(path):
     first, lines = _first(path, islice(lines, 1, None))
     record = dict(zip(_columns(path, header), _columns(path, first)))
     if not {"sentence_A", "sentence_B"} <= record.keys():
-        raise UserError(f"{path}, line 1: expected a header with the columns sentence_A and sentence_B, separated by tabs")
+        raise UserError(f"{path}, line 1: expected a header with the columns sentence_A and sentence_B, tab-separated")
     return sum(1 for _ in lines), (record["sentence_A"], record["sentence_B"])
 
 

@@ -41,7 +41,8 @@ def prepare(name, data, own=None):
     files = [file.name for archive in dataset.archives for file in archive.files]
     missing = [file for file in files if not (folder / file).exists()]
     if len(missing) == len(files):
-        raise UserError(f"--from {own}: holds no file of {name}; expected {', '.join(files)}, in any folder or in the official archive")
+        raise UserError(f"--from {own}: holds no file of {name}; expected {', '.join(files)}, in any folder or in the "
+                        "official archive")
     print(f"{name}: in {folder}" + (f", without {', '.join(missing)}" if missing else ""))
 
 
@@ -81,7 +82,7 @@ def fetch_any(name, archive, downloads, stage):
 
 
 def unpack_checked(name, archive, path, stage):
-    """Unpack a fetched archive, which is then removed. Raises UserError, leaving nothing, if it is not exactly as expected."""
+    """Unpack a fetched archive, then remove it. Raises UserError, leaving nothing, if it is not exactly as expected."""
     dataset = REGISTRY[name]
     try:
         with told_of(path, stage):
@@ -102,7 +103,7 @@ def unpack_checked(name, archive, path, stage):
 
 
 def take(name, archive, own, stage):
-    """Take an archive's files from the user's own copy: an archive, or a folder that holds files or archives anywhere."""
+    """Take an archive's files from a user's own copy: an archive, or a folder of files or archives, however deep."""
     dataset = REGISTRY[name]
     wanted = {file.name for file in archive.files} | set(dataset.extras)
     archives = [own]
@@ -112,7 +113,9 @@ def take(name, archive, own, stage):
             shutil.copyfile(own / path, stage / file)
         archives = [own / path for path in choose(inside, {file_name(source) for source in archive.sources}).values()]
     for path in archives:
-        unpack(path, wanted - {path.name for path in stage.iterdir()}, stage, dataset.limit)
+        here = {path.name for path in stage.iterdir()}
+        if not here.issuperset(file.name for file in archive.files):
+            unpack(path, wanted - here, stage, dataset.limit)
     with told_of(own, stage):
         check_own(name, stage, archive.files, dataset.kind)
 
@@ -127,7 +130,8 @@ def check_own(name, folder, files, kind):
         if path.exists():
             checked = check(path, file, kind)
             if checked.rows_right and not checked.first_right:
-                raise UserError(f"{path}: {checked.told}; this is a translation or another data set: replace it by the original")
+                raise UserError(f"{path}: {checked.told}; this is a translation or another data set: "
+                                "replace it by the original")
             print(f"{name}: {file.name}: {checked.told}{'' if checked.rows_right else ' (taken as it is)'}")
 
 
@@ -151,7 +155,8 @@ def describe(name, data):
     files = [data / dataset.folder / file.name for archive in dataset.archives for file in archive.files]
     here = sum(path.exists() for path in files)
     state = "here" if here == len(files) else f"{here} of {len(files)} files here" if here else "not here"
-    lines = [f"{name}: {state}", f"    for      {dataset.use}", f"    size     {dataset.size}", f"    licence  {dataset.licence}"]
+    lines = [f"{name}: {state}", f"    for      {dataset.use}",
+             f"    size     {dataset.size}", f"    licence  {dataset.licence}"]
     for archive in dataset.archives:
         first, *others = archive.sources
         fallbacks = ", ".join(urlsplit(source.url).hostname for source in others)
@@ -165,7 +170,8 @@ def parse_options(argv):
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"data sets: {', '.join(REGISTRY)}")
     parser.add_argument("--list", action="store_true", help="show every data set and whether it is here, then stop")
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder to put them in (default: data)")
-    parser.add_argument("--from", type=Path, dest="own", metavar="PATH", help="your own copy: an archive, or a folder of files or archives")
+    parser.add_argument("--from", type=Path, dest="own", metavar="PATH",
+                        help="your own copy: an archive, or a folder of files or archives")
     options = parser.parse_intermixed_args(argv)
     if unknown := [name for name in options.names if name not in REGISTRY]:
         raise UserError(f'"{unknown[0]}": no such data set; expected {", ".join(REGISTRY)}')

@@ -27,7 +27,7 @@ class Interrupted(Exception):
 
 
 def fetch(source, folder):
-    """Fetch a Source into folder; → (path, what was found of its sha256). An archive that is there already is not fetched.
+    """Fetch a Source into folder, if it is not there; → (path, what was found of its sha256).
 
     Raises UserError; a wrong checksum leaves nothing, a broken connection a .part to go on from.
     """
@@ -45,7 +45,7 @@ def fetch(source, folder):
         path.unlink()
         raise UserError(f"{source.url}: the archive's sha256 is {found}, expected {source.sha256}; it was removed: "
                         "fetch it again, or ask where it comes from")
-    return path, f"sha256 begins with {known} as expected, no more of it is known" if beginning else "sha256 as expected"
+    return path, f"sha256 begins with {known}, no more of it is known" if beginning else "sha256 as expected"
 
 
 def download(url, part):
@@ -63,11 +63,12 @@ def download(url, part):
                 failed = 1 if _size(part) > furthest else failed + 1
                 furthest = max(furthest, _size(part))
                 if failed == TRIES:
-                    raise UserError(f"{url}: {' '.join(str(error).split())}; gave up after {TRIES} tries in a row that brought "
-                                    f"nothing new; {_size(part):,} bytes are kept: run the command again to go on") from None
+                    raise UserError(f"{url}: {' '.join(str(error).split())}; gave up after {TRIES} tries in a row that "
+                                    f"brought nothing new; {_size(part):,} bytes are kept: run the command again "
+                                    "to go on") from None
                 wait(2 ** (failed - 1))
             except OSError as error:
-                raise UserError(f"{part}: cannot be written ({error}); make room there, then run the command again") from None
+                raise UserError(f"{part}: cannot be written ({error}); make room there, then go on") from None
 
 
 def wait(seconds):
@@ -76,13 +77,13 @@ def wait(seconds):
 
 
 def _continue(session, url, part):
-    """One request, for what part lacks. The server may send the rest (206), all of it (200) or find nothing missing (416)."""
+    """One request, for what part lacks: the server sends the rest (206), all (200), or finds nothing missing (416)."""
     have, validator = _state(url, part)
-    headers = {"Accept-Encoding": "identity"}                 # Range counts the bytes of the file, not of its compressed form
+    headers = {"Accept-Encoding": "identity"}                 # a range must count the file's own bytes
     if have:
         headers["Range"] = f"bytes={have}-"
         if validator:
-            headers["If-Range"] = validator                   # else a file that has changed would be glued to its old beginning
+            headers["If-Range"] = validator                   # or a new file could be joined to an old beginning
     with session.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
         start, total = _extent(response)
         if response.status_code == 416 and have and total == have:

@@ -19,11 +19,11 @@ CHUNK = 1 << 20
 # The table of sbert.net has one column more than the official files, which tells the file.
 OFFICIAL_COLUMNS = ("genre", "dataset", "year", "sid", "score", "sentence1", "sentence2")
 DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile,
-           NotImplementedError, RuntimeError, UnicodeDecodeError)       # the last three: odd compression, a password, odd names
+           NotImplementedError, RuntimeError, UnicodeDecodeError)       # odd compression, a password, odd names
 
 
 class Member(NamedTuple):
-    """Something in an archive. size: as declared; plain: a file, no link or device; open: → its bytes as a file object."""
+    """Something in an archive. size: as declared; plain: a file, no link or device; open: → a file object."""
 
     name: str
     size: int
@@ -83,7 +83,7 @@ def split_table(archive, wanted, folder, limit):
     found = {f"sts-{split}.csv" for split, *_ in rows} & set(wanted)
     for name in found:
         lines = ["\t".join(columns) + "\n" for split, *columns in rows if f"sts-{split}.csv" == name]
-        Path(folder, name).write_text("".join(lines), encoding="utf-8")
+        Path(folder, name).write_bytes("".join(lines).encode("utf-8"))
     return found
 
 
@@ -110,8 +110,9 @@ def _inspected(archive, members, limit):
     for member in members:
         outside = member.name.startswith("/") or PureWindowsPath(member.name).drive or ".." in member.name.split("/")
         if outside or not member.plain:
-            raise UserError(f'{archive}: holds "{member.name}", {"a name outside its folder" if outside else "a link or a device"}, '
-                            "which no official archive does; nothing was unpacked")
+            what = "a name outside its folder" if outside else "a link or a device"
+            raise UserError(f'{archive}: holds "{member.name}", {what}, which no official archive does; '
+                            "nothing was unpacked")
         size += member.size
         if size > limit:
             raise UserError(_too_large(archive, limit))
@@ -124,7 +125,8 @@ def _damage_told(archive):
     try:
         yield
     except DAMAGED as error:
-        raise UserError(f"{archive}: is damaged, cut short or no archive ({' '.join(str(error).split())}); fetch it again") from None
+        raise UserError(f"{archive}: is damaged, cut short or no archive ({' '.join(str(error).split())}); "
+                        "fetch it again") from None
 
 
 def _too_large(archive, limit):

@@ -24,7 +24,10 @@ class Answer(NamedTuple):
 
 
 class Loopback:
-    """answers: path → list of Answers, one a request, the last for ever after; requests: (path, headers) as they came."""
+    """answers: path → list of Answers, one a request, the last for ever after.
+
+    requests: (path, headers) as they came; sent: bytes of bodies.
+    """
 
     def __init__(self):
         self.answers, self.requests, self.sent = {}, [], 0

@@ -13,7 +13,7 @@ import zipfile
 from data_scripts.check import fingerprint
 from data_scripts.registry import REGISTRY
 
-FIRST = ('A "plane is taking off.', "An air plane is taking off.")        # the lone quotation mark is the official files' trap
+FIRST = ('A "plane is taking off.', "An air plane is taking off.")    # a lone quotation mark, as in the official files
 PAIRS = [FIRST, ("A man plays a flute.", "Ein Mann spielt Flöte."), ("Three men play chess.", "Two men play chess.")]
 
 
@@ -44,9 +44,9 @@ def cqa_xml(name):
     related = "".join(
         f'<OrgQuestion ORGQ_ID="Q1"><OrgQSubject>{FIRST[0][:9]}</OrgQSubject><OrgQBody>{FIRST[0][9:]}</OrgQBody>'
         f'<Thread THREAD_SEQUENCE="Q1_R{k}"><RelQuestion RELQ_ID="Q1_R{k}" RELQ_RANKING_ORDER="{k}" '
-        f'RELQ_RELEVANCE2ORGQ="Irrelevant"><RelQSubject>{pair[1]}</RelQSubject><RelQBody></RelQBody></RelQuestion></Thread>'
-        f'</OrgQuestion>' for k, pair in enumerate(pairs_of(name), start=1))
-    return f'<?xml version="1.0"?>\n<!DOCTYPE root [\n<!ELEMENT root (OrgQuestion)*>\n]>\n<root>{related}</root>\n'.encode()
+        f'RELQ_RELEVANCE2ORGQ="Irrelevant"><RelQSubject>{pair[1]}</RelQSubject><RelQBody></RelQBody></RelQuestion>'
+        f'</Thread></OrgQuestion>' for k, pair in enumerate(pairs_of(name), start=1))
+    return f'<?xml version="1.0"?>\n<!DOCTYPE root [\n<!ELEMENT root (OrgQuestion)*>\n]>\n<root>{related}</root>'.encode()
 
 
 def zipped(members):
@@ -96,13 +96,14 @@ def sts_year(folder, prefix, names, scores=b"5\n3.5\n0\n", extra_pairs=()):
 
 def archives():
     """Archive name → bytes, each laid out as the official one."""
-    wanted = {name: [file.name.split(".", 2)[2].removesuffix(".txt") for file in REGISTRY[name].archives[0].files[::2]]
-              for name in REGISTRY if name.startswith("sts20")}
+    parts = {name: [file.name.split(".", 2)[2].removesuffix(".txt") for file in REGISTRY[name].archives[0].files[::2]]
+             for name in REGISTRY if name.startswith("sts20")}
     cqa = "SemEval2016-Task3-CQA-QL-"
     partly = {"scores": b"5\n\n3.5\n0\n", "extra_pairs": [("Not", "scored")]}
     return {
         "Stsbenchmark.tar.gz": tarred({
-            "stsbenchmark/readme.txt": b"readme", "stsbenchmark/LICENSE.txt": b"licence", "stsbenchmark/correlation.pl": b"#",
+            "stsbenchmark/readme.txt": b"readme", "stsbenchmark/LICENSE.txt": b"licence",
+            "stsbenchmark/correlation.pl": b"no text",
             **{f"stsbenchmark/sts-{split}.csv": tabbed(sts_rows(split, 9)) for split in ("train", "dev", "test")},
             "stsbenchmark/companion/sts-dev.csv": b"another file of the same name"}),
         "stsbenchmark.tsv.gz": sbert_table(),
@@ -121,21 +122,23 @@ def archives():
             "SemEval2017_task3_test/English/SemEval2017-task3-English-test.xml": cqa_xml("2017")}),
         **{f"sick_{split}.zip": zipped({f"SICK_{split}.txt": sick_table(split), "readme.txt": b"readme"})
            for split in ("train", "trial", "test_annotated")},
-        "STS2012-en-test.zip": sts_year("test-gold", "STS", wanted["sts2012"]),
-        "STS2013-en-test.zip": sts_year("test-gs", "STS", wanted["sts2013"]),
-        "STS2014-en-test.zip": sts_year("sts-en-test-gs-2014", "STS", wanted["sts2014"]),
-        "STS2015-en-test.zip": sts_year("test_evaluation_task2a", "STS", wanted["sts2015"], **partly),
-        "STS2016-en-test.zip": sts_year("sts2016-english-with-gs-v1.0", "STS2016", wanted["sts2016"], **partly),
-        **{f"{first}ts2017.eval.v1.1.zip": zipped({"STS2017.eval.v1.1/STS.input.track5.en-en.txt": tabbed(PAIRS)}) for first in "Ss"},
-        **{f"{first}ts2017.gs.zip": zipped({"STS2017.gs/STS.gs.track5.en-en.txt": b"5\n3.5\n0\n"}) for first in "Ss"},
+        "STS2012-en-test.zip": sts_year("test-gold", "STS", parts["sts2012"]),
+        "STS2013-en-test.zip": sts_year("test-gs", "STS", parts["sts2013"]),
+        "STS2014-en-test.zip": sts_year("sts-en-test-gs-2014", "STS", parts["sts2014"]),
+        "STS2015-en-test.zip": sts_year("test_evaluation_task2a", "STS", parts["sts2015"], **partly),
+        "STS2016-en-test.zip": sts_year("sts2016-english-with-gs-v1.0", "STS2016", parts["sts2016"], **partly),
+        **dict.fromkeys(("Sts2017.eval.v1.1.zip", "sts2017.eval.v1.1.zip"),
+                        zipped({"STS2017.eval.v1.1/STS.input.track5.en-en.txt": tabbed(PAIRS)})),
+        **dict.fromkeys(("Sts2017.gs.zip", "sts2017.gs.zip"),
+                        zipped({"STS2017.gs/STS.gs.track5.en-en.txt": b"5\n3.5\n0\n"})),
         "reddit-corpus-small.zip": zipped({
             "reddit-corpus-small/utterances.jsonl": snli_lines("utterances", ("speaker", "text")),
-            **{f"reddit-corpus-small/{name}.json": b"{}" for name in ("speakers", "conversations", "corpus", "index")}}),
+            **{f"reddit-corpus-small/{name}": b"{}" for name in REGISTRY["convokit-reddit-small"].extras}}),
     }
 
 
 def registry(address, contents):
-    """The registry with every source on the server at `address`, in a folder named after its host, and these archives' hashes."""
+    """The registry with every source at `address`, in a folder named after its host, and these archives' hashes."""
     def local(source):
         host, name = source.url.split("/")[2], source.url.rsplit("/", 1)[1]
         known = source.sha256 and hashlib.sha256(contents[name]).hexdigest()

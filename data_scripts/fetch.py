@@ -96,9 +96,8 @@ def _continue(session, url, part):
         if response.status_code not in (200, 206):
             raise UserError(f"{url}: the server answered {response.status_code} {response.reason}, expected the file")
         if response.status_code == 200:
-            have = 0
             _keep_state(url, part, response.headers)
-        _write(response, part, have, total)
+        _write(response, part, start, total)
 
 
 def _extent(response):
@@ -111,16 +110,16 @@ def _extent(response):
     return (int(number) if number and number.isdecimal() else None for number in (start, total))
 
 
-def _write(response, part, have, total):
-    """Write an answer's body at byte `have` of part. Raises Interrupted where the file ends early."""
-    with (open(part, "ab" if have else "wb") as file,
-          tqdm(total=total, initial=have, desc=part.stem, unit="B", unit_scale=True, leave=False) as bar):
+def _write(response, part, start, total):
+    """Add an answer's body to part, which has `start` bytes. Raises Interrupted where more is to come."""
+    with (open(part, "ab") as file,
+          tqdm(total=total, initial=start, desc=part.stem, unit="B", unit_scale=True, leave=False) as bar):
         # Not decoded: many servers call a .tar.gz a tar with the content encoding gzip.
         for chunk in response.raw.stream(CHUNK, decode_content=False):
             file.write(chunk)
             bar.update(len(chunk))
     if total is not None and _size(part) != total:
-        raise Interrupted(f"the file ended after {_size(part):,} of {total:,} bytes")
+        raise Interrupted(f"the server sent {_size(part):,} of {total:,} bytes")
 
 
 # ---------------------------------------------------------------- what is known of a .part
@@ -139,10 +138,10 @@ def _state(url, part):
 
 
 def _keep_state(url, part, headers):
-    """Remember the version that is being fetched: its ETag, unless that is a weak one, or its date."""
+    """Begin a part: remember the version that is being fetched by its ETag, unless that is a weak one, or its date."""
     tag = headers.get("ETag", "")
     validator = headers.get("Last-Modified", "") if tag.startswith("W/") else tag or headers.get("Last-Modified", "")
-    part.unlink(missing_ok=True)                              # or a kill here would join the new name to old bytes
+    part.unlink(missing_ok=True)
     _state_file(part).write_text(f"{url}\n{validator}", encoding="utf-8")
 
 

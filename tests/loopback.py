@@ -10,14 +10,15 @@ from typing import NamedTuple
 class Answer(NamedTuple):
     """How a request is answered.
 
-    cut: bytes of the body after which the connection drops; ranges: whether Range is honoured; length: whether the
-    body's is told; status: instead of the body.
+    cut: bytes of the body after which the connection drops; ranges: whether Range is honoured; piece: the most
+    bytes in answer to one; length: whether the body's is told; status: instead of what fits.
     """
 
     body: bytes = b""
     tag: str = '"1"'
     cut: int | None = None
     ranges: bool = True
+    piece: int | None = None
     length: bool = True
     status: int | None = None
     headers: tuple = ()
@@ -60,11 +61,12 @@ class Loopback:
         if asked and answer.ranges and same and not answer.status:
             start = int(asked[1])
         handler.send_response(answer.status or (416 if start and start >= total else 206 if start else 200))
+        body = answer.body[start:]
         if start >= total and start:
             handler.send_header("Content-Range", f"bytes */{total}")
         elif start:
-            handler.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
-        body = answer.body[start:]
+            body = body[:answer.piece]
+            handler.send_header("Content-Range", f"bytes {start}-{start + len(body) - 1}/{total}")
         if answer.length:
             handler.send_header("Content-Length", str(len(body)))
         for name, value in (("ETag", answer.tag), *answer.headers):

@@ -19,6 +19,7 @@ def ask(server, answers, part):
     server.answers["/file"] = answers
     del server.requests[:]
     fetch.download(f"{server.address}/file", part)
+    assert all(headers["Accept-Encoding"] == "identity" for _, headers in server.requests)
     return [(headers.get("Range"), headers.get("If-Range")) for _, headers in server.requests]
 
 
@@ -28,6 +29,12 @@ def test_a_dropped_connection_resumes(server, tmp_path):
     asked = ask(server, [Answer(BODY, cut=cut) for cut in cuts] + [Answer(BODY)], part)
     assert asked == [(None, None), ("bytes=1-", '"1"'), ("bytes=700001-", '"1"'), ("bytes=750001-", '"1"')]
     assert part.read_bytes() == BODY and server.sent == len(BODY)       # each byte once
+
+
+def test_a_server_may_send_less_than_was_asked_for(server, tmp_path):
+    part = tmp_path / "file.part"
+    asked = ask(server, [Answer(BODY, cut=300_000), Answer(BODY, piece=400_000)], part)
+    assert [wanted for wanted, _ in asked] == [None, "bytes=300000-", "bytes=700000-"] and part.read_bytes() == BODY
 
 
 def test_the_next_run_goes_on(server, tmp_path):
@@ -105,6 +112,14 @@ def test_trying_again_has_an_end(answer, tries, server, tmp_path):
     with pytest.raises(UserError, match="answered 40" if tries == 1 else "gave up after 5 tries"):
         ask(server, [answer], tmp_path / "file.part")
     assert len(server.requests) == tries
+
+
+def test_more_than_the_last_try_is_not_enough(server, tmp_path):
+    """A server that always starts again and drops here and there never comes further."""
+    answers = [Answer(BODY, cut=cut, ranges=False) for cut in (9, 5) * 50]
+    with pytest.raises(UserError, match="gave up after 5 tries"):
+        ask(server, answers, tmp_path / "file.part")
+    assert len(server.requests) == 5
 
 
 def test_tries_that_bring_something_are_not_counted(server, tmp_path):

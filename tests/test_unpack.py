@@ -88,6 +88,11 @@ def test_archives_do_not_expand_past_the_limit(tmp_path):
         unpack.unpack(path, ["sts-train.csv"], tmp_path, 1_000)
 
 
+def test_of_files_with_one_name_the_outermost_is_taken_that_macos_did_not_add():
+    names = ["a/b/file", "__MACOSX/file", "a/file", "__MACOSX/a/._other", "a/__MACOSX/other", "another"]
+    assert unpack.choose(names, {"file", "other"}) == {"file": "a/file"}
+
+
 def test_archives_that_cannot_be_read(tmp_path):
     whole = zipped({"sts-train.csv": b"text"})
     locked = bytearray(whole)
@@ -101,7 +106,8 @@ def test_archives_that_cannot_be_read(tmp_path):
 
 
 def test_a_table_without_the_columns_is_refused(tmp_path):
-    for text in ("split\tgenre\nx\ty\n", "nothing", ""):
+    header = "\t".join(["split", *unpack.OFFICIAL_COLUMNS])
+    for text in ("split\tgenre\nx\ty\n", "nothing", "", f"{header}\ntrain\ttoo\tshort\n"):
         path = tmp_path / "stsbenchmark.tsv.gz"
         path.write_bytes(gzip.compress(text.encode()))
         with pytest.raises(UserError, match="whose header names the columns split, genre"):

@@ -71,12 +71,9 @@ def fetch_any(name, archive, downloads, stage):
             path, found = fetch(source, downloads)
             print(f"{name}: {path.name}: {found}")
             unpack_checked(name, archive, path, stage)
+            return
         except UserError as error:
             print(f"{name}: {error}", file=sys.stderr)
-        else:
-            with suppress(OSError):                           # another download's .part may be in it
-                downloads.rmdir()
-            return
     raise UserError(f"{name}: no source gave it, for the reasons above; try again later, or get "
                     f"{file_name(archive.sources[0])} by other means and name it with --from PATH")
 
@@ -196,6 +193,8 @@ def main(argv=None):
             failed.append(str(error))
         except OSError as error:
             failed.append(f"{name}: {error}; make room, or choose another folder with --data")
+        with suppress(OSError):                               # unless a .part is in it
+            (options.data / "downloads").rmdir()
     if failed:
         raise UserError("\nerror: ".join(failed))             # a line for each data set
 

@@ -77,6 +77,7 @@ def test_each_set_is_fetched_into_its_layout(name, official, tmp_path, capsys):
     assert told.count("sha256") == len(dataset.archives)
 
     run(tmp_path, name)                                       # all here: checked, not fetched
+    assert capsys.readouterr().out.count(" rows") == len(wanted)
     assert len(official.requests) == len(dataset.archives) and files_below(tmp_path) == found
 
 
@@ -125,7 +126,7 @@ def test_without_any_source_nothing_is_left_and_the_way_out_is_told(official, tm
     with pytest.raises(UserError, match="stsbenchmark: no source gave it.* get Stsbenchmark.tar.gz .* --from PATH"):
         run(tmp_path, "stsbenchmark", "snli")
     assert capsys.readouterr().err.count("answered 404 Not Found") == 3
-    assert {path.split("/")[0] for path in files_below(tmp_path)} == {"snli_1.0"}      # the other set came all the same
+    assert [path.name for path in tmp_path.iterdir()] == ["snli_1.0"]     # the other set came all the same
     assert len(official.requests) == 4                        # a 404 is not asked for twice
 
 
@@ -191,7 +192,19 @@ def test_a_fetched_set_must_be_the_official_one(members, message, official, tmp_
     with pytest.raises(UserError, match="no source gave it"):
         run(tmp_path, "stsbenchmark")
     assert f"{tmp_path}/downloads/Stsbenchmark.tar.gz{message}" in capsys.readouterr().err
-    assert not files_below(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_of_a_refused_archive_nothing_mixes_with_the_next(official, tmp_path):
+    body = tarred({**sts_archive(TRANSLATED), "readme.txt": b"of the wrong archive"})
+    dataset = download.REGISTRY["stsbenchmark"]
+    wrong, *others = dataset.archives[0].sources
+    wrong = wrong._replace(sha256=hashlib.sha256(body).hexdigest())
+    archive = dataset.archives[0]._replace(sources=(wrong, *others))
+    download.REGISTRY["stsbenchmark"] = dataset._replace(archives=(archive,))
+    official.answers[WIKI] = [Answer(body)]
+    run(tmp_path, "stsbenchmark")
+    assert files_below(tmp_path) == {f"stsbenchmark/sts-{split}.csv": tabbed(sts_rows(split)) for split in SPLITS}
 
 
 def test_a_fingerprint_ignores_tokenisation_and_nothing_else():
@@ -288,6 +301,20 @@ def test_a_users_own_archives_are_taken_and_kept(official, contents, tmp_path):
     assert files_below(own) == before and not official.requests
 
 
+def test_what_a_user_has_unpacked_comes_before_the_archive_beside_it(official, contents, tmp_path):
+    mine = tabbed(sts_rows("train")[:2])
+    for number, (names, archive) in enumerate(((["sts-train.csv"], contents["Stsbenchmark.tar.gz"]),
+                                               ([f"sts-{split}.csv" for split in SPLITS], b"damaged"))):
+        own = tmp_path / f"own{number}"
+        own.mkdir()
+        (own / "Stsbenchmark.tar.gz").write_bytes(archive)
+        for name in names:
+            (own / name).write_bytes(mine)
+        run(tmp_path / f"data{number}", "stsbenchmark", "--from", own)
+        found = find_sts(tmp_path / f"data{number}")
+        assert len(found) == 3 and found["train"].read_bytes() == mine
+
+
 def test_of_a_users_own_set_parts_are_taken_and_translations_refused(official, tmp_path, capsys):
     for number, (pairs, message) in enumerate(((PAIRS[:2], None), (TRANSLATED[:2], None), (TRANSLATED, "translation"))):
         own = tmp_path / f"own{number}"
@@ -314,6 +341,15 @@ def test_what_stands_there_is_never_replaced(official, tmp_path):
     run(tmp_path, "stsbenchmark")
     assert (folder / "sts-train.csv").read_bytes() == mine and len(find_sts(tmp_path)) == 3
     assert (folder / "notes.txt").read_text() == (folder / "readme.txt").read_text() == "mine"
+
+
+def test_a_translation_that_stands_there_is_told(official, tmp_path):
+    folder = tmp_path / "stsbenchmark"
+    folder.mkdir()
+    (folder / "sts-train.csv").write_bytes(sts_archive(TRANSLATED)["stsbenchmark/sts-train.csv"])
+    with pytest.raises(UserError, match=f"{folder}/sts-train.csv: 3 rows; .*this is a translation"):
+        run(tmp_path, "stsbenchmark")
+    assert len(files_below(tmp_path)) == 1 and not official.requests
 
 
 def test_what_a_killed_run_left_is_no_obstacle(official, contents, tmp_path):

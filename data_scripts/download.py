@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the repository, 
 
 from convsim_mini.cli import TextParser, UserError, errors_in_one_line
 from data_scripts.check import check
-from data_scripts.fetch import fetch
+from data_scripts.fetch import fetch, forget, part_of
 from data_scripts.registry import REGISTRY
 from data_scripts.unpack import choose, unpack
 
@@ -71,11 +71,13 @@ def fetch_any(name, archive, downloads, stage):
             path, found = fetch(source, downloads)
             print(f"{name}: {path.name}: {found}")
             unpack_checked(name, archive, path, stage)
+            for other in archive.sources:                     # their broken downloads are of no more use
+                forget(part_of(other, downloads))
             return
         except UserError as error:
             print(f"{name}: {error}", file=sys.stderr)
     raise UserError(f"{name}: no source gave it, for the reasons above; try again later, or get "
-                    f"{file_name(archive.sources[0])} by other means and name it with --from PATH")
+                    f"{part_of(archive.sources[0], downloads).stem} by other means and name it with --from PATH")
 
 
 def unpack_checked(name, archive, path, stage):
@@ -108,7 +110,8 @@ def take(name, archive, own, stage):
         inside = [path.relative_to(own).as_posix() for path in own.rglob("*") if path.is_file()]
         for file, path in choose(inside, wanted).items():
             shutil.copyfile(own / path, stage / file)
-        archives = [own / path for path in choose(inside, {file_name(source) for source in archive.sources}).values()]
+        names = {part_of(source, own).stem for source in archive.sources}
+        archives = [own / path for path in choose(inside, names).values()]
     for path in archives:
         here = {path.name for path in stage.iterdir()}
         if not here.issuperset(file.name for file in archive.files):
@@ -139,11 +142,6 @@ def told_of(origin, stage):
         yield
     except UserError as error:
         raise UserError(str(error).replace(str(stage), str(origin))) from None
-
-
-def file_name(source):
-    """The name of a Source's archive."""
-    return urlsplit(source.url).path.rsplit("/", 1)[1]
 
 
 def describe(name, data):

@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import sys
 import time
 from http import HTTPStatus
 from pathlib import Path
@@ -31,11 +32,10 @@ def fetch(source, folder):
 
     Raises UserError; a wrong checksum leaves nothing, a broken connection a .part to go on from.
     """
-    name = source.url.rsplit("/", 1)[1]
-    part = Path(folder, f"{name}.part")
-    path = Path(pooch.retrieve(source.url, known_hash=None, fname=name, path=folder,
+    part = part_of(source, folder)
+    path = Path(pooch.retrieve(source.url, known_hash=None, fname=part.stem, path=folder,
                                downloader=lambda url, output, _: os.replace(download(url, part), output)))
-    _state_file(part).unlink(missing_ok=True)
+    forget(part)
     found = pooch.file_hash(path)
     if source.sha256 is None:
         return path, f"sha256 {found} not checked: not known"
@@ -48,27 +48,47 @@ def fetch(source, folder):
     return path, f"sha256 begins with {known}, no more of it is known" if beginning else "sha256 as expected"
 
 
+def part_of(source, folder):
+    """Where an unfinished download of a Source stands; its name without .part is the archive's."""
+    return Path(folder, source.url.rsplit("/", 1)[1] + ".part")
+
+
+def forget(part):
+    """Remove an unfinished download."""
+    part.unlink(missing_ok=True)
+    _state_file(part).unlink(missing_ok=True)
+
+
 def download(url, part):
     """Fill the file part from url, going on where an earlier try ended; → part, complete.
 
     Raises UserError for an answer that no other try will change, and after TRIES tries that brought nothing.
     """
-    failed, furthest = 0, _size(part)
+    failed, furthest = 0, _state(url, part)[0]
     with requests.Session() as session:
         while True:
             try:
                 _continue(session, url, part)
                 return part
             except (Interrupted, requests.RequestException, urllib3.exceptions.HTTPError) as error:
-                failed = 1 if _size(part) > furthest else failed + 1
-                furthest = max(furthest, _size(part))
+                have, _ = _state(url, part)
+                failed = 1 if have > furthest else failed + 1
+                furthest = max(furthest, have)
                 if failed == TRIES:
-                    raise UserError(f"{url}: {' '.join(str(error).split())}; gave up after {TRIES} tries in a row that "
-                                    f"brought nothing new; {_size(part):,} bytes are kept: run the command again "
-                                    "to go on") from None
-                wait(2 ** (failed - 1))
+                    raise UserError(f"{url}: {_reason(error)}; gave up after {TRIES} tries in a row that brought "
+                                    f"nothing new; {have:,} bytes are kept: run the command again to go on") from None
+                pause = 2 ** (failed - 1)
+                print(f"{_reason(error)}; trying again in {pause} s", file=sys.stderr)
+                wait(pause)
             except OSError as error:
                 raise UserError(f"{part}: cannot be written ({error}); make room there, then go on") from None
+
+
+def _reason(error):
+    """The innermost error says most."""
+    while error.__context__:
+        error = error.__context__
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def wait(seconds):
@@ -105,9 +125,9 @@ def _extent(response):
     if response.status_code == 200:
         length = response.headers.get("Content-Length", "")
         return 0, int(length) if length.isdecimal() else None
-    found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", response.headers.get("Content-Range", ""))
-    start, total = found.groups() if found else ("", "")
-    return (int(number) if number and number.isdecimal() else None for number in (start, total))
+    found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)", response.headers.get("Content-Range", ""))
+    start, total = found.groups() if found else (None, None)
+    return start and int(start), total and int(total)
 
 
 def _write(response, part, start, total):

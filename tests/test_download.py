@@ -113,6 +113,13 @@ def test_the_next_source_is_tried_and_its_columns_put_in_order(answer, official,
     assert f"fetching {official.address}{SBERT}" in told.out and official.address + WIKI in told.err
 
 
+def test_a_broken_download_is_forgotten_when_another_source_had_it(official, contents, tmp_path):
+    official.answers[WIKI] = [Answer(contents["Stsbenchmark.tar.gz"], cut=100), Answer(status=500)]
+    run(tmp_path, "stsbenchmark")
+    assert [path for path, _ in official.requests] == [WIKI] * 5 + [SBERT]
+    assert [path.name for path in tmp_path.iterdir()] == ["stsbenchmark"]
+
+
 def test_the_archived_copy_comes_last_and_must_be_the_same(official, tmp_path):
     official.answers[WIKI] = official.answers[SBERT] = [Answer(status=404)]
     run(tmp_path, "stsbenchmark")

@@ -93,11 +93,11 @@ def test_an_answer_that_does_not_fit_starts_again(odd, server, tmp_path):
 
 def test_a_part_of_another_address_or_without_a_note_starts_again(server, tmp_path):
     part = tmp_path / "file.part"
-    part.write_bytes(b"?" * 1_000)
-    assert ask(server, [Answer(BODY)], part) == [(None, None)] and part.read_bytes() == BODY
-    part.write_bytes(b"?" * 1_000)
-    Path(f"{part}.version").write_text('http://elsewhere/file\n"1"')
-    assert ask(server, [Answer(BODY)], part) == [(None, None)] and part.read_bytes() == BODY
+    for note in (None, 'http://elsewhere/file\n"1"', "", "\n\n"):
+        part.write_bytes(b"?" * 1_000)
+        if note is not None:
+            Path(f"{part}.version").write_text(note)
+        assert ask(server, [Answer(BODY)], part) == [(None, None)] and part.read_bytes() == BODY
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 429, 408])
@@ -117,7 +117,7 @@ def test_trying_again_has_an_end(answer, tries, server, tmp_path):
 def test_more_than_the_last_try_is_not_enough(server, tmp_path):
     """A server that always starts again and drops here and there never comes further."""
     answers = [Answer(BODY, cut=cut, ranges=False) for cut in (9, 5) * 50]
-    with pytest.raises(UserError, match="gave up after 5 tries"):
+    with pytest.raises(UserError, match="gave up after 5 tries .*; 9 bytes are kept"):
         ask(server, answers, tmp_path / "file.part")
     assert len(server.requests) == 5
 
@@ -135,10 +135,14 @@ def test_waits_grow(server, tmp_path, monkeypatch):
     assert waits == [1, 2, 4, 8]
 
 
-def test_nobody_there(server, tmp_path):
+def test_nobody_there(server, tmp_path, capsys):
     server.close()
-    with pytest.raises(UserError, match="gave up after 5 tries in a row that brought nothing new; 0 bytes are kept"):
+    told = r": \[Errno \d+\] Connection refused; gave up after 5 tries in a row that brought nothing new; 0 bytes are kept"
+    (tmp_path / "file.part").write_bytes(b"of another address")
+    with pytest.raises(UserError, match=told):
         fetch.download(f"{server.address}/file", tmp_path / "file.part")
+    assert [line.split("; ")[1] for line in capsys.readouterr().err.splitlines()] == [
+        f"trying again in {pause} s" for pause in (1, 2, 4, 8)]
 
 
 def test_of_a_checksum_known_in_part_the_beginning_counts_and_is_said(server, tmp_path):

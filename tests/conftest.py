@@ -18,6 +18,8 @@ from safetensors.numpy import load_file
 from convsim_mini.config import TextConfig
 from convsim_mini.corpus import load_corpus
 
+from loopback import Loopback
+
 # Derandomised, or a failure in CI could not be repeated; no deadline, because machines differ.
 hypothesis.settings.register_profile("repeatable", derandomize=True, max_examples=100, deadline=None)
 hypothesis.settings.load_profile("repeatable")
@@ -133,6 +135,16 @@ def trained(tmp_path_factory, arguments):
     done = command("train", *arguments, "--steps", 30, "--evaluations", 2, "--run", folder, cwd=folder.parent)
     assert done.returncode == 0, done.stderr
     return folder, done
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A Loopback; those who fetch from it do not wait between tries."""
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setattr("data_scripts.fetch.wait", lambda seconds: None)
+    loopback = Loopback()
+    yield loopback
+    loopback.close()
 
 
 @pytest.fixture

@@ -1,0 +1,116 @@
+"""Is a data set's file what it should be? Its rows are counted and its first pair is compared.
+
+A translated copy of the STS Benchmark with the right number of rows is in circulation, so a count proves little.
+"""
+
+import hashlib
+import json
+from itertools import chain, islice
+from typing import NamedTuple
+
+from convsim_mini.cli import UserError
+from convsim_mini.evaluation.semeval import read_questions
+from convsim_mini.evaluation.sts import read_sts
+from convsim_mini.files import read_lines
+
+
+class Checked(NamedTuple):
+    """What was found, in words, and whether rows and first pair are as expected, as far as that is known."""
+
+    told: str
+    rows_right: bool
+    first_right: bool
+
+
+def check(path, file, kind):
+    """Compare a file with its registry entry; → Checked. Raises UserError where it cannot be read as this kind."""
+    rows, pair = READERS[kind](path)
+    found = fingerprint(pair)
+    if file.rows is None:
+        told = f"{rows:,} rows (not checked: their number is not known)"
+    else:
+        told = f"{rows:,} rows" + ("" if rows == file.rows else f" where the official file has {file.rows:,}")
+    if file.first is None:
+        told += "; first pair not checked: not known"
+    elif file.first == found:
+        told += "; first pair as expected"
+    else:
+        told += (f'; the first pair is "{_short(pair[0])}" and "{_short(pair[1])}", not the official one '
+                 f"({found}, not {file.first})")
+    return Checked(told, file.rows in (None, rows), file.first in (None, found))
+
+
+def fingerprint(pair):
+    """16 digits of the sha256 of two texts' letters and digits, so that tokenised copies agree."""
+    letters = "|".join("".join(filter(str.isalnum, text.casefold())) for text in pair)
+    return hashlib.sha256(letters.encode("utf-8")).hexdigest()[:16]
+
+
+def _short(text):
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+# ---------------------------------------------------------------- readers: path → (rows, first pair)
+
+def _sts(path):
+    sts = read_sts(path)
+    return len(sts.labels), (sts.sentences1[0], sts.sentences2[0])
+
+
+def _cqa(path):
+    questions = read_questions(path)
+    return sum(len(question.candidates) for question in questions), (questions[0].text, questions[0].candidates[0].text)
+
+
+def _snli(path):
+    return _json_lines(path, "sentence1", "sentence2")
+
+
+def _convokit(path):
+    return _json_lines(path, "speaker", "text")               # a first utterance has no partner
+
+
+def _json_lines(path, *fields):
+    first, lines = _first(path, read_lines(path))
+    try:
+        record = json.loads(first)
+        pair = tuple(str(record[field]) for field in fields)
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{path}, line 1: expected a JSON object with the fields {' and '.join(fields)}") from None
+    return sum(1 for _ in lines), pair
+
+
+def _sick(path):
+    """A table with a header."""
+    header, lines = _first(path, read_lines(path))
+    first, lines = _first(path, islice(lines, 1, None))
+    record = dict(zip(_columns(path, header), _columns(path, first)))
+    if not {"sentence_A", "sentence_B"} <= record.keys():
+        raise UserError(f"{path}, line 1: expected a header with the columns sentence_A and sentence_B, tab-separated")
+    return sum(1 for _ in lines), (record["sentence_A"], record["sentence_B"])
+
+
+def _sts_year(path):
+    """Pairs, or one score a line: an empty line for a pair that was not scored."""
+    first, lines = _first(path, read_lines(path))
+    columns = (_columns(path, first) + ["", ""])[:2]
+    return sum(1 for _ in lines), tuple(columns)
+
+
+def _first(path, lines):
+    """The first line that is not blank; an iterator of all of those."""
+    lines = (line for line in lines if line.strip())
+    first = next(lines, None)
+    if first is None:
+        raise UserError(f"{path}: holds no row")
+    return first, chain([first], lines)
+
+
+def _columns(path, line):
+    try:
+        return line.decode("utf-8-sig").split("\t")
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is no UTF-8 text") from None
+
+
+READERS = {"sts": _sts, "snli": _snli, "cqa": _cqa, "sick": _sick, "sts_year": _sts_year, "convokit": _convokit}

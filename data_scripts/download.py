@@ -1,0 +1,202 @@
+"""Fetch the data sets that the other commands read, or take them from where you have them.
+
+    python data_scripts/download.py --list
+    python data_scripts/download.py stsbenchmark snli cqa
+    python data_scripts/download.py stsbenchmark --from ~/Stsbenchmark.tar.gz
+"""
+
+import os
+import shutil
+import sys
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the repository, wherever this is started from
+
+from convsim_mini.cli import TextParser, UserError, errors_in_one_line
+from data_scripts.check import check
+from data_scripts.fetch import fetch, forget, part_of
+from data_scripts.registry import REGISTRY
+from data_scripts.unpack import choose, unpack
+
+
+def prepare(name, data, own=None):
+    """Bring a data set into its folder below data: from `own`, a folder or an archive, or from its sources.
+
+    What stands there already is checked and kept. Raises UserError.
+    """
+    dataset = REGISTRY[name]
+    folder = data / dataset.folder
+    for archive in dataset.archives:
+        check_own(name, folder, archive.files, dataset.kind)
+        archive = archive._replace(files=[file for file in archive.files if not (folder / file.name).exists()])
+        if not archive.files:
+            continue
+        with staging(folder) as stage:
+            if own:
+                take(name, archive, own, stage)
+            else:
+                fetch_any(name, archive, data / "downloads", stage)
+    files = [file.name for archive in dataset.archives for file in archive.files]
+    missing = [file for file in files if not (folder / file).exists()]
+    if len(missing) == len(files):
+        raise UserError(f"--from {own}: holds no file of {name}; expected {', '.join(files)}, in any folder or in the "
+                        "official archive")
+    print(f"{name}: in {folder}" + (f", without {', '.join(missing)}" if missing else ""))
+
+
+@contextmanager
+def staging(folder):
+    """A folder whose files are moved up into `folder` at the end, beside what is there; none of them after an error."""
+    stage = folder / ".unpacked"
+    shutil.rmtree(stage, ignore_errors=True)                  # what a killed run may have left
+    stage.mkdir(parents=True)
+    try:
+        yield stage
+        for path in stage.iterdir():
+            if not (folder / path.name).exists():
+                os.replace(path, folder / path.name)
+    finally:
+        shutil.rmtree(stage)
+        with suppress(OSError):                               # only an empty folder goes
+            folder.rmdir()
+
+
+def fetch_any(name, archive, downloads, stage):
+    """Fetch an archive from the first source that has it in order, and unpack its files into stage."""
+    for source in archive.sources:
+        print(f"{name}: fetching {source.url}", flush=True)
+        try:
+            path, found = fetch(source, downloads)
+            print(f"{name}: {path.name}: {found}")
+            unpack_checked(name, archive, path, stage)
+            for other in archive.sources:                     # their broken downloads are of no more use
+                forget(part_of(other, downloads))
+            return
+        except UserError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+    raise UserError(f"{name}: no source gave it, for the reasons above; try again later, or get "
+                    f"{part_of(archive.sources[0], downloads).stem} by other means and name it with --from PATH")
+
+
+def unpack_checked(name, archive, path, stage):
+    """Unpack a fetched archive, then remove it. Raises UserError, leaving nothing, if it is not exactly as expected."""
+    dataset = REGISTRY[name]
+    try:
+        with told_of(path, stage):
+            found = unpack(path, [file.name for file in archive.files] + list(dataset.extras), stage, dataset.limit)
+            for file in archive.files:
+                if file.name not in found:
+                    raise UserError(f"{path}: holds no {file.name}; expected the official archive")
+                checked = check(stage / file.name, file, dataset.kind)
+                if not (checked.rows_right and checked.first_right):
+                    raise UserError(f"{path}: {file.name}: {checked.told}; expected the official archive")
+                print(f"{name}: {file.name}: {checked.told}")
+    except UserError:
+        shutil.rmtree(stage)
+        stage.mkdir()
+        path.unlink()
+        raise
+    path.unlink()
+
+
+def take(name, archive, own, stage):
+    """Take an archive's files from a user's own copy: an archive, or a folder of files or archives, however deep."""
+    dataset = REGISTRY[name]
+    wanted = {file.name for file in archive.files} | set(dataset.extras)
+    archives = [own]
+    if own.is_dir():
+        inside = [path.relative_to(own).as_posix() for path in own.rglob("*") if path.is_file()]
+        for file, path in choose(inside, wanted).items():
+            shutil.copyfile(own / path, stage / file)
+        names = {part_of(source, own).stem for source in archive.sources}
+        archives = [own / path for path in choose(inside, names).values()]
+    for path in archives:
+        here = {path.name for path in stage.iterdir()}
+        if not here.issuperset(file.name for file in archive.files):
+            unpack(path, wanted - here, stage, dataset.limit)
+    with told_of(own, stage):
+        check_own(name, stage, archive.files, dataset.kind)
+
+
+def check_own(name, folder, files, kind):
+    """Say how those of the files that a user has compare with the official ones; parts of a set are taken as they are.
+
+    Raises UserError for a file that has the right number of rows but begins with another pair.
+    """
+    for file in files:
+        path = folder / file.name
+        if path.exists():
+            checked = check(path, file, kind)
+            if checked.rows_right and not checked.first_right:
+                raise UserError(f"{path}: {checked.told}; this is a translation or another data set: "
+                                "replace it by the original")
+            print(f"{name}: {file.name}: {checked.told}{'' if checked.rows_right else ' (taken as it is)'}")
+
+
+@contextmanager
+def told_of(origin, stage):
+    """Let a UserError name a staged file by where it comes from: the stage will be gone."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(str(error).replace(str(stage), str(origin))) from None
+
+
+def describe(name, data):
+    """The lines of --list for one data set."""
+    dataset = REGISTRY[name]
+    files = [data / dataset.folder / file.name for archive in dataset.archives for file in archive.files]
+    here = sum(path.exists() for path in files)
+    state = "here" if here == len(files) else f"{here} of {len(files)} files here" if here else "not here"
+    lines = [f"{name}: {state}", f"    for      {dataset.use}",
+             f"    size     {dataset.size}", f"    licence  {dataset.licence}"]
+    for archive in dataset.archives:
+        first, *others = archive.sources
+        fallbacks = ", ".join(urlsplit(source.url).hostname for source in others)
+        lines.append(f"    source   {first.url}{f' (else {fallbacks})' if others else ''}")
+    return "\n".join(lines)
+
+
+def parse_options(argv):
+    """The command's options."""
+    parser = TextParser(prog="python data_scripts/download.py", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"data sets: {', '.join(REGISTRY)}")
+    parser.add_argument("--list", action="store_true", help="show every data set and whether it is here, then stop")
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder to put them in (default: data)")
+    parser.add_argument("--from", type=Path, dest="own", metavar="PATH",
+                        help="your own copy: an archive, or a folder of files or archives")
+    options = parser.parse_intermixed_args(argv)
+    if unknown := [name for name in options.names if name not in REGISTRY]:
+        raise UserError(f'"{unknown[0]}": no such data set; expected {", ".join(REGISTRY)}')
+    if not options.names and not options.list:
+        raise UserError("no data set is named; --list shows them")
+    if options.own and not options.own.exists():
+        raise UserError(f"--from {options.own}: is not there; expected an archive or a folder")
+    return options
+
+
+def main(argv=None):
+    """The command: each data set in turn; one that fails does not stop the others."""
+    options = parse_options(sys.argv[1:] if argv is None else argv)
+    if options.list:
+        print("\n".join(describe(name, options.data) for name in REGISTRY))
+        return
+    failed = []
+    for name in dict.fromkeys(options.names):
+        try:
+            prepare(name, options.data, options.own)
+        except UserError as error:
+            failed.append(str(error))
+        except OSError as error:
+            failed.append(f"{name}: {error}; make room, or choose another folder with --data")
+        with suppress(OSError):                               # unless a .part is in it
+            (options.data / "downloads").rmdir()
+    if failed:
+        raise UserError("\nerror: ".join(failed))             # a line for each data set
+
+
+if __name__ == "__main__":
+    with errors_in_one_line():
+        main()

@@ -1,0 +1,169 @@
+"""Fetch an archive: what pooch does, and what it lacks, to go on where a broken download ended."""
+
+import logging
+import os
+import re
+import sys
+import time
+from http import HTTPStatus
+from pathlib import Path
+
+import pooch
+import requests
+import urllib3
+from tqdm import tqdm
+
+from convsim_mini.cli import UserError
+
+TRIES = 5                                                     # in a row that bring nothing new
+TIMEOUT = (15, 60)                                            # seconds to connect; seconds of silence
+CHUNK = 1 << 18
+BUSY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
+
+pooch.get_logger().setLevel(logging.WARNING)                  # the command says itself what it does
+
+
+class Interrupted(Exception):
+    """A failure that another try may overcome."""
+
+
+def fetch(source, folder):
+    """Fetch a Source into folder, if it is not there; → (path, what was found of its sha256).
+
+    Raises UserError; a wrong checksum leaves nothing, a broken connection a .part to go on from.
+    """
+    part = part_of(source, folder)
+    path = Path(pooch.retrieve(source.url, known_hash=None, fname=part.stem, path=folder,
+                               downloader=lambda url, output, _: os.replace(download(url, part), output)))
+    forget(part)
+    found = pooch.file_hash(path)
+    if source.sha256 is None:
+        return path, f"sha256 {found} not checked: not known"
+    beginning = source.sha256.endswith("…")
+    known = source.sha256.rstrip("…")
+    if found[:len(known)] != known if beginning else found != known:
+        path.unlink()
+        raise UserError(f"{source.url}: the archive's sha256 is {found}, expected {source.sha256}; it was removed: "
+                        "fetch it again, or ask where it comes from")
+    return path, f"sha256 begins with {known}, no more of it is known" if beginning else "sha256 as expected"
+
+
+def part_of(source, folder):
+    """Where an unfinished download of a Source stands; its name without .part is the archive's."""
+    return Path(folder, source.url.rsplit("/", 1)[1] + ".part")
+
+
+def forget(part):
+    """Remove an unfinished download."""
+    part.unlink(missing_ok=True)
+    _state_file(part).unlink(missing_ok=True)
+
+
+def download(url, part):
+    """Fill the file part from url, going on where an earlier try ended; → part, complete.
+
+    Raises UserError for an answer that no other try will change, and after TRIES tries that brought nothing.
+    """
+    failed, furthest = 0, _state(url, part)[0]
+    with requests.Session() as session:
+        while True:
+            try:
+                _continue(session, url, part)
+                return part
+            except (Interrupted, requests.RequestException, urllib3.exceptions.HTTPError) as error:
+                have, _ = _state(url, part)
+                failed = 1 if have > furthest else failed + 1
+                furthest = max(furthest, have)
+                if failed == TRIES:
+                    raise UserError(f"{url}: {_reason(error)}; gave up after {TRIES} tries in a row that brought "
+                                    f"nothing new; {have:,} bytes are kept: run the command again to go on") from None
+                pause = 2 ** (failed - 1)
+                print(f"{_reason(error)}; trying again in {pause} s", file=sys.stderr)
+                wait(pause)
+            except OSError as error:
+                raise UserError(f"{part}: cannot be written ({error}); make room there, then go on") from None
+
+
+def _reason(error):
+    """The innermost error says most."""
+    while error.__context__:
+        error = error.__context__
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def wait(seconds):
+    """Give the server time to recover; tests replace this."""
+    time.sleep(seconds)
+
+
+def _continue(session, url, part):
+    """One request, for what part lacks: the server sends the rest (206), all (200), or finds nothing missing (416)."""
+    have, validator = _state(url, part)
+    headers = {"Accept-Encoding": "identity"}                 # a range must count the file's own bytes
+    if have:
+        headers["Range"] = f"bytes={have}-"
+        if validator:
+            headers["If-Range"] = validator                   # or a new file could be joined to an old beginning
+    with session.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
+        start, total = _extent(response)
+        if response.status_code == 416 and have and total == have:
+            return
+        if response.status_code == 416 or (response.status_code == 206 and start != have):
+            part.unlink(missing_ok=True)
+            raise Interrupted("the server does not have the rest that was asked for")
+        if response.status_code in BUSY or response.status_code >= 500:
+            raise Interrupted(f"the server answered {response.status_code} {response.reason}")
+        if response.status_code not in (200, 206):
+            raise UserError(f"{url}: the server answered {response.status_code} {response.reason}, expected the file")
+        if response.status_code == 200:
+            _keep_state(url, part, response.headers)
+        _write(response, part, start, total)
+
+
+def _extent(response):
+    """(first byte, size of the whole file) of an answer, each None where it is not told."""
+    if response.status_code == 200:
+        length = response.headers.get("Content-Length", "")
+        return 0, int(length) if length.isdecimal() else None
+    found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)", response.headers.get("Content-Range", ""))
+    start, total = found.groups() if found else (None, None)
+    return start and int(start), total and int(total)
+
+
+def _write(response, part, start, total):
+    """Add an answer's body to part, which has `start` bytes. Raises Interrupted where more is to come."""
+    with (open(part, "ab") as file,
+          tqdm(total=total, initial=start, desc=part.stem, unit="B", unit_scale=True, leave=False) as bar):
+        # Not decoded: many servers call a .tar.gz a tar with the content encoding gzip.
+        for chunk in response.raw.stream(CHUNK, decode_content=False):
+            file.write(chunk)
+            bar.update(len(chunk))
+    if total is not None and _size(part) != total:
+        raise Interrupted(f"the server sent {_size(part):,} of {total:,} bytes")
+
+
+# ---------------------------------------------------------------- what is known of a .part
+
+def _size(part):
+    return part.stat().st_size if part.exists() else 0
+
+
+def _state(url, part):
+    """(bytes there, what names the version they belong to); nothing of another URL counts."""
+    try:
+        known, validator = _state_file(part).read_text(encoding="utf-8").split("\n")
+    except (OSError, ValueError):
+        return 0, ""
+    return (_size(part), validator) if known == url else (0, "")
+
+
+def _keep_state(url, part, headers):
+    """Begin a part: remember the version that is being fetched by its ETag, unless that is a weak one, or its date."""
+    tag = headers.get("ETag", "")
+    validator = headers.get("Last-Modified", "") if tag.startswith("W/") else tag or headers.get("Last-Modified", "")
+    part.unlink(missing_ok=True)
+    _state_file(part).write_text(f"{url}\n{validator}", encoding="utf-8")
+
+
+def _state_file(part):
+    return part.with_name(f"{part.name}.version")

@@ -11,6 +11,7 @@ takes the same way back. The files in reading order:
     encoders.py      DAN and Transformer: layers composed forward, unwound backward
     losses.py        the batch softmax over a batch's responses
     model.py         the input-response model: one call gives the loss and all gradients
+    nli.py           the second task: natural language inference on the same encoder
     optim.py         SGD, and Adam with row-wise Adagrad
     train.py         the loop: start, resume, stop
     monitor.py       what it shows and records
@@ -18,6 +19,7 @@ takes the same way back. The files in reading order:
     files.py         lines of files, plain or compressed; files written whole
     pairs.py         conversation files and the paper's filters
     corpus.py        pairs on disk as packed ids; batches in random order
+    snli.py          the files of natural language inference as packed ids
     word_vectors.py  what the corpus's statistics say of words before training
     config.py        every setting and where its default comes from
     checkpoint.py    a run's folder
@@ -25,7 +27,7 @@ takes the same way back. The files in reading order:
     tune.py          one matrix on top, learned from human scores
     backend.py       NumPy or CuPy: the arrays decide
     cli.py           options, and mistakes in one line
-    evaluation/      P@N, STS, question ranking, attention, baselines, metrics, figures
+    evaluation/      P@N, STS, NLI, question ranking, attention, baselines, metrics, figures; the report of them all
 """
 
 import os

@@ -77,7 +77,7 @@ def load_run(folder, device="cpu"):
     params, about = _load(folder, "weights", step)            # first of all, for it tells the format of all
     config = load_config(folder)
     values = _read_json(_vocabulary(folder))
-    if _crc(_vocabulary(folder)) != about["vocabulary"]:
+    if _crc(_vocabulary(folder)) != about.get("vocabulary"):
         raise UserError(f"{_vocabulary(folder)}: is not the one that {_path(folder, 'weights', step).name} was trained "
                         "with; restore the files of one run")
     corpus = values.pop("corpus")

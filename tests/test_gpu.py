@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from convsim_mini import attention, layers, losses, monitor, text, train
+from convsim_mini import attention, layers, losses, monitor, nli, text, train
 from convsim_mini.backend import array_module, device_module, to_device, to_host
 from convsim_mini.checkpoint import load_run
 from convsim_mini.cli import UserError
@@ -14,6 +14,7 @@ from convsim_mini.gradcheck import dense
 from convsim_mini.layers import Dropout
 from convsim_mini.model import Model, encoder_forward, initial_parameters, loss_and_gradients
 from convsim_mini.optim import SGD, Adaptive
+from convsim_mini.snli import NliBatch
 from convsim_mini.text import Packed
 
 from conftest import SMALL, weights
@@ -52,6 +53,9 @@ CASES = {
     "dropout": (lambda x: layers.dropout_forward(x, Dropout(0.4, 3)), layers.dropout_backward, [(9, 5)]),
     "attention": (lambda qkv: attention.attention_forward(qkv, attention.groups(IDS.offsets, 2), 2, Dropout(0.2, 3)),
                   attention.attention_backward, [(N, 12)]),
+    "nli_features": (nli.nli_features_forward, nli.nli_features_backward, [(5, 3), (5, 3)]),
+    "cross_entropy": (lambda logits: losses.cross_entropy_forward(logits, array_module(logits).asarray([2, 0, 1, 1, 0])),
+                      lambda dy, cache: losses.cross_entropy_backward(cache, dy), [(5, 3)]),
     "batch_softmax": (lambda u, v: losses.batch_softmax_forward(u, v, 3.0, to_device(MASKED, array_module(u))),
                       lambda dy, cache: losses.batch_softmax_backward(cache, dy), [(5, 3), (5, 3)]),
 }
@@ -101,15 +105,18 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
     rng = np.random.default_rng(0)
-    params = initial_parameters(MODELS[name], rng.standard_normal((30, 8)), rng)
+    params = initial_parameters(MODELS[name], rng.standard_normal((30, 8)), rng, classifies=True)
     params = {key: p.astype(dtype) for key, p in params.items()}
     results = []
     for xp in (np, cupy):
         model = Model(to_device({key: p.copy() for key, p in params.items()}, xp), MODELS[name], 20)
         u, _ = encoder_forward(model, IDS)
         loss, grads = loss_and_gradients(model, Batch(IDS, MASKED), Dropout(0.2, 3))
-        optimizer(model.params).step(model.params, grads, 0.01, 0.02)
-        results.append({"u": to_host(u), "loss": to_host(loss), **to_host(model.params)})
+        of_nli, nli_grads = nli.nli_loss_and_gradients(model, NliBatch(IDS, np.arange(B // 2) % 3), Dropout(0.2, 4))
+        stepper = optimizer(model.params)
+        for some in (grads, nli_grads):
+            stepper.step(model.params, some, 0.01, 0.02)
+        results.append({"u": to_host(u), "loss": to_host(loss), "of_nli": to_host(of_nli), **to_host(model.params)})
     for key, mine in results[0].items():
         if key.endswith("qkv.bias") and dtype is np.float32 and optimizer is Adaptive:
             # Softmax does not see the keys' bias: its gradient is noise, which Adam blows up.

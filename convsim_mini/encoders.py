@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from .attention import attention_backward, attention_forward, groups, timing_signal
-from .backend import array_module, to_device
+from .backend import add_to, array_module, to_device
 from .layers import (
     dropout_backward,
     dropout_forward,
@@ -213,7 +213,7 @@ def _residual_forward(params, name, x, pre_norm, dropout, inner):
     y, norm_cache = layer_norm_forward(x, weight, bias) if pre_norm else (x, None)
     y, inner_cache = inner(y, dropout and dropout.at(0))
     y, dropout_cache = dropout_forward(y, dropout)
-    y += x                                                    # y is new: nobody else holds it
+    add_to(y, x)                                              # y is new: nobody else holds it
     if not pre_norm:
         y, norm_cache = layer_norm_forward(y, weight, bias)
     return y, (name, pre_norm, norm_cache, inner_cache, dropout_cache)
@@ -231,7 +231,7 @@ def _residual_backward(dy, cache, inner_backward):
     dx, grads = inner_backward(dropout_backward(dy, dropout_cache), inner_cache)
     if pre_norm:
         dx, dweight, dbias = layer_norm_backward(dx, norm_cache)
-    dx += dy
+    add_to(dx, dy)
     grads[f"{name}.norm.weight"], grads[f"{name}.norm.bias"] = dweight, dbias
     return dx, grads
 

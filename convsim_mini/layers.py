@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from .backend import array_module, by_rows, fair_shares, on_all_cores, sparse_module
+from .backend import add_to, array_module, by_rows, fair_shares, on_all_cores, sparse_module
 from .text import Packed
 
 
@@ -32,7 +32,7 @@ def linear_forward(x, weight, bias):
     x: (B, d), weight: (d, e), bias: (e,) → y: (B, e), cache.
     """
     y = x @ weight                                            # (B, e)
-    y += bias                                                 # in place: saves one pass over y
+    add_to(y, bias)
     return y, (x, weight)
 
 

@@ -7,7 +7,7 @@ restored as it is.
 
 import numpy as np
 
-from .backend import add_to_rows, array_module, on_all_cores
+from .backend import add_to, add_to_rows, array_module, on_all_cores
 
 
 class SGD:
@@ -22,7 +22,7 @@ class SGD:
             if isinstance(grad, list):
                 on_all_cores(lambda part: add_to_rows(params[name], *part, -table_rate), grad)
             else:
-                params[name] -= rate * grad
+                add_to(params[name], grad, -rate)
 
 
 class Adaptive:

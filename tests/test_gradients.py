@@ -276,6 +276,22 @@ def test_by_rows_is_the_function_itself(rows, cores, monkeypatch):
     backend._threads.cache_clear()
 
 
+@pytest.mark.parametrize("cores", [1, 2, 3])
+@pytest.mark.parametrize("rows", [1, 1024, 1025, 5000])
+def test_adding_in_place_reaches_every_row_once(rows, cores, monkeypatch):
+    monkeypatch.setattr(backend, "_cores", lambda: cores)
+    backend._threads.cache_clear()
+    rng = np.random.default_rng(0)
+    x, y, row = rng.standard_normal((rows, 128)), rng.standard_normal((rows, 128)), rng.standard_normal(128)
+    found = y.copy()
+    backend.add_to(found, x)
+    assert (found == y + x).all()
+    backend.add_to(found, row, -0.5)
+    assert (found == y + x + -0.5 * row).all()
+    backend.add_to(row, row)                                  # one axis
+    backend._threads.cache_clear()
+
+
 def test_bag_is_the_sum_of_words_and_bigrams_over_the_root_of_the_number_of_words():
     table = np.random.default_rng(0).standard_normal((12, 3))
     y, _ = embedding_bag(table)
@@ -432,7 +448,7 @@ def test_the_check_of_an_nli_step_fails_a_wrong_composition(name, old, new, monk
     (encoders, "transformer_backward", "dx = dx * math.sqrt(config.embedding_dim)", "pass"),
     (encoders, "transformer_backward", "dx = dropout_backward(dx, dropout_cache)", "pass"),
     (encoders, "transformer_backward", "if norm_cache is not None", "if False"),
-    (encoders, "_residual_backward", "dx += dy", "pass"),
+    (encoders, "_residual_backward", "add_to(dx, dy)", "pass"),
     (encoders, "_residual_backward", "dropout_backward(dy, dropout_cache)", "dy"),
     (encoders, "_position_wise_backward", "dropout_backward(dy, dropout_cache), relu_cache", "dy, relu_cache"),
     (encoders, "_layer_backward", "return dx, grads | more", "return dy, grads | more"),

@@ -12,6 +12,7 @@ from convsim_mini.config import parse_config
 from convsim_mini.evaluation import claims, fractions, published, report, results
 from convsim_mini.evaluation.sts import Sts
 from convsim_mini.evaluation.tables import markdown
+from convsim_mini.snli import read_snli
 
 from conftest import command
 from test_nli import nli_folder  # noqa: F401  (a fixture)
@@ -26,8 +27,10 @@ def data(tmp_path_factory, pairs, nli_folder):  # noqa: F811
     (folder / "snli_1.0").symlink_to(nli_folder)
     rng = np.random.default_rng(0)
     genres = ("captions", "forums", "news")
+    premises = read_snli(nli_folder / "snli_1.0_train.jsonl").premises
     for split, first in (("train", 0), ("dev", 60)):
         rows = [STS_ROW.format(genres[k % 3], f"{5 * rng.random():.2f}", *pairs[k]) for k in range(first, first + 60)]
+        rows += [STS_ROW.format("news", 1.0, text, "Another.") for text in premises[:3]]
         (folder / f"sts-{split}.csv").write_text("".join(rows))
     return folder
 
@@ -74,6 +77,11 @@ def test_the_page_has_every_table_with_what_was_measured(runs, data, tmp_path):
     assert two[1][:4] == ["nli-1", "DAN", "conversations + SNLI", "84.1"]
     assert float(two[1][4]) == pytest.approx(100 * (found[2].snli["test"] == labels).mean(), abs=0.051)
     assert two[2][0].startswith("hypothesis alone")
+
+    nine = table_under(text, "Footnote 9")
+    assert [row[:2] for row in nine[1:]] == [["nli-1", "STS train"], ["nli-1", "STS dev"]]
+    assert nine[2][2] == "3 of 63"
+    assert nine[2][3] != nine[2][4]
 
     four = table_under(text, "Table 4")
     assert [row[3] for row in four[1:]] == ["out of the box", "tuned"] * 2

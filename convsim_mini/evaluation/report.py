@@ -21,7 +21,7 @@ from .plots import plot_fractions, plot_sts
 from .response import N, precision
 from .results import Data, measure, pairs_seen, training_log
 from .semeval import read_questions
-from .snli import accuracy, hypothesis_only
+from .snli import accuracy, hypothesis_only, overlap_row
 from .sts import (
     GENRES,
     Sts,
@@ -161,6 +161,15 @@ def baselines_on(sts, results):
     return baseline_similarities(first.vocabulary, sts, vector_sources(texts_of(sts), first))
 
 
+def overlap(results, data):
+    """How much of STS the NLI training set has shown already (the paper's footnote 9)."""
+    if "train" not in data.snli or not data.sts:
+        return f"SNLI train and STS: {DOWNLOAD.format('snli stsbenchmark')}"
+    rows = [[result.name, f"STS {split}", *overlap_row(sts, result.sts[split], data.snli["train"])]
+            for result in results if result.run.config.classifies for split, sts in data.sts.items()]
+    return markdown(["run", "", "pairs that share a sentence with SNLI train", "r × 100", "without them"], rows)
+
+
 def table_4(results, data):
     """r by genre: a table for each split."""
     parts = []
@@ -231,6 +240,7 @@ def page(results, data, out):
     dev, parts = data.sts.get("dev"), [INTRODUCTION, "## Table 1: picking the true reply among 100", table_1(whole)]
     parts += ["## Table 2: natural language inference", table_2(whole, data)]
     parts += ["## Table 3: STS Benchmark, r × 100", table_3(whole, data)]
+    parts += ["## Footnote 9: what NLI has shown of STS", overlap(whole, data)]
     parts += [f"## Table 4: STS Benchmark by genre, r × 100 on {' / '.join(GENRES)}", table_4(whole, data)]
     if dev:
         plot_sts(out / "figure_7.png", "dev", dev, score_0_to_5(whole[0].sts["dev"]), pearson(whole[0].sts["dev"], dev.labels))

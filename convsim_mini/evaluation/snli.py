@@ -86,15 +86,11 @@ def seen_in_training(sts, train):
     return np.array([any(tuple(tokenize(text)) in seen for text in pair) for pair in zip(sts.sentences1, sts.sentences2)])
 
 
-def overlap_rows(run, train, files):
-    """For each STS file, how many pairs share a sentence with NLI's training set, and r with and without them."""
-    rows = []
-    for split, path in files.items():
-        sts = read_sts(path)
-        seen, similarity = seen_in_training(sts, train), model_similarity(run.model, run.vocabulary, sts)
-        rows.append([f"STS {split}", f"{seen.sum():,} of {len(seen):,}", f"{100 * pearson(similarity, sts.labels):.2f}",
-                     f"{100 * pearson(similarity[~seen], sts.labels[~seen]):.2f}"])
-    return rows
+def overlap_row(sts, similarity, train):
+    """How many pairs of an Sts share a sentence with NLI's training set, r × 100 of all pairs, and without them: cells."""
+    seen = seen_in_training(sts, train)
+    return [f"{seen.sum():,} of {len(seen):,}", f"{100 * pearson(similarity, sts.labels):.2f}",
+            f"{100 * pearson(similarity[~seen], sts.labels[~seen]):.2f}"]
 
 
 # ---------------------------------------------------------------- the command
@@ -143,8 +139,11 @@ def main(run: Path, data: Path | None = None, device: Literal["cpu", "gpu"] = "c
         files = find_sts(data)
     except UserError:
         return
-    print("\n" + table(["pairs that share a sentence with SNLI train", "", "r × 100", "without them"],
-                       overlap_rows(loaded, sets["train"], files)))
+    rows = []
+    for split, path in files.items():
+        sts = read_sts(path)
+        rows.append([f"STS {split}", *overlap_row(sts, model_similarity(loaded.model, loaded.vocabulary, sts), sets["train"])])
+    print("\n" + table(["pairs that share a sentence with SNLI train", "", "r × 100", "without them"], rows))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ command goes on at the last finished dump or bucket.
 """
 
 import argparse
+import fcntl
 import json
 import os
 import shutil
 import sys
 from collections import Counter
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -53,13 +55,16 @@ def main(arguments=None):
 def prepare(inputs, out, workers, scheduler):
     """Do all that DIR does not hold yet, and print the report."""
     plan = make_plan(inputs)
-    if not is_done(out, plan):
+    if not is_done(out, plan) or (out / "work").exists():     # killed while it cleared away
         try:
-            begin(out, plan)
-            with cluster(scheduler) if scheduler else local_processes(workers) as executor:
-                parse_dumps(executor, plan, out / "work")
-                join_buckets(executor, plan, out / "work")
-            finish(out, plan)
+            with alone_in(out / "work"):
+                if not is_done(out, plan):                    # another run may have ended just now
+                    begin(out, plan)
+                    with cluster(scheduler) if scheduler else local_processes(workers) as executor:
+                        parse_dumps(executor, plan, out / "work")
+                        join_buckets(executor, plan, out / "work")
+                    finish(out, plan)
+                shutil.rmtree(out / "work")
         except (OSError, duckdb.Error) as error:              # a full disk, mostly
             raise UserError(f"{out}: {' '.join(str(error).split())}; what is finished is kept: mend that and run the same "
                             "command again") from None
@@ -124,6 +129,18 @@ def is_done(out, plan):
     return False
 
 
+@contextmanager
+def alone_in(work):
+    """Hold a lock on a folder. Raises UserError where another run holds it."""
+    work.mkdir(parents=True, exist_ok=True)
+    with open(work / "lock", "w") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not flock: child processes must not hold it, too
+        except BlockingIOError:
+            raise UserError(f"{work.parent}: another run is at work in this folder; wait for it, or choose another --out") from None
+        yield
+
+
 def begin(out, plan):
     """Make the folders, note the plan, and clear away what a killed run left half done."""
     work = out / "work"
@@ -181,13 +198,19 @@ def finish(out, plan):
     for folder in joined:
         if (folder / "pairs.parquet").exists():
             os.replace(folder / "pairs.parquet", out / "pairs" / f"{folder.name}.parquet")
-    for left in (out / "cache").glob("preparing-*"):          # of a run that was killed here
-        shutil.rmtree(left, ignore_errors=True)
     if report["pairs"] >= FEW:
-        packed = load_corpus([out / "pairs.jsonl.zst"], TextConfig(), out / "cache").report
+        packed = pack(out)
         report["packed"] = {"kept": packed["kept"], "removed": packed["removed"]}
     write_text(out / "report.json", json.dumps(report, indent=1, ensure_ascii=False) + "\n")
-    shutil.rmtree(out / "work")
+
+
+def pack(out):
+    """Prepare the corpus that training maps into memory; → what preparing it counted."""
+    if not (out / "cache").exists():
+        shutil.rmtree(out / "work" / "cache", ignore_errors=True)      # of a run that was killed here
+        load_corpus([out / "pairs.jsonl.zst"], TextConfig(), out / "work" / "cache")
+        os.replace(out / "work" / "cache", out / "cache")
+    return load_corpus([out / "pairs.jsonl.zst"], TextConfig(), out / "cache").report
 
 
 def _concatenate(sources, target):

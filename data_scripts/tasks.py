@@ -11,7 +11,8 @@ from multiprocessing.connection import wait as wait_for
 
 from convsim_mini.cli import UserError
 
-ATTEMPTS = 5    # that a cluster gives a task whose worker dies
+ATTEMPTS = 5         # that a cluster gives a task whose worker dies
+PATIENCE = "30s"     # until a scheduler must have answered
 
 
 def run_tasks(executor, function, argument_lists, progress):
@@ -58,7 +59,7 @@ def cluster(address):
     """An executor of the workers of the cluster whose scheduler has that address."""
     from distributed import Client                            # takes a second to import, and few need it
     try:
-        client = Client(address, timeout="30s")
+        client = Client(address, timeout=PATIENCE)
     except (OSError, ValueError) as error:
         raise UserError(f"--scheduler {address}: no scheduler answers there ({error}); start one with: dask scheduler") from None
     with client:

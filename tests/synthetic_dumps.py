@@ -27,7 +27,7 @@ ALWAYS = {
     "controversiality": lambda rng: 0,
     "retrieved_on": lambda rng: 1435759020,
     "subreddit_id": lambda rng: "t5_2qh1i",
-    "distinguished": lambda rng: None,
+    "distinguished": lambda rng: "moderator" if rng.random() < 0.01 else None,
     "author_flair_text": flair,
     "author_flair_css_class": flair,
     "edited": edited,
@@ -37,9 +37,9 @@ STICKIED = {"stickied": lambda rng: False}
 
 # Fields of a year's dumps beside id, link_id, parent_id, author, body, subreddit and created_utc.
 FIELDS = {
-    2007: ALWAYS | STICKIED,
+    2007: ALWAYS | STICKIED | {"edited": lambda rng: float(edited(rng)) or False, "distinguished": lambda rng: None},
     2010: ALWAYS | NAMED,
-    2012: ALWAYS | NAMED,
+    2012: ALWAYS | NAMED | {"removal_reason": lambda rng: None},
     2014: ALWAYS | NAMED | {"removal_reason": lambda rng: None},
     2016: ALWAYS | STICKIED,
 }

@@ -1,0 +1,105 @@
+"""What do dumps of any size cost?  python tests/benchmark_reddit.py FOLDER [--millions 1 5 20]
+
+Writes synthetic dumps of a million comments each to FOLDER (once), lets prepare_reddit.py make pairs
+of the first 1, 5 and 20 of them with two processes, and prints time, memory and disk. Memory is the
+largest sum of the resident sets of all processes; pages that they share count each time.
+"""
+
+import argparse
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import psutil
+import zstandard
+
+from synthetic_dumps import FIELDS, write_dump
+
+MILLION = 1_000_000
+SCRIPT = Path(__file__).resolve().parents[1] / "data_scripts" / "prepare_reddit.py"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--millions", type=int, nargs="+", default=[1, 5, 20])
+    options = parser.parse_args()
+    options.folder.mkdir(exist_ok=True)
+    with ProcessPoolExecutor(2) as workers:
+        dumps = list(workers.map(make_dump, range(max(options.millions)), [options.folder] * max(options.millions)))
+    for millions in options.millions:
+        measure(dumps[:millions], options.folder / f"out{millions}", millions * MILLION)
+
+
+def make_dump(number, folder):
+    """A dump of a million comments, of one year's fields; → path."""
+    year = list(FIELDS)[number % len(FIELDS)]
+    path = folder / f"RC_{year}-{number:02d}.zst"
+    if not path.exists():
+        temporary = path.with_suffix(".tmp")
+        with (open(temporary, "wb") as file,
+              zstandard.ZstdCompressor(level=3).stream_writer(file) as stream):
+            write_dump(stream, MILLION, year, number + 1)
+        temporary.rename(path)
+    return path
+
+
+def measure(dumps, out, comments):
+    """Run the script and print what it took, phase by phase."""
+    shutil.rmtree(out, ignore_errors=True)
+    begin, before = time.perf_counter(), processor_seconds()
+    process = psutil.Popen([sys.executable, SCRIPT, *dumps, "--out", out, "--workers", "2"], stderr=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL)
+    phases, most, work = {}, 0, 0
+    while process.poll() is None:
+        most = max(most, resident(process))
+        for phase, sign in (("parse", "work/joined/*"), ("join", "pairs.jsonl.zst")):
+            if phase not in phases and any(out.glob(sign)):
+                phases[phase] = time.perf_counter() - begin
+                work = max(work, size(out))
+        time.sleep(0.2)
+    whole, busy = time.perf_counter() - begin, processor_seconds() - before
+    assert process.returncode == 0
+    phases = {"parse": phases["parse"], "join": phases["join"] - phases["parse"], "pack": whole - phases["join"]}
+    print(f"{comments:,} comments, {whole:,.0f} s: {comments / whole:,.0f} comments/s ("
+          + ", ".join(f"{phase} {comments / seconds:,.0f}/s" for phase, seconds in phases.items())
+          + f"), {busy:,.0f} s of processor time, {1e6 * busy / comments:.1f} µs a comment; {most / 1e9:.2f} GB of memory; bytes per comment: dumps {sum(map(size, dumps)) / comments:.1f}, most on the "
+          f"way {work / comments:.1f}, " + ", ".join(
+              f"{name} {size(out / name) / comments:.1f}" for name in ("pairs", "pairs.jsonl.zst", "cache")), flush=True)
+
+
+def processor_seconds():
+    """Seconds that all processes started here, and ended, have computed: other work on the machine does not count."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def resident(process):
+    """Resident bytes of a process and all that it started."""
+    total = 0
+    for one in [process, *children(process)]:
+        try:
+            total += one.memory_info().rss
+        except psutil.Error:                                  # it has just ended
+            pass
+    return total
+
+
+def children(process):
+    try:
+        return process.children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+def size(path):
+    """Bytes of a file, or of all files in a folder."""
+    return path.stat().st_size if path.is_file() else sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
+
+
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,7 @@ import shutil
 import uuid
 import zlib
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -43,7 +43,8 @@ COUNT = "SELECT sum(copies), count(*), count(*) FILTER (parent <> '') FROM comme
 # The order of the pairs is that of their ids: nothing depends on the order in which files are read.
 JOIN = """
     COPY (
-        SELECT one.link AS link_id, one.id AS input_id, other.id AS response_id, one.text AS input, other.text AS response
+        SELECT one.link AS link_id, one.id AS input_id, other.id AS response_id,
+               one.text AS input, other.text AS response
         FROM comments AS one JOIN comments AS other ON other.link = one.link AND other.parent = one.id
         ORDER BY link_id, input_id, response_id
     ) TO {target} (FORMAT parquet, COMPRESSION zstd)
@@ -60,12 +61,11 @@ def finished_folder(folder):
         for path in temporary.iterdir():
             with open(path, "rb") as file:
                 os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            try:
-                os.rename(temporary, folder)
-            except OSError:                                   # "not empty", by several names
-                if not folder.is_dir():
-                    raise
+        try:
+            os.rename(temporary, folder)
+        except OSError:                                       # there it is already: "exists", "not empty", …
+            if not folder.is_dir():
+                raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -89,6 +89,7 @@ def parse_dump(path, number, buckets, folder):
             except ValueError as error:
                 if lines.open_end:
                     lines.cut = f"in the middle of line {lines.number}"
+                    lines.number -= 1
                     break
                 malformed += 1
                 if len(samples) < SAMPLES:
@@ -152,7 +153,8 @@ def join_bucket(bucket, dumps, work):
     files = [str(work / "parsed" / f"{number:05d}" / f"bucket-{bucket:03d}.parquet") for number in range(dumps)]
     with finished_folder(folder) as temporary, duckdb.connect() as database:
         # One thread: the order of work must not show, and there are as many processes as cores.
-        database.execute(f"SET threads = 1; SET memory_limit = '{MEMORY}'; SET temp_directory = {_sql(temporary / 'spill')}")
+        database.execute(f"SET threads = 1; SET memory_limit = '{MEMORY}'")
+        database.execute(f"SET temp_directory = {_sql(temporary / 'spill')}")
         database.execute(GATHER.format(files=", ".join(map(_sql, files))))
         comments, different, replies = (number or 0 for number in database.execute(COUNT).fetchone())
         database.execute(JOIN.format(target=_sql(temporary / "pairs.parquet")))

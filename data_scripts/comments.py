@@ -125,5 +125,8 @@ def _lenient(line):
         raise ValueError("JSON nested too deeply") from None
     if not isinstance(fields, dict):
         return fields
-    return {name: value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(value, str) else value
-            for name, value in fields.items()}
+    return {name: _without_surrogates(value) if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def _without_surrogates(text):
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

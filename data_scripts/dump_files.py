@@ -26,7 +26,8 @@ class DumpLines:
 
     position: bytes read from disk so far; number: lines given so far; open_end: the line just given
     is the last and has no line break; cut: None, or how compressed data ended before its time. What
-    could be read before that is given; a line cut in two is not. Raises OSError where the disk fails.
+    could be read before that is given; a line cut in two is not. Raises OSError where the disk fails, and
+    MemoryError.
     """
 
     def __init__(self, path):
@@ -47,6 +48,8 @@ class DumpLines:
         except (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
             if getattr(error, "errno", None) is not None:     # the disk's error; bzip2's own have no number
                 raise
+            if "memory" in str(error):                        # zstd's window did not fit: no fault of the dump
+                raise MemoryError(f"{self.path}: {error}; a dump written with --long=31 takes 2 GiB") from None
             self.cut = f"{error} after line {self.number}, within the first {self.position} bytes of the file"
             return
         if rest:

@@ -34,6 +34,7 @@ from tasks import cluster, local_processes, run_tasks  # noqa: E402
 
 FORMAT = 1
 BUCKET_BYTES, MOST_BUCKETS = 1 << 26, 512    # of the files as they are, mostly compressed tenfold
+SENT = ("buckets", "comments", "dump_files") # modules of the tasks, for the workers of a cluster
 FEW = 5_000                                  # pairs, in whose splits there may be too few to train on
 
 
@@ -41,7 +42,7 @@ def main(arguments=None):
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inputs", nargs="+", type=Path, metavar="INPUT",
-                        help="a dump (RC_YYYY-MM, plain, gzip, bzip2, xz or zstd), a folder of dumps or a ConvoKit corpus")
+                        help="a dump (RC_YYYY-MM: plain, gzip, bzip2, xz, zstd), a folder of them, or a ConvoKit corpus")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the pairs")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), metavar="N",
                         help="processes on this machine (default: a process for each core)")
@@ -60,14 +61,14 @@ def prepare(inputs, out, workers, scheduler):
             with alone_in(out / "work"):
                 if not is_done(out, plan):                    # another run may have ended just now
                     begin(out, plan)
-                    with cluster(scheduler) if scheduler else local_processes(workers) as executor:
+                    with cluster(scheduler, SENT) if scheduler else local_processes(workers) as executor:
                         parse_dumps(executor, plan, out / "work")
                         join_buckets(executor, plan, out / "work")
                     finish(out, plan)
                 shutil.rmtree(out / "work")
-        except (OSError, duckdb.Error) as error:              # a full disk, mostly
-            raise UserError(f"{out}: {' '.join(str(error).split())}; what is finished is kept: mend that and run the same "
-                            "command again") from None
+        except (OSError, MemoryError, duckdb.Error) as error:  # a full disk, mostly
+            raise UserError(f"{out}: {' '.join(str(error).split())}; what is finished is kept: mend that and run the "
+                            "same command again") from None
     print_report(out)
 
 
@@ -109,8 +110,8 @@ def check_dump(path):
                 reason = reason or f"line {lines.number}: {error}"
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}; name existing dumps") from None
-    raise UserError(f"{path}: no comment in the first {lines.number} lines ({reason or lines.cut or 'it is empty'}); expected "
-                    "a dump of comments (RC_…), one JSON object a line, or ConvoKit's utterances.jsonl")
+    raise UserError(f"{path}: no comment in the first {lines.number} lines ({reason or lines.cut or 'it is empty'}); "
+                    "expected a dump of comments (RC_…), one JSON object a line, or ConvoKit's utterances.jsonl")
 
 
 def is_done(out, plan):
@@ -121,7 +122,8 @@ def is_done(out, plan):
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
-            raise UserError(f"{out / name}: cannot be read ({error}); choose another --out, or delete this one") from None
+            raise UserError(f"{out / name}: cannot be read ({error}); choose another --out, or delete this one"
+                            ) from None
         if (found.get("plan") if name == "report.json" else found) != plan:
             raise UserError(f"{out}: was made from other files, or these have changed since; choose another --out, "
                             "or delete this one")
@@ -137,7 +139,8 @@ def alone_in(work):
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not flock: child processes must not hold it, too
         except BlockingIOError:
-            raise UserError(f"{work.parent}: another run is at work in this folder; wait for it, or choose another --out") from None
+            raise UserError(f"{work.parent}: another run is at work in this folder; wait for it, or choose another "
+                            "--out") from None
         yield
 
 
@@ -252,8 +255,8 @@ def table(report):
     lines, rows = report["lines"], [("lines read", report["lines"]), ("malformed", report["malformed"])]
     rows += [(f"{reason}: {REASONS[reason]}", number) for reason, number in report["removed"].items()]
     rows += [("comments kept", report["kept"]), ("of these, a second time", report["duplicates"]),
-             ("of these, replies to comments", report["replies"]), ("pairs: the comment they answer is kept, too",
-                                                                   report["pairs"])]
+             ("of these, replies to comments", report["replies"]),
+             ("pairs: the comment they answer is kept, too", report["pairs"])]
     return [f"{name:76} {number:>15,} {number / lines:7.1%}" for name, number in rows]
 
 

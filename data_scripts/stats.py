@@ -39,8 +39,8 @@ def main(arguments=None):
     try:
         report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UserError(f"{folder / 'report.json'}: cannot be read ({error}); name the --out of a prepare_reddit.py that "
-                        "came to its end") from None
+        raise UserError(f"{folder / 'report.json'}: cannot be read ({error}); name the --out of a prepare_reddit.py "
+                        "that came to its end") from None
     print("\n".join(table(report)))
     if report["pairs"] == 0:
         raise UserError(f"{folder}: holds no pairs, so there is nothing to count; add dumps")

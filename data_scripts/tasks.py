@@ -8,6 +8,9 @@ from concurrent.futures import ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import wait as wait_for
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZipFile
 
 from convsim_mini.cli import UserError
 
@@ -55,12 +58,36 @@ def _end_with_parent():
 
 
 @contextmanager
-def cluster(address):
-    """An executor of the workers of the cluster whose scheduler has that address."""
-    from distributed import Client                            # takes a second to import, and few need it
+def cluster(address, modules):
+    """An executor of the workers of the cluster whose scheduler has that address.
+
+    They are sent these modules, files beside this one, and convsim_mini; they need the libraries alone.
+    """
+    from distributed import Client, KilledWorker              # takes a second to import, and few need it
     try:
         client = Client(address, timeout=PATIENCE)
     except (OSError, ValueError) as error:
-        raise UserError(f"--scheduler {address}: no scheduler answers there ({error}); start one with: dask scheduler") from None
-    with client:
-        yield client.get_executor(pure=False, retries=ATTEMPTS)
+        raise UserError(f"--scheduler {address}: no scheduler answers there ({error}); start one with: dask scheduler"
+                        ) from None
+    with client, TemporaryDirectory() as folder:
+        try:
+            client.upload_file(_zipped(modules, Path(folder, "convsim_data_scripts.zip")))
+            yield client.get_executor(pure=False, retries=ATTEMPTS)
+        except ModuleNotFoundError as error:
+            raise UserError(f"--scheduler {address}: on the cluster there is {str(error).lower()}; install "
+                            "data_scripts/requirements.txt where the scheduler and the workers run") from None
+        except KilledWorker:
+            raise UserError(f"--scheduler {address}: a task killed one worker after another, perhaps for want of "
+                            "memory; what is finished is kept: give each worker more memory, run the same command again"
+                            ) from None
+
+
+def _zipped(modules, target):
+    """A zip file of modules beside this one and of the package convsim_mini; → its name."""
+    here = Path(__file__).resolve().parent
+    with ZipFile(target, "w") as archive:
+        for module in modules:
+            archive.write(here / f"{module}.py", f"{module}.py")
+        for path in sorted((here.parent / "convsim_mini").rglob("*.py")):
+            archive.write(path, path.relative_to(here.parent))
+    return str(target)

@@ -65,11 +65,12 @@ def measure(dumps, out, comments):
     whole, busy = time.perf_counter() - begin, processor_seconds() - before
     assert process.returncode == 0
     phases = {"parse": phases["parse"], "join": phases["join"] - phases["parse"], "pack": whole - phases["join"]}
-    print(f"{comments:,} comments, {whole:,.0f} s: {comments / whole:,.0f} comments/s ("
+    sizes = {"dumps": sum(map(size, dumps)), "most on the way": work,
+             **{name: size(out / name) for name in ("pairs", "pairs.jsonl.zst", "cache")}}
+    print(f"{comments:,} comments in {whole:,.0f} s, {comments / whole:,.0f}/s ("
           + ", ".join(f"{phase} {comments / seconds:,.0f}/s" for phase, seconds in phases.items())
-          + f"), {busy:,.0f} s of processor time, {1e6 * busy / comments:.1f} µs a comment; {most / 1e9:.2f} GB of memory; bytes per comment: dumps {sum(map(size, dumps)) / comments:.1f}, most on the "
-          f"way {work / comments:.1f}, " + ", ".join(
-              f"{name} {size(out / name) / comments:.1f}" for name in ("pairs", "pairs.jsonl.zst", "cache")), flush=True)
+          + f"); {busy:,.0f} s of processor time, {1e6 * busy / comments:.1f} µs a comment; {most / 1e9:.2f} GB of memory")
+    print("  bytes per comment: " + ", ".join(f"{name} {number / comments:.1f}" for name, number in sizes.items()), flush=True)
 
 
 def processor_seconds():

@@ -50,7 +50,7 @@ class Words:
     """Draws texts whose words follow Zipf's law: the word of rank r with probability ∝ 1/(r + 2.7)."""
 
     def __init__(self, rng, size=100_000):
-        syllables = [consonant + vowel for consonant in "bcdfghklmnprstvwz" for vowel in ("a", "e", "i", "o", "ou", "y")]
+        syllables = [one + other for one in "bcdfghklmnprstvwz" for other in ("a", "e", "i", "o", "ou", "y")]
         lengths = 1 + np.minimum(np.log(np.arange(1, size + 1)) / 3.2, 3).astype(int)    # frequent words are short
         self.words = ["".join(syllables[k] for k in rng.integers(len(syllables), size=n)) for n in lengths]
         weights = 1 / (np.arange(size) + 2.7)

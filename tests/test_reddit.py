@@ -34,7 +34,8 @@ DELETED = ("[deleted]", "[removed]", "[deleted by user]", "[ Removed by Reddit ]
 
 def line(id="c2", link="t3_p", parent="t1_c1", body="these are plain words", author="someone", **others):
     """A line of a dump."""
-    return json.dumps({"id": id, "link_id": link, "parent_id": parent, "author": author, "body": body, **others}).encode()
+    fields = {"id": id, "link_id": link, "parent_id": parent, "author": author, "body": body, **others}
+    return json.dumps(fields).encode()
 
 
 def pairs_of(tmp_path, *dumps, number=1):
@@ -95,7 +96,8 @@ def test_the_real_files_give_the_pairs_of_a_brute_force_join(data_folder, tmp_pa
     rows = parquet_rows(f"{tmp_path}/out/pairs/*.parquet")
     assert sorted(rows) == expected
     # What training reads holds the same pairs in the same order.
-    assert [parse(".jsonl", text)[:2] for text in read_lines(tmp_path / "out" / "pairs.jsonl.zst")] == [row[2:] for row in rows]
+    lines = read_lines(tmp_path / "out" / "pairs.jsonl.zst")
+    assert [parse(".jsonl", text)[:2] for text in lines] == [row[2:] for row in rows]
 
 
 def test_every_real_line_of_a_dump_is_read(data_folder):
@@ -175,7 +177,8 @@ def test_a_malformed_line_is_a_value_error_that_says_why(text, reason):
 
 
 def test_half_surrogates_and_nan_do_not_cost_the_line():
-    assert read_comment(rb'{"id": "c", "body": "a \ud83d b \ud83d\ude00 \udc00"}').body == "a \ufffd b \U0001f600 \ufffd"
+    halves = rb'{"id": "c", "body": "a \ud83d b \ud83d\ude00 \udc00"}'
+    assert read_comment(halves).body == "a \ufffd b \U0001f600 \ufffd"
     assert read_comment(b'{"id": "c", "body": "a", "score": NaN}').body == "a"
 
 
@@ -183,7 +186,8 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats()
                     | st.text(st.characters(exclude_categories=()))
                     | st.sampled_from(["c1", "c2", "t1_c1", "t3_p", "p", "[x](y)", "\ud800", "\0"]),
                     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5)
-NAMES = st.sampled_from(["id", "link_id", "parent_id", "author", "body", "text", "conversation_id", "reply-to", "speaker"])
+NAMES = st.sampled_from(["id", "link_id", "parent_id", "author", "body",
+                         "text", "conversation_id", "reply-to", "speaker"])
 RECORDS = st.dictionaries(NAMES, JSON).map(lambda fields: json.dumps(fields).encode())
 
 
@@ -238,8 +242,9 @@ def test_three_hundred_and_fifty_characters_are_counted_with_their_links():
     assert clean(read_comment(line(body=text.replace("bb", "b", 1)))) == ("a" * 300 + " word", None)
 
 
-REMOVED = {"long": {"body": "a" * 350}, "not alphabetic": {"body": "2 + 2 = 4 ok"}, "link or mention": {"body": "/r/all of it"},
-           "bot": {"author": "HelpfulBot"}, "deleted": {"body": "[removed]"}, "only links": {"body": "[](/abcdefghijklmnopqrst)"}}
+REMOVED = {"long": {"body": "a" * 350}, "not alphabetic": {"body": "2 + 2 = 4 ok"},
+           "link or mention": {"body": "/r/all of it"}, "bot": {"author": "HelpfulBot"},
+           "deleted": {"body": "[removed]"}, "only links": {"body": "[](/abcdefghijklmnopqrst)"}}
 
 
 @pytest.mark.parametrize("reason", list(REMOVED))
@@ -263,7 +268,8 @@ def folders(tmp_path):
 def test_children_before_parents_parents_that_never_come_and_threads_apart(tmp_path):
     lines = [line(id="c2", parent="t1_c1", body="two words"), line(id="c1", parent="t3_p", body="one word"),
              line(id="c3", parent="t1_c1", body="three words"), line(id="c4", parent="t1_c9", body="four words"),
-             line(id="c5", link="t3_q", parent="t1_c1", body="five words"), line(id="c6", parent="t3_c1", body="six words"),
+             line(id="c5", link="t3_q", parent="t1_c1", body="five words"),
+             line(id="c6", parent="t3_c1", body="six words"),
              line(id="c7", parent="c1", link="p", body="seven words")]
     assert pairs_of(tmp_path, lines) == [("c1", "c2", "one word", "two words"), ("c1", "c3", "one word", "three words"),
                                          ("c1", "c7", "one word", "seven words")]
@@ -273,7 +279,8 @@ def test_children_before_parents_parents_that_never_come_and_threads_apart(tmp_p
 def test_of_a_comment_that_comes_twice_the_first_that_may_stay_counts(tmp_path):
     first = [line(id="c1", parent="t3_p", body="[deleted]"), line(id="c1", parent="t3_p", body="as it was"),
              line(id="c2", parent="t3_p", body="answers no comment")]
-    second = [line(id="c1", parent="t3_p", body="as it became"), line(id="c2", parent="t1_c1", body="answers one, says a copy"),
+    second = [line(id="c1", parent="t3_p", body="as it became"),
+              line(id="c2", parent="t1_c1", body="answers one, says a copy"),
               line(id="c3", parent="t1_c1", body="well")]
     assert pairs_of(tmp_path, first, second) == [("c1", "c3", "as it was", "well")]
     assert report_of(tmp_path / "joined" / "000") == {"comments": 5, "duplicates": 2, "replies": 1, "pairs": 1}
@@ -353,6 +360,7 @@ def test_malformed_lines_and_an_end_inside_a_line_are_in_the_report(tmp_path):
     parse_dump(tmp_path / "dump", 0, 2, tmp_path / "parsed")
     report = report_of(tmp_path / "parsed")
     assert (report["kept"], report["malformed"], report["cut"]) == (200, 16, "in the middle of line 217")
+    assert report["lines"] == 216
     assert [sample["line"] for sample in report["samples"]] == list(range(101, 111))
     assert report["samples"][1]["text"] == "caf\ufffd" and "utf-8" in report["samples"][1]["reason"]
 
@@ -363,6 +371,14 @@ def test_a_whole_last_line_without_its_line_break_is_kept(tmp_path):
     assert report_of(tmp_path / "parsed")["kept"] == len(LINES) and report_of(tmp_path / "parsed")["cut"] is None
 
 
-def test_reading_stops_where_the_disk_fails(tmp_path):
-    with pytest.raises(FileNotFoundError):                    # and is not taken for the end of the dump
+def test_a_disk_that_fails_and_memory_that_lacks_are_not_taken_for_the_end_of_a_dump(tmp_path, monkeypatch):
+    with pytest.raises(FileNotFoundError):
         list(DumpLines(tmp_path / "nothing"))
+    (tmp_path / "dump").write_bytes(TEXT)
+
+    def no_room():
+        raise zstandard.ZstdError("zstd decompress error: Allocation error : not enough memory")
+
+    monkeypatch.setattr("dump_files.KINDS", [(TEXT[:4], no_room)])
+    with pytest.raises(MemoryError, match="2 GiB"):
+        list(DumpLines(tmp_path / "dump"))

@@ -108,24 +108,24 @@ def test_two_runs_at_once_do_not_hurt_each_other(dumps, whole, tmp_path):
 
 
 def test_on_a_cluster_one_of_whose_workers_is_killed_midway(dumps, whole, tmp_path):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(SCRIPTS)])}
     (tmp_path / "logs").mkdir()
 
     def dask(name, *arguments):
         with open(tmp_path / "logs" / name, "w") as log:
-            return subprocess.Popen([sys.executable, "-m", "dask", *map(str, arguments)], env=environment, cwd=tmp_path,
-                                    stdout=log, stderr=log, start_new_session=True)
+            return subprocess.Popen([sys.executable, "-m", "dask", *map(str, arguments)], cwd=tmp_path,
+                                    stdout=log, stderr=log)
 
     file, started = tmp_path / "scheduler.json", []
     try:
         started.append(dask("scheduler", "scheduler", "--host", "127.0.0.1", "--port", 0, "--no-dashboard",
                             "--scheduler-file", file))
-        started += [dask(f"worker{k}", "worker", "--scheduler-file", file, "--nthreads", 1, "--no-nanny", "--no-dashboard",
-                         "--local-directory", tmp_path / f"worker{k}") for k in range(2)]
+        started += [dask(f"worker{k}", "worker", "--scheduler-file", file, "--nthreads", 1, "--no-nanny",
+                         "--no-dashboard", "--local-directory", tmp_path / f"worker{k}") for k in range(2)]
         wait_until(file.exists)
         wait_until(lambda: all("Registered to" in (tmp_path / "logs" / f"worker{k}").read_text() for k in range(2)))
         process = start(dumps, tmp_path / "out", "--scheduler", json.loads(file.read_text())["address"])
-        wait_until(lambda: len(list((tmp_path / "out" / "work" / "parsed").glob("*.tmp"))) == 2 or process.poll() is not None)
+        parsed = tmp_path / "out" / "work" / "parsed"
+        wait_until(lambda: len(list(parsed.glob("*.tmp"))) == 2 or process.poll() is not None)
         started[1].kill()                                     # both workers were in the middle of a dump
         _, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors.decode()
@@ -224,7 +224,8 @@ GOOD = '{"id": "c1", "link_id": "t3_p", "parent_id": "t3_p", "body": "hello ther
 
 
 @pytest.mark.parametrize("name, lines, reason", [
-    ("RS_2012-01", ['{"id": "p", "title": "a post", "selftext": ""}'] * 3, 'no comment in the first 3 lines (line 1: no text in'),
+    ("RS_2012-01", ['{"id": "p", "title": "a post", "selftext": ""}'] * 3,
+     'no comment in the first 3 lines (line 1: no text in'),
     ("pairs.tsv", ["how are you?\tfine"], "no comment in the first 1 lines (line 1: "),
     ("RC_2012-01", [], "it is empty"),
 ])

@@ -115,7 +115,7 @@ def check_dump(path):
 
 
 def is_done(out, plan):
-    """Whether DIR holds the pairs of this plan. Raises UserError where it holds those of another one."""
+    """Whether DIR holds the pairs of this plan. Raises UserError where it holds others."""
     for name in ("report.json", "work/plan.json"):
         try:
             found = json.loads((out / name).read_text(encoding="utf-8"))
@@ -128,6 +128,10 @@ def is_done(out, plan):
             raise UserError(f"{out}: was made from other files, or these have changed since; choose another --out, "
                             "or delete this one")
         return name == "report.json"
+    for name in ("pairs", "pairs.jsonl.zst", "cache"):
+        if (out / name).exists():
+            raise UserError(f"{out / name}: is there already, and nothing says what it was made from; choose another "
+                            "--out, or delete it")
     return False
 
 
@@ -191,14 +195,20 @@ def join_buckets(executor, plan, work):
 # ---------------------------------------------------------------- the end
 
 def finish(out, plan):
-    """Buckets to one corpus, packed for training; then the report, which says that all is done."""
+    """Buckets to one corpus, packed for training; then the report, which says that all is done.
+
+    What is used up makes room at once; the folders it stood in, and their reports, stay to the end.
+    """
     joined = [out / "work" / "joined" / f"{bucket:03d}" for bucket in range(plan["buckets"])]
     report = total(plan, out / "work", joined)
-    (out / "pairs").mkdir(exist_ok=True)
+    for path in (out / "work" / "parsed").glob("*/bucket-*.parquet"):
+        path.unlink()
     if not (out / "pairs.jsonl.zst").exists():
         replace_file(out / "pairs.jsonl.zst", lambda temporary: _concatenate(
             [folder / "pairs.jsonl.zst" for folder in joined], temporary))
+    (out / "pairs").mkdir(exist_ok=True)
     for folder in joined:
+        (folder / "pairs.jsonl.zst").unlink(missing_ok=True)
         if (folder / "pairs.parquet").exists():
             os.replace(folder / "pairs.parquet", out / "pairs" / f"{folder.name}.parquet")
     if report["pairs"] >= FEW:

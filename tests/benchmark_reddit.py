@@ -54,18 +54,17 @@ def measure(dumps, out, comments):
     begin, before = time.perf_counter(), processor_seconds()
     process = psutil.Popen([sys.executable, SCRIPT, *dumps, "--out", out, "--workers", "2"], stderr=subprocess.DEVNULL,
                            stdout=subprocess.DEVNULL)
-    phases, most, work = {}, 0, 0
+    phases, most, disk = {}, 0, 0
     while process.poll() is None:
-        most = max(most, resident(process))
+        most, disk = max(most, resident(process)), max(disk, size(out))
         for phase, sign in (("parse", "work/joined/*"), ("join", "pairs.jsonl.zst")):
             if phase not in phases and any(out.glob(sign)):
                 phases[phase] = time.perf_counter() - begin
-                work = max(work, size(out))
         time.sleep(0.2)
     whole, busy = time.perf_counter() - begin, processor_seconds() - before
     assert process.returncode == 0
     phases = {"parse": phases["parse"], "join": phases["join"] - phases["parse"], "pack": whole - phases["join"]}
-    sizes = {"dumps": sum(map(size, dumps)), "most on the way": work,
+    sizes = {"dumps": sum(map(size, dumps)), "most on the way": disk,
              **{name: size(out / name) for name in ("pairs", "pairs.jsonl.zst", "cache")}}
     print(f"{comments:,} comments in {whole:,.0f} s, {comments / whole:,.0f}/s ("
           + ", ".join(f"{phase} {comments / seconds:,.0f}/s" for phase, seconds in phases.items())
@@ -99,7 +98,13 @@ def children(process):
 
 def size(path):
     """Bytes of a file, or of all files in a folder."""
-    return path.stat().st_size if path.is_file() else sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
+    total = 0
+    for one in [path] if path.is_file() else path.rglob("*"):
+        try:
+            total += one.stat().st_size if one.is_file() else 0
+        except FileNotFoundError:                             # it has just been renamed
+            pass
+    return total
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ import json
 import lzma
 import re
 import sys
-from itertools import islice
-from pathlib import Path
 
 import duckdb
 import pytest

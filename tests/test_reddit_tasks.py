@@ -267,7 +267,16 @@ def test_other_inputs_do_not_mix_with_what_is_there(tmp_path):
     assert contents(tmp_path / "out") == before
 
 
-@pytest.mark.parametrize("blocker", ["out", "out/pairs"])
+@pytest.mark.parametrize("name", ["pairs.jsonl.zst", "pairs", "cache"])
+def test_what_stands_there_from_elsewhere_is_neither_used_nor_lost(tmp_path, name):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("someone's")
+    with pytest.raises(UserError, match=f"{name}: is there already"):
+        prepare_reddit.prepare([dump(tmp_path / "RC", [GOOD])], tmp_path / "out", 1, None)
+    assert contents(tmp_path / "out") == {name: b"someone's"}
+
+
+@pytest.mark.parametrize("blocker", ["out", "out/work"])
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys, blocker):
     (tmp_path / blocker).parent.mkdir(exist_ok=True)
     (tmp_path / blocker).write_text("a file")

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures import CancelledError, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import wait as wait_for
@@ -33,6 +33,9 @@ def run_tasks(executor, function, argument_lists, progress):
         except BrokenProcessPool:
             raise UserError("a process of this command was killed, perhaps for want of memory; what is finished is "
                             "kept: run the same command again, with fewer --workers") from None
+        except CancelledError:
+            raise UserError("the scheduler of the cluster has gone; what is finished is kept: start it again, and run the "
+                            "same command") from None
         progress(len(futures) - len(waiting))
 
 

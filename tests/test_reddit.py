@@ -93,6 +93,8 @@ def test_the_real_files_give_the_pairs_of_a_brute_force_join(data_folder, tmp_pa
     assert len(expected) == number
     rows = parquet_rows(f"{tmp_path}/out/pairs/*.parquet")
     assert sorted(rows) == expected
+    order = duckdb.execute(f"SELECT link_id, input_id, response_id FROM '{tmp_path}/out/pairs/*.parquet'").fetchall()
+    assert order == sorted(order)                             # by ids alone, whatever the order of work
     # What training reads holds the same pairs in the same order.
     lines = read_lines(tmp_path / "out" / "pairs.jsonl.zst")
     assert [parse(".jsonl", text)[:2] for text in lines] == [row[2:] for row in rows]
@@ -290,6 +292,8 @@ def test_neither_the_number_of_buckets_nor_how_much_is_held_in_memory_changes_th
     monkeypatch.setattr(buckets, "AT_A_TIME", 300)
     parts = pairs_of(tmp_path / "less", lines[:2_000], lines[2_000:], number=7)
     assert len(whole) > 1_000 and parts == whole
+    kept = sum(report_of(folder)["kept"] for folder in (tmp_path / "less" / "parsed").iterdir())
+    assert sum(report_of(folder)["comments"] for folder in (tmp_path / "less" / "joined").iterdir()) == kept
     sizes = [path.stat().st_size for path in (tmp_path / "less" / "joined").glob("*/pairs.parquet")]
     assert len(sizes) == 7 and max(sizes) < 3 * min(sizes)
 

@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 
 import numpy as np
+import psutil
 import pytest
 import zstandard
 
@@ -97,6 +98,25 @@ def test_killed_at_random_points_it_goes_on_and_leaves_the_same_bytes(dumps, who
     process = start(dumps, out := tmp_path / f"out{attempt}", "--workers", "2")
     assert process.communicate() and process.returncode == 0
     assert contents(out) == expected
+
+
+@pytest.mark.parametrize("number, group, code", [(signal.SIGKILL, False, -signal.SIGKILL), (signal.SIGINT, True, 130)])
+def test_no_process_outlives_the_command(dumps, tmp_path, number, group, code):
+    process = subprocess.Popen([sys.executable, SCRIPTS / "prepare_reddit.py", dumps, "--out", tmp_path / "out"],
+                               start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_until(lambda: any((tmp_path / "out" / "work" / "parsed").glob("*.tmp")))
+    (os.killpg if group else os.kill)(process.pid, number)
+    _, errors = process.communicate(timeout=60)               # waits for all who hold standard error
+    assert process.returncode == code and "Traceback" not in errors.decode()
+    wait_until(lambda: not any(alive_in(process.pid)))
+
+
+def alive_in(group):
+    """Yield the processes of a group that still run."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, ProcessLookupError):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                yield process
 
 
 def test_two_runs_at_once_do_not_hurt_each_other(dumps, whole, tmp_path):

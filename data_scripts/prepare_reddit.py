@@ -42,7 +42,7 @@ def main(arguments=None):
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inputs", nargs="+", type=Path, metavar="INPUT",
-                        help="a dump (RC_YYYY-MM: plain, gzip, bzip2, xz, zstd), a folder of them, or a ConvoKit corpus")
+                        help="a dump (RC_YYYY-MM: plain, gzip, bzip2, xz, zstd), a folder of them, a ConvoKit corpus")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the pairs")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), metavar="N",
                         help="processes on this machine (default: a process for each core)")
@@ -124,7 +124,9 @@ def is_done(out, plan):
         except (OSError, ValueError) as error:
             raise UserError(f"{out / name}: cannot be read ({error}); choose another --out, or delete this one"
                             ) from None
-        if (found.get("plan") if name == "report.json" else found) != plan:
+        if name == "report.json":
+            found = found.get("plan") if isinstance(found, dict) else None
+        if found != plan:
             raise UserError(f"{out}: was made from other files, or these have changed since; choose another --out, "
                             "or delete this one")
         return name == "report.json"
@@ -219,11 +221,13 @@ def finish(out, plan):
 
 def pack(out):
     """Prepare the corpus that training maps into memory; → what preparing it counted."""
-    if not (out / "cache").exists():
-        shutil.rmtree(out / "work" / "cache", ignore_errors=True)      # of a run that was killed here
-        load_corpus([out / "pairs.jsonl.zst"], TextConfig(), out / "work" / "cache")
-        os.replace(out / "work" / "cache", out / "cache")
-    return load_corpus([out / "pairs.jsonl.zst"], TextConfig(), out / "cache").report
+    done, half = out / "cache", out / "work" / "cache"
+    if done.exists():                                         # killed between this and the report
+        return load_corpus([out / "pairs.jsonl.zst"], TextConfig(), done).report
+    shutil.rmtree(half, ignore_errors=True)
+    report = load_corpus([out / "pairs.jsonl.zst"], TextConfig(), half).report
+    os.replace(half, done)
+    return report
 
 
 def _concatenate(sources, target):

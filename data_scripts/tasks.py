@@ -34,8 +34,8 @@ def run_tasks(executor, function, argument_lists, progress):
             raise UserError("a process of this command was killed, perhaps for want of memory; what is finished is "
                             "kept: run the same command again, with fewer --workers") from None
         except CancelledError:
-            raise UserError("the scheduler of the cluster has gone; what is finished is kept: start it again, and run the "
-                            "same command") from None
+            raise UserError("the scheduler of the cluster has gone; what is finished is kept: start it again, and run "
+                            "the same command") from None
         progress(len(futures) - len(waiting))
 
 

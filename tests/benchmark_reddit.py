@@ -1,11 +1,13 @@
-"""What do dumps of any size cost?  python tests/benchmark_reddit.py FOLDER [--millions 1 5 20]
+"""What do dumps of any size cost?  python tests/benchmark_reddit.py FOLDER [--millions 1 5 20] [--parsers]
 
-Writes synthetic dumps of a million comments each to FOLDER (once), lets prepare_reddit.py make pairs
+With --parsers: how long orjson and duckdb take for the fields of 200,000 comments. Without: writes
+synthetic dumps of a million comments each to FOLDER (once), lets prepare_reddit.py make pairs
 of the first 1, 5 and 20 of them with two processes, and prints time, memory and disk. Memory is the
 largest sum of the resident sets of all processes; pages that they share count each time.
 """
 
 import argparse
+import json
 import resource
 import shutil
 import subprocess
@@ -14,25 +16,57 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import duckdb
+import orjson
 import psutil
 import zstandard
 
 from synthetic_dumps import FIELDS, write_dump
+from synthetic_dumps import lines as synthetic_lines
 
 MILLION = 1_000_000
 SCRIPT = Path(__file__).resolve().parents[1] / "data_scripts" / "prepare_reddit.py"
+sys.path[:0] = [str(SCRIPT.parent), str(SCRIPT.parents[1])]
+
+from comments import clean, read_comment  # noqa: E402
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--millions", type=int, nargs="+", default=[1, 5, 20])
+    parser.add_argument("--parsers", action="store_true")
     options = parser.parse_args()
     options.folder.mkdir(exist_ok=True)
+    if options.parsers:
+        return compare_parsers(options.folder)
     with ProcessPoolExecutor(2) as workers:
         dumps = list(workers.map(make_dump, range(max(options.millions)), [options.folder] * max(options.millions)))
     for millions in options.millions:
         measure(dumps[:millions], options.folder / f"out{millions}", millions * MILLION)
+
+
+def compare_parsers(folder):
+    """Print processor time per comment of each way from lines to the texts of its fields."""
+    lines, path = [line for year in FIELDS for line in synthetic_lines(40_000, year, seed=1)], folder / "lines.ndjson"
+    path.write_bytes(b"".join(lines))
+    database = duckdb.connect(config={"threads": 1})
+    columns = "{" + ", ".join(f"{name}: 'VARCHAR'" for name in ("id", "link_id", "parent_id", "author", "body")) + "}"
+    options = f"format = 'newline_delimited', columns = {columns}, ignore_errors = true"
+    query = f"SELECT * FROM read_json('{path}', {options})"
+    comments = [read_comment(line) for line in lines]
+    for name, work in {
+            "orjson.loads": lambda: [None for line in lines if not orjson.loads(line)],
+            "json.loads": lambda: [None for line in lines if not json.loads(line)],
+            "read_comment (orjson, names and types)": lambda: [None for line in lines if not read_comment(line)],
+            "duckdb, every field as text, fetched": lambda: database.execute(query).fetchall(),
+            "clean (entities, rules, links)": lambda: [None for comment in comments if not clean(comment)]}.items():
+        seconds = []
+        for _ in range(5):
+            begin = time.process_time()
+            work()
+            seconds.append(time.process_time() - begin)
+        print(f"{name:40} {1e6 * min(seconds) / len(lines):5.2f} µs a comment")
 
 
 def make_dump(number, folder):
@@ -68,8 +102,9 @@ def measure(dumps, out, comments):
              **{name: size(out / name) for name in ("pairs", "pairs.jsonl.zst", "cache")}}
     print(f"{comments:,} comments in {whole:,.0f} s, {comments / whole:,.0f}/s ("
           + ", ".join(f"{phase} {comments / seconds:,.0f}/s" for phase, seconds in phases.items())
-          + f"); {busy:,.0f} s of processor time, {1e6 * busy / comments:.1f} µs a comment; {most / 1e9:.2f} GB of memory")
-    print("  bytes per comment: " + ", ".join(f"{name} {number / comments:.1f}" for name, number in sizes.items()), flush=True)
+          + f"); {busy:,.0f} s of processor time, {1e6 * busy / comments:.1f} µs a comment; {most / 1e9:.2f} GB")
+    print("  bytes per comment: "
+          + ", ".join(f"{name} {number / comments:.1f}" for name, number in sizes.items()), flush=True)
 
 
 def processor_seconds():

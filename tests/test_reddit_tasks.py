@@ -88,7 +88,7 @@ def test_killed_at_random_points_it_goes_on_and_leaves_the_same_bytes(dumps, who
             # By turns only the parent, whose processes must then end themselves, and all at once.
             (os.killpg if kills % 2 else os.kill)(process.pid, signal.SIGKILL)
             kills += 1
-        process.communicate()
+        process.wait()                                        # not for its children, who may hold its pipe
         finished = list((out / "work").glob("*/*[0-9]"))
         kept += bool(finished) and process.returncode != 0
         if process.returncode == 0:                           # it was quicker: the next starts from nothing

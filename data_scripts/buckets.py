@@ -1,0 +1,186 @@
+"""The two kinds of task that make pairs of dumps: parse one dump into buckets, join one bucket.
+
+A task reads finished files, writes a folder under another name and renames it when it is whole. So
+it may be killed, repeated, or run twice at a time on two machines, and the bytes are always the same.
+
+    work/parsed/00003/bucket-007.parquet, report.json     what dump 3 holds for bucket 7
+    work/joined/007/pairs.parquet, pairs.jsonl.zst, report.json
+"""
+
+import json
+import os
+import shutil
+import uuid
+import zlib
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+from comments import clean, read_comment
+from dump_files import DumpLines
+
+AT_A_TIME = 250_000    # comments held in memory until they are written
+MEMORY = "1GB"         # that duckdb may take for a join; what needs more goes to disk
+SAMPLES = 10           # malformed lines of a dump shown in its report
+TEMPORARY = ".tmp"
+
+SCHEMA = pa.schema([("link", pa.string()), ("id", pa.string()), ("parent", pa.string()), ("text", pa.string()),
+                    ("place", pa.int64())])
+
+# Of a comment that stands there twice, the first that passed the filters counts.
+GATHER = """
+    CREATE TEMP TABLE comments AS
+    SELECT link, id, arg_min(parent, place) AS parent, arg_min(text, place) AS text, count(*) AS copies
+    FROM read_parquet([{files}]) GROUP BY link, id
+"""
+COUNT = "SELECT sum(copies), count(*), count(*) FILTER (parent <> '') FROM comments"
+# The order of the pairs is that of their ids: nothing depends on the order in which files are read.
+JOIN = """
+    COPY (
+        SELECT one.link AS link_id, one.id AS input_id, other.id AS response_id,
+               one.text AS input, other.text AS response
+        FROM comments AS one JOIN comments AS other ON other.link = one.link AND other.parent = one.id
+        ORDER BY link_id, input_id, response_id
+    ) TO {target} (FORMAT parquet, COMPRESSION zstd)
+"""
+
+
+@contextmanager
+def finished_folder(folder):
+    """Give a new folder to write in; afterwards sync its files and rename it. Whoever is first wins."""
+    temporary = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}{TEMPORARY}")
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        for path in temporary.iterdir():
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+        try:
+            os.rename(temporary, folder)
+        except OSError:                                       # there it is already: "exists", "not empty", …
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+# ---------------------------------------------------------------- parse a dump
+
+def parse_dump(path, number, buckets, folder):
+    """Read dump `number` and write what passes the filters to `buckets` Parquet files in `folder`.
+
+    Its report counts lines, malformed ones with some examples, comments removed by each reason and
+    kept, and says where a dump that is cut ends. While it works, the file `position` in the
+    temporary folder holds the number of bytes read.
+    """
+    if folder.is_dir():
+        return
+    lines, removed, malformed, samples = DumpLines(path), Counter(), 0, []
+    with finished_folder(folder) as temporary, _Buckets(temporary, buckets) as out:
+        for line in lines:
+            try:
+                comment = read_comment(line)
+            except ValueError as error:
+                if lines.open_end:
+                    lines.cut = f"in the middle of line {lines.number}"
+                    lines.number -= 1
+                    break
+                malformed += 1
+                if len(samples) < SAMPLES:
+                    samples.append({"line": lines.number, "reason": str(error),
+                                    "text": line[:200].decode("utf-8", "replace")})
+                continue
+            text, reason = clean(comment)
+            if reason:
+                removed[reason] += 1
+            elif out.add(comment, text, number << 40 | lines.number):
+                (temporary / "position").write_text(str(lines.position))
+        (temporary / "position").unlink(missing_ok=True)
+        _write_json(temporary / "report.json", {
+            "lines": lines.number, "malformed": malformed, "samples": samples, "cut": lines.cut,
+            "removed": dict(sorted(removed.items())), "kept": out.kept})
+
+
+class _Buckets:
+    """Appends comments to one Parquet file for each bucket: that of a comment is a hash of its link."""
+
+    def __init__(self, folder, buckets):
+        self.waiting, self.kept = [[] for _ in range(buckets)], 0
+        self.writers = [pq.ParquetWriter(folder / f"bucket-{k:03d}.parquet", SCHEMA, compression="zstd",
+                                         use_dictionary=False, write_statistics=False) for k in range(buckets)]
+
+    def add(self, comment, text, place):
+        """Take one comment; → whether all that were waiting have been written."""
+        # End to end in one list: half a million tuples would keep the garbage collector busy.
+        self.waiting[zlib.crc32(comment.link.encode()) % len(self.waiting)] += (
+            comment.link, comment.id, comment.parent, text, place)
+        self.kept += 1
+        if self.kept % AT_A_TIME:
+            return False
+        self._flush()
+        return True
+
+    def _flush(self):
+        for writer, rows in zip(self.writers, self.waiting):
+            if rows:
+                columns = [pa.array(rows[k::len(SCHEMA)], field.type) for k, field in enumerate(SCHEMA)]
+                writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
+                rows.clear()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self._flush()
+        for writer in self.writers:
+            writer.close()
+
+
+# ---------------------------------------------------------------- join a bucket
+
+def join_bucket(bucket, dumps, work):
+    """Pair the comments of one bucket, gathered from all `dumps`, with their children."""
+    folder = work / "joined" / f"{bucket:03d}"
+    if folder.is_dir():
+        return
+    files = [str(work / "parsed" / f"{number:05d}" / f"bucket-{bucket:03d}.parquet") for number in range(dumps)]
+    with finished_folder(folder) as temporary, duckdb.connect() as database:
+        # One thread: the order of work must not show, and there are as many processes as cores.
+        database.execute(f"SET threads = 1; SET memory_limit = '{MEMORY}'")
+        database.execute(f"SET temp_directory = {_sql(temporary / 'spill')}")
+        database.execute(GATHER.format(files=", ".join(map(_sql, files))))
+        comments, different, replies = (number or 0 for number in database.execute(COUNT).fetchone())
+        database.execute(JOIN.format(target=_sql(temporary / "pairs.parquet")))
+        pairs = _write_lines(database, temporary)
+        shutil.rmtree(temporary / "spill", ignore_errors=True)
+        _write_json(temporary / "report.json", {"comments": comments, "duplicates": comments - different,
+                                                "replies": replies, "pairs": pairs})
+
+
+def _write_lines(database, folder):
+    """Write the pairs once more, as the JSON lines that training reads, in a zstd frame; → number of pairs."""
+    rows = database.execute(f"SELECT input, response FROM read_parquet({_sql(folder / 'pairs.parquet')})")
+    pairs = 0
+    with (open(folder / "pairs.jsonl.zst", "wb") as file,
+          zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(file, closefd=False) as stream):
+        while some := rows.fetchmany(10_000):
+            pairs += len(some)
+            stream.write(b"".join(orjson.dumps({"input": text, "response": response}, option=orjson.OPT_APPEND_NEWLINE)
+                                  for text, response in some))
+    return pairs
+
+
+def _sql(path):
+    """A path as a literal of SQL."""
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def _write_json(path, value):
+    Path(path).write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

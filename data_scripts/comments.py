@@ -1,0 +1,132 @@
+"""One line of a dump or of a ConvoKit corpus → a comment; and what becomes of its text."""
+
+import html
+import json
+import re
+import string
+from typing import NamedTuple
+
+import orjson
+
+from convsim_mini.pairs import RULES, removed_by
+
+# Why a comment is left out, in the order in which it is asked.
+REASONS = {
+    "post": "opens a ConvoKit conversation: it is a post and no comment",
+    "deleted": "its author or a moderator took the text away",
+    **RULES,
+    "only links": "nothing is left where links are reduced to their text",
+}
+
+_DELETED = {"[deleted]", "[removed]", "[deleted by user]", "[ Removed by Reddit ]"}
+
+_PREFIX = re.compile(r"t\d_")
+_LINK = re.compile(r'\[([^\[\]]*)\]\((?:[^()\s]|\([^()\s]*\))*(?:\s+"[^"]*")?\s*\)')
+_DIGITS = string.digits + string.ascii_lowercase
+
+
+class Comment(NamedTuple):
+    """Ids without their prefixes. link: the post it stands under, "" where unknown; parent: the comment it
+    answers, "" where that is a post or unknown; author: may be None; body: as written."""
+
+    link: str
+    id: str
+    parent: str
+    author: str | None
+    body: str
+
+
+def read_comment(line):
+    """A line (bytes) to a Comment. Only the fields that pairing needs are looked at.
+
+    Raises ValueError, whose text says what is wrong.
+    """
+    try:
+        fields = orjson.loads(line)
+    except ValueError:                                        # it is stricter than some dumps were written
+        fields = _lenient(line)
+    if type(fields) is not dict:
+        raise ValueError("no JSON object")
+    if "body" not in fields and "text" in fields:
+        return _utterance(fields)
+    link = fields.get("link_id")
+    link = link if isinstance(link, str) else ""
+    return _comment(fields, _bare(link), fields.get("parent_id"), fields.get("author"), fields.get("body"))
+
+
+def clean(comment):
+    """What to keep of a comment's text: (text, None), or (None, why not: a key of REASONS).
+
+    The rules see the text with its HTML entities unescaped and nothing else done to it.
+    """
+    if comment.id == comment.link:
+        return None, "post"
+    text = comment.body
+    if "&" in text:                                           # dumps hold &gt; &lt; &amp;
+        text = html.unescape(text)
+    if text.strip() in _DELETED:
+        return None, "deleted"
+    rule = removed_by(text, comment.author)
+    if rule:
+        return None, rule
+    if "](" in text:
+        text = _LINK.sub(r"\1", text)
+    if "\0" in text:
+        text = text.replace("\0", "")
+    return (text, None) if text.strip() else (None, "only links")
+
+
+def _utterance(fields):
+    """An utterance of ConvoKit, new format or old; the post's own text opens each conversation."""
+    link = fields.get("conversation_id", fields.get("root"))
+    link = link if isinstance(link, str) else ""
+    parent, author = fields.get("reply-to", fields.get("reply_to")), fields.get("speaker", fields.get("user"))
+    return _comment(fields, _bare(link), parent, author, fields["text"])
+
+
+def _comment(fields, link, parent, author, body):
+    if not isinstance(body, str):
+        raise ValueError('no text in the field "body" or "text"')
+    own = fields.get("id")
+    if not isinstance(own, str) or not own:
+        raise ValueError('no text in the field "id"')
+    return Comment(link, _bare(own), _parent(parent, link), author if isinstance(author, str) else None, body)
+
+
+def _parent(parent, link):
+    """The id of the comment that a parent_id names, "" where it names a post or nothing."""
+    if type(parent) is int:                                   # some dumps since 2022 hold t1_ ids in base 10
+        return _base36(parent)
+    if not isinstance(parent, str):
+        return ""
+    if parent.startswith("t1_"):
+        return parent[3:]
+    # Without a prefix a post's id looks like a comment's.
+    return "" if _PREFIX.match(parent) or parent == link else parent
+
+
+def _bare(name):
+    return name[3:] if _PREFIX.match(name) else name
+
+
+def _base36(number):
+    digits = ""
+    while number > 0:
+        number, digit = divmod(number, 36)
+        digits = _DIGITS[digit] + digits
+    return digits
+
+
+def _lenient(line):
+    """What Python's own parser makes of a line: half surrogates become U+FFFD, NaN is a number."""
+    try:
+        fields = json.loads(line.decode("utf-8"))             # UnicodeDecodeError is a ValueError
+    except RecursionError:
+        raise ValueError("JSON nested too deeply") from None
+    if not isinstance(fields, dict):
+        return fields
+    return {name: _without_surrogates(value) if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def _without_surrogates(text):
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,143 @@
+"""What prepare_reddit.py made: pairs, lengths, vocabulary, what was left out, and a picture of it.
+
+    python data_scripts/stats.py DIR
+
+Lengths are in words as the encoder counts them. Coverage is the share of the training text that its
+most frequent words make up.
+"""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))    # where convsim_mini is
+
+import numpy as np  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
+from tqdm import tqdm  # noqa: E402
+
+from convsim_mini.cli import UserError, errors_in_one_line  # noqa: E402
+from convsim_mini.config import TextConfig  # noqa: E402
+from convsim_mini.corpus import SPLITS, load_corpus  # noqa: E402
+from convsim_mini.files import read_lines, replace_file  # noqa: E402
+from convsim_mini.pairs import parse  # noqa: E402
+from convsim_mini.text import Vocabulary, tokenize  # noqa: E402
+from prepare_reddit import table  # noqa: E402
+
+PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
+SIDES = ("input", "response")
+AT_A_TIME = 1 << 20    # pairs whose lengths are counted at a time
+
+
+def main(arguments=None):
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the --out of prepare_reddit.py")
+    folder = parser.parse_args(arguments).folder.resolve()
+    try:
+        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{folder / 'report.json'}: cannot be read ({error}); name the --out of a prepare_reddit.py "
+                        "that came to its end") from None
+    print("\n".join(table(report)))
+    if report["pairs"] == 0:
+        raise UserError(f"{folder}: holds no pairs, so there is nothing to count; add dumps")
+    vocabulary, lengths = (packed if "packed" in report else unpacked)(folder, report)
+    print_lengths(lengths)
+    print_coverage(vocabulary)
+    draw(folder / "stats.png", report, lengths, vocabulary)
+    print(f"\npicture: {folder / 'stats.png'}")
+
+
+# ---------------------------------------------------------------- counting
+
+def packed(folder, report):
+    """From the packed corpus: its vocabulary, and how many inputs and responses have 0, 1, 2, … words."""
+    corpus = load_corpus([folder / "pairs.jsonl.zst"], TextConfig(), folder / "cache")
+    print("\npacked for training: " + ", ".join(f"{split} {report['packed']['kept'][split]:,}" for split in SPLITS))
+    lengths = {side: np.zeros(1, np.int64) for side in SIDES}
+    with tqdm(total=sum(getattr(corpus, split).pairs for split in SPLITS), unit=" pairs", leave=False) as bar:
+        for split in SPLITS:
+            offsets = getattr(corpus, split).offsets
+            for start in range(0, len(offsets) - 1, 2 * AT_A_TIME):
+                some = np.diff(offsets[start:start + 2 * AT_A_TIME + 1])
+                for k, side in enumerate(SIDES):
+                    lengths[side] = _add(lengths[side], np.bincount(some[k::2]))
+                bar.update(len(some) // 2)
+    return corpus.vocabulary, lengths
+
+
+def unpacked(folder, _):
+    """The same from the pairs themselves, where they were too few to be packed."""
+    words, lengths = Counter(), {side: np.zeros(1, np.int64) for side in SIDES}
+    for line in read_lines(folder / "pairs.jsonl.zst"):
+        pair = parse(".jsonl", line)
+        for side in SIDES:
+            tokens = tokenize(getattr(pair, side))
+            words.update(tokens)
+            lengths[side] = _add(lengths[side], np.bincount([len(tokens)]))
+    return Vocabulary.from_counts(words, TextConfig.words, TextConfig.oov_buckets), lengths
+
+
+def _add(one, other):
+    """Sum of two histograms of different lengths."""
+    total = np.zeros(max(len(one), len(other)), np.int64)
+    total[:len(one)] += one
+    total[:len(other)] += other
+    return total
+
+
+def percentile(histogram, per_cent):
+    """The smallest length that at least so many per cent do not exceed."""
+    cumulative = np.cumsum(histogram)
+    return int(np.searchsorted(cumulative, cumulative[-1] * per_cent / 100))
+
+
+def coverage(vocabulary):
+    """Share of the text that the 1, 2, 3, … most frequent words make up: float64 (words,)."""
+    return np.cumsum(vocabulary.counts) / vocabulary.total
+
+
+# ---------------------------------------------------------------- showing
+
+def print_lengths(lengths):
+    """Percentiles of both sides' lengths."""
+    print("\nwords, percentile " + "".join(f"{p:6}" for p in PERCENTILES))
+    for side in SIDES:
+        print(f"{side:18}" + "".join(f"{percentile(lengths[side], p):6}" for p in PERCENTILES))
+
+
+def print_coverage(vocabulary):
+    """Coverage at sizes that one might choose for a vocabulary."""
+    shares = coverage(vocabulary)
+    for size in (1_000, 10_000, len(shares)):
+        if size <= len(shares):
+            print(f"the {size:,} most frequent words cover {shares[size - 1]:.1%} of the text")
+
+
+def draw(path, report, lengths, vocabulary):
+    """Left out and why, lengths, coverage: three panels."""
+    figure = Figure(figsize=(14, 4), layout="constrained")
+    reasons, sizes, words = figure.subplots(1, 3)
+    counts = {"malformed": report["malformed"], **report["removed"], "kept": report["kept"]}
+    reasons.barh(list(counts), [100 * number / report["lines"] for number in counts.values()])
+    reasons.invert_yaxis()
+    reasons.set(xlabel="% of lines", title=f"What became of {report['lines']:,} lines")
+    for side in SIDES:
+        histogram = lengths[side][:percentile(lengths[side], 99) + 1]
+        sizes.plot(np.arange(len(histogram)), 100 * histogram / lengths[side].sum(), label=side)
+    sizes.set(xlabel="words", ylabel="% of pairs", title=f"Lengths of {report['pairs']:,} pairs")
+    sizes.legend()
+    shares = 100 * coverage(vocabulary)
+    words.semilogx(np.arange(1, len(shares) + 1), shares)
+    words.set(xlabel="most frequent words", ylabel="% of the text", title="Coverage")
+    for axes in (sizes, words):
+        axes.grid(alpha=0.3)
+    replace_file(path, lambda temporary: figure.savefig(temporary, format="png", dpi=120))
+
+
+if __name__ == "__main__":
+    with errors_in_one_line():
+        main()

@@ -1,0 +1,96 @@
+"""Runs independent tasks on local processes, or on the workers of a dask.distributed cluster."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from concurrent.futures import CancelledError, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing.connection import wait as wait_for
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZipFile
+
+from convsim_mini.cli import UserError
+
+ATTEMPTS = 5         # that a cluster gives a task whose worker dies
+PATIENCE = "30s"     # until a scheduler must have answered
+
+
+def run_tasks(executor, function, argument_lists, progress):
+    """Call the function with each list of arguments, in any order; raises what a call raises.
+
+    progress(number of calls done) is called about once a second.
+    """
+    futures = [executor.submit(function, *arguments) for arguments in argument_lists]
+    waiting = set(futures)
+    while waiting:
+        done, waiting = wait(waiting, timeout=1)
+        try:
+            for future in done:
+                future.result()
+        except BrokenProcessPool:
+            raise UserError("a process of this command was killed, perhaps for want of memory; what is finished is "
+                            "kept: run the same command again, with fewer --workers") from None
+        except CancelledError:
+            raise UserError("the scheduler of the cluster has gone; what is finished is kept: start it again, and run "
+                            "the same command") from None
+        progress(len(futures) - len(waiting))
+
+
+@contextmanager
+def local_processes(workers):
+    """An executor of so many processes, which end with this one, however it ends."""
+    # Fresh processes: a fork could inherit a lock that a thread of this one holds.
+    executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _end_with_parent)
+    try:
+        yield executor
+    except BaseException:
+        executor.shutdown(wait=False, cancel_futures=True)
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
+    executor.shutdown()
+
+
+def _end_with_parent():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)              # Ctrl-C goes to all; the parent decides
+    sentinel = multiprocessing.parent_process().sentinel
+    threading.Thread(target=lambda: (wait_for([sentinel]), os._exit(1)), daemon=True).start()
+
+
+@contextmanager
+def cluster(address, modules):
+    """An executor of the workers of the cluster whose scheduler has that address.
+
+    They are sent these modules, files beside this one, and convsim_mini; they need the libraries alone.
+    """
+    from distributed import Client, KilledWorker              # takes a second to import, and few need it
+    try:
+        client = Client(address, timeout=PATIENCE)
+    except (OSError, ValueError) as error:
+        raise UserError(f"--scheduler {address}: no scheduler answers there ({error}); start one with: dask scheduler"
+                        ) from None
+    with client, TemporaryDirectory() as folder:
+        try:
+            client.upload_file(_zipped(modules, Path(folder, "convsim_data_scripts.zip")))
+            yield client.get_executor(pure=False, retries=ATTEMPTS)
+        except ModuleNotFoundError as error:
+            raise UserError(f"--scheduler {address}: on the cluster there is {str(error).lower()}; install "
+                            "data_scripts/requirements.txt where the scheduler and the workers run") from None
+        except KilledWorker:
+            raise UserError(f"--scheduler {address}: a task killed one worker after another, perhaps for want of "
+                            "memory; what is finished is kept: give each worker more memory, run the same command again"
+                            ) from None
+
+
+def _zipped(modules, target):
+    """A zip file of modules beside this one and of the package convsim_mini; → its name."""
+    here = Path(__file__).resolve().parent
+    with ZipFile(target, "w") as archive:
+        for module in modules:
+            archive.write(here / f"{module}.py", f"{module}.py")
+        for path in sorted((here.parent / "convsim_mini").rglob("*.py")):
+            archive.write(path, path.relative_to(here.parent))
+    return str(target)

@@ -390,9 +390,10 @@ def summary(folder, corpus):
     similarity = {name: sts.model_similarity(model, run.vocabulary, pairs) for name, model in models.items()}
     baselines = sts.baseline_similarities(run.vocabulary, pairs)
     parts += [sts.report(split, pairs, {**similarity, **baselines}), sts.extremes(similarity["trained"], pairs)]
+    of_nli = f"  python -m convsim_mini.evaluation.snli {folder}\n" if run.config.classifies else ""
     parts.append(f"The run is in {folder}: look at {folder}/p_at_n.png and {folder}/loss.png. Try next:\n"
                  f"  python -m convsim_mini.evaluation.sts {folder}\n"
-                 f"  python -m convsim_mini.evaluation.response {folder}\n"
+                 f"  python -m convsim_mini.evaluation.response {folder}\n{of_nli}"
                  f"  python -m convsim_mini.train --config {folder}/config.json --run {folder}-again   # the same again")
     return "\n\n".join(parts)
 

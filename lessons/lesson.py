@@ -63,7 +63,8 @@ def show(figure, name):
     """Save a figure as lessons/figures/`name`.png; show it too in a notebook or console."""
     for axes in figure.axes:
         if axes.axison and axes.get_label() != "<colorbar>":
-            assert axes.get_title("left") and axes.get_xlabel() and axes.get_ylabel(), f"figure {name}: title or labels missing"
+            parts = axes.get_title("left"), axes.get_xlabel(), axes.get_ylabel()
+            assert all(parts), f"figure {name}: title, xlabel and ylabel are {parts}"
     path = HERE / "figures" / f"{name}.png"
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path)

@@ -254,10 +254,10 @@ one.legend(loc="upper left", bbox_to_anchor=(0, 0.93))
 two.semilogx(buckets, 100 * summed, "s-", color="C3", markersize=4, label="left + right")
 two.semilogx(buckets, 100 * hashed, "o", color="C0", label="bigram_buckets")
 two.semilogx(buckets, 100 * derived, "k:", label="derived: 1 − (1 − 1/m)ⁿ⁻¹")
-two.axvline(n, color="C1", label="as many buckets as bigrams")
+two.axvline(n, color="C1", label="m = n, as many as bigrams")
 two.set(xlabel="buckets m", ylabel="bigrams that share their bucket, %", ylim=(0, 105),
         title="A good hash shares as little as chance allows")
-two.legend(loc="center right", bbox_to_anchor=(1, 0.65))
+two.legend(loc="center right", bbox_to_anchor=(1, 0.7))
 show(figure, "04_text_to_ids")
 
 expect(np.interp(np.log(n), np.log(buckets), hashed), 0.6, 0.66, "m = n: share that share; 1 − 1/e is 0.632")

@@ -5,9 +5,9 @@
 # **Gives** the idea of the paper as a number: sentences that can be answered alike come to lie near each other,
 # although nobody ever says which sentences are alike.
 #
-# "How old are you?" and "What is your age?" share no word that matters, and mean the same. "How old are you?" and
-# "How are you?" share three words of four, and do not. How could a machine find out? The paper's answer: watch what
-# people reply. "I am twenty" answers the first two and would be strange after the third.
+# "How old are you?" and "What is your age?" share not a single word, and mean the same. "How old are you?" and "How
+# are you?" share three words of four, and do not. How could a machine find out? The paper's answer: watch what people
+# reply. "I am twenty" answers the first two and would be strange after the third.
 #
 # In real conversations nobody knows the true reply distribution of a sentence. So we build a small world in which we
 # do.
@@ -138,8 +138,8 @@ check(1, similarity, judge_similarity)
 # ## The game
 #
 # Why not count which reply follows which sentence, and compare the counts? Because real sentences hardly ever repeat.
-# People say "hey, how old are you my friend". We add such frills at random, so that nearly every sentence that will
-# be measured has never been heard before.
+# People say "hey, how old are you my friend". We add such frills at random, and keep some of them back: what will be
+# measured are sentences that nobody has said before.
 #
 # So the machine plays a game. It gets K inputs and their K replies in disorder, and has to say for each input which
 # reply is its own. It never hears of overlap, topics or similarity.
@@ -269,7 +269,7 @@ expect(directional_error(lambda: loss_and_gradients(exact, some), exact.params, 
 test_s = rng.integers(len(cores), size=300)
 test_texts = speak(test_s, test_frames, rng)
 a, b = np.triu_indices(len(test_s), k=1)
-different = test_s[a] != test_s[b]                            # the same question with other frills would be too easy
+different = test_s[a] != test_s[b]                            # the same question in two frames would be too easy
 a, b = a[different], b[different]
 test_truth = overlap(P[test_s[a]], P[test_s[b]])
 
@@ -351,8 +351,8 @@ def judge_evasive(evasive_world):
 check(2, evasive_world, judge_evasive)
 
 # %% [markdown]
-# With an evasive share of one half the game's best loss is half as far below ln K. Real chat is like that: "lol",
-# "ok" and "yes" answer everything. The paper drowns them in hundreds of millions of pairs.
+# Half the information: even the perfect player's loss is now at most I/2 below ln K, and a step teaches half as much.
+# Real chat is like that: "lol", "ok" and "yes" answer everything. The paper trains on 600 million pairs (§3).
 #
 # ### Exercise 3: the nearest sentence
 #
@@ -372,8 +372,6 @@ def judge_nearest(nearest):
     cosines = vectors @ vectors.T
     best = np.sort(cosines, axis=1)[:, -2]
     assert np.allclose(cosines[np.arange(len(cores)), found], best, atol=1e-5), "there are nearer ones"
-    hits = np.mean(topic[found] == topic)
-    assert hits > 0.7, "the nearest should mostly be of the same topic"
 
 
 check(3, nearest, judge_nearest)
@@ -384,8 +382,8 @@ check(3, nearest, judge_nearest)
 # - `model.py: loss_and_gradients`, the game and all its gradients in one call; `losses.py: batch_softmax_forward`;
 #   `encoders.py: dan_forward`. The lessons take them apart: 3 to 6 the encoder, 7 and 8 the loss, 9 the whole.
 # - `evaluation/sts.py` measures on real sentences what the scatter plot shows: correlation with what people say.
-# - The paper, figure 1 and §1: the hypothesis. §2.1: "conditional" P(response | input) as a softmax over the batch.
-#   That the best possible scores are ln P(r|s)/P(r) is not in it; it follows from Bayes' rule.
+# - The paper, figure 1 and §1: the hypothesis. §2.1 and §2.2: pick the true reply among K by a softmax over dot
+#   products. That the best possible scores are ln P(r|s)/P(r) is not in it; it follows from Bayes' rule.
 #
 # Next: lesson 2 makes the instrument with which every gradient will be checked.
 

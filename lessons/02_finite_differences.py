@@ -246,7 +246,6 @@ expect(layer_error(l2_normalize_forward, l2_normalize_backward, [any_rows], rng)
 
 def fooling_backward(dy, cache):
     """Like l2_normalize_backward, but wrong. cache: y (B, d), norm (B, 1) of x."""
-    y, norm = cache
     raise NotImplementedError
 
 

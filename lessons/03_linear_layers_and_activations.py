@@ -195,13 +195,13 @@ print("x = 0, 1, 3, 10: tanh passes on", tanh_backward(np.ones((1, 4)), cache).r
 
 # %%
 def sigmoid_forward(x):
+    """y = 1/(1 + e⁻ˣ), elementwise; → y, cache."""
     y = 1 / (1 + np.exp(-x))
     return y, y
 
 
 def sigmoid_backward(dy, cache):
-    """Forward: y = 1/(1 + e⁻ˣ)."""
-    y = cache
+    """Forward: y = 1/(1 + e⁻ˣ). cache: y."""
     raise NotImplementedError
 
 
@@ -306,8 +306,7 @@ def bilinear_forward(u, weight, v):
 
 
 def bilinear_backward(ds, cache):
-    """ds: (B,) → du: (B, d), dweight: (d, e), dv: (B, e)."""
-    u, weight, v = cache
+    """ds: (B,) cache: u, weight, v → du: (B, d), dweight: (d, e), dv: (B, e)."""
     raise NotImplementedError
 
 

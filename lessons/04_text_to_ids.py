@@ -93,7 +93,7 @@ sizes = np.unique(np.logspace(1, np.log10(len(counts)), 30).astype(int))
 rank = {word: place for place, (word, _) in enumerate(counts.most_common())}
 ranks = np.array([rank.get(token, len(counts)) for token in tokens])
 covered = [(ranks < size).mean() for size in sizes]
-expect((ranks < 1000).mean(), 0.83, 0.89, "held-out tokens that are among the thousand most frequent words; 6/7 is 0.857")
+expect((ranks < 1000).mean(), 0.83, 0.89, "tokens among the thousand most frequent words; 6/7 is 0.857")
 
 # %% [markdown]
 # ## A number for each word
@@ -121,7 +121,8 @@ expect(same * 1_000, 0.9, 1.1, "pairs of unknown words that share an id, of 1,00
 def in_new_process(expression, salt):
     """What a fresh Python with this PYTHONHASHSEED prints for the expression."""
     command = [sys.executable, "-c", f"import zlib; print({expression})"]
-    return subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": salt}, capture_output=True, text=True).stdout.strip()
+    env = {**os.environ, "PYTHONHASHSEED": salt}
+    return subprocess.run(command, env=env, capture_output=True, text=True).stdout.strip()
 
 
 print("hash:", in_new_process("hash('zebrafish') % 1000", "1"), in_new_process("hash('zebrafish') % 1000", "2"))
@@ -175,7 +176,8 @@ assert packed.sentence_numbers.tolist() == [0, 0, 0, 0, 1, 2, 3, 3, 3]
 
 train_packed = vocabulary.pack(train)
 padded = len(train) * int(train_packed.lengths.max())
-print(f"{len(train_packed.ids):,} ids; a rectangle would hold {padded:,}, {1 - len(train_packed.ids) / padded:.0%} empty")
+empty = 1 - len(train_packed.ids) / padded
+print(f"{len(train_packed.ids):,} ids; a rectangle would hold {padded:,}, {empty:.0%} of them nothing")
 expect(padded / len(train_packed.ids), 5, 500, "times as large as packed")
 
 # %% [markdown]

@@ -5,8 +5,8 @@
 # **Gives** the backward of a table lookup, the bug that nearly everyone writes once, and the reason why a table's
 # gradient is a list of `SparseRows` here and never a table.
 #
-# A word's meaning is a row of numbers in a table, and looking it up is the simplest layer there is. Its backward is
-# four characters long, looks right, passes many a check, and throws away most of the gradient.
+# A word's meaning is a row of numbers in a table, and looking it up is the simplest layer there is. The backward that
+# comes to mind is one line, looks right, passes many a check, and throws away most of the gradient.
 
 # %%
 import sys
@@ -111,7 +111,7 @@ check(1, unlucky_batch, judge_unlucky)
 #
 # Of N looked-up words, U are different. The hasty line keeps one dy for each different word, so of N gradients U
 # arrive: a share 1 − U/N is lost, and a word that comes c times in the batch keeps 1/c. Lesson 4 has shown how
-# lopsided c is. **Predict** the lost share for the default batch of 1,024 chat pairs, which are 2,048 sentences: a
+# lopsided c is. **Predict** the lost share for 1,024 chat pairs, the default batch, which are 2,048 sentences: a
 # tenth, a half, or nine tenths?
 
 # %%

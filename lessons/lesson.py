@@ -64,7 +64,7 @@ def show(figure, name):
     for axes in figure.axes:
         if axes.axison and axes.get_label() != "<colorbar>":
             parts = axes.get_title("left"), axes.get_xlabel(), axes.get_ylabel()
-            assert all(parts), f"figure {name}: title, xlabel and ylabel are {parts}"
+            assert all(parts) and axes.has_data(), f"figure {name}: title, xlabel, ylabel {parts}, or nothing drawn"
     path = HERE / "figures" / f"{name}.png"
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path)

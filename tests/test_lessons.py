@@ -66,10 +66,12 @@ def run_lesson(name, folder):
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Lesson → Future of its Run: side by side on all cores, each with one thread."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        yield {name: pool.submit(run_lesson, name, tmp_path_factory.mktemp(name[:2])) for name in LESSONS}
+def runs(request, tmp_path_factory):
+    """Lesson → Future of its Run, for the lessons asked for: side by side on all cores, each with one thread."""
+    wanted = sorted({item.callspec.params["name"] for item in request.session.items if "runs" in item.fixturenames})
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    with ThreadPoolExecutor(cores) as pool:
+        yield {name: pool.submit(run_lesson, name, tmp_path_factory.mktemp(name[:2])) for name in wanted}
 
 
 def exercises(name):
@@ -130,7 +132,8 @@ def test_a_lesson_runs_as_a_notebook(name, tmp_path):
     pytest.importorskip("jupytext")
     folder = fresh_copy(tmp_path) / "clone" / "lessons"
     notebook = folder / name.replace(".py", ".ipynb")
-    env = {**one_thread(tmp_path), "IPYTHONDIR": str(tmp_path / "ipython")}
+    folders = {"IPYTHONDIR": str(tmp_path / "ipython"), "JUPYTER_RUNTIME_DIR": str(tmp_path / "jupyter")}
+    env = {**one_thread(tmp_path), **folders}
     for command in (["jupytext", "--to", "notebook", name],
                     ["nbconvert", "--to", "notebook", "--execute", "--inplace", notebook.name]):
         done = subprocess.run([sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True, env=env,

@@ -229,8 +229,8 @@ expect(default_rows / U, 30, 100, "R/U")
 figure, (one, two) = plt.subplots(1, 2, figsize=(11, 4.5))
 one.loglog(counts, 100 / counts, "o", alpha=0.3, markersize=5)
 for word in ("i", "you", "movie", "weekend"):
-    c = counts[words == vocabulary.id(word)][0]
-    one.annotate(f"{word} ({c})", (c, 100 / c), (-8, -10), textcoords="offset points", ha="right")
+    for c in counts[words == vocabulary.id(word)]:            # one number, or none
+        one.annotate(f"{word} ({c})", (c, 100 / c), (-8, -10), textcoords="offset points", ha="right")
 one.set(xlabel="times that a word occurs in the batch", ylabel="of its gradient that table[ids] += dy keeps, %",
         ylim=(0.03, 200), title=f"The hasty line loses {1 - U / N:.0%} of a batch's gradients")
 for (name, times), color in zip(milliseconds.items(), ("C3", "C1", "C0")):

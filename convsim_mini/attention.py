@@ -25,7 +25,7 @@ class Group(NamedTuple):
 
 
 def groups(offsets, heads):
-    """Cut packed sentences into Groups: offsets: (B + 1,) on the host → list of Run.
+    """Cut packed sentences into Groups: offsets: (B + 1,) on the host → list of Group.
 
     Sorted sentences make few and large groups, but any order is right. A group has at most 2²⁰ scores,
     heads · length² for each sentence, unless it is a single sentence.

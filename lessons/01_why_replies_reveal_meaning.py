@@ -1,0 +1,411 @@
+# %% [markdown]
+# # 1 · Why replies reveal meaning
+#
+# **Needs** probabilities, and that NumPy multiplies matrices with `@`. Nothing about neural networks.
+# **Gives** the idea of the paper as a number: sentences that can be answered alike come to lie near each other,
+# although nobody ever says which sentences are alike.
+#
+# "How old are you?" and "What is your age?" share not a single word, and mean the same. "How old are you?" and "How
+# are you?" share three words of four, and do not. How could a machine find out? The paper's answer: watch what people
+# reply. "I am twenty" answers the first two and would be strange after the third.
+#
+# In real conversations nobody knows the true reply distribution of a sentence. So we build a small world in which we
+# do.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+from lesson import check, expect, plt, show, solution
+
+from collections import Counter
+
+import numpy as np
+
+from convsim_mini.config import ModelConfig
+from convsim_mini.corpus import Batch
+from convsim_mini.evaluation.metrics import pearson
+from convsim_mini.gradcheck import directional_error, numeric_gradient, relative_error
+from convsim_mini.losses import batch_softmax_backward, batch_softmax_forward
+from convsim_mini.model import Model, embed, initial_parameters, loss_and_gradients
+from convsim_mini.optim import Adaptive
+from convsim_mini.text import Vocabulary, tokenize
+
+rng = np.random.default_rng(1)
+
+# %% [markdown]
+# ## A small world
+#
+# Ten things one can ask, three ways to ask each, and what people answer, with weights. Some replies serve two
+# questions: "a bit exhausted" tells how you are and how you slept.
+
+# %%
+questions = {
+    "age": ["how old are you", "what is your age", "when were you born"],
+    "health": ["how are you", "is everything well with you", "what is your mood"],
+    "name": ["what is your name", "who are you", "how should i call you"],
+    "home": ["where do you live", "what is your town", "are you from here"],
+    "work": ["what do you do", "where is your office", "who is your boss"],
+    "weather": ["how is the sky", "is it raining where you are", "what is it like outside"],
+    "food": ["what do you eat", "are you hungry", "when is your dinner"],
+    "sleep": ["are you tired", "did you rest", "how was your night"],
+    "evening": ["what do you do tonight", "are you free later", "where will you go"],
+    "film": ["what film did you watch", "who was in the cinema", "how was the story"],
+}
+answers = {
+    "age": {"i am twenty": 3, "thirty since may": 2, "guess": 1},
+    "health": {"fine thanks": 3, "not so good": 1, "a bit exhausted": 1},
+    "name": {"call me anna": 3, "my friends say bob": 2, "guess": 1},
+    "home": {"in a small village": 2, "in the city centre": 2, "with my parents": 1},
+    "work": {"in the city centre": 1, "i teach children": 3, "nothing yet": 1},
+    "weather": {"grey and wet": 2, "sunny and warm": 2},
+    "food": {"pasta with tomatoes": 3, "around seven": 1, "i need some coffee": 1},
+    "sleep": {"a bit exhausted": 2, "i need some coffee": 2, "fine thanks": 1},
+    "evening": {"nothing yet": 2, "to the pictures": 2, "around seven": 1},
+    "film": {"a boring love story": 2, "to the pictures": 1, "two hours of spies": 2},
+}
+cores = [sentence for group in questions.values() for sentence in group]         # n = 30 sentences
+replies = sorted({reply for group in answers.values() for reply in group})       # R different replies
+reply_of = np.array([[answers[topic].get(reply, 0) for reply in replies] for topic in questions], float)
+reply_of /= reply_of.sum(axis=1, keepdims=True)                                  # (10, R) P(reply | topic)
+
+# Nobody asks quite the same with other words: each sentence has something of another topic in it, up to a half.
+topic = np.repeat(np.arange(10), 3)
+share = rng.uniform(0, 0.5, (30, 1))
+P = (1 - share) * reply_of[topic] + share * reply_of[rng.integers(10, size=30)]  # (n, R) P(reply | sentence)
+print(f"{len(cores)} sentences, {len(replies)} replies")
+for sentence in ("how old are you", "how are you"):
+    likely = np.argsort(-P[cores.index(sentence)])[:3]
+    print(f"{sentence:18}", *[f"{replies[r]} {P[cores.index(sentence), r]:.2f}  " for r in likely])
+
+# %% [markdown]
+# ## Meaning, by definition
+#
+# In this world we can say what "similar meaning" is: the share of the replies that two sentences have in common,
+#
+# **overlap(a, b) = Σ_r min(P(r|a), P(r|b))**,
+#
+# 1 if the same replies come equally often, 0 if no reply fits both. This is the truth that the machine never gets to
+# see.
+
+# %%
+def overlap(p, q):
+    """Σ min(p, q) over the last axis."""
+    return np.minimum(p, q).sum(axis=-1)
+
+
+def words_in_common(a, b):
+    """The cosine of two sentences as sets of words."""
+    a, b = set(a.split()), set(b.split())
+    return len(a & b) / np.sqrt(len(a) * len(b))
+
+
+for a, b in (("how old are you", "what is your age"), ("how old are you", "how are you")):
+    print(f"{a} | {b}: words {words_in_common(a, b):.2f}, truth {overlap(P[cores.index(a)], P[cores.index(b)]):.2f}")
+
+one, other = np.triu_indices(len(cores), k=1)                                    # all pairs of two sentences
+truth = overlap(P[one], P[other])
+by_words = np.array([words_in_common(cores[a], cores[b]) for a, b in zip(one, other)])
+assert np.allclose(overlap(P, P), 1)
+expect(pearson(by_words, truth), -0.2, 0.3, "correlation of common words with the truth; unrelated is 0")
+
+# %% [markdown]
+# ### Exercise 1: a measure of your own
+#
+# The minimum is one way to compare two distributions. Find another: symmetric, 1 for equal ones, less for others, 0
+# if no reply is possible for both. Natural first idea: the chance Σ p q that two people give the same reply. What is
+# that for p = q = (½, ½)?
+
+# %%
+def similarity(p, q):
+    """A similarity of two distributions (R,), not by minimum, with the properties above."""
+    raise NotImplementedError
+
+
+def judge_similarity(similarity):
+    half, skew, far = np.array([0.5, 0.5, 0]), np.array([0.9, 0.1, 0]), np.array([0, 0, 1.0])
+    for p in (half, skew, far):
+        assert np.isclose(similarity(p, p), 1), f"{p} scores {similarity(p, p):.2f} with itself, expected 1"
+    assert np.isclose(similarity(half, far), 0), "nothing in common, so 0"
+    assert np.isclose(similarity(half, skew), similarity(skew, half)), "it is not symmetric"
+    assert 0 < similarity(half, skew) < 0.999, "different, but not without anything in common"
+    assert not np.isclose(similarity(half, skew), 0.6), "that is the minimum again"
+
+
+check(1, similarity, judge_similarity)
+
+# %% [markdown]
+# ## The game
+#
+# Why not count which reply follows which sentence, and compare the counts? Because real sentences hardly ever repeat.
+# People say "hey, how old are you my friend". We add such frills at random, and keep some of them back: what will be
+# measured are sentences that nobody has said before.
+#
+# So the machine plays a game. It gets K inputs and their K replies in disorder, and has to say for each input which
+# reply is its own. It never hears of overlap, topics or similarity.
+
+# %%
+before = ["", "hey", "so", "tell me", "by the way", "excuse me", "oh", "now", "well then"]
+after = ["", "my friend", "please", "today", "if i may ask", "anyway", "again", "dear", "honestly"]
+frames = rng.permutation([f"{a} {{}} {b}".strip() for a in before for b in after])    # "hey {} my friend", …
+frames, test_frames = frames[:60], frames[60:]                # 21 are never used before the test
+
+
+def speak(numbers, frames, rng):
+    """The sentences of these numbers (B,), each in one of the frames: list of B strings."""
+    return [frame.format(cores[s]) for frame, s in zip(rng.choice(frames, len(numbers)), numbers)]
+
+
+def answer(numbers, rng):
+    """A reply to each: numbers of replies (B,), drawn from P."""
+    return (P[numbers].cumsum(axis=1) < rng.random((len(numbers), 1))).sum(axis=1)
+
+
+some_s = rng.integers(len(cores), size=4)
+for text, r in zip(speak(some_s, frames, rng), answer(some_s, rng)):
+    print(f"{text:40} → {replies[r]}")
+
+# %% [markdown]
+# ## What a perfect player would do
+#
+# Suppose you knew P. Input i is before you, and K replies, one drawn from P(r|i), the others from all over town,
+# P(r). By Bayes' rule the odds that reply j is the true one are P(r_j|i)/P(r_j). A softmax turns scores into
+# probabilities by e^score, so the perfect score is
+#
+# **s_ij = ln P(r_j|i) − ln P(r_j)**
+#
+# Look at what it depends on. Sentence i enters *only through its reply distribution*. Two sentences with the same
+# replies get the same scores against everything, and no player of this game, however good, has a reason to keep them
+# apart. That is the paper's hypothesis, and here it is a theorem.
+#
+# The loss is the mean of −ln p(true reply). Knowing nothing, it is ln K. Knowing everything, it falls by at most the
+# *mutual information* I = Σ P(s, r) ln P(r|s)/P(r), all that a sentence says about its reply. So the best loss lies
+# between ln K − I and ln K.
+#
+# **Predict:** there are K = 64 replies to choose from, ln 64 = 4.16. Twenty-one different replies exist, so the same
+# reply often stands there more than once. Can anybody reach a loss of 0? Of 2?
+
+# %%
+def mutual_information(P):
+    """I between sentence, all equally likely, and reply, in nats: P: (n, R) → float."""
+    common = P.mean(axis=0)                                   # (R,) P(r)
+    ratio = np.divide(P, common, out=np.ones_like(P), where=P > 0)
+    return float((P * np.log(ratio)).sum() / len(P))
+
+
+def mean_loss(scores_of, batches=200, K=64):
+    """The loss of a player over fresh batches. scores_of: sentence and reply numbers (K,) → scores (K, K)."""
+    rng, losses = np.random.default_rng(0), []
+    for _ in range(batches):
+        s = rng.integers(len(cores), size=K)
+        scores = scores_of(s, answer(s, rng))
+        losses.append(np.mean(np.log(np.exp(scores).sum(axis=1)) - scores.diagonal()))
+    return np.mean(losses)
+
+
+K = 64
+information = mutual_information(P)
+perfect_scores = np.log(np.maximum(P, 1e-30)) - np.log(P.mean(axis=0))           # (n, R)
+nothing = mean_loss(lambda s, r: np.zeros((K, K)))
+perfect = mean_loss(lambda s, r: perfect_scores[s][:, r])
+expect(nothing, np.log(K) - 1e-9, np.log(K) + 1e-9, "loss of a player who knows nothing, ln 64")
+expect(perfect, np.log(K) - information, np.log(K) - 0.9 * information,
+       f"loss of a perfect one; mutual information is {information:.3f}")
+
+# %% [markdown]
+# ## A player made of vectors
+#
+# Our player turns an input into a vector u of length 1, a reply into v, and scores them by a factor times their dot
+# product. The loss of a batch is the game's, and its gradient by the scores is short (lesson 8 derives it at
+# leisure): p_ij − 1 for the true reply, p_ij for the others, all divided by K. It pulls the true reply near and
+# pushes the others away by as much as the player believes in them.
+
+# %%
+u, v = rng.standard_normal((2, 5, 3))                         # a batch of 5
+scores = u @ v.T                                              # (5, 5)
+p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+by_hand = -np.log(p.diagonal()).mean()
+dscores = (p - np.eye(5)) / 5
+du, dv = dscores @ v, dscores.T @ u
+
+loss_of_u = lambda: float(batch_softmax_forward(u, v)[0])
+loss, cache = batch_softmax_forward(u, v)
+expect(abs(loss - by_hand), 0, 1e-14, "the library's loss − ours")
+expect(relative_error(du, numeric_gradient(loss_of_u, u)), 0, 1e-8, "du, against finite differences (lesson 2)")
+assert all(np.allclose(ours, theirs) for ours, theirs in zip((du, dv), batch_softmax_backward(cache)))
+
+# %% [markdown]
+# The encoder is the paper's simpler one, small: the vectors of a sentence's words and word pairs are added up,
+# divided by √n, passed through one layer and scaled to length 1. Words start as random vectors, so at first
+# similarity means "has words in common", and no more. All gradients of the whole machine at once, in float64:
+
+# %%
+tokens = {token for text in [*cores, *replies, *before, *after] for token in tokenize(text)}
+vocabulary = Vocabulary.from_counts(Counter(tokens), 1_000, oov_buckets=1)
+config = ModelConfig(embedding_dim=32, layers=[32], scale=5.0)
+word_rows = rng.standard_normal((vocabulary.size, 32))
+table = np.concatenate([word_rows, np.zeros((512, 32))]).astype(np.float32)      # 512 rows for hashed word pairs
+model = Model(initial_parameters(config, table, rng), config, vocabulary.size)
+
+
+def fresh_batch(rng, B=K):
+    """B new pairs as the library's Batch: the inputs, then their replies, as one Packed."""
+    s = rng.integers(len(cores), size=B)
+    texts = speak(s, frames, rng) + [replies[r] for r in answer(s, rng)]
+    return Batch(vocabulary.encode(texts), None)
+
+
+exact = model._replace(params={name: array.astype(np.float64) for name, array in model.params.items()})
+some = fresh_batch(rng, 16)
+expect(directional_error(lambda: loss_and_gradients(exact, some), exact.params, rng), 0, 1e-6, "the whole gradient")
+
+# %% [markdown]
+# ## Before
+#
+# 300 sentences in the frames that were kept back. For every two of them: the cosine of their embeddings, and the
+# truth. **Predict** the correlation before training: clearly above 0, about 0, or below?
+
+# %%
+test_s = rng.integers(len(cores), size=300)
+test_texts = speak(test_s, test_frames, rng)
+a, b = np.triu_indices(len(test_s), k=1)
+different = test_s[a] != test_s[b]                            # the same question in two frames would be too easy
+a, b = a[different], b[different]
+test_truth = overlap(P[test_s[a]], P[test_s[b]])
+
+
+def similarities():
+    """Cosines of the test pairs."""
+    vectors = embed(model, vocabulary.encode(test_texts))     # (300, 32), unit length
+    return (vectors[a] * vectors[b]).sum(axis=1)
+
+
+before_training = similarities()
+r_before = pearson(before_training, test_truth)
+expect(r_before, -0.2, 0.3, "correlation with the truth, before training")
+
+# %% [markdown]
+# ## Training
+#
+# 600 steps of the game, always with new pairs, and no similarity anywhere in sight. On the way: the loss, and the
+# correlation that nobody optimises.
+
+# %%
+optimizer = Adaptive(model.params)
+losses, correlations = [], []
+for step in range(600):
+    loss, grads = loss_and_gradients(model, fresh_batch(rng))
+    optimizer.step(model.params, grads, rate=0.003, table_rate=0.1)
+    losses.append(float(loss))
+    if step % 20 == 0:
+        correlations.append((step, pearson(similarities(), test_truth)))
+after_training = similarities()
+r_after = pearson(after_training, test_truth)
+last = np.mean(losses[-50:])
+expect(last, perfect - 0.05, perfect + 0.2, f"loss, last 50 batches; the perfect player has {perfect:.2f}")
+expect(r_after, 0.75, 0.95, "correlation with the truth, after training")
+
+# %%
+figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 4.2))
+left.plot(losses, color="C0", alpha=0.5, label="loss of a batch")
+left.axhline(np.log(K), color="k", linestyle="--", label="knows nothing: ln 64")
+left.axhline(perfect, color="k", linestyle=":", label="derived: perfect player")
+left.set(xlabel="step", ylabel="loss, nats", title="The game is learned nearly perfectly")
+left.legend()
+for axes, cosine, r, when in ((middle, before_training, r_before, "Before"), (right, after_training, r_after, "After")):
+    axes.scatter(test_truth, cosine, s=3, alpha=0.1, color="C0" if when == "After" else "C3", rasterized=True)
+    axes.set(xlabel="true overlap of the replies", ylabel="cosine of the embeddings", ylim=(-1.05, 1.05),
+             title=f"{when} training: r = {r:.2f}")
+show(figure, "01_why_replies_reveal_meaning")
+
+for x, y in (("how old are you", "what is your age"), ("how old are you", "how are you"),
+             ("are you tired", "did you rest")):
+    vectors = embed(model, vocabulary.encode([x, y]))
+    print(f"{x} | {y}: cosine {vectors[0] @ vectors[1]:.2f}, truth {overlap(P[cores.index(x)], P[cores.index(y)]):.2f}")
+print("correlation on the way:", *[f"{step}: {r:.2f} " for step, r in correlations[::4]])
+
+# %% [markdown]
+# From the replies alone, and for sentences it has never heard. (The loss starts *above* ln 64: random vectors are
+# opinions, and wrong opinions cost more than none. Lesson 8 says how much more.)
+#
+# ### Exercise 2: break the world
+#
+# Some evenings people do not feel like talking. Make everyone in town evasive, so that a sentence says exactly *half*
+# as much about its reply as before (mutual information), while the replies that are still given keep their
+# proportions. Hint: everyone gets one more thing to say, and says it to everything.
+
+# %%
+def evasive_world(P):
+    """→ P' (n, R′), rows summing to 1, whose mutual information is half that of P (n, R)."""
+    raise NotImplementedError
+
+
+def judge_evasive(evasive_world):
+    for world in (P, reply_of):
+        changed = np.asarray(evasive_world(world.copy()))
+        assert np.allclose(changed.sum(axis=1), 1), "the replies to a sentence have to sum to 1"
+        ratio = mutual_information(changed) / mutual_information(world)
+        assert abs(ratio - 0.5) < 1e-6, f"{ratio:.3f} of the information is left, expected 0.5"
+
+
+check(2, evasive_world, judge_evasive)
+
+# %% [markdown]
+# Half the information: even the perfect player's loss is now at most I/2 below ln K, and a step teaches half as much.
+# Real chat is like that: "lol", "ok" and "yes" answer everything. The paper trains on 600 million pairs (§3).
+#
+# ### Exercise 3: the nearest sentence
+#
+# Search is all that is left to write. Given the vectors, find for each sentence the *other* one that is nearest.
+
+# %%
+def nearest(vectors):
+    """vectors: (n, e) of unit length → (n,): for each row the number of the nearest other row."""
+    raise NotImplementedError
+
+
+def judge_nearest(nearest):
+    vectors = embed(model, vocabulary.encode(cores))
+    found = np.asarray(nearest(vectors.copy()))
+    assert found.shape == (len(cores),), f"shape {found.shape}, expected ({len(cores)},)"
+    assert (found != np.arange(len(cores))).all(), "a sentence's nearest is itself: look for another one"
+    cosines = vectors @ vectors.T
+    best = np.sort(cosines, axis=1)[:, -2]
+    assert np.allclose(cosines[np.arange(len(cores)), found], best, atol=1e-5), "there are nearer ones"
+
+
+check(3, nearest, judge_nearest)
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `model.py: loss_and_gradients`, the game and all its gradients in one call; `losses.py: batch_softmax_forward`;
+#   `encoders.py: dan_forward`. The lessons take them apart: 3 to 6 the encoder, 7 and 8 the loss, 9 the whole.
+# - `evaluation/sts.py` measures on real sentences what the scatter plot shows: correlation with what people say.
+# - The paper, figure 1 and §1: the hypothesis. §2.1 and §2.2: pick the true reply among K by a softmax over dot
+#   products. That the best possible scores are ln P(r|s)/P(r) is not in it; it follows from Bayes' rule.
+#
+# Next: lesson 2 makes the instrument with which every gradient will be checked.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_similarity(p, q):
+    return np.sqrt(p * q).sum()                               # Bhattacharyya's coefficient; there are others
+
+
+def solution_evasive_world(P):
+    return np.hstack([P / 2, np.full((len(P), 1), 0.5)])      # I′ = Σ ½ P ln(½P / ½P(r)) + ½ ln(½/½) = I/2
+
+
+def tempting_evasive_world(P):
+    return (P + P.mean(axis=0)) / 2                           # half of the time any reply: it loses more than half
+
+
+def solution_nearest(vectors):
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, -np.inf)
+    return cosines.argmax(axis=1)
+
+
+solution(1, solution_similarity, lambda p, q: (p * q).sum())
+solution(2, solution_evasive_world, tempting_evasive_world)
+solution(3, solution_nearest, lambda vectors: (vectors @ vectors.T).argmax(axis=1))

@@ -1,0 +1,367 @@
+# %% [markdown]
+# # 2 · Finite differences: what a gradient check can know
+#
+# **Needs** a derivative (the slope of a curve) and NumPy.
+# **Gives** the instrument of every later lesson, `numeric_gradient` and `layer_error`, and a feeling for what it can
+# see, what it cannot, and when it lies.
+#
+# All of convsim_mini's gradients are derived by hand. Hands make mistakes, and a wrong gradient rarely crashes: the
+# model just learns a little worse, for ever. So every backward pass is measured against something that knows no
+# calculus at all: push an input a little, see how far the output moves.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+from lesson import check, expect, plt, show, solution
+
+import numpy as np
+
+from convsim_mini.gradcheck import directional_error, layer_error, numeric_gradient, relative_error
+from convsim_mini.layers import (l2_normalize_backward, l2_normalize_forward, linear_backward, linear_forward,
+                                 relu_backward, relu_forward, tanh_backward, tanh_forward)
+
+rng = np.random.default_rng(2)
+
+# %% [markdown]
+# ## One slope
+#
+# Take tanh at x = 0.7, step ε = 0.001 to the right, and divide the rise by the step. How wrong is that? Taylor knows:
+#
+# (f(x + ε) − f(x)) / ε = f′ + **ε f″/2** + …
+#
+# The curve bends while we step, and half the bend gets into the slope. With y = tanh x the derivatives are f′ = 1 −
+# y², f″ = −2y f′ and f‴ = (6y² − 2) f′, so the error can be written down *before* it is measured.
+
+# %%
+x, epsilon = 0.7, 1e-3
+y = np.tanh(x)
+slope, bend, third = 1 - y**2, -2 * y * (1 - y**2), (6 * y**2 - 2) * (1 - y**2)
+
+one_sided = (np.tanh(x + epsilon) - np.tanh(x)) / epsilon
+print(f"one-sided {one_sided:.9f}\nexact     {slope:.9f}")
+expect((one_sided - slope) / (epsilon * bend / 2), 0.99, 1.01, "error of the one-sided slope / (ε f″/2)")
+
+# %% [markdown]
+# ## A step to each side
+#
+# Step to the left as well. The bend is the same on both sides and cancels; what is left is its change:
+#
+# (f(x + ε) − f(x − ε)) / 2ε = f′ + **ε² f‴/6** + …
+#
+# **Predict:** ε is 0.001. How many more digits will be right, one, three or six?
+
+# %%
+central = (np.tanh(x + epsilon) - np.tanh(x - epsilon)) / (2 * epsilon)
+print(f"central   {central:.9f}\nexact     {slope:.9f}")
+expect((central - slope) / (epsilon**2 * third / 6), 0.99, 1.01, "error of the central slope / (ε² f‴/6)")
+gain = abs(one_sided - slope) / abs(central - slope)
+expect(gain, 1e3, 1e5, "times as accurate as one-sided")
+
+# %% [markdown]
+# The factor is 3 f″/(ε f‴): three to four digits, for one more evaluation. It is why nobody checks with one-sided
+# steps.
+#
+# ## Why not ε = 10⁻¹²?
+#
+# A float64 has 53 bits: f(x + ε) arrives rounded, off by up to u |f| with u = 2⁻⁵³ ≈ 10⁻¹⁶. That is nothing, until it
+# is divided by ε. A smaller step bends less, but it magnifies the rounding more:
+#
+# error ≈ **ε² |f‴|/6** + **u |f|/ε**
+#
+# One term falls with ε and the other rises, so there is a best step, and going below it makes things *worse*. In
+# float32, u is 2⁻²⁴ ≈ 6 · 10⁻⁸ and everything happens much earlier.
+#
+# **Predict** before the next cell: where is the best ε in float64, nearest 10⁻³, 10⁻⁵ or 10⁻⁸? How many digits can a
+# check in float32 ever confirm?
+
+# %%
+points = rng.uniform(0.3, 1.2, 2000)                          # many x, so that rounding shows its size, not its luck
+steps = np.logspace(-13, -0.5, 76)
+
+
+def errors(dtype, sides):
+    """Root mean square error of the slope of tanh over the points, for each of the steps: (76,)."""
+    at = points.astype(dtype)
+    exact = 1 - np.tanh(at.astype(np.float64))**2
+    found = []
+    for step in steps.astype(dtype):
+        if sides == 1:
+            estimate = (np.tanh(at + step) - np.tanh(at)) / step
+        else:
+            estimate = (np.tanh(at + step) - np.tanh(at - step)) / (2 * step)
+        found.append(np.sqrt(np.mean((estimate - exact)**2)))
+    return np.array(found)
+
+
+def root_mean_square(values):
+    return np.sqrt(np.mean(values**2))
+
+
+f = root_mean_square(np.tanh(points))
+f3 = root_mean_square((6 * np.tanh(points)**2 - 2) * (1 - np.tanh(points)**2))
+bending = steps**2 * f3 / 6
+measured = {(dtype, sides): errors(dtype, sides) for dtype in (np.float64, np.float32) for sides in (1, 2)}
+
+figure, axes = plt.subplots()
+for dtype, color in ((np.float64, "C0"), (np.float32, "C3")):
+    rounding = 2.0 ** (-53 if dtype is np.float64 else -24) * f / steps
+    name = np.dtype(dtype).name
+    axes.loglog(steps, measured[dtype, 1], color=color, alpha=0.35, label=f"{name}, one-sided")
+    axes.loglog(steps, measured[dtype, 2], color=color, linewidth=2.5, label=f"{name}, central")
+    axes.loglog(steps, bending + rounding, "k:", linewidth=1.2,
+                label="derived, at most: ε² f‴/6 + u f/ε" if dtype is np.float32 else None)
+    best = np.argmin(bending + rounding)
+    axes.plot(steps[best], (bending + rounding)[best], "ko")
+    axes.annotate(f"best ε ≈ {steps[best]:.0e}", (steps[best], (bending + rounding)[best]), (10, -14),
+                  textcoords="offset points")
+axes.set(xlabel="step ε", ylabel="error of the slope of tanh (root mean square)", ylim=(1e-16, 10),
+         title="A smaller step bends less and rounds more: float64 gives eleven digits, float32 five")
+axes.legend(loc="lower left")
+show(figure, "02_finite_differences")
+
+ratio = measured[np.float64, 2] / (bending + 2.0**-53 * f / steps)
+expect(ratio.max(), 0.9, 1.05, "measured / derived in float64, at most")
+expect(ratio.min(), 0.2, 0.9, "and at least (roundings are u at most, and half of that mostly)")
+expect(steps[np.argmin(measured[np.float64, 2])], 1e-6, 1e-4, "best central step in float64")
+expect(measured[np.float64, 2].min(), 1e-12, 1e-10, "the error there")
+expect(steps[np.argmin(measured[np.float32, 2])], 1e-3, 4e-2, "best central step in float32")
+expect(measured[np.float32, 2].min(), 1e-6, 1e-4, "the error there")
+
+# %% [markdown]
+# The dotted line was computed from two numbers, f and f‴, and the measurement never rises above it. So `gradcheck.py`
+# takes ε = 10⁻⁵ and wants float64, and the tests ask for an error below 10⁻⁶: far above what rounding can do, far
+# below what a bug does.
+#
+# ### Exercise 1: the best step
+#
+# The two terms are ε² f‴/6 + u f/ε. Where is their sum smallest? Set the derivative by ε to zero and return that ε.
+
+# %%
+def best_step(u, f, f3):
+    """The ε > 0 at which ε² f3/6 + u f/ε is smallest."""
+    raise NotImplementedError
+
+
+def judge_best_step(best_step):
+    for u, f, f3 in ((2**-53, 0.7, 0.5), (2**-24, 0.7, 0.5), (2**-53, 1000, 0.01)):
+        best = best_step(u, f, f3)
+        error = lambda step: step**2 * f3 / 6 + u * f / step
+        assert best > 0, "a step is positive"
+        assert error(best) <= min(error(1.02 * best), error(0.98 * best)), (
+            f"for u = {u:.1e} a slightly other step than {best:.1e} has a smaller error; what is d/dε of u f/ε?")
+
+
+check(1, best_step, judge_best_step)
+
+# %% [markdown]
+# ## From a number to a matrix
+#
+# A layer turns arrays into arrays, and a slope belongs to a single output. So let the output be pulled with random
+# weights dy, as if a loss stood behind it: L = Σ y · dy. Then ∂L/∂x has the shape of x, one slope for each entry:
+# change that entry alone, both ways, and see what L does.
+
+# %%
+x = rng.standard_normal((4, 3))                               # (B, d)
+dy = rng.standard_normal((4, 3))                              # the gradient that arrives from above
+loss = lambda: float((np.tanh(x) * dy).sum())
+
+by_hand = np.zeros_like(x)
+for b in range(4):
+    for d in range(3):
+        kept = x[b, d]
+        x[b, d] = kept + 1e-5
+        above = loss()
+        x[b, d] = kept - 1e-5
+        below = loss()
+        x[b, d] = kept
+        by_hand[b, d] = (above - below) / 2e-5
+
+assert np.array_equal(by_hand, numeric_gradient(loss, x))     # gradcheck.py does just this
+
+# %% [markdown]
+# Now the calculus: `tanh_backward` multiplies dy by 1 − y². How far apart may the two be? L is a sum of twelve
+# numbers of size 1, rounded to about 10⁻¹⁶, divided by ε = 10⁻⁵: about 10⁻¹¹. `relative_error` is ‖a − n‖ / (‖a‖ +
+# ‖n‖): 0 for equals, 1 if one of the two is zero, and unlike a difference it does not care whether gradients are
+# large or small.
+
+# %%
+y, cache = tanh_forward(x)
+dx = tanh_backward(dy, cache)
+expect(relative_error(dx, by_hand), 1e-13, 1e-9, "tanh_backward against finite differences")
+expect(relative_error(1.001 * dx, by_hand), 4e-4, 6e-4, "one part in a thousand too large: (0.001)/(2.001)")
+expect(layer_error(tanh_forward, tanh_backward, [x], rng), 1e-13, 1e-9, "layer_error: the same, with a dy of its own")
+
+# %% [markdown]
+# ## When the check lies
+#
+# **"Wrong", though it is right: float32.** The very same backward, the very same step. Rounding is now 6 · 10⁻⁸/10⁻⁵:
+# nearly one per cent of the slope is noise.
+
+# %%
+y, cache = tanh_forward(x.astype(np.float32))
+x32 = x.astype(np.float32)
+dy32 = dy.astype(np.float32)
+noisy = numeric_gradient(lambda: float((np.tanh(x32) * dy32).sum()), x32)
+expect(relative_error(tanh_backward(dy32, cache), noisy), 1e-4, 1e-1, "a right backward, checked in float32")
+
+# %% [markdown]
+# **"Wrong", though it is right: a kink.** relu's slope is 0 on the left of zero and 1 on the right. An input closer
+# to zero than ε has one foot on each side.
+#
+# **Predict:** the input is exactly ε/2. Which slope will central differences find? Walk it: f(x + ε) = 3ε/2, f(x − ε)
+# = 0.
+
+# %%
+near = np.array([[5e-6]])
+expect(numeric_gradient(lambda: float(relu_forward(near)[0].sum()), near)[0, 0], 0.7499, 0.7501, "relu's slope at ε/2")
+expect(layer_error(relu_forward, relu_backward, [near], rng), 0.142, 0.143, "a right backward at a kink: 0.25/1.75")
+far = rng.standard_normal((4, 3))
+far += np.sign(far) * 0.01                                    # away from the kink
+expect(layer_error(relu_forward, relu_backward, [far], rng), 0, 1e-9, "the same backward with nothing near zero")
+
+# %% [markdown]
+# **"Wrong", though it is right: a large constant.** Only the change of L matters, but all of L is rounded. Add a
+# constant of 10⁶ and the noise grows with it: 10⁶ · 10⁻¹⁶/10⁻⁵ = 10⁻⁵, although no slope has changed. Check a loss,
+# not a sum over a million things.
+
+# %%
+shifted = numeric_gradient(lambda: 1e6 + float((np.tanh(x) * dy).sum()), x)
+expect(relative_error(dx, shifted), 1e-7, 1e-4, "a right backward, L + 1,000,000")
+
+# %% [markdown]
+# **"Right", though it is wrong: inputs that are too kind.** This is the dangerous one. A check sees only the inputs
+# it is given, and rows of length 1, square matrices, sorted ids or a dy of ones all have blind spots. Here is the
+# unit length layer, y = x/‖x‖, whose backward ends with a division by ‖x‖ (lesson 9 derives it).
+#
+# ### Exercise 2: fool the check
+#
+# Write a *wrong* backward that the check passes whenever the rows of x have length 1, and that is far off elsewhere.
+
+# %%
+unit_rows, _ = l2_normalize_forward(rng.standard_normal((4, 3)))
+any_rows = 3 * rng.standard_normal((4, 3))
+expect(layer_error(l2_normalize_forward, l2_normalize_backward, [any_rows], rng), 0, 1e-8, "the right one, any rows")
+
+
+def fooling_backward(dy, cache):
+    """Like l2_normalize_backward, but wrong. cache: y (B, d), norm (B, 1) of x."""
+    raise NotImplementedError
+
+
+def judge_fooling(backward):
+    kind = layer_error(l2_normalize_forward, backward, [unit_rows], np.random.default_rng(0))
+    cruel = layer_error(l2_normalize_forward, backward, [any_rows], np.random.default_rng(0))
+    assert kind < 1e-6, f"with rows of length 1 the check must pass; its error is {kind:.1e}"
+    assert cruel > 1e-2, f"with other rows it is to be wrong; its error is {cruel:.1e}"
+
+
+check(2, fooling_backward, judge_fooling)
+
+# %% [markdown]
+# ## A whole model in two evaluations
+#
+# The paper's Transformer has some tens of millions of parameters; two evaluations for each would take years. Push
+# *all* of them at once, along one random direction r of length 1. The slope along r has to be g · r, and a wrong g
+# gives itself away unless r happens to be orthogonal to the mistake, which random directions never quite are.
+#
+# (L(p + εr) − L(p − εr)) / 2ε = Σ g · r
+
+# %%
+def two_layers(params, x, dy):
+    """y = tanh(x W₀ + b₀) W₁ + b₁, L = Σ y · dy; → L, gradients by name."""
+    x, cache0 = linear_forward(x, params["linear0.weight"], params["linear0.bias"])
+    x, tanh_cache = tanh_forward(x)
+    y, cache1 = linear_forward(x, params["linear1.weight"], params["linear1.bias"])
+    grads = {}
+    dx, grads["linear1.weight"], grads["linear1.bias"] = linear_backward(dy, cache1)
+    dx = tanh_backward(dx, tanh_cache)
+    _, grads["linear0.weight"], grads["linear0.bias"] = linear_backward(dx, cache0)
+    return (y * dy).sum(), grads
+
+
+shapes = {"linear0.weight": (30, 50), "linear0.bias": (50,), "linear1.weight": (50, 20), "linear1.bias": (20,)}
+params = {name: 0.1 * rng.standard_normal(shape) for name, shape in shapes.items()}
+x, dy = rng.standard_normal((8, 30)), rng.standard_normal((8, 20))
+_, grads = two_layers(params, x, dy)
+
+direction = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+length = np.sqrt(sum((r * r).sum() for r in direction.values()))
+direction = {name: r / length for name, r in direction.items()}
+moved = lambda epsilon: {name: p + epsilon * direction[name] for name, p in params.items()}
+measured_slope = (two_layers(moved(1e-6), x, dy)[0] - two_layers(moved(-1e-6), x, dy)[0]) / 2e-6
+derived_slope = sum((grads[name] * r).sum() for name, r in direction.items())
+print(f"{sum(p.size for p in params.values()):,} parameters, slope {measured_slope:.8f}, g · r {derived_slope:.8f}")
+expect(relative_error(np.array(derived_slope), np.array(measured_slope)), 0, 1e-6, "two evaluations, by hand")
+expect(directional_error(lambda: two_layers(params, x, dy), params, rng), 0, 1e-6, "directional_error")
+
+# %% [markdown]
+# Break it: leave the factor 1 − y² out of the hidden layer. One direction is enough to see it.
+
+# %%
+def forgetful():
+    """two_layers without tanh's part in the gradient."""
+    loss, grads = two_layers(params, x, dy)
+    dhidden = dy @ params["linear1.weight"].T
+    return loss, {**grads, "linear0.weight": x.T @ dhidden, "linear0.bias": dhidden.sum(axis=0)}
+
+
+expect(directional_error(forgetful, params, rng), 1e-3, 1, "without the 1 − y²")
+
+# %% [markdown]
+# ### Exercise 3: a derivative without subtraction
+#
+# All the trouble came from subtracting two nearly equal numbers. Complex numbers do without: step along the
+# *imaginary* axis,
+#
+# f(x + iε) = f(x) + iε f′ − ε² f″/2 − …
+#
+# and f′ stands alone in the imaginary part, with nothing to subtract it from. ε can be 10⁻²⁰⁰. Write it in one line.
+# (It wants code that takes complex arrays throughout, which layers with abs or max do not: that is why the library
+# stays with differences.)
+
+# %%
+def complex_step(f, x, epsilon=1e-200):
+    """f′(x) of a function f that takes complex numbers; x: a float or an array of them."""
+    raise NotImplementedError
+
+
+def judge_complex_step(complex_step):
+    for f, derivative in ((np.tanh, 1 - np.tanh(points)**2), (np.exp, np.exp(points)), (np.sin, np.cos(points))):
+        found = complex_step(f, points)
+        assert np.isrealobj(found), "the slope of a real function is real"
+        error = relative_error(found, derivative)
+        assert error < 1e-15, f"it can have all digits; this has a relative error of {error:.1e}"
+
+
+check(3, complex_step, judge_complex_step)
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `gradcheck.py`: `numeric_gradient`, `relative_error`, `layer_error` (random dy, every input of a layer),
+#   `directional_error` (a whole model).
+# - `tests/test_gradients.py`: every backward under `layer_error` with axes of different lengths, repeated ids and
+#   sentences of one word; and every check under *mutants*, backwards made wrong on purpose, all of which must fail.
+# - The paper says nothing of this: its gradients came from TensorFlow. Ours are written out, so they have to be
+#   proved.
+#
+# Next: lesson 3 derives the matrix gradients that you have just checked.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_best_step(u, f, f3):
+    return (3 * u * f / f3) ** (1 / 3)                        # d/dε: ε f3/3 − u f/ε² = 0
+
+
+def solution_fooling_backward(dy, cache):
+    y, norm = cache
+    return dy - (dy * y).sum(axis=1, keepdims=True) * y       # the division by ‖x‖ is gone: nothing where ‖x‖ is 1
+
+
+def solution_complex_step(f, x, epsilon=1e-200):
+    return f(x + 1j * epsilon).imag / epsilon
+
+
+solution(1, solution_best_step, lambda u, f, f3: np.sqrt(2 * u * f / f3))               # the best one-sided step
+solution(2, solution_fooling_backward, lambda dy, cache: dy / cache[1])                 # no projection: seen at once
+solution(3, solution_complex_step, lambda f, x: (f(x + 1e-6) - f(x - 1e-6)) / 2e-6)     # a difference after all

@@ -1,0 +1,365 @@
+# %% [markdown]
+# # 3 · Linear layers and activations: matrix gradients from shapes
+#
+# **Needs** the chain rule for one variable, matrix products, and `layer_error` (lesson 2).
+# **Gives** the backward of `linear` and of `tanh`, a way never to guess at a transpose again, and why a matrix has to
+# start at the right size.
+#
+# A network is a pipe with two directions. Forward, x flows through and a loss L drips out at the end. Backward, every
+# layer is asked one question: *the loss would change by dy if your output changed; by how much would it change if
+# your input did?* A layer needs to know nothing else about the network. So we always write `backward(dy, cache) →
+# dx`.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+from lesson import check, expect, plt, show, solution
+
+import itertools
+
+import numpy as np
+
+from convsim_mini.encoders import feed_forward, feed_forward_backward
+from convsim_mini.gradcheck import layer_error, numeric_gradient, relative_error
+from convsim_mini.layers import linear_backward, linear_forward, tanh_backward, tanh_forward
+
+rng = np.random.default_rng(3)
+
+# %% [markdown]
+# ## One weight
+#
+# y = x · w + b with plain numbers. Nudge w by a little: y moves x times as much, so dw = x · dy. Nudge x: it moves w
+# times as much. Nudge b: just as much.
+
+# %%
+x, w, b, dy = 2.0, -3.0, 0.5, 0.7
+epsilon = 1e-5
+slope_of_w = (dy * (x * (w + epsilon) + b) - dy * (x * (w - epsilon) + b)) / (2 * epsilon)
+expect(abs(slope_of_w / (x * dy) - 1), 0, 1e-9, "dw = x · dy, off by a part of")
+
+# %% [markdown]
+# ## Many weights
+#
+# B sentences with d numbers each go to e numbers each: y = x W + b, or, written so that nothing is hidden,
+#
+# y_be = Σ_d x_bd W_de + b_e
+#
+# Which y does W_de touch? Column e of *every* row b, each time multiplied by x_bd. A weight that is used B times is
+# blamed B times, and the blame adds up:
+#
+# dW_de = Σ_b x_bd dy_be
+#
+# Here it is, as slow and as plain as it gets. All three axes have different lengths, and that will matter.
+
+# %%
+B, d, e = 4, 3, 5
+x, weight, bias = rng.standard_normal((B, d)), rng.standard_normal((d, e)), rng.standard_normal(e)
+dy = rng.standard_normal((B, e))
+loss = lambda: float(((x @ weight + bias) * dy).sum())        # any loss whose gradient at y is dy will do
+
+dweight = np.zeros((d, e))
+for row, i, j in itertools.product(range(B), range(d), range(e)):
+    dweight[i, j] += x[row, i] * dy[row, j]
+expect(relative_error(dweight, numeric_gradient(loss, weight)), 0, 1e-8, "dweight by loops, against differences")
+
+# %% [markdown]
+# A sum over b of (something with b, d) times (something with b, e): that is a matrix product in which b is the axis
+# that gets summed away. b must therefore be the inner axis, (d, B) @ (B, e), and so x has to be transposed:
+#
+# **dweight = xᵀ dy**.
+#
+# In the same way dx_bd = Σ_e dy_be W_de sums over e: (B, e) @ (e, d), **dx = dy Wᵀ**.
+
+# %%
+assert np.allclose(dweight, x.T @ dy)
+dx = dy @ weight.T
+expect(relative_error(dx, numeric_gradient(loss, x)), 0, 1e-8, "dx = dy Wᵀ, against differences")
+
+# %% [markdown]
+# ## The shapes know it
+#
+# You need not remember where the transposes go. Each gradient has the shape of the thing it belongs to, and you have
+# x, W and dy to make it from.
+#
+# **Predict:** of all products of two of x, xᵀ, W, Wᵀ, dy, dyᵀ, how many have the shape of W?
+
+# %%
+def products_of_shape(shape, x, weight, dy):
+    """The products of two different arrays among x, weight, dy and their transposes that have this shape."""
+    named = {"x": x, "weight": weight, "dy": dy, "x.T": x.T, "weight.T": weight.T, "dy.T": dy.T}
+    return {f"{left} @ {right}": named[left] @ named[right]
+            for left, right in itertools.permutations(named, 2)
+            if left[0] != right[0] and named[left].shape[1] == named[right].shape[0]
+            and (named[left].shape[0], named[right].shape[1]) == shape}
+
+
+for name, shape in (("dweight", (d, e)), ("dx", (B, d))):
+    fitting = products_of_shape(shape, x, weight, dy)
+    print(f"{name} {shape} can only be", *fitting)
+    expect(len(fitting), 1, 1, "products that fit")
+
+# %% [markdown]
+# One each, and it is the right one. Now make everything square, as tests often do "to keep it short", and count
+# again: with a factor from each of two of the three arrays, either one transposed or not, in either order, there are
+# 3 · 2 · 2 · 2 = 24.
+
+# %%
+square = [rng.standard_normal((4, 4)) for _ in range(3)]
+fitting = products_of_shape((4, 4), *square)
+right = relative_error(fitting["x.T @ dy"], square[0].T @ square[2])
+wrong = [name for name, product in fitting.items() if relative_error(product, square[0].T @ square[2]) > 0.1]
+expect(len(fitting), 24, 24, "products that fit when all axes are equal")
+expect(len(wrong), 23, 23, "of which wrong")
+
+# %% [markdown]
+# This is why the tests of this repository give each axis another length: 23 of 24 mistakes then stop with an error
+# before anything is even compared.
+#
+# ## What is copied forward is summed backward
+#
+# The bias has shape (e,), yet it is added to B rows: NumPy copies it B times. Each copy is blamed, and the blames
+# add: db = Σ_b dy_b. It holds everywhere. Wherever the forward uses one number in several places, the backward adds
+# up what comes back from them.
+
+# %%
+dbias = dy.sum(axis=0)                                        # (B, e) → (e,)
+expect(relative_error(dbias, numeric_gradient(loss, bias)), 0, 1e-8, "dbias, against differences")
+
+twice = lambda: float(((x + np.tanh(x)) * dy[:, :d]).sum())   # x is used twice: directly and through tanh
+direct, through = dy[:, :d], dy[:, :d] * (1 - np.tanh(x)**2)
+expect(relative_error(direct + through, numeric_gradient(twice, x)), 0, 1e-8, "two ways to the loss, gradients added")
+expect(relative_error(direct, numeric_gradient(twice, x)), 0.05, 1, "one of them forgotten")
+
+# %% [markdown]
+# Those three lines, dy Wᵀ, xᵀ dy and the sum, are all of `linear_backward`. The same numbers:
+
+# %%
+y, cache = linear_forward(x, weight, bias)
+for name, ours, theirs in zip(("dx", "dweight", "dbias"), (dx, dweight, dbias), linear_backward(dy, cache)):
+    assert ours.shape == theirs.shape
+    expect(relative_error(ours, theirs), 0, 1e-14, f"{name}, ours against the library's")
+expect(layer_error(linear_forward, linear_backward, [x, weight, bias], rng), 0, 1e-8, "linear_backward, random dy")
+
+# %% [markdown]
+# ### Exercise 1: break it so that nobody notices
+#
+# Here is a wrong backward: Wᵀ has lost its transpose. Find inputs with which the gradient check *passes* it. Two
+# hints: the shapes must fit, and W must not care whether it is transposed. (No zeros and no diagonal matrix, that
+# would be too cheap.)
+
+# %%
+def transposed_backward(dy, cache):
+    """linear_backward with a bug."""
+    x, weight = cache
+    return dy @ weight, x.T @ dy, dy.sum(axis=0)
+
+
+def unlucky_inputs(rng):
+    """→ x (B, d), weight (d, e), bias (e,) in float64 for which the check passes transposed_backward."""
+    raise NotImplementedError
+
+
+def judge_unlucky(unlucky_inputs):
+    x, weight, bias = unlucky_inputs(np.random.default_rng(0))
+    assert len(weight) == weight.shape[1], "dy @ weight has to have the shape of x: which two axes must be equal?"
+    assert np.count_nonzero(weight - np.diag(np.diag(weight))) > 0, "not a diagonal matrix"
+    error = layer_error(linear_forward, transposed_backward, [x, weight, bias], np.random.default_rng(1))
+    assert error < 1e-6, f"the check sees the bug: its error is {error:.2g}"
+
+
+check(1, unlucky_inputs, judge_unlucky)
+
+# %% [markdown]
+# ## tanh: the answer is in the output
+#
+# Without something bent between them two linear layers are one linear layer: (x W₀) W₁ = x (W₀W₁). The paper does not
+# name its activation; ours is tanh. It works on each number alone, so its gradient is a factor on each number alone:
+#
+# tanh′ = 1 − tanh² = 1 − y²
+#
+# We need y but not x: the forward hands its output on as the cache, and nothing else has to be kept. The factor is 1
+# at y = 0 and dies towards ±1: a *saturated* unit hardly lets any gradient through.
+
+# %%
+x = rng.standard_normal((4, 3))
+expect(layer_error(tanh_forward, tanh_backward, [x], rng), 0, 1e-8, "dy (1 − y²)")
+expect(layer_error(tanh_forward, lambda dy, y: dy * (1 - y), [x], rng), 0.05, 1, "dy (1 − y), a slip of the pen")
+y, cache = tanh_forward(np.array([[0.0, 1.0, 3.0, 10.0]]))
+print("x = 0, 1, 3, 10: tanh passes on", tanh_backward(np.ones((1, 4)), cache).round(4))
+
+# %% [markdown]
+# ### Exercise 2: the sigmoid
+#
+# σ(x) = 1/(1 + e⁻ˣ) is tanh's cousin. Its derivative also needs the output alone. Derive it and write the backward.
+
+# %%
+def sigmoid_forward(x):
+    """y = 1/(1 + e⁻ˣ), elementwise; → y, cache."""
+    y = 1 / (1 + np.exp(-x))
+    return y, y
+
+
+def sigmoid_backward(dy, cache):
+    """Forward: y = 1/(1 + e⁻ˣ). cache: y."""
+    raise NotImplementedError
+
+
+def judge_sigmoid(backward):
+    error = layer_error(sigmoid_forward, backward, [np.random.default_rng(0).standard_normal((4, 3))],
+                        np.random.default_rng(1))
+    assert error < 1e-6, f"the relative error is {error:.2g}; at x = 0, where y = ½, the slope is ¼"
+
+
+check(2, sigmoid_backward, judge_sigmoid)
+
+# %% [markdown]
+# ## Thirty layers: the size of a start
+#
+# Stack L layers y = tanh(x W). Going back through one of them, dy meets two factors: 1 − y², then Wᵀ. If the entries
+# of W are random with variance s²/n (n × n), each number of dy Wᵀ is a sum of n random terms, and its mean square is
+# that of dy times s². So from one layer to the one before it
+#
+# rms(dx) ≈ **s · rms(1 − y²)** · rms(dy)
+#
+# After thirty layers that is a thirtieth power. At s = 1, Glorot and Bengio's scale, which `initial_parameters` uses,
+# the W's do nothing to the size, and only tanh takes a little. **Predict:** what is left of the gradient after thirty
+# layers at s = ½? (2¹⁰ ≈ 10³.) And at s = 2, where tanh saturates?
+
+# %%
+def gradient_sizes(s, layers=30, n=200, batch=64):
+    """rms of the gradient at the output of each layer, from the last to the first, and the same as derived."""
+    weights = [rng.uniform(-1, 1, (n, n)) * s * np.sqrt(3 / n) for _ in range(layers)]    # variance s²/n
+    x, caches = rng.standard_normal((batch, n)), []
+    for weight in weights:
+        x, linear_cache = linear_forward(x, weight, np.zeros(n))
+        x, tanh_cache = tanh_forward(x)
+        caches.append((linear_cache, tanh_cache))
+    dx = rng.standard_normal((batch, n))
+    measured, derived = [1.0], [1.0]
+    start = np.sqrt(np.mean(dx**2))
+    for linear_cache, y in reversed(caches):
+        dx, _, _ = linear_backward(tanh_backward(dx, y), linear_cache)
+        measured.append(np.sqrt(np.mean(dx**2)) / start)
+        derived.append(derived[-1] * s * np.sqrt(np.mean((1 - y**2)**2)))
+    return np.array(measured), np.array(derived)
+
+
+figure, axes = plt.subplots()
+left = {}
+for s, color in ((0.5, "C0"), (1, "C2"), (2, "C3")):
+    measured, derived = gradient_sizes(s)
+    left[s] = measured[-1]
+    axes.semilogy(measured, "o", color=color, markersize=4, label=f"s = {s}{' (Glorot)' if s == 1 else ''}")
+    axes.semilogy(derived, "k:", label="derived: s · rms(1 − y²) a layer" if s == 2 else None)
+    expect(measured[-1] / derived[-1], 0.8, 1.25, f"s = {s}: measured / derived after thirty layers")
+axes.set(xlabel="layers that the gradient has passed on its way back", ylabel="size of the gradient, at the output = 1",
+         title="At half the scale a billionth of the gradient is left; at twice it grows")
+axes.legend()
+show(figure, "03_linear_layers_and_activations")
+
+expect(left[0.5], 0.5**30 / 10, 0.5**30 * 1.1, "s = 0.5: left after thirty layers; at most 2⁻³⁰")
+expect(left[1], 0.03, 0.5, "s = 1: what tanh leaves")
+expect(left[2], 10, 1e4, "s = 2: more than one, although tanh saturates")
+
+# %% [markdown]
+# The paper's DAN has three layers, and one would get away with much. Its Transformer has twelve sublayers on top of
+# each other; lesson 13 shows what residuals and layer norm do there.
+#
+# ## Composed
+#
+# A chain of layers goes back by asking the last one first. `feed_forward` does that for as many layers as the
+# parameters name: linear0, tanh, linear1, … and no tanh after the last.
+
+# %%
+params = {"encoder.linear0.weight": rng.standard_normal((3, 5)), "encoder.linear0.bias": rng.standard_normal(5),
+          "encoder.linear1.weight": rng.standard_normal((5, 2)), "encoder.linear1.bias": rng.standard_normal(2)}
+x, dy = rng.standard_normal((4, 3)), rng.standard_normal((4, 2))
+
+h, cache0 = linear_forward(x, params["encoder.linear0.weight"], params["encoder.linear0.bias"])     # (4, 5)
+h, tanh_cache = tanh_forward(h)
+y, cache1 = linear_forward(h, params["encoder.linear1.weight"], params["encoder.linear1.bias"])     # (4, 2)
+dh, dweight1, dbias1 = linear_backward(dy, cache1)
+dh = tanh_backward(dh, tanh_cache)
+dx, dweight0, dbias0 = linear_backward(dh, cache0)
+
+loss = lambda: float((feed_forward(params, "encoder", x)[0] * dy).sum())
+expect(relative_error(dweight0, numeric_gradient(loss, params["encoder.linear0.weight"])), 0, 1e-8, "dweight0")
+expect(relative_error(dx, numeric_gradient(loss, x)), 0, 1e-8, "dx through both layers")
+
+library_y, caches = feed_forward(params, "encoder", x)
+library_dx, grads = feed_forward_backward(dy, caches)
+assert np.allclose(y, library_y) and np.allclose(dx, library_dx)
+assert np.allclose(dweight0, grads["encoder.linear0.weight"]) and np.allclose(dbias1, grads["encoder.linear1.bias"])
+
+# %% [markdown]
+# ### Exercise 3: a matrix between two vectors
+#
+# A score for each pair of sentences, s_b = Σ_de u_bd W_de v_be: how well u fits v, seen through a matrix. (`tune.py`
+# has one like it.) Find all three gradients. Write the sums first, then look for the shapes: du (B, d), dW (d, e), dv
+# (B, e), and ds has shape (B,).
+
+# %%
+def bilinear_forward(u, weight, v):
+    """s_b = u_b W v_bᵀ. u: (B, d), weight: (d, e), v: (B, e) → s: (B,), cache."""
+    return ((u @ weight) * v).sum(axis=1), (u, weight, v)
+
+
+def bilinear_backward(ds, cache):
+    """ds: (B,) cache: u, weight, v → du: (B, d), dweight: (d, e), dv: (B, e)."""
+    raise NotImplementedError
+
+
+def judge_bilinear(backward):
+    rng = np.random.default_rng(0)
+    inputs = u, weight, v = [rng.standard_normal(shape) for shape in ((4, 3), (3, 5), (4, 5))]
+    ds = rng.standard_normal(4)
+    found = backward(ds, (u, weight, v))
+    for name, gradient, x in zip(("du", "dweight", "dv"), found, inputs, strict=True):
+        assert gradient.shape == x.shape, f"{name} has shape {gradient.shape}, expected {x.shape}"
+        error = relative_error(gradient, numeric_gradient(lambda: float(bilinear_forward(*inputs)[0] @ ds), x))
+        assert error < 1e-6, f"{name} has a relative error of {error:.2g}; does each sentence's share carry its ds_b?"
+
+
+check(3, bilinear_backward, judge_bilinear)
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `layers.py`: `linear_forward`, `linear_backward`, `tanh_forward`, `tanh_backward`; relu beside them.
+# - `encoders.py`: `feed_forward`, `feed_forward_backward`. `model.py`: `initial_parameters` draws with Glorot's
+#   variance.
+# - The paper, §2.3.1 and §3.1: three fully connected layers of 300, 300 and 500 after the averaged embeddings. tanh
+#   is ours; the paper names no activation. So is the default of one layer, which learns more in minutes.
+#
+# Next: lesson 4 makes ids of text, so that there is something to feed in.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_unlucky_inputs(rng):
+    weight = rng.standard_normal((3, 3))
+    return rng.standard_normal((4, 3)), weight + weight.T, rng.standard_normal(3)    # symmetric: Wᵀ = W
+
+
+def tempting_unlucky_inputs(rng):
+    return rng.standard_normal((3, 3)), rng.standard_normal((3, 3)), rng.standard_normal(3)    # square is not enough
+
+
+def solution_sigmoid_backward(dy, cache):
+    y = cache
+    return dy * y * (1 - y)                                   # e⁻ˣ/(1 + e⁻ˣ)² = y · (1 − y)
+
+
+def solution_bilinear_backward(ds, cache):
+    u, weight, v = cache
+    ds = ds[:, None]                                          # (B, 1): each sentence's row carries its own
+    return ds * (v @ weight.T), u.T @ (ds * v), ds * (u @ weight)
+
+
+def tempting_bilinear_backward(ds, cache):
+    u, weight, v = cache
+    return ds[:, None] * (v @ weight.T), u.T @ v, ds[:, None] * (u @ weight)    # dweight without ds
+
+
+solution(1, solution_unlucky_inputs, tempting_unlucky_inputs)
+solution(2, solution_sigmoid_backward, lambda dy, y: dy * (1 - y * y))          # tanh's
+solution(3, solution_bilinear_backward, tempting_bilinear_backward)

@@ -1,0 +1,373 @@
+# %% [markdown]
+# # 4 · Text to ids: tokens, a vocabulary, and hashing for the rest
+#
+# **Needs** Python strings and NumPy's fancy indexing.
+# **Gives** `Packed`, the one form in which text travels through this program; how many words a vocabulary needs; and
+# a way to give 220,000 word pairs a row each when there are fewer rows than pairs.
+#
+# A model sees no letters. It sees row numbers of a table. Two texts that get the same rows are the same text to it,
+# and what falls between the rows is lost before the first gradient flows. So look closely at what gets lost.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+from lesson import check, expect, plt, show, solution
+
+import os
+import subprocess
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+
+from convsim_mini.pairs import default_corpus, read_chunks
+from convsim_mini.text import (UNKNOWN, Packed, Vocabulary, bigram_buckets, normalize, stable_hash, tokenize,
+                               words_and_bigrams)
+
+rng = np.random.default_rng(4)
+pairs = (pair for chunk in read_chunks(default_corpus()) for pair in chunk.records)
+texts = [pair.input for pair in islice(pairs, 60_000)]        # real chat, from the package chitchat-dataset
+texts = [texts[i] for i in rng.permutation(len(texts))]
+print(*[text[:100] for text in texts[:4]], sep="\n")
+
+# %% [markdown]
+# ## One spelling for one word
+#
+# "Don’t" with a typographer's apostrophe, "Don't" with a typewriter's and "do n't" as old corpora split it are one
+# word to you and three to a dictionary. `normalize` brings them together before anything is cut.
+
+# %%
+for text in ("Don’t!", "DON'T!", "do n't!", "Ｄｏｎ'ｔ！"):
+    print(f"{text:10} → {normalize(text)}")
+    assert normalize(text) == "don't!"
+
+# %% [markdown]
+# ## Where to cut
+#
+# The obvious cut is at white space. Then "home", "home." and "home?!" are three words, each of which has to learn by
+# itself what a home is.
+#
+# **Predict:** 48,000 chat turns hold about 900,000 tokens. How many *different* ones are there when you split at
+# white space, and what share of them is left when punctuation stands alone and case is gone: nine tenths, three
+# quarters or half?
+
+# %%
+split = int(0.8 * len(texts))
+train_texts, held_out_texts = texts[:split], texts[split:]
+by_space = Counter(word for text in train_texts for word in text.split())
+train = [tokenize(text) for text in train_texts]
+held_out = [tokenize(text) for text in held_out_texts]
+counts = Counter(token for tokens in train for token in tokens)
+
+print(tokenize("I'm home at 12:30!! see https://example.org 👍🏽"))
+print(f"white space: {len(by_space):,} different; tokenize: {len(counts):,} different of {counts.total():,}")
+print("home, cut at white space:", *[word for word in by_space if word.lower().strip(".,!?") == "home"])
+expect(len(counts) / len(by_space), 0.35, 0.65, "share that is left")
+
+# %% [markdown]
+# ## How many words does a vocabulary need?
+#
+# Words fall off steeply: "i" comes 36,000 times, and of all the different words nearly half come once. A table row
+# costs 300 numbers and learns only when its word comes by. So the most frequent words get rows, and the rest has to
+# share.
+#
+# Even a vocabulary with *every* word of the training text meets new ones. How often? Take any one token out of the
+# training text. It is now unknown exactly if its word occurred just once. So, with N₁ words that occur once among N
+# tokens,
+#
+# **P(the next token is new) ≈ N₁ / N**
+#
+# Good and Turing found this in wartime, breaking ciphers. Count first, then open the held-out text.
+
+# %%
+once = sum(count == 1 for count in counts.values())
+promised = once / counts.total()
+tokens = [token for sentence in held_out for token in sentence]
+new = np.mean([token not in counts for token in tokens])
+print(f"“i” comes {counts['i']:,} times, “home” {counts['home']:,} times, “zebra” {counts['zebra']} times")
+print(f"{once:,} of {len(counts):,} words occur once; N₁/N promises {promised:.2%} new tokens, held out: {new:.2%}")
+expect(new / promised, 0.85, 1.2, "measured / promised")
+
+sizes = np.unique(np.logspace(1, np.log10(len(counts)), 30).astype(int))
+rank = {word: place for place, (word, _) in enumerate(counts.most_common())}
+ranks = np.array([rank.get(token, len(counts)) for token in tokens])
+covered = [(ranks < size).mean() for size in sizes]
+expect((ranks < 1000).mean(), 0.83, 0.89, "tokens among the thousand most frequent words; 6/7 is 0.857")
+
+# %% [markdown]
+# ## A number for each word
+#
+# `Vocabulary` gives id 0 to "nothing there at all", 1 to the most frequent word, 2 to the next, and so on. For words
+# that are in no list one could have a single id, `<unk>`; then "zebrafish" and "Gdańsk" would be the same word. We
+# hash them into 1,000 buckets instead: the same unknown word always gets the same id, and two different ones get
+# different ids 999 times in 1,000.
+
+# %%
+vocabulary = Vocabulary.from_counts(counts, 10_000, oov_buckets=1_000)
+for token in ("i", "hello", "zebrafish", "gdańsk"):
+    print(f"{token:10} id {vocabulary.id(token):6}   {vocabulary.token(vocabulary.id(token))}")
+
+unknown = sorted({token for token in tokens if token not in vocabulary.ids})[:1500]
+ids = np.array([vocabulary.id(token) for token in unknown])
+same = (np.sum(ids[:, None] == ids[None, :]) - len(ids)) / (len(ids) * (len(ids) - 1))
+expect(same * 1_000, 0.9, 1.1, "pairs of unknown words that share an id, of 1,000; a good hash has 1")
+
+# %% [markdown]
+# Why not Python's own `hash`? It is salted: every process draws another secret, so that nobody can flood a web server
+# with colliding keys. A model trained today would find its words in other buckets tomorrow.
+
+# %%
+def in_new_process(expression, salt):
+    """What a fresh Python with this PYTHONHASHSEED prints for the expression."""
+    command = [sys.executable, "-c", f"import zlib; print({expression})"]
+    env = {**os.environ, "PYTHONHASHSEED": salt}
+    return subprocess.run(command, env=env, capture_output=True, text=True).stdout.strip()
+
+
+print("hash:", in_new_process("hash('zebrafish') % 1000", "1"), in_new_process("hash('zebrafish') % 1000", "2"))
+assert in_new_process("hash('zebrafish')", "1") != in_new_process("hash('zebrafish')", "2")
+crc = "zlib.crc32('zebrafish'.encode())"
+assert int(in_new_process(crc, "1")) == int(in_new_process(crc, "2")) == stable_hash("zebrafish")
+
+# %% [markdown]
+# ### Exercise 1: break it
+#
+# crc32 is stable, but it is no secret. Find a word that the vocabulary does not hold and that is, to this model, the
+# same word as "zebrafish". Any string of letters will do. How many tries will it take, about?
+
+# %%
+def double_of(word, vocabulary):
+    """→ another word, of lower-case letters a–z, in no list, with the same id."""
+    raise NotImplementedError
+
+
+def judge_double(double_of):
+    for word in ("zebrafish", "flibbertigibbet"):
+        found = double_of(word, vocabulary)
+        assert found != word, "another word, please"
+        assert tokenize(found) == [found] and found.isascii() and found.isalpha(), f"{found!r} is not one plain word"
+        assert found not in vocabulary.ids, f"{found!r} is in the vocabulary: it has an id of its own"
+        assert vocabulary.id(found) == vocabulary.id(word), (
+            f"{found!r} has id {vocabulary.id(found)}, {word!r} has {vocabulary.id(word)}; one word in 1,000 is right")
+
+
+check(1, double_of, judge_double)
+
+# %% [markdown]
+# ## Packed: sentences end to end
+#
+# Sentences have different lengths. The usual remedy is a rectangle, as wide as the longest sentence, filled up with
+# zeros, and a mask to remember which zeros mean nothing. We lay sentences end to end and remember where each begins:
+#
+# sentence b is **ids[offsets[b]:offsets[b + 1]]**
+
+# %%
+some = [["how", "are", "you", "?"], ["fine"], [], ["and", "you", "?"]]
+by_hand_ids, by_hand_offsets = [], [0]
+for tokens_of_one in some:
+    by_hand_ids += [vocabulary.id(token) for token in tokens_of_one] or [UNKNOWN]    # an empty one becomes id 0
+    by_hand_offsets.append(len(by_hand_ids))
+
+packed = vocabulary.pack(some)
+print("ids    ", packed.ids, "\noffsets", packed.offsets, "\nlengths", packed.lengths)
+assert packed.ids.tolist() == by_hand_ids and packed.offsets.tolist() == by_hand_offsets
+assert packed.sentence_numbers.tolist() == [0, 0, 0, 0, 1, 2, 3, 3, 3]
+
+train_packed = vocabulary.pack(train)
+padded = len(train) * int(train_packed.lengths.max())
+empty = 1 - len(train_packed.ids) / padded
+print(f"{len(train_packed.ids):,} ids; a rectangle would hold {padded:,}, {empty:.0%} of them nothing")
+expect(padded / len(train_packed.ids), 5, 500, "times as large as packed")
+
+# %% [markdown]
+# (In batches of sentences of similar length the waste is smaller, but it is never nothing.)
+#
+# ### Exercise 2: read each sentence backwards
+#
+# Reverse the words of every sentence of a Packed, all sentences at once and without a loop. Word i of the array
+# stands in sentence `packed.sentence_numbers[i]`. If its sentence runs from first to last, where does the word come
+# from that belongs in its place after the turn?
+
+# %%
+def reverse_each(packed):
+    """Packed with every sentence reversed; no loop over sentences."""
+    raise NotImplementedError
+
+
+def judge_reverse(reverse_each):
+    sentences = [[1, 2, 3, 4], [5], [6, 7], [8, 9, 10]]
+    packed = Packed(np.arange(1, 11, dtype=np.int32), np.array([0, 4, 5, 7, 10]))
+    found = reverse_each(packed)
+    assert found.offsets.tolist() == packed.offsets.tolist(), "sentences stay where they are"
+    got = [found.ids[a:b].tolist() for a, b in zip(found.offsets, found.offsets[1:])]
+    assert got == [sentence[::-1] for sentence in sentences], f"{sentences} has become {got}"
+
+
+check(2, reverse_each, judge_reverse)
+
+# %% [markdown]
+# ## Word pairs: more of them than rows
+#
+# A sum of word vectors cannot tell "dog bites man" from "man bites dog". The paper's DAN also gets *bigrams*, pairs
+# of neighbours: "not good" is a row of its own. But look how many there are.
+
+# %%
+starts = np.ones(len(train_packed.ids), bool)
+starts[train_packed.offsets[1:] - 1] = False                  # the last word of a sentence starts no bigram
+place = np.flatnonzero(starts)
+left, right = train_packed.ids[place], train_packed.ids[place + 1]
+keys, occurrences = np.unique(left.astype(np.int64) << 32 | right, return_counts=True)
+left, right = (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)    # (n,) distinct pairs
+n = len(keys)
+print(f"{n:,} different bigrams, {np.mean(occurrences == 1):.0%} of them seen once")
+expect(n / len(vocabulary.words), 10, 40, "bigrams for each word")
+
+# %% [markdown]
+# A dictionary of them would be larger than all else, and on a GPU there are no dictionaries. So a hash sends each
+# pair to one of m rows, and whoever lands on the same row shares it. How many have to share? The other n − 1 pairs
+# each miss your row with probability 1 − 1/m, so
+#
+# **P(sharing) = 1 − (1 − 1/m)ⁿ⁻¹ ≈ 1 − e^(−n/m)**
+#
+# **Predict:** with as many rows as pairs, m = n, does nearly nobody share, a third, or most?
+#
+# A bad hash does worse. Here is one that looks reasonable, the sum of the two ids: it cannot tell "you are" from "are
+# you", and it never reaches more than twice as many rows as there are words, however large m is.
+
+# %%
+def share_that_share(bucket, m):
+    """The share of the distinct bigrams whose bucket (n,) of m holds another one too."""
+    return np.mean(np.bincount(bucket, minlength=m)[bucket] > 1)
+
+
+buckets = (2 ** np.arange(13, 25)).astype(int)
+hashed = np.array([share_that_share(bigram_buckets(left, right, m), m) for m in buckets])
+summed = np.array([share_that_share((left + right) % m, m) for m in buckets])
+derived = 1 - (1 - 1 / buckets) ** (n - 1)
+
+figure, (one, two) = plt.subplots(1, 2, figsize=(11, 4.5))
+one.semilogx(sizes, 100 * np.array(covered), "o-", markersize=4)
+one.axhline(100 * (1 - promised), color="k", linestyle=":", label="derived: all, 1 − N₁/N")
+one.axvline(len(vocabulary.words), color="C1", label="10,000 words")
+one.set(xlabel="words in the vocabulary", ylabel="held-out tokens with an id of their own, %",
+        title="A thousand words cover six tokens in seven")
+one.legend(loc="upper left", bbox_to_anchor=(0, 0.93))
+two.semilogx(buckets, 100 * summed, "s-", color="C3", markersize=4, label="left + right")
+two.semilogx(buckets, 100 * hashed, "o", color="C0", label="bigram_buckets")
+two.semilogx(buckets, 100 * derived, "k:", label="derived: 1 − (1 − 1/m)ⁿ⁻¹")
+two.axvline(n, color="C1", label="m = n, as many as bigrams")
+two.set(xlabel="buckets m", ylabel="bigrams that share their bucket, %", ylim=(0, 105),
+        title="A good hash shares as little as chance allows")
+two.legend(loc="center right", bbox_to_anchor=(1, 0.7))
+show(figure, "04_text_to_ids")
+
+expect(np.interp(np.log(n), np.log(buckets), hashed), 0.6, 0.66, "m = n: share that share; 1 − 1/e is 0.632")
+expect(np.abs(hashed - derived).max(), 0, 0.005, "measured − derived, at most")
+expect(summed[-1], 0.9, 1, "left + right, with 16 million buckets")
+
+# %% [markdown]
+# Most share. Is that a disaster? Count occurrences instead of pairs. A bucket learns mostly from whoever comes most
+# often, and frequent bigrams are few: nearly all they meet is rare company.
+
+# %%
+m = 200_000                                                   # TextConfig's default
+bucket = bigram_buckets(left, right, m)
+in_bucket = np.bincount(bucket, occurrences, minlength=m)     # occurrences that each bucket sees
+own = occurrences / in_bucket[bucket]                         # of these, the pair's own
+frequent = occurrences >= 100
+expect(share_that_share(bucket, m), 0.6, 0.8, "bigrams that share, m = 200,000")
+expect(own[frequent].mean(), 0.9, 1, "own share of its bucket's occurrences, bigrams seen a hundred times")
+expect(own[occurrences == 1].mean(), 0.3, 0.7, "bigrams seen once")
+
+# %% [markdown]
+# ## The hash itself
+#
+# Two folds and two multiplications, all modulo 2⁶⁴, so NumPy and CuPy wrap around alike. A product carries changes
+# only upwards, a fold brings them down again; after two rounds every bit of both ids has touched every bit of the
+# result. Here for one pair, with Python's unlimited integers:
+
+# %%
+def bucket_of(left, right, m):
+    """bigram_buckets for one pair of Python ints."""
+    key = left << 32 | right                                  # the pair as one 64-bit number
+    key ^= key >> 29                                          # fold upper bits onto lower ones …
+    key = key * 0xBF58476D1CE4E5B9 % 2**64                    # … and let multiplication carry them up again
+    key ^= key >> 32
+    key = key * 0x94D049BB133111EB % 2**64
+    return (key >> 32) * m >> 32                              # upper half, scaled from 2³² to m
+
+
+assert [bucket_of(int(a), int(b), m) for a, b in zip(left[:1000], right[:1000])] == bucket[:1000].tolist()
+you, are = vocabulary.id("you"), vocabulary.id("are")
+assert bucket_of(you, are, m) != bucket_of(are, you, m)       # order counts
+
+# %% [markdown]
+# ## All rows of a sentence
+#
+# A DAN's table has the word rows first, the bigram rows behind them. `words_and_bigrams` turns n words into 2n − 1
+# rows, word, bigram, word, …, and never makes a bigram across the end of a sentence.
+
+# %%
+rows = words_and_bigrams(packed, words=vocabulary.size, buckets=m)
+by_hand = []
+for begin, end in zip(packed.offsets, packed.offsets[1:]):
+    sentence = packed.ids[begin:end].tolist()
+    for k, word in enumerate(sentence):
+        by_hand.append(word)
+        if k + 1 < len(sentence):
+            by_hand.append(vocabulary.size + bucket_of(word, sentence[k + 1], m))
+assert rows.ids.tolist() == by_hand
+assert rows.lengths.tolist() == [2 * length - 1 for length in packed.lengths]
+
+# %% [markdown]
+# ### Exercise 3: how many buckets?
+#
+# A share q of your n bigrams may share its bucket. How many buckets do you need? Solve 1 − e^(−n/m) = q for m. For a
+# small q it comes out close to n/q, a hundred times n for one per cent; for a large one it does not.
+
+# %%
+def buckets_for(n, q):
+    """The number of buckets m at which a share q of n bigrams shares its bucket."""
+    raise NotImplementedError
+
+
+def judge_buckets(buckets_for):
+    for q in (0.01, 0.1, 0.5, 0.9):
+        wanted = int(buckets_for(n, q))
+        found = share_that_share(bigram_buckets(left, right, wanted), wanted)
+        assert abs(found - q) < 0.05 * q + 0.002, f"q = {q}: with {wanted:,} buckets {found:.3f} of them share"
+
+
+check(3, buckets_for, judge_buckets)
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `text.py`: `normalize`, `tokenize`, `Vocabulary`, `Packed`, `stable_hash`, `bigram_buckets`, `words_and_bigrams`;
+#   it reads in that order.
+# - `config.py`: `TextConfig`, the numbers of words and buckets.
+# - The paper, §2.3.1: the DAN averages embeddings of words and bigrams. It names no number of either and does not say
+#   how bigrams get their rows; hashing, and the buckets for unknown words, are ours.
+#
+# Next: lesson 5 gives each row its vector, and finds out what happens to gradients when a row is met twice.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_double_of(word, vocabulary):
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    rng = np.random.default_rng(0)
+    while True:                                               # 1,000 buckets: about 1,000 tries
+        candidate = "".join(rng.choice(letters, 10))
+        if candidate not in vocabulary.ids and vocabulary.id(candidate) == vocabulary.id(word):
+            return candidate
+
+
+def solution_reverse_each(packed):
+    b = packed.sentence_numbers
+    first, last = packed.offsets[b], packed.offsets[b + 1] - 1
+    return Packed(packed.ids[first + last - np.arange(len(packed.ids))], packed.offsets)
+
+
+solution(1, solution_double_of, lambda word, vocabulary: word + "s")
+solution(2, solution_reverse_each, lambda packed: Packed(packed.ids[::-1], packed.offsets))    # sentences swap as well
+solution(3, lambda n, q: -n / np.log(1 - q), lambda n, q: n / q)                               # right for small q only

@@ -1,0 +1,376 @@
+# %% [markdown]
+# # 5 · Embeddings: one row, many debts
+#
+# **Needs** `Packed` and ids (lesson 4), xᵀ dy and "copied forward, summed backward" (lesson 3).
+# **Gives** the backward of a table lookup, the bug that nearly everyone writes once, and the reason why a table's
+# gradient is a list of `SparseRows` here and never a table.
+#
+# A word's meaning is a row of numbers in a table, and looking it up is the simplest layer there is. The backward that
+# comes to mind is one line, looks right, passes many a check, and throws away most of the gradient.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+from lesson import check, expect, plt, show, solution
+
+import time
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+import scipy.sparse
+
+from convsim_mini.backend import keep_freed_memory
+from convsim_mini.gradcheck import dense, numeric_gradient, relative_error
+from convsim_mini.layers import SparseRows, embedding_backward, embedding_forward
+from convsim_mini.optim import SGD, Adaptive
+from convsim_mini.pairs import default_corpus, read_chunks
+from convsim_mini.text import Vocabulary, tokenize
+
+rng = np.random.default_rng(5)
+
+# %% [markdown]
+# ## A lookup is a matrix product
+#
+# The table E has R rows of d numbers. Word n of the text has the id ids_n, and its embedding is y_n = E_{ids n}.
+# Write a matrix O (N, R) with a single 1 in each row, at the place of the id. Then y = O E: a linear layer whose
+# input is O. You know its gradient from lesson 3:
+#
+# **dE = Oᵀ dy**, that is, dE_r = Σ dy_n over all n whose id is r.
+#
+# Nobody multiplies by that much nothing, but it says what is right.
+
+# %%
+R, d = 6, 3
+table = rng.standard_normal((R, d))
+ids = np.array([2, 0, 2, 5, 2])                               # row 2 three times, rows 1, 3 and 4 never
+dy = rng.standard_normal((len(ids), d))
+
+one_hot = np.eye(R)[ids]                                      # (N, R)
+assert np.array_equal(one_hot @ table, table[ids])            # (N, R) (R, d) → (N, d)
+dtable = one_hot.T @ dy                                       # (R, N) (N, d) → (R, d)
+loss = lambda: float((table[ids] * dy).sum())
+expect(relative_error(dtable, numeric_gradient(loss, table)), 0, 1e-8, "Oᵀ dy, against differences")
+print("rows that were looked up", np.unique(ids), "rows with a gradient", np.flatnonzero(dtable.any(axis=1)))
+
+# %% [markdown]
+# ## The line that everyone writes
+#
+# Forward `y = table[ids]`, so backward `dtable[ids] += dy`. It reads like the sum above.
+#
+# **Predict:** row 2 stands at places 0, 2 and 4 of the text. What will `dtable[2]` be: dy₀ + dy₂ + dy₄, only dy₀, or
+# only dy₄?
+
+# %%
+def hasty_backward(dy, ids, R):
+    """Forward: y = table[ids]. It looks right."""
+    dtable = np.zeros((R, dy.shape[1]))
+    dtable[ids] += dy
+    return dtable
+
+
+hasty = hasty_backward(dy, ids, R)
+assert np.array_equal(hasty[2], dy[4])
+expect(relative_error(hasty, dtable), 0.1, 1, "the hasty backward against Oᵀ dy")
+
+# %% [markdown]
+# Only the last one. NumPy reads all of `dtable[ids]` first (three copies of a zero row), adds dy, and writes back:
+# three results into the same row, and the last stays. No error, no warning. And with ids that do not repeat it is
+# even right, so a check on `ids = arange(5)` passes:
+
+# %%
+kind = np.array([4, 0, 2, 5, 1])
+expect(relative_error(hasty_backward(dy, kind, R), np.eye(R)[kind].T @ dy), 0, 0, "the hasty one, no id repeated")
+
+# %% [markdown]
+# ### Exercise 1: break the check
+#
+# Fool it properly: find ids and dy, *with a repeated id and without a single zero in dy*, for which the hasty
+# backward is right all the same. Who survives in a repeated row? Then what must the others add up to?
+
+# %%
+def unlucky_batch():
+    """→ ids (N,) with a repeated id, dy (N, 3) without zeros."""
+    raise NotImplementedError
+
+
+def judge_unlucky(unlucky_batch):
+    ids, dy = map(np.asarray, unlucky_batch())
+    assert len(np.unique(ids)) < len(ids), "no id repeats"
+    assert (dy != 0).all(), "dy holds zeros"
+    rows = ids.max() + 1
+    error = relative_error(hasty_backward(dy, ids, rows), np.eye(rows)[ids].T @ dy)
+    assert error < 1e-12, f"the two differ by {error:.2g}; what is lost in a repeated row has to add up to zero"
+
+
+check(1, unlucky_batch, judge_unlucky)
+
+# %% [markdown]
+# ## How much is lost in real text?
+#
+# Of N looked-up words, U are different. The hasty line keeps one dy for each different word, so of N gradients U
+# arrive: a share 1 − U/N is lost, and a word that comes c times in the batch keeps 1/c. Lesson 4 has shown how
+# lopsided c is. **Predict** the lost share for 1,024 chat pairs, the default batch, which are 2,048 sentences: a
+# tenth, a half, or nine tenths?
+
+# %%
+pairs = (pair for chunk in read_chunks(default_corpus()) for pair in chunk.records)
+sentences = [tokenize(text) for pair in islice(pairs, 40_000) for text in (pair.input, pair.response)]
+vocabulary = Vocabulary.from_counts(Counter(token for tokens in sentences for token in tokens), 50_000, 1_000)
+batch = vocabulary.pack([sentences[i] for i in rng.choice(len(sentences), 2_048, replace=False)])
+
+words, counts = np.unique(batch.ids, return_counts=True)      # (U,) each
+N, U = len(batch.ids), len(words)
+print(f"{N:,} words, {U:,} different; most frequent:", *[f"{vocabulary.token(words[k])} {counts[k]}"
+                                                          for k in np.argsort(-counts)[:8]])
+expect(1 - U / N, 0.8, 0.95, "share of the gradients that never arrive")
+
+lost = np.repeat(1 - 1 / counts, counts)                      # (N,) for each word of the text
+print(f"lost by the median word of the vocabulary {np.median(1 - 1 / counts):.0%}, of the text {np.median(lost):.1%}")
+assert np.isclose(lost.mean(), 1 - U / N)
+
+# %% [markdown]
+# If the dy_n are independent and of one size, squared lengths add up: the right gradient has N of them, the hasty one
+# U, and their difference is made of the N − U that were lost. So the relative error must be √(N − U) / (√N + √U).
+
+# %%
+dy = rng.standard_normal((N, 8))
+dtable = np.zeros((vocabulary.size, 8))
+np.add.at(dtable, batch.ids, dy)                              # one addition after the other: right, but slow
+error = relative_error(hasty_backward(dy, batch.ids, vocabulary.size), dtable)
+expect(error / (np.sqrt(N - U) / (np.sqrt(N) + np.sqrt(U))), 0.97, 1.03, "relative error, measured / derived")
+
+# %% [markdown]
+# Nine tenths are lost, and mostly from the words that sentences are made of. Such a model trains. Its loss falls. It
+# is merely worse, and nothing tells you.
+#
+# ## Four right ways
+#
+# 1. `np.add.at(dtable, ids, dy)`: one addition after the other, no buffer. Right, and the slowest.
+# 2. Oᵀ dy with O as a *sparse* matrix, which stores only its N ones.
+# 3. Sort the ids, so that equal ones stand together, and add up each run (exercise 2).
+# 4. As 2, but only the U rows that occur: the result is (U, d) instead of (R, d), and the other rows, which have no
+#    gradient, are not even mentioned. It is what the library does.
+
+# %%
+d = 64
+dy = rng.standard_normal((N, d)).astype(np.float32)
+ones, columns = np.ones(N, np.float32), np.arange(N + 1)
+
+
+def add_at(R):
+    """→ (R, d)"""
+    dtable = np.zeros((R, d), np.float32)
+    np.add.at(dtable, batch.ids, dy)
+    return dtable
+
+
+def sparse_to_dense(R):
+    """→ (R, d): Oᵀ dy, where column n of Oᵀ has its 1 in row ids_n."""
+    return scipy.sparse.csc_matrix((ones, batch.ids, columns), shape=(R, N)) @ dy
+
+
+def sparse_rows():
+    """→ rows (U,) and values (U, d) of the words that occur, whatever R is."""
+    rows, place = np.unique(batch.ids, return_inverse=True)   # (U,), (N,)
+    return [SparseRows(rows, scipy.sparse.csc_matrix((ones, place, columns), shape=(len(rows), N)) @ dy)]
+
+
+R = vocabulary.size
+right, like = add_at(R), np.zeros((R, d), np.float32)
+for name, other in (("sparse to dense", sparse_to_dense(R)), ("sparse rows", dense(sparse_rows(), like)),
+                    ("embedding_backward", dense(embedding_backward(dy, batch.ids), like))):
+    expect(relative_error(other, right), 0, 1e-6, f"{name} against add.at, float32")
+
+y, cache = embedding_forward(table, ids)
+assert np.array_equal(y, table[ids])
+touched = np.concatenate([part.rows for part in embedding_backward(y, cache)])
+print("the library's gradient for ids", ids, "has rows", touched)
+
+# %% [markdown]
+# ## What a dense gradient costs
+#
+# A step of SGD with a dense gradient clears it (writes R · d numbers), then reads it, reads the table and writes the
+# table: 4 R d numbers pass through memory, whether the batch has four thousand different words or four. With sparse
+# rows it is 4 U d, and R does not matter. Both read dy once.
+#
+# **Predict** how many times as much a dense gradient costs with the default table of 250,000 rows.
+
+# %%
+def seconds(function, repeat=8):
+    """The best of a few runs."""
+    times = []
+    for _ in range(repeat):
+        begin = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+keep_freed_memory()                                           # or the kernel's fresh pages would be what we time
+sgd, default_rows = SGD({}), 250_000
+sizes = np.array([25_000, 50_000, 100_000, default_rows])
+big = np.zeros((default_rows, d), np.float32)
+milliseconds = {name: [] for name in ("np.add.at, dense", "sparse product, dense", "embedding_backward, sparse rows")}
+for R in sizes:
+    params = {"table": big[:R]}
+    for name, backward in zip(milliseconds, (lambda: add_at(R), lambda: sparse_to_dense(R),
+                                             lambda: embedding_backward(dy, batch.ids))):
+        milliseconds[name].append(1000 * seconds(lambda: sgd.step(params, {"table": backward()}, 0.01, 0.01)))
+
+copy = big.copy()
+number = seconds(lambda: np.copyto(copy, big)) / (2 * big.size)    # read one, write one: seconds for a number
+print(f"numbers through memory, dense / sparse: {default_rows:,}/{U:,} = {default_rows / U:.0f}")
+for name, times in milliseconds.items():
+    print(f"{name:32}", *[f"{t:7.1f} ms" for t in times])
+expect(default_rows / U, 30, 100, "R/U")
+
+figure, (one, two) = plt.subplots(1, 2, figsize=(11, 4.5))
+one.loglog(counts, 100 / counts, "o", alpha=0.3, markersize=5)
+for word in ("i", "you", "movie", "weekend"):
+    for c in counts[words == vocabulary.id(word)]:            # one number, or none
+        one.annotate(f"{word} ({c})", (c, 100 / c), (-8, -10), textcoords="offset points", ha="right")
+one.set(xlabel="times that a word occurs in the batch", ylabel="of its gradient that table[ids] += dy keeps, %",
+        ylim=(0.03, 200), title=f"The hasty line loses {1 - U / N:.0%} of a batch's gradients")
+for (name, times), color in zip(milliseconds.items(), ("C3", "C1", "C0")):
+    two.loglog(sizes, times, "o-", color=color, label=name)
+two.loglog(sizes, 4 * sizes * d * number * 1000, "k:", label="derived: 4 R d numbers through memory")
+two.set(xlabel="rows of the table, R", ylabel=f"backward and SGD step, milliseconds, d = {d}", ylim=(0.5, 300),
+        title=f"Dense pays for every row, sparse for the {U:,} in use")
+two.set_xticks(sizes, [f"{R:,}" for R in sizes])
+two.minorticks_off()
+two.legend(loc="upper left", fontsize=10)
+show(figure, "05_embeddings")
+
+# %% [markdown]
+# Milliseconds are your machine's, so nothing is asserted about them. But there is a second reason for sparse rows,
+# and it is not about speed.
+#
+# ## A row without a gradient must rest
+#
+# "No gradient" and "a gradient of zero" are not the same to an optimiser with a memory. Adam keeps a running mean of
+# past gradients and moves by it. Give it a dense gradient, and a word goes on moving for steps in which nobody has
+# spoken it. The library's `Adaptive` treats dense arrays with Adam, tables with row-wise Adagrad on the rows it is
+# given. Word 3 occurs in the first batch only:
+
+# %%
+moved = {}
+for kind_of_gradient in ("dense", "sparse"):
+    name = "word.weight" if kind_of_gradient == "dense" else "embedding.weight"    # Adaptive knows tables by their name
+    params = {name: np.zeros((5, 2))}
+    optimizer = Adaptive(params)
+    first, later = np.array([[1.0, -1.0]]), np.array([[0.5, 0.5]])
+    for step, (row, values) in enumerate([(3, first)] + [(1, later)] * 5):
+        gradient = [SparseRows(np.array([row]), values)]
+        if kind_of_gradient == "dense":
+            gradient = dense(gradient, params[name])
+        optimizer.step(params, {name: gradient}, rate=0.1, table_rate=0.1)
+        if step == 0:
+            after_first = params[name][3].copy()
+    moved[kind_of_gradient] = np.abs(params[name][3] - after_first).max()
+expect(moved["dense"], 0.1, 1, "word 3 moved in five batches without it: Adam on a dense gradient")
+expect(moved["sparse"], 0, 0, "the same with sparse rows")
+
+# %% [markdown]
+# The dense one moved further *after* its only occurrence than at it (0.1).
+#
+# ### Exercise 2: sort and add
+#
+# The way that needs no sparse matrix. Sort the ids (`np.argsort`, kind="stable"), take dy in the same order, find
+# where a new id begins, and let `np.add.reduceat` add up each run.
+
+# %%
+def sorted_backward(dy, ids):
+    """Forward: y = table[ids]. → SparseRows: rows (U,) distinct and ascending, values (U, d)."""
+    raise NotImplementedError
+
+
+def judge_sorted(backward):
+    for ids in (np.array([2, 0, 2, 5, 2]), np.array([4]), batch.ids[:500]):
+        dy = np.random.default_rng(0).standard_normal((len(ids), 3))
+        rows, values = backward(dy, ids)
+        assert np.array_equal(rows, np.unique(ids)), f"for ids {ids[:5]} … the rows have to be distinct and ascending"
+        wanted = np.zeros((ids.max() + 1, 3))
+        np.add.at(wanted, ids, dy)
+        error = relative_error(np.asarray(values), wanted[rows])
+        assert error < 1e-12, f"ids {ids[:5]} …: values off by {error:.2g}; is dy in the order of the sorted ids?"
+
+
+check(2, sorted_backward, judge_sorted)
+
+# %% [markdown]
+# ### Exercise 3: two batches, one step
+#
+# Memory is short, so you run two half batches and add their gradients before the step. For dense arrays that is a
+# plus. Add two SparseRows. Their rows overlap in part, and the result must have distinct rows again: the optimiser
+# writes each row once (`add_to_rows`) and would lose the rest, just like the hasty line.
+
+# %%
+def add_sparse(a, b):
+    """The sum of two SparseRows: distinct rows, ascending, and their values."""
+    raise NotImplementedError
+
+
+def judge_add(add_sparse):
+    rng = np.random.default_rng(0)
+    a = SparseRows(np.array([1, 4, 6]), rng.standard_normal((3, 2)))
+    b = SparseRows(np.array([0, 4, 5, 6]), rng.standard_normal((4, 2)))
+    rows, values = add_sparse(a, b)
+    assert np.asarray(rows).tolist() == [0, 1, 4, 5, 6], f"rows {np.asarray(rows).tolist()}, expected [0, 1, 4, 5, 6]"
+    wanted = dense([a], np.zeros((7, 2))) + dense([b], np.zeros((7, 2)))
+    assert np.allclose(values, wanted[rows]), "the values are not the sums; look at rows 4 and 6, which both have"
+
+
+check(3, add_sparse, judge_add)
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `layers.py`: `SparseRows`, `embedding_forward`, `embedding_backward`, and `count_rows`, which builds the sparse
+#   matrix by sorting. `backend.py`: `add_to_rows`. `optim.py`: `SGD.step`, `Adaptive`.
+# - `tests/test_gradients.py` checks it with repeated ids within and across sentences.
+# - The paper, §2.3.1: embeddings of words and bigrams are learned with everything else, by SGD (§3.1). Row-wise
+#   Adagrad on the table is ours.
+#
+# Next: lesson 6 adds the rows of a sentence up and asks by what to divide.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_unlucky_batch():
+    g, h = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
+    return np.array([1, 1, 1]), np.array([g, -g, h])          # the first two are lost, and add up to zero
+
+
+def tempting_unlucky_batch():
+    g = np.array([1.0, 2.0, 3.0])
+    return np.array([1, 1]), np.array([g, g])                 # equal ones are lost as well: one of two is missing
+
+
+def solution_sorted_backward(dy, ids):
+    order = np.argsort(ids, kind="stable")
+    ids = ids[order]
+    begin = np.concatenate([[0], np.flatnonzero(ids[1:] != ids[:-1]) + 1])
+    return SparseRows(ids[begin], np.add.reduceat(dy[order], begin, axis=0))
+
+
+def tempting_sorted_backward(dy, ids):
+    rows, begin = np.unique(ids, return_index=True)
+    return SparseRows(rows, np.add.reduceat(dy, np.sort(begin), axis=0))    # dy was never sorted
+
+
+def solution_add_sparse(a, b):
+    rows = np.union1d(a.rows, b.rows)
+    values = np.zeros((len(rows), a.values.shape[1]), a.values.dtype)
+    for part in (a, b):
+        values[np.searchsorted(rows, part.rows)] += part.values    # distinct within a part, so += is safe here
+    return SparseRows(rows, values)
+
+
+def tempting_add_sparse(a, b):
+    rows = np.concatenate([a.rows, b.rows])                   # rows 4 and 6 stand there twice
+    return SparseRows(rows, np.concatenate([a.values, b.values]))
+
+
+solution(1, solution_unlucky_batch, tempting_unlucky_batch)
+solution(2, solution_sorted_backward, tempting_sorted_backward)
+solution(3, solution_add_sparse, tempting_add_sparse)

@@ -1,0 +1,206 @@
+"""Every lesson run as a learner runs it: as a script, some as notebooks; its exercises, its figures, what it leaves.
+
+    python tests/test_lessons.py        # how long each lesson takes, one after the other
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import matplotlib.image  # noqa: E402
+import pytest  # noqa: E402
+
+LESSONS = sorted(path.name for path in (ROOT / "lessons").glob("[0-9][0-9]_*.py"))
+NOTEBOOKS = [LESSONS[0], LESSONS[len(LESSONS) // 2], LESSONS[-1]] if len(LESSONS) > 2 else LESSONS
+SECONDS = 60    # as the issue promises; with other work beside it a lesson may take longer, so four times that kills it
+
+
+class Run(NamedTuple):
+    """What a lesson left: exit status, output, errors, the files that are new, seconds."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    files: list
+    folder: Path
+    seconds: float
+
+
+def fresh_copy(folder):
+    """The lessons as in a fresh clone, beside an empty folder to stand in and one for temporary files."""
+    not_cloned = shutil.ignore_patterns("figures", "__pycache__")
+    shutil.copytree(ROOT / "lessons", folder / "clone" / "lessons", ignore=not_cloned)
+    (folder / "clone" / "convsim_mini").symlink_to(ROOT / "convsim_mini")
+    (folder / "elsewhere").mkdir()
+    (folder / "tmp").mkdir()
+    return folder
+
+
+def one_thread(folder):
+    """Environment: one BLAS thread, no data, no settings of the caller's, nothing written beside the sources."""
+    gone = ("CONVSIM_DATA", "PYTHONPATH", "MPLBACKEND")
+    return {**{name: value for name, value in os.environ.items() if name not in gone}, "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(folder / "tmp")}
+
+
+def run_lesson(name, folder):
+    """Run lessons/NAME in a fresh copy, from another folder, every warning an error; → Run."""
+    fresh_copy(folder)
+    before = set(folder.rglob("*"))
+    begin = time.perf_counter()
+    done = subprocess.run([sys.executable, "-W", "error", folder / "clone" / "lessons" / name], capture_output=True,
+                          cwd=folder / "elsewhere", text=True, env=one_thread(folder), timeout=4 * SECONDS)
+    seconds = time.perf_counter() - begin
+    new = sorted(str(path.relative_to(folder / "clone")) if path.is_relative_to(folder / "clone") else str(path)
+                 for path in set(folder.rglob("*")) - before if path.is_file())
+    return Run(done.returncode, done.stdout, done.stderr, new, folder, seconds)
+
+
+@pytest.fixture(scope="module")
+def runs(request, tmp_path_factory):
+    """Lesson → Future of its Run, for the lessons asked for: side by side on all cores, each with one thread."""
+    wanted = sorted({item.callspec.params["name"] for item in request.session.items if "runs" in item.fixturenames})
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    with ThreadPoolExecutor(cores) as pool:
+        yield {name: pool.submit(run_lesson, name, tmp_path_factory.mktemp(name[:2])) for name in wanted}
+
+
+def exercises(name):
+    """The numbers of a lesson's exercises, from its headings."""
+    return [int(number) for number in re.findall(r"^# ### Exercise (\d+)", (ROOT / "lessons" / name).read_text(), re.M)]
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_runs_from_anywhere_without_warnings(name, runs):
+    run = runs[name].result()
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_leaves_nothing_but_its_figures(name, runs):
+    run = runs[name].result()
+    assert f"lessons/figures/{name[:-3]}.png" in run.files
+    assert all(re.fullmatch(rf"lessons/figures/{name[:2]}_\w+\.png", file) for file in run.files), run.files
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_its_figures_show_something(name, runs):
+    run = runs[name].result()
+    for file in run.files:
+        pixels = matplotlib.image.imread(run.folder / "clone" / file)[:, :, :3]
+        assert pixels.shape[1] >= 800, f"{file} is too small for half a page"
+        assert (pixels < 0.9).any(axis=2).mean() > 0.01, f"{file} is nearly blank"
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_stubs_do_not_pass_and_solutions_do(name, runs):
+    """`solution` ends the lesson with an error unless the solution passes and a tempting wrong answer does not."""
+    out, numbers = runs[name].result().stdout, exercises(name)
+    assert len(numbers) in (2, 3) and numbers == sorted(set(numbers))
+    assert re.findall(r"^exercise (\d+): (.*)", out, re.M) == [(str(number), "not solved yet") for number in numbers]
+    assert re.findall(r"^solution (\d+): passes", out, re.M) == [str(number) for number in numbers]
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_it_has_what_a_lesson_promises(name, runs):
+    text = (ROOT / "lessons" / name).read_text()
+    for part in ("**Needs**", "**Gives**", "**Predict", "## Where this lives"):
+        assert part in text, f"{name} has no {part}"
+    assert len(re.findall(r"\(expected .* to .*\)", runs[name].result().stdout)) >= 3
+    wide = [line for line in text.splitlines() if len(line) > 120]
+    assert not wide, wide[0]
+
+
+def test_the_readme_lists_every_lesson():
+    readme = (ROOT / "lessons" / "README.md").read_text()
+    assert sorted(set(re.findall(r"\((\d\d_\w+\.py)\)", readme))) == LESSONS
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_lesson_runs_as_a_notebook(name, tmp_path):
+    """jupytext makes the notebook, nbconvert runs it: cells in IPython, figures inline, no __file__."""
+    pytest.importorskip("jupytext")
+    folder = fresh_copy(tmp_path) / "clone" / "lessons"
+    notebook = folder / name.replace(".py", ".ipynb")
+    folders = {"IPYTHONDIR": str(tmp_path / "ipython"), "JUPYTER_RUNTIME_DIR": str(tmp_path / "jupyter")}
+    env = {**one_thread(tmp_path), **folders}
+    for command in (["jupytext", "--to", "notebook", name],
+                    ["nbconvert", "--to", "notebook", "--execute", "--inplace", notebook.name]):
+        done = subprocess.run([sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True, env=env,
+                              timeout=4 * SECONDS)
+        assert done.returncode == 0, done.stderr
+    text = notebook.read_text()
+    assert '"image/png"' in text, "no figure was shown"
+    assert "solution 1: passes" in text and '"source_hidden": true' in text
+    assert "Warning" not in text
+
+
+# ---------------------------------------------------------------- the helpers
+
+def judge_double(double):
+    assert double(3) == 6, "3 becomes 6"
+
+
+def unsolved(x):
+    raise NotImplementedError
+
+
+@pytest.fixture
+def lesson():
+    """The lessons' shared module."""
+    sys.path.append(str(ROOT / "lessons"))
+    yield pytest.importorskip("lesson")
+    sys.path.remove(str(ROOT / "lessons"))
+
+
+@pytest.mark.parametrize("answer, said", [
+    (unsolved, "exercise 1: not solved yet"),
+    (lambda x: 2 * x, "exercise 1: right"),
+    (lambda x: x + 2, "exercise 1: not right yet: 3 becomes 6"),
+    (lambda: 6, "exercise 1: fails with TypeError"),
+    (lambda x: x.double(), "exercise 1: fails with AttributeError"),
+])
+def test_check_tells_right_from_wrong(lesson, capsys, answer, said):
+    lesson.check(1, answer, judge_double)
+    assert capsys.readouterr().out.startswith(said)
+
+
+def test_solution_wants_the_right_to_pass_and_the_tempting_to_fail(lesson, capsys):
+    lesson.check(1, unsolved, judge_double)
+    lesson.solution(1, lambda x: 2 * x, lambda x: x + 2)
+    assert "solution 1: passes" in capsys.readouterr().out
+    with pytest.raises(AssertionError, match="3 becomes 6"):
+        lesson.solution(1, lambda x: x + 2, lambda x: x + 1)
+    with pytest.raises(AssertionError, match="takes a wrong answer"):
+        lesson.solution(1, lambda x: 2 * x, lambda x: x + x)
+
+
+def test_expect_wants_the_value_within_its_range(lesson, capsys):
+    lesson.expect(0.5, 0, 1, "a half")
+    assert capsys.readouterr().out == "a half: 0.5   (expected 0 to 1)\n"
+    for value in (-0.1, 1.1, float("nan")):
+        with pytest.raises(AssertionError):
+            lesson.expect(value, 0, 1, "not a half")
+
+
+def main():
+    """Run the lessons one after the other, each with one thread; print the seconds."""
+    import tempfile
+    for name in LESSONS:
+        with tempfile.TemporaryDirectory() as folder:
+            run = run_lesson(name, Path(folder))
+        print(f"{name:45} {run.seconds:5.1f} s{'' if run.returncode == 0 else '   FAILED'}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -83,8 +83,9 @@ def judge_half_shared(half_shared):
         noise = rng.standard_normal((4000, dimension)) * np.sqrt(variance * found)    # of a sum of `found` words
         y = (found * m + noise) / np.sqrt(found)
         share = found * (m @ m) / (y * y).sum(axis=1).mean()
-        assert abs(share - 0.5) < 0.02, (f"with ‖m‖² = {m @ m:.3g}, σ² = {variance}, d = {dimension} and {found:.3g} words "
-                                         f"the shared part is {share:.0%} of ‖y‖²; which two terms are to be equal?")
+        assert abs(share - 0.5) < 0.02, (
+            f"with ‖m‖² = {m @ m:.3g}, σ² = {variance}, d = {dimension} and {found:.3g} words the shared part is "
+            f"{share:.0%} of ‖y‖²; which two terms are to be equal?")
 
 
 check(1, half_shared, judge_half_shared)
@@ -260,7 +261,7 @@ def mean_bag_backward(dy, cache):
 def judge_mean_bag(backward):
     table = np.random.default_rng(0).standard_normal((5, 3))
     error = layer_error(lambda table: mean_bag_forward(table, ids), backward, [table], np.random.default_rng(1))
-    assert error < 1e-6, f"the relative error is {error:.2g}; does a word that stands twice collect twice, each time /n?"
+    assert error < 1e-6, f"the relative error is {error:.2g}; does a word that stands twice collect twice, each /n?"
 
 
 check(2, mean_bag_backward, judge_mean_bag)
@@ -317,8 +318,8 @@ check(3, revealing_batch, judge_revealing)
 # %% [markdown]
 # ## The DAN, assembled
 #
-# Everything is there now. Two hidden pieces of string tie it together: bigrams get their rows after the words' in the
-# same table, and the output is scaled to length 1 (lesson 9 looks into that). In the order of the paper's figure 4a:
+# Everything is there now. Bigrams have their rows after the words' in the same table, and the output is scaled to
+# length 1 (lesson 9 looks into that). In the order of the paper's figure 4a:
 
 # %%
 word_rows, bigram_rows = 9, 30

@@ -44,8 +44,9 @@ def naive_softmax(s):
     return e / e.sum(axis=-1, keepdims=True)
 
 
-with np.errstate(over="ignore", invalid="ignore"):            # NumPy would warn here, and you should listen when it does
-    print("by the formula:", naive_softmax(np.array([0.0, 1, 2])).round(3), naive_softmax(np.array([1000.0, 1001, 1002])))
+with np.errstate(over="ignore", invalid="ignore"):            # NumPy would warn here; listen when it does
+    for s in (np.array([0.0, 1, 2]), np.array([1000.0, 1001, 1002])):
+        print("by the formula:", s, "→", naive_softmax(s).round(3))
 
 # %% [markdown]
 # e¹⁰⁰⁰ is inf and inf/inf is nan. But only differences count, so we may choose t: take away the largest score. The
@@ -347,7 +348,7 @@ def log_softmax_backward(dy, cache):
 def judge_log_softmax(backward):
     s = np.random.default_rng(0).standard_normal((4, 6))
     error = layer_error(log_softmax_forward, backward, [s], np.random.default_rng(1))
-    assert error < 1e-6, f"the relative error is {error:.2g}; log Σ e^s stands in every y_k of the row, so what adds up?"
+    assert error < 1e-6, f"the relative error is {error:.2g}; log Σ e^s stands in every y_k of its row, so what sums?"
 
 
 check(2, log_softmax_backward, judge_log_softmax)
@@ -403,4 +404,4 @@ def solution_margin_loss(z):
 
 solution(1, solution_well_dressed_backward, lambda dp, p: p * (dp - dp.mean(axis=1, keepdims=True)))   # rows ≠ 0
 solution(2, solution_log_softmax_backward, lambda dy, y: dy - np.exp(y))      # right only for a dy that sums to 1
-solution(3, solution_margin_loss, lambda z: np.maximum(-z, 0) + np.log(1 + np.exp(-np.abs(z))))         # no overflow, but 0
+solution(3, solution_margin_loss, lambda z: np.maximum(-z, 0) + np.log(1 + np.exp(-np.abs(z))))    # no overflow, but 0

@@ -83,8 +83,8 @@ for scale in (1.0, 20.0):
     start, _ = batch_softmax_forward(u, v, scale)
     derived = np.log(K) + variance / 2
     noise = np.sqrt(variance / K)                             # of the mean over K true scores
-    expect(start, derived - 4 * noise, derived + 4 * noise, f"scale {scale:.0f}: ln K + scale²/2d = {derived:.3f}, give or "
-           f"take 4 · {noise:.3f}")
+    expect(start, derived - 4 * noise, derived + 4 * noise,
+           f"scale {scale:.0f}: ln K + scale²/2d = {derived:.3f}, give or take 4 · {noise:.3f}")
 
 # %% [markdown]
 # Random scores are worse than none: being sure at random costs 0.4 nats. A loss that starts far above ln K says that
@@ -232,8 +232,8 @@ def judge_loss_floor(loss_floor):
         v = 50.0 * (keys[:, None] == distinct)                # u = v: each text far from all others
         best, _ = batch_softmax_forward(v, v, 1.0)
         found = loss_floor(keys)
-        assert abs(found - best) < 1e-9, (f"keys {keys.tolist()}: {found:.4f}, but {best:.4f} is right; is the mean over "
-                                          "rows, and how many rows have each key?")
+        assert abs(found - best) < 1e-9, (f"keys {keys.tolist()}: {found:.4f}, but {best:.4f} is right; is the mean "
+                                          "over rows, and how many rows have each key?")
 
 
 check(2, loss_floor, judge_loss_floor)
@@ -265,7 +265,8 @@ for _ in range(200):
     found.append(0 if pairs is None else len(pairs[0]))
     rows_hit.append(0 if pairs is None else len(set(pairs[0].tolist())))
 error = np.std(found) / np.sqrt(len(found))
-print(f"{N:,} pairs; a batch of {K}: {np.mean(found):.0f} false negatives of {K * (K - 1):,}, in {np.mean(rows_hit):.0f} rows")
+print(f"{N:,} pairs; in a batch of {K} {np.mean(found):.0f} of {K * (K - 1):,} wrong answers are none, in "
+      f"{np.mean(rows_hit):.0f} rows")
 expect(np.mean(found), derived - 5 * error, derived + 5 * error, f"false negatives in a batch, derived {derived:.0f}")
 expect(derived, 0, K * (K - 1) / 1000, "derived; far fewer than one in a thousand")
 
@@ -289,7 +290,7 @@ expect(derived, 0, K * (K - 1) / 1000, "derived; far fewer than one in a thousan
 # %%
 inputs, replies = 60, 200
 joint = rng.dirichlet(np.full(replies - 1, 0.02), inputs) * 0.75          # each input has a few replies of its own …
-joint = np.concatenate([np.full((inputs, 1), 0.25), joint], axis=1) / inputs      # … and one in four says "yes": reply 0
+joint = np.concatenate([np.full((inputs, 1), 0.25), joint], axis=1) / inputs      # … and one in four is "yes", reply 0
 with np.errstate(divide="ignore"):
     pmi = np.maximum(np.log(joint / np.outer(joint.sum(axis=1), joint.sum(axis=0))), -30)
 information = float((joint * pmi).sum())                      # I(input; reply), in nats
@@ -362,7 +363,8 @@ axes.plot(sizes[:4], np.log(sizes[:4]), "k:", label="ln K: all that a question w
 axes.axhline(information, color="black", linestyle=":")
 axes.axhline(blurred_information, color="black", linestyle=":")
 axes.text(2048, information + 0.08, f"I = {information:.2f}: all there is to know", fontsize=9, ha="right")
-axes.text(2048, blurred_information + 0.08, f"I′ = {blurred_information:.2f}: all the other can know", fontsize=9, ha="right")
+axes.text(2048, blurred_information + 0.08, f"I′ = {blurred_information:.2f}: all the other can know",
+          fontsize=9, ha="right")
 axes.set(xlabel="batch size K", ylabel="nats below ln K", xticks=sizes, xticklabels=sizes,
          title="Batches of two hardly tell these two models apart;\nin large ones each shows all it knows")
 axes.legend(loc="lower right")
@@ -422,7 +424,7 @@ check(3, two_way_backward, judge_two_way)
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_dead_point():
-    return np.ones((8, 5)), np.ones((8, 5))                   # all inputs alike, all replies alike: rows, columns sum to 0
+    return np.ones((8, 5)), np.ones((8, 5))                   # rows and columns of ds sum to 0
 
 
 def tempting_dead_point():
@@ -446,7 +448,7 @@ def solution_two_way_backward(dloss, cache):
 
 def tempting_two_way_backward(dloss, cache):
     by_rows = np.exp(cache) / np.exp(cache).sum(axis=1, keepdims=True)
-    return dloss * ((by_rows + by_rows.T) / 2 - np.eye(len(cache))) / len(cache)  # the transpose is no softmax of columns
+    return dloss * ((by_rows + by_rows.T) / 2 - np.eye(len(cache))) / len(cache)  # that is no softmax
 
 
 solution(1, solution_dead_point, tempting_dead_point)

@@ -120,8 +120,8 @@ def judge_length_after(length_after):
             sideways.append(float(np.linalg.norm(dy - (dy * y).sum() * y)))
             x = x - rate * l2_normalize_backward(dy, cache)
         found, measured = length_after(norm, rate, sideways), np.linalg.norm(x)
-        assert abs(found / measured - 1) < 1e-9, (f"from {norm} with η = {rate}: {found:.4f}, measured {measured:.4f}; is each "
-                                                  "step divided by the length that the vector has by then?")
+        assert abs(found / measured - 1) < 1e-9, (f"from {norm} with η = {rate}: {found:.4f}, measured {measured:.4f}; "
+                                                  "is each step divided by the length that the vector has by then?")
 
 
 check(1, length_after, judge_length_after)
@@ -174,7 +174,7 @@ def lowest_loss(scale, K):
 
 
 for scale in (1, 5, 20):
-    print(f"K = 1024, scale {scale:2}: the loss lies between {lowest_loss(scale, 1024):.6f} and ln 1024 = {np.log(1024):.2f}")
+    print(f"K = 1024, scale {scale:2}: the loss can fall from {np.log(1024):.2f} to {lowest_loss(scale, 1024):.6f}")
 expect(np.log(1024) - lowest_loss(1, 1024), 0.99, 1.01, "at scale 1 all of learning is worth so many nats")
 
 # %% [markdown]
@@ -191,7 +191,7 @@ for scale in (1.0, 5.0):
         x_u -= 48 / scale * l2_normalize_backward(du, u_cache)
         x_v -= 48 / scale * l2_normalize_backward(dv, v_cache)
     bound = lowest_loss(scale, 16)
-    expect(loss, bound * (1 - 1e-9), bound * 1.01, f"scale {scale:.0f}: loss after 2,000 steps; the bound is {bound:.4f}")
+    expect(loss, bound * (1 - 1e-9), bound * 1.01, f"scale {scale:.0f}: loss in the end; the bound is {bound:.4f}")
     others = (u @ v.T)[~np.eye(16, dtype=bool)]
     expect(others.mean(), -1 / 15 - 0.01, -1 / 15 + 0.01, "mean cosine of wrong pairs; −1/(K − 1)")
 
@@ -325,14 +325,14 @@ left.annotate("", (3.1, 0), (2.3, 0), arrowprops={"arrowstyle": "->", "linewidth
 left.text(2.3, 0.15, "target", fontsize=9)
 left.set(xlabel="x₀", ylabel="x₁", xlim=(-3.3, 3.3), ylim=(-2.7, 2.7), aspect="equal",
          title="Only what pulls sideways gets through:\ntwice as long, half as far")
-for network, color, label in ((False, "C3", "v itself: no response network"), (True, "C2", "v′ = response network of v")):
+for network, color, label in ((False, "C3", "v itself: no response network"), (True, "C2", "v′: response network")):
     right.semilogy(runs[network][0], color=color, linewidth=2, label=label)
 right.axhline(floor, color="black", linestyle=":")
 right.text(600, floor * 0.62, f"derived floor without: {floor:.2f}", fontsize=9, ha="right")
 right.axhline(np.log(12), color="black", linestyle=":")
 right.text(600, np.log(12) * 1.12, "ln 12: knows nothing", fontsize=9, ha="right")
-right.set(xlabel="step", ylabel="batch softmax loss", title="A circle of twelve replies: without layers for\nthe reply it "
-          "cannot be learnt, with them it can")
+right.set(xlabel="step", ylabel="batch softmax loss",
+          title="A circle of twelve replies: without layers for\nthe reply it cannot be learnt, with them it can")
 right.legend(loc="lower left", fontsize=9)
 show(figure, "09_unit_vectors_and_response_network")
 
@@ -349,7 +349,7 @@ expect((other[1].argmax(axis=1) == np.arange(12)).sum(), 12, 12, "with: rows of 
 
 # %%
 between = {network: float((u * u[reply]).sum(axis=1).mean()) for network, (_, _, u) in runs.items()}
-expect(between[False], next_cosine - 0.02, next_cosine + 0.02, "without: cosine of a sentence and its reply; the circle's")
+expect(between[False], next_cosine - 0.02, next_cosine + 0.02, "without: cosine of sentence and reply; the circle's")
 expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16), "with; unrelated vectors have 0, give or take 2/√16")
 
 # %% [markdown]

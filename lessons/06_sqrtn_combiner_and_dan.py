@@ -48,11 +48,11 @@ rng = np.random.default_rng(6)
 
 # %%
 d = 300
-words = rng.standard_normal((2000, 25, d))                    # 2,000 sentences of 25 words
-one, total = words[:, 0], words.sum(axis=1)                   # (2000, d) each
+words = rng.standard_normal((1000, 25, d))                    # 1,000 sentences of 25 words
+one, total = words[:, 0], words.sum(axis=1)                   # (1000, d) each
 length = lambda x: np.sqrt((x * x).sum(axis=1).mean())        # root mean square of the norms
 
-# The norm of each sentence scatters by a part of 1/√(2d) = 4%; the mean of 2,000 by 0.1%. One per cent is generous.
+# The norm of each sentence scatters by a part of 1/√(2d) = 4%; the mean of 1,000 by 0.13%. One per cent is generous.
 expect(length(total) / length(one), 5 * 0.99, 5 * 1.01, "sum: √25")
 expect(length(total / 25) / length(one), 0.2 * 0.99, 0.2 * 1.01, "mean: 1/√25")
 expect(length(total / np.sqrt(25)) / length(one), 0.99, 1.01, "sum/√25")

@@ -265,7 +265,7 @@ for _ in range(200):
     found.append(0 if pairs is None else len(pairs[0]))
     rows_hit.append(0 if pairs is None else len(set(pairs[0].tolist())))
 error = np.std(found) / np.sqrt(len(found))
-print(f"{N:,} pairs; in a batch of {K} {np.mean(found):.0f} of {K * (K - 1):,} wrong answers are not wrong, in "
+print(f"{N:,} pairs; of a batch of {K}, {np.mean(found):.0f} of {K * (K - 1):,} wrong answers are not wrong, in "
       f"{np.mean(rows_hit):.0f} rows")
 expect(np.mean(found), derived - 5 * error, derived + 5 * error, f"false negatives in a batch, derived {derived:.0f}")
 

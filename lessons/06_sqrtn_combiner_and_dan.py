@@ -1,0 +1,435 @@
+# %% [markdown]
+# # 6 · The √n combiner: sentences of any length, and the DAN assembled
+#
+# **Needs** linear layers and tanh (lesson 3), ids and bigrams (lesson 4), embeddings and `SparseRows` (lesson 5).
+# **Gives** `embedding_bag`, forward and backward, and the paper's first encoder, put together and taken apart again.
+#
+# A sentence has two words or sixty; the layers above want one vector of one size. Adding up the words' vectors is the
+# oldest answer. But a sum of sixty is longer than a sum of two, the next layer has a tanh that saturates, and the
+# gradient has to come back to sixty words or to two. One factor decides what all of them see. The paper writes it in
+# half a sentence: "divides by sqrt(n)".
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+from lesson import check, expect, plt, show, solution
+
+from collections import Counter
+
+import numpy as np
+
+from convsim_mini.encoders import dan_backward, dan_forward
+from convsim_mini.gradcheck import dense, directional_error, layer_error, numeric_gradient, relative_error
+from convsim_mini.layers import (embedding_bag_backward, embedding_bag_forward, l2_normalize_backward,
+                                 l2_normalize_forward, linear_backward, linear_forward, tanh_backward, tanh_forward)
+from convsim_mini.pairs import default_corpus, read_chunks
+from convsim_mini.text import Packed, Vocabulary, tokenize, words_and_bigrams
+
+rng = np.random.default_rng(6)
+
+# %% [markdown]
+# ## How long is a sum of vectors?
+#
+# Take n vectors e₁ … eₙ in d dimensions whose numbers are drawn at random with mean 0 and variance 1. Each has ‖e‖² ≈
+# d. For the sum, multiply out:
+#
+# ‖Σ eᵢ‖² = Σᵢ ‖eᵢ‖² + Σ_{i≠j} eᵢ · eⱼ
+#
+# The second sum holds vectors that point in unrelated directions: their products are as often positive as negative
+# and have mean 0. So E‖Σ eᵢ‖² = n d, and
+#
+# - the **sum** has length √n · √d,
+# - the **mean** has length √d / √n,
+# - the sum **divided by √n** has length √d, whatever n is.
+#
+# **Predict:** a sentence of 25 words against one of a single word. By which factor do their lengths differ under each
+# of the three?
+
+# %%
+d = 300
+words = rng.standard_normal((1000, 25, d))                    # 1,000 sentences of 25 words
+one, total = words[:, 0], words.sum(axis=1)                   # (1000, d) each
+length = lambda x: np.sqrt((x * x).sum(axis=1).mean())        # root mean square of the norms
+
+# The norm of each sentence scatters by a part of 1/√(2d) = 4%; the mean of 1,000 by 0.13%. One per cent is generous.
+expect(length(total) / length(one), 5 * 0.99, 5 * 1.01, "sum: √25")
+expect(length(total / 25) / length(one), 0.2 * 0.99, 0.2 * 1.01, "mean: 1/√25")
+expect(length(total / np.sqrt(25)) / length(one), 0.99, 1.01, "sum/√25")
+
+# %% [markdown]
+# ### Exercise 1: when words agree
+#
+# All of that hangs on "unrelated directions". Trained embeddings often share one: every row is m + noise, with the
+# same m. Then the products eᵢ · eⱼ have mean ‖m‖² instead of 0. There are n (n − 1) of them, and each ‖eᵢ‖² grows to
+# ‖m‖² + dσ². After division by √n:
+#
+# E‖y‖² = dσ² + n ‖m‖²
+#
+# So even under √n a sentence grows, slowly at first. At which n does the shared direction make up half of ‖y‖²?
+
+# %%
+def half_shared(m, variance):
+    """The number of words n at which the shared part is half of E‖y‖². m: (d,), variance: σ² of each number."""
+    raise NotImplementedError
+
+
+def judge_half_shared(half_shared):
+    rng = np.random.default_rng(0)
+    for n, variance, dimension in ((4, 1.0, 50), (36, 0.25, 20)):
+        m = rng.standard_normal(dimension)
+        m *= np.sqrt(dimension * variance / n) / np.linalg.norm(m)
+        found = half_shared(m, variance)
+        noise = rng.standard_normal((4000, dimension)) * np.sqrt(variance * found)    # of a sum of `found` words
+        y = (found * m + noise) / np.sqrt(found)
+        share = found * (m @ m) / (y * y).sum(axis=1).mean()
+        assert abs(share - 0.5) < 0.02, (
+            f"with ‖m‖² = {m @ m:.3g}, σ² = {variance}, d = {dimension} and {found:.3g} words the shared part is "
+            f"{share:.0%} of ‖y‖²; which two terms are to be equal?")
+
+
+check(1, half_shared, judge_half_shared)
+
+# %% [markdown]
+# ## Real sentences
+#
+# The DAN adds up more than words: each neighbouring pair has a row of its own too, so n words bring 2n − 1 rows
+# (lesson 4). The paper divides by "the sentence length"; we count words for that, not rows. And real sentences say
+# "the" twice. A row that occurs c times adds c² to the square, not c, for a vector does agree with itself. For a
+# table of random rows that makes
+#
+# E‖y_b‖² / d = (1/n_b) Σ_r count_br² ≥ (2n_b − 1)/n_b
+#
+# with equality when nothing is repeated: 1 for one word, 1.5 for two, towards 2 for many. Here are twenty thousand
+# turns of the default corpus, and the library's bag on a random table.
+
+# %%
+turns = [pair.response for _, chunk in zip(range(10), read_chunks(default_corpus())) for pair in chunk.records]
+tokens = [tokens for tokens in map(tokenize, turns) if tokens]
+vocabulary = Vocabulary.from_counts(Counter(word for turn in tokens for word in turn), 10_000, 100)
+packed = vocabulary.pack(tokens)
+rows = words_and_bigrams(packed, vocabulary.size, 20_000)
+table = rng.standard_normal((vocabulary.size + 20_000, d), np.float32)
+y, _ = embedding_bag_forward(table, rows, packed.lengths)     # (B, d)
+
+n = packed.lengths
+measured = (y * y).sum(axis=1) / d                            # (B,) ‖y‖²/d
+_, count = np.unique(rows.sentence_numbers.astype(np.int64) * len(table) + rows.ids, return_counts=True)
+same_row = np.unique(rows.sentence_numbers.astype(np.int64) * len(table) + rows.ids) // len(table)    # its sentence
+derived = np.bincount(same_row, count**2.0) / n               # (B,) Σ_r count²/n
+
+print(f"{len(n):,} sentences of {n.min()} to {n.max()} words, half of them of {np.median(n):.0f} or fewer")
+expect((measured / derived).mean(), 0.97, 1.03, "‖y‖²/d, measured / derived, mean over sentences")
+expect((measured / derived).std(), 0.5 * np.sqrt(2 / d), 1.5 * np.sqrt(2 / d), "and its scatter: √(2/d) = 0.082")
+expect(derived[n == 1].mean(), 1, 1, "one word: nothing can repeat")
+expect((derived - (2 * n - 1) / n).min(), -1e-9, 1e-9, "derived − (2n − 1)/n, the least")
+
+# %% [markdown]
+# ## What the next layer sees
+#
+# The bag goes into a linear layer with Glorot's variance, 2/(d + e) = 1/300 for each weight, and then into tanh. Each
+# number z = Σ x W that tanh gets is then normal with variance ‖x‖²/300, so its size is the bag's length. tanh passes
+# 1 − tanh² z of the gradient, and the mean of that over a normal z is an integral that can be done beforehand, for
+# each length n and each combiner.
+#
+# **Predict:** of the gradient that arrives at a 50-word sentence, how much passes tanh under a sum: most of it, half,
+# or a tenth?
+
+# %%
+def passes_tanh(size):
+    """E[1 − tanh² z], z normal with standard deviation `size`: what tanh lets through of the gradient."""
+    z = np.linspace(-8, 8, 4001)
+    density = np.exp(-z * z / 2)
+    return ((1 - np.tanh(size * z)**2) * density).sum() / density.sum()
+
+
+weight = rng.uniform(-1, 1, (d, 300)) * np.sqrt(6 / (d + 300))          # Glorot: variance 2/(d + e)
+bins = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]
+figure, (left, right) = plt.subplots(1, 2)
+let_through = {}
+for name, power, color in (("sum", 0.0, "C3"), ("sum / √n", 0.5, "C2"), ("mean", 1.0, "C0")):
+    x = y * (n ** (0.5 - power))[:, None]                     # y was divided by √n
+    norms = np.linalg.norm(x, axis=1) / np.sqrt(d)
+    slopes = 1 - np.tanh(x @ weight)**2                       # (B, 300)
+    norm_at = [norms[n == k].mean() for k in bins]
+    let_through[name] = np.array([slopes[n == k].mean() for k in bins])
+    k = np.arange(1, 65)
+    unrepeated = np.sqrt(2 * k - 1) / k**power
+    left.loglog(bins, norm_at, "o", color=color, label=name)
+    left.loglog(k, unrepeated, "k:", linewidth=1.2, label="derived, no repetition" if name == "mean" else None)
+    right.semilogx(k, [passes_tanh(size) for size in unrepeated], "k:", linewidth=1.2)
+    right.semilogx(bins, let_through[name], "o", color=color)
+    expect(let_through[name][0], 0.57, 0.64, f"{name}: passes tanh at one word; E[1 − tanh²] at size 1 is "
+           f"{passes_tanh(1):.3f}, measured")
+for axes in (left, right):
+    axes.set(xticks=[1, 4, 16, 64], xticklabels=["1", "4", "16", "64"], xlabel="words in the sentence, n")
+left.set(ylabel="norm of the bag / √d", title="Only √n gives one size for all;\nreal long sentences repeat words")
+left.legend(fontsize=9)
+right.set(ylabel="mean of 1 − tanh²", ylim=(0, 1),
+          title="A sum shuts tanh for long sentences,\na mean never bends it")
+show(figure, "06_sqrtn_combiner_and_dan")
+
+at_48 = bins.index(48)
+expect(let_through["sum"][at_48], 0.03, passes_tanh(np.sqrt(95)), "sum, 48 words; at most the integral at √95")
+expect(let_through["mean"][at_48], 0.9, passes_tanh(np.sqrt(95) / 48), "mean, 48 words; at most the integral at √95/48")
+expect(let_through["sum / √n"][at_48], 0.3, passes_tanh(np.sqrt(95 / 48)), "sum/√n, 48 words; at most that at √(95/48)")
+
+# %% [markdown]
+# Under a sum, long sentences are stuck: their units sit at ±1 and nine tenths of the gradient are lost. Under a mean
+# they are so short that tanh is a straight line and the bias drowns them. With √n the layers see every sentence at
+# about one size. Look at the green dots on the left once more: they do rise a little, from 1 to √2 and above. The
+# paper says that it wants the vectors "to be sensitive to length", only not ruled by it.
+#
+# ## The way back
+#
+# y_b = (1/√n_b) Σ_r count_br E_r. How much does y_b move when row r does? By count_br/√n_b. And row r may stand in
+# many sentences, so its blames add up:
+#
+# dE_r = Σ_b count_br dy_b / √n_b
+#
+# As loops, on a batch that has everything that can go wrong: a word twice in one sentence, a word in two sentences,
+# sentences of different lengths, a row that nobody uses.
+
+# %%
+ids = Packed(np.array([3, 1, 3, 4, 1, 0], np.int32), np.array([0, 4, 5, 6]))      # 3 1 3 4 | 1 | 0; row 2 unused
+table = rng.standard_normal((5, 3))                           # (R, d)
+
+
+def bag(table, ids):
+    """Sum over each sentence, divided by √n, as loops: table: (R, d), ids: Packed of B → (B, d)."""
+    y = np.zeros((len(ids.lengths), table.shape[1]))
+    for b, (begin, end) in enumerate(zip(ids.offsets, ids.offsets[1:])):
+        for row in ids.ids[begin:end]:
+            y[b] += table[row]
+        y[b] /= np.sqrt(end - begin)
+    return y
+
+
+def bag_gradient(dy, table, ids):
+    """dE_r = Σ_b count_br dy_b/√n_b, one word after the other: → (R, d)."""
+    dtable = np.zeros_like(table)
+    for b, (begin, end) in enumerate(zip(ids.offsets, ids.offsets[1:])):
+        for row in ids.ids[begin:end]:
+            dtable[row] += dy[b] / np.sqrt(end - begin)
+    return dtable
+
+
+dy = rng.standard_normal((3, 3))
+dtable = bag_gradient(dy, table, ids)
+numeric = numeric_gradient(lambda: float((bag(table, ids) * dy).sum()), table)
+expect(relative_error(dtable, numeric), 0, 1e-8, "dtable by loops, against differences")
+expect(np.abs(dtable[2]).max(), 0, 0, "the row that nobody uses")
+
+library_y, cache = embedding_bag_forward(table, ids, ids.lengths)
+library_dtable = embedding_bag_backward(dy, cache)
+assert np.allclose(bag(table, ids), library_y)
+expect(relative_error(dtable, dense(library_dtable, table)), 0, 1e-14, "the library's, as SparseRows")
+print("rows it mentions:", *[int(row) for part in library_dtable for row in part.rows])
+
+# %% [markdown]
+# The factor works on both ways. Each word of a sentence of 25 gets a fifth of the gradient that a single word gets;
+# under a mean it would be a twenty-fifth, under a sum all of it. Since 25 words share the blame, under √n the blame
+# of a whole sentence *grows* like √n: long sentences teach more, and not n times as much.
+
+# %%
+counting = Packed(np.arange(25, dtype=np.int32), np.array([0, 25]))          # one sentence of 25 different words
+one_dy = rng.standard_normal((1, 3))
+_, cache = embedding_bag_forward(rng.standard_normal((25, 3)), counting, counting.lengths)
+parts = embedding_bag_backward(one_dy / np.linalg.norm(one_dy), cache)           # 25 rows, in a block for each core
+each = np.linalg.norm(np.concatenate([part.values for part in parts]), axis=1)   # (25,)
+expect(each.max(), 0.2 - 1e-12, 0.2 + 1e-12, "the gradient of each of 25 words, ‖dy‖ = 1: 1/√25")
+expect(each.sum(), 5 - 1e-12, 5 + 1e-12, "all of them: √25")
+
+# %% [markdown]
+# ### Exercise 2: the mean's backward
+#
+# Iyyer's original deep *averaging* network takes the mean: y_b = (1/n_b) Σ E_r. Write its backward, as plainly as you
+# like, repeated words included.
+
+# %%
+def mean_bag_forward(table, ids):
+    """y_b = (1/n_b) Σ_r count_br E_r."""
+    return bag(table, ids) / np.sqrt(ids.lengths)[:, None], (len(table), ids)
+
+
+def mean_bag_backward(dy, cache):
+    """dy: (B, d) → dtable: (R, d)."""
+    table_rows, ids = cache
+    raise NotImplementedError
+
+
+def judge_mean_bag(backward):
+    table = np.random.default_rng(0).standard_normal((5, 3))
+    error = layer_error(lambda table: mean_bag_forward(table, ids), backward, [table], np.random.default_rng(1))
+    assert error < 1e-6, f"the relative error is {error:.2g}; does a word that stands twice collect twice, each /n?"
+
+
+check(2, mean_bag_backward, judge_mean_bag)
+
+# %% [markdown]
+# ### Exercise 3: the smallest batch that finds three bugs
+#
+# Below are three backwards as people write them. One forgets the 1/√n. One looks at *which* words a sentence has and
+# not how often. One lets the last sentence with a word win instead of adding. Each passes on *some* data. Find a
+# batch of **three words in all** on which the check catches every one of them.
+
+# %%
+def counts_of(ids, table_rows):
+    """How often each row stands in each sentence: (B, R)."""
+    counts = np.zeros((len(ids.lengths), table_rows))
+    np.add.at(counts, (ids.sentence_numbers, ids.ids), 1)
+    return counts
+
+
+def no_root(dy, counts):
+    return counts.T @ dy
+
+
+def once_a_sentence(dy, counts):
+    return (counts > 0).T @ (dy / np.sqrt(counts.sum(axis=1, keepdims=True)))
+
+
+def last_one_wins(dy, counts):
+    dtable = np.zeros((counts.shape[1], dy.shape[1]))
+    for b, scaled in enumerate(dy / np.sqrt(counts.sum(axis=1, keepdims=True))):
+        for row in np.flatnonzero(counts[b]):
+            dtable[row] = counts[b, row] * scaled
+    return dtable
+
+
+def revealing_batch():
+    """→ a list of sentences, each a list of word ids 0 … 4; three words in all."""
+    raise NotImplementedError
+
+
+def judge_revealing(revealing_batch):
+    sentences = revealing_batch()
+    batch = Packed(np.concatenate(sentences).astype(np.int32), np.cumsum([0, *map(len, sentences)]))
+    assert len(batch.ids) == 3 and batch.lengths.min() > 0, f"{len(batch.ids)} words in all, expected 3, and none empty"
+    table = np.random.default_rng(0).standard_normal((5, 3))
+    for backward in (no_root, once_a_sentence, last_one_wins):
+        error = layer_error(lambda table: (bag(table, batch), counts_of(batch, 5)), backward, [table],
+                            np.random.default_rng(1))
+        assert error > 1e-3, f"{backward.__name__} passes on it, with an error of {error:.1e}"
+
+
+check(3, revealing_batch, judge_revealing)
+
+# %% [markdown]
+# ## The DAN, assembled
+#
+# Everything is there now. Bigrams have their rows after the words' in the same table, and the output is scaled to
+# length 1 (lesson 9 looks into that). In the order of the paper's figure 4a:
+
+# %%
+word_rows, bigram_rows = 9, 30
+params = {"encoder.embedding.weight": rng.standard_normal((word_rows + bigram_rows, 4)),
+          "encoder.linear0.weight": rng.standard_normal((4, 5)), "encoder.linear0.bias": rng.standard_normal(5),
+          "encoder.linear1.weight": rng.standard_normal((5, 6)), "encoder.linear1.bias": rng.standard_normal(6)}
+batch = Packed(np.array([1, 2, 3, 3, 2, 1, 5, 8, 8, 8], np.int32), np.array([0, 3, 6, 7, 10]))  # 123 | 321 | 5 | 888
+
+rows = words_and_bigrams(batch, word_rows, bigram_rows)                              # Packed of 2N − B rows
+x, bag_cache = embedding_bag_forward(params["encoder.embedding.weight"], rows, batch.lengths)                # (B, 4)
+h, cache0 = linear_forward(x, params["encoder.linear0.weight"], params["encoder.linear0.bias"])            # (B, 5)
+h, tanh_cache = tanh_forward(h)
+h, cache1 = linear_forward(h, params["encoder.linear1.weight"], params["encoder.linear1.bias"])            # (B, 6)
+u, unit_cache = l2_normalize_forward(h)                                                                    # (B, 6)
+
+du = rng.standard_normal(u.shape)                             # from whatever loss stands above
+grads = {}
+dx = l2_normalize_backward(du, unit_cache)                                                                 # (B, 6)
+dx, grads["encoder.linear1.weight"], grads["encoder.linear1.bias"] = linear_backward(dx, cache1)           # (B, 5)
+dx = tanh_backward(dx, tanh_cache)
+dx, grads["encoder.linear0.weight"], grads["encoder.linear0.bias"] = linear_backward(dx, cache0)           # (B, 4)
+grads["encoder.embedding.weight"] = embedding_bag_backward(dx, bag_cache)                                  # SparseRows
+
+loss = lambda: float((dan_forward(params, batch, word_rows)[0] * du).sum())
+for name, p in params.items():
+    expect(relative_error(dense(grads[name], p), numeric_gradient(loss, p)), 0, 1e-7, f"{name}, against differences")
+
+# %% [markdown]
+# Five forwards, and five backwards in the opposite order. `dan_forward` and `dan_backward` are these lines, for as
+# many layers as the parameters name.
+
+# %%
+library_u, cache = dan_forward(params, batch, word_rows)
+library_grads = dan_backward(du, cache)
+assert np.allclose(u, library_u) and set(grads) == set(library_grads)
+for name, p in params.items():
+    expect(relative_error(dense(grads[name], p), dense(library_grads[name], p)), 0, 1e-13, f"{name}, the library's")
+
+
+def loss_and_gradients():
+    u, cache = dan_forward(params, batch, word_rows)
+    return (u * du).sum(), dan_backward(du, cache)
+
+
+expect(directional_error(loss_and_gradients, params, rng), 0, 1e-6, "all parameters along one random direction")
+
+# %% [markdown]
+# ## What a bag knows of order
+#
+# *dog bites man* and *man bites dog* have the same three words and different bigrams. Of the five rows of each, three
+# are shared.
+#
+# **Predict:** random rows, unrelated to each other. What is the cosine of the two bags? And if all bigram rows are
+# zero, as ours are before training?
+
+# %%
+sentences = Packed(np.array([1, 2, 3, 3, 2, 1], np.int32), np.array([0, 3, 6]))
+rows = words_and_bigrams(sentences, 10, 1000)
+assert not set(rows.ids[1:5:2]) & set(rows.ids[6::2]), "no bigram of one falls into a bucket of the other"
+
+
+def cosine(table):
+    (a, b), _ = embedding_bag_forward(table, rows, sentences.lengths)
+    return a @ b / np.sqrt((a @ a) * (b @ b))
+
+
+table = rng.standard_normal((1010, 4000))
+expect(cosine(table), 0.55, 0.65, "random bigrams: 3 of 5 rows, give or take 1/√4000 = 0.016")
+table[10:] = 0
+expect(cosine(table), 1 - 1e-12, 1 + 1e-12, "bigrams at zero: order is invisible")
+
+# %% [markdown]
+# So a DAN starts blind to order, and what it learns of it, it learns through bigrams alone. On the default corpus
+# that start is worth eleven points of P@1 (README): random bigrams drown the words before a few minutes of training
+# can tell them apart. Who does what to whom across more than two words a DAN never sees; for that there is lesson 10.
+#
+# ## Where this lives
+#
+# - `layers.py`: `embedding_bag_forward`, `embedding_bag_backward`: the sums as one sparse product, Sᵀ dy on the way
+#   back. `encoders.py`: `dan_forward`, `dan_backward`.
+# - `tests/test_gradients.py`: the bag under repeated ids, its mutants (`no_root` and `once_a_sentence` are among
+#   them).
+# - The paper, §2.3.1 with footnote 3 (√n) and §3.1 (unit length). Ours: tanh between the layers, n as the number of
+#   words rather than rows, zero bigrams, one layer instead of three by default.
+#
+# Next: lesson 7 turns scores into probabilities, and shows a gradient check that every bug passes.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_half_shared(m, variance):
+    return len(m) * variance / (m @ m)                        # dσ² = n ‖m‖²
+
+
+def tempting_half_shared(m, variance):
+    return variance / (m @ m)                                 # one number's variance, where the vector's was meant
+
+
+def solution_mean_bag_backward(dy, cache):
+    table_rows, ids = cache
+    dtable = np.zeros((table_rows, dy.shape[1]))
+    np.add.at(dtable, ids.ids, (dy / ids.lengths[:, None])[ids.sentence_numbers])
+    return dtable
+
+
+def tempting_mean_bag_backward(dy, cache):
+    table_rows, ids = cache
+    dtable = np.zeros((table_rows, dy.shape[1]))
+    dtable[ids.ids] += (dy / ids.lengths[:, None])[ids.sentence_numbers]          # equal ids: the last one wins
+    return dtable
+
+
+solution(1, solution_half_shared, tempting_half_shared)
+solution(2, solution_mean_bag_backward, tempting_mean_bag_backward)
+solution(3, lambda: [[1, 1], [1]], lambda: [[1, 2], [1]])     # nothing stands twice in one sentence

@@ -1,0 +1,407 @@
+# %% [markdown]
+# # 7 · Softmax and cross-entropy: a check that every bug passes
+#
+# **Needs** gradient checks (lesson 2) and matrix gradients (lesson 3).
+# **Gives** the backward of softmax and of cross-entropy, the reason why they are written as one, and the difference
+# between a check that ran and a check that could have failed.
+#
+# A softmax turns scores into probabilities. It stands in the loss (which reply?), in the NLI classifier (which of
+# three classes?) and, thousands of times, in attention (which word?). It also has a property that has fooled authors
+# of tutorials: the most natural gradient check, `y.sum().backward()`, says "correct" to a backward that returns
+# zeros.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+from lesson import check, expect, plt, show, solution
+
+import numpy as np
+
+from convsim_mini.gradcheck import layer_error, numeric_gradient, relative_error
+from convsim_mini.layers import (l2_normalize_backward, l2_normalize_forward, layer_norm_backward, layer_norm_forward,
+                                 linear_backward, linear_forward, tanh_backward, tanh_forward)
+from convsim_mini.losses import cross_entropy_backward, cross_entropy_forward
+
+rng = np.random.default_rng(7)
+
+# %% [markdown]
+# ## Scores to probabilities
+#
+# Any scores s₁ … s_c become positive by exp and sum to 1 by division:
+#
+# p_j = e^{s_j} / Σ_k e^{s_k}
+#
+# Add the same number t to all scores: e^t stands above and below and cancels. A softmax sees *differences* of scores
+# alone. Keep that in mind, the whole lesson hangs on it.
+#
+# **Predict:** the softmax of (0, 1, 2) is about (0.09, 0.24, 0.67). What is that of (1000, 1001, 1002), by the
+# formula as it stands, in float64?
+
+# %%
+def naive_softmax(s):
+    e = np.exp(s)
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+with np.errstate(over="ignore", invalid="ignore"):            # NumPy would warn here; listen when it does
+    for s in (np.array([0.0, 1, 2]), np.array([1000.0, 1001, 1002])):
+        print("by the formula:", s, "→", naive_softmax(s).round(3))
+
+# %% [markdown]
+# e¹⁰⁰⁰ is inf and inf/inf is nan. But only differences count, so we may choose t: take away the largest score. The
+# largest power is then e⁰ = 1, nothing overflows, and what underflows to 0 was below 10⁻³⁰⁰ anyhow.
+
+# %%
+def softmax_forward(s):
+    """p = e^s / Σ e^s over the last axis. s: (B, c) → p: (B, c), cache."""
+    p = np.exp(s - s.max(axis=-1, keepdims=True))
+    p /= p.sum(axis=-1, keepdims=True)
+    return p, p
+
+
+small, _ = softmax_forward(np.array([[0.0, 1, 2]]))
+large, _ = softmax_forward(np.array([[1000.0, 1001, 1002]]))
+expect(np.abs(large - small).max(), 0, 1e-15, "(1000, 1001, 1002) against (0, 1, 2)")
+
+# %% [markdown]
+# ## The Jacobian
+#
+# Each p_i depends on every score. With Z = Σ e^{s_k} the quotient rule gives, for i = j and for i ≠ j,
+#
+# ∂p_i/∂s_i = e^{s_i}/Z − e^{2 s_i}/Z² = p_i − p_i², ∂p_i/∂s_j = −e^{s_i} e^{s_j}/Z² = −p_i p_j
+#
+# or both at once: **∂p_i/∂s_j = p_i (δ_ij − p_j)**. Raising a score raises its own probability and lowers all others.
+# Compare with differences, one p at a time:
+
+# %%
+s = rng.standard_normal((1, 6))
+p, _ = softmax_forward(s)
+jacobian = np.diag(p[0]) - np.outer(p[0], p[0])               # (c, c): p_i δ_ij − p_i p_j
+
+numeric = np.stack([numeric_gradient(lambda: float(softmax_forward(s)[0][0, i]), s)[0] for i in range(6)])
+expect(relative_error(jacobian, numeric), 0, 1e-9, "p_i (δ_ij − p_j), against differences")
+expect(np.abs(jacobian.sum(axis=0)).max(), 0, 1e-15, "the largest sum of a column")
+expect(np.abs(jacobian.sum(axis=1)).max(), 0, 1e-15, "the largest sum of a row")
+
+# %% [markdown]
+# Both sums are zero, for two reasons. A row: raising all scores by the same changes no p. A column: whatever you do
+# to a score, the p's still sum to 1, so what one wins the others lose.
+#
+# The backward is ds_j = Σ_i dp_i ∂p_i/∂s_j. Put the Jacobian in:
+#
+# ds_j = Σ_i dp_i p_i (δ_ij − p_j) = **p_j (dp_j − Σ_i dp_i p_i)**
+#
+# No matrix is needed: what arrives at j, less the average of what arrives, weighted by p. These are the two lines in
+# the middle of `attention_backward`.
+
+# %%
+def softmax_backward(dp, cache):
+    """Forward: p_j = e^{s_j}/Σ e^{s_k}. ds_j = p_j (dp_j − Σ_i dp_i p_i). dp: (B, c) → ds: (B, c)"""
+    p = cache
+    return p * (dp - (dp * p).sum(axis=-1, keepdims=True))
+
+
+dp = rng.standard_normal((1, 6))
+assert np.allclose(softmax_backward(dp, p), dp @ jacobian)
+s = rng.standard_normal((4, 6))
+expect(layer_error(softmax_forward, softmax_backward, [s], rng), 0, 1e-8, "softmax_backward, random dp")
+
+# %% [markdown]
+# ## The check that passes everything
+#
+# Most gradient checks need a number to differentiate, and the shortest way from an array to a number is `y.sum()`.
+# Its upstream gradient is dp = 1 everywhere.
+#
+# **Predict:** what is the gradient of `softmax(s).sum()`? (What is `softmax(s).sum()`?)
+#
+# It is 1 for every row, whatever s is. A constant. Its gradient is zero, and so is p_j (1 − Σ p_i) = 0. Any backward
+# that makes zero out of ones "agrees". Let us collect backwards, one right and six broken, and look at them through
+# dp = 1 and through a random dp. |a − n| is their largest distance from finite differences; an absolute tolerance
+# like `allclose(…, atol=1e-6)` is what checks mostly use.
+
+# %%
+backwards = {
+    "right": softmax_backward,
+    "returns zeros": lambda dp, p: 0 * dp,
+    "3 × too large": lambda dp, p: 3 * softmax_backward(dp, p),
+    "wrong sign": lambda dp, p: -softmax_backward(dp, p),
+    "forgets the factor p": lambda dp, p: dp - (dp * p).sum(axis=-1, keepdims=True),
+    "plain mean instead of Σ dp p": lambda dp, p: p * (dp - dp.mean(axis=-1, keepdims=True)),
+    "forgets − Σ dp p": lambda dp, p: p * dp,
+}
+
+
+def distance(backward, dp):
+    """The largest |analytic − numeric| over the entries of ds."""
+    _, cache = softmax_forward(s)
+    numeric = numeric_gradient(lambda: float((softmax_forward(s)[0] * dp).sum()), s)
+    return np.abs(backward(dp, cache) - numeric).max()
+
+
+ones, random = np.ones_like(s), rng.standard_normal(s.shape)
+seen = {name: (distance(backward, ones), distance(backward, random)) for name, backward in backwards.items()}
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.5), width_ratios=(1, 1.5))
+image = left.imshow(jacobian, vmin=-0.25, vmax=0.25)
+for i, j in np.ndindex(6, 6):
+    left.text(j, i, f"{jacobian[i, j]:.2f}".replace("0.", "."), ha="center", va="center", fontsize=8,
+              color="white" if abs(jacobian[i, j]) > 0.15 else "black")
+left.set(xlabel="score j", ylabel="probability i", xticks=range(6), yticks=range(6),
+         title="What one score wins, the others lose:\nrows and columns of ∂p_i/∂s_j sum to 0")
+left.grid(False)
+for row, (name, (by_ones, by_random)) in enumerate(seen.items()):
+    color = "C2" if name == "right" else "C3"
+    right.plot([max(by_ones, 1e-13), max(by_random, 1e-13)], [row, row], color=color, alpha=0.25, linewidth=3)
+    right.plot(max(by_ones, 1e-13), row, "s", color=color, markersize=8, markerfacecolor="white", markeredgewidth=2)
+    right.plot(max(by_random, 1e-13), row, "o", color=color, markersize=9)
+right.axvline(1e-6, color="black", linestyle=":")
+right.text(1.6e-6, -0.6, "tolerance 10⁻⁶", fontsize=9)
+right.plot([], [], "s", color="gray", markerfacecolor="white", markeredgewidth=2, label="dp of ones")
+right.plot([], [], "o", color="gray", label="random dp")
+right.set(xscale="log", xlim=(1e-14, 20), ylim=(6.6, -1), yticks=range(7), yticklabels=seen,
+          xlabel="largest |analytic − numeric| (at least 10⁻¹³)", ylabel="backward",
+          title="Through ones, five of six broken backwards\nlook as right as the right one")
+right.legend(loc="lower left", fontsize=9)
+show(figure, "07_softmax_and_cross_entropy")
+
+passed_ones = [name for name, (by_ones, _) in seen.items() if by_ones < 1e-6]
+passed_random = [name for name, (_, by_random) in seen.items() if by_random < 1e-6]
+print("pass with ones:  ", ", ".join(passed_ones), "\npass with random:", ", ".join(passed_random))
+expect(len(passed_ones), 6, 6, "backwards of seven that pass with ones")
+expect(len(passed_random), 1, 1, "with a random dp")
+by_ones, by_random = (relative_error(softmax_backward(dp, softmax_forward(s)[1]),
+                                     numeric_gradient(lambda: float((softmax_forward(s)[0] * dp).sum()), s))
+                      for dp in (ones, random))
+print(f"relative error of the right backward under ones: {by_ones:.1g} (anything from 0 to 1)")
+expect(by_random, 0, 1e-8, "and under a random dp")
+
+# %% [markdown]
+# The last two lines are a second trap in the same hole. A *relative* error does not help under ones: right and wrong
+# are both rounding noise there, 10⁻¹⁷ against 10⁻¹², and noise against noise may read anything. People see that a
+# right backward "fails", switch to an absolute tolerance, and have just switched the check off.
+#
+# ## Every layer has blind directions
+#
+# Softmax is not alone. A layer whose output cannot move in some direction makes nothing of a dy in that direction.
+# Layer norm gives each row mean 0: summing its row is 0 whatever x is. Unit length: the output cannot move along
+# itself. Here is how much gradient is left, ‖dx‖ under ones against ‖dx‖ under random dy of the same size.
+
+# %%
+x = rng.standard_normal((4, 5))
+weight, bias = rng.standard_normal((5, 3)), rng.standard_normal(3)
+layers = {
+    "tanh": (lambda: tanh_forward(x), tanh_backward),
+    "linear": (lambda: linear_forward(x, weight, bias), lambda dy, cache: linear_backward(dy, cache)[0]),
+    "softmax": (lambda: softmax_forward(x), softmax_backward),
+    "layer norm, weight 1": (lambda: layer_norm_forward(x, np.ones(5), np.zeros(5)),
+                             lambda dy, cache: layer_norm_backward(dy, cache)[0]),
+    "unit length": (lambda: l2_normalize_forward(x), l2_normalize_backward),
+}
+left_of_ones = {}
+for name, (forward, backward) in layers.items():
+    y, cache = forward()
+    random_dy = rng.standard_normal((200, *y.shape))
+    typical = np.mean([np.linalg.norm(backward(dy, cache)) for dy in random_dy])
+    left_of_ones[name] = np.linalg.norm(backward(np.ones_like(y), cache)) / typical
+    print(f"{name:22} ‖dx‖ under ones / under random dy: {left_of_ones[name]:.1e}")
+expect(max(left_of_ones["softmax"], left_of_ones["layer norm, weight 1"]), 0, 1e-12, "softmax and layer norm: blind")
+expect(min(left_of_ones["tanh"], left_of_ones["linear"], left_of_ones["unit length"]), 0.1, 10, "the others see it")
+
+y, cache = l2_normalize_forward(x)
+expect(np.linalg.norm(l2_normalize_backward(y, cache)), 0, 1e-14, "unit length is blind too, but for dy = y")
+
+# %% [markdown]
+# A random dy points a little in every direction, so nothing can hide from it. That is all there is to the rule of
+# this repository: `layer_error` draws its dy, and there is no way to hand it one.
+#
+# ### Exercise 1: break it so that two checks pass
+#
+# A colleague checks a softmax backward twice: with dp = 1 it must return (nearly) zero, and under a random dp each
+# row of ds must sum to zero, since p's sum cannot change. Both are true of the right backward. Write a *wrong* one,
+# far off under a random dp and yet not zero, that passes both.
+
+# %%
+def well_dressed_backward(dp, cache):
+    """Passes both of the colleague's checks and is wrong. dp: (B, c) → ds: (B, c)"""
+    p = cache
+    raise NotImplementedError
+
+
+def judge_well_dressed(backward):
+    rng = np.random.default_rng(0)
+    s = rng.standard_normal((4, 6))
+    p, cache = softmax_forward(s)
+    dp = rng.standard_normal(s.shape)
+    ds = backward(dp, cache)
+    assert ds.shape == s.shape, f"ds has shape {ds.shape}, expected {s.shape}"
+    assert np.abs(backward(np.ones_like(s), cache)).max() < 1e-9, "with dp = 1 it does not return zero"
+    assert np.abs(ds.sum(axis=1)).max() < 1e-9, "under a random dp its rows do not sum to zero"
+    assert np.linalg.norm(ds) > 1e-3, "zeros are too easily seen"
+    error = relative_error(ds, softmax_backward(dp, cache))
+    assert error > 0.1, f"it is to be wrong; its relative error is {error:.2g}"
+
+
+check(1, well_dressed_backward, judge_well_dressed)
+
+# %% [markdown]
+# ## Cross-entropy
+#
+# Row b has the right class l_b. The loss is how surprised the model is by it, in nats, averaged over the rows:
+#
+# L = −(1/B) Σ_b log p_{b,l_b}
+#
+# Through two steps: dp is −1/(B p) at the label and 0 elsewhere. Into the softmax's backward with it: Σ dp p = −1/B,
+# so ds_j = p_j dp_j + p_j/B. At the label p · (−1/(B p)) = −1/B. Together
+#
+# **ds = (p − onehot)/B**
+#
+# The 1/p and the p have cancelled. What is left is as simple as a gradient gets: what the model said, less what was
+# true.
+
+# %%
+logits, labels = rng.standard_normal((5, 3)), np.array([2, 0, 1, 1, 0])
+p, _ = softmax_forward(logits)
+onehot = np.eye(3)[labels]                                    # (B, c)
+
+dp = -onehot / p / 5
+two_steps = softmax_backward(dp, p)
+one_step = (p - onehot) / 5
+loss = lambda: float(-np.log(softmax_forward(logits)[0][range(5), labels]).mean())
+expect(relative_error(one_step, numeric_gradient(loss, logits)), 0, 1e-8, "(p − onehot)/B, against differences")
+expect(relative_error(one_step, two_steps), 0, 1e-14, "in two steps: the same")
+
+library_loss, cache = cross_entropy_forward(logits, labels)
+expect(abs(library_loss - loss()), 0, 1e-14, "cross_entropy_forward, difference")
+expect(relative_error(cross_entropy_backward(cache), one_step), 0, 1e-14, "cross_entropy_backward")
+
+equal, _ = cross_entropy_forward(np.zeros((5, 3)), labels)
+expect(equal, np.log(3) - 1e-12, np.log(3) + 1e-12, "three equal logits: ln 3 = 1.0986")
+
+# %% [markdown]
+# ## Why one function and not two
+#
+# Now a confident mistake: the right class has 800 less than the other. The loss is 800 (log p = s_l − log Σ e^s ≈
+# −800). In two steps p underflows to 0 first, and then comes log 0.
+#
+# **Predict:** loss and gradient in two steps, and by the library.
+
+# %%
+confident, wrong_label = np.array([[800.0, 0.0]]), np.array([1])
+p, _ = softmax_forward(confident)
+with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+    two_step_loss = -np.log(p[0, 1])
+    two_step_gradient = softmax_backward(np.array([[0, -1 / p[0, 1]]]), p)
+print("two steps:  loss", two_step_loss, " gradient", two_step_gradient[0])
+library_loss, cache = cross_entropy_forward(confident, wrong_label)
+print("cross_entropy:  loss", library_loss, " gradient", cross_entropy_backward(cache)[0])
+assert np.isinf(two_step_loss) and np.isnan(two_step_gradient).any()
+expect(library_loss, 800 - 1e-9, 800 + 1e-9, "the loss as one")
+expect(np.abs(cross_entropy_backward(cache)[0] - [1, -1]).max(), 0, 1e-12, "its gradient, off (1, −1) by")
+
+# %% [markdown]
+# The trick is never to leave the logarithms: log p = s − log Σ e^s, with the largest score taken out of the sum. One
+# nan in a gradient poisons every parameter it reaches within one step, and the loss is nan for ever after.
+#
+# ## Why not squared error
+#
+# You could also train with (1 − p_l)², and it would look reasonable. Take two classes, the right one behind by z: p =
+# 1/(1 + e^z). The slopes by its score are
+#
+# cross-entropy: −(1 − p), squared error: −2 (1 − p) · p (1 − p)
+#
+# The second carries a factor p. **Predict:** at z = 10, a clear mistake, how strongly does each of them ask for
+# change?
+
+# %%
+z = 10.0
+p = 1 / (1 + np.exp(z))
+scores = np.array([[0.0, z]])                                 # class 0 is right
+by_squares = numeric_gradient(lambda: float((1 - softmax_forward(scores)[0][0, 0])**2), scores)
+by_entropy = numeric_gradient(lambda: float(cross_entropy_forward(scores, np.array([0]))[0]), scores)
+expect(by_entropy[0, 0], -1, -0.999, "cross-entropy: −(1 − p)")
+expect(by_squares[0, 0] / (-2 * (1 - p)**2 * p), 0.9999, 1.0001, "squared error, measured / derived")
+expect(by_entropy[0, 0] / by_squares[0, 0], 0.49 * np.exp(z), 0.51 * np.exp(z), "times as strong: about e^z/2 = 11013")
+
+# %% [markdown]
+# The surer the model is of something wrong, the *less* squared error lets it learn. Cross-entropy's slope never
+# exceeds 1 and never dies while the answer is wrong.
+#
+# ### Exercise 2: the logarithm alone
+#
+# y = log softmax(s), y_j = s_j − log Σ_k e^{s_k}. Derive its backward for *any* dy. (Here ones are not blind. Why?)
+
+# %%
+def log_softmax_forward(s):
+    """s: (B, c) → y: (B, c), cache."""
+    shifted = s - s.max(axis=1, keepdims=True)
+    y = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return y, y
+
+
+def log_softmax_backward(dy, cache):
+    """dy: (B, c) → ds: (B, c)"""
+    y = cache
+    raise NotImplementedError
+
+
+def judge_log_softmax(backward):
+    s = np.random.default_rng(0).standard_normal((4, 6))
+    error = layer_error(log_softmax_forward, backward, [s], np.random.default_rng(1))
+    assert error < 1e-6, f"the relative error is {error:.2g}; log Σ e^s stands in every y_k of its row, so what sums?"
+
+
+check(2, log_softmax_backward, judge_log_softmax)
+
+# %% [markdown]
+# ### Exercise 3: a loss for two that survives everything
+#
+# With two classes, cross-entropy depends on the margin z alone (the right score less the wrong one): L = log(1 +
+# e⁻ᶻ). As it stands it overflows at z = −800, and at z = 40 it says 0, although the answer is 4.2 · 10⁻¹⁸ (1 + e⁻⁴⁰
+# rounds to 1). Write it so that it is right to twelve digits everywhere. NumPy has a function for each half of the
+# problem, and one for both.
+
+# %%
+def margin_loss(z):
+    """log(1 + e⁻ᶻ) for an array z."""
+    raise NotImplementedError
+
+
+def judge_margin_loss(margin_loss):
+    for z, exact in ((-800.0, 800.0), (-2.0, 2.1269280110429727), (0.0, np.log(2)), (40.0, 4.248354255291589e-18)):
+        with np.errstate(all="ignore"):
+            found = margin_loss(np.array([z]))[0]
+        assert np.isfinite(found), f"at z = {z:.0f} it is {found}: what overflows?"
+        assert abs(found / exact - 1) < 1e-12, f"at z = {z:.0f} it is {found:.3g}, expected {exact:.3g}"
+
+
+check(3, margin_loss, judge_margin_loss)
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `losses.py`: `cross_entropy_forward`, `cross_entropy_backward`. The softmax alone: `attention.py`:
+#   `attention_backward`.
+# - `gradcheck.py`: `layer_error` and its docstring. `tests/test_gradients.py`: backwards without the factor, the sum
+#   or the sign must all fail.
+# - The paper, §2.2 (a softmax over replies, maximise the log-likelihood of the true one) and §2.4 (three classes of
+#   NLI).
+#
+# Next: lesson 8 puts a softmax over the replies of a whole batch.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_well_dressed_backward(dp, cache):
+    return dp - dp.mean(axis=1, keepdims=True)                # a projection after all, but p is nowhere
+
+
+def solution_log_softmax_backward(dy, cache):
+    return dy - np.exp(cache) * dy.sum(axis=1, keepdims=True)
+
+
+def solution_margin_loss(z):
+    return np.logaddexp(0, -z)
+
+
+solution(1, solution_well_dressed_backward, lambda dp, p: p * (dp - dp.mean(axis=1, keepdims=True)))   # rows ≠ 0
+solution(2, solution_log_softmax_backward, lambda dy, y: dy - np.exp(y))      # right only for a dy that sums to 1
+solution(3, solution_margin_loss, lambda z: np.maximum(-z, 0) + np.log(1 + np.exp(-np.abs(z))))    # no overflow, but 0

@@ -1,0 +1,459 @@
+# %% [markdown]
+# # 8 · The batch softmax loss: every other reply is a wrong answer
+#
+# **Needs** softmax and cross-entropy with their gradient (lesson 7).
+# **Gives** `batch_softmax`, its gradient as something to look at, the number at which training starts, what
+# duplicates do, and what a larger batch buys.
+#
+# Nobody has labelled anything. There are only pairs: something was said, something was answered. The trick of the
+# paper is to take a batch of K pairs and ask of each input: which of these K replies is yours? The other K − 1 are
+# the wrong answers, for free. A whole similarity of sentences grows out of this one question, so it pays to know
+# exactly what it asks.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+from lesson import check, expect, plt, show, solution
+
+import numpy as np
+
+from convsim_mini.corpus import text_key
+from convsim_mini.gradcheck import layer_error, numeric_gradient, relative_error
+from convsim_mini.layers import l2_normalize_forward
+from convsim_mini.losses import batch_softmax_backward, batch_softmax_forward, false_negatives
+from convsim_mini.pairs import default_corpus, read_chunks
+from convsim_mini.text import tokenize
+
+rng = np.random.default_rng(8)
+
+# %% [markdown]
+# ## A matrix of scores
+#
+# u_i is the vector of input i, v_j that of reply j, both of one batch of B pairs (the paper calls it K). Each input
+# scores each reply by a dot product, times a scale:
+#
+# s_ij = scale · u_i · v_j
+#
+# Row i is a softmax over all replies, of which number i is the true one: the diagonal is right, all the rest wrong.
+# As loops:
+
+# %%
+def loss_by_loops(u, v, scale):
+    """−mean log p(true): u, v: (B, d)."""
+    losses = []
+    for i in range(len(u)):
+        scores = [scale * (u[i] @ v[j]) for j in range(len(v))]
+        losses.append(np.log(sum(np.exp(scores))) - scores[i])
+    return np.mean(losses)
+
+
+u, v = rng.standard_normal((2, 5, 3))
+loss, cache = batch_softmax_forward(u, v, 2.0)
+expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13, "the library's loss against the loops, difference")
+
+# %% [markdown]
+# ## Where it starts: ln K
+#
+# A model that knows nothing gives all K replies the same score. Each has p = 1/K, and −log(1/K) = **ln K**. This is
+# the most useful number of the whole training: above it, the model is worse than guessing; at it, it has learnt
+# nothing.
+
+# %%
+for K in (2, 128, 1024):
+    loss, _ = batch_softmax_forward(np.ones((K, 3)), np.ones((K, 3)), 20.0)
+    expect(loss, np.log(K) - 1e-9, np.log(K) + 1e-9, f"K = {K}, equal scores")
+
+# %% [markdown]
+# A fresh model's scores are not equal, they are *random*, and that costs something. Let them be normal with variance
+# σ². The true one has mean 0. The sum of K powers is about K times their mean, and E e^s = e^{σ²/2}. So
+#
+# loss ≈ ln K + **σ²/2**
+#
+# Two random unit vectors in d dimensions have a dot product of variance 1/d. With a scale in front σ² = scale²/d.
+#
+# **Predict:** our default is K = 1024, unit vectors with d = 500, scale 20. ln 1024 = 6.93. Where does it start?
+
+# %%
+K, d = 1024, 500
+u, _ = l2_normalize_forward(rng.standard_normal((K, d)))
+v, _ = l2_normalize_forward(rng.standard_normal((K, d)))
+for scale in (1.0, 20.0):
+    variance = scale**2 / d
+    start, _ = batch_softmax_forward(u, v, scale)
+    derived = np.log(K) + variance / 2
+    noise = np.sqrt(variance / K)                             # of the mean over K true scores
+    expect(start, derived - 4 * noise, derived + 4 * noise,
+           f"scale {scale:.0f}: ln K + scale²/2d = {derived:.3f}, give or take 4 · {noise:.3f}")
+
+# %% [markdown]
+# Random scores are worse than none: being sure at random costs 0.4 nats. A loss that starts far above ln K says that
+# the scores are too large (vectors that are not of unit length do that easily). One that *stays* at ln K says that no
+# gradient arrives, or none that helps.
+#
+# ### Exercise 1: break it so that it never starts
+#
+# Find vectors u, v, none of them zero, at which the loss is ln B and **both** gradients are exactly zero. A model
+# that ends up there stays there for ever. (Look at what is summed in du_i = scale · Σ_j ds_ij v_j, and remember what
+# each row of ds sums to.)
+
+# %%
+def dead_point():
+    """→ u, v: (8, 5) each, no zero rows, with loss ln 8 and no gradient."""
+    raise NotImplementedError
+
+
+def judge_dead_point(dead_point):
+    u, v = dead_point()
+    assert u.shape == v.shape == (8, 5), f"shapes {u.shape} and {v.shape}, expected (8, 5)"
+    assert min(np.linalg.norm(u, axis=1).min(), np.linalg.norm(v, axis=1).min()) > 0.1, "no zero vectors"
+    loss, cache = batch_softmax_forward(u, v, 1.0)
+    assert abs(loss - np.log(8)) < 1e-9, f"the loss is {loss:.4f}, expected ln 8 = {np.log(8):.4f}"
+    du, dv = (np.abs(g).max() for g in batch_softmax_backward(cache))
+    assert du < 1e-12 and dv < 1e-12, f"|du| is at most {du:.1e} and |dv| {dv:.1e}: one of the two can still move"
+
+
+check(1, dead_point, judge_dead_point)
+
+# %% [markdown]
+# ## The gradient
+#
+# Lesson 7 has done the work: each row is a cross-entropy, so
+#
+# **ds_ij = (p_ij − δ_ij)/B**
+#
+# and s = scale · u vᵀ is a product of matrices (lesson 3): du = scale · ds v and dv = scale · dsᵀ u. Check each on
+# its own:
+
+# %%
+B, scale = 5, 2.0
+u, v = rng.standard_normal((2, B, 3))
+s = scale * u @ v.T                                           # (B, B)
+
+
+def loss_of_scores(s):
+    return float((np.log(np.exp(s).sum(axis=1)) - np.diag(s)).mean())
+
+
+p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)
+ds = (p - np.eye(B)) / B                                      # (B, B)
+expect(relative_error(ds, numeric_gradient(lambda: loss_of_scores(s), s)), 0, 1e-8, "ds, against differences")
+
+du, dv = scale * ds @ v, scale * ds.T @ u                     # (B, d) each
+loss = lambda: float(batch_softmax_forward(u, v, scale)[0])
+expect(relative_error(du, numeric_gradient(loss, u)), 0, 1e-8, "du, against differences")
+expect(relative_error(dv, numeric_gradient(loss, v)), 0, 1e-8, "dv, against differences")
+for name, ours, theirs in zip(("du", "dv"), (du, dv), batch_softmax_backward(batch_softmax_forward(u, v, scale)[1])):
+    expect(relative_error(ours, theirs), 0, 1e-13, f"{name}, the library's")
+
+# %% [markdown]
+# Written out for one input,
+#
+# du_i = −(scale/B) (v_i − Σ_j p_ij v_j)
+#
+# A step against it moves u_i towards its true reply and away from **the average of the replies it believes in**. A
+# reply that nobody would confuse with the right one has p ≈ 0 and pushes nothing: all the work is done by the hard
+# ones, and nobody had to pick them.
+#
+# ## The gradient as a picture
+#
+# Twelve pairs. Inputs and replies are vectors that may move freely, no encoder yet. But three of the replies, number
+# 2, 6 and 7, are the same text, "yes": they *share* one vector.
+#
+# **Predict:** row 2 wants reply 2 and is told that 6 and 7 are wrong. They are the same vector, so the best that row
+# 2 can do is p = ⅓ for each. The other nine rows can be as right as they like. How low can the loss go?
+
+# %%
+text_of_reply = np.arange(12)
+text_of_reply[[6, 7]] = 2                                     # "yes"
+start_u, start_v = rng.standard_normal((12, 16)), rng.standard_normal((12, 16))
+
+
+def train(steps, masked=None, rate=3.0):
+    """Gradient descent on u and on the vectors of the texts; → loss, B · ds of the last step."""
+    u, texts = start_u.copy(), start_v.copy()
+    for _ in range(steps):
+        loss, cache = batch_softmax_forward(u, texts[text_of_reply], 1 / 4, masked)      # scores start at variance 1
+        du, dv = batch_softmax_backward(cache)
+        u -= rate * du
+        np.add.at(texts, text_of_reply, -rate * dv)           # a text collects from all its places
+    return float(loss), cache[3] - np.eye(12)
+
+
+floor = 3 * np.log(3) / 12
+figure, axes_row = plt.subplots(1, 3, figsize=(11, 4.3), sharey=True)
+for axes, steps, what in zip(axes_row, (1, 12, 2000),
+                             ("Start: each row pulls its\nreply, pushes all others",
+                              "12 steps: the surer a row,\nthe less it pulls",
+                              "2,000: three rows still quarrel\nover one reply, “yes”")):
+    loss, picture = train(steps)
+    image = axes.imshow(picture, vmin=-1, vmax=1)
+    axes.set(title=f"{what}\nloss {loss:.3f}", xlabel="reply j", xticks=range(0, 12, 2), ylabel="input i",
+             yticks=range(0, 12, 2))
+    axes.grid(False)
+    assert np.abs(picture.sum(axis=1)).max() < 1e-12          # what a row pulls and what it pushes are equal
+figure.colorbar(image, ax=axes_row, shrink=0.9, ticks=(-1, 0, 1), label="B · ∂loss/∂s_ij: blue pulls, red pushes")
+show(figure, "08_batch_softmax_loss")
+
+expect(loss, floor, floor * 1.05, "loss after 2,000 steps; three rows of twelve at ln 3: 3 ln 3/12 = 0.2747")
+expect(picture[2, [2, 6, 7]].sum(), -0.05, 0.05, "in row 2: the pull on “yes” (−⅔) and the two pushes on it (⅓ each)")
+
+# %% [markdown]
+# The loss stays above zero for ever, and no reader of a learning curve can tell that from a model that has stopped
+# learning. But see the last number: the three entries of row 2 *cancel*, for they all act on one vector. The quarrel
+# makes noise in the picture and none in the parameters.
+#
+# Our `false_negatives` finds equal texts in a batch by their hashes, and `batch_softmax_forward` leaves those pairs
+# out of the softmax (their score becomes −∞, so p = 0).
+
+# %%
+masked = false_negatives(np.arange(12), text_of_reply)
+print("left out:", *zip(*(part.tolist() for part in masked)))
+expect(len(masked[0]), 6, 6, "ordered pairs among three equal replies: 3 · 2")
+masked_loss, _ = train(2000, masked)
+expect(masked_loss, 0, 0.05 * floor, "loss after 2,000 steps with the mask: no floor")
+
+# %% [markdown]
+# ### Exercise 2: the floor of a batch
+#
+# Any batch: `keys[i]` is the hash of reply i. What is the lowest loss that can be reached without a mask, if all
+# inputs are different?
+
+# %%
+def loss_floor(keys):
+    """The lowest mean loss of a batch whose replies have these keys: (B,) → float."""
+    raise NotImplementedError
+
+
+def judge_loss_floor(loss_floor):
+    for keys in ([5, 6, 7], [1, 1], [9, 9, 9, 9, 2, 3, 3, 8]):
+        keys = np.array(keys)
+        distinct = np.unique(keys)
+        v = 50.0 * (keys[:, None] == distinct)                # u = v: each text far from all others
+        best, _ = batch_softmax_forward(v, v, 1.0)
+        found = loss_floor(keys)
+        assert abs(found - best) < 1e-9, (f"keys {keys.tolist()}: {found:.4f}, but {best:.4f} is right; is the mean "
+                                          "over rows, and how many rows have each key?")
+
+
+check(2, loss_floor, judge_loss_floor)
+
+# %% [markdown]
+# ## How often does it happen?
+#
+# In N pairs let c_t be how often text t is a reply. Of the N (N − 1) ordered pairs of places, Σ_t c_t (c_t − 1) hold
+# the same text. A batch of K drawn at random has K (K − 1) ordered pairs, each as likely as any other:
+#
+# E[false negatives by replies] = K (K − 1) · Σ_t c_t (c_t − 1) / (N (N − 1))
+#
+# and the same for inputs. It grows with K². On the default corpus:
+
+# %%
+turns = [pair for chunk in read_chunks(default_corpus()) for pair in chunk.records]
+keys = np.array([[text_key(" ".join(tokenize(text))) for text in (pair.input, pair.response)] for pair in turns])
+N, K = len(keys), 1024
+equal = 0
+for side in (0, 1):
+    _, count = np.unique(keys[:, side], return_counts=True)
+    equal += int((count * (count - 1)).sum())
+derived = K * (K - 1) * equal / (N * (N - 1))
+
+found, rows_hit = [], []
+for _ in range(200):
+    batch = keys[rng.choice(N, K, replace=False)]
+    pairs = false_negatives(*batch.T)
+    found.append(0 if pairs is None else len(pairs[0]))
+    rows_hit.append(0 if pairs is None else len(set(pairs[0].tolist())))
+error = np.std(found) / np.sqrt(len(found))
+print(f"{N:,} pairs; of a batch of {K}, {np.mean(found):.0f} of {K * (K - 1):,} wrong answers are not wrong, in "
+      f"{np.mean(rows_hit):.0f} rows")
+expect(np.mean(found), derived - 5 * error, derived + 5 * error, f"false negatives in a batch, derived {derived:.0f}")
+
+# %% [markdown]
+# One in twenty thousand, but thirty rows of every batch have one. Frequent replies are the cause, and they are
+# frequent in any corpus of chat.
+#
+# ## What the scores become
+#
+# Is the mask right, then? Ask what the loss *wants*. Let replies come with p(j | i), given the input, and p(j)
+# overall. The wrong answers of a batch are other people's replies, so they come with p(j). Given K candidates, which
+# one is true? Bayes: candidate j is k times as likely to be the true one as another if p(j | i)/p(j) is k times as
+# large. A softmax of scores says exactly that if
+#
+# s_ij = **log (p(j | i)/p(j))** + any number for each row
+#
+# This is the pointwise mutual information. "Yes", which fits everywhere, gets no score for being frequent: that is
+# divided out, *by the false negatives*, which push it down as often as it turns up. Whoever masks them takes that
+# away, and frequent replies rise.
+#
+# **Predict:** put the true PMI into the scores. Without the mask the mean gradient has to be 0. With it, which sign
+# does the gradient at the frequent reply have?
+
+# %%
+inputs, replies = 60, 200
+joint = rng.dirichlet(np.full(replies - 1, 0.02), inputs) * 0.75          # each input has a few replies of its own …
+joint = np.concatenate([np.full((inputs, 1), 0.25), joint], axis=1) / inputs      # … and one in four is "yes", reply 0
+with np.errstate(divide="ignore"):
+    pmi = np.maximum(np.log(joint / np.outer(joint.sum(axis=1), joint.sum(axis=0))), -30)
+one_hot = np.eye(replies)                                     # pmi[i] · one_hot[j] is the score of the pair
+information = float((joint * pmi).sum())                      # I(input; reply), in nats
+
+
+def draw(K):
+    """K random pairs of this world: inputs (K,), replies (K,)."""
+    return np.divmod(rng.choice(joint.size, K, p=joint.ravel()), replies)
+
+
+def gradient_at_yes(use_mask, K=16, batches=3000):
+    """∂loss/∂(score of "yes" in all rows) at the true PMI: mean over batches, and its standard error."""
+    total = []
+    for _ in range(batches):
+        i, j = draw(K)
+        masked = false_negatives(np.arange(K), j) if use_mask else None
+        _, (_, _, _, p) = batch_softmax_forward(pmi[i], one_hot[j], 1.0, masked)
+        total.append((p - np.eye(K))[:, j == 0].sum() / K)
+    return np.mean(total), np.std(total) / np.sqrt(batches)
+
+
+for use_mask in (False, True):
+    mean, error = gradient_at_yes(use_mask)
+    print(f"gradient at “yes” {'with' if use_mask else 'without'} the mask: {mean:.4f} ± {error:.4f}")
+    if use_mask:
+        expect(mean / error, -1e3, -5, "with the mask: it wants to rise, by so many standard errors")
+    else:
+        expect(mean / error, -5, 5, "without: zero, but for so many standard errors")
+
+# %% [markdown]
+# So the plain loss is right in expectation, duplicates and all, and the mask bends it a little in favour of frequent
+# replies, in return for a curve that can go down to 0. On the default corpus neither shows: P@1 is 28.2 with and
+# without it (README). What no hash can find are false negatives in other words: "yes" and "yeah, sure".
+#
+# ## What a larger batch buys
+#
+# The mean PMI under the joint distribution is I, the mutual information of input and reply: all that can be known.
+# Start at ln K; at best the loss falls by I, and it cannot fall below 0. So what a batch of K can show of a model is
+#
+# ln K − loss ≤ **min(ln K, I)**
+#
+# (van den Oord et al. 2018 prove the part with I.) A batch of two asks a question of one bit, ln 2 = 0.69 nats, and
+# knowing more does not help to answer it. Take two models. One has the true PMI as its scores. The other is blurred:
+# it cannot tell inputs 0 and 1 apart, nor 2 and 3, and so on, and has the PMI of such pairs. What it can know, I′, is
+# computed like I.
+#
+# **Predict:** of the difference I − I′, how much shows in batches of two, and how much in batches of 1,024?
+
+# %%
+blurred_joint = joint.reshape(inputs // 2, 2, replies).mean(axis=1).repeat(2, axis=0)
+with np.errstate(divide="ignore"):
+    blurred = np.maximum(np.log(blurred_joint / np.outer(joint.sum(axis=1), joint.sum(axis=0))), -30)
+blurred_information = float((joint * blurred).sum())          # I′
+
+sizes = 2 ** np.arange(1, 12)
+learnt = {"sharp": [], "blurred": []}
+for K in sizes:
+    losses = []
+    for _ in range(max(4, 16384 // K)):
+        i, j = draw(K)
+        losses.append([batch_softmax_forward(scores[i], one_hot[j])[0] for scores in (pmi, blurred)])
+    for name, mean in zip(learnt, np.mean(losses, axis=0)):
+        learnt[name].append(np.log(K) - mean)
+sharp, dull = np.array(learnt["sharp"]), np.array(learnt["blurred"])
+
+figure, axes = plt.subplots()
+axes.semilogx(sizes, sharp, "o-", color="C0", base=2, label="knows all")
+axes.semilogx(sizes, dull, "o-", color="C1", base=2, label="cannot tell inputs apart within pairs")
+axes.plot(sizes[:4], np.log(sizes[:4]), "k:", label="ln K: all that a question with K answers can tell")
+axes.axhline(information, color="black", linestyle=":")
+axes.axhline(blurred_information, color="black", linestyle=":")
+axes.text(2048, information + 0.08, f"I = {information:.2f}: all there is to know", fontsize=9, ha="right")
+axes.text(2048, blurred_information + 0.08, f"I′ = {blurred_information:.2f}: all the other can know",
+          fontsize=9, ha="right")
+axes.set(xlabel="batch size K", ylabel="nats below ln K", xticks=sizes, xticklabels=sizes,
+         title="Batches of two hardly tell these two models apart;\nin large ones each shows all it knows")
+axes.legend(loc="lower right")
+show(figure, "08_batch_size")
+
+gap = information - blurred_information
+expect((sharp - np.minimum(np.log(sizes), information)).max(), -1, 0.1, "most above min(ln K, I); 0 but for noise")
+expect(sharp[0] / information, 0, np.log(2) / information, "K = 2 shows this share of I; at most ln 2/I")
+expect(sharp[-1] / information, 0.95, 1.04, "K = 2048 shows nearly all of I")
+expect((sharp - dull)[0] / gap, 0, 0.25, "share of I − I′ that K = 2 shows; far from all")
+expect((sharp - dull)[-2:].mean() / gap, 0.85, 1.15, "share that K = 1024 and 2048 show")
+
+# %% [markdown]
+# Past that, a larger batch still lowers the noise of a step, but a step costs more: the encoder's work grows with K
+# and the scores with K². On the default corpus (README, 800 steps of 1,024 pairs: P@1 28.2): batches of 128 reach
+# 27.3 with as many *pairs* and 22.1 with as many *steps*. The paper takes 128 and forty million steps.
+#
+# And a warning: losses at different K cannot be compared, and nor can P@1. Picking one of 1,024 is harder than one of
+# 128. That is why evaluation always takes 100 candidates.
+#
+# ### Exercise 3: both ways
+#
+# Nothing forbids asking the columns too: which input does this reply belong to? The loss is then the mean of the two
+# directions (CLIP does that). Write its gradient by the scores.
+
+# %%
+def two_way_forward(s):
+    """Mean of the losses by rows and by columns; s: (B, B) scores, the diagonal is right → loss, s."""
+    return np.asarray((loss_of_scores(s) + loss_of_scores(s.T)) / 2), s
+
+
+def two_way_backward(dloss, cache):
+    """→ ds: (B, B)"""
+    s = cache
+    raise NotImplementedError
+
+
+def judge_two_way(backward):
+    s = np.random.default_rng(0).standard_normal((5, 5))
+    error = layer_error(two_way_forward, backward, [s], np.random.default_rng(1))
+    assert error < 1e-6, f"the relative error is {error:.2g}; which axis sums to 1 in each of the two softmaxes?"
+
+
+check(3, two_way_backward, judge_two_way)
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `losses.py`: `batch_softmax_forward`, `batch_softmax_backward`, `false_negatives`. `model.py`:
+#   `loss_and_gradients` puts encoder, response network and loss together.
+# - `config.py`: `scale`, `batch_size`, `mask_false_negatives`, each with its reason. `tests/test_gradients.py`: the
+#   loss with a mask and a scale.
+# - The paper, §2.1–2.2 (figure 2: every response is right once and wrong K − 1 times) and §3.1 (K = 128). Scale and
+#   mask are ours; the paper's dot product has scale 1.
+#
+# Next: lesson 9 asks why u and v have length 1, and why v then passes layers that u does not.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_dead_point():
+    return np.ones((8, 5)), np.ones((8, 5))                   # rows and columns of ds sum to 0
+
+
+def tempting_dead_point():
+    return np.random.default_rng(0).standard_normal((8, 5)), np.ones((8, 5))      # equal scores, but the v's can part
+
+
+def solution_loss_floor(keys):
+    _, group, count = np.unique(keys, return_inverse=True, return_counts=True)
+    return np.log(count[group]).mean()
+
+
+def tempting_loss_floor(keys):
+    return np.log(np.unique(keys, return_counts=True)[1]).mean()                  # the mean over texts, not over rows
+
+
+def solution_two_way_backward(dloss, cache):
+    by_rows = np.exp(cache) / np.exp(cache).sum(axis=1, keepdims=True)
+    by_columns = np.exp(cache) / np.exp(cache).sum(axis=0, keepdims=True)
+    return dloss * ((by_rows + by_columns) / 2 - np.eye(len(cache))) / len(cache)
+
+
+def tempting_two_way_backward(dloss, cache):
+    by_rows = np.exp(cache) / np.exp(cache).sum(axis=1, keepdims=True)
+    return dloss * ((by_rows + by_rows.T) / 2 - np.eye(len(cache))) / len(cache)  # that is no softmax
+
+
+solution(1, solution_dead_point, tempting_dead_point)
+solution(2, solution_loss_floor, tempting_loss_floor)
+solution(3, solution_two_way_backward, tempting_two_way_backward)

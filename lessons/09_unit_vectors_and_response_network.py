@@ -1,0 +1,396 @@
+# %% [markdown]
+# # 9 · Unit vectors and the response network: what is allowed to turn
+#
+# **Needs** the batch softmax loss (lesson 8), linear layers (lesson 3).
+# **Gives** `l2_normalize` and `response_forward` with their gradients; why scores need a scale; and why the reply
+# passes layers that the input does not.
+#
+# Two small pieces stand between the encoder and the loss. One throws a number away, the length of each vector. The
+# other seems to add nothing that the encoder could not do. Leave out the first and cosines mean nothing; leave out
+# the second and the best reply to "How old are you?" is, provably, "How old are you?".
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+from lesson import check, expect, plt, show, solution
+
+import numpy as np
+
+from convsim_mini.config import ModelConfig
+from convsim_mini.gradcheck import layer_error, numeric_gradient, relative_error
+from convsim_mini.layers import l2_normalize_backward, l2_normalize_forward
+from convsim_mini.losses import batch_softmax_backward, batch_softmax_forward
+from convsim_mini.model import response_backward, response_forward
+from convsim_mini.optim import Adaptive
+
+rng = np.random.default_rng(9)
+
+# %% [markdown]
+# ## Length 1
+#
+# y = x/n with n = ‖x‖. Move one number x_j a little. The numerator moves at place j alone; the length moves too, by
+# ∂n/∂x_j = x_j/n = y_j, and shrinks *all* numbers:
+#
+# ∂y_i/∂x_j = δ_ij/n − x_i y_j/n² = **(δ_ij − y_i y_j)/n**
+#
+# As a matrix, (I − y yᵀ)/n. Against differences, one y at a time:
+
+# %%
+x = rng.standard_normal((1, 4))
+n = np.linalg.norm(x)
+y = x / n
+jacobian = (np.eye(4) - y.T @ y) / n                          # (d, d)
+
+numeric = np.stack([numeric_gradient(lambda: float(l2_normalize_forward(x)[0][0, i]), x)[0] for i in range(4)])
+expect(relative_error(jacobian, numeric), 0, 1e-9, "(δ_ij − y_i y_j)/n, against differences")
+
+# %% [markdown]
+# Multiply it with dy, and no matrix is needed:
+#
+# **dx = (dy − (dy · y) y)/n**
+#
+# This is a picture. (dy · y) y is the part of dy that points along y. Take it away: what is left is at a right angle
+# to y. Pulling a vector along itself does not turn it, and turning is all that y can do. The division by n says that
+# a long vector turns less for the same step, as a long lever does.
+
+# %%
+def normalize_backward(dy, cache):
+    """Forward: y = x/‖x‖. dy: (B, d) → dx: (B, d)"""
+    y, norm = cache
+    along = (dy * y).sum(axis=1, keepdims=True)               # (B, 1)
+    return (dy - along * y) / norm
+
+
+x = 3 * rng.standard_normal((4, 3))                           # lengths other than 1: lesson 2 says why
+dy = rng.standard_normal((4, 3))
+y, cache = l2_normalize_forward(x)
+dx = normalize_backward(dy, cache)
+expect(layer_error(l2_normalize_forward, normalize_backward, [x], rng), 0, 1e-8, "against differences, random dy")
+expect(relative_error(dx, l2_normalize_backward(dy, cache)), 0, 1e-14, "the library's")
+expect(np.abs((dx * x).sum(axis=1)).max(), 0, 1e-14, "dx · x: a right angle")
+twice = l2_normalize_backward(dy, l2_normalize_forward(2 * x)[1])
+expect(relative_error(twice, dx / 2), 0, 1e-14, "twice the length, half the gradient")
+
+# %% [markdown]
+# And at x = 0 there is no direction at all; the formula says 0/0. The library leaves a zero row as it is. An empty
+# sentence could otherwise put a nan into every parameter.
+#
+# ## A length that only grows
+#
+# Nothing downstream sees ‖x‖, so nothing pulls on it. **Predict:** train x with plain gradient descent anyway. Does
+# its length shrink, stay, or grow?
+#
+# The step −η dx is at a right angle to x. Pythagoras:
+#
+# ‖x − η dx‖² = ‖x‖² + η² ‖dx‖²
+#
+# It can *only* grow, and the gradient falls like 1/‖x‖: the layer slows itself down, the more so the larger the
+# steps.
+
+# %%
+x = rng.standard_normal((4, 3))
+for step in range(3):
+    y, cache = l2_normalize_forward(x)
+    dx = l2_normalize_backward(rng.standard_normal(y.shape), cache)      # a loss that pulls here and there
+    before, x = x, x - 0.5 * dx
+    grown = (x * x).sum(axis=1) - (before * before).sum(axis=1)
+    expect(relative_error(grown, 0.25 * (dx * dx).sum(axis=1)), 0, 1e-12, f"step {step}: growth against η² ‖dx‖²")
+
+# %% [markdown]
+# ### Exercise 1: how long after t steps?
+#
+# A vector starts at length `norm` and makes steps of the rate η. You know g_t = ‖dy⊥‖ of each step, the part of dy at
+# a right angle to y, *before* the division by the length. How long is the vector in the end?
+
+# %%
+def length_after(norm, rate, sideways):
+    """norm: ‖x‖ at the start; sideways: ‖dy − (dy · y) y‖ for each step, a list → ‖x‖ at the end."""
+    raise NotImplementedError
+
+
+def judge_length_after(length_after):
+    rng = np.random.default_rng(0)
+    for norm, rate in ((1.0, 0.5), (0.3, 0.2)):
+        x = rng.standard_normal((1, 4))
+        x *= norm / np.linalg.norm(x)
+        sideways = []
+        for dy in rng.standard_normal((5, 1, 4)):
+            y, cache = l2_normalize_forward(x)
+            sideways.append(float(np.linalg.norm(dy - (dy * y).sum() * y)))
+            x = x - rate * l2_normalize_backward(dy, cache)
+        found, measured = length_after(norm, rate, sideways), np.linalg.norm(x)
+        assert abs(found / measured - 1) < 1e-9, (f"from {norm} with η = {rate}: {found:.4f}, measured {measured:.4f}; "
+                                                  "is each step divided by the length that the vector has by then?")
+
+
+check(1, length_after, judge_length_after)
+
+# %% [markdown]
+# ### Exercise 2: break it, stuck at the worst place
+#
+# Train one vector to point along t: the loss is −y · t, from −1 (best) to +1 (worst). Find a start x at which the
+# loss is as bad as it can be and nothing ever moves.
+
+# %%
+target = np.array([[2.0, -1.0, 2.0]]) / 3
+
+
+def stuck_start():
+    """→ x: (1, 3), not zero, with loss −y · target at its worst and dx = 0."""
+    raise NotImplementedError
+
+
+def judge_stuck_start(stuck_start):
+    x = np.array(stuck_start(), float)
+    assert x.shape == (1, 3) and np.linalg.norm(x) > 0.1, "a vector of shape (1, 3) that is not zero"
+    y, cache = l2_normalize_forward(x)
+    loss = -(y * target).sum()
+    assert loss > 1 - 1e-9, f"the loss is {loss:.3f}; the worst is 1"
+    assert np.abs(l2_normalize_backward(-target, cache)).max() < 1e-12, "it still moves"
+
+
+check(2, stuck_start, judge_stuck_start)
+
+# %% [markdown]
+# ## Cosines are too short
+#
+# With unit vectors a score is a cosine, at most 1. So the softmax of lesson 8 cannot be sure of anything: p(true) is
+# largest when the true cosine is 1 and the others are as low as K vectors can all be at once. How low? Let ū, v̄ be
+# the means. The true cosines, less the mean of the others, come to
+#
+# (1/(K − 1)) Σ_i (u_i − ū) · (v_i − v̄) ≤ K/(K − 1)
+#
+# because K unit vectors have a total variance of K at most. The loss of a row is a convex function of such
+# differences, so its mean over the rows is at least its value at the mean difference:
+#
+# loss ≥ **ln(1 + (K − 1) e^{−scale · K/(K − 1)})**
+#
+# **Predict:** K = 1024, ln K = 6.93. With a scale of 1, how far down can the loss go? To 0, to 3, to 6?
+
+# %%
+def lowest_loss(scale, K):
+    return np.log1p((K - 1) * np.exp(-scale * K / (K - 1)))
+
+
+for scale in (1, 5, 20):
+    print(f"K = 1024, scale {scale:2}: the loss can fall from {np.log(1024):.2f} to {lowest_loss(scale, 1024):.6f}")
+expect(np.log(1024) - lowest_loss(1, 1024), 0.99, 1.01, "at scale 1 all of learning is worth so many nats")
+
+# %% [markdown]
+# A single nat, between knowing nothing and knowing everything. Is the bound real? Let K = 16 pairs of vectors go
+# where they want.
+
+# %%
+for scale in (1.0, 5.0):
+    x_u, x_v = rng.standard_normal((2, 16, 20))
+    for step in range(2000):
+        (u, u_cache), (v, v_cache) = l2_normalize_forward(x_u), l2_normalize_forward(x_v)
+        loss, loss_cache = batch_softmax_forward(u, v, scale)
+        du, dv = batch_softmax_backward(loss_cache)
+        x_u -= 48 / scale * l2_normalize_backward(du, u_cache)
+        x_v -= 48 / scale * l2_normalize_backward(dv, v_cache)
+    bound = lowest_loss(scale, 16)
+    expect(loss, bound * (1 - 1e-9), bound * 1.01, f"scale {scale:.0f}: loss in the end; the bound is {bound:.4f}")
+    others = (u @ v.T)[~np.eye(16, dtype=bool)]
+    expect(others.mean(), -1 / 15 - 0.01, -1 / 15 + 0.01, "mean cosine of wrong pairs; −1/(K − 1)")
+
+# %% [markdown]
+# There are two ways out. The paper's: u has unit length, but v′, behind the response network, may be as long as it
+# likes, and the scale is 1. Ours: both have unit length and the scale is 20, so a score is a cosine that means the
+# same everywhere. On the default corpus ours is worth some points (README: P@1 28.2 against 22.6).
+#
+# ### Exercise 3: the least scale
+#
+# You want the loss of K unit pairs to be *able* to reach some value. Which scale does that take at least?
+
+# %%
+def least_scale(loss, K):
+    """The scale at which lowest_loss(scale, K) is `loss`."""
+    raise NotImplementedError
+
+
+def judge_least_scale(least_scale):
+    for loss, K in ((0.1, 1024), (1.0, 100), (0.2, 3)):
+        found = least_scale(loss, K)
+        reached = lowest_loss(found, K)
+        assert abs(reached / loss - 1) < 1e-9, f"K = {K}: a scale of {found:.3f} reaches {reached:.4f}, expected {loss}"
+
+
+check(3, least_scale, judge_least_scale)
+
+# %% [markdown]
+# ## The echo
+#
+# The encoder is tied: inputs and replies pass the same parameters. So the score of reply b to input a is the cosine
+# of two outputs of one function, and
+#
+# score(a → b) = score(b → a), and score(a → a) = 1, the highest there is.
+#
+# Conversation is neither. "I am 20" answers "How old are you?" and not the other way round; and hardly anything is
+# answered by itself. Build the smallest world with this trouble: twelve sentences in a circle, each is answered by
+# the next. No encoder, each sentence has a free vector, made unit. All twelve pairs form one batch.
+#
+# **Predict:** train it without a response network. In how many of the twelve rows will the true reply have the
+# highest score?
+#
+# None: the sentence itself is among the candidates (it answers the one before), with a cosine of 1. And the loss has
+# a floor. By symmetry, put the twelve on a circle around a common direction, cos_k = 1 − b² (1 − cos 2πk/12) for
+# sentences k places apart, and look for the best radius b:
+
+# %%
+sentences, width, scale = 12, 16, 20.0
+reply = (np.arange(sentences) + 1) % sentences                # sentence i is answered by i + 1
+b_squared = np.linspace(0, 1, 10_001)[:, None]
+circle = 1 - b_squared * (1 - np.cos(2 * np.pi * np.arange(sentences) / sentences))       # (10001, 12) cosines
+circle_loss = np.log(np.exp(scale * (circle - circle[:, 1:2])).sum(axis=1))               # circle[:, 1] is the true one
+floor, next_cosine = circle_loss.min(), circle[circle_loss.argmin(), 1]
+print(f"the circle's best loss {floor:.4f}, with a cosine of {next_cosine:.3f} between a sentence and its reply")
+
+# %% [markdown]
+# Without any assumption of a circle: each row holds the true reply, the sentence before, and the sentence itself.
+# Over all twelve rows the true replies have on average the same score as the sentences before (they are the same
+# pairs, by symmetry), and less than the sentences themselves. So no arrangement gets below ln 3 = 1.0986.
+#
+# ## Layers for the reply alone
+#
+# The paper puts fully connected layers on v only: v′ = layers(v), score = u · v′. A matrix W between u and v is not
+# symmetric, so a → b and b → a are two things now. It can also turn every sentence away from itself. Ours is residual
+# and scaled to length 1, v′ = normalise(v + v W + b): it starts near v, where shared words already rank replies.
+#
+# Going back, v is used twice, so two gradients add (lesson 3):
+
+# %%
+config = ModelConfig()                                        # residual_response and unit_response are on
+params = {"response.linear0.weight": rng.standard_normal((4, 4)), "response.linear0.bias": rng.standard_normal(4)}
+v, dy = rng.standard_normal((2, 5, 4))
+
+z = v + v @ params["response.linear0.weight"] + params["response.linear0.bias"]           # (B, e)
+v_prime, unit_cache = l2_normalize_forward(z)
+dz = l2_normalize_backward(dy, unit_cache)                    # (B, e)
+dv = dz + dz @ params["response.linear0.weight"].T            # directly, and through the layer
+dweight, dbias = v.T @ dz, dz.sum(axis=0)
+
+loss = lambda: float((response_forward(params, v, config)[0] * dy).sum())
+for name, gradient, p in (("dv", dv, v), ("dweight", dweight, params["response.linear0.weight"]),
+                          ("dbias", dbias, params["response.linear0.bias"])):
+    expect(relative_error(gradient, numeric_gradient(loss, p)), 0, 1e-8, f"{name}, against differences")
+library_v_prime, cache = response_forward(params, v, config)
+library_dv, grads = response_backward(dy, cache)
+assert np.allclose(v_prime, library_v_prime)
+expect(relative_error(dv, library_dv), 0, 1e-13, "dv, the library's")
+expect(relative_error(dweight, grads["response.linear0.weight"]), 0, 1e-13, "dweight, the library's")
+
+# %% [markdown]
+# Now the circle, with and without. At the start both have the echo: the sentence itself scores 20, the true reply a
+# random 20/√16 = 5 around 0, so the loss begins near 20, far above ln 12 = 2.48.
+
+# %%
+def train_circle(network, steps=600):
+    """→ losses, scores (12, 12), unit vectors u (12, 16) after training the circle."""
+    rng = np.random.default_rng(9)
+    params = {"x": rng.standard_normal((sentences, width))}
+    if network:
+        params |= {"response.linear0.weight": 0.03 * rng.standard_normal((width, width)),
+                   "response.linear0.bias": np.zeros(width)}
+    optimizer, losses = Adaptive(params), []
+    for _ in range(steps):
+        u, unit_cache = l2_normalize_forward(params["x"])
+        v = u[reply]                                          # tied: the same vectors
+        v_prime, response_cache = response_forward(params, v, config) if network else (v, None)
+        loss, loss_cache = batch_softmax_forward(u, v_prime, scale)
+        losses.append(float(loss))
+        du, dv = batch_softmax_backward(loss_cache)
+        dv, grads = response_backward(dv, response_cache) if network else (dv, {})
+        np.add.at(du, reply, dv)                              # each sentence is an input and a reply
+        optimizer.step(params, {"x": l2_normalize_backward(du, unit_cache), **grads}, 0.02, 0.02)
+    return losses, scale * u @ v_prime.T, u
+
+
+runs = {network: train_circle(network) for network in (False, True)}
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.8))
+angles = np.deg2rad(np.arange(0, 360, 30))
+points = np.concatenate([radius * np.stack([np.cos(angles), np.sin(angles)], axis=1) for radius in (1, 2)])
+pull = np.array([[1.0, 0.0]]).repeat(len(points), axis=0)     # −dy: every vector is to point to the right
+turn = l2_normalize_backward(pull, l2_normalize_forward(points)[1])
+for radius in (1, 2):
+    left.add_patch(plt.Circle((0, 0), radius, fill=False, color="gray", linewidth=0.8))
+left.quiver(*points.T, *turn.T, color="C0", angles="xy", scale_units="xy", scale=1.6, width=0.007)
+left.plot(*points.T, "o", color="C0", markersize=3)
+left.plot([-1, -2], [0, 0], "o", color="C3", markersize=8)
+left.annotate("opposite: the worst\nloss, no gradient", (-2, 0), (-3.15, 1.9), fontsize=9,
+              arrowprops={"arrowstyle": "-", "color": "C3"})
+left.annotate("", (3.1, 0), (2.3, 0), arrowprops={"arrowstyle": "->", "linewidth": 2})
+left.text(2.3, 0.15, "target", fontsize=9)
+left.set(xlabel="x₀", ylabel="x₁", xlim=(-3.3, 3.3), ylim=(-2.7, 2.7), aspect="equal",
+         title="Only what pulls sideways gets through:\ntwice as long, half as far")
+for network, color, label in ((False, "C3", "v itself: no response network"), (True, "C2", "v′: response network")):
+    right.semilogy(runs[network][0], color=color, linewidth=2, label=label)
+right.axhline(floor, color="black", linestyle=":")
+right.text(600, floor * 0.62, f"derived floor without: {floor:.2f}", fontsize=9, ha="right")
+right.axhline(np.log(12), color="black", linestyle=":")
+right.text(600, np.log(12) * 1.12, "ln 12: knows nothing", fontsize=9, ha="right")
+right.set(xlabel="step", ylabel="batch softmax loss",
+          title="A circle of twelve replies: without layers for\nthe reply it cannot be learnt, with them it can")
+right.legend(loc="lower left", fontsize=9)
+show(figure, "09_unit_vectors_and_response_network")
+
+own, other = runs[False], runs[True]
+expect(own[0][0], scale - 6, scale + 6, "loss at the start: 20, give or take 4 · 5/√12")
+expect(own[0][-1], np.log(3), floor * 1.01, "without: the end; at least ln 3, at best the circle's")
+expect((own[1].argmax(axis=1) == np.arange(12)).sum(), 0, 0, "without: rows of 12 with the true reply first")
+expect(other[0][-1], 0, 0.02, "with: the end; 11 e^−20 if all wrong scores were 0")
+expect((other[1].argmax(axis=1) == np.arange(12)).sum(), 12, 12, "with: rows of 12 with the true reply first")
+
+# %% [markdown]
+# There is a second harm, and it matters more to us. We are after the *meaning* of sentences: cosines between u's.
+# What do the two models say of a sentence and its reply?
+
+# %%
+between = {network: float((u * u[reply]).sum(axis=1).mean()) for network, (_, _, u) in runs.items()}
+expect(between[False], next_cosine - 0.02, next_cosine + 0.02, "without: cosine of sentence and reply; the circle's")
+expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16), "with; unrelated vectors have 0, give or take 2/√16")
+
+# %% [markdown]
+# (With the network a little is left. Our v′ starts near v, so at first u and v are pulled together after all; with
+# `residual_response` off it ends nearer to 0.)
+#
+# Without the network a question and its answer have to become neighbours, or the loss will not fall: "How old are
+# you?" would *mean* "I am 20". The extra layers carry the step from what was said to what is answered, so the encoder
+# does not have to bend meaning for it. That is why v goes through them and why, when sentences are compared, nothing
+# does: `encode.py` compares u's.
+#
+# The echo is seldom so clear in real batches, since an input is rarely a reply in the same batch of 1,024. But a
+# reply that repeats the input's words is a half echo, and those are always there.
+#
+# ## Where this lives
+#
+# - `layers.py`: `l2_normalize_forward`, `l2_normalize_backward`. `model.py`: `response_forward`, `response_backward`,
+#   `loss_and_gradients`.
+# - `config.py`: `residual_response`, `unit_response`, `scale`, `response_hidden`. `tests/test_gradients.py`:
+#   normalise without projection, without division, with the wrong sign.
+# - The paper, §2.2 with figure 3 and footnote 1 (extra layers on one side are enough), §3.1 (sentence embeddings are
+#   normalised). Ours: residual, unit length of v′ and the scale that this asks for.
+#
+# Next: lesson 10 begins the other encoder with one attention head.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_length_after(norm, rate, sideways):
+    square = norm**2
+    for g in sideways:
+        square += rate**2 * g**2 / square                     # ‖dx‖² = g²/‖x‖², with the length of now
+    return np.sqrt(square)
+
+
+def tempting_length_after(norm, rate, sideways):
+    return np.sqrt(norm**2 + rate**2 * sum(g**2 for g in sideways) / norm**2)     # the length of the start throughout
+
+
+def solution_least_scale(loss, K):
+    return (K - 1) / K * np.log((K - 1) / np.expm1(loss))
+
+
+solution(1, solution_length_after, tempting_length_after)
+solution(2, lambda: -3 * target, lambda: [[1.0, 2.0, 0.0]])   # at a right angle the pull is strongest
+solution(3, solution_least_scale, lambda loss, K: np.log((K - 1) / np.expm1(loss)))     # others at 0, not at −1/(K − 1)

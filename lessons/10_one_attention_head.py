@@ -387,9 +387,9 @@ for axes, (p, right), title in ((first, before, "Before: everybody is asked alik
 figure.colorbar(image, ax=last, label="share p (circle: the right one)", shrink=0.75)
 curve.semilogy(wrong_losses, color="C3", label="without Σ p dp")
 curve.semilogy(losses, color="C0", label="right backward")
-curve.axhline(1 - 1 / WORDS, color="k", linestyle=":", label="derived, without looking: 7/8")
+curve.axhline(1 - 1 / WORDS, color="k", linestyle=":", label="7/8, derived: no looking")
 curve.set(title="A wrong gradient learns, too, but worse", xlabel="step of 64 sentences", ylabel="mean squared error")
-curve.legend(loc="upper right", bbox_to_anchor=(1, 0.92))
+curve.legend(loc="upper right", bbox_to_anchor=(1, 0.92), handlelength=1)
 show(figure, "10_one_attention_head")
 
 expect(share_of_right(*before), 0.11, 0.14, "share of the right holder before: 1/8")

@@ -359,8 +359,8 @@ def judge_reorder(backward):
     for order in (np.array([1, 0, 2]), np.array([2, 0, 1]), rng.permutation(7)):
         x = rng.standard_normal((len(order), 3))
         error = layer_error(lambda x: (x[order], order), backward, [x], rng)
-        assert error < 1e-6, (f"order {order}: relative error {error:.2g}. Row 0 of y is row {order[0]} of x; where does "
-                              "dy[0] go? (An order that only swaps is its own inverse and hides this mistake.)")
+        assert error < 1e-6, (f"order {order}: relative error {error:.2g}. Row 0 of y is row {order[0]} of x; where "
+                              "does dy[0] go? (An order that only swaps is its own inverse and hides this mistake.)")
 
 
 check(2, reorder_backward, judge_reorder)

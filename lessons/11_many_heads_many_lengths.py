@@ -6,8 +6,9 @@
 # mask; and what padding would have cost, derived from the lengths of real sentences.
 #
 # Sentences differ in length, arrays do not. The usual way out is to fill all sentences up to the longest, and then to
-# mask what was filled. You pay twice: in work (nearly 40 times as much for a batch of 256 sentences of real chat),
-# and in a mask whose absence raises no error. This lesson does without either, and proves that nothing changes.
+# mask what was filled. You pay twice: in work (nearly 40 times as many scores for a batch of 256 sentences of real
+# chat), and in a mask whose absence raises no error. This lesson does without either, and proves that nothing
+# changes.
 
 # %%
 import sys

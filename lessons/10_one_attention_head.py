@@ -144,6 +144,7 @@ expect(spread[-1] / np.sqrt(widths[-1]), 0.95, 1.05, "spread of the scores / √
 expect(unscaled[-1] * np.sqrt(widths[-1]) / f, 0.85, 1.15, "unscaled at m = 1024, measured / derived")
 expect(unscaled[3] / unscaled[5], 2.8, 4.4, "unscaled, from m = 64 to 1024: √16 or a little less")
 expect(scaled[3] / scaled[5], 0.95, 1.05, "scaled, from m = 64 to 1024: 1")
+expect(scaled[5] / unscaled[5], 6.5, 10, "scaled / unscaled at m = 1024")
 
 # %% [markdown]
 # ## Backwards, one step at a time

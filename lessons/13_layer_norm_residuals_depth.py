@@ -260,7 +260,7 @@ check(2, blind_start, judge_blind_start)
 # **Plain**, x ← f(x). Each gives a factor c: G_l = c^(L − l). As in lesson 3.
 #
 # **Residual**, x ← x + f(x). f(x) is unrelated to x, so the squares add: V_(l+1) = (1 + c) V_l. Likewise backwards:
-# G_l = (1 + c)^(L − l). Nothing dies, but it *explodes*, only the other way round.
+# G_l = (1 + c)^(L − l). Nothing dies; it *explodes* instead.
 #
 # **Post-norm**, x ← norm(x + f(x)), the original Transformer. Going back, norm divides by √(1 + c), the spread of its
 # input; then the residual multiplies by √(1 + c). They cancel: G_l = 1.

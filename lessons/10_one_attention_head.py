@@ -1,0 +1,442 @@
+# %% [markdown]
+# # 10 · One attention head: three products and a softmax, backwards
+#
+# **Needs** matrix gradients (lesson 3), softmax (lesson 7), `numeric_gradient` and `layer_error` (lesson 2).
+# **Gives** the backward of an attention head, derived one product at a time; the reason for the √m; a head that
+# learns to look something up.
+#
+# The DAN adds its words up. In "the trophy does not fit into the suitcase, it is too big" no sum tells you what "it"
+# is: that word has to fetch its meaning from another one, and from which one depends on the words themselves.
+# Attention is that fetching, made smooth enough to have a gradient. The paper's second encoder is six layers of it.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+from lesson import check, expect, plt, show, solution
+
+import numpy as np
+
+from convsim_mini.attention import Group, attention_backward, attention_forward
+from convsim_mini.gradcheck import layer_error, numeric_gradient, relative_error
+from convsim_mini.layers import linear_backward, linear_forward
+from convsim_mini.optim import Adaptive
+
+rng = np.random.default_rng(10)
+
+# %% [markdown]
+# ## A dictionary that does not have to decide
+#
+# A Python dictionary compares your query with its keys, finds the one that is equal, and hands you its value. Here is
+# the same with numbers in place of decisions. Each word j offers a key k_j and a value v_j. Word i comes with a query
+# q_i, and
+#
+# - compares: s_ij = q_i · k_j, a score for each word;
+# - decides a little: p_ij = e^s_ij / Σ_l e^s_il, positive shares that sum to 1;
+# - fetches: y_i = Σ_j p_ij v_j, a mixture of the values.
+#
+# If one key scores Δ higher than the n − 1 others, its share is e^Δ/(e^Δ + n − 1) = **1/(1 + (n − 1) e^−Δ)**.
+#
+# **Predict:** five words, one score is 5, the others 0. Is the look-up nearly a decision, or still a mixture?
+
+# %%
+def softmax(s):
+    """Each row of s to shares that sum to 1."""
+    p = np.exp(s - s.max(axis=-1, keepdims=True))             # the largest is e⁰: nothing overflows
+    return p / p.sum(axis=-1, keepdims=True)
+
+
+keys, values = np.eye(5), np.array([10.0, 20, 30, 40, 50])
+query = 5 * keys[3]                                           # scores 5 with word 3 and 0 with the others
+p = softmax(query @ keys.T)
+expect(p[3], 0.9737, 0.9738, "share of the word that was asked for: 1/(1 + 4 e⁻⁵)")
+expect(p @ values, 39.67, 39.68, "fetched: 40 in p₃ of it, 27.5 on average in the rest")
+
+# %% [markdown]
+# The subtraction of the maximum changes nothing in p: e^(s − c) = e^s e^−c, and e^−c cancels. Without it a score of
+# 89 is too much for float32, whose numbers end at e^88.7.
+
+# %%
+with np.errstate(over="ignore"):
+    assert np.isinf(np.exp(np.float32(89)))
+assert np.allclose(softmax(np.array([[89, 0]], np.float32)), [[1, 0]])
+
+# %% [markdown]
+# ## Who asks whom: three products
+#
+# In *self*-attention all words of a sentence ask all words of it, themselves included. Query, key and value of a word
+# are three linear views of it: x (n, d) times one matrix of shape (d, 3m) gives all three side by side. That is why
+# the parameter is called `qkv`.
+#
+# s = q kᵀ/√m, p = softmax(s), y = p v
+#
+# n words make n² scores: the price of letting everybody ask everybody. The √m comes next.
+
+# %%
+n, d, m = 5, 6, 4                                             # words, their width, the head's width
+x, weight, bias = rng.standard_normal((n, d)), rng.standard_normal((d, 3 * m)) / np.sqrt(d), rng.standard_normal(3 * m)
+
+qkv = x @ weight + bias                                       # (n, 3m)
+q, k, v = np.split(qkv, 3, axis=1)                            # (n, m) each
+s = q @ k.T / np.sqrt(m)                                      # (n, n): row i asks, column j is asked
+p = softmax(s)                                                # (n, n): each row sums to 1
+y = p @ v                                                     # (n, m)
+
+library_y, cache = attention_forward(qkv, [Group(0, n, n)], heads=1)    # words 0 … n − 1 are one sentence of n words
+expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
+
+# %% [markdown]
+# ## Why √m
+#
+# Let the numbers of q and k be independent, with mean 0 and variance 1. A product q_i k_i then has variance 1 as
+# well, and a score is a sum of m of them: its variance is m, its size √m. At m = 64 (the paper's width 512 in 8
+# heads) scores are of size 8, and e⁸ is 3,000: softmax decides at random, before it has learned anything.
+#
+# Is that bad? The gradient has to come back through the softmax, by its Jacobian ∂p_i/∂s_j = p_i (δ_ij − p_j). Where
+# one p is nearly 1 and the others nearly 0, all its entries are nearly 0. How small? Only rows in which the two best
+# scores are close still let something through: with p and 1 − p on them, the Jacobian's size (root of the sum of
+# squares) is 2p(1 − p), where p = σ(√m g) and g is the gap between the two, in units of the scores' size. Integrate
+# over g: 2σ(1 − σ) has the area 1/√m, all of it near g = 0, so
+#
+# mean size ≈ **f/√m**, f = the density of g at 0 = n (n − 1) ∫ φ(t)² Φ(t)ⁿ⁻² dt
+#
+# (two of n normal scores both at t, the n − 2 others below). Divided by √m the scores are of size 1 for every m, and
+# the gradient does not depend on m at all.
+#
+# **Predict:** from m = 64 to m = 1024, by what factor does the unscaled gradient shrink?
+
+# %%
+n_keys, draws = 8, 1500
+t = np.linspace(-8, 8, 4001)
+density = np.exp(-t**2 / 2) / np.sqrt(2 * np.pi)                                  # φ
+below = (np.cumsum(density) - density / 2) * (t[1] - t[0])                        # Φ
+f = n_keys * (n_keys - 1) * np.sum(density**2 * below ** (n_keys - 2)) * (t[1] - t[0])
+print(f"f = {f:.3f} for {n_keys} words")
+
+
+def jacobian_size(p):
+    """√(Σ_ij (p_i (δ_ij − p_j))²) of each row: p: (draws, n) → (draws,)."""
+    squares = (p * p).sum(axis=1)
+    return np.sqrt((p * p * (1 - 2 * p)).sum(axis=1) + squares**2)
+
+
+widths = 4 ** np.arange(6)                                    # 1, 4, … 1024
+unscaled, scaled, spread = [], [], []
+for width in widths:
+    scores = np.array([rng.standard_normal((n_keys, width)) @ rng.standard_normal(width) for _ in range(draws)])
+    spread.append(scores.std())
+    unscaled.append(jacobian_size(softmax(scores)).mean())
+    scaled.append(jacobian_size(softmax(scores / np.sqrt(width))).mean())
+
+figure, axes = plt.subplots()
+axes.loglog(widths, scaled, "o-", color="C2", label="softmax(q kᵀ/√m)")
+axes.loglog(widths, unscaled, "o-", color="C3", label="softmax(q kᵀ)")
+axes.loglog(widths[1:], f / np.sqrt(widths[1:]), "k:", label="derived for large m: f/√m")
+axes.set(xlabel="width m of the head", ylabel="size of softmax's Jacobian (mean over rows)", xticks=widths,
+         xticklabels=[str(width) for width in widths], ylim=(0.03, 1),
+         title="Without the √m a head of width 1024 starts with an eighth of the gradient")
+axes.minorticks_off()
+axes.set_yticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
+axes.legend(loc="lower left")
+show(figure, "10_scale")
+
+expect(spread[-1] / np.sqrt(widths[-1]), 0.95, 1.05, "spread of the scores / √m at m = 1024")
+expect(unscaled[-1] * np.sqrt(widths[-1]) / f, 0.85, 1.15, "unscaled at m = 1024, measured / derived")
+expect(unscaled[3] / unscaled[5], 2.8, 4.4, "unscaled, from m = 64 to 1024: √16 or a little less")
+expect(scaled[3] / scaled[5], 0.95, 1.05, "scaled, from m = 64 to 1024: 1")
+expect(scaled[5] / unscaled[5], 6.5, 10, "scaled / unscaled at m = 1024")
+
+# %% [markdown]
+# ## Backwards, one step at a time
+#
+# As always dy (n, m) arrives from above, a random one here, and L = Σ y · dy. Walk the three steps in reverse.
+#
+# **y = p v.** A product of two matrices, as in lesson 3, only that both are computed from x:
+#
+# dv = pᵀ dy, dp = dy vᵀ
+#
+# To check an intermediate gradient, treat the array as an input: move p (even off its rows' sum of 1) and look at L.
+
+# %%
+dy = rng.standard_normal((n, m))
+dv = p.T @ dy                                                 # (n, n) (n, m) → (n, m)
+dp = dy @ v.T                                                 # (n, m) (m, n) → (n, n)
+expect(relative_error(dv, numeric_gradient(lambda: float((p @ v * dy).sum()), v)), 0, 1e-8, "dv = pᵀ dy")
+expect(relative_error(dp, numeric_gradient(lambda: float((p @ v * dy).sum()), p)), 0, 1e-8, "dp = dy vᵀ")
+
+# %% [markdown]
+# Read dp_ij = dy_i · v_j aloud: how much would the loss change if word i took more of word j?
+#
+# **p = softmax(s).** With ∂p_ij/∂s_il = p_ij (δ_jl − p_il),
+#
+# ds_ij = Σ_l dp_il ∂p_il/∂s_ij = p_ij (**dp_ij − Σ_l p_il dp_il**)
+#
+# The sum is the average of dp over what row i attends to at present. So a score is judged against the average: what
+# is better than what you have gains, what is worse loses.
+#
+# **Predict:** add up a row of ds. What comes out?
+
+# %%
+ds = p * (dp - (p * dp).sum(axis=1, keepdims=True))           # (n, n)
+expect(relative_error(ds, numeric_gradient(lambda: float((softmax(s) @ v * dy).sum()), s)), 0, 1e-8, "ds")
+expect(np.abs(ds.sum(axis=1)).max(), 0, 1e-14, "largest sum of a row of ds")
+
+# %% [markdown]
+# Zero: adding the same number to all scores of a row leaves p alone, so the gradient has no part in that direction.
+#
+# **s = q kᵀ/√m.** s_ij = Σ_e q_ie k_je/√m, so q_i meets all keys and k_j all queries:
+#
+# dq = ds k/√m, dk = dsᵀ q/√m
+#
+# Lesson 3 said that shapes know where the transposes go. Here they do not: ds is n × n, and `ds @ q` has the right
+# shape, too. This is the most common slip in a hand-written attention, and only a check finds it.
+
+# %%
+dq = ds @ k / np.sqrt(m)                                      # (n, n) (n, m) → (n, m)
+dk = ds.T @ q / np.sqrt(m)
+loss_of_qk = lambda: float((softmax(q @ k.T / np.sqrt(m)) @ v * dy).sum())
+expect(relative_error(dq, numeric_gradient(loss_of_qk, q)), 0, 1e-8, "dq = ds k/√m")
+expect(relative_error(dk, numeric_gradient(loss_of_qk, k)), 0, 1e-8, "dk = dsᵀ q/√m")
+expect(relative_error(ds @ q / np.sqrt(m), dk), 0.1, 1, "dk without the transpose")
+
+# %% [markdown]
+# Side by side the three are dqkv, and the linear layer takes it from there: its xᵀ dqkv and dqkv Wᵀ add up what the
+# three views of x send back. The library's backward gives the same, and so does a check of the whole.
+
+# %%
+dqkv = np.concatenate([dq, dk, dv], axis=1)                   # (n, 3m)
+expect(relative_error(dqkv, attention_backward(dy, cache)), 0, 1e-13, "dqkv, ours against the library's")
+
+
+def head_forward(x, weight, bias):
+    """One head on one sentence: x: (n, d), weight: (d, 3m), bias: (3m,) → y: (n, m), cache."""
+    qkv, linear_cache = linear_forward(x, weight, bias)
+    y, attention_cache = attention_forward(qkv, [Group(0, len(x), len(x))], heads=1)
+    return y, (linear_cache, attention_cache)
+
+
+def head_backward(dy, cache):
+    """Forward: y = attention(x W + b). → dx, dweight, dbias."""
+    linear_cache, attention_cache = cache
+    return linear_backward(attention_backward(dy, attention_cache), linear_cache)
+
+
+expect(layer_error(head_forward, head_backward, [x, weight, bias], rng), 0, 1e-7, "the whole head, random dy")
+
+# %% [markdown]
+# One more thing shows in dbias. A bias on the keys adds the same q_i · b to all scores of row i, and we know what
+# that does: nothing. Its gradient is zero, and those m parameters never learn.
+
+# %%
+_, head_cache = head_forward(x, weight, bias)
+_, _, dbias = head_backward(dy, head_cache)
+expect(np.abs(dbias[m:2 * m]).max(), 0, 1e-14, "largest gradient of a key's bias")
+expect(np.abs(dbias[:m]).max(), 1e-3, 10, "largest gradient of a query's bias")
+
+# %% [markdown]
+# ### Exercise 1: one question for all
+#
+# The paper averages the words of a sentence at the end. One could weight them instead: a learned vector w asks all
+# words the same question, s_i = x_i · w, p = softmax(s), y = Σ_i p_i x_i. Here x is key *and* value. Write the
+# backward, and count the ways on which x reaches y.
+
+# %%
+def attention_pool_forward(x, w):
+    """x: (n, d), w: (d,) → y: (d,), cache."""
+    p = softmax(x @ w)                                        # (n,)
+    return p @ x, (x, w, p)
+
+
+def attention_pool_backward(dy, cache):
+    """dy: (d,) → dx: (n, d), dw: (d,)."""
+    x, w, p = cache
+    raise NotImplementedError
+
+
+def judge_attention_pool(backward):
+    rng = np.random.default_rng(0)
+    x, w, dy = rng.standard_normal((5, 3)), rng.standard_normal(3), rng.standard_normal(3)
+    loss = lambda: float(attention_pool_forward(x, w)[0] @ dy)
+    dx, dw = backward(dy, attention_pool_forward(x, w)[1])
+    assert dx.shape == x.shape and dw.shape == w.shape, f"shapes {dx.shape} and {dw.shape}, expected (5, 3) and (3,)"
+    error = relative_error(dw, numeric_gradient(loss, w))
+    assert error < 1e-6, f"dw has a relative error of {error:.2g}; does your ds sum to zero?"
+    error = relative_error(dx, numeric_gradient(loss, x))
+    assert error < 1e-6, f"dx has a relative error of {error:.2g}; x is used twice, where else?"
+
+
+check(1, attention_pool_backward, judge_attention_pool)
+
+# %% [markdown]
+# ### Exercise 2: break it so that nobody notices
+#
+# Here is the head with the slip in it, dk = ds q. Find a sentence of at least three words for which the check passes
+# it. A symmetric ds would do, and queries that equal the keys are *not* enough for that (why? each row is divided by
+# its own sum, and dp has no symmetry anyway). What sort of sentence makes ds vanish altogether?
+
+# %%
+def slip_backward(dy, cache):
+    """head_backward with dk = ds q instead of dsᵀ q."""
+    linear_cache, (qkv, *_) = cache
+    q, k, v = np.split(qkv, 3, axis=1)
+    root = np.sqrt(q.shape[1])
+    p, dp = softmax(q @ k.T / root), dy @ v.T
+    ds = p * (dp - (p * dp).sum(axis=1, keepdims=True))
+    return linear_backward(np.concatenate([ds @ k / root, ds @ q / root, p.T @ dy], axis=1), linear_cache)
+
+
+expect(layer_error(head_forward, slip_backward, [x, weight, bias], rng), 0.01, 1, "the slip, on a sentence at random")
+
+
+def blind_sentence(rng):
+    """→ x (n, 6), n ≥ 3, not zero: a sentence on which the check passes slip_backward for any weight and bias."""
+    raise NotImplementedError
+
+
+def judge_blind_sentence(blind_sentence):
+    rng = np.random.default_rng(0)
+    x = blind_sentence(rng)
+    assert len(x) >= 3 and x.shape[1] == 6, f"a sentence of three words of width 6 or more words, not {x.shape}"
+    assert np.abs(x).min() > 0, "no zeros, that would be too cheap"
+    weight, bias = rng.standard_normal((6, 12)), rng.standard_normal(12)
+    error = layer_error(head_forward, slip_backward, [x, weight, bias], rng)
+    assert error < 1e-6, f"the check sees the slip, its error is {error:.2g}; when is dp the same for all j of a row?"
+
+
+check(2, blind_sentence, judge_blind_sentence)
+
+# %% [markdown]
+# ## A head learns to look
+#
+# Now let one learn. Each sentence has eight words: four *askers*, each with a colour, and four *holders*, each with a
+# colour, in random order. All of them carry a load of four random numbers. An asker has to say the load of the holder
+# of its colour. In x the words stand as [asked colour | held colour | load], 4 + 4 + 4 numbers.
+#
+# What is the best a head can do that cannot look? It takes all eight loads in equal shares, a of each: the right one
+# is off by (1 − a)², the seven wrong ones add a² each. (1 − a)² + 7a² is smallest at a = 1/8, where it is **7/8**. A
+# loss below that means looking. A head that looks perfectly has a loss of 0.
+#
+# Beside it trains the same head with a wrong backward, one that forgets Σ_l p_il dp_il.
+#
+# **Predict:** will that one learn the task as well, learn it worse, or not at all?
+
+# %%
+COLOURS = 4
+WORDS = 2 * COLOURS
+
+
+def draw_sentences(rng, sentences):
+    """→ x (sentences, 8, 12); where the right holder of each asker stands (sentences, 4); its load (…, 4, 4)."""
+    colours = np.tile(np.arange(COLOURS), (sentences, 1))
+    held = rng.permuted(colours, axis=1)                      # the colour of each holder
+    x = np.zeros((sentences, WORDS, 2 * COLOURS + m))
+    x[:, :COLOURS, :COLOURS] = np.eye(COLOURS)                # askers come first
+    x[:, COLOURS:, COLOURS:2 * COLOURS] = np.eye(COLOURS)[held]
+    x[:, :, 2 * COLOURS:] = rng.standard_normal((sentences, WORDS, m))
+    right = COLOURS + np.argsort(held, axis=1)
+    return x, right, np.take_along_axis(x[:, :, 2 * COLOURS:], right[:, :, None], axis=1)
+
+
+def one_step(params, x, target, right_backward):
+    """Loss of the askers, gradients, and p (sentences, 8, 8)."""
+    qkv, linear_cache = linear_forward(x.reshape(-1, x.shape[2]), params["qkv.weight"], params["qkv.bias"])
+    q, k, v = np.split(qkv.reshape(len(x), WORDS, 3 * m), 3, axis=2)
+    p = softmax(q @ k.swapaxes(1, 2) / np.sqrt(m))
+    error = (p @ v)[:, :COLOURS] - target
+    dy = np.zeros_like(q)
+    dy[:, :COLOURS] = 2 * error / error.size                  # nobody asks the holders anything
+    ds = dy @ v.swapaxes(1, 2)                                # dp so far
+    if right_backward:
+        ds = ds - (p * ds).sum(axis=2, keepdims=True)
+    ds = p * ds / np.sqrt(m)
+    dqkv = np.concatenate([ds @ k, ds.swapaxes(1, 2) @ q, p.swapaxes(1, 2) @ dy], axis=2)
+    _, dweight, dbias = linear_backward(dqkv.reshape(-1, 3 * m), linear_cache)
+    return (error**2).mean(), {"qkv.weight": dweight, "qkv.bias": dbias}, p
+
+
+def train(right_backward, steps=400):
+    """Losses (steps,); p and the right places of the first and of the last step."""
+    rng = np.random.default_rng(0)                            # the same start and sentences for both
+    params = {"qkv.weight": 0.2 * rng.standard_normal((2 * COLOURS + m, 3 * m)), "qkv.bias": np.zeros(3 * m)}
+    optimizer, losses, seen = Adaptive(params), [], []
+    for step in range(steps):
+        x, right, target = draw_sentences(rng, 64)
+        loss, grads, p = one_step(params, x, target, right_backward)
+        losses.append(loss)
+        if step in (0, steps - 1):
+            seen.append((p, right))
+        optimizer.step(params, grads, 0.02, 0.02)
+    return np.array(losses), seen
+
+
+def share_of_right(p, right):
+    return np.take_along_axis(p[:, :COLOURS], right[:, :, None], axis=2).mean()
+
+
+losses, (before, after) = train(right_backward=True)
+wrong_losses, (_, wrong_after) = train(right_backward=False)
+
+figure, (first, last, curve) = plt.subplots(1, 3, figsize=(11, 4), width_ratios=[1, 1, 1.3])
+for axes, (p, right), title in ((first, before, "Before: everybody is asked alike"),
+                                (last, after, "After: the right holder answers")):
+    image = axes.imshow(p[0], cmap="Blues", vmin=0, vmax=1)
+    axes.plot(right[0], range(COLOURS), "o", color="C1", fillstyle="none", markersize=13)
+    axes.set(title=title, xlabel="word that is asked", ylabel="word that asks")
+    axes.grid(False)
+    axes.set_xticks([1.5, 5.5], ["askers", "holders"])
+    axes.set_yticks([1.5, 5.5], ["askers", "holders"], rotation=90, va="center")
+figure.colorbar(image, ax=last, label="share p (circle: the right one)", shrink=0.75)
+curve.semilogy(wrong_losses, color="C3", label="without Σ p dp")
+curve.semilogy(losses, color="C0", label="right backward")
+curve.axhline(1 - 1 / WORDS, color="k", linestyle=":", label="7/8, derived: no looking")
+curve.set(title="A wrong gradient learns, too, but worse", xlabel="step of 64 sentences", ylabel="mean squared error")
+curve.legend(loc="upper right", bbox_to_anchor=(1, 0.92), handlelength=1)
+show(figure, "10_one_attention_head")
+
+expect(share_of_right(*before), 0.11, 0.14, "share of the right holder before: 1/8")
+expect(share_of_right(*after), 0.9, 1, "and after")
+expect(losses[-20:].mean(), 0, 0.05, "loss at the end, far below 7/8")
+expect(wrong_losses[-20:].mean() / losses[-20:].mean(), 1.3, 1000, "the wrong backward's loss / the right one's")
+expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the right holder")
+
+# %% [markdown]
+# The askers' rows are the ones that were trained; the holders ask as well, but nobody listens, so their rows show
+# leftovers. And the red curve is the reason for this whole course of checks: a wrong gradient gives no error message.
+# It gives a model that is a little worse.
+#
+# ## Where this lives
+#
+# - `attention.py`: `attention_forward`, `attention_backward`: the same five lines, for many heads and sentences at
+#   once. `encoders.py`: `_attend_forward` puts the linear layers around them.
+# - `tests/test_transformer.py` compares with plain loops; `tests/test_gradients.py` checks under random dy and knows
+#   the mutants: a lost transpose, a lost sum, a lost √m.
+# - The paper, §2.3.2, takes the encoder of Vaswani et al. (2017), who introduced the √m. The biases of q, k and v are
+#   ours; the keys' one is dead weight.
+#
+# Next: lesson 11 runs many heads on many sentences of different lengths, without any padding.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_attention_pool_backward(dy, cache):
+    x, w, p = cache
+    dp = x @ dy                                               # (n,)
+    ds = p * (dp - p @ dp)
+    return np.outer(p, dy) + np.outer(ds, w), x.T @ ds        # as value, and as key
+
+
+def tempting_attention_pool_backward(dy, cache):
+    x, w, p = cache
+    dp = x @ dy
+    return np.outer(p, dy), x.T @ (p * (dp - p @ dp))         # the way through the scores is forgotten
+
+
+def solution_blind_sentence(rng):
+    return np.tile(rng.standard_normal(6), (4, 1))            # one word four times: all v_j equal, so ds = 0
+
+
+def tempting_blind_sentence(rng):
+    x = rng.standard_normal((2, 6))
+    return np.concatenate([x, x[::-1]])                       # a palindrome: symmetric, but not enough
+
+
+solution(1, solution_attention_pool_backward, tempting_attention_pool_backward)
+solution(2, solution_blind_sentence, tempting_blind_sentence)

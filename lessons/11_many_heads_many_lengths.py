@@ -1,0 +1,469 @@
+# %% [markdown]
+# # 11 · Many heads, many lengths: attention over packed sentences
+#
+# **Needs** one attention head and its backward (lesson 10), `Packed` (lesson 4).
+# **Gives** `attention_forward` as the library has it: heads by a reshape, sentences of all lengths, no padding, no
+# mask; and what padding would have cost, derived from the lengths of real sentences.
+#
+# Sentences differ in length, arrays do not. The usual way out is to fill all sentences up to the longest, and then to
+# mask what was filled. You pay twice: in work (nearly 40 times as many scores for a batch of 256 sentences of real
+# chat), and in a mask whose absence raises no error. This lesson does without either, and proves that nothing
+# changes.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+from lesson import check, expect, plt, show, solution
+
+import time
+from itertools import islice
+
+import numpy as np
+
+from convsim_mini.attention import Group, attention_backward, attention_forward, groups
+from convsim_mini.encoders import sort_by_length
+from convsim_mini.gradcheck import layer_error, relative_error
+from convsim_mini.pairs import default_corpus, read_chunks
+from convsim_mini.text import Packed, tokenize
+
+rng = np.random.default_rng(11)
+
+
+def softmax(s):
+    p = np.exp(s - s.max(axis=-1, keepdims=True))
+    return p / p.sum(axis=-1, keepdims=True)
+
+# %% [markdown]
+# ## Why more than one head
+#
+# One head gives one set of shares: y_i = Σ_j p_ij v_j, the same p for all numbers of v. Suppose a word needs the
+# first half of its output from word a and the second half from word b ("too big": who, and for what?). With shares w
+# and 1 − w on a and b, the first half is w a + (1 − w) b instead of a: off by (1 − w)(b − a). If the numbers have
+# variance 1, b − a has variance 2, and the mean square over both halves is
+#
+# ½ · 2 (1 − w)² + ½ · 2 w²
+#
+# **Predict:** which w is best, and which share of the variance is lost even then? How much do two heads lose?
+
+# %%
+d = 512
+a, b = rng.standard_normal((2, 2000, d))                      # 2,000 pairs of words
+wanted = np.concatenate([a[:, :d // 2], b[:, d // 2:]], axis=1)
+shares = np.linspace(0, 1, 21)
+lost = [np.mean((w * a + (1 - w) * b - wanted)**2) for w in shares]
+expect(shares[np.argmin(lost)], 0.499, 0.501, "best share")
+expect(min(lost), 0.49, 0.51, "variance lost with one head: w² + (1 − w)² at ½")
+
+# %% [markdown]
+# Two heads lose nothing: the first looks at a, the second at b, and each moves only its half of the numbers. So cut
+# the d columns into h slices of width m = d/h and let each slice have its own softmax. It costs no parameters, and
+# the products cost the same: h · n² · m = n² d multiplications for the scores whatever h is. Only the n² scores
+# themselves are there h times.
+#
+# ## Heads by a reshape
+#
+# Column c of a row belongs to head c // m. So a row of d numbers *is* already a table of h rows and m columns, and a
+# reshape from (n, d) to (n, h, m) moves nothing. Products want the head in front, (h, n, m): swap two axes. Neither
+# copies a number.
+
+# %%
+n, d, heads = 5, 12, 3
+m = d // heads
+qkv = rng.standard_normal((n, 3 * d))                         # queries, keys and values side by side, as in lesson 10
+q, k, v = np.split(qkv, 3, axis=1)                            # (n, d) each
+
+by_loop = np.empty((n, d))
+for head in range(heads):
+    columns = slice(head * m, (head + 1) * m)
+    p = softmax(q[:, columns] @ k[:, columns].T / np.sqrt(m))
+    by_loop[:, columns] = p @ v[:, columns]
+
+three = qkv.reshape(n, 3, heads, m)                           # one reshape for parts and heads at once
+q, k, v = (three[:, part].swapaxes(0, 1) for part in range(3))                # (h, n, m) each
+assert np.shares_memory(q, qkv), "a view: nothing was copied"
+p = softmax(q @ k.swapaxes(1, 2) / np.sqrt(m))                # (h, n, m) (h, m, n) → (h, n, n), head by head
+at_once = (p @ v).swapaxes(0, 1).reshape(n, d)                # (h, n, m) → (n, h, m) → (n, d)
+expect(relative_error(at_once, by_loop), 0, 1e-14, "all heads at once against a loop")
+expect(relative_error(attention_forward(qkv, [Group(0, n, n)], heads)[0], by_loop), 0, 1e-14, "the library's")
+
+# %% [markdown]
+# ### Exercise 1: split and merge
+#
+# Write both ways for one array. The tempting shortcut for `split_heads` is x.reshape(heads, n, m): it has the right
+# shape, raises nothing, trains, and mixes the words.
+
+# %%
+def split_heads(x, heads):
+    """x: (n, d) → (heads, n, d/heads)."""
+    raise NotImplementedError
+
+
+def merge_heads(y):
+    """The way back: y: (heads, n, d/heads) → (n, d)."""
+    raise NotImplementedError
+
+
+def judge_heads(functions):
+    split, merge = functions
+    x = np.arange(60.0).reshape(5, 12)
+    parts = split(x, 3)
+    assert parts.shape == (3, 5, 4), f"split has shape {parts.shape}, expected (3, 5, 4)"
+    assert np.array_equal(parts[1, 3], x[3, 4:8]), (
+        f"head 1 of word 3 should be its columns 4 to 7, {x[3, 4:8]}; found {parts[1, 3]}: whose numbers are these?")
+    assert np.array_equal(parts, np.stack(np.split(x, 3, axis=1))), "not all heads hold their columns"
+    assert np.array_equal(merge(parts), x), "merge does not undo split"
+
+
+check(1, (split_heads, merge_heads), judge_heads)
+
+# %% [markdown]
+# ## Many sentences: the loop that is right
+#
+# A batch is a `Packed`: all words one below the other, N rows, and the offsets at which sentences begin. Linear
+# layers, layer norm and the feed-forward networks treat each row alone, so they see (N, d) and need not know. Only
+# attention has to stop at the end of a sentence. The plainest way is a loop over sentences and heads. It is our
+# reference, forwards and backwards.
+
+# %%
+def loop_forward(qkv, offsets, heads):
+    """qkv: (N, 3d); offsets: (B + 1,) → y: (N, d), cache."""
+    d = qkv.shape[1] // 3
+    m, y, kept = d // heads, np.empty((len(qkv), d), qkv.dtype), []
+    for first, last in zip(offsets, offsets[1:]):
+        for head in range(heads):
+            q, k, v = (qkv[first:last, part * d + head * m:part * d + (head + 1) * m] for part in range(3))
+            p = softmax(q @ k.T / np.sqrt(m))
+            y[first:last, head * m:(head + 1) * m] = p @ v
+            kept.append((first, last, head, q, k, v, p))
+    return y, (qkv.shape, m, kept)
+
+
+def loop_backward(dy, cache):
+    """Lesson 10 for each sentence and head: dy: (N, d) → dqkv: (N, 3d)."""
+    shape, m, kept = cache
+    dqkv = np.empty(shape)
+    dq_all, dk_all, dv_all = np.split(dqkv, 3, axis=1)        # views
+    for first, last, head, q, k, v, p in kept:
+        rows, columns = slice(first, last), slice(head * m, (head + 1) * m)
+        dp = dy[rows, columns] @ v.T
+        ds = p * (dp - (p * dp).sum(axis=1, keepdims=True)) / np.sqrt(m)
+        dq_all[rows, columns], dk_all[rows, columns] = ds @ k, ds.T @ q
+        dv_all[rows, columns] = p.T @ dy[rows, columns]
+    return dqkv
+
+
+offsets = np.array([0, 3, 4, 7, 12])                          # sentences of 3, 1, 3 and 5 words
+qkv = rng.standard_normal((12, 18))                           # d = 6
+expect(layer_error(lambda qkv: loop_forward(qkv, offsets, 2), loop_backward, [qkv], rng), 0, 1e-7,
+       "the loop's backward against differences")
+
+# %% [markdown]
+# **Predict:** the second sentence has a single word. Which gradient do its query and key get, whatever dy is? And
+# what is its y?
+
+# %%
+y, cache = loop_forward(qkv, offsets, 2)
+dqkv = loop_backward(rng.standard_normal((12, 6)), cache)
+expect(np.abs(dqkv[3, :12]).max(), 0, 1e-15, "gradient of the only word's query and key")
+assert np.array_equal(y[3], qkv[3, 12:])                      # p = 1: it fetches its own value
+
+# %% [markdown]
+# ## Padding, and the mask that one forgets
+#
+# The usual way: an array (B, L, 3d), L the longest length, zeros after the end of each sentence. The scores of padded
+# keys are set to −∞ so that they get no share: e^−∞ = 0.
+
+# %%
+def padded_forward(qkv, offsets, heads, masked=True):
+    """The same as loop_forward, filled up to the longest sentence."""
+    lengths, d = np.diff(offsets), qkv.shape[1] // 3
+    real = np.arange(lengths.max()) < lengths[:, None]        # (B, L): is it a word?
+    filled = np.zeros((*real.shape, 3 * d), qkv.dtype)
+    filled[real] = qkv
+    q, k, v = filled.reshape(*real.shape, 3, heads, d // heads).transpose(2, 0, 3, 1, 4)    # (B, h, L, m) each
+    s = q @ k.swapaxes(2, 3) / np.sqrt(d // heads)            # (B, h, L, L)
+    if masked:
+        s = np.where(real[:, None, None, :], s, -np.inf)
+    return (softmax(s) @ v).swapaxes(1, 2).reshape(*real.shape, d)[real]
+
+
+expect(relative_error(padded_forward(qkv, offsets, 2), y), 0, 1e-14, "padded and masked against the loop")
+
+# %% [markdown]
+# Now forget the mask. A padded key is zero, so its score is 0 and its e^s is **1, not 0**. Its value is zero as well.
+# So the sum above the fraction stays, and the one below grows by one for each of the L − n padded words:
+#
+# y without mask = y · Z/(Z + L − n), Z = Σ_j e^s_ij
+#
+# No error, no nan: each sentence is scaled by a factor that depends on the *longest other sentence in its batch*.
+# With scores around 0, Z ≈ n and the factor is about n/L. (With a bias on k and v it is no mere factor any more.)
+
+# %%
+forgotten = padded_forward(qkv, offsets, 2, masked=False)
+q, k = qkv[:3, :3], qkv[:3, 6:9]                              # first sentence, first head, m = 3
+z = np.exp(q @ k.T / np.sqrt(3)).sum(axis=1, keepdims=True)   # (3, 1)
+expect(relative_error(forgotten[:3, :3], y[:3, :3] * z / (z + 5 - 3)), 0, 1e-14, "without mask, against the formula")
+expect(relative_error(forgotten[7:], y[7:]), 0, 1e-14, "the longest sentence does not suffer")
+expect(relative_error(forgotten[:7], y[:7]), 0.05, 1, "all others do")
+
+# %% [markdown]
+# ## What padding costs
+#
+# Scores cost length². Padded, a batch of B sentences costs B · max², packed it costs Σ n². How much is that for real
+# chat? We can derive it from the lengths alone. Let F(l) be the share of sentences with at most l words. The longest
+# of B has at most l words if all have: with probability F(l)ᴮ. So
+#
+# E[max²] = Σ_l l² (F(l)ᴮ − F(l − 1)ᴮ)
+#
+# and the factor is E[max²]/E[n²]. **Predict:** the average sentence below has 18 words. A batch has 256 sentences. Is
+# the factor nearest 3, 10 or 40?
+
+# %%
+chat = [tokenize(pair.response) for chunk in islice(read_chunks(default_corpus()), 4) for pair in chunk.records]
+lengths = np.array([min(len(tokens), 256) or 1 for tokens in chat])           # the library cuts at 256 words, too
+print(f"{len(lengths):,} sentences: {lengths.mean():.1f} words on average, half have at most {np.median(lengths):.0f}, "
+      f"one in a hundred more than {np.percentile(lengths, 99):.0f}")
+
+l = np.arange(257)
+at_most = np.searchsorted(np.sort(lengths), l, side="right") / len(lengths)   # F(l): (257,)
+mean_square = np.mean(lengths.astype(float)**2)
+
+
+def derived_factor(batch):
+    return np.sum(l[1:]**2 * np.diff(at_most**batch)) / mean_square
+
+
+def measured_factor(batch, draws=16_384):
+    """Scores of padded batches / scores of packed ones, over so many sentences drawn."""
+    drawn = rng.choice(lengths, (draws // batch, batch)).astype(float)
+    return batch * np.sum(drawn.max(axis=1)**2) / np.sum(drawn**2)
+
+
+batches = 2 ** np.arange(12)                                  # 1 … 2,048
+measured = np.array([measured_factor(batch) for batch in batches])
+derived = np.array([derived_factor(batch) for batch in batches])
+
+sample = rng.choice(lengths, 64)
+figure, (raster, curve) = plt.subplots(1, 2, figsize=(11, 4.6))
+words = np.arange(sample.max()) < sample[:, None]
+raster.imshow(np.where(words, 1.0, 0.12), cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+raster.set(title=f"Of 64 padded sentences {1 - words.mean():.0%} are padding", xlabel="position (dark: a word)",
+           ylabel="sentence of the batch")
+raster.grid(False)
+curve.loglog(batches, measured, "o-", color="C3", label="padded, with a mask")
+curve.loglog(batches, derived, "k:", label="derived from the lengths")
+curve.loglog(batches, np.ones(len(batches)), "-", color="C0", linewidth=2.5, label="packed, in groups of equal length")
+curve.set(title="The larger the batch, the more scores are for nothing", xlabel="sentences in a batch",
+          ylabel="scores computed / scores needed", xticks=[1, 10, 100, 1000], xticklabels=["1", "10", "100", "1,000"],
+          yticks=[1, 10, 100], yticklabels=["1 ×", "10 ×", "100 ×"], ylim=(0.7, 150))
+curve.legend(loc="upper left")
+show(figure, "11_many_heads_many_lengths")
+
+expect((measured / derived).min(), 0.75, 1.1, "measured / derived, the least")
+expect((measured / derived).max(), 0.9, 1.35, "and the most (few large batches fit into 16,384 sentences)")
+expect(derived_factor(256), 30, 50, "scores padded / needed for a batch of 256")
+
+# %% [markdown]
+# The longest sentence sets the price for all, and among 256 there is always a long one.
+#
+# ## Groups of equal length
+#
+# Sentences of equal length need no padding to form an array. So: sort the batch by length, and each run of equal
+# lengths is a `Group`: tokens first … last − 1, `length` to each sentence. Rows first:last of qkv, reshaped to
+# (sentences, length, 3, h, m), are all heads of all its sentences, again without a copy.
+#
+# How many groups will there be? As many as distinct lengths. A length that a share p_l of sentences has is missing
+# from a batch with probability (1 − p_l)ᴮ, so expect Σ_l (1 − (1 − p_l)ᴮ). Unsorted, a group ends wherever two
+# neighbours differ: 1 + (B − 1)(1 − Σ_l p_l²), nearly one for each sentence.
+
+# %%
+share = np.diff(at_most)                                      # p_l: (256,)
+expected_sorted = np.sum(1 - (1 - share) ** 256)
+expected_unsorted = 1 + 255 * (1 - np.sum(share**2))
+ends = lambda lengths: np.concatenate([[0], np.cumsum(lengths)])
+found = []
+for _ in range(20):
+    drawn = rng.choice(lengths, 256)
+    found.append([len(groups(ends(np.sort(drawn)), 8)), len(groups(ends(drawn), 8))])
+by_length, as_drawn = np.mean(found, axis=0)
+expect(by_length / expected_sorted, 0.92, 1.08, f"groups of 256 sorted sentences / {expected_sorted:.0f}")
+expect(as_drawn / expected_unsorted, 0.97, 1.03, f"groups of 256 as drawn / {expected_unsorted:.0f}")
+
+print(groups(np.array([0, 3, 6, 9, 10]), heads=1))            # three sentences of three words, then one of one
+
+# %% [markdown]
+# Both are *right*, since groups of one sentence are groups as well. Sorting makes them few. (A group is also cut
+# where its scores would pass 2²⁰, so that they stay in the cache. The longest sentences are the reason.)
+#
+# Now the proof: loop = padded = grouped, forwards and backwards, in any order of the sentences.
+
+# %%
+drawn = np.minimum(rng.choice(lengths, 64), 60)
+for name, some in (("as drawn", drawn), ("sorted", np.sort(drawn))):
+    offsets = ends(some)
+    qkv, dy = rng.standard_normal((offsets[-1], 36)), rng.standard_normal((offsets[-1], 12))
+    y, cache = attention_forward(qkv, groups(offsets, 3), 3)
+    loop_y, loop_cache = loop_forward(qkv, offsets, 3)
+    expect(relative_error(y, loop_y), 0, 1e-14, f"{name}: y, groups against the loop")
+    expect(relative_error(padded_forward(qkv, offsets, 3), loop_y), 0, 1e-14, f"{name}: y, padded against the loop")
+    expect(relative_error(attention_backward(dy, cache), loop_backward(dy, loop_cache)), 0, 1e-13,
+           f"{name}: dqkv, groups against the loop")
+
+# %% [markdown]
+# And the time for 64 sentences of chat, d = 256, 8 heads, float32. It is printed, not asserted: clocks are moody.
+
+# %%
+offsets = ends(np.sort(rng.choice(lengths, 64)))
+qkv = rng.standard_normal((offsets[-1], 3 * 256)).astype(np.float32)
+seconds = {}
+for name, forward in (("loop", lambda: loop_forward(qkv, offsets, 8)),
+                      ("padded", lambda: padded_forward(qkv, offsets, 8)),
+                      ("groups", lambda: attention_forward(qkv, groups(offsets, 8), 8))):
+    forward()                                                 # once to warm up
+    begin = time.perf_counter()
+    forward()
+    seconds[name] = time.perf_counter() - begin
+    print(f"{name:8} {1000 * seconds[name]:6.1f} ms")
+print(f"groups: {seconds['padded'] / seconds['groups']:.0f} × as fast as padding, "
+      f"{seconds['loop'] / seconds['groups']:.0f} × as fast as the loop")
+
+# %% [markdown]
+# ## There and back
+#
+# Sorting reorders the batch, and pair i must find its response i again. `sort_by_length` returns the order: sentence
+# b of the sorted batch was sentence order[b]. The encoder computes u sorted, and then writes it back where it came
+# from.
+
+# %%
+packed = Packed(np.arange(9, dtype=np.int32), np.array([0, 4, 5, 7, 9]))       # lengths 4, 1, 2, 2
+by_length, order = sort_by_length(packed, max_tokens=256)
+print("lengths", packed.lengths, "→", by_length.lengths, " order", order, " words", by_length.ids)
+sorted_back = np.empty(4)
+sorted_back[order] = by_length.lengths
+assert np.array_equal(sorted_back, packed.lengths)
+
+# %% [markdown]
+# ### Exercise 2: the gradient of sorting
+#
+# y = x[order] moves rows and does nothing else: y_b = x_order_b. Write the backward. Each row of dy belongs to one
+# row of x: to which?
+
+# %%
+def reorder_backward(dy, order):
+    """Forward: y = x[order]. dy: (B, d) → dx: (B, d)."""
+    raise NotImplementedError
+
+
+def judge_reorder(backward):
+    rng = np.random.default_rng(0)
+    for order in (np.array([1, 0, 2]), np.array([2, 0, 1]), rng.permutation(7)):
+        x = rng.standard_normal((len(order), 3))
+        error = layer_error(lambda x: (x[order], order), backward, [x], rng)
+        assert error < 1e-6, (f"order {order}: relative error {error:.2g}. Row 0 of y is row {order[0]} of x; where "
+                              "does dy[0] go? (An order that only swaps is its own inverse and hides this mistake.)")
+
+
+check(2, reorder_backward, judge_reorder)
+
+# %% [markdown]
+# ### Exercise 3: catch the leak
+#
+# Below are four attentions. One is right, three leak: what a sentence gets depends on its company. Write a test that
+# tells them apart. It may call `attention(qkv, offsets, heads)` as often as it likes, on batches of its own making. A
+# hint from above: a forgotten mask leaks only how *long* the others are, so it is not enough to change their numbers
+# and to look who moves. And a right attention may differ in the last digit.
+
+# %%
+def right_attention(qkv, offsets, heads):
+    return attention_forward(qkv, groups(offsets, heads), heads)[0]
+
+
+def one_long_sentence(qkv, offsets, heads):
+    """Where the sentences end is ignored."""
+    return attention_forward(qkv, [Group(0, len(qkv), len(qkv))], heads)[0]
+
+
+def no_mask(qkv, offsets, heads):
+    return padded_forward(qkv, offsets, heads, masked=False)
+
+
+def one_word_too_many(qkv, offsets, heads):
+    """The last word of a sentence (of two or more) falls to the next sentence."""
+    moved = np.concatenate([offsets[:1], offsets[1:-1] - (np.diff(offsets)[:-1] > 1), offsets[-1:]])
+    return attention_forward(qkv, groups(moved, heads), heads)[0]
+
+
+def leaks(attention):
+    """→ True if a sentence's rows of attention(qkv, offsets, heads) depend on the rest of the batch."""
+    raise NotImplementedError
+
+
+def judge_leaks(leaks):
+    for attention in (one_long_sentence, no_mask, one_word_too_many):
+        assert leaks(attention), f"{attention.__name__} leaks, and your test does not see it"
+    for attention in (right_attention, padded_forward, lambda *given: loop_forward(*given)[0]):
+        assert not leaks(attention), "your test accuses a right one; is it the last digit?"
+
+
+check(3, leaks, judge_leaks)
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `attention.py`: `groups`, `attention_forward`, `attention_backward`, `_split_heads`.
+# - `encoders.py`: `sort_by_length`; `transformer_forward` sorts, `transformer_backward` starts with du[order].
+# - `tests/test_transformer.py`: attention against loops for many sets of lengths; a sentence alone and in company.
+# - The paper, §3.1: 8 heads, 512 wide. Packing without padding is ours; the numbers are the same.
+#
+# Next: lesson 12. So far attention does not know which word comes first.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_split_heads(x, heads):
+    return x.reshape(len(x), heads, -1).swapaxes(0, 1)
+
+
+def solution_merge_heads(y):
+    heads, n, m = y.shape
+    return y.swapaxes(0, 1).reshape(n, heads * m)
+
+
+def tempting_split_heads(x, heads):
+    return x.reshape(heads, len(x), -1)
+
+
+def tempting_merge_heads(y):
+    heads, n, m = y.shape
+    return y.reshape(n, heads * m)                            # undoes the tempting split, and so hides it
+
+
+def solution_reorder_backward(dy, order):
+    dx = np.empty_like(dy)
+    dx[order] = dy                                            # row b of y was row order[b] of x
+    return dx
+
+
+def company(rng=None):
+    """Sentences of 2, 5, 3 and 1 words: qkv, offsets."""
+    rng = rng or np.random.default_rng(0)
+    return rng.standard_normal((11, 24)), np.array([0, 2, 7, 10, 11])
+
+
+def solution_leaks(attention):
+    qkv, offsets = company()
+    together = attention(qkv, offsets, 2)
+    alone = [attention(qkv[first:last], np.array([0, last - first]), 2) for first, last in zip(offsets, offsets[1:])]
+    return not np.allclose(together, np.concatenate(alone))
+
+
+def tempting_leaks(attention):
+    qkv, offsets = company()
+    before = attention(qkv, offsets, 2)
+    changed = qkv.copy()
+    changed[:2] += 1                                          # the first sentence: does another one move?
+    return not np.allclose(attention(changed, offsets, 2)[2:], before[2:])
+
+
+solution(1, (solution_split_heads, solution_merge_heads), (tempting_split_heads, tempting_merge_heads))
+solution(2, solution_reorder_backward, lambda dy, order: dy[order])
+solution(3, solution_leaks, tempting_leaks)

@@ -1,0 +1,411 @@
+# %% [markdown]
+# # 12 · Timing signal: which word came first
+#
+# **Needs** attention (lessons 10 and 11), unit vectors (lesson 9).
+# **Gives** `timing_signal`: why it is needed, why sines, how far apart it puts two positions; and an encoder that
+# cannot learn who won without it, with the loss at which it must get stuck.
+#
+# "Dog bites man" is no news, "man bites dog" is. A sum of words cannot tell them apart, and it is easy to believe
+# that attention can: it relates words to each other, after all. It cannot. Here is why, and what four lines do about
+# it.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+from lesson import check, expect, plt, show, solution
+
+import math
+from contextlib import contextmanager
+
+import numpy as np
+from scipy.special import sici
+
+from convsim_mini import encoders
+from convsim_mini.attention import Group, attention_forward, timing_signal
+from convsim_mini.config import ModelConfig
+from convsim_mini.encoders import transformer_backward, transformer_forward
+from convsim_mini.losses import cross_entropy_backward, cross_entropy_forward
+from convsim_mini.model import initial_parameters
+from convsim_mini.optim import Adaptive
+from convsim_mini.text import Packed
+
+rng = np.random.default_rng(12)
+
+# %% [markdown]
+# ## Attention has no order
+#
+# y_i = Σ_j p_ij v_j with p_ij ∝ e^(q_i · k_j/√m). Nothing in there says where i and j stand: only the words' own
+# vectors enter, and a sum does not care in which order it is taken. Permute the words, and the outputs are the same
+# outputs, permuted:
+#
+# attention(x[order]) = attention(x)[order]
+#
+# Linear layers, relu and layer norm treat each row alone, so they permute along. Then the encoder takes the mean over
+# the words, and there the order is lost for good.
+#
+# **Predict:** what is the cosine between "dog bites man" and "man bites dog", after two layers of attention with
+# random weights, when nothing tells positions apart? And with the timing signal?
+
+# %%
+qkv, order = rng.standard_normal((7, 36)), rng.permutation(7)
+whole = [Group(0, 7, 7)]
+permuted = attention_forward(qkv[order], whole, 3)[0]
+expect(np.abs(permuted - attention_forward(qkv, whole, 3)[0][order]).max(), 0, 1e-14, "attention: permuted in, out")
+
+
+@contextmanager
+def without_signal():
+    """The library's Transformer with zeros in place of its timing signal: broken on purpose."""
+    kept = encoders.timing_signal
+    encoders.timing_signal = lambda length, width, dtype, xp: xp.zeros((length, width), dtype)
+    try:
+        yield
+    finally:
+        encoders.timing_signal = kept
+
+
+def pack(sentences):
+    """Sentences of equal length: ids (B, n) → Packed."""
+    return Packed(sentences.astype(np.int32).ravel(), np.arange(len(sentences) + 1) * sentences.shape[1])
+
+
+d = 64
+config = ModelConfig(encoder="transformer", embedding_dim=d, layers=[d], heads=4, hidden=128, transformer_layers=2)
+table = rng.standard_normal((5000, d)) / math.sqrt(d)         # rows of length about 1, as the library starts
+params = {name: p.astype(np.float64) for name, p in initial_parameters(config, table, rng).items()}
+
+dog, bites, man = 17, 4, 99
+both = pack(np.array([[dog, bites, man], [man, bites, dog]]))
+with without_signal():
+    u, _ = transformer_forward(params, both, config)
+expect(1 - u[0] @ u[1], -1e-14, 1e-14, "1 − cosine without the signal")
+u, _ = transformer_forward(params, both, config)
+expect(1 - u[0] @ u[1], 1e-6, 0.1, "1 − cosine with it")
+
+# %% [markdown]
+# Exactly the same vector; no training could ever separate them, since all parameters see the same. With the signal
+# they differ, though before training not by much.
+#
+# ## A clock with many hands
+#
+# Each position needs a vector of its own, which is added to the word's. One could learn a table of them, but
+# sentences longer than those in training would have none. Think of a clock instead. A hand that turns once in 2π · t
+# positions stands at the angle p/t at position p; write down its sine and cosine. A fast hand tells neighbours apart
+# but comes around soon. A slow one never comes around but hardly moves. So take d/2 hands, from t = 1 to t = 10,000,
+# each a fixed factor slower than the one before:
+#
+# t_k = 10,000^(k/(d/2 − 1)), signal(p) = [sin(p/t_0) … sin(p/t_last), cos(p/t_0) … cos(p/t_last)]
+
+# %%
+def signal_by_hand(length, width):
+    half = width // 2
+    timescales = 10_000 ** (np.arange(half) / (half - 1))     # (half,)
+    angles = np.arange(length)[:, None] / timescales          # (length, half)
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+
+width = 512                                                   # the paper's
+signal = timing_signal(1500, width, np.float64)
+expect(np.abs(signal - signal_by_hand(1500, width)).max(), 0, 1e-9, "ours against the library's")
+
+# %% [markdown]
+# ## How far apart are two positions?
+#
+# One hand contributes sin a sin b + cos a cos b = cos(a − b) to the product of two signals. So
+#
+# signal(p) · signal(p + Δ) = Σ_k **cos(Δ/t_k)**
+#
+# p has cancelled. Two words that stand three apart look the same to each other everywhere in the sentence. Each
+# signal has length √(d/2) (put Δ = 0), so the cosine is the mean of cos(Δ/t_k).
+#
+# That mean has a closed form. ln t_k is spread evenly from 0 to ln 10,000, so with many hands the mean is an
+# integral, ∫ cos(Δ/t) dt/t / ln 10,000, and with u = Δ/t it becomes
+#
+# (Ci(Δ) − Ci(Δ/10,000))/ln 10,000 ≈ **1 − (0.577 + ln Δ)/9.21**
+#
+# (Ci is the cosine integral; Ci(small) ≈ 0.577 + ln small, and Ci(large) ≈ 0.) Similarity falls with the *logarithm*
+# of the distance: from 1 to 10 it loses as much as from 10 to 100. Fine near by and coarse far away, as we would
+# want.
+#
+# **Predict** the cosine at distance 100: (0.577 + 4.605)/9.21 is …
+
+# %%
+def derived_cosine(distance):
+    return (sici(distance)[1] - sici(distance / 10_000)[1]) / math.log(10_000)
+
+
+distances = np.unique(np.logspace(0, 3, 40).astype(int))
+starts = (0, 37, 400)
+measured = np.array([[signal[p] @ signal[p + distance] / (width / 2) for distance in distances] for p in starts])
+
+figure, (heat, curve) = plt.subplots(1, 2, figsize=(11, 4.6))
+image = heat.imshow(signal[:60].T, aspect="auto", vmin=-1, vmax=1, interpolation="nearest")
+heat.axhline(width / 2 - 0.5, color="k", linewidth=0.8)
+heat.set(title="Each hand is a little slower than the one above it", xlabel="position of the word",
+         ylabel="channel (upper half sines, lower half cosines)")
+heat.grid(False)
+figure.colorbar(image, ax=heat, label="signal")
+for p, row, marker in zip(starts, measured, "ox+"):
+    curve.semilogx(distances, row, marker, color=f"C{starts.index(p)}", markersize=7, fillstyle="none",
+                   label=f"measured from position {p}")
+curve.semilogx(distances, derived_cosine(distances), "k:", label="derived: (Ci(Δ) − Ci(Δ/10⁴))/ln 10⁴")
+curve.set(title="Similarity falls with the logarithm of the distance", xlabel="distance Δ in words",
+          ylabel="cosine of two positions", ylim=(0, 1.02), xticks=[1, 10, 100, 1000],
+          xticklabels=["1", "10", "100", "1,000"])
+curve.legend(loc="lower left")
+show(figure, "12_timing_signal")
+
+expect(np.abs(np.linalg.norm(signal, axis=1) / np.sqrt(width / 2) - 1).max(), 0, 1e-12, "length / √(d/2) − 1, at most")
+expect(np.abs(measured[0] - measured[2]).max(), 0, 1e-10, "from position 0 and from 400, the difference")
+off = np.abs(measured[0] - derived_cosine(distances))
+expect(off[distances <= 100].max(), 0, 0.01, "measured − derived up to distance 100, at most")
+expect(off.max(), 0, 0.06, "and up to 1,000: single hands show, 1/256 each")
+expect(measured[0][np.searchsorted(distances, 100)], 0.41, 0.46, "at distance 100 or just above: 1 − 5.18/9.21 = 0.44")
+
+# %% [markdown]
+# Two positions look alike only where *all* hands are back at once. The slowest needs 62,832 positions (2π · 10,000).
+#
+# ### Exercise 1: wind the clock forward
+#
+# A second gift of the sines: signal(p + Δ) follows from signal(p) by turning each hand by Δ/t_k, *without knowing p*.
+# It is a linear map, so one matrix of queries can learn "the word three before me". Use sin(a + b) = sin a cos b +
+# cos a sin b and cos(a + b) = cos a cos b − sin a sin b, and mind where in the row a hand's sine and cosine stand.
+
+# %%
+def wind(rows, steps):
+    """rows of a timing signal, (n, width), to the rows `steps` positions later: (n, width)."""
+    raise NotImplementedError
+
+
+def judge_wind(wind):
+    for width, steps in ((8, 1), (8, 3), (64, 17), (64, -2)):
+        signal = timing_signal(60, width, np.float64)
+        rows, wanted = signal[10:20], signal[10 + steps:20 + steps]
+        found = wind(rows, steps)
+        assert found.shape == rows.shape, f"shape {found.shape}, expected {rows.shape}"
+        error = np.abs(found - wanted).max()
+        assert error < 1e-9, (f"width {width}, {steps} steps: off by {error:.2g}; does each sine meet its own cosine? "
+                              "(The library's layout is all sines, then all cosines.)")
+
+
+check(1, wind, judge_wind)
+
+# %% [markdown]
+# ### Exercise 2: break the clock
+#
+# Find timescales with which the encoder takes the word at position 5 for the one at position 0, while positions 0 to
+# 4 all differ.
+
+# %%
+def broken_timescales():
+    """→ array of one or more positive timescales t_k."""
+    raise NotImplementedError
+
+
+def judge_broken_timescales(broken_timescales):
+    timescales = np.asarray(broken_timescales(), float)
+    assert timescales.ndim == 1 and len(timescales) and (timescales > 0).all(), "an array of positive numbers"
+    angles = np.arange(6)[:, None] / timescales
+    signal = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    apart = np.linalg.norm(signal[:, None] - signal, axis=2)  # (6, 6)
+    assert apart[0, 5] < 1e-9, (f"positions 0 and 5 are {apart[0, 5]:.2g} apart; after how many positions is a hand "
+                                "back?")
+    nearest = (apart + 9 * np.eye(6))[:5, :5].min()
+    assert nearest > 0.1, (f"two of the positions 0 to 4 are only {nearest:.2g} apart: a hand goes round too often, or "
+                           "too slowly")
+
+
+check(2, broken_timescales, judge_broken_timescales)
+
+# %% [markdown]
+# ## Loud enough, but not too loud
+#
+# Signal and word are *added*, so their sizes matter. The signal has length √(d/2). An embedding row starts with
+# length about 1 (less for frequent words), and the encoder multiplies it by √d first. So word : signal = √d : √(d/2)
+# = √2.
+#
+# **Predict:** what would the ratio be at d = 512 if somebody forgot the √d?
+
+# %%
+words = rng.standard_normal((1000, width)) / math.sqrt(width)
+lengths = np.linalg.norm(words, axis=1)
+expect((lengths * math.sqrt(width)).mean() / np.linalg.norm(signal[0]), 1.40, 1.43, "word / signal: √2")
+expect(lengths.mean() / np.linalg.norm(signal[0]), 0.0620, 0.0630, "without the √d: 1/√256, the words drown")
+
+# %% [markdown]
+# ## What a swap does
+#
+# Take a sentence of 32 words and swap two that are Δ apart. Both words change their signal by signal(p + Δ) −
+# signal(p), whose square is 2 (d/2)(1 − c) with c the cosine of above. If the encoder answers to a change in
+# proportion to its size, the embedding moves by
+#
+# **a constant · √(1 − c(Δ))**
+#
+# The constant belongs to the network, the shape to the clock. A network is not quite linear and hears some hands
+# better than others, so expect the shape to within a third or so. Without the signal nothing moves.
+
+# %%
+n, many = 32, 200
+sentences = np.array([rng.choice(len(table), n, replace=False) for _ in range(many)])
+
+
+def embed(sentences):
+    return transformer_forward(params, pack(sentences), config)[0]
+
+
+def swapped(distance):
+    """The sentences with two words that stand so far apart exchanged, elsewhere in each of them."""
+    each, first = np.arange(many), rng.integers(0, n - distance, many)
+    changed = sentences.copy()
+    changed[each, first], changed[each, first + distance] = sentences[each, first + distance], sentences[each, first]
+    return changed
+
+
+gaps = np.array([1, 2, 3, 5, 8, 12, 16, 20, 24, 28, 31])
+
+
+def distances_moved():
+    """Root mean square distance between the embeddings of sentences before and after a swap, for each gap."""
+    original = embed(sentences)
+    return np.array([np.sqrt(((embed(swapped(gap)) - original) ** 2).sum(axis=1).mean()) for gap in gaps])
+
+
+moved = distances_moved()
+with without_signal():
+    not_moved = distances_moved()
+small_clock = timing_signal(n, d, np.float64)
+shape = np.sqrt(1 - small_clock @ small_clock[0] / (d / 2))   # √(1 − c(Δ)) for each Δ: (n,)
+constant = np.mean(moved / shape[gaps])
+expect((moved / shape[gaps]).min() / constant, 0.65, 1, "moved / (constant · √(1 − c)), the least")
+expect((moved / shape[gaps]).max() / constant, 1, 1.4, "and the most")
+expect(not_moved.max(), 0, 1e-14, "moved without the signal")
+
+# %% [markdown]
+# ## Who beats whom
+#
+# Now with training. Twelve players; a sentence is "a beats b", for all 132 ordered pairs; name the winner. Without
+# the signal "a beats b" and "b beats a" are one vector. The best one can do with one vector for two answers is to
+# give each a probability of ½: a loss of **ln 2 = 0.693**, on average over any set of pairs that holds both. No size,
+# no depth, no patience gets below. Before training, with all twelve alike, it is ln 12 = 2.485.
+
+# %%
+PLAYERS = 12
+games = np.array([(a, PLAYERS, b) for a in range(PLAYERS) for b in range(PLAYERS) if a != b])     # word 12 is "beats"
+winners = games[:, 0]
+small = ModelConfig(encoder="transformer", embedding_dim=16, layers=[16], heads=2, hidden=32, transformer_layers=1)
+
+
+def train(steps=250, scale=10):
+    """→ losses (steps,), unit vectors of the games at the end (132, 16)."""
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((PLAYERS + 1, 16)) / 4
+    params = {name: p.astype(np.float64) for name, p in initial_parameters(small, table, rng).items()}
+    params["winner.weight"] = np.zeros((16, PLAYERS))
+    optimizer, losses = Adaptive(params), []
+    for _ in range(steps):
+        u, cache = transformer_forward(params, pack(games), small)
+        loss, loss_cache = cross_entropy_forward(scale * u @ params["winner.weight"], winners)
+        dlogits = scale * cross_entropy_backward(loss_cache)
+        grads = transformer_backward(dlogits @ params["winner.weight"].T, cache)
+        grads["winner.weight"] = u.T @ dlogits
+        optimizer.step(params, grads, 0.01, 0.01)
+        losses.append(float(loss))
+    return np.array(losses), u
+
+
+with_losses, with_u = train()
+with without_signal():
+    without_losses, without_u = train()
+
+reverse = np.array([np.flatnonzero((games == game[::-1]).all(axis=1))[0] for game in games])     # "b beats a"
+cosines = (with_u * with_u[reverse]).sum(axis=1)
+
+figure, (swap, curve) = plt.subplots(1, 2, figsize=(11, 4.6))
+swap.plot(gaps, moved, "o", color="C0", label="measured, two random layers")
+swap.plot(np.arange(n), constant * shape, "k:", label="derived, up to one constant: √(1 − c(Δ))")
+swap.plot(gaps, not_moved, "s", color="C3", markersize=5, label="measured without the signal")
+swap.set(title="Words swapped far apart move the embedding more", xlabel="distance Δ of the words that are swapped",
+         ylabel="how far the unit vector moves", ylim=(-0.002, 1.75 * moved.max()))
+swap.legend(loc="upper left")
+curve.semilogy(without_losses, color="C3", label="without the signal")
+curve.semilogy(with_losses, color="C0", label="with it")
+curve.axhline(math.log(2), color="k", linestyle=":", label="derived: ln 2")
+curve.set(title="Without the signal nobody learns who won", xlabel="step (all 132 games in each)",
+          ylabel="loss: −ln p(winner)")
+curve.legend(loc="center right", bbox_to_anchor=(1, 0.6))
+show(figure, "12_order")
+
+expect(with_losses[0], math.log(12) - 1e-9, math.log(12) + 1e-9, "loss at the start: ln 12")
+expect(without_losses.min(), math.log(2), math.log(2) + 0.02, "without the signal, the least: ln 2")
+expect(with_losses[-1], 0, 0.02, "with it, at the end")
+expect((without_u * without_u[reverse]).sum(axis=1).min(), 1 - 1e-9, 1 + 1e-9,
+       "without: cosine of a game and its reverse")
+expect(cosines.mean(), -1, 0.7, "with: the same cosine, on average")
+
+# %% [markdown]
+# Before training the signal moved the embedding by a few hundredths. Training turned that into two different vectors:
+# the signal only has to make a difference *possible*.
+#
+# The DAN solves this in another way: it hashes bigrams (lesson 4), "a beats" and "beats a". That is order within two
+# words, and none beyond.
+#
+# ### Exercise 3: positions in a packed batch
+#
+# All sentences of a batch lie end to end, so row 17 may be word 2 of sentence 5. The signal has to start again with
+# each sentence. Write the positions of all words, without a loop. If you forget to start again, nothing fails: the
+# same sentence only gets another embedding depending on where in the batch it stands.
+
+# %%
+def positions(packed):
+    """Packed of N words → (N,): 0 1 2 … within each sentence."""
+    raise NotImplementedError
+
+
+def judge_positions(positions):
+    for lengths in ([3], [2, 3, 1], [1, 1, 4, 2, 5]):
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        found = list(map(int, positions(Packed(np.zeros(offsets[-1], np.int32), offsets))))
+        wanted = [p for length in lengths for p in range(length)]
+        assert found == wanted, f"sentences of {lengths} words: found {found}, expected {wanted}"
+
+
+check(3, positions, judge_positions)
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `attention.py`: `timing_signal`. `encoders.py`: `transformer_forward` multiplies by √d and adds it, at the words'
+#   positions. It is a constant: `transformer_backward` has no line for it.
+# - `tests/test_transformer.py`: the signal against its formula; order matters; a sentence is the same in any batch.
+# - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all cosines; Vaswani
+#   et al. print them in turns, which is the same up to a permutation of channels).
+#
+# Next: lesson 13 stacks layers, six and more, and watches the gradient on its way down.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_wind(rows, steps):
+    half = rows.shape[1] // 2
+    turn = steps / 10_000 ** (np.arange(half) / (half - 1))
+    sines, cosines = rows[:, :half], rows[:, half:]
+    return np.concatenate([sines * np.cos(turn) + cosines * np.sin(turn),
+                           cosines * np.cos(turn) - sines * np.sin(turn)], axis=1)
+
+
+def tempting_wind(rows, steps):
+    half = rows.shape[1] // 2
+    turn = steps / 10_000 ** (np.arange(half) / (half - 1))
+    sines, cosines = rows[:, ::2], rows[:, 1::2]              # the layout of Vaswani et al.
+    found = np.empty_like(rows)
+    found[:, ::2] = sines * np.cos(turn) + cosines * np.sin(turn)
+    found[:, 1::2] = cosines * np.cos(turn) - sines * np.sin(turn)
+    return found
+
+
+def solution_positions(packed):
+    return np.arange(len(packed.ids)) - packed.offsets[packed.sentence_numbers]
+
+
+solution(1, solution_wind, tempting_wind)
+solution(2, lambda: [5 / (2 * np.pi)], lambda: [5.0])         # a hand is back after 2π t positions, not after t
+solution(3, solution_positions, lambda packed: np.arange(len(packed.ids)))

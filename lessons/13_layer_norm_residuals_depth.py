@@ -1,0 +1,492 @@
+# %% [markdown]
+# # 13 · Layer norm, residuals, depth: gradients through six layers
+#
+# **Needs** the gradient of a unit vector (lesson 9), `linear` and what thirty layers do to a gradient (lesson 3),
+# attention (lesson 10).
+# **Gives** the backward of layer norm, step by step and in one line; why a residual connection lets gradients
+# through; and pre-norm against post-norm, with the curves derived before they are drawn.
+#
+# A Transformer of six layers has twelve sublayers on top of each other. In lesson 3 a stack of plain layers lost its
+# gradient by a constant factor for each. Two small things keep it alive here: an addition and a normalisation. In
+# which *order* the two stand decides how deep one can go, and it can be calculated on paper.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+from lesson import check, expect, plt, show, solution
+
+import math
+
+import numpy as np
+
+from convsim_mini.config import ModelConfig
+from convsim_mini.encoders import transformer_backward, transformer_forward
+from convsim_mini.gradcheck import directional_error, layer_error, numeric_gradient, relative_error
+from convsim_mini.layers import (EPSILON, layer_norm_backward, layer_norm_forward, linear_backward, linear_forward,
+                                 relu_backward, relu_forward)
+from convsim_mini.model import initial_parameters
+from convsim_mini.text import Packed
+
+rng = np.random.default_rng(13)
+
+# %% [markdown]
+# ## Layer norm, forwards
+#
+# Each row of x is one word's d numbers. Take their mean away, divide by their spread, then let two learned vectors
+# scale and shift each feature:
+#
+# c = x − mean(x), σ² = mean(c²), s = 1/√(σ² + ε), x̂ = c s, y = x̂ w + b
+#
+# ε is 10⁻⁶ and keeps a row of equal numbers from a division by zero. After it every row has mean 0 and variance 1:
+# whatever the layers below do to the size of x, the layer above does not see it.
+
+# %%
+N, d = 4, 6
+x, weight, bias = rng.standard_normal((N, d)), rng.standard_normal(d), rng.standard_normal(d)
+dy = rng.standard_normal((N, d))
+
+centred = x - x.mean(axis=1, keepdims=True)                   # (N, d)
+variance = (centred**2).mean(axis=1, keepdims=True)           # (N, 1)
+scale = 1 / np.sqrt(variance + EPSILON)                       # (N, 1)
+normal = centred * scale                                      # (N, d): x̂
+y = normal * weight + bias
+
+library_y, cache = layer_norm_forward(x, weight, bias)
+expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
+
+# %% [markdown]
+# ## Backwards, the long way
+#
+# Five steps forward, so five back. Two of the arrays are used twice: *centred* directly and in the variance, so two
+# gradients meet there.
+
+# %%
+dnormal = dy * weight                                                         # from y = x̂ w + b
+dscale = (dnormal * centred).sum(axis=1, keepdims=True)                       # x̂ = c s; s serves a whole row
+dvariance = dscale * -0.5 * scale**3                                          # ds/dσ² = −½ (σ² + ε)^(−3/2)
+dcentred = dnormal * scale + dvariance * 2 * centred / d                      # directly, and through the variance
+dx = dcentred - dcentred.mean(axis=1, keepdims=True)                          # c = x − mean(x)
+
+loss = lambda: float((layer_norm_forward(x, weight, bias)[0] * dy).sum())
+loss_of_normal = lambda: float((normal * weight * dy).sum())
+loss_of_scale = lambda: float((centred * scale * weight * dy).sum())
+loss_of_variance = lambda: float((centred / np.sqrt(variance + EPSILON) * weight * dy).sum())
+loss_of_centred = lambda: float(
+    (centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + EPSILON) * weight * dy).sum())
+for name, analytic, of, array in (("dx̂", dnormal, loss_of_normal, normal), ("ds", dscale, loss_of_scale, scale),
+                                  ("dσ²", dvariance, loss_of_variance, variance),
+                                  ("dc", dcentred, loss_of_centred, centred), ("dx", dx, loss, x)):
+    expect(relative_error(analytic, numeric_gradient(of, array)), 0, 1e-7, f"{name} against differences")
+
+# %% [markdown]
+# ## Backwards, in one line
+#
+# Two ways of moving x leave y where it is: adding the same number to a whole row (the mean takes it away), and
+# stretching a row along x̂ (the spread undoes it). A gradient cannot point where nothing changes. So dx must have no
+# part along (1, 1, …, 1) and none along x̂; those parts are projected out of dx̂, and the rest is scaled:
+#
+# dx = s (dx̂ − **mean(dx̂)** − x̂ **mean(dx̂ x̂)**)
+#
+# It is lesson 9's unit vector with one direction more.
+
+# %%
+along = (dnormal * normal).mean(axis=1, keepdims=True)                        # (N, 1)
+short = scale * (dnormal - dnormal.mean(axis=1, keepdims=True) - normal * along)
+expect(relative_error(short, dx), 0, 1e-13, "the one line against the five")
+library_dx, dweight, dbias = layer_norm_backward(dy, cache)
+expect(relative_error(short, library_dx), 0, 1e-13, "against the library's")
+expect(np.abs(short.sum(axis=1)).max(), 0, 1e-13, "dx along (1, …, 1)")
+expect(np.abs((short * normal).sum(axis=1)).max(), 0, 1e-4, "dx along x̂ (not quite 0: ε)")
+expect(layer_error(layer_norm_forward, layer_norm_backward, [x, weight, bias], rng), 0, 1e-7, "all three gradients")
+
+without_mean = scale * (dnormal - normal * along)
+without_stretch = scale * (dnormal - dnormal.mean(axis=1, keepdims=True))
+expect(relative_error(without_mean, library_dx), 0.02, 1, "without the first projection")
+expect(relative_error(without_stretch, library_dx), 0.02, 1, "without the second")
+
+# %% [markdown]
+# **Predict:** x becomes ten times as large. What happens to y? And to dx?
+
+# %%
+large_y, large_cache = layer_norm_forward(10 * x, weight, bias)
+large_dx = layer_norm_backward(dy, large_cache)[0]
+expect(np.abs(large_y - y).max(), 0, 1e-4, "y moves by")
+expect(np.linalg.norm(dx) / np.linalg.norm(large_dx), 9.999, 10.001, "dx shrinks by a factor of")
+
+# %% [markdown]
+# y stays, so the slope has to be a tenth. Keep this in mind: **the gradient of layer norm is divided by the size of
+# its input.** Everything below follows from it. It has an ugly end, too: a row of equal numbers has σ = 0 and s =
+# 1/√ε = 1,000, and the gradient is multiplied by that.
+
+# %%
+flat = np.full((1, d), 0.3)
+_, flat_cache = layer_norm_forward(flat, np.ones(d), np.zeros(d))
+expect(flat_cache[1].item(), 999, 1001, "s of a row of equal numbers: 1/√ε")
+
+# %% [markdown]
+# ### Exercise 1: without the mean
+#
+# Many newer models leave out the mean (RMS norm, Zhang and Sennrich 2019): y = x s w, s = 1/√(mean(x²) + ε). Derive
+# dx and dw. Which of the two projections remains, and onto what?
+
+# %%
+def rms_norm_forward(x, weight):
+    """x: (N, d), weight: (d,) → y: (N, d), cache."""
+    scale = 1 / np.sqrt((x**2).mean(axis=1, keepdims=True) + EPSILON)
+    normal = x * scale
+    return normal * weight, (normal, scale, weight)
+
+
+def rms_norm_backward(dy, cache):
+    """dy: (N, d) → dx: (N, d), dweight: (d,)."""
+    normal, scale, weight = cache
+    raise NotImplementedError
+
+
+def judge_rms_norm(backward):
+    rng = np.random.default_rng(0)
+    x, weight, dy = 1 + rng.standard_normal((4, 6)), rng.standard_normal(6), rng.standard_normal((4, 6))
+    loss = lambda: float((rms_norm_forward(x, weight)[0] * dy).sum())
+    dx, dweight = backward(dy, rms_norm_forward(x, weight)[1])
+    error = relative_error(dweight, numeric_gradient(loss, weight))
+    assert error < 1e-6, f"dweight has a relative error of {error:.2g}; a weight serves all rows"
+    error = relative_error(dx, numeric_gradient(loss, x))
+    assert error < 1e-6, f"dx has a relative error of {error:.2g}; does y stay where it is if you add 1 to a row?"
+
+
+check(1, rms_norm_backward, judge_rms_norm)
+
+# %% [markdown]
+# ## Residuals: a way past every layer
+#
+# y = x + f(x). x is used twice, so two gradients add up: **dx = dy + (what f sends back)**. Whatever f does, dy
+# itself arrives below, unchanged. With L such layers there are 2ᴸ ways through, and one of them meets no layer at
+# all.
+#
+# What does an f do? Take the position-wise feed-forward network: d → 4d, relu, 4d → d, with Glorot's variance 2/(d +
+# 4d) = 2/(5d) in both matrices. Start with numbers of mean square 1:
+#
+# - after the first matrix: d · 2/(5d) = 2/5;
+# - relu keeps half of it: 1/5;
+# - after the second: 4d · 1/5 · 2/(5d) = **8/25 = 0.32**.
+#
+# Walk back, and the same factors come in the other order: 8/25 again. Call it c. It is small, and we want it so: f
+# adds a third, it does not take over.
+
+# %%
+WIDTH, HIDDEN, C = 128, 512, 8 / 25
+
+
+def draw_layers(layers, rng):
+    """Glorot's matrices of so many feed-forward networks."""
+    bound = math.sqrt(6 / (WIDTH + HIDDEN))
+    return [(rng.uniform(-bound, bound, (WIDTH, HIDDEN)), rng.uniform(-bound, bound, (HIDDEN, WIDTH)))
+            for _ in range(layers)]
+
+
+def inner_forward(x, matrices):
+    """f(x) = relu(x W₀) W₁: (N, d) → (N, d), cache."""
+    h, first = linear_forward(x, matrices[0], 0)
+    h, relu_cache = relu_forward(h)
+    h, second = linear_forward(h, matrices[1], 0)
+    return h, (first, relu_cache, second)
+
+
+def inner_backward(dy, cache):
+    first, relu_cache, second = cache
+    return linear_backward(relu_backward(linear_backward(dy, second)[0], relu_cache), first)[0]
+
+
+mean_square = lambda x: float(np.mean(x**2))
+words = rng.standard_normal((200, WIDTH))
+back = rng.standard_normal((200, WIDTH))
+out, inner_cache = inner_forward(words, draw_layers(1, rng)[0])
+expect(mean_square(out) / mean_square(words), 0.27, 0.37, "mean square of f(x) / of x: 0.32")
+expect(mean_square(inner_backward(back, inner_cache)) / mean_square(back), 0.27, 0.37, "and of the gradients: 0.32")
+
+# %% [markdown]
+# ### Exercise 2: break it so that nobody notices
+#
+# An addition in place saves memory: `stream += f(stream)`. But f's cache still *is* that array, and the backward will
+# read from it. Below, the gradient of the first matrix is wrong for that reason.
+#
+# Many networks start with the last matrix of each f at a special value. Find a start at which the check passes this
+# code (W₀ may not be zero). It would be green on the day you write it, and wrong from the first step on.
+
+# %%
+def in_place_forward(x, weight0, weight1):
+    """y = x + tanh(x W₀) W₁, with a bug. x: (N, d), weight0: (d, e), weight1: (e, d)."""
+    stream = x.copy()
+    kept = stream                                             # for the backward, or so it believes
+    h = np.tanh(stream @ weight0)
+    stream += h @ weight1
+    return stream, (kept, h, weight0, weight1)
+
+
+def in_place_backward(dy, cache):
+    """→ dx, dweight0, dweight1: the formulas are right."""
+    kept, h, weight0, weight1 = cache
+    dh = dy @ weight1.T * (1 - h**2)
+    return dy + dh @ weight0.T, kept.T @ dh, h.T @ dy
+
+
+some = [rng.standard_normal(shape) for shape in ((4, 3), (3, 5), (5, 3))]
+expect(layer_error(in_place_forward, in_place_backward, some, rng), 0.1, 1, "in place, matrices at random")
+
+
+def blind_start(rng):
+    """→ weight0 (3, 5), not zero, and weight1 (5, 3) with which the check passes in_place_backward."""
+    raise NotImplementedError
+
+
+def judge_blind_start(blind_start):
+    rng = np.random.default_rng(0)
+    weight0, weight1 = blind_start(rng)
+    assert weight0.shape == (3, 5) and weight1.shape == (5, 3), f"shapes {weight0.shape} and {weight1.shape}"
+    assert np.abs(weight0).min() > 0, "weight0 is to have no zeros"
+    error = layer_error(in_place_forward, in_place_backward, [rng.standard_normal((4, 3)), weight0, weight1], rng)
+    assert error < 1e-6, f"the check sees it, its error is {error:.2g}; when does += change nothing at all?"
+
+
+check(2, blind_start, judge_blind_start)
+
+# %% [markdown]
+# ## Four stacks, on paper
+#
+# Let L sublayers stand on top of each other, f with gain c forwards and backwards. V_l is the mean square of the
+# stream after l of them, G_l that of the gradient there. V_0 = 1, and the loss sends G = 1 into the end.
+#
+# **Plain**, x ← f(x). Each gives a factor c: G_l = c^(L − l). As in lesson 3.
+#
+# **Residual**, x ← x + f(x). f(x) is unrelated to x, so the squares add: V_(l+1) = (1 + c) V_l. Likewise backwards:
+# G_l = (1 + c)^(L − l). Nothing dies; it *explodes* instead.
+#
+# **Post-norm**, x ← norm(x + f(x)), the original Transformer. Going back, norm divides by √(1 + c), the spread of its
+# input; then the residual multiplies by √(1 + c). They cancel: G_l = 1.
+#
+# **Pre-norm**, x ← x + f(norm(x)), and one norm at the end. f sees a stream of size 1 and adds c, always c: V_l = 1 +
+# c l. Growth is linear now. Backwards, what comes through f is divided by the stream's size: G_l = G_(l+1) (1 +
+# c/V_l), and 1 + c/V_l = (V_l + c)/V_l = V_(l+1)/V_l. A product of such fractions telescopes! G_l = G_L · V_L/V_l.
+# The norm at the end has G_L = 1/V_L, so
+#
+# G_l = **1/V_l = 1/(1 + c l)**
+#
+# L is gone. In pre-norm a sublayer's gradient does not depend on how many stand above it.
+#
+# **Predict:** 24 sublayers, c = 0.32. What is the size (root of G) at the input of each of the four stacks?
+
+# %%
+ONES, ZEROS = np.ones(WIDTH), np.zeros(WIDTH)
+
+
+def stack_forward(kind, x, layers):
+    """x: (N, d) through feed-forward networks: "plain", "residual", "post" or "pre" → y: (N, d), caches."""
+    caches = []
+    for matrices in layers:
+        inner_input, norm_cache = layer_norm_forward(x, ONES, ZEROS) if kind == "pre" else (x, None)
+        inner_output, inner_cache = inner_forward(inner_input, matrices)
+        x = inner_output if kind == "plain" else x + inner_output
+        if kind == "post":
+            x, norm_cache = layer_norm_forward(x, ONES, ZEROS)
+        caches.append((norm_cache, inner_cache))
+    last_cache = None
+    if kind == "pre":
+        x, last_cache = layer_norm_forward(x, ONES, ZEROS)
+    return x, (kind, caches, last_cache)
+
+
+def stack_backward(dy, cache):
+    """→ the stream's gradient at every height, from the input to the output: list of L + 1 arrays (N, d)."""
+    kind, caches, last_cache = cache
+    dx = layer_norm_backward(dy, last_cache)[0] if kind == "pre" else dy
+    seen = [dx]
+    for norm_cache, inner_cache in reversed(caches):
+        if kind == "post":
+            dx = layer_norm_backward(dx, norm_cache)[0]
+        dinner = inner_backward(dx, inner_cache)
+        if kind == "pre":
+            dinner = layer_norm_backward(dinner, norm_cache)[0]
+        dx = dinner if kind == "plain" else dx + dinner       # two ways, whose gradients add
+        seen.append(dx)
+    return seen[::-1]
+
+
+for kind in ("plain", "residual", "post", "pre"):             # first of all: is it right? three layers, few words
+    layers, inputs = draw_layers(3, rng), {"x": rng.standard_normal((3, WIDTH))}
+    up = rng.standard_normal((3, WIDTH))
+
+    def loss_and_gradient():
+        y, cache = stack_forward(kind, inputs["x"], layers)
+        return (y * up).sum(), {"x": stack_backward(up, cache)[0]}
+
+    expect(directional_error(loss_and_gradient, inputs, rng), 0, 1e-5, f"{kind}: gradient along one direction")
+
+# %%
+L = 24
+height = np.arange(L + 1)
+derived = {"plain": C ** ((L - height) / 2), "residual": (1 + C) ** ((L - height) / 2), "post": np.ones(L + 1),
+           "pre": 1 / np.sqrt(1 + C * height)}
+measured = {}
+layers, words, up = draw_layers(L, rng), rng.standard_normal((100, WIDTH)), rng.standard_normal((100, WIDTH))
+for kind in derived:
+    _, cache = stack_forward(kind, words, layers)
+    measured[kind] = np.sqrt([mean_square(dx) for dx in stack_backward(up, cache)])
+    expect((measured[kind] / derived[kind]).min(), 0.6, 1.1, f"{kind}: measured / derived, the least")
+    expect((measured[kind] / derived[kind]).max(), 0.9, 1.5, f"{kind}: the most (derived: {derived[kind][0]:.2g})")
+
+# %% [markdown]
+# ## What is wrong with post-norm, then?
+#
+# Its gradients are even. But look at a *step*. Nudge all matrices at random by a small relative amount δ (a real step
+# is not random, but it, too, is many small changes at once). How far does the output move? Each f has two matrices,
+# so f(x) changes by 2cδ² (mean square), and that moves on through the layers above.
+#
+# - Post-norm: it is divided by 1 + c at once, and from then on passed unchanged. L of them: **2cδ² L/(1 + c)**.
+# - Pre-norm: the change made at height l grows by V_L/V_l on its way up, and the last norm divides by V_L: 2cδ²/V_l
+#   is left. Σ_l 1/(1 + c l) is nearly an integral: **2δ² ln(1 + c L)**.
+#
+# √L against √ln L (Liu et al. 2020 found it so in real models): the deeper a post-norm model, the further the same
+# learning rate throws it. That is what its long warm-up is for. A pre-norm model hardly notices its depth.
+
+# %%
+def moved(kind, depth, delta=1e-3):
+    """Root mean square change of the output, divided by the relative change delta of all matrices."""
+    layers = draw_layers(depth, np.random.default_rng(1))
+    noise = np.random.default_rng(2)
+    changed = [tuple(w + delta * w.std() * noise.standard_normal(w.shape) for w in pair) for pair in layers]
+    before, after = stack_forward(kind, words, layers)[0], stack_forward(kind, words, changed)[0]
+    return math.sqrt(mean_square(after - before)) / delta
+
+
+depths = np.array([1, 2, 4, 8, 12, 24, 48])
+steps = {kind: np.array([moved(kind, depth) for depth in depths]) for kind in ("post", "pre")}
+derived_steps = {"post": np.sqrt(2 * C * depths / (1 + C)), "pre": np.sqrt(2 * np.log(1 + C * depths))}
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8))
+colors = {"plain": "C7", "residual": "C3", "post": "C1", "pre": "C0"}
+for kind, color in colors.items():
+    left.semilogy(height, measured[kind], "o", color=color, markersize=4,
+                  label={"plain": "plain", "residual": "residual alone", "post": "post-norm", "pre": "pre-norm"}[kind])
+    left.semilogy(height, derived[kind], "k:", label="derived" if kind == "pre" else None)
+left.set(title="Norms keep the gradient's size through 24 sublayers", xlabel="sublayers below (0: the input)",
+         ylabel="size of the gradient there (root mean square)", ylim=(1e-7, 1e3))
+left.legend(loc="lower right")
+for kind in ("post", "pre"):
+    right.plot(depths, steps[kind], "o-", color=colors[kind], label=f"{kind}-norm")
+    right.plot(depths, derived_steps[kind], "k:", label="derived: √L and √ln L" if kind == "pre" else None)
+right.set(title="The same nudge moves a deep post-norm stack further", xlabel="sublayers L",
+          ylabel="change of the output / of the matrices (relative)", ylim=(0, None))
+right.axvline(12, ymax=0.6, color="k", alpha=0.3, linewidth=1)
+right.annotate("the paper's 12", (12, 0.15), (4, 0), textcoords="offset points")
+right.legend(loc="upper left")
+show(figure, "13_layer_norm_residuals_depth")
+
+for kind in steps:
+    expect((steps[kind] / derived_steps[kind]).min(), 0.75, 1.1, f"{kind}-norm: step, measured / derived, the least")
+    expect((steps[kind] / derived_steps[kind]).max(), 0.9, 1.35, f"{kind}-norm: and the most")
+expect(steps["post"][-1] / steps["pre"][-1], 1.5, 2.6, "post / pre at 48 sublayers: 4.82/2.36 = 2.0")
+
+# %% [markdown]
+# ## Six layers, the library's
+#
+# Now the real thing: attention and feed-forward in turn, six layers, sentences of different lengths. First that the
+# whole gradient is right, in both orders.
+
+# %%
+def encoder(pre_norm, width, lengths):
+    """A Transformer of six layers in float64 and sentences of these lengths: params, packed, config."""
+    config = ModelConfig(encoder="transformer", embedding_dim=width, layers=[width], heads=4, hidden=4 * width,
+                         transformer_layers=6, pre_norm=pre_norm)
+    table = rng.standard_normal((500, width)) / math.sqrt(width)
+    params = {name: p.astype(np.float64) for name, p in initial_parameters(config, table, rng).items()
+              if name.startswith("encoder")}
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return params, Packed(rng.integers(0, 500, offsets[-1]).astype(np.int32), offsets), config
+
+
+for pre_norm in (True, False):
+    params, packed, config = encoder(pre_norm, 16, [3, 1, 5, 3])
+    du = rng.standard_normal((4, 16))
+
+    def loss_and_gradients():
+        u, cache = transformer_forward(params, packed, config)
+        return (u * du).sum(), transformer_backward(du, cache)
+
+    expect(directional_error(loss_and_gradients, params, rng), 0, 1e-5,
+           f"six layers, {'pre' if pre_norm else 'post'}-norm, {sum(p.size for p in params.values()):,} parameters")
+
+# %% [markdown]
+# Then the prediction. A feed-forward matrix of layer k in pre-norm gets hᵀ dy: h is of the same size everywhere, for
+# it comes out of a norm, and dy shrinks like 1/√V. So gradient times √V should be *equal for all six layers*. The
+# spread √V of the stream after layer k is in the cache of the next norm: 1/s.
+
+# %%
+params, packed, config = encoder(True, 64, [8] * 64)
+u, cache = transformer_forward(params, packed, config)
+grads = transformer_backward(rng.standard_normal(u.shape), cache)
+sizes = np.array([np.linalg.norm(grads[f"encoder.layer{k}.feed_forward.linear1.weight"]) for k in range(6)])
+layer_caches, last_cache = cache[3], cache[4]
+next_norms = [layer_cache[0][2] for layer_cache in layer_caches[1:]] + [last_cache]
+spreads = np.array([1 / math.sqrt(mean_square(norm_cache[1])) for norm_cache in next_norms])
+print("gradient of layers 0 to 5:", (sizes / sizes.mean()).round(2), "  √V after them:", spreads.round(2))
+expect(sizes[0] / sizes[5], 1.3, 3, "gradient of the first layer / of the last")
+even = sizes * spreads / np.mean(sizes * spreads)
+expect(even.min(), 0.7, 1, "gradient · √V, the least / the mean")
+expect(even.max(), 1, 1.3, "and the most")
+
+# %% [markdown]
+# ### Exercise 3: a stack without norms
+#
+# Residuals alone explode as (1 + c)ᴸ. Put a number before each branch, x ← x + α f(x), which takes c to α²c. Choose α
+# for any depth such that the stream's variance grows by a factor of about e = 2.7 in all (anything from 2.2 to 2.8
+# will do).
+
+# %%
+def branch_scale(c, layers):
+    """→ α > 0 with (1 + α² c)^layers near e."""
+    raise NotImplementedError
+
+
+def judge_branch_scale(branch_scale):
+    for c, layers in ((0.32, 6), (0.32, 96), (1.0, 12), (2.0, 1000)):
+        growth = (1 + branch_scale(c, layers) ** 2 * c) ** layers
+        assert 2.2 <= growth <= 2.8, f"c = {c}, {layers} layers: the variance grows {growth:.3g}-fold; (1 + z/L)ᴸ → eᶻ"
+
+
+check(3, branch_scale, judge_branch_scale)
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `layers.py`: `layer_norm_forward`, `layer_norm_backward`. `encoders.py`: `_residual_forward`, `_residual_backward`
+#   (both orders), `transformer_forward` (the norm at the end). `config.py`: `pre_norm`.
+# - `tests/test_gradients.py`: layer norm's mutants, a projection dropped, a scale forgotten; both orders checked.
+# - The paper, §3.1: six layers, 512 wide, 2048 inside, by tensor2tensor's defaults, which had moved to pre-norm. It
+#   does not say which it used; both are here.
+#
+# Next: lesson 14 puts all of it to work and trains.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_rms_norm_backward(dy, cache):
+    normal, scale, weight = cache
+    dnormal = dy * weight
+    along = (dnormal * normal).mean(axis=1, keepdims=True)    # stretching is undone; a constant now shows in y
+    return scale * (dnormal - normal * along), (dy * normal).sum(axis=0)
+
+
+def tempting_rms_norm_backward(dy, cache):
+    return layer_norm_backward(dy, cache)[:2]                 # layer norm's, with the mean still projected out
+
+
+def solution_blind_start(rng):
+    return rng.standard_normal((3, 5)), np.zeros((5, 3))      # x + 0 is x
+
+
+def tempting_blind_start(rng):
+    return rng.standard_normal((3, 5)), 1e-3 * rng.standard_normal((5, 3))
+
+
+solution(1, solution_rms_norm_backward, tempting_rms_norm_backward)
+solution(2, solution_blind_start, tempting_blind_start)
+solution(3, lambda c, layers: 1 / math.sqrt(c * layers), lambda c, layers: 1 / layers)

@@ -6,8 +6,11 @@ every function of this package runs on whatever it is given. There is no global 
 
 import ctypes
 import os
+import platform
+import re
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
@@ -139,6 +142,15 @@ def device_module(device):
         raise UserError(f"--device gpu: the GPU was found but a matrix product failed ({reason}); "
                         f"install CuPy with its CUDA libraries: {INSTALL_CUPY}") from None
     return cupy
+
+
+def machine(xp):
+    """What computes, in words: the processor and the cores in use, or the GPU."""
+    if xp is not np:
+        return xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)["name"].decode()
+    info = Path("/proc/cpuinfo")                              # Linux
+    names = re.findall(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else []
+    return f"{(names or [platform.processor() or platform.machine()])[0]}, {_cores()} cores"
 
 
 def to_device(x, xp):

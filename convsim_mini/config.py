@@ -107,7 +107,8 @@ class OptimConfig:
         batch_size: pairs in a batch, each with batch_size − 1 wrong responses (paper §3.1: 128;
             ours: a point of P@1 more from as many pairs)
         nli_batch_size: pairs in a batch of NLI (paper §3.1: 128; ours: as many pairs in fewer steps)
-        nli_weight: factor on NLI's gradients, which are small beside the conversations' (ours: found on dev)
+        nli_weight: factor on NLI's gradients, which are small beside the conversations' (ours: with 1, 10, 30
+            NLI's accuracy on dev is 63.5, 66.5, 67.2)
         rate: learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: Adam's usual)
         table_rate: learning rate of the embedding table (paper: the same; ours: found on dev)
         loss: "mean" or "sum" over the batch (not said in the paper; in 4,000 steps of its SGD on
@@ -127,7 +128,7 @@ class OptimConfig:
     optimizer: Literal["adaptive", "sgd"] = "adaptive"
     batch_size: PositiveInt = 1024
     nli_batch_size: PositiveInt = 256
-    nli_weight: PositiveFloat = 10.0
+    nli_weight: PositiveFloat = 30.0
     rate: PositiveFloat = 1e-3
     table_rate: PositiveFloat = 0.06
     loss: Literal["mean", "sum"] = "mean"

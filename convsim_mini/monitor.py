@@ -36,14 +36,18 @@ class Monitor:
         """Stop counting training time."""
         self.seconds += time.perf_counter() - self.resumed_at
 
-    def resume(self, step):
-        """Take up the records of an earlier start up to `step`; later ones, and a line cut short, go."""
+    def resume(self, step, machine):
+        """Take up the records of an earlier start up to `step`; later ones, and a line cut short, go.
+
+        machine: what computes from here on, which is recorded.
+        """
         path = self.folder / "log.jsonl"
         records = [record for record in read_log(path) if record["step"] <= step]
         write_text(path, "".join(json.dumps(record) + "\n" for record in records))
-        self.steps = [record for record in records if "dev" not in record]
+        self.steps = [record for record in records if {"loss", "nli_loss"} & record.keys()]
         self.measured = [record for record in records if "dev" in record]
         self.seconds = self.measured[-1]["seconds"] if self.measured else 0.0
+        self._write([], {"step": step, "machine": machine})
 
     def after_step(self, step, batch, loss):
         """Take note of the loss of a step's batch, a 0-d array of either device; log means now and then."""

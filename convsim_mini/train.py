@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .backend import array_module, device_module, keep_freed_memory, to_device
+from .backend import array_module, device_module, keep_freed_memory, machine, to_device
 from .checkpoint import (
     check_corpus,
     has_checkpoint,
@@ -234,7 +234,7 @@ def run_steps(folder, config, corpus, tasks, model, first_step=0, state=None):
     if state is not None:
         restore(optimizer, state, folder)
     monitor = Monitor(folder, config, corpus.dev, response.draw_candidates(corpus.dev, DEV_QUERIES), tasks.nli_dev)
-    monitor.resume(first_step)
+    monitor.resume(first_step, machine(xp))
     try:
         loop(config, tasks, model, optimizer, monitor, first_step)
     except Diverged as error:

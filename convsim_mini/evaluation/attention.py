@@ -42,18 +42,32 @@ def distances(model, packed):
     return np.concatenate(layers, axis=1), np.concatenate(uniform)
 
 
+def reach_on_dev(run):
+    """What `distances` says of a Run on sentences of its corpus's dev split that have two words or more."""
+    corpus = open_corpus(run.config)
+    check_corpus(run, corpus)
+    sample = np.arange(min(SAMPLE, 2 * corpus.dev.pairs))
+    packed = corpus.dev.sentences(sample[corpus.dev.offsets[sample + 1] - corpus.dev.offsets[sample] > 1])
+    return distances(run.model, packed)
+
+
+def widening(reach):
+    """How much further the last layer reaches than the first, in words: mean and its 95% interval."""
+    difference = reach[-1] - reach[0]
+    half = Z95 * difference.std(ddof=1) / np.sqrt(len(difference))
+    return difference.mean(), difference.mean() - half, difference.mean() + half
+
+
 def report(reach, uniform):
     """The table of mean distances, and what they say of the paper's claim."""
     rows = [[f"layer {k}", f"{some.mean():.2f}"] for k, some in enumerate(reach, start=1)]
     rows.append(["the same attention to every word", f"{uniform.mean():.2f}"])
     lines = [table([f"mean distance in words, {len(uniform):,} sentences of dev", "reach"], rows)]
     if len(reach) > 1:
-        difference = reach[-1] - reach[0]
-        half = Z95 * difference.std(ddof=1) / np.sqrt(len(difference))
-        low, high = difference.mean() - half, difference.mean() + half
+        mean, low, high = widening(reach)
         verdict = "shows it" if low > 0 else "shows the opposite" if high < 0 else "does not show it"
         lines.append(f"The paper sees nearby words in the first layer and more distant ones higher up. This run {verdict}: "
-                     f"the last layer reaches {difference.mean():+.2f} [{low:+.2f}, {high:+.2f}] words beyond the first.")
+                     f"the last layer reaches {mean:+.2f} [{low:+.2f}, {high:+.2f}] words beyond the first.")
     else:
         lines.append("The paper sees nearby words in the first layer and more distant ones higher up. This run has one layer, "
                      "so there is nothing to compare; train one with --model.transformer_layers 2.")
@@ -75,11 +89,7 @@ def main(run: Path, sentence: str):
     picture = loaded.folder / "attention.png"
     plot_attention(picture, tokens, np.concatenate([layer[0] for layer in layers]))
     print(f"{picture}\n")
-    corpus = open_corpus(loaded.config)
-    check_corpus(loaded, corpus)
-    sample = np.arange(min(SAMPLE, 2 * corpus.dev.pairs))
-    packed = corpus.dev.sentences(sample[corpus.dev.offsets[sample + 1] - corpus.dev.offsets[sample] > 1])
-    print(report(*distances(loaded.model, packed)))
+    print(report(*reach_on_dev(loaded)))
 
 
 if __name__ == "__main__":

@@ -59,6 +59,17 @@ def plot_accuracy(path, records):
     _save(figure, path)
 
 
+def plot_fractions(path, curves):
+    """r against the share of the NLI data (the paper's figure 8); curves: name → {per cent: r × 100}."""
+    figure, axes = _figure()
+    for name, curve in curves.items():
+        axes.plot(list(curve), list(curve.values()), "o-", label=name)
+    axes.set(xlabel="NLI data used in multitask training (%; 0: conversations alone)", ylabel="Pearson's r × 100",
+             title="STS Benchmark against the amount of NLI data")
+    axes.legend()
+    _save(figure, path)
+
+
 def plot_attention(path, tokens, weights):
     """Who attends to whom: a grid of layers × heads. weights: (layers, heads, n, n), rows attend to columns."""
     layers, heads, n, _ = weights.shape

@@ -1,4 +1,4 @@
-"""Plain-text tables for the terminal."""
+"""Tables for the terminal, and in Markdown."""
 
 
 def table(header, rows):
@@ -12,3 +12,10 @@ def table(header, rows):
         lines.append("  ".join(cells).rstrip())
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(lines)
+
+
+def markdown(header, rows):
+    """The same in Markdown; a vertical bar in a cell is escaped."""
+    lines = [[str(cell).replace("|", "\\|") for cell in row] for row in (header, *rows)]
+    lines.insert(1, ["---"] * len(header))
+    return "\n".join(f"| {' | '.join(row)} |" for row in lines)

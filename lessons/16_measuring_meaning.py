@@ -201,7 +201,8 @@ print(f'weights: "the" {weight("the"):.3f}, "you" {weight("you"):.3f}, "kitchen"
 
 def sides(model):
     """The embeddings of the 120 first and the 120 second sentences: (n, e) each, float64."""
-    return [embed(model, corpus.vocabulary.encode(side)).astype(np.float64) for side in (sts.sentences1, sts.sentences2)]
+    packed = [corpus.vocabulary.encode(side) for side in (sts.sentences1, sts.sentences2)]
+    return [embed(model, side).astype(np.float64) for side in packed]
 
 
 similarities = {"trained on replies": angular_similarity(*sides(trained)),
@@ -223,13 +224,13 @@ for row, (name, similarity) in enumerate(reversed(similarities.items())):
     axes.plot(r, row, "o", color="C3" if "trained on" in name else "C0", markersize=9)
 axes.set_yticks(range(len(similarities)), list(reversed(similarities)))
 axes.set(xlabel="Pearson's r with people on 120 pairs, and its 95% interval", ylabel="similarity by", ylim=(-0.6, 3.6),
-         title="All intervals overlap; a paired test tells binary words from replies, no more")
+         title="All four intervals overlap: 120 pairs rank nobody")
 show(figure, "16_measuring_meaning")
 
 r = {name: pearson(similarity, labels) for name, similarity in similarities.items()}
 expect(r["trained on replies"], 0.35, 0.8, "r of the trained encoder")
 expect(r["words, weighted a/(a + p)"] - r["words, binary"], 0, 0.3, "what the weights add to a bag of words")
-expect(abs(r["trained on replies"] - r["words, weighted a/(a + p)"]), 0, 0.23, "trained and weighted words: less than an interval")
+expect(abs(r["trained on replies"] - r["words, weighted a/(a + p)"]), 0, 0.23, "less than an interval apart")
 
 # %% [markdown]
 # Ten seconds of replies have added next to nothing to the start (which already knows co-occurrences and word
@@ -243,7 +244,7 @@ expect(abs(r["trained on replies"] - r["words, weighted a/(a + p)"]), 0, 0.23, "
 # %%
 gap = np.argsort(np.argsort(similarities["trained on replies"])) - np.argsort(np.argsort(weighted))
 for k in [*np.argsort(gap)[:2], *np.argsort(gap)[-2:]]:
-    print(f"people {labels[k]:.1f}, {abs(gap[k])} places {'higher' if gap[k] > 0 else 'lower'} by replies than by words: "
+    print(f"people {labels[k]:.1f}, {abs(gap[k])} places {'higher' if gap[k] > 0 else 'lower'} by replies than words: "
           f"{sts.sentences1[k]}  |  {sts.sentences2[k]}")
 
 # %% [markdown]
@@ -373,9 +374,9 @@ expect(precisions["trained on replies"].mean() - precisions["TF-IDF"].mean(), 0,
 # %% [markdown]
 # TF-IDF is *worse* than guessing, with an interval to prove it. The set was written that way: to "Good vet for a cat"
 # the candidate "Best cat food" shares the rare word and asks something else, "Animal clinic" shares none and asks the
-# same. Our small encoder resists the bait and no more. On SemEval's real questions it is otherwise: search engines
-# have already filtered by words, and TF-IDF has 68.4 on dev and 73.8 on test, our Reddit run 72.4 and 70.8 (README).
-# A test set is an opinion about what matters; know your set's.
+# same. Our small encoder resists the bait, and is back at guessing. On SemEval's real questions it is otherwise:
+# search engines have already filtered by words, and TF-IDF has 68.4 on dev and 73.8 on test, our Reddit run 72.4 and
+# 70.8 (README). A test set is an opinion about what matters; know your set's.
 #
 # Ten questions: look at the intervals. Even SemEval's 50 and 70 leave ± 9 points, while the systems of 2017 that the
 # paper lists are two points apart.
@@ -424,7 +425,7 @@ for name, rows in published.STS.items():
     print(f"the paper, {name:20}", *(f"{genre} {value:5.1f}  " for genre, value in genres))
 print("the paper, P@1 of 100:", *(f"{name} {values[0]}" for name, values in published.RESPONSE.items()))
 
-visits = 30e6 * 128 + 10e6 * 256                              # §3.1: 40 million steps, the last quarter with larger batches
+visits = 30e6 * 128 + 10e6 * 256                              # §3.1: 40 million steps, larger batches at the end
 expect(visits, 6.3e9, 6.5e9, "pairs that the paper's model sees, the same ones more than once")
 expect(visits / 17e6, 300, 450, "times as many as our DAN in 20 minutes (README: 17 million)")
 

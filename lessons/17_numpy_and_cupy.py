@@ -115,8 +115,8 @@ for name, made, number in (
 # t(n) ≈ **t₀ + 16 n/β**
 #
 # The two are equal at n½ = t₀ β/16. Below that you pay for the call, above it for the work. With a GPU's 5 µs and
-# 2,000 GB/s, n½ is 600,000: a matrix of 1,000 × 600. **Predict** yours on the CPU, with a t₀ of half a microsecond
-# and a bandwidth of 20 GB/s.
+# 2,000 GB/s, n½ is 600,000: a matrix of 1,000 × 600. **Predict** the CPU's, with a t₀ of half a microsecond and the
+# 100 GB/s that a cache gives.
 
 # %%
 def seconds(function, wait=lambda: None, repeat=5, at_least=2e-3):
@@ -161,20 +161,23 @@ if cupy:
 
 figure, axes = plt.subplots()
 for k, (name, times) in enumerate(curves.items()):
-    start, bandwidth = times[0], 16 * sizes[-1] / times[-1]
-    half = start * bandwidth / 16
-    axes.loglog(sizes, 1e6 * times, "o-", color=f"C{3 * k}", label=name)
-    axes.loglog(sizes, 1e6 * (start + 16 * np.array(sizes) / bandwidth), "k:", label=None if k else "t₀ + 16 n/β")
-    axes.axvline(half, color=f"C{3 * k}", linestyle="--", alpha=0.5, label=f"half of it is the call: n = {half:,.0f}")
-    print(f"{name}: t₀ = {1e6 * start:.2f} µs, β = {bandwidth / 1e9:.0f} GB/s, n½ = {half:,.0f} numbers")
+    start = times[0]
+    for place, at, style in (("cache", 7, "k--"), ("memory", -1, "k:")):
+        bandwidth = 16 * sizes[at] / (times[at] - start)
+        half = start * bandwidth / 16
+        print(f"{name}: t₀ = {1e6 * start:.2f} µs, β = {bandwidth / 1e9:.0f} GB/s with {16 * sizes[at] / 2**20:.2g} MiB "
+              f"({place}), n½ = {half:,.0f} numbers")
+        axes.loglog(sizes, 1e6 * (start + 16 * np.array(sizes) / bandwidth), style, linewidth=1,
+                    label=None if k else f"t₀ + 16 n/β, β of the {place}")
 axes.set(xlabel="numbers in the array", ylabel="time of one addition (µs)",
-         title="Small arrays cost the call, large ones the memory")
+         title="Up to a thousand numbers or so cost as much as one: the call")
 axes.legend()
 show(figure, "17_numpy_and_cupy")
 expect(cpu[-1] / cpu[0], 20, 1e7, "time of 4 million numbers / of one number: not 4 million")
 
 # %% [markdown]
-# Where the dots lie below the line, the arrays fit in a cache, which is faster than memory.
+# A GPU's curve is flat for much longer. This is why a batch of 1,024 pairs costs a GPU hardly more than one of 128,
+# and why one asks there how many launches a step makes, and here how many bytes it moves.
 #
 # ## A device that works ahead
 #
@@ -209,7 +212,7 @@ for _ in range(100):
     device.launch(1000)                                       # a millisecond of work each
 naive = device.now - begin
 device.synchronize()
-print(f"100 launches of 1 ms: {naive / 1000:.1f} ms by a clock that does not wait, {(device.now - begin) / 1000:.1f} ms")
+print(f"100 launches of 1 ms: {naive / 1000:.1f} ms without waiting, {(device.now - begin) / 1000:.1f} ms with")
 expect(naive, 500, 500, "µs without waiting: 100 · 5")
 expect(device.now - begin, 100_005, 100_005, "µs with: 5 + 100 · 1,000")
 

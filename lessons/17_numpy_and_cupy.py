@@ -162,11 +162,12 @@ if cupy:
 figure, axes = plt.subplots()
 for k, (name, times) in enumerate(curves.items()):
     start = times[0]
+    axes.loglog(sizes, 1e6 * times, "o-", color=f"C{3 * k}", label=name)
     for place, at, style in (("cache", 7, "k--"), ("memory", -1, "k:")):
         bandwidth = 16 * sizes[at] / (times[at] - start)
         half = start * bandwidth / 16
-        print(f"{name}: t₀ = {1e6 * start:.2f} µs, β = {bandwidth / 1e9:.0f} GB/s with {16 * sizes[at] / 2**20:.2g} MiB "
-              f"({place}), n½ = {half:,.0f} numbers")
+        print(f"{name}: t₀ = {1e6 * start:.2f} µs, β = {bandwidth / 1e9:.0f} GB/s ({place}, "
+              f"{16 * sizes[at] / 2**20:.2g} MiB), n½ = {half:,.0f} numbers")
         axes.loglog(sizes, 1e6 * (start + 16 * np.array(sizes) / bandwidth), style, linewidth=1,
                     label=None if k else f"t₀ + 16 n/β, β of the {place}")
 axes.set(xlabel="numbers in the array", ylabel="time of one addition (µs)",
@@ -176,8 +177,8 @@ show(figure, "17_numpy_and_cupy")
 expect(cpu[-1] / cpu[0], 20, 1e7, "time of 4 million numbers / of one number: not 4 million")
 
 # %% [markdown]
-# A GPU's curve is flat for much longer. This is why a batch of 1,024 pairs costs a GPU hardly more than one of 128,
-# and why one asks there how many launches a step makes, and here how many bytes it moves.
+# A GPU's curve is flat for much longer. So one gives it large batches and asks how many launches a step makes; of a
+# CPU one asks how many bytes it moves.
 #
 # ## A device that works ahead
 #

@@ -475,9 +475,8 @@ show(figure, "14_train_it")
 # %% [markdown]
 # A message and its answer share words more often than strangers do, so even an untrained bag of words is no guesser.
 # What counts is the distance from *there*. Where a rare word is shared, TF-IDF is hard to beat: at P@1 the trained
-# model is only level with it. Most replies share none, and there TF-IDF has nothing to say: at P@10 the model is far
-# ahead. (Its loss on dev is *below* that on train because words are dropped in training only; without word dropout it
-# is the other way round.)
+# model is only level with it. Where none is shared, TF-IDF has nothing to say: at P@10 the model is far ahead. (Its
+# loss on dev is *below* that on train: words are dropped in training only, which makes the task harder there.)
 #
 # How sure are these figures? A P@1 of p from n queries has a standard error of √(p(1 − p)/n): with 1,500 queries and
 # p = 0.2 that is one point, so 95% of repetitions fall within ± 2. Two runs that are a point apart are the same run.
@@ -524,7 +523,8 @@ expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is ne
 #   stops a run whose loss is 100 times ln K or not a number, and saves the batch as text.
 # - `evaluation/response.py`: `draw_candidates`, `ranks_of_truth`; ties count against the model, or all sentences
 #   alike would score 100%.
-# - `tests/test_train.py`: one batch by heart, a run that beats its start, the same run twice bit by bit.
+# - `tests/test_train.py`: the loss falls and the true reply is found more often; every parameter moves; the same run
+#   twice, bit by bit.
 # - The paper, §3.1: SGD, rate 0.01, batches of 128, 40 million steps; §4.1: 56.1% P@1 for the DAN. Ours, with all of
 #   the corpus, full width and two minutes: 27.5 (README). The adaptive optimiser, warm-up, word dropout and scale are
 #   ours.

@@ -1,0 +1,557 @@
+# %% [markdown]
+# # 14 · Train it: from one batch to a learning curve, and what to do at ln K
+#
+# **Needs** the batch softmax loss (lesson 8), unit vectors and the response network (lesson 9), text to ids (lesson
+# 4).
+# **Gives** a trained encoder in seconds, the three checks to make before a long run, and a table of symptoms for a
+# loss that does not move.
+#
+# A training loop is four lines. That it runs proves little: with a wrong pairing, a lost gradient or a factor that is
+# missing, the loss still prints numbers, and they may even fall. So every number that training shows gets a value to
+# expect first: the loss at the start, the lowest loss there can be, the size of an update, the P@10 of guessing.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+from lesson import check, expect, plt, show, solution
+
+from collections import Counter
+
+import numpy as np
+from tqdm import tqdm
+
+from convsim_mini.config import Config, ModelConfig, TextConfig
+from convsim_mini.corpus import SPLITS, Corpus, Split, batch_order, split_of, text_key
+from convsim_mini.evaluation.baselines import fitted_on_train, tfidf
+from convsim_mini.evaluation.response import draw_candidates, model_ranks, precision, ranks_of_truth
+from convsim_mini.layers import l2_normalize_backward, l2_normalize_forward
+from convsim_mini.losses import batch_softmax_backward, batch_softmax_forward
+from convsim_mini.model import encoder_forward, initial_model, loss_and_gradients, response_forward
+from convsim_mini.optim import Adaptive
+from convsim_mini.pairs import default_corpus, parse, read_chunks, removed_by
+from convsim_mini.text import Vocabulary, drop_words, tokenize
+from convsim_mini.train import rates
+
+rng = np.random.default_rng(14)
+
+# %% [markdown]
+# ## A third of the default corpus
+#
+# `chitchat-dataset` came with the requirements: real people, two at a time. A pair is a turn and the answer to it.
+# `corpus.py` does what follows on all cores and keeps the result on disk; here it is in the open: filter, tokenise,
+# choose the split by a hash of the *input*, count words on train alone.
+
+# %%
+PAIRS, WORDS, BUCKETS = 40_000, 8_000, 500
+
+
+def small_corpus():
+    """The first pairs of chitchat-dataset that pass the paper's filters, as a Corpus."""
+    sentences, keys = {name: [] for name in SPLITS}, {name: [] for name in SPLITS}
+    for chunk in tqdm(read_chunks(default_corpus()), "reading", disable=None):
+        for pair in (parse(chunk.kind, record) for record in chunk.records):
+            if not (removed_by(pair.input) or removed_by(pair.response)):
+                sides = [tokenize(pair.input), tokenize(pair.response)]
+                pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
+                split = split_of(pair_keys[0])                # all replies to one input fall into one split
+                sentences[split] += sides
+                keys[split].append(pair_keys)
+        if sum(map(len, keys.values())) >= PAIRS:
+            break
+    counts = Counter(token for tokens in sentences["train"] for token in tokens)
+    vocabulary = Vocabulary.from_counts(counts, WORDS, BUCKETS)
+    splits = [Split(*vocabulary.pack(sentences[name]), np.array(keys[name], np.uint64)) for name in SPLITS]
+    return Corpus(vocabulary, *splits, report={}, checksum=0)
+
+
+corpus = small_corpus()
+train, dev = corpus.train, corpus.dev
+some = train.sentences(np.arange(4))
+for b in range(0, 4, 2):
+    print(*("  →  " * k + " ".join(map(corpus.vocabulary.token, some.part(b + k, b + k + 1).ids)) for k in (0, 1)))
+both = np.isin(dev.keys[:, 0], train.keys[:, 0]).sum()
+expect(both, 0, 0, "inputs of dev that train has seen, by construction")
+expect(dev.pairs / (dev.pairs + train.pairs), 0.03, 0.055, "share of dev: 1/25 of the nine tenths that are not test")
+
+# %% [markdown]
+# ## Before anything else: two losses known beforehand
+#
+# **The start.** If all K replies look equally good, p = 1/K and the loss is ln K. That is the value that everybody
+# quotes. A start with *random* scores is above it: for scores with variance σ² around one mean, the mean of eˢ is
+# e^(σ²/2) times that of equal ones, and so
+#
+# loss ≈ **ln K + σ²/2**.
+#
+# Unit vectors in e dimensions that point anywhere have cosines of variance 1/e; scaled by s, σ² = s²/e.
+#
+# **The end.** Cosines cannot leave −1 … 1, so the scores cannot leave −s … s, and the loss cannot reach 0. The best
+# that K pairs can do: each input exactly at its own reply, and everything as far apart as K points on a sphere can be
+# from each other. Those are the corners of a simplex, at cosine −1/(K − 1). Put them in:
+#
+# floor = **ln(1 + (K − 1) e^(−s (1 + 1/(K − 1))))**
+#
+# **Predict:** K = 32. A colleague leaves out the scale (s = 1), so that scores are plain cosines. ln 32 is 3.47. What
+# is the lowest loss that he can ever see, about 0, about 1, or about 2.5?
+
+# %%
+def floor(K, s):
+    """The lowest batch softmax loss that unit vectors can have."""
+    return np.log(1 + (K - 1) * np.exp(-s * (1 + 1 / (K - 1))))
+
+
+def train_free_vectors(K, s, e=64, steps=3000, rate=20.0):
+    """No encoder: u and v themselves are learned, kept at unit length by the layer. → losses of all steps."""
+    u, v, losses = rng.standard_normal((K, e)), rng.standard_normal((K, e)), []
+    for _ in range(steps):
+        (u_unit, u_cache), (v_unit, v_cache) = l2_normalize_forward(u), l2_normalize_forward(v)
+        loss, cache = batch_softmax_forward(u_unit, v_unit, s)
+        du, dv = batch_softmax_backward(cache)
+        u -= rate / s * l2_normalize_backward(du, u_cache)
+        v -= rate / s * l2_normalize_backward(dv, v_cache)
+        losses.append(float(loss))
+    return losses
+
+
+K = 32
+for s in (1, 5):
+    losses = train_free_vectors(K, s)
+    print(f"s = {s}: ln K = {np.log(K):.3f}, at the start {losses[0]:.3f}, at the end {losses[-1]:.5f}")
+    luck = 4 * (s / np.sqrt(64)) / np.sqrt(K)                 # four standard errors of the mean of K true scores
+    expect(losses[0] - np.log(K), s**2 / 128 - luck, s**2 / 128 + luck, "above ln K at the start: s²/2e ± luck")
+    expect(losses[-1] / floor(K, s), 0.999, 1.05, "loss at the end / floor")
+expect(floor(K, 1), 2.4, 2.6, "the colleague's floor")
+expect(floor(K, 20), 0, 1e-7, "the floor at s = 20, convsim_mini's scale")
+
+# %% [markdown]
+# With plain cosines the loss creeps from 3.47 to 2.49 and stops, however well the model ranks. Every score is right,
+# and the softmax may not say so. It is the first entry in our table of symptoms. (The paper has no such trouble: its
+# v′ is not a unit vector, so the scores are not bounded. A scale of 20 on cosines is ours.)
+#
+# ### Exercise 1: how large a scale is needed?
+#
+# You train with K = 1,024 and want the loss to be able to reach `target`. Return the smallest scale that allows it,
+# from the floor.
+
+# %%
+def smallest_scale(K, target):
+    """The scale s at which the floor of the loss over K unit vectors is `target`."""
+    raise NotImplementedError
+
+
+def judge_smallest_scale(smallest_scale):
+    for K, target in ((2, 0.1), (32, 0.5), (1024, 0.01)):
+        s = smallest_scale(K, target)
+        assert s > 0, "scales are positive"
+        assert floor(K, s) < 1.001 * target, (
+            f"K = {K}, s = {s:.3f}: the floor is {floor(K, s):.4g}, above {target}; can K replies all be opposite?")
+        assert floor(K, s) > 0.999 * target, f"K = {K}: a smaller scale than {s:.3f} will do"
+
+
+check(1, smallest_scale, judge_smallest_scale)
+
+# %% [markdown]
+# ## The model, and one batch learned by heart
+#
+# The `chat` preset at a third of its width. Everything below uses `step_once`, the four lines.
+
+# %%
+config = Config(text=TextConfig(words=WORDS, oov_buckets=BUCKETS, bigram_buckets=20_000),
+                model=ModelConfig(embedding_dim=100, layers=[200]), steps=600, seed=14)
+config.optim.batch_size = 256
+optim, scale = config.optim, config.model.scale
+
+
+def step_once(model, optimizer, batch, rate, table_rate):
+    """Forward, backward, update; → loss, gradients."""
+    loss, grads = loss_and_gradients(model, batch)
+    optimizer.step(model.params, grads, rate, table_rate)
+    return float(loss), grads
+
+
+untrained = initial_model(config, corpus)
+
+
+def fresh():
+    """A copy of the model as it is before training, and its optimiser."""
+    model = untrained._replace(params={name: p.copy() for name, p in untrained.params.items()})
+    return model, Adaptive(model.params)
+
+
+model, optimizer = fresh()
+print(*(f"{name} {p.shape}" for name, p in model.params.items()), sep="\n")
+
+# %% [markdown]
+# A model that cannot learn *one* batch by heart will not learn a corpus. It is the cheapest test there is: 32 pairs,
+# the same ones again and again, no word dropout. Then the loss has to go to its floor, here practically 0.
+#
+# **Predict:** 32 pairs, thousands of parameters. How many steps until the loss is below 0.1: five, fifty or five
+# hundred?
+
+# %%
+one_batch = train.batch(np.arange(100, 132))
+losses = [step_once(model, optimizer, one_batch, 1e-3, 0.06)[0] for _ in range(100)]
+print("loss at steps 1, 2, 5, 10, 20, 50, 100:", *(f"{losses[k - 1]:.4f}" for k in (1, 2, 5, 10, 20, 50, 100)))
+expect(losses[-1], floor(32, scale), 0.05, "one batch, learned by heart: from the floor up")
+expect(np.argmax(np.array(losses) < 0.1), 10, 90, "steps until 0.1")
+
+# %% [markdown]
+# ### Exercise 2: what this test cannot see
+#
+# It proves that gradients flow and that the loss can be reached. It does not prove that the *right* thing is learned.
+# Break the batch: write a `batch` function with a fault that ruins all learning of language, and that the one-batch
+# test still passes. (`Batch.sentences` holds the B inputs, then their B responses; `train.sentences(numbers)` fetches
+# any sentences, 2i being the input of pair i and 2i + 1 its response.)
+
+# %%
+def broken_batch(split, which):
+    """Like split.batch(which, False), but wrong; B pairs: `which` (B,)."""
+    raise NotImplementedError
+
+
+def judge_broken_batch(broken_batch):
+    which = np.arange(100, 132)
+    texts = lambda packed: [tuple(packed.part(b, b + 1).ids) for b in range(len(packed.lengths))]
+    good, bad = texts(train.batch(which).sentences), texts(broken_batch(train, which).sentences)
+    true_pairs = set(zip(good[:32], good[32:]))
+    still = sum(pair in true_pairs for pair in zip(bad[:32], bad[32:]))
+    assert still <= 3, f"{still} of the 32 inputs still stand beside their own reply: it could learn from them"
+    model, optimizer = fresh()
+    losses = [step_once(model, optimizer, broken_batch(train, which), 1e-3, 0.06)[0] for _ in range(100)]
+    assert losses[-1] < 0.1, (f"the one-batch test notices: its loss is {losses[-1]:.2f} after 100 steps; what must be "
+                              "the same in every step for a batch to be learned by heart?")
+
+
+check(2, broken_batch, judge_broken_batch)
+
+# %% [markdown]
+# ## How far does a step go?
+#
+# The second check is a ratio: size of the update over size of what is updated, ‖Δp‖/‖p‖, for each parameter. About a
+# thousandth is healthy. A millionth will not arrive in this life; a tenth forgets at each step what the steps before
+# have learned.
+#
+# Our optimisers let us compute the first step's ratio by hand:
+#
+# - **Adam** divides by the root of the mean square of the gradients so far. At step 1 that is the gradient itself, so
+#   each number moves by exactly ± rate, whatever the loss is. A weight matrix starts uniform on ± √(6/(d + e)), whose
+#   rms is √(2/(d + e)): the ratio is **rate · √((d + e)/2)**.
+# - **Adagrad by rows** divides a row's gradient by its rms: each row of the table that is touched moves by an rms of
+#   exactly **table_rate**, and the rows that the batch does not mention do not move at all.
+#
+# **Predict:** rate 0.001 and a matrix of 100 × 200. Which ratio?
+
+# %%
+def touched_words(batch):
+    """The word rows that a batch uses, each once."""
+    return np.unique(batch.sentences.ids)
+
+
+def update_ratios(before, after, words):
+    """‖Δp‖/‖p‖ of the matrices and of the table's rows `words`, those that were touched."""
+    ratios = {}
+    for name in ("encoder.linear0.weight", "response.linear0.weight", "encoder.embedding.weight"):
+        old, new = (params[name][words] if "embedding" in name else params[name] for params in (before, after))
+        ratios[name] = np.linalg.norm(new - old) / np.linalg.norm(old)
+    return ratios
+
+
+model, optimizer = fresh()
+batch = train.batch(np.arange(256))
+words = touched_words(batch)
+before = {name: p.copy() for name, p in model.params.items()}
+_, grads = step_once(model, optimizer, batch, 1e-3, 0.06)
+ratios = update_ratios(before, model.params, words)
+matrix, table = before["encoder.linear0.weight"], before["encoder.embedding.weight"]
+rows = np.concatenate([part.rows for part in grads["encoder.embedding.weight"]])
+assert np.isin(words, rows).all()
+expect(np.sqrt(np.mean(matrix**2)) / np.sqrt(2 / 300), 0.97, 1.03, "rms of the encoder's matrix / √(2/(d + e))")
+expect(ratios["encoder.linear0.weight"] / (1e-3 * np.sqrt(300 / 2)), 0.9, 1.04, "its ratio / (rate √((d + e)/2))")
+expect(ratios["encoder.embedding.weight"] / (0.06 / np.sqrt(np.mean(table[words]**2))), 0.9, 1.01,
+       "the table's ratio / (table_rate / rms of its rows)")
+print(*(f"{name:28} {ratio:.4f}" for name, ratio in ratios.items()), sep="\n")
+
+# %% [markdown]
+# One per cent for the encoder's matrix, seven for the table, fourteen for the response network, which starts ten
+# times smaller on purpose: ten to a hundred times what we called healthy, at the first step. That is what the
+# **warm-up** is for: Adam's first steps are as long as all others, while their direction rests on one batch. `rates`
+# lets them grow over 50 steps. And Adagrad slows down by itself: a row that is met for the t-th time with gradients
+# of the same size moves by table_rate/√t.
+#
+# ### Exercise 3: the ratio of a table
+#
+# A colleague reports ‖ΔE‖/‖E‖ over *all* rows of the table and finds it reassuringly small. Write the ratio that says
+# something: over the rows that the step has touched, from the table and the SparseRows of its gradient alone. (A
+# table's gradient is a list of SparseRows(rows, values); rows that start at zero, new bigrams, have no size to
+# compare with: leave them out.)
+
+# %%
+def table_ratio(before, after, grad):
+    """‖Δ‖/‖E‖ over the rows of `grad` that were not zero before. before, after: (R, d); grad: list of SparseRows."""
+    raise NotImplementedError
+
+
+def judge_table_ratio(table_ratio):
+    from convsim_mini.layers import SparseRows
+    rng = np.random.default_rng(0)
+    before = rng.standard_normal((1000, 8))
+    before[700:] = 0                                          # bigrams that nobody has met
+    after = before.copy()
+    rows = [np.array([3, 5, 8]), np.array([500, 710, 999])]
+    for some in rows:
+        after[some] += 0.1
+    found = table_ratio(before, after, [SparseRows(some, np.ones((len(some), 8))) for some in rows])
+    touched = [3, 5, 8, 500]
+    right = np.sqrt(len(touched) * 8) * 0.1 / np.linalg.norm(before[touched])
+    assert found > right / 3, f"{found:.4f}: diluted by rows that the step never saw; it should be {right:.4f}"
+    assert abs(found / right - 1) < 1e-9, f"{found:.4f}, not {right:.4f}: do zero rows take part?"
+
+
+check(3, table_ratio, judge_table_ratio)
+
+# %% [markdown]
+# ## The loss stays at ln K: six patients
+#
+# Now to the question of questions. Six runs with one fault each, 80 steps on fresh batches, beside a healthy one.
+# Three numbers tell them apart, and none of them is the loss:
+#
+# - **spread**: the standard deviation of the wrong replies' scores within a row. Zero means that the model has no
+#   opinion.
+# - **gap**: the true reply's score less the mean of the others. Zero, with a spread: it has opinions, and they are
+#   not about the replies.
+# - **ratio**: of the table's update. Zero: nothing is being learned, whatever the gradients are.
+#
+# **Predict**, before you look: a run whose replies are shuffled (each input gets somebody else's reply, drawn anew in
+# every step). Its loss starts near 8, far above ln 256 = 5.55. Where will it go: stay, fall to 5.55, or fall below?
+
+# %%
+def scores_of(model, batch):
+    """spread and gap of a batch's scores."""
+    both, _ = encoder_forward(model, batch.sentences)
+    B = len(both) // 2
+    v_prime, _ = response_forward(model.params, both[B:], model.config)
+    scores = model.config.scale * both[:B] @ v_prime.T
+    wrong = scores[~np.eye(B, dtype=bool)].reshape(B, B - 1)
+    return float(wrong.std(axis=1).mean()), float((scores.diagonal() - wrong.mean(axis=1)).mean())
+
+
+def patient(steps=80, shuffled=False, wrong_sign=False, rate=1.0, scale=scale, unknown=False):
+    """Losses of all steps, and the three numbers at the end, of a run with a fault."""
+    model, optimizer = fresh()
+    model = model._replace(config=ModelConfig(**{**vars(config.model), "scale": scale}))
+    losses, draw = [], np.random.default_rng(1)
+    for step, which in zip(range(steps), batch_order(train.pairs, optim.batch_size, config.seed)):
+        batch = train.batch(which)
+        if shuffled:
+            replies = 2 * draw.permutation(which) + 1
+            batch = batch._replace(sentences=train.sentences(np.concatenate([2 * which, replies])))
+        if unknown:
+            batch = batch._replace(sentences=batch.sentences._replace(ids=np.zeros_like(batch.sentences.ids)))
+        before, words = model.params["encoder.embedding.weight"].copy(), touched_words(batch)
+        loss, grads = loss_and_gradients(model, batch)
+        if wrong_sign:
+            grads = {name: [part._replace(values=-part.values) for part in grad] if isinstance(grad, list) else -grad
+                     for name, grad in grads.items()}
+        optimizer.step(model.params, grads, *(rate * r for r in rates(optim, step, config.steps, len(which))))
+        losses.append(float(loss))
+    moved = np.linalg.norm((model.params["encoder.embedding.weight"] - before)[words])
+    ratio = moved / max(np.linalg.norm(before[words]), 1e-12)
+    return losses, *scores_of(model, batch), ratio
+
+
+cases = {"healthy": {}, "replies shuffled": {"shuffled": True}, "rate is 0": {"rate": 0.0},
+         "rate × 100": {"rate": 100.0}, "gradient's sign": {"wrong_sign": True}, "no scale (s = 1)": {"scale": 1.0},
+         "every word unknown": {"unknown": True}}
+patients = {name: patient(**fault) for name, fault in tqdm(cases.items(), "patients", disable=None)}
+ln_K = np.log(optim.batch_size)
+print(f"{'':20}{'loss − ln K':>12}{'spread':>9}{'gap':>9}{'ratio':>9}")
+for name, (losses, spread, gap, ratio) in patients.items():
+    print(f"{name:20}{np.mean(losses[-10:]) - ln_K:12.2f}{spread:9.3f}{gap:9.3f}{ratio:9.4f}")
+
+# %%
+figure, axes = plt.subplots()
+for k, (name, (losses, *_)) in enumerate(patients.items()):
+    axes.plot(range(1, len(losses) + 1), losses, label=name, color=f"C{k}", linewidth=2.5 if name == "healthy" else 1.3)
+axes.axhline(ln_K, color="k", linestyle=":", label="ln K = 5.55")
+axes.set(xlabel="step", ylabel="loss of 256 pairs (nats)", ylim=(4, 12),
+         title="Of seven runs, one leaves ln K behind; each of the others fails in its own way")
+axes.legend(loc="upper right", fontsize=9, ncols=2)
+show(figure, "14_patients")
+
+# %% [markdown]
+# Read the table line by line, as a doctor would.
+#
+# | loss | spread | gap | ratio | then |
+# | --- | --- | --- | --- | --- |
+# | falls to ln K, stays | shrinks | ≈ 0 | healthy | the pairs are no pairs: read ten of them as *text* |
+# | only noise | as at the start | as at the start | 0 | nothing is updated: the rate, or it updates a copy |
+# | erratic, near ln K or far above | any | small | > 0.1 | the rate: divide by ten until it is quiet |
+# | rises | grows | negative | healthy | a sign; `directional_error` says so in two evaluations |
+# | a little below ln K, flat | ≤ 1 | positive | healthy | the scores may not grow: scale (exercise 1) |
+# | ln K to two digits | ≈ 0 | 0 | any | all sentences are one point: the ids (here no word is known), then each layer |
+#
+# The healthy start deserves a word. Its loss is *above* ln K, by almost one: this encoder begins as a weighted bag of
+# words (`frequency_weight`, `residual_response`), so it has opinions from the first step, at a scale of 20, and some
+# are wrong. Learning first takes the confidence out and then puts it where it belongs.
+
+# %%
+end = {name: np.mean(losses[-10:]) - ln_K for name, (losses, *_) in patients.items()}
+expect(end["healthy"], -2, -0.1, "healthy: below ln K")
+expect(end["replies shuffled"], -0.05, 0.8, "shuffled: an honest model without information ends at ln K")
+expect(abs(patients["replies shuffled"][2]), 0, 0.6, "and the gap is next to nothing (other spreads: 2 and more)")
+expect(patients["rate is 0"][3], 0, 0, "rate 0: the ratio")
+expect(patients["gradient's sign"][2], -40, 0, "sign: the true reply is below the others")
+expect(end["no scale (s = 1)"], floor(256, 1) - ln_K, 0, "no scale: between the floor and ln K")
+expect(abs(end["every word unknown"]), 0, 0.02, "every word unknown: ln K, to two digits at least")
+
+# %% [markdown]
+# ## The run
+#
+# Now without faults: word dropout 0.4, the rates rise for 50 steps and fall to zero at the end. Beside the loss on
+# train we take the loss on dev, *with as many pairs*: a loss over 256 replies and one over 100 cannot be compared (ln
+# 256 − ln 100 ≈ 0.94 by the number alone). And P@N: how often is the true reply among the N best of 100? Guessing
+# gives N per cent. That is the third number known beforehand.
+#
+# **Predict:** the untrained model and TF-IDF first. Above 1% at P@1, or not? Why?
+
+# %%
+pairs, candidates = draw_candidates(dev, 1_500)
+dev_batches = [dev.batch(np.arange(k, k + optim.batch_size)) for k in range(0, 1024, optim.batch_size)]
+
+
+def measure(model):
+    """P@1, P@3, P@10 in per cent and the loss on four batches of dev."""
+    ranks = model_ranks(model, dev, pairs, candidates)
+    losses = [float(loss_and_gradients(model, batch)[0]) for batch in dev_batches]
+    return [precision(ranks, n)[0] for n in (1, 3, 10)], np.mean(losses)
+
+
+model, optimizer = fresh()
+losses, measured, watched = [], [(0, *measure(model))], []
+order = batch_order(train.pairs, optim.batch_size, config.seed)
+for step, which in zip(tqdm(range(config.steps), disable=None), order):
+    batch = train.batch(which)
+    draw = np.random.default_rng([config.seed, step])
+    batch = batch._replace(sentences=drop_words(batch.sentences, optim.word_dropout, draw))
+    look = step % 10 == 0
+    before = {name: p.copy() for name, p in model.params.items()} if look else None
+    loss, _ = step_once(model, optimizer, batch, *rates(optim, step, config.steps, len(which)))
+    losses.append(loss)
+    if look:
+        watched.append((step + 1, update_ratios(before, model.params, touched_words(batch))))
+    if (step + 1) % 60 == 0:
+        measured.append((step + 1, *measure(model)))
+
+inputs, responses = dev.sentences(2 * pairs), dev.sentences(2 * pairs + 1)
+fitted = fitted_on_train(train, corpus.vocabulary.size)
+lexical = ranks_of_truth(tfidf(inputs, *fitted), tfidf(responses, *fitted), candidates)
+figures = {"untrained": measured[0][1], "TF-IDF": [precision(lexical, n)[0] for n in (1, 3, 10)],
+           "trained": measured[-1][1]}
+for name, values in figures.items():
+    print(f"{name:10}", *(f"P@{n} {value:5.1f}" for n, value in zip((1, 3, 10), values)))
+
+# %%
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5))
+seen, steps = np.arange(1, len(losses) + 1), [step for step, *_ in measured]
+smooth = np.convolve(losses, np.ones(20) / 20, "valid")
+left.plot(seen, losses, ".", color="C0", alpha=0.2, markersize=3)
+left.plot(seen[10:10 + len(smooth)], smooth, color="C0", label="train, words dropped (mean of 20 steps)")
+left.plot(steps, [loss for *_, loss in measured], "o-", color="C3", label="dev, all words")
+left.axhline(ln_K, color="k", linestyle=":", label="ln 256: no opinion")
+left.set(xlabel="step (256 pairs each)", ylabel="loss (nats)", ylim=(4.2, 8),
+         title="The loss crosses ln K within the warm-up")
+left.legend()
+for k, n in enumerate((1, 3, 10)):
+    right.plot(steps, [values[k] for _, values, _ in measured], "o-", color=f"C{k}", label=f"P@{n}")
+    right.axhline(n, color=f"C{k}", linestyle=":")
+    right.axhline(figures["TF-IDF"][k], color=f"C{k}", linestyle="--", alpha=0.5)
+right.plot([], [], "k:", label="guessing: N per cent")
+right.plot([], [], "k--", alpha=0.5, label="TF-IDF")
+right.set(xlabel="step (256 pairs each)", ylabel="true reply among the N best of 100 (per cent)", ylim=(0, 75),
+          title="More than half of the replies are among the ten best")
+right.legend(ncols=2, loc="upper left", fontsize=9)
+show(figure, "14_train_it")
+
+# %% [markdown]
+# A message and its answer share words more often than strangers do, so even an untrained bag of words is no guesser.
+# What counts is the distance from *there*. Where a rare word is shared, TF-IDF is hard to beat: at P@1 the trained
+# model is only level with it. Where none is shared, TF-IDF has nothing to say: at P@10 the model is far ahead. (Its
+# loss on dev is *below* that on train: words are dropped in training only, which makes the task harder there.)
+#
+# How sure are these figures? A P@1 of p from n queries has a standard error of √(p(1 − p)/n): with 1,500 queries and
+# p = 0.2 that is one point, so 95% of repetitions fall within ± 2. Two runs that are a point apart are the same run.
+
+# %%
+p1, low, high = precision(model_ranks(model, dev, pairs, candidates), 1)
+error = 100 * np.sqrt(p1 / 100 * (1 - p1 / 100) / len(pairs))
+expect((high - low) / 2 / (1.96 * error), 0.97, 1.03, "half of the interval that is reported / 1.96 standard errors")
+print(f"P@1 {p1:.1f}, 95% interval {low:.1f} to {high:.1f}")
+start, end, guess = measured[0][1], measured[-1][1], (1, 3, 10)
+expect(start[2], 20, 60, "P@10 untrained; guessing has 10")
+expect(end[2] - start[2], 5, 40, "points of P@10 that training adds; four standard errors are 5")
+expect(end[2] - figures["TF-IDF"][2], 3, 40, "points above TF-IDF")
+expect(measured[-1][2], 3, ln_K - 0.3, "loss on dev: below ln 256")
+expect(np.exp(measured[-1][2]), 20, 190, "e^loss: replies that the model hesitates between, of 256")
+
+# %% [markdown]
+# e to the power of the loss is the number of equally good replies that would give the same loss. Guessing hesitates
+# between 256.
+#
+# And the updates, in the course of the run? Up along the warm-up, then down: Adagrad's roots grow, and the schedule
+# takes the rates to zero.
+
+# %%
+figure, axes = plt.subplots()
+for name in watched[0][1]:
+    axes.semilogy([step for step, _ in watched], [ratios[name] for _, ratios in watched], ".-", label=name)
+axes.axvline(optim.warmup, color="k", linestyle=":", label="end of the warm-up")
+axes.axhspan(3e-4, 3e-3, color="k", alpha=0.08, label="about a thousandth")
+axes.set(xlabel="step", ylabel="size of the update / size of the weight",
+         title="Updates grow with the warm-up, never beyond 4%, and fall with the rate")
+axes.legend(fontsize=9)
+show(figure, "14_ratios")
+
+first, last = watched[0][1], watched[-1][1]
+expect(first["encoder.linear0.weight"] / (1e-3 / optim.warmup * np.sqrt(150)), 0.9, 1.04,
+       "first ratio / (rate/50 · √((d + e)/2)): the warm-up")
+expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is nearly zero")
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `train.py`: `loop` is this lesson's loop with checkpoints; `rates` the schedule; `batches` the order. `monitor.py`
+#   stops a run whose loss is 100 times ln K or not a number, and saves the batch as text.
+# - `evaluation/response.py`: `draw_candidates`, `ranks_of_truth`; ties count against the model, or all sentences
+#   alike would score 100%.
+# - `tests/test_train.py`: the loss falls and the true reply is found more often; every parameter moves; the same run
+#   twice, bit by bit.
+# - The paper, §3.1: SGD, rate 0.01, batches of 128, 40 million steps; §4.1: 56.1% P@1 for the DAN. Ours, with all of
+#   the corpus, full width and two minutes: 27.5 (README). The adaptive optimiser, warm-up, word dropout and scale are
+#   ours.
+#
+# Next: lesson 15 gives the same encoder a second teacher.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_smallest_scale(K, target):
+    return np.log((K - 1) / np.expm1(target)) / (1 + 1 / (K - 1))         # (K − 1) e^(−s K/(K−1)) = e^target − 1
+
+
+def solution_broken_batch(split, which):
+    others = np.roll(which, 1)                                # the same wrong replies in every step
+    return split.batch(which, False)._replace(sentences=split.sentences(np.concatenate([2 * which, 2 * others + 1])))
+
+
+def tempting_broken_batch(split, which):
+    shuffled = rng.permutation(which)                         # another pairing in every step cannot be learned by heart
+    return split.batch(which, False)._replace(sentences=split.sentences(np.concatenate([2 * which, 2 * shuffled + 1])))
+
+
+def solution_table_ratio(before, after, grad):
+    rows = np.concatenate([part.rows for part in grad])
+    rows = rows[before[rows].any(axis=1)]
+    return np.linalg.norm(after[rows] - before[rows]) / np.linalg.norm(before[rows])
+
+
+solution(1, solution_smallest_scale, lambda K, target: np.log((K - 1) / np.expm1(target)) / 2)    # all others at −1
+solution(2, solution_broken_batch, tempting_broken_batch)
+solution(3, solution_table_ratio, lambda before, after, grad: np.linalg.norm(after - before) / np.linalg.norm(before))

@@ -1,0 +1,528 @@
+# %% [markdown]
+# # 17 · NumPy and CuPy, one source: launches, queues, memory, precision
+#
+# **Needs** NumPy; lessons 5 (embeddings) and 7 (softmax) help. A GPU is welcome and not needed: its half of the
+# lesson says so where there is none.
+# **Gives** a model of what a step costs, the right way to time a device that works ahead, and a tolerance for "the
+# same result" that is derived instead of tried.
+#
+# All of convsim_mini runs on a GPU without a second version: CuPy offers NumPy's functions for arrays that live
+# there. The source is the same; the machine is not. It starts work and comes back before it is done, it charges for
+# every call, it keeps memory, it wraps around where NumPy complains, and it adds up in another order. Each of these
+# can be seen, or computed, on the CPU.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+from lesson import check, expect, plt, show, solution
+
+import time
+from collections import Counter
+
+import numpy as np
+import scipy.sparse
+
+from convsim_mini.backend import array_module, device_module, keep_freed_memory, to_device, to_host
+from convsim_mini.cli import UserError
+from convsim_mini.config import ModelConfig
+from convsim_mini.corpus import Batch
+from convsim_mini.gradcheck import dense, relative_error
+from convsim_mini.layers import l2_normalize_backward, l2_normalize_forward, layer_norm_forward, tanh_backward
+from convsim_mini.model import Model, encoder_forward, initial_parameters, loss_and_gradients
+from convsim_mini.text import Packed
+
+rng = np.random.default_rng(17)
+try:
+    cupy = device_module("gpu")
+    print("a GPU:", cupy.cuda.runtime.getDeviceProperties(0)["name"].decode())
+except UserError as error:
+    cupy = None
+    print("no GPU here, so its parts are skipped:", str(error)[:100], "…")
+
+# %% [markdown]
+# ## The arrays decide
+#
+# There is no switch. A function asks the array that it is given: `xp = array_module(x)`, and calls `xp.sqrt`.
+# Operators and methods (`x * x`, `x.sum()`, `x @ y`) need not even ask. So the same line runs wherever x lives, and
+# nobody passes a device along.
+
+# %%
+x = rng.standard_normal((4, 3))
+assert array_module(x) is np
+print("l2_normalize_forward of a NumPy array is a", type(l2_normalize_forward(x)[0]).__module__, "array")
+if cupy:
+    print("and of a CuPy array a", type(l2_normalize_forward(cupy.asarray(x))[0]).__module__, "array")
+
+# %% [markdown]
+# ## Counting launches
+#
+# On a GPU each of these calls is a *launch*: a small program is sent to the device. One costs some 5 µs, however
+# little there is to do. How many does a layer make? An array that keeps a list of what is called on it tells, without
+# any GPU. Count by eye first:
+#
+#     norm = xp.sqrt((x * x).sum(axis=1, keepdims=True))       # *, sum, sqrt
+#     norm = xp.where(norm > 0, norm, 1)                       # >, where
+#     y = x / norm                                             # /
+#
+# **Predict:** six here. How many for `tanh_backward`, dy (1 − y²)? For `l2_normalize_backward`, (dy − along · y)/norm
+# with along = Σ dy y? For layer norm?
+
+# %%
+class Counted(np.ndarray):
+    """An array that notes every NumPy call that it takes part in."""
+
+    calls = []
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
+        Counted.calls.append(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
+        plain = lambda a: a.view(np.ndarray) if isinstance(a, Counted) else a
+        if out is not None:
+            options["out"] = tuple(map(plain, out))
+        found = getattr(ufunc, method)(*map(plain, inputs), **options)
+        return np.asarray(found).view(Counted)
+
+    def __array_function__(self, function, types, inputs, options):
+        Counted.calls.append(function.__name__)
+        plain = lambda a: a.view(np.ndarray) if isinstance(a, Counted) else a
+        return np.asarray(function(*map(plain, inputs), **options)).view(Counted)
+
+
+def launches(function, *arrays):
+    """The calls that function(*arrays) makes, in order."""
+    Counted.calls.clear()
+    function(*(array.view(Counted) if isinstance(array, np.ndarray) else array for array in arrays))
+    return list(Counted.calls)
+
+
+dy, y, norm, weight = rng.standard_normal((4, 3)), rng.standard_normal((4, 3)), np.ones((4, 1)), np.ones(3)
+for name, made, number in (
+        ("l2_normalize_forward", launches(l2_normalize_forward, x), 6),
+        ("tanh_backward", launches(tanh_backward, dy, y), 3),
+        ("l2_normalize_backward", launches(lambda dy, y, norm: l2_normalize_backward(dy, (y, norm)), dy, y, norm), 5),
+        ("layer_norm_forward", launches(layer_norm_forward, x, weight, weight), 12)):
+    print(f"{name}: {', '.join(made)}")
+    expect(len(made), number, number, "calls")
+
+# %% [markdown]
+# (NumPy's mean is a sum and a division; CuPy's is one launch.) So a layer norm is a dozen trips through memory for
+# what could be two: read a row, write a row. That is why fused kernels exist, and why they change nothing but the
+# time.
+#
+# What does it cost? A call has a fixed price t₀ and a price per number: an addition of n float64 in cache-sized or
+# larger arrays reads 8n bytes and writes 8n, at the memory's bandwidth β:
+#
+# t(n) ≈ **t₀ + 16 n/β**
+#
+# The two are equal at n½ = t₀ β/16. Below that you pay for the call, above it for the work. With a GPU's 5 µs and
+# 2,000 GB/s, n½ is 600,000: a matrix of 1,000 × 600. **Predict** the CPU's, with a t₀ of half a microsecond and the
+# 100 GB/s that a cache gives.
+
+# %%
+def seconds(function, wait=lambda: None, repeat=5, at_least=2e-3):
+    """Time of one call: the best of `repeat` rounds of as many calls as take `at_least` seconds."""
+    function()
+    wait()
+    calls, best = 1, np.inf
+    while True:
+        begin = time.perf_counter()
+        for _ in range(calls):
+            function()
+        wait()
+        taken = time.perf_counter() - begin
+        if taken >= at_least:
+            break
+        calls *= 2
+    for _ in range(repeat):
+        begin = time.perf_counter()
+        for _ in range(calls):
+            function()
+        wait()
+        best = min(best, (time.perf_counter() - begin) / calls)
+    return best
+
+
+sizes = [4**k for k in range(12)]
+
+
+def curve(xp, wait=lambda: None):
+    """Seconds of one addition, in place of an array made before, for each of the sizes."""
+    found = []
+    for n in sizes:
+        x, out = xp.ones(n), xp.ones(n)
+        found.append(seconds(lambda: xp.add(x, 1.0, out=out), wait))
+    return np.array(found)
+
+
+cpu = curve(np)
+curves = {"NumPy, this CPU": cpu}
+if cupy:
+    curves["CuPy, this GPU"] = curve(cupy, cupy.cuda.Device().synchronize)
+
+figure, axes = plt.subplots()
+for k, (name, times) in enumerate(curves.items()):
+    start = times[0]
+    axes.loglog(sizes, 1e6 * times, "o-", color=f"C{3 * k}", label=name)
+    for place, at, style in (("cache", 7, "k--"), ("memory", -1, "k:")):
+        bandwidth = 16 * sizes[at] / (times[at] - start)
+        half = start * bandwidth / 16
+        print(f"{name}: t₀ = {1e6 * start:.2f} µs, β = {bandwidth / 1e9:.0f} GB/s ({place}, "
+              f"{16 * sizes[at] / 2**20:.2g} MiB), n½ = {half:,.0f} numbers")
+        axes.loglog(sizes, 1e6 * (start + 16 * np.array(sizes) / bandwidth), style, linewidth=1,
+                    label=None if k else f"t₀ + 16 n/β, β of the {place}")
+axes.set(xlabel="numbers in the array", ylabel="time of one addition (µs)",
+         title="Up to a thousand numbers or so cost as much as one: the call")
+axes.legend()
+show(figure, "17_numpy_and_cupy")
+expect(cpu[-1] / cpu[0], 20, 1e7, "time of 4 million numbers / of one number: not 4 million")
+
+# %% [markdown]
+# A GPU's curve is flat for much longer. So one gives it large batches and asks how many launches a step makes; of a
+# CPU one asks how many bytes it moves.
+#
+# ## A device that works ahead
+#
+# A launch comes back as soon as the work is *queued*. The host runs on, and only a wish to see a number
+# (`float(loss)`, `x.get()`) makes it wait. Here is a device with a clock of its own, so that every figure can be
+# computed: a launch costs the host 5 µs, the work takes as long as it takes, one piece after the other.
+
+# %%
+class Device:
+    """Time in µs. launch(work): the host pays 5 and goes on; synchronize(): it waits for all the work."""
+
+    def __init__(self):
+        self.now = self.done = 0.0                            # the host's clock; when the queue will be empty
+        self.compiled = False
+
+    def launch(self, work):
+        self.now += 5
+        if not self.compiled:                                 # the first time a kernel is used it is compiled
+            self.now += 300_000
+            self.compiled = True
+        self.done = max(self.done, self.now) + work
+
+    def synchronize(self):
+        self.now = max(self.now, self.done)
+
+
+device = Device()
+device.launch(1)
+device.synchronize()
+begin = device.now
+for _ in range(100):
+    device.launch(1000)                                       # a millisecond of work each
+naive = device.now - begin
+device.synchronize()
+print(f"100 launches of 1 ms: {naive / 1000:.1f} ms without waiting, {(device.now - begin) / 1000:.1f} ms with")
+expect(naive, 500, 500, "µs without waiting: 100 · 5")
+expect(device.now - begin, 100_005, 100_005, "µs with: 5 + 100 · 1,000")
+
+# %% [markdown]
+# "My GPU is 200 times as fast!" is usually this.
+#
+# Working ahead is also why a training loop must not look at the loss in each step. Say the host needs h = 2 ms to
+# prepare a batch and the device d = 3 ms for a step. If nobody waits, the host prepares the next batch while the
+# device works: max(h, d) a step. With `float(loss)` in the loop they take turns: h + d.
+#
+# **Predict:** 100 steps, both ways.
+
+# %%
+def run(steps, look):
+    """ms of so many steps; look: see the loss, and so wait for it, in every one."""
+    device = Device()
+    device.compiled = True
+    for _ in range(steps):
+        device.now += 2000                                    # the host prepares a batch
+        device.launch(3000)
+        if look:
+            device.synchronize()
+    device.synchronize()
+    return device.now / 1000
+
+
+expect(run(100, look=False), 302, 302.1, "ms if nobody looks: 100 · max(h, d), after the first batch is ready")
+expect(run(100, look=True), 500, 501, "ms if the loss is looked at: 100 · (h + d)")
+
+# %% [markdown]
+# ### Exercise 1: time it right
+#
+# Write a `time_it` that returns the µs of *one* call of `work(device)`, once it is compiled. The device may still be
+# busy with something else when you begin.
+
+# %%
+def time_it(device, work, calls=10):
+    """µs that one call of work(device) takes, the mean of `calls`."""
+    raise NotImplementedError
+
+
+def judge_time_it(time_it):
+    device = Device()
+    device.compiled = True
+    for _ in range(50):
+        device.launch(2000)                                   # somebody else's work, still in the queue
+    found = time_it(device, lambda device: device.launch(700))
+    assert found > 100, f"{found:.0f} µs: that is the price of launching; the work takes 700"
+    assert found < 1000, f"{found:.0f} µs instead of 700: whose work is in it?"
+    found = time_it(Device(), lambda device: device.launch(700))
+    assert found < 1000, f"{found:.0f} µs on a fresh device: the first call compiles"
+    assert abs(found - 700) < 5, f"{found:.1f} µs instead of 700"
+
+
+check(1, time_it, judge_time_it)
+
+# %% [markdown]
+# ## Memory: why a pool
+#
+# Every step asks for the same large arrays and frees them. An honest C library gives them back to the kernel, and the
+# next step gets fresh pages, each of which must be faulted in and set to zero: with 4 KiB pages, 32 MB are 8,192
+# faults, *every time*. A pool keeps what is freed. CuPy has one for the device (`cudaMalloc` would wait for the whole
+# queue); for the host, `keep_freed_memory` asks glibc to do the same, in three lines.
+#
+# **Predict:** ten arrays of 32 MB, one after the other, each filled and freed. How many page faults without a pool?
+# With one?
+
+# %%
+def page_faults(times=10, n=4 * 2**20):
+    """Page faults of making, filling and freeing an array of n float64, so many times; None off Linux."""
+    try:
+        import resource
+    except ImportError:                                       # Windows
+        return None
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(times):
+        np.empty(n).fill(1.0)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+without = page_faults()
+keep_freed_memory()
+page_faults(1)                                                # the first one fills the pool
+kept = page_faults()
+small, huge = 10 * 32 * 2**20 // 4096, 10 * 32 // 2           # pages of 4 KiB; of 2 MiB, which Linux may hand out
+print(f"page faults: {without} without a pool, {kept} with one; derived: {small:,} pages of 4 KiB or {huge} of 2 MiB")
+if sys.platform == "linux" and without >= huge:               # a C library without mallopt may keep memory anyway
+    expect(without, huge, 1.1 * small, "faults without a pool: a mixture of the two, at most")
+    expect(kept / without, 0, 1.1, "faults with / without")
+if cupy:
+    pool = cupy.get_default_memory_pool()
+    before = pool.total_bytes()
+    for _ in range(10):
+        cupy.empty(4 * 2**20).fill(1.0)
+    print(f"CuPy's pool grew by {(pool.total_bytes() - before) / 2**20:.0f} MiB for ten arrays of 32 MiB")
+
+# %% [markdown]
+# `nvidia-smi` therefore shows what the pool holds, not what is in use; `pool.used_bytes()` knows.
+#
+# ## Precision: what is lost where
+#
+# **Mantissas.** A GPU multiplies matrices much faster if numbers may be short: float32 keeps 23 bits after the
+# leading one, TF32 10, bfloat16 7. Round both factors to b bits. A mantissa m between 1 and 2 moves by up to ±
+# 2^−(b+1), evenly, so by 2^−(b+1)/√3 on the average; relative to m, where leading digits are spread as they are in
+# nature (density 1/(m ln 2)), √(E[1/m²]) = √(3/(8 ln 2)) = 0.736. Two factors: times √2. In a dot product of random
+# signs errors and terms add up alike, so
+#
+# relative error ≈ √2 · 0.736/√3 · 2^−(b+1) = **0.30 · 2^−b**
+#
+# **Predict** from it: how many digits does a TF32 product have?
+
+# %%
+def round_mantissa(x, bits):
+    """float64 with its mantissa rounded to so many bits after the leading one."""
+    mantissa, exponent = np.frexp(x)                          # ½ ≤ mantissa < 1
+    return np.ldexp(np.round(np.ldexp(mantissa, bits + 1)), exponent - bits - 1)
+
+
+a, b = rng.standard_normal((200, 500)), rng.standard_normal((500, 200))
+exact = a @ b
+bits = np.arange(2, 24)
+errors = np.array([np.linalg.norm(round_mantissa(a, k) @ round_mantissa(b, k) - exact) for k in bits])
+errors /= np.linalg.norm(exact)
+float32 = np.linalg.norm(a.astype(np.float32) @ b.astype(np.float32) - exact) / np.linalg.norm(exact)
+
+figure, axes = plt.subplots()
+axes.semilogy(bits, errors, "o", label="both factors rounded, summed in float64")
+axes.semilogy(bits, 0.30 * 2.0**-bits, "k:", label="derived: 0.30 · 2⁻ᵇ")
+for name, k in (("bfloat16", 7), ("TF32, float16", 10), ("float32", 23)):
+    axes.annotate(name, (k, errors[k - 2]), (8, 8), textcoords="offset points")
+axes.plot(23, float32, "s", color="C3", label="a float32 product, which also adds in float32")
+axes.set(xlabel="bits b of the mantissa", ylabel="relative error of a matrix product",
+         title="Three digits and a half with TF32, and each bit halves the error")
+axes.legend()
+show(figure, "17_precision")
+expect((errors / (0.30 * 2.0**-bits)).min(), 0.9, 1.05, "measured / derived, at least")
+expect((errors / (0.30 * 2.0**-bits)).max(), 0.95, 1.1, "and at most")
+expect(float32 / errors[-1], 1, 30, "what adding up in float32 costs on top of rounding to it")
+
+# %% [markdown]
+# So a gradient check is out of the question in TF32, and cosines that are sorted to find the nearest of a million
+# sentences may change places in the fourth digit. CuPy asks for TF32 only where `CUPY_TF32=1` is set.
+#
+# **Sums.** The same numbers, added in another order, round elsewhere. Adding one after the other, each of n partial
+# sums is rounded: for numbers of one sign the error can reach n u, u = 2⁻²⁴, and is about √n u when roundings have
+# random signs. In pairs of pairs (NumPy, and a GPU's trees) only log₂ n roundings lie on each number's way.
+
+# %%
+values = rng.random(2**20).astype(np.float32)
+true = values.astype(np.float64).sum()
+one_by_one = abs(float(np.cumsum(values)[-1]) - true) / true
+in_pairs = abs(float(values.sum()) - true) / true
+u = 2.0**-24
+print(f"a million numbers: {one_by_one:.1e} one by one, {in_pairs:.1e} in pairs; u = {u:.1e}")
+expect(in_pairs / u, 0, 20, "in pairs, in units of u: at most log₂ n = 20")
+expect(one_by_one / u, 0, 2**20, "one by one: at most n")
+expect(one_by_one / max(in_pairs, u), 2, 2**20, "times as bad as in pairs")
+
+# %% [markdown]
+# ### Exercise 2: sums of segments
+#
+# An embedding bag adds up rows sentence by sentence. NumPy has `np.add.reduceat`. CuPy's differs: it takes a
+# cumulative sum over everything and subtracts at the borders. In float32 that is a trap: the running total grows, and
+# *its* rounding, total · u, lands in every segment, however small the segment is. Write segment sums that never see a
+# running total. (A hint in one word: matrix. `layers.py: count_rows` does it so.)
+
+# %%
+def segment_sums(x, offsets):
+    """Sum of x[offsets[b]:offsets[b + 1]] for each b: x: float32 (N, d), offsets: (B + 1,) → float32 (B, d)."""
+    raise NotImplementedError
+
+
+def judge_segment_sums(segment_sums):
+    rng = np.random.default_rng(0)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 20, 20_000))])
+    x = rng.random((offsets[-1], 2), np.float32)
+    right = np.add.reduceat(x.astype(np.float64), offsets[:-1], axis=0)
+    found = segment_sums(x, offsets)
+    assert found.shape == right.shape, f"shape {found.shape}, expected {right.shape}"
+    assert found.dtype == np.float32, f"float32 came in and {found.dtype} goes out: the next layers would all be slower"
+    worst = np.abs(found - right).max()
+    limit = 19 * 20 * 2.0**-24                                # 19 additions, each of a total below 20
+    assert worst < limit, f"off by up to {worst:.1g}; 19 additions of numbers below 1 are off by {limit:.1g} at most"
+
+
+check(2, segment_sums, judge_segment_sums)
+
+# %% [markdown]
+# ## Silence
+#
+# What NumPy refuses, a device may do. An index beyond the end is an error here; on the device there is nobody to
+# raise it, and it wraps around: the embedding of another word, without a word. `np.take(mode="wrap")` shows what
+# happens. So the check stands on the host, in `encoder_forward`, before the ids leave it.
+
+# %%
+table = rng.standard_normal((5, 3))
+try:
+    table[np.array([7])]
+except IndexError as error:
+    print("NumPy:", error)
+wrapped = table.take([7], axis=0, mode="wrap")
+expect(np.abs(wrapped - table[2]).max(), 0, 0, "with wrap, row 7 of 5 is row 2: difference")
+
+config = ModelConfig(embedding_dim=40, layers=[60])
+WORDS, BIGRAMS = 300, 200
+table = rng.standard_normal((WORDS + BIGRAMS, config.embedding_dim)).astype(np.float32)
+model = Model(initial_parameters(config, table, rng), config, WORDS)
+try:
+    encoder_forward(model, Packed(np.array([3, 300], np.int32), np.array([0, 2])))
+except IndexError as error:
+    print("convsim_mini:", error)
+
+# %% [markdown]
+# ## Parity: how equal is equal?
+#
+# Two machines that add in different orders do not agree bit by bit, and a test that wants it will be weakened until
+# it passes. Derive the tolerance: float32 has u = 6 · 10⁻⁸. Our step goes through products of 40 to 60 terms, a
+# softmax with scale 20 (which turns an error δ of a cosine into 20 δ of a probability, relatively) and back. So some
+# tens of u, and less than 20 · √60 · u ≈ **10⁻⁵**. One millionth is plausible, 10⁻³ is a bug.
+#
+# The CPU's stand-in for another machine: the same step in float64, whose error is nothing. With a GPU, both.
+
+# %%
+lengths = rng.integers(1, 12, 2 * 50)
+sentences = Packed(rng.integers(0, WORDS, lengths.sum()).astype(np.int32), np.concatenate([[0], np.cumsum(lengths)]))
+batch = Batch(sentences, None)
+
+
+def step(model):
+    """Loss and gradients of the batch on the host, tables in full."""
+    loss, grads = loss_and_gradients(model, batch)
+    found = {}
+    for name, grad in grads.items():
+        grad = [part._replace(rows=to_host(part.rows), values=to_host(part.values)) for part in grad] \
+            if isinstance(grad, list) else to_host(grad)
+        found[name] = dense(grad, to_host(model.params[name]))
+    return float(loss), found
+
+
+def compare(one, other, title):
+    """Assert that two steps agree to float32's tolerance."""
+    expect(abs(one[0] / other[0] - 1), 0, 1e-5, f"{title}: loss")
+    for name in one[1]:
+        expect(relative_error(one[1][name], other[1][name]), 0, 1e-5, f"{title}: {name}")
+
+
+here = step(model)
+compare(here, step(model._replace(params={name: p.astype(np.float64) for name, p in model.params.items()})),
+        "float32 and float64")
+assert all(grad.dtype == np.float32 for grad in here[1].values()), "a function follows the dtype of its inputs"
+if cupy:
+    compare(here, step(model._replace(params=to_device(model.params, cupy))), "CPU and GPU")
+    wait = cupy.cuda.Device().synchronize
+    on_gpu = model._replace(params=to_device(model.params, cupy))
+    print(f"a small step: {1e3 * seconds(lambda: loss_and_gradients(model, batch)):.2f} ms on the CPU, "
+          f"{1e3 * seconds(lambda: loss_and_gradients(on_gpu, batch), wait):.2f} ms on the GPU: all launches")
+
+# %% [markdown]
+# And does the check see anything? Break it: a scale of 20.02 instead of 20, one part in a thousand.
+
+# %%
+off = step(model._replace(config=ModelConfig(embedding_dim=40, layers=[60], scale=20.02)))
+worst = max(relative_error(off[1][name], here[1][name]) for name in here[1])
+expect(worst, 1e-4, 1e-2, "a scale that is off by 0.1%: seen, ten times above the tolerance at least")
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `backend.py`: the only door to CuPy. `array_module`, `to_device`, `to_host`, `device_module` (tries a small
+#   product before it promises a GPU), `keep_freed_memory`, `add_to_rows`.
+# - `layers.py: dropout_forward`: bits from a counter, the same on both; `text.py: bigram_buckets`: 64-bit products
+#   that wrap alike.
+# - `train.py: loop` looks at the loss only where it is logged (`monitor.py: log`).
+# - `tests/test_gpu.py` (parity, needs a GPU), `tests/test_cupy_names.py` (that all names used exist in CuPy; needs
+#   none). The first, and this lesson's GPU half, have not been run on a GPU yet.
+# - The paper, §3.1, trains on a cluster with TensorFlow and says nothing of this. All of it is ours.
+#
+# That was the last lesson. `README.md` tells how to train on millions of pairs; `DIR/config.json` of a run says what
+# you did.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_time_it(device, work, calls=10):
+    work(device)                                              # compiles
+    device.synchronize()                                      # nothing of others is left in the queue
+    begin = device.now
+    for _ in range(calls):
+        work(device)
+    device.synchronize()
+    return (device.now - begin) / calls
+
+
+def tempting_time_it(device, work, calls=10):
+    begin = device.now
+    for _ in range(calls):
+        work(device)
+    device.synchronize()                                      # waits at the end, but began with others' work
+    return (device.now - begin) / calls
+
+
+def solution_segment_sums(x, offsets):
+    ones = np.ones(len(x), np.float32)
+    matrix = scipy.sparse.csr_matrix((ones, np.arange(len(x)), offsets), shape=(len(offsets) - 1, len(x)))
+    return matrix @ x                                         # (B, N) (N, d)
+
+
+def tempting_segment_sums(x, offsets):
+    running = np.concatenate([np.zeros((1, x.shape[1]), x.dtype), np.cumsum(x, axis=0)])
+    return running[offsets[1:]] - running[offsets[:-1]]
+
+
+solution(1, solution_time_it, tempting_time_it)
+solution(2, solution_segment_sums, tempting_segment_sums)

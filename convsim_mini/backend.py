@@ -112,8 +112,9 @@ def add_to(y, x, factor=1):
             part = x[some] if x.ndim == y.ndim else x
             y[some] += part if factor == 1 else factor * part
 
-    at_once = max(1, 2**20 // max(1, y[:1].nbytes)) if isinstance(y, np.ndarray) else len(y)
-    on_all_cores(add, fair_shares(np.arange(-(-len(y) // at_once))))
+    on_host = array_module(y) is np
+    at_once = max(1, 2**20 // max(1, y[:1].nbytes)) if on_host else len(y)
+    on_all_cores(add, fair_shares(np.arange(-(-len(y) // at_once))) if on_host else [slice(None)])
 
 
 def add_to_rows(table, rows, values, factor):

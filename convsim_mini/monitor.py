@@ -47,7 +47,8 @@ class Monitor:
         self.steps = [record for record in records if {"loss", "nli_loss"} & record.keys()]
         self.measured = [record for record in records if "dev" in record]
         self.seconds = self.measured[-1]["seconds"] if self.measured else 0.0
-        self._write([], {"step": step, "machine": machine})
+        if machine not in [record["machine"] for record in records if "machine" in record][-1:]:
+            self._write([], {"step": step, "machine": machine})
 
     def after_step(self, step, batch, loss):
         """Take note of the loss of a step's batch, a 0-d array of either device; log means now and then."""

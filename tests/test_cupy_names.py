@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "convsim_mini"
 DEVICE_FILES = ("backend.py", "layers.py", "attention.py", "encoders.py", "losses.py", "model.py", "nli.py", "optim.py",
                 "text.py")
 # What these files do on the host, before arrays reach a device or after they came back.
-HOST_FUNCTIONS = {"device_module", "machine", "to_host", "fair_shares", "Packed.take", "classify", "Vocabulary.__init__", "Vocabulary.pack",
+HOST_FUNCTIONS = {"device_module", "machine", "to_host", "fair_shares", "Packed.take", "classify", "add_to", "Vocabulary.__init__", "Vocabulary.pack",
                   "Vocabulary.probabilities", "drop_words", "false_negatives", "_equal_pairs", "initial_model",
                   "initial_parameters", "embed", "SGD.__init__", "by_rows", "groups", "_on_all_cores", "sort_by_length", "_mix_python"}
 

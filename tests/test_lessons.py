@@ -68,7 +68,8 @@ def run_lesson(name, folder):
 @pytest.fixture(scope="module")
 def runs(request, tmp_path_factory):
     """Lesson → Future of its Run, for the lessons asked for: side by side on all cores, each with one thread."""
-    wanted = sorted({item.callspec.params["name"] for item in request.session.items if "runs" in item.fixturenames})
+    wanted = sorted({item.callspec.params["name"] for item in request.session.items
+                     if item.path == Path(__file__) and "runs" in item.fixturenames})
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     with ThreadPoolExecutor(cores) as pool:
         yield {name: pool.submit(run_lesson, name, tmp_path_factory.mktemp(name[:2])) for name in wanted}

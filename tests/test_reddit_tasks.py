@@ -102,6 +102,7 @@ def test_killed_at_random_points_it_goes_on_and_leaves_the_same_bytes(dumps, who
 
 @pytest.mark.parametrize("number, group, code", [(signal.SIGKILL, False, -signal.SIGKILL), (signal.SIGINT, True, 130)])
 def test_no_process_outlives_the_command(dumps, tmp_path, number, group, code):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it, and so would its children
     process = subprocess.Popen([sys.executable, SCRIPTS / "prepare_reddit.py", dumps, "--out", tmp_path / "out"],
                                start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     wait_until(lambda: any((tmp_path / "out" / "work" / "parsed").glob("*.tmp")))

@@ -187,9 +187,9 @@ def draw_layers(layers, rng):
 
 def inner_forward(x, matrices):
     """f(x) = relu(x W₀) W₁: (N, d) → (N, d), cache."""
-    h, first = linear_forward(x, matrices[0], 0)
+    h, first = linear_forward(x, matrices[0], np.zeros(HIDDEN))
     h, relu_cache = relu_forward(h)
-    h, second = linear_forward(h, matrices[1], 0)
+    h, second = linear_forward(h, matrices[1], np.zeros(WIDTH))
     return h, (first, relu_cache, second)
 
 

@@ -3,7 +3,7 @@
     python -m convsim_mini.evaluation.cqa RUN [--data DIR] [--vectors FILE]
     python -m convsim_mini.evaluation.cqa --gold FILE [--submission FILE …]
 
-Beside the run stand the search engine's order, TF-IDF, and means of word vectors, SIF and soft cosine
+Beside the run stand the search engine's order, TF-IDF, cosines of word sets, and means of word vectors, SIF and soft cosine
 (SimBow, which won the task of 2017, builds on that one) by the run's own embeddings and by FILE's.
 """
 
@@ -17,7 +17,7 @@ from ..checkpoint import load_run
 from ..cli import TextParser, UserError, errors_in_one_line
 from ..model import cut_report, embed
 from ..text import Vocabulary, tokenize
-from .baselines import document_frequency, tfidf
+from .baselines import bag_cosine, document_frequency, frequency_weight, tfidf
 from .metrics import map_difference, ranking_scores, top_of_ranking
 from .semeval import read_questions, read_submission
 from .tables import table
@@ -101,17 +101,25 @@ def report(name, questions, scores):
     return table([f"{name}: {len(questions)} questions, {pairs} pairs", "MAP", "AvgRec", "MRR"], rows)
 
 
+def word_cosines(questions, weight):
+    """bag_cosine of each question with its candidates: list of (candidates,)."""
+    return [[bag_cosine(question.text, candidate.text, weight) for candidate in question.candidates] for question in questions]
+
+
 def compare(questions, loaded, sources=None):
     """Scores of the search engine, the baselines and, if there is a Run, its model: row name → list of lists.
 
     sources: what vector_sources returned for the texts. A model sees the cosine of the texts alone; the
-    search engine's rank is no feature.
+    search engine's rank is no feature. The weighted cosine takes p(word) from the run's vocabulary.
     """
     scores = {SEARCH_ENGINE: search_engine_scores(questions)}
     if questions[0].text is not None:
         if loaded:
-            scores["trained"] = cosines(questions, lambda texts: _embed(loaded, texts))
+            scores["trained"] = model_scores(questions, loaded)
         scores[TFIDF] = cosines(questions, tfidf_vectors(questions))
+        scores["binary word cosine"] = word_cosines(questions, lambda token: 1.0)
+        if loaded:
+            scores["word cosine weighted a/(a+p)"] = word_cosines(questions, frequency_weight(loaded.vocabulary))
         if sources:
             scores |= vector_scores(questions, sources, loaded and loaded.vocabulary)
     return scores
@@ -130,6 +138,11 @@ def differences(questions, scores):
         verdict = "better than" if low > 0 else "worse than" if high < 0 else "not told apart from"
         lines.append(f"  {verdict:20}{name} ({value:+.2f} [{low:+.2f}, {high:+.2f}])")
     return "\n".join(lines)
+
+
+def model_scores(questions, loaded):
+    """Cosines of a Run's embeddings: list of (candidates,)."""
+    return cosines(questions, lambda texts: _embed(loaded, texts))
 
 
 def _embed(loaded, texts):

@@ -16,6 +16,7 @@ from ..snli import find_snli, read_snli
 from . import claims, published
 from .cqa import compare as compare_cqa
 from .cqa import find_cqa, top_ten
+from .cqa import texts_of as question_texts
 from .metrics import pearson, ranking_scores, ranks
 from .plots import plot_fractions, plot_sts
 from .response import N, precision
@@ -208,8 +209,10 @@ def table_6(results, data):
         for result in results:
             paper = [published.CQA[paper_row(result)]] if is_papers and paper_row(result) else None
             rows.append([name, *title(result), *beside(paper, score(result.cqa[name])), *provenance(result)])
-        for baseline, scores in compare_cqa(questions, None).items():
-            rows.append([name, baseline, "–", "–", *beside(None, score(scores)), *"–––"])
+        first = results[0].run
+        for baseline, scores in compare_cqa(questions, first, vector_sources(question_texts(questions), first)).items():
+            if baseline != "trained":
+                rows.append([name, baseline, "–", "–", *beside(None, score(scores)), *"–––"])
     rows += [["test of 2017", f"{name}, published", "–", "–", *beside([figure], None), *"–––"]
              for name, figure in published.CQA.items() if not name.startswith("Reddit")]
     return markdown(["file", "run", "encoder", "trained on", "paper, MAP", "ours", "difference", *PROVENANCE], rows)

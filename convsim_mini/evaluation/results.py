@@ -66,7 +66,7 @@ def measure(run, data):
                                  for split, sts in data.sts.items()}
     of_snli = {split: classify(run.model, encode_snli(data.snli[split], run.vocabulary))
                for split in ("dev", "test") if run.config.classifies and split in data.snli}
-    ranking = {name: cqa.compare(questions, run)["trained"] for name, questions in data.cqa.items()}
+    ranking = {name: cqa.model_scores(questions, run) for name, questions in data.cqa.items()}
     try:
         corpus = open_corpus(run.config)
         check_corpus(run, corpus)

@@ -23,7 +23,8 @@ def run_tasks(executor, function, argument_lists, progress):
 
     progress(number of calls done) is called about once a second.
     """
-    futures = [executor.submit(function, *arguments) for arguments in argument_lists]
+    with _interrupts_held():                                  # processes are started here
+        futures = [executor.submit(function, *arguments) for arguments in argument_lists]
     waiting = set(futures)
     while waiting:
         done, waiting = wait(waiting, timeout=1)
@@ -52,6 +53,16 @@ def local_processes(workers):
             process.terminate()
         raise
     executor.shutdown()
+
+
+@contextmanager
+def _interrupts_held():
+    """Let Ctrl-C wait: a process started meanwhile never sees one, not even before it can decide what to do about it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _end_with_parent():

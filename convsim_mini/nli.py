@@ -40,7 +40,8 @@ def classifier_forward(params, u1, u2):
     """Scores of the three classes: features, a hidden layer (§3.1: 512 units), a linear layer.
 
     Coordinates of unit vectors are about 1/√e, and their products 1/e, which would hardly count: it
-    sees 5 u (ours: on dev 67.3% instead of 62.4 with u, 66.6 with √e u).
+    sees 5 u (ours: after two rounds of 20,000 pairs 67.0% of SNLI dev and 77.0 on STS dev; u itself
+    66.8 and 75.9, √e u 66.4 and 76.4).
 
     u1, u2: (B, e) → logits: (B, 3), cache.
     """

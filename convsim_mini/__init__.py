@@ -13,6 +13,7 @@ takes the same way back. The files in reading order:
     model.py         the input-response model: one call gives the loss and all gradients
     nli.py           the second task: natural language inference on the same encoder
     optim.py         SGD, and Adam with row-wise Adagrad
+    schedule.py      what each step is: its task, its batch, its learning rates
     train.py         the loop: start, resume, stop
     monitor.py       what it shows and records
     gradcheck.py     how all of it is known to be right

@@ -64,7 +64,7 @@ class Monitor:
             if not loss < self.most[task]:                    # nan is not
                 raise Diverged(at, loss)
         if losses:
-            self.losses, some = [], {task: [loss for name, loss in losses if name == task] for task, _ in losses}
+            self.losses, some = [], {task: [loss for name, loss in losses if name == task] for task in dict(losses)}
             means = {task: sum(some[task]) / len(some[task]) for task in sorted(some)}
             self.bar.set_postfix({task: f"{mean:.3f}" for task, mean in means.items()}, refresh=False)
             self._write(self.steps, {"step": step, **means})

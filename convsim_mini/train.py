@@ -14,7 +14,6 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -31,7 +30,7 @@ from .checkpoint import (
 )
 from .cli import UserError, errors_in_one_line
 from .config import parse_config, resumed_folder
-from .corpus import Split, batch_order, open_corpus
+from .corpus import open_corpus
 from .evaluation import response, sts
 from .evaluation.tables import table
 from .files import write_text
@@ -41,90 +40,11 @@ from .monitor import EXPLODED, Diverged, Monitor
 from .nli import nli_loss_and_gradients
 from .optim import SGD, Adaptive
 from .pairs import RULES
-from .snli import NliBatch, NliSplit, encode_snli, find_snli, read_snli
-from .text import drop_words
+from .schedule import Tasks, batches, pairs_before, rates, settled_at, steps_in
+from .snli import NliBatch, encode_snli, find_snli, read_snli
 
 DEV_QUERIES = 5_000
 LARGEST = 1e19    # of a parameter: squares of float32 overflow beyond
-SETTLED = 50    # steps, at least, before the rate decays: --minutes learns the speed from them
-
-
-def rates(optim, step, steps, pairs):
-    """The learning rates of one step, counted from 0, with so many pairs in its batch: (dense, table).
-
-    They rise for `warmup` steps, hold until `settled_at`, and fall linearly to zero at `steps`;
-    from `drop_at` on dropped_rate takes the place of rate. With the summed loss, whose gradient
-    is `pairs` times the mean's, the rate is so many times larger.
-    """
-    factor = min(1, (step + 1) / optim.warmup) if optim.warmup else 1
-    if optim.decay == "linear" and step >= settled_at(optim):
-        factor *= (steps - step) / (steps - settled_at(optim))
-    if step >= optim.drop_at * steps:
-        factor *= optim.dropped_rate / optim.rate
-    if optim.loss == "sum":
-        factor *= pairs
-    return factor * optim.rate, factor * optim.table_rate
-
-
-def batch_sizes(optim, step, steps):
-    """Pairs in the batch of one step: of conversations, of NLI."""
-    return (optim.dropped_batch_size,) * 2 if step >= optim.drop_at * steps else (optim.batch_size, optim.nli_batch_size)
-
-
-def pairs_before(config, step):
-    """How many pairs the steps before one see, of both tasks together."""
-    drop = min(step, math.ceil(config.optim.drop_at * config.steps))
-    total = 0
-    for begin, end in ((0, drop), (drop, step)):
-        of_nli = nli_steps(config, end) - nli_steps(config, begin)
-        size, nli_size = batch_sizes(config.optim, begin, config.steps)
-        total += (end - begin - of_nli) * size + of_nli * nli_size
-    return total
-
-
-def settled_at(optim):
-    """The step from which the learning rate may depend on the number of steps."""
-    return max(optim.warmup, SETTLED)
-
-
-def nli_steps(config, step):
-    """How many of the first `step` steps train NLI: an even share, so that a task is a function of the step."""
-    return math.floor({"conversation": 0, "multitask": config.nli_share, "nli": 1}[config.task] * step)
-
-
-def batches(config, tasks, first_step=0):
-    """Yield the Batch or NliBatch of every step from `first_step` on, for ever: a function of seed and step.
-
-    config.steps is read anew each time, since --minutes sets it on the way.
-    """
-    optim, late = config.optim, None
-    for step in itertools.count(first_step):
-        if (step >= optim.drop_at * config.steps) != late:    # at first, and where the batch size drops
-            late = step >= optim.drop_at * config.steps
-            begin = math.ceil(optim.drop_at * config.steps) if late else 0
-            size, nli_size = batch_sizes(optim, step, config.steps)
-            of_nli = nli_steps(config, step) - nli_steps(config, begin)
-            pairs = batch_order(tasks.conversation.pairs, size, config.seed, step - begin - of_nli)
-            nli_pairs = tasks.nli and batch_order(tasks.nli.pairs, nli_size, config.seed, of_nli)
-        if nli_steps(config, step + 1) > nli_steps(config, step):
-            yield tasks.nli.batch(next(nli_pairs))            # every word counts: "not" may decide
-            continue
-        batch = tasks.conversation.batch(next(pairs), optim.mask_false_negatives)
-        if optim.word_dropout:
-            # the upper half of the keys: batch_order uses the lower
-            rng = np.random.Generator(np.random.Philox(key=[config.seed, 2**63 + step]))
-            batch = batch._replace(sentences=drop_words(batch.sentences, optim.word_dropout, rng))
-        yield batch
-
-
-# ---------------------------------------------------------------- starting, resuming
-
-class Tasks(NamedTuple):
-    """What is trained on, and the NLI pairs that are measured on; None without that task."""
-
-    conversation: Split
-    nli: NliSplit | None
-    nli_dev: NliSplit | None
 
 
 def train(config):
@@ -337,14 +257,6 @@ def divergence(folder, config, vocabulary, tasks, step, loss):
     return (f"step {step:,}: the loss is {loss:.4g}, expected less than {EXPLODED} times that of picking at random; the "
             f"step's batch is in {path} and the checkpoints before it are kept; train again with a lower --optim.rate "
             "and --optim.table_rate")
-
-
-def steps_in(minutes, seconds_per_step, optim):
-    """The number of steps that take so many minutes, judged by steps of the first batch size."""
-    growth = optim.dropped_batch_size / optim.batch_size
-    mean_seconds = seconds_per_step * (optim.drop_at + (1 - optim.drop_at) * growth)
-    fewest = math.ceil((settled_at(optim) + 1) / (optim.drop_at or 1))        # no step so far may be a late one
-    return max(fewest, round(60 * minutes / mean_seconds))
 
 
 def new_folder(config):

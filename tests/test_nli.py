@@ -3,18 +3,18 @@
 import json
 import shutil
 from itertools import islice
-from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 
-from convsim_mini import nli, train
+from convsim_mini import nli, schedule, train
 from convsim_mini.checkpoint import load_run
 from convsim_mini.cli import UserError
 from convsim_mini.config import parse_config
-from convsim_mini.corpus import Batch
 from convsim_mini.evaluation import snli as evaluation
 from convsim_mini.evaluation.sts import Sts
+from convsim_mini.gradcheck import dense
 from convsim_mini.monitor import read_log
 from convsim_mini.snli import LABELS, NliBatch, Snli, encode_snli, find_snli, read_snli
 from convsim_mini.text import tokenize
@@ -107,24 +107,24 @@ def config(arguments, nli_folder, *more):
 def test_an_even_share_of_the_steps_trains_nli_and_any_step_can_be_taken_up(arguments, nli_folder, corpus, share):
     settings = config(arguments, nli_folder, "--task", "multitask", "--nli_share", share, "--steps", 200, "--optim.drop_at",
                       0.5, "--optim.nli_batch_size", 20, "--optim.dropped_batch_size", 40)
-    tasks = train.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
-    whole = list(islice(train.batches(settings, tasks), 200))
+    tasks = schedule.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
+    whole = list(islice(schedule.batches(settings, tasks), 200))
     is_nli = np.array([isinstance(batch, NliBatch) for batch in whole])
     assert is_nli.sum() == round(200 * share)
     assert set(np.diff(np.flatnonzero(is_nli))) <= {int(1 / share), int(np.ceil(1 / share))}
     assert {len(batch.labels) for batch in whole[:100] if isinstance(batch, NliBatch)} == {20}
     assert {len(batch.labels) for batch in whole[100:] if isinstance(batch, NliBatch)} == {40}
-    assert train.pairs_before(settings, 150) == sum(len(batch.sentences.lengths) // 2 for batch in whole[:150])
+    assert schedule.pairs_before(settings, 150) == sum(len(batch.sentences.lengths) // 2 for batch in whole[:150])
     for first in (1, 99, 100, 131):
-        for expected, found in zip(whole[first:first + 30], train.batches(settings, tasks, first)):
+        for expected, found in zip(whole[first:first + 30], schedule.batches(settings, tasks, first)):
             assert type(expected) is type(found)
             assert (expected.sentences.ids == found.sentences.ids).all()
 
 
 def test_no_word_of_nli_is_dropped_and_each_epoch_shows_all_pairs(arguments, nli_folder, corpus):
     settings = config(arguments, nli_folder, "--task", "nli", "--optim.nli_batch_size", 60, "--optim.word_dropout", 0.9)
-    tasks = train.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
-    epoch = list(islice(train.batches(settings, tasks), 10))
+    tasks = schedule.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
+    epoch = list(islice(schedule.batches(settings, tasks), 10))
     assert sum(len(batch.sentences.ids) for batch in epoch) == len(tasks.nli.sentences.ids)
 
 
@@ -169,12 +169,29 @@ def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(t
         train.starting_model(parse_config(["--init", str(trained[0]), "--model.response_hidden", "7"]), corpus)
 
 
+def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(trained, nli_folder, corpus, monkeypatch):
+    settings = config(["--init", trained[0]], nli_folder, "--task", "nli", "--optim.nli_weight", 7, "--optim.nli_batch_size", 60)
+    tasks = schedule.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
+    model, batch = train.starting_model(settings, corpus), next(schedule.batches(settings, tasks))
+    (loss, grads), (same, heavy) = (nli.nli_loss_and_gradients(model, batch, weight=weight) for weight in (1, 7))
+    assert loss == same
+    for name, grad in grads.items():
+        np.testing.assert_allclose(dense(heavy[name], model.params[name]), 7 * dense(grad, model.params[name]), atol=1e-6)
+    weights = []
+    monkeypatch.setattr(train, "nli_loss_and_gradients", lambda *args: weights.append(args[3]) or nli.nli_loss_and_gradients(*args))
+    monitor = MagicMock(expect=lambda *_: None)
+    settings.steps = 2
+    monkeypatch.setattr(train, "save_checkpoint", lambda *_: None)
+    train.loop(settings, tasks, model, train.SGD(model.params), monitor, 0)
+    assert weights == [7, 7]
+
+
 def test_the_papers_second_stage():
     settings = parse_config(["--preset", "paper-multitask", "--nli", "here"])
     assert (settings.task, settings.nli_share, settings.steps, settings.model.nli_hidden) == ("multitask", 0.05, 30_000_000, 512)
     for step, expected in {0: (128, 0.01), 19_999_999: (128, 0.01), 20_000_000: (256, 0.001)}.items():
-        assert train.batch_sizes(settings.optim, step, settings.steps) == (expected[0],) * 2
-        assert train.rates(settings.optim, step, settings.steps, expected[0])[0] == pytest.approx(expected[0] * expected[1])
+        assert schedule.batch_sizes(settings.optim, step, settings.steps) == (expected[0],) * 2
+        assert schedule.rates(settings.optim, step, settings.steps, expected[0])[0] == pytest.approx(expected[0] * expected[1])
 
 
 # ---------------------------------------------------------------- evaluation

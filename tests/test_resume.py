@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from convsim_mini import checkpoint, monitor, train
+from convsim_mini import checkpoint, monitor, schedule, train
 from convsim_mini.checkpoint import load_run, save_checkpoint
 from convsim_mini.cli import UserError
 from convsim_mini.config import parse_config
@@ -203,7 +203,7 @@ def test_a_loss_that_is_not_sound_stops_the_run_and_keeps_the_batch(config, corp
     assert [path.name for path in sorted(folder.glob("weights-*"))] == ["weights-000010.safetensors"]
     load_run(folder)
     lines = [json.loads(line) for line in (folder / "diverged-000017.jsonl").read_text().splitlines()]
-    batch = next(train.batches(config("other"), train.Tasks(corpus.train, None, None), 16)).sentences
+    batch = next(schedule.batches(config("other"), schedule.Tasks(corpus.train, None, None), 16)).sentences
     assert len(lines) == 64
     for number, line in ((0, lines[0]["input"]), (64, lines[0]["response"])):
         assert line == " ".join(map(corpus.vocabulary.token, batch.part(number, number + 1).ids))

@@ -9,7 +9,7 @@ import pytest
 
 from convsim_mini.cli import UserError
 from convsim_mini.config import OptimConfig, config_from_dict, config_to_dict, parse_config
-from convsim_mini.train import batch_sizes, rates
+from convsim_mini.schedule import batch_sizes, rates
 
 from conftest import SMALL, command, generate_pairs, weights
 

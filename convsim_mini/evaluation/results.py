@@ -10,8 +10,8 @@ from ..cli import UserError
 from ..corpus import open_corpus
 from ..monitor import read_log
 from ..nli import classify
+from ..schedule import pairs_before
 from ..snli import encode_snli
-from ..train import pairs_before
 from . import cqa, response
 from .attention import reach_on_dev
 from .sts import model_similarity

@@ -1,0 +1,97 @@
+"""What each step of a run is: its task, its batch, its learning rates; all functions of the settings and the step."""
+
+import itertools
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .corpus import Split, batch_order
+from .snli import NliSplit
+from .text import drop_words
+
+SETTLED = 50    # steps, at least, before the rate decays: --minutes learns the speed from them
+
+
+class Tasks(NamedTuple):
+    """What is trained on, and the NLI pairs that are measured on; None without that task."""
+
+    conversation: Split
+    nli: NliSplit | None
+    nli_dev: NliSplit | None
+
+
+def rates(optim, step, steps, pairs):
+    """The learning rates of one step, counted from 0, with so many pairs in its batch: (dense, table).
+
+    They rise for `warmup` steps, hold until `settled_at`, and fall linearly to zero at `steps`;
+    from `drop_at` on dropped_rate takes the place of rate. With the summed loss, whose gradient
+    is `pairs` times the mean's, the rate is so many times larger.
+    """
+    factor = min(1, (step + 1) / optim.warmup) if optim.warmup else 1
+    if optim.decay == "linear" and step >= settled_at(optim):
+        factor *= (steps - step) / (steps - settled_at(optim))
+    if step >= optim.drop_at * steps:
+        factor *= optim.dropped_rate / optim.rate
+    if optim.loss == "sum":
+        factor *= pairs
+    return factor * optim.rate, factor * optim.table_rate
+
+
+def batch_sizes(optim, step, steps):
+    """Pairs in the batch of one step: of conversations, of NLI."""
+    return (optim.dropped_batch_size,) * 2 if step >= optim.drop_at * steps else (optim.batch_size, optim.nli_batch_size)
+
+
+def pairs_before(config, step):
+    """How many pairs the steps before one see, of both tasks together."""
+    drop = min(step, math.ceil(config.optim.drop_at * config.steps))
+    total = 0
+    for begin, end in ((0, drop), (drop, step)):
+        of_nli = nli_steps(config, end) - nli_steps(config, begin)
+        size, nli_size = batch_sizes(config.optim, begin, config.steps)
+        total += (end - begin - of_nli) * size + of_nli * nli_size
+    return total
+
+
+def settled_at(optim):
+    """The step from which the learning rate may depend on the number of steps."""
+    return max(optim.warmup, SETTLED)
+
+
+def nli_steps(config, step):
+    """How many of the first `step` steps train NLI: an even share, so that a task is a function of the step."""
+    return math.floor({"conversation": 0, "multitask": config.nli_share, "nli": 1}[config.task] * step)
+
+
+def batches(config, tasks, first_step=0):
+    """Yield the Batch or NliBatch of every step from `first_step` on, for ever: a function of seed and step.
+
+    config.steps is read anew each time, since --minutes sets it on the way.
+    """
+    optim, late = config.optim, None
+    for step in itertools.count(first_step):
+        if (step >= optim.drop_at * config.steps) != late:    # at first, and where the batch size drops
+            late = step >= optim.drop_at * config.steps
+            begin = math.ceil(optim.drop_at * config.steps) if late else 0
+            size, nli_size = batch_sizes(optim, step, config.steps)
+            of_nli = nli_steps(config, step) - nli_steps(config, begin)
+            pairs = batch_order(tasks.conversation.pairs, size, config.seed, step - begin - of_nli)
+            nli_pairs = tasks.nli and batch_order(tasks.nli.pairs, nli_size, config.seed, of_nli)
+        if nli_steps(config, step + 1) > nli_steps(config, step):
+            yield tasks.nli.batch(next(nli_pairs))            # every word counts: "not" may decide
+            continue
+        batch = tasks.conversation.batch(next(pairs), optim.mask_false_negatives)
+        if optim.word_dropout:
+            # the upper half of the keys: batch_order uses the lower
+            rng = np.random.Generator(np.random.Philox(key=[config.seed, 2**63 + step]))
+            batch = batch._replace(sentences=drop_words(batch.sentences, optim.word_dropout, rng))
+        yield batch
+
+
+def steps_in(minutes, seconds_per_step, optim):
+    """The number of steps that take so many minutes, judged by steps of the first batch size."""
+    growth = optim.dropped_batch_size / optim.batch_size
+    mean_seconds = seconds_per_step * (optim.drop_at + (1 - optim.drop_at) * growth)
+    fewest = math.ceil((settled_at(optim) + 1) / (optim.drop_at or 1))        # no step so far may be a late one
+    return max(fewest, round(60 * minutes / mean_seconds))

@@ -160,3 +160,10 @@ def test_a_submission_may_come_in_another_order(tmp_path):
     gold = [Question("Q1", None, [Candidate("R1", 1, True), Candidate("R2", 2, False)])]
     (tmp_path / "a.txt").write_text("Q1  R2 0   -inf true\nQ1 R1\t0\t3e-1\tfalse\n")
     assert read_submission(tmp_path / "a.txt", gold) == [[0.3, -np.inf]]
+
+
+def test_cosines_of_word_sets_weigh_each_word():
+    question = Question("Q1", "the cat", [Candidate("R1", 1, True, "the dog"), Candidate("R2", 2, False, "a cat")])
+    assert cqa.word_cosines([question], lambda token: 1.0)[0] == pytest.approx([0.5, 0.5])
+    weight = {"the": 0.1, "a": 0.1}                           # cos = w(the)² / (w(the)² + w(cat)²), and the other way round
+    assert cqa.word_cosines([question], lambda token: weight.get(token, 1.0))[0] == pytest.approx([0.01 / 1.01, 1 / 1.01])

@@ -13,11 +13,11 @@ import numpy as np
 from jsonargparse.typing import PositiveInt
 from tqdm import tqdm
 
-from .checkpoint import load_run
 from .cli import TextParser, UserError, errors_in_one_line
-from .evaluation.tables import table
 from .files import read_lines, replace_file
-from .model import embed
+from .model.input_response import embed
+from .run import load_run
+from .tables import table
 
 CHUNK = 4_096    # lines in memory at a time
 MOST_COMPARED = 30

@@ -18,7 +18,18 @@ from pathlib import Path
 import numpy as np
 
 from .backend import array_module, device_module, keep_freed_memory, machine, to_device
-from .checkpoint import (
+from .cli import UserError, errors_in_one_line
+from .config import parse_config, resumed_folder
+from .data.corpus import open_corpus
+from .data.pairs import RULES
+from .data.snli import NliBatch, encode_snli, find_snli, read_snli
+from .evaluation import response, sts
+from .files import write_text
+from .model.initial import initial_model, initial_parameters
+from .model.input_response import Model, cut_report, loss_and_gradients
+from .model.layers import Dropout
+from .model.nli import nli_loss_and_gradients
+from .run import (
     check_corpus,
     has_checkpoint,
     load_config,
@@ -28,20 +39,10 @@ from .checkpoint import (
     save_config,
     save_vocabulary,
 )
-from .cli import UserError, errors_in_one_line
-from .config import parse_config, resumed_folder
-from .corpus import open_corpus
-from .evaluation import response, sts
-from .evaluation.tables import table
-from .files import write_text
-from .layers import Dropout
-from .model import Model, cut_report, initial_model, initial_parameters, loss_and_gradients
-from .monitor import EXPLODED, Diverged, Monitor
-from .nli import nli_loss_and_gradients
-from .optim import SGD, Adaptive
-from .pairs import RULES
-from .schedule import Tasks, batches, pairs_before, rates, settled_at, steps_in
-from .snli import NliBatch, encode_snli, find_snli, read_snli
+from .tables import table
+from .training.monitor import EXPLODED, Diverged, Monitor
+from .training.optim import SGD, Adaptive
+from .training.schedule import Tasks, batches, pairs_before, rates, settled_at, steps_in
 
 DEV_QUERIES = 5_000
 LARGEST = 1e19    # of a parameter: squares of float32 overflow beyond
@@ -302,7 +303,7 @@ def summary(folder, corpus):
     similarity = {name: sts.model_similarity(model, run.vocabulary, pairs) for name, model in models.items()}
     baselines = sts.baseline_similarities(run.vocabulary, pairs)
     parts += [sts.report(split, pairs, {**similarity, **baselines}), sts.extremes(similarity["trained"], pairs)]
-    of_nli = f"  python -m convsim_mini.evaluation.snli {folder}\n" if run.config.classifies else ""
+    of_nli = f"  python -m convsim_mini.evaluation.nli {folder}\n" if run.config.classifies else ""
     parts.append(f"The run is in {folder}: look at {folder}/p_at_n.png and {folder}/loss.png. Try next:\n"
                  f"  python -m convsim_mini.evaluation.sts {folder}\n"
                  f"  python -m convsim_mini.evaluation.response {folder}\n{of_nli}"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import orjson
 
-from convsim_mini.pairs import RULES, removed_by
+from convsim_mini.data.pairs import RULES, removed_by
 
 # Why a comment is left out, in the order in which it is asked.
 REASONS = {

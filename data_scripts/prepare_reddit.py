@@ -27,7 +27,7 @@ from buckets import TEMPORARY, join_bucket, parse_dump  # noqa: E402
 from comments import REASONS, read_comment  # noqa: E402
 from convsim_mini.cli import UserError, errors_in_one_line  # noqa: E402
 from convsim_mini.config import TextConfig  # noqa: E402
-from convsim_mini.corpus import load_corpus  # noqa: E402
+from convsim_mini.data.corpus import load_corpus  # noqa: E402
 from convsim_mini.files import replace_file, write_text  # noqa: E402
 from dump_files import DumpLines  # noqa: E402
 from tasks import cluster, local_processes, run_tasks  # noqa: E402

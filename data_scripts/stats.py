@@ -20,10 +20,10 @@ from tqdm import tqdm  # noqa: E402
 
 from convsim_mini.cli import UserError, errors_in_one_line  # noqa: E402
 from convsim_mini.config import TextConfig  # noqa: E402
-from convsim_mini.corpus import SPLITS, load_corpus  # noqa: E402
+from convsim_mini.data.corpus import SPLITS, load_corpus  # noqa: E402
 from convsim_mini.files import read_lines, replace_file  # noqa: E402
-from convsim_mini.pairs import parse  # noqa: E402
-from convsim_mini.text import Vocabulary, tokenize  # noqa: E402
+from convsim_mini.data.pairs import parse  # noqa: E402
+from convsim_mini.data.text import Vocabulary, tokenize  # noqa: E402
 from prepare_reddit import table  # noqa: E402
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99)

@@ -18,8 +18,10 @@ from lesson import check, expect, plt, show, solution
 import numpy as np
 
 from convsim_mini.gradcheck import directional_error, layer_error, numeric_gradient, relative_error
-from convsim_mini.layers import (l2_normalize_backward, l2_normalize_forward, linear_backward, linear_forward,
-                                 relu_backward, relu_forward, tanh_backward, tanh_forward)
+from convsim_mini.model.layers import (
+    l2_normalize_backward, l2_normalize_forward, linear_backward, linear_forward, relu_backward,
+    relu_forward, tanh_backward, tanh_forward,
+)
 
 rng = np.random.default_rng(2)
 

@@ -21,9 +21,9 @@ from itertools import islice
 
 import numpy as np
 
-from convsim_mini.pairs import default_corpus, read_chunks
-from convsim_mini.text import (UNKNOWN, Packed, Vocabulary, bigram_buckets, normalize, stable_hash, tokenize,
-                               words_and_bigrams)
+from convsim_mini.data.pairs import default_corpus, read_chunks
+from convsim_mini.data.packed import Packed, bigram_buckets, words_and_bigrams
+from convsim_mini.data.text import UNKNOWN, Vocabulary, normalize, stable_hash, tokenize
 
 rng = np.random.default_rng(4)
 pairs = (pair for chunk in read_chunks(default_corpus()) for pair in chunk.records)

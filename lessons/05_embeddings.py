@@ -23,10 +23,10 @@ import scipy.sparse
 
 from convsim_mini.backend import keep_freed_memory
 from convsim_mini.gradcheck import dense, numeric_gradient, relative_error
-from convsim_mini.layers import SparseRows, embedding_backward, embedding_forward
-from convsim_mini.optim import SGD, Adaptive
-from convsim_mini.pairs import default_corpus, read_chunks
-from convsim_mini.text import Vocabulary, tokenize
+from convsim_mini.model.embeddings import SparseRows, embedding_backward, embedding_forward
+from convsim_mini.training.optim import SGD, Adaptive
+from convsim_mini.data.pairs import default_corpus, read_chunks
+from convsim_mini.data.text import Vocabulary, tokenize
 
 rng = np.random.default_rng(5)
 

@@ -19,12 +19,18 @@ from collections import Counter
 
 import numpy as np
 
-from convsim_mini.encoders import dan_backward, dan_forward
-from convsim_mini.gradcheck import dense, directional_error, layer_error, numeric_gradient, relative_error
-from convsim_mini.layers import (embedding_bag_backward, embedding_bag_forward, l2_normalize_backward,
-                                 l2_normalize_forward, linear_backward, linear_forward, tanh_backward, tanh_forward)
-from convsim_mini.pairs import default_corpus, read_chunks
-from convsim_mini.text import Packed, Vocabulary, tokenize, words_and_bigrams
+from convsim_mini.model.dan import dan_backward, dan_forward
+from convsim_mini.gradcheck import (
+    dense, directional_error, layer_error, numeric_gradient, relative_error,
+)
+from convsim_mini.model.embeddings import embedding_bag_backward, embedding_bag_forward
+from convsim_mini.model.layers import (
+    l2_normalize_backward, l2_normalize_forward, linear_backward, linear_forward, tanh_backward,
+    tanh_forward,
+)
+from convsim_mini.data.pairs import default_corpus, read_chunks
+from convsim_mini.data.packed import Packed, words_and_bigrams
+from convsim_mini.data.text import Vocabulary, tokenize
 
 rng = np.random.default_rng(6)
 

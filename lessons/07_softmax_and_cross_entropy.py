@@ -19,9 +19,11 @@ from lesson import check, expect, plt, show, solution
 import numpy as np
 
 from convsim_mini.gradcheck import layer_error, numeric_gradient, relative_error
-from convsim_mini.layers import (l2_normalize_backward, l2_normalize_forward, layer_norm_backward, layer_norm_forward,
-                                 linear_backward, linear_forward, tanh_backward, tanh_forward)
-from convsim_mini.losses import cross_entropy_backward, cross_entropy_forward
+from convsim_mini.model.layers import (
+    l2_normalize_backward, l2_normalize_forward, layer_norm_backward, layer_norm_forward,
+    linear_backward, linear_forward, tanh_backward, tanh_forward,
+)
+from convsim_mini.model.losses import cross_entropy_backward, cross_entropy_forward
 
 rng = np.random.default_rng(7)
 

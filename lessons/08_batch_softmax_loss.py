@@ -18,12 +18,13 @@ from lesson import check, expect, plt, show, solution
 
 import numpy as np
 
-from convsim_mini.corpus import text_key
+from convsim_mini.data.corpus import text_key
 from convsim_mini.gradcheck import layer_error, numeric_gradient, relative_error
-from convsim_mini.layers import l2_normalize_forward
-from convsim_mini.losses import batch_softmax_backward, batch_softmax_forward, false_negatives
-from convsim_mini.pairs import default_corpus, read_chunks
-from convsim_mini.text import tokenize
+from convsim_mini.model.layers import l2_normalize_forward
+from convsim_mini.data.corpus import false_negatives
+from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
+from convsim_mini.data.pairs import default_corpus, read_chunks
+from convsim_mini.data.text import tokenize
 
 rng = np.random.default_rng(8)
 

@@ -19,10 +19,10 @@ import numpy as np
 
 from convsim_mini.config import ModelConfig
 from convsim_mini.gradcheck import layer_error, numeric_gradient, relative_error
-from convsim_mini.layers import l2_normalize_backward, l2_normalize_forward
-from convsim_mini.losses import batch_softmax_backward, batch_softmax_forward
-from convsim_mini.model import response_backward, response_forward
-from convsim_mini.optim import Adaptive
+from convsim_mini.model.layers import l2_normalize_backward, l2_normalize_forward
+from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
+from convsim_mini.model.input_response import response_backward, response_forward
+from convsim_mini.training.optim import Adaptive
 
 rng = np.random.default_rng(9)
 

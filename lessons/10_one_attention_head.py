@@ -17,10 +17,10 @@ from lesson import check, expect, plt, show, solution
 
 import numpy as np
 
-from convsim_mini.attention import Group, attention_backward, attention_forward
+from convsim_mini.model.attention import Group, attention_backward, attention_forward
 from convsim_mini.gradcheck import layer_error, numeric_gradient, relative_error
-from convsim_mini.layers import linear_backward, linear_forward
-from convsim_mini.optim import Adaptive
+from convsim_mini.model.layers import linear_backward, linear_forward
+from convsim_mini.training.optim import Adaptive
 
 rng = np.random.default_rng(10)
 

@@ -21,11 +21,12 @@ from itertools import islice
 
 import numpy as np
 
-from convsim_mini.attention import Group, attention_backward, attention_forward, groups
-from convsim_mini.encoders import sort_by_length
+from convsim_mini.model.attention import Group, attention_backward, attention_forward, groups
+from convsim_mini.model.transformer import sort_by_length
 from convsim_mini.gradcheck import layer_error, relative_error
-from convsim_mini.pairs import default_corpus, read_chunks
-from convsim_mini.text import Packed, tokenize
+from convsim_mini.data.pairs import default_corpus, read_chunks
+from convsim_mini.data.packed import Packed
+from convsim_mini.data.text import tokenize
 
 rng = np.random.default_rng(11)
 

@@ -21,14 +21,14 @@ from contextlib import contextmanager
 import numpy as np
 from scipy.special import sici
 
-from convsim_mini import encoders
-from convsim_mini.attention import Group, attention_forward, timing_signal
+from convsim_mini.model import transformer
+from convsim_mini.model.attention import Group, attention_forward, timing_signal
 from convsim_mini.config import ModelConfig
-from convsim_mini.encoders import transformer_backward, transformer_forward
-from convsim_mini.losses import cross_entropy_backward, cross_entropy_forward
-from convsim_mini.model import initial_parameters
-from convsim_mini.optim import Adaptive
-from convsim_mini.text import Packed
+from convsim_mini.model.transformer import transformer_backward, transformer_forward
+from convsim_mini.model.losses import cross_entropy_backward, cross_entropy_forward
+from convsim_mini.model.initial import initial_parameters
+from convsim_mini.training.optim import Adaptive
+from convsim_mini.data.packed import Packed
 
 rng = np.random.default_rng(12)
 
@@ -57,12 +57,12 @@ expect(np.abs(permuted - attention_forward(qkv, whole, 3)[0][order]).max(), 0, 1
 @contextmanager
 def without_signal():
     """The library's Transformer with zeros in place of its timing signal: broken on purpose."""
-    kept = encoders.timing_signal
-    encoders.timing_signal = lambda length, width, dtype, xp: xp.zeros((length, width), dtype)
+    kept = transformer.timing_signal
+    transformer.timing_signal = lambda length, width, dtype, xp: xp.zeros((length, width), dtype)
     try:
         yield
     finally:
-        encoders.timing_signal = kept
+        transformer.timing_signal = kept
 
 
 def pack(sentences):
@@ -375,7 +375,7 @@ check(3, positions, judge_positions)
 # %% [markdown]
 # ## Where this lives
 #
-# - `attention.py`: `timing_signal`. `encoders.py`: `transformer_forward` multiplies by √d and adds it, at the words'
+# - `attention.py`: `timing_signal`. `transformer.py`: `transformer_forward` multiplies by √d and adds it, at the words'
 #   positions. It is a constant: `transformer_backward` has no line for it.
 # - `tests/test_transformer.py`: the signal against its formula; order matters; a sentence is the same in any batch.
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all cosines; Vaswani

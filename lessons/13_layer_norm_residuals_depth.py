@@ -21,12 +21,14 @@ import math
 import numpy as np
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.encoders import transformer_backward, transformer_forward
+from convsim_mini.model.transformer import transformer_backward, transformer_forward
 from convsim_mini.gradcheck import directional_error, layer_error, numeric_gradient, relative_error
-from convsim_mini.layers import (EPSILON, layer_norm_backward, layer_norm_forward, linear_backward, linear_forward,
-                                 relu_backward, relu_forward)
-from convsim_mini.model import initial_parameters
-from convsim_mini.text import Packed
+from convsim_mini.model.layers import (
+    EPSILON, layer_norm_backward, layer_norm_forward, linear_backward, linear_forward,
+    relu_backward, relu_forward,
+)
+from convsim_mini.model.initial import initial_parameters
+from convsim_mini.data.packed import Packed
 
 rng = np.random.default_rng(13)
 

@@ -22,16 +22,18 @@ import numpy as np
 from tqdm import tqdm
 
 from convsim_mini.config import Config, ModelConfig, TextConfig
-from convsim_mini.corpus import SPLITS, Corpus, Split, batch_order, split_of, text_key
+from convsim_mini.data.corpus import SPLITS, Corpus, Split, batch_order, split_of, text_key
 from convsim_mini.evaluation.baselines import fitted_on_train, tfidf
 from convsim_mini.evaluation.response import draw_candidates, model_ranks, precision, ranks_of_truth
-from convsim_mini.layers import l2_normalize_backward, l2_normalize_forward
-from convsim_mini.losses import batch_softmax_backward, batch_softmax_forward
-from convsim_mini.model import encoder_forward, initial_model, loss_and_gradients, response_forward
-from convsim_mini.optim import Adaptive
-from convsim_mini.pairs import default_corpus, parse, read_chunks, removed_by
-from convsim_mini.text import Vocabulary, drop_words, tokenize
-from convsim_mini.train import rates
+from convsim_mini.model.layers import l2_normalize_backward, l2_normalize_forward
+from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
+from convsim_mini.model.initial import initial_model
+from convsim_mini.model.input_response import encoder_forward, loss_and_gradients, response_forward
+from convsim_mini.training.optim import Adaptive
+from convsim_mini.data.pairs import default_corpus, parse, read_chunks, removed_by
+from convsim_mini.data.packed import drop_words
+from convsim_mini.data.text import Vocabulary, tokenize
+from convsim_mini.training.schedule import rates
 
 rng = np.random.default_rng(14)
 
@@ -292,7 +294,7 @@ def table_ratio(before, after, grad):
 
 
 def judge_table_ratio(table_ratio):
-    from convsim_mini.layers import SparseRows
+    from convsim_mini.model.embeddings import SparseRows
     rng = np.random.default_rng(0)
     before = rng.standard_normal((1000, 8))
     before[700:] = 0                                          # bigrams that nobody has met

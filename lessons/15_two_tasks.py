@@ -24,17 +24,20 @@ import numpy as np
 from tqdm import tqdm
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.corpus import Batch
-from convsim_mini.encoders import feed_forward, feed_forward_backward
+from convsim_mini.data.corpus import Batch
+from convsim_mini.model.layers import feed_forward, feed_forward_backward
 from convsim_mini.gradcheck import layer_error
-from convsim_mini.layers import l2_normalize_forward
-from convsim_mini.losses import cross_entropy_backward, cross_entropy_forward
-from convsim_mini.model import Model, embed, initial_parameters, loss_and_gradients
-from convsim_mini.nli import (SCALE, classifier_forward, classify, nli_features_backward, nli_features_forward,
-                              nli_loss_and_gradients)
-from convsim_mini.optim import Adaptive
-from convsim_mini.snli import LABELS, NliSplit
-from convsim_mini.text import Vocabulary
+from convsim_mini.model.layers import l2_normalize_forward
+from convsim_mini.model.losses import cross_entropy_backward, cross_entropy_forward
+from convsim_mini.model.initial import initial_parameters
+from convsim_mini.model.input_response import Model, embed, loss_and_gradients
+from convsim_mini.model.nli import (
+    SCALE, classifier_forward, classify, nli_features_backward, nli_features_forward,
+    nli_loss_and_gradients,
+)
+from convsim_mini.training.optim import Adaptive
+from convsim_mini.data.snli import LABELS, NliSplit
+from convsim_mini.data.text import Vocabulary
 
 rng = np.random.default_rng(15)
 ENTAILMENT, NEUTRAL, CONTRADICTION = range(3)

@@ -22,19 +22,25 @@ import numpy as np
 from tqdm import tqdm
 
 from convsim_mini.config import Config, ModelConfig, TextConfig
-from convsim_mini.corpus import Corpus, Split, batch_order, text_key
-from convsim_mini.evaluation import cqa, published
+from convsim_mini.data.corpus import Corpus, Split, batch_order, text_key
+from convsim_mini.evaluation import cqa
+from convsim_mini.report import published
 from convsim_mini.evaluation.baselines import bag_cosine, frequency_weight
-from convsim_mini.evaluation.metrics import average_precision, pearson, pearson_interval, spearman, williams_test
+from convsim_mini.evaluation.metrics import (
+    average_precision, pearson, pearson_interval, spearman, williams_test,
+)
 from convsim_mini.evaluation.semeval import read_questions
 from convsim_mini.evaluation.sts import OWN, angular_similarity, read_sts, score_0_to_5
 from convsim_mini.gradcheck import numeric_gradient, relative_error
-from convsim_mini.model import embed, initial_model, loss_and_gradients
-from convsim_mini.optim import Adaptive
-from convsim_mini.pairs import default_corpus, parse, read_chunks, removed_by
-from convsim_mini.text import Vocabulary, drop_words, tokenize
-from convsim_mini.train import rates
-from convsim_mini.tune import fit, loss_and_gradient, similarity_forward
+from convsim_mini.model.initial import initial_model
+from convsim_mini.model.input_response import embed, loss_and_gradients
+from convsim_mini.training.optim import Adaptive
+from convsim_mini.data.pairs import default_corpus, parse, read_chunks, removed_by
+from convsim_mini.data.packed import drop_words
+from convsim_mini.data.text import Vocabulary, tokenize
+from convsim_mini.training.schedule import rates
+from convsim_mini.model.losses import similarity_forward
+from convsim_mini.tune import fit, loss_and_gradient
 
 rng = np.random.default_rng(16)
 

@@ -26,11 +26,14 @@ import scipy.sparse
 from convsim_mini.backend import array_module, device_module, keep_freed_memory, to_device, to_host
 from convsim_mini.cli import UserError
 from convsim_mini.config import ModelConfig
-from convsim_mini.corpus import Batch
+from convsim_mini.data.corpus import Batch
 from convsim_mini.gradcheck import dense, relative_error
-from convsim_mini.layers import l2_normalize_backward, l2_normalize_forward, layer_norm_forward, tanh_backward
-from convsim_mini.model import Model, encoder_forward, initial_parameters, loss_and_gradients
-from convsim_mini.text import Packed
+from convsim_mini.model.layers import (
+    l2_normalize_backward, l2_normalize_forward, layer_norm_forward, tanh_backward,
+)
+from convsim_mini.model.initial import initial_parameters
+from convsim_mini.model.input_response import Model, encoder_forward, loss_and_gradients
+from convsim_mini.data.packed import Packed
 
 rng = np.random.default_rng(17)
 try:

@@ -29,7 +29,7 @@ TASKS = ("training", "encoding")
 def prepare(path, batch_size):
     """Write batches of real pairs to a file."""
     from convsim_mini.config import Config
-    from convsim_mini.corpus import batch_order, open_corpus
+    from convsim_mini.data.corpus import batch_order, open_corpus
 
     data = os.environ.get("CONVSIM_DATA")
     config = Config(pairs=[f"{data}/reddit/comment_reply.tsv.gz"] if data else [])
@@ -52,8 +52,8 @@ def load_batches(path):
     """What save_batches wrote: the list of Batches, then the numbers."""
     import numpy as np
 
-    from convsim_mini.corpus import Batch
-    from convsim_mini.text import Packed
+    from convsim_mini.data.corpus import Batch
+    from convsim_mini.data.packed import Packed
 
     file = np.load(path)
     batches = [Batch(Packed(file[f"ids-{k}"], file[f"offsets-{k}"]), None) for k in range(len(file.files) // 2)]
@@ -64,8 +64,9 @@ def ours(batches, words, rows, config, training):
     """A function that takes one step of convsim_mini on batch k, or encodes its sentences."""
     import numpy as np
 
-    from convsim_mini.model import Model, embed, initial_parameters, loss_and_gradients
-    from convsim_mini.optim import SGD
+    from convsim_mini.model.initial import initial_parameters
+    from convsim_mini.model.input_response import Model, embed, loss_and_gradients
+    from convsim_mini.training.optim import SGD
 
     rng = np.random.default_rng(0)
     table = rng.standard_normal((rows, config.embedding_dim), np.float32)
@@ -83,6 +84,7 @@ def ours(batches, words, rows, config, training):
 def torch(batches, words, rows, config, training):
     """The same of the PyTorch twin."""
     import torch
+
     from torch_twin import Twin, torch_batch
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))

@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import convsim_mini  # noqa: E402  (from this folder, wherever it is called)
 from convsim_mini.config import TextConfig  # noqa: E402
-from convsim_mini.corpus import load_corpus  # noqa: E402
+from convsim_mini.data.corpus import load_corpus  # noqa: E402
 from convsim_mini.files import read_lines  # noqa: E402
-from convsim_mini.model import embed  # noqa: E402
+from convsim_mini.model.input_response import embed  # noqa: E402
 
 SENTENCES, ROUNDS = 20_000, 5
 

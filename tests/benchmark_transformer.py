@@ -28,7 +28,7 @@ def prepare(path, batch_size, similar):
     import numpy as np
 
     from convsim_mini.config import Config
-    from convsim_mini.corpus import batch_order, open_corpus
+    from convsim_mini.data.corpus import batch_order, open_corpus
 
     data = os.environ.get("CONVSIM_DATA")
     corpus = open_corpus(Config(pairs=[f"{data}/reddit/comment_reply.tsv.gz"] if data else []))
@@ -48,9 +48,10 @@ def torch(batches, words, config, training, packed):
     """The same of a PyTorch twin, padded or packed; its batches are made ready beforehand."""
     import torch
     from torch.nn import functional as F
-    from transformer_twins import PackedTwin, Padded, packed_batch, pad
 
-    from convsim_mini.encoders import sort_by_length
+    from convsim_mini.model.transformer import sort_by_length
+
+    from transformer_twins import PackedTwin, Padded, packed_batch, pad
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     twin = (PackedTwin if packed else Padded)(config, words)
@@ -90,7 +91,7 @@ def work(contender, task, path):
 
     from convsim_mini.backend import keep_freed_memory
     from convsim_mini.config import parse_config
-    from convsim_mini.encoders import transformer_shapes
+    from convsim_mini.model.initial import transformer_shapes
 
     if contender == "sgemm":
         return print(json.dumps([0, 0, sgemm()]))

@@ -16,7 +16,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from convsim_mini.config import TextConfig
-from convsim_mini.corpus import load_corpus
+from convsim_mini.data.corpus import load_corpus
 
 from loopback import Loopback
 

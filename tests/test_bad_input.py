@@ -15,11 +15,11 @@ import zstandard
 from safetensors.numpy import load_file, save_file
 
 from convsim_mini.backend import device_module
-from convsim_mini.checkpoint import load_run, save_checkpoint, save_matrix
 from convsim_mini.cli import UserError
-from convsim_mini.corpus import split_of, text_key
+from convsim_mini.data.corpus import split_of, text_key
+from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation.cqa import OWN as OWN_CQA
-from convsim_mini.text import tokenize
+from convsim_mini.run import load_run, save_checkpoint, save_matrix
 
 from conftest import SMALL, Finished, command
 
@@ -167,8 +167,8 @@ CASES = [
     ("train --init run --pairs few.tsv", "few.tsv: 50 pairs are left"),
     ("train --init run --pairs other.tsv", "run: the pair files are not those that this run was trained on"),
     ("train --init run --model.layers 17", "run: encoder.linear0.weight has shape (16, 16), but (16, 17) follows"),
-    ("evaluation.snli nowhere", "nowhere: no such run folder"),
-    ("evaluation.snli run", "run: was trained without NLI; train on from it with"),
+    ("evaluation.nli nowhere", "nowhere: no such run folder"),
+    ("evaluation.nli run", "run: was trained without NLI; train on from it with"),
     # attention
     ("evaluation.attention run hello", "run: is the run of a DAN, which has no attention"),
     ("train --encoder lstm", "lstm"),

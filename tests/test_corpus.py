@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from convsim_mini import corpus as corpus_module
 from convsim_mini.cli import UserError
 from convsim_mini.config import TextConfig
-from convsim_mini.corpus import BLOCK, SPLITS, batch_order, load_corpus, split_of, text_key
-from convsim_mini.text import stable_hash, tokenize
+from convsim_mini.data import corpus as corpus_module
+from convsim_mini.data.corpus import BLOCK, SPLITS, batch_order, load_corpus, split_of, text_key
+from convsim_mini.data.text import stable_hash, tokenize
 
 from conftest import generate_pairs
 

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.cli import UserError
-from convsim_mini.corpus import Split
+from convsim_mini.data.corpus import Split
+from convsim_mini.data.packed import Packed
+from convsim_mini.data.text import Vocabulary, tokenize
 from convsim_mini.evaluation import metrics, response, sts
 from convsim_mini.evaluation.baselines import (
     bag_cosine,
@@ -23,7 +25,6 @@ from convsim_mini.evaluation.baselines import (
     term_counts,
     tfidf,
 )
-from convsim_mini.text import Packed, Vocabulary, tokenize
 
 
 def pack(*sentences):

@@ -3,19 +3,22 @@
 import numpy as np
 import pytest
 
-from convsim_mini import attention, layers, losses, monitor, nli, text, train
+from convsim_mini import run, train
 from convsim_mini.backend import array_module, device_module, to_device, to_host
-from convsim_mini.checkpoint import load_run
 from convsim_mini.cli import UserError
 from convsim_mini.config import ModelConfig, parse_config
-from convsim_mini.corpus import Batch
+from convsim_mini.data import packed
+from convsim_mini.data.corpus import Batch
+from convsim_mini.data.packed import Packed
+from convsim_mini.data.snli import NliBatch
 from convsim_mini.encode import load
 from convsim_mini.gradcheck import dense
-from convsim_mini.layers import Dropout
-from convsim_mini.model import Model, encoder_forward, initial_parameters, loss_and_gradients
-from convsim_mini.optim import SGD, Adaptive
-from convsim_mini.snli import NliBatch
-from convsim_mini.text import Packed
+from convsim_mini.model import attention, embeddings, layers, losses, nli
+from convsim_mini.model.initial import initial_parameters
+from convsim_mini.model.input_response import Model, encoder_forward, loss_and_gradients
+from convsim_mini.model.layers import Dropout
+from convsim_mini.run import load_run
+from convsim_mini.training.optim import SGD, Adaptive
 
 from conftest import SMALL, weights
 
@@ -46,10 +49,10 @@ CASES = {
     "relu": (layers.relu_forward, layers.relu_backward, [(6, 4)]),
     "layer_norm": (layers.layer_norm_forward, layers.layer_norm_backward, [(6, 4), (4,), (4,)]),
     "l2_normalize": (layers.l2_normalize_forward, layers.l2_normalize_backward, [(6, 4)]),
-    "embedding": (lambda table: layers.embedding_forward(table, on(table).ids), layers.embedding_backward, [(20, 4)]),
-    "embedding_bag": (lambda table: layers.embedding_bag_forward(table, text.words_and_bigrams(on(table), 20, 10),
-                                                                 on(table).lengths), layers.embedding_bag_backward, [(30, 4)]),
-    "mean_pool": (lambda x: layers.mean_pool_forward(x, on(x)), layers.mean_pool_backward, [(N, 4)]),
+    "embedding": (lambda table: embeddings.embedding_forward(table, on(table).ids), embeddings.embedding_backward, [(20, 4)]),
+    "embedding_bag": (lambda table: embeddings.embedding_bag_forward(table, packed.words_and_bigrams(on(table), 20, 10),
+                                                                 on(table).lengths), embeddings.embedding_bag_backward, [(30, 4)]),
+    "mean_pool": (lambda x: embeddings.mean_pool_forward(x, on(x)), embeddings.mean_pool_backward, [(N, 4)]),
     "dropout": (lambda x: layers.dropout_forward(x, Dropout(0.4, 3)), layers.dropout_backward, [(9, 5)]),
     "attention": (lambda qkv: attention.attention_forward(qkv, attention.groups(IDS.offsets, 2), 2, Dropout(0.2, 3)),
                   attention.attention_backward, [(N, 12)]),
@@ -64,7 +67,7 @@ CASES = {
 def host(gradients, inputs):
     """Gradients of a backward as dense host arrays."""
     gradients = gradients if isinstance(gradients, tuple) else (gradients,)
-    return [dense([layers.SparseRows(*map(to_host, part)) for part in gradient], x) if isinstance(gradient, list)
+    return [dense([embeddings.SparseRows(*map(to_host, part)) for part in gradient], x) if isinstance(gradient, list)
             else to_host(gradient) for gradient, x in zip(gradients, inputs, strict=True)]
 
 
@@ -88,8 +91,8 @@ def test_dropout_and_hashes_are_the_same_bits(cupy):
     np.testing.assert_array_equal(to_host(layers.dropout_forward(cupy.asarray(x), Dropout(0.3, 9))[0]),
                                   layers.dropout_forward(x, Dropout(0.3, 9))[0])
     ids = np.arange(10_000, dtype=np.int32)
-    np.testing.assert_array_equal(to_host(text.bigram_buckets(cupy.asarray(ids), cupy.asarray(ids[::-1].copy()), 777)),
-                                  text.bigram_buckets(ids, ids[::-1].copy(), 777))
+    np.testing.assert_array_equal(to_host(packed.bigram_buckets(cupy.asarray(ids), cupy.asarray(ids[::-1].copy()), 777)),
+                                  packed.bigram_buckets(ids, ids[::-1].copy(), 777))
 
 
 MODELS = {
@@ -126,15 +129,15 @@ def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
 
 @pytest.mark.parametrize("preset", ["chat", "transformer-small"])
 def test_a_hundred_steps_agree_and_a_run_changes_devices(cupy, pair_file, cache_folder, tmp_path, monkeypatch, preset):
-    monkeypatch.setattr(monitor, "plot_loss", lambda *_: None)
-    monkeypatch.setattr(monitor, "plot_precision", lambda *_: None)
+    monkeypatch.setattr("convsim_mini.training.monitor.plot_loss", lambda *_: None)
+    monkeypatch.setattr("convsim_mini.training.monitor.plot_precision", lambda *_: None)
     small = [*SMALL, "--model.heads", "2", "--model.hidden", "24", "--model.transformer_layers", "2", "--optim.batch_size", "64"]
     losses_of = {}
     for device in ("cpu", "gpu"):
         config = parse_config(["--preset", preset, *small, "--pairs", str(pair_file), "--cache", str(cache_folder), "--steps", "100",
                                "--evaluations", "2", "--device", device, "--run", str(tmp_path / device)])
         train.train(config)
-        records = monitor.read_log(tmp_path / device / "log.jsonl")
+        records = run.read_log(tmp_path / device / "log.jsonl")
         losses_of[device] = [record["loss"] for record in records if "loss" in record]
     # float32 sums in another order: they part by a factor of a few a hundred steps
     np.testing.assert_allclose(losses_of["gpu"], losses_of["cpu"], rtol=2e-3)

@@ -6,12 +6,30 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from convsim_mini import attention, backend, encoders, layers, losses, model, nli, optim, tune
+from convsim_mini import backend, tune
 from convsim_mini.config import ModelConfig, parse_config
-from convsim_mini.corpus import Batch
-from convsim_mini.gradcheck import dense, directional_error, layer_error, numeric_gradient, relative_error
-from convsim_mini.snli import NliBatch
-from convsim_mini.text import Packed, words_and_bigrams
+from convsim_mini.data.corpus import Batch
+from convsim_mini.data.packed import Packed, words_and_bigrams
+from convsim_mini.data.snli import NliBatch
+from convsim_mini.gradcheck import (
+    dense,
+    directional_error,
+    layer_error,
+    numeric_gradient,
+    relative_error,
+)
+from convsim_mini.model import (
+    attention,
+    dan,
+    embeddings,
+    initial,
+    input_response,
+    layers,
+    losses,
+    nli,
+    transformer,
+)
+from convsim_mini.training import optim
 
 SEEDS = (0, 1, 2)
 SMALL = 1e-6
@@ -23,7 +41,7 @@ ROWS = words_and_bigrams(IDS, words=5, buckets=7)
 
 def embedding_bag(table):
     """The bag as a function of its table alone."""
-    return layers.embedding_bag_forward(table, ROWS, IDS.lengths)
+    return embeddings.embedding_bag_forward(table, ROWS, IDS.lengths)
 
 
 def batch_softmax(u, v):
@@ -33,12 +51,12 @@ def batch_softmax(u, v):
 
 def embedding(table):
     """The embedding as a function of its table alone."""
-    return layers.embedding_forward(table, IDS.ids)
+    return embeddings.embedding_forward(table, IDS.ids)
 
 
 def mean_pool(x):
     """The mean over sentences as a function of the rows alone."""
-    return layers.mean_pool_forward(x, IDS)
+    return embeddings.mean_pool_forward(x, IDS)
 
 
 def dropout(x):
@@ -65,12 +83,12 @@ def cross_entropy(logits):
 
 def tuned_similarity(matrix):
     """The tuned similarity as a function of the matrix alone."""
-    return tune.similarity_forward(matrix, U1.astype(matrix.dtype), U2.astype(matrix.dtype))
+    return losses.similarity_forward(matrix, U1.astype(matrix.dtype), U2.astype(matrix.dtype))
 
 
 def correlation(x):
     """Pearson's r with fixed labels."""
-    return tune.correlation_forward(x, LABELS.astype(x.dtype))
+    return losses.correlation_forward(x, LABELS.astype(x.dtype))
 
 
 # name: (forward, module, name of the backward, shapes of the inputs), each axis of another length
@@ -78,15 +96,15 @@ CASES = {
     "linear": (layers.linear_forward, layers, "linear_backward", [(4, 3), (3, 5), (5,)]),
     "tanh": (layers.tanh_forward, layers, "tanh_backward", [(4, 3)]),
     "l2_normalize": (layers.l2_normalize_forward, layers, "l2_normalize_backward", [(4, 3)]),
-    "embedding_bag": (embedding_bag, layers, "embedding_bag_backward", [(12, 3)]),
+    "embedding_bag": (embedding_bag, embeddings, "embedding_bag_backward", [(12, 3)]),
     "relu": (layers.relu_forward, layers, "relu_backward", [(4, 3)]),
     "layer_norm": (layers.layer_norm_forward, layers, "layer_norm_backward", [(4, 5), (5,), (5,)]),
-    "embedding": (embedding, layers, "embedding_backward", [(5, 3)]),
-    "mean_pool": (mean_pool, layers, "mean_pool_backward", [(11, 3)]),
+    "embedding": (embedding, embeddings, "embedding_backward", [(5, 3)]),
+    "mean_pool": (mean_pool, embeddings, "mean_pool_backward", [(11, 3)]),
     "dropout": (dropout, layers, "dropout_backward", [(7, 3)]),
     "attention": (self_attention, attention, "attention_backward", [(11, 12)]),
-    "tuned_similarity": (tuned_similarity, tune, "similarity_backward", [(4, 4)]),
-    "correlation": (correlation, tune, "correlation_backward", [(6,)]),
+    "tuned_similarity": (tuned_similarity, losses, "similarity_backward", [(4, 4)]),
+    "correlation": (correlation, losses, "correlation_backward", [(6,)]),
     "nli_features": (nli.nli_features_forward, nli, "nli_features_backward", [(5, 3), (5, 3)]),
     "cross_entropy": (cross_entropy, losses, "cross_entropy_backward", [(5, 3)]),
     "batch_softmax": (batch_softmax, losses, "batch_softmax_backward", [(5, 3), (5, 3)]),
@@ -223,7 +241,7 @@ def test_forward_does_not_change_its_inputs():
 
 def test_bag_names_each_row_in_use_once_and_no_other():
     y, cache = embedding_bag(np.ones((12, 3)))
-    grad = layers.embedding_bag_backward(np.ones_like(y), cache)
+    grad = embeddings.embedding_bag_backward(np.ones_like(y), cache)
     assert [row for part in grad for row in part.rows.tolist()] == sorted(set(ROWS.ids.tolist()))
     assert all(part.values.shape == (len(part.rows), 3) for part in grad)
 
@@ -233,11 +251,11 @@ def test_bag_is_the_same_on_any_number_of_cores(cores, monkeypatch):
     rng = np.random.default_rng(0)
     table, dy = rng.standard_normal((12, 3)), rng.standard_normal((5, 3))
     expected, cache = embedding_bag(table)
-    expected_grad = dense(layers.embedding_bag_backward(dy, cache), table)
+    expected_grad = dense(embeddings.embedding_bag_backward(dy, cache), table)
     monkeypatch.setattr(backend, "_cores", lambda: cores)
     backend._threads.cache_clear()
     y, cache = embedding_bag(table)
-    grad = layers.embedding_bag_backward(dy, cache)
+    grad = embeddings.embedding_bag_backward(dy, cache)
     assert 1 < len(grad) <= cores or cores > len(cache[0][0].rows)
     assert np.allclose(y, expected, atol=1e-14) and np.allclose(dense(grad, table), expected_grad, atol=1e-14)
     optim.SGD({}).step({"table": table}, {"table": grad}, None, 0.5)
@@ -307,9 +325,9 @@ def test_zero_row_stays_zero_and_has_a_finite_gradient():
 
 def test_a_sentence_beside_itself_or_its_opposite_has_no_slope():
     matrix = np.eye(4) + 0.1 * np.random.default_rng(0).standard_normal((4, 4))
-    similarity, cache = tune.similarity_forward(matrix, U1, np.concatenate([U1[:3], -U1[3:]]))
+    similarity, cache = losses.similarity_forward(matrix, U1, np.concatenate([U1[:3], -U1[3:]]))
     assert similarity == pytest.approx([0, 0, 0, -np.pi, -np.pi, -np.pi], abs=1e-7)
-    assert (tune.similarity_backward(np.ones(6), cache) == 0).all()
+    assert (losses.similarity_backward(np.ones(6), cache) == 0).all()
 
 
 def test_the_tuning_loss_along_random_directions():
@@ -372,9 +390,9 @@ def small_model(config, seed, classifies=False):
     """A float64 model with 5 word rows and 7 bigram rows."""
     rng = np.random.default_rng(seed)
     config = replace(config, nli_hidden=6)
-    params = model.initial_parameters(config, rng.standard_normal((12, config.embedding_dim)), rng, classifies)
+    params = initial.initial_parameters(config, rng.standard_normal((12, config.embedding_dim)), rng, classifies)
     params = {name: p.astype(np.float64) + 0.1 * rng.standard_normal(p.shape) for name, p in params.items()}
-    return model.Model(params, config, word_rows=5)
+    return input_response.Model(params, config, word_rows=5)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -382,16 +400,16 @@ def small_model(config, seed, classifies=False):
 def test_whole_model_along_random_directions(name, seed):
     small = small_model(CONFIGS[name], seed)
     rng = np.random.default_rng(seed)
-    assert directional_error(lambda: model.loss_and_gradients(small, BATCH, DROPOUT), small.params, rng) < SMALL
+    assert directional_error(lambda: input_response.loss_and_gradients(small, BATCH, DROPOUT), small.params, rng) < SMALL
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_parameter_of_the_whole_model(name):
     small = small_model(CONFIGS[name], 0)
-    _, grads = model.loss_and_gradients(small, BATCH, DROPOUT)
+    _, grads = input_response.loss_and_gradients(small, BATCH, DROPOUT)
     assert grads.keys() == small.params.keys()
     for parameter, p in small.params.items():
-        numeric = numeric_gradient(lambda: float(model.loss_and_gradients(small, BATCH, DROPOUT)[0]), p)
+        numeric = numeric_gradient(lambda: float(input_response.loss_and_gradients(small, BATCH, DROPOUT)[0]), p)
         grad = grads[parameter]
         if parameter == "encoder.embedding.weight":
             grad = dense(grad, p)
@@ -439,34 +457,34 @@ def test_the_check_of_an_nli_step_fails_a_wrong_composition(name, old, new, monk
 
 
 @pytest.mark.parametrize("module, name, old, new", [
-    (model, "response_backward", "dv += dy", "pass"),
-    (model, "response_backward", "if unit_cache is not None", "if False"),
-    (model, "loss_and_gradients", "response_backward(dv_prime, response_cache)", "(dv_prime, {})"),
-    (model, "loss_and_gradients", "concatenate([du, dv])", "concatenate([dv, du])"),
-    (encoders, "dan_backward", "l2_normalize_backward(du, unit_cache)", "du"),
-    (encoders, "transformer_backward", "du[order]", "du"),
-    (encoders, "transformer_backward", "dx = dx * math.sqrt(config.embedding_dim)", "pass"),
-    (encoders, "transformer_backward", "dx = dropout_backward(dx, dropout_cache)", "pass"),
-    (encoders, "transformer_backward", "if norm_cache is not None", "if False"),
-    (encoders, "_residual_backward", "add_to(dx, dy)", "pass"),
-    (encoders, "_residual_backward", "dropout_backward(dy, dropout_cache)", "dy"),
-    (encoders, "_position_wise_backward", "dropout_backward(dy, dropout_cache), relu_cache", "dy, relu_cache"),
-    (encoders, "_layer_backward", "return dx, grads | more", "return dy, grads | more"),
-    (encoders, "feed_forward_backward", "dx = tanh_backward(dx, tanh_cache)", "pass"),
+    (input_response, "response_backward", "dv += dy", "pass"),
+    (input_response, "response_backward", "if unit_cache is not None", "if False"),
+    (input_response, "loss_and_gradients", "response_backward(dv_prime, response_cache)", "(dv_prime, {})"),
+    (input_response, "loss_and_gradients", "concatenate([du, dv])", "concatenate([dv, du])"),
+    (dan, "dan_backward", "l2_normalize_backward(du, unit_cache)", "du"),
+    (transformer, "transformer_backward", "du[order]", "du"),
+    (transformer, "transformer_backward", "dx = dx * math.sqrt(config.embedding_dim)", "pass"),
+    (transformer, "transformer_backward", "dx = dropout_backward(dx, dropout_cache)", "pass"),
+    (transformer, "transformer_backward", "if norm_cache is not None", "if False"),
+    (transformer, "_residual_backward", "add_to(dx, dy)", "pass"),
+    (transformer, "_residual_backward", "dropout_backward(dy, dropout_cache)", "dy"),
+    (transformer, "_position_wise_backward", "dropout_backward(dy, dropout_cache), relu_cache", "dy, relu_cache"),
+    (transformer, "_layer_backward", "return dx, grads | more", "return dy, grads | more"),
+    (layers, "feed_forward_backward", "dx = tanh_backward(dx, tanh_cache)", "pass"),
 ])
 def test_the_whole_model_check_fails_a_wrong_composition(module, name, old, new, monkeypatch):
     source = inspect.getsource(getattr(module, name))
     assert old in source, f"{name} no longer holds {old!r}: the mutant tests nothing"
     namespace = dict(vars(module))
     exec(source.replace(old, new), namespace)
-    for user in (model, encoders):
+    for user in (input_response, dan, transformer, layers, nli):
         if hasattr(user, name):
             monkeypatch.setattr(user, name, namespace[name])
     errors = []
     for config in CONFIGS.values():
         small = small_model(config, 0)
         def run():
-            loss, grads = model.loss_and_gradients(small, BATCH, DROPOUT)
+            loss, grads = input_response.loss_and_gradients(small, BATCH, DROPOUT)
             return loss, {key: grads.get(key, np.zeros_like(p)) for key, p in small.params.items()}
         errors.append(directional_error(run, small.params, np.random.default_rng(0)))
     assert max(errors) > 1e-3

@@ -8,16 +8,17 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
-from convsim_mini import nli, schedule, train
-from convsim_mini.checkpoint import load_run
+from convsim_mini import train
 from convsim_mini.cli import UserError
 from convsim_mini.config import parse_config
-from convsim_mini.evaluation import snli as evaluation
+from convsim_mini.data.snli import LABELS, NliBatch, Snli, encode_snli, find_snli, read_snli
+from convsim_mini.data.text import tokenize
+from convsim_mini.evaluation import nli as evaluation
 from convsim_mini.evaluation.sts import Sts
 from convsim_mini.gradcheck import dense
-from convsim_mini.monitor import read_log
-from convsim_mini.snli import LABELS, NliBatch, Snli, encode_snli, find_snli, read_snli
-from convsim_mini.text import tokenize
+from convsim_mini.model import nli
+from convsim_mini.run import load_run, read_log
+from convsim_mini.training import schedule
 
 from conftest import command, weights
 
@@ -147,7 +148,7 @@ def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(trained, nli_f
     train.resume(tmp_path / "again")
     assert weights(tmp_path / "again", 200) == weights(tmp_path / "run", 200)
 
-    done = command("evaluation.snli", "run", cwd=tmp_path)
+    done = command("evaluation.nli", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("SNLI dev, 200 pairs (1 without a label left out)")

@@ -11,9 +11,17 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convsim_mini import pairs as pairs_module
 from convsim_mini.cli import UserError
-from convsim_mini.pairs import CHUNK, RULES, Pair, default_corpus, parse, read_chunks, removed_by
+from convsim_mini.data import pairs as pairs_module
+from convsim_mini.data.pairs import (
+    CHUNK,
+    RULES,
+    Pair,
+    default_corpus,
+    parse,
+    read_chunks,
+    removed_by,
+)
 
 # Texts that do not compress to nothing: a cut or a flipped byte shall fall among real data.
 LINES = [f"{a:x} asks\t{b:x} answers".encode() for a, b in np.random.default_rng(0).integers(2**60, size=(5_000, 2))]

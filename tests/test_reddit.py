@@ -20,12 +20,14 @@ sys.path.insert(0, str(ROOT / "data_scripts"))
 
 import buckets  # noqa: E402
 import prepare_reddit  # noqa: E402
-import synthetic_dumps  # noqa: E402
 from buckets import join_bucket, parse_dump  # noqa: E402
 from comments import clean, read_comment  # noqa: E402
-from convsim_mini.files import read_lines  # noqa: E402
-from convsim_mini.pairs import parse  # noqa: E402
 from dump_files import DumpLines  # noqa: E402
+
+from convsim_mini.data.pairs import parse  # noqa: E402
+from convsim_mini.files import read_lines  # noqa: E402
+
+import synthetic_dumps  # noqa: E402
 
 DELETED = ("[deleted]", "[removed]", "[deleted by user]", "[ Removed by Reddit ]")
 

@@ -21,9 +21,11 @@ sys.path.insert(0, str(SCRIPTS))
 
 import prepare_reddit  # noqa: E402
 import stats  # noqa: E402
-import synthetic_dumps  # noqa: E402
 import tasks  # noqa: E402
+
 from convsim_mini.cli import UserError, errors_in_one_line  # noqa: E402
+
+import synthetic_dumps  # noqa: E402
 
 KILLS = 12
 

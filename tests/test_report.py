@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
-from convsim_mini.checkpoint import load_run, save_matrix
 from convsim_mini.config import parse_config
-from convsim_mini.evaluation import claims, fractions, published, report, results
+from convsim_mini.data.snli import read_snli
 from convsim_mini.evaluation.sts import Sts
-from convsim_mini.evaluation.tables import markdown
-from convsim_mini.snli import read_snli
+from convsim_mini.report import claims, fractions, page, published, results
+from convsim_mini.run import load_run, save_matrix
+from convsim_mini.tables import markdown
 
 from conftest import command
 from test_nli import nli_folder  # noqa: F401  (a fixture)
@@ -57,10 +57,10 @@ def table_under(text, title):
 
 
 def test_the_page_has_every_table_with_what_was_measured(runs, data, tmp_path):
-    done = command("evaluation.report", *runs, "--data", data, "--out", "page", cwd=tmp_path)
+    done = command("report", *runs, "--data", data, "--out", "page", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "page" / "report.md").read_text()
-    found = [results.measure(load_run(run), report.read_data(data)) for run in runs]
+    found = [results.measure(load_run(run), page.read_data(data)) for run in runs]
 
     one = table_under(text, "Table 1")
     assert [row[0] for row in one[1:]] == ["start", "nli-1"]                # parts of the NLI data are figure 8's
@@ -73,7 +73,7 @@ def test_the_page_has_every_table_with_what_was_measured(runs, data, tmp_path):
     assert "cores" in one[1][8]
 
     two = table_under(text, "Table 2")
-    labels = report.read_data(data).snli["test"].labels
+    labels = page.read_data(data).snli["test"].labels
     assert two[1][:4] == ["nli-1", "DAN", "conversations + SNLI", "84.1"]
     assert float(two[1][4]) == pytest.approx(100 * (found[2].snli["test"] == labels).mean(), abs=0.051)
     assert two[2][0].startswith("hypothesis alone")
@@ -103,7 +103,7 @@ def test_the_page_has_every_table_with_what_was_measured(runs, data, tmp_path):
 
 
 def test_without_any_data_the_page_says_how_to_get_it(trained, tmp_path):
-    done = command("evaluation.report", trained[0], "--data", tmp_path, cwd=tmp_path)
+    done = command("report", trained[0], "--data", tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "report" / "report.md").read_text()
     assert text.count("python data_scripts/download.py") >= 4
@@ -114,14 +114,14 @@ def test_good_and_bad_pairs_follow_the_rule():
     labels = np.array([5.0, 4.5, 4.0, 2.0, 0.5, 0.2])
     similarity = np.array([-0.1, -0.2, -1.5, -0.3, -1.2, -1.3])             # the third too low, the fourth too high
     sts = Sts(None, labels, list("abcdef"), list("ABCDEF"))
-    rows = report.table_5(SimpleNamespace(sts={"dev": similarity}), sts).splitlines()[2:]
+    rows = page.table_5(SimpleNamespace(sts={"dev": similarity}), sts).splitlines()[2:]
     assert [row.split(" | ")[3] for row in rows] == ["a", "e", "d", "c"]
 
 
 def test_cells_keep_apart_what_is_absent():
-    assert report.beside((50.0, 60.0), [51.0, 58.5]) == ["50.0 / 60.0", "51.0 / 58.5", "+1.0 / -1.5"]
-    assert report.beside(None, [1.0]) == ["–", "1.0", "–"]
-    assert report.beside((1.0,), "not here") == ["1.0", "not here", "–"]
+    assert page.beside((50.0, 60.0), [51.0, 58.5]) == ["50.0 / 60.0", "51.0 / 58.5", "+1.0 / -1.5"]
+    assert page.beside(None, [1.0]) == ["–", "1.0", "–"]
+    assert page.beside((1.0,), "not here") == ["1.0", "not here", "–"]
     assert markdown(["a"], [["b|c"]]).splitlines()[-1] == r"| b\|c |"
 
 

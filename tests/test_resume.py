@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from convsim_mini import checkpoint, monitor, schedule, train
-from convsim_mini.checkpoint import load_run, save_checkpoint
+from convsim_mini import run, train
 from convsim_mini.cli import UserError
 from convsim_mini.config import parse_config
 from convsim_mini.encode import load
+from convsim_mini.run import has_checkpoint, load_run, read_log, save_checkpoint
+from convsim_mini.training import monitor, schedule
 
 from conftest import SMALL, command, weights
 
@@ -84,7 +85,7 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(config, monk
     assert weights(tmp_path / "parts", STEPS) == weights(tmp_path / "whole", STEPS)
     states = [(tmp_path / run / f"resume-{STEPS:06d}.safetensors").read_bytes() for run in ("whole", "parts")]
     assert states[0] == states[1]
-    measured = [[record for record in monitor.read_log(tmp_path / run / "log.jsonl") if "dev" in record]
+    measured = [[record for record in read_log(tmp_path / run / "log.jsonl") if "dev" in record]
                 for run in ("whole", "parts")]
     assert [r["step"] for r in measured[0]] == [r["step"] for r in measured[1]] == [0, 10, 20, 30, 40]
     assert [r["dev"] for r in measured[0]] == [r["dev"] for r in measured[1]]
@@ -95,7 +96,7 @@ def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(pair_
     process = subprocess.Popen([sys.executable, "-m", *map(str, [f"convsim_mini.{arguments[0]}", *arguments[1:]])], cwd=tmp_path,
                                env={**os.environ, "PYTHONPATH": str(Path(train.__file__).parents[1])},
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: any("loss" in record for record in monitor.read_log(tmp_path / "run" / "log.jsonl")), process)
+    wait_for(lambda: any("loss" in record for record in read_log(tmp_path / "run" / "log.jsonl")), process)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -119,7 +120,7 @@ def test_a_run_by_the_minute_stopped_before_its_speed_is_known_starts_anew(confi
         wrap_step(patch, interrupt_at(20))
         with pytest.raises(KeyboardInterrupt):
             train.train(config("run", options))
-    assert not checkpoint.has_checkpoint(tmp_path / "run")
+    assert not has_checkpoint(tmp_path / "run")
     train.resume(tmp_path / "run")
     assert load_run(tmp_path / "run").step == 61              # the fewest that the warm-up allows
 
@@ -146,12 +147,12 @@ def slow_save(arrays, path, metadata):
     return whole
 
 
-checkpoint_save = checkpoint.save_file
+checkpoint_save = run.save_file
 
 
 def work(action, *arguments):
     """What the process that will be killed does: train.ACTION(*arguments), slowly saved, nothing drawn or shown."""
-    checkpoint.save_file = slow_save
+    run.save_file = slow_save
     monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None
     sys.stdout = sys.stderr = open(os.devnull, "w")
     getattr(train, action)(*arguments)
@@ -181,7 +182,7 @@ def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(co
             assert child.exitcode == -signal.SIGKILL
             kills += 1
             while_saving += any(folder.glob("*.tmp"))
-        if checkpoint.has_checkpoint(folder):
+        if has_checkpoint(folder):
             load_run(folder)                                  # whole, whatever the moment
         begun = (folder / "config.json").exists()
         child = processes.Process(target=work, args=("resume", folder) if begun else ("train", config("run", options)))

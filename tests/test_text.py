@@ -9,18 +9,8 @@ import regex
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from convsim_mini.text import (
-    UNKNOWN,
-    URL,
-    Packed,
-    Vocabulary,
-    drop_words,
-    normalize,
-    prune,
-    stable_hash,
-    tokenize,
-    words_and_bigrams,
-)
+from convsim_mini.data.packed import Packed, drop_words, words_and_bigrams
+from convsim_mini.data.text import UNKNOWN, URL, Vocabulary, normalize, prune, stable_hash, tokenize
 
 
 def pack(*sentences):

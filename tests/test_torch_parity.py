@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from convsim_mini.config import ModelConfig, parse_config
-from convsim_mini.corpus import Batch
-from convsim_mini.encoders import sort_by_length, transformer_backward, transformer_forward
+from convsim_mini.data.corpus import Batch, false_negatives
+from convsim_mini.data.packed import Packed
+from convsim_mini.data.snli import NliBatch
 from convsim_mini.gradcheck import dense
-from convsim_mini.losses import false_negatives
-from convsim_mini.model import Model, embed, initial_parameters, loss_and_gradients
-from convsim_mini.nli import nli_loss_and_gradients
-from convsim_mini.optim import SGD, Adaptive
-from convsim_mini.snli import NliBatch
-from convsim_mini.text import Packed
+from convsim_mini.model.initial import initial_parameters
+from convsim_mini.model.input_response import Model, embed, loss_and_gradients
+from convsim_mini.model.nli import nli_loss_and_gradients
+from convsim_mini.model.transformer import sort_by_length, transformer_backward, transformer_forward
+from convsim_mini.training.optim import SGD, Adaptive
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch==2.13.0")
 from torch_twin import Twin, torch_batch, torch_sentences  # noqa: E402  (needs torch)

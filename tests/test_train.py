@@ -9,9 +9,10 @@ import pytest
 
 from convsim_mini.cli import UserError
 from convsim_mini.config import OptimConfig, config_from_dict, config_to_dict, parse_config
-from convsim_mini.schedule import batch_sizes, rates
+from convsim_mini.training.schedule import batch_sizes, rates
 
 from conftest import SMALL, command, generate_pairs, weights
+
 
 def log(folder):
     return [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convsim_mini import attention, encoders, layers
-from convsim_mini.attention import Group, attention_forward, groups, timing_signal
 from convsim_mini.config import ModelConfig, parse_config
+from convsim_mini.data.packed import Packed
 from convsim_mini.evaluation.attention import distances, report
-from convsim_mini.layers import Dropout, dropout_forward
-from convsim_mini.model import Model, embed, initial_parameters
-from convsim_mini.text import Packed
+from convsim_mini.model import attention, layers, transformer
+from convsim_mini.model.attention import Group, attention_forward, groups, timing_signal
+from convsim_mini.model.initial import initial_parameters
+from convsim_mini.model.input_response import Model, embed
+from convsim_mini.model.layers import Dropout, dropout_forward
 
 from conftest import SMALL, command, weights
 
@@ -147,7 +148,7 @@ def test_the_order_of_words_counts_only_by_the_timing_signal(pre_norm, monkeypat
     ids = np.random.default_rng(3).permutation(WORDS)[:9].astype(np.int32)
     one, other = Packed(ids, np.array([0, 9])), Packed(ids[::-1].copy(), np.array([0, 9]))
     assert np.abs(embed(model, one) - embed(model, other)).max() > 1e-3
-    monkeypatch.setattr(encoders, "timing_signal", lambda length, width, dtype, xp: np.zeros((length, width)))
+    monkeypatch.setattr(transformer, "timing_signal", lambda length, width, dtype, xp: np.zeros((length, width)))
     assert np.abs(embed(model, one) - embed(model, other)).max() < 1e-12
 
 

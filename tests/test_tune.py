@@ -3,9 +3,10 @@
 import numpy as np
 
 from convsim_mini import tune
-from convsim_mini.checkpoint import load_matrix, load_run
 from convsim_mini.evaluation.metrics import pearson
 from convsim_mini.evaluation.sts import Sts
+from convsim_mini.model import losses
+from convsim_mini.run import load_matrix, load_run
 
 from conftest import command
 
@@ -22,7 +23,7 @@ def test_the_matrix_learns_which_directions_count():
     u1, u2, labels = toy(400)
     matrix = tune.fit(u1, u2, labels, strength=1e-4, iterations=60)
     new = toy(400, seed=1)
-    before, after = (pearson(tune.similarity_forward(m, *new[:2])[0], new[2]) for m in (np.eye(8), matrix))
+    before, after = (pearson(losses.similarity_forward(m, *new[:2])[0], new[2]) for m in (np.eye(8), matrix))
     assert before < 0.6 and after > 0.95
     strict = tune.fit(u1, u2, labels, strength=1e4, iterations=60)
     assert np.abs(strict - np.eye(8)).max() < 1e-3            # held to the identity

@@ -12,12 +12,12 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convsim_mini.checkpoint import load_run
 from convsim_mini.cli import UserError
+from convsim_mini.data.text import Vocabulary, tokenize
 from convsim_mini.evaluation import cqa, metrics, sts, word_baselines
 from convsim_mini.evaluation.semeval import Candidate, Question
 from convsim_mini.evaluation.vector_files import read_vectors
-from convsim_mini.text import Vocabulary, tokenize
+from convsim_mini.run import load_run
 
 WORDS = "a cat sat on the mat while two dogs ran home".split()
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from convsim_mini.attention import groups, timing_signal
+from convsim_mini.model.attention import groups, timing_signal
 
 
 class Padded(nn.Module):

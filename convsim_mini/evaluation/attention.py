@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ..checkpoint import check_corpus, load_run
 from ..cli import UserError, run_command
-from ..corpus import open_corpus
-from ..encoders import attention_weights, transformer_forward
-from ..text import tokenize
+from ..data.corpus import open_corpus
+from ..data.text import tokenize
+from ..model.transformer import attention_weights, transformer_forward
+from ..run import check_corpus, load_run
+from ..tables import table
 from .metrics import Z95
 from .plots import plot_attention
-from .tables import table
 
 SAMPLE = 2_000    # sentences of dev over which distances are averaged
 BATCH = 200

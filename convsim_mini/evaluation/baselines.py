@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import scipy.sparse
 
-from ..text import tokenize
+from ..data.text import tokenize
 
 FITTED_ON = 200_000    # sentences of train from which document frequencies are taken
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ..checkpoint import load_run
 from ..cli import TextParser, UserError, errors_in_one_line
-from ..model import cut_report, embed
-from ..text import Vocabulary, tokenize
+from ..data.text import Vocabulary, tokenize
+from ..model.input_response import cut_report, embed
+from ..run import load_run
+from ..tables import table
 from .baselines import bag_cosine, document_frequency, frequency_weight, tfidf
 from .metrics import map_difference, ranking_scores, top_of_ranking
 from .semeval import read_questions, read_submission
-from .tables import table
 from .word_baselines import pair_similarities, vector_sources
 
 SEARCH_ENGINE, TFIDF = "search engine's order", "TF-IDF cosine"

@@ -3,8 +3,8 @@
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..data.snli import LABELS
 from ..files import replace_file
-from ..snli import LABELS
 
 COLOURS = {"captions": "tab:blue", "forums": "tab:orange", "news": "tab:green"}
 

@@ -8,13 +8,14 @@ from typing import Literal
 
 import numpy as np
 
-from ..checkpoint import check_corpus, load_run
 from ..cli import UserError, run_command
-from ..corpus import open_corpus
-from ..model import embed, initial_model, respond
+from ..data.corpus import open_corpus
+from ..model.initial import initial_model
+from ..model.input_response import embed, respond
+from ..run import check_corpus, load_run
+from ..tables import table
 from .baselines import bm25_documents, fitted_on_train, term_counts, tfidf
 from .metrics import proportion_interval, true_ranks
-from .tables import table
 
 CANDIDATES, QUERIES, SEED = 100, 10_000, 2018
 N = (1, 3, 10)

@@ -11,14 +11,14 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..checkpoint import load_matrix, load_run
 from ..cli import UserError, run_command
-from ..layers import l2_normalize_forward
-from ..model import embed
+from ..model.input_response import embed
+from ..model.layers import l2_normalize_forward
+from ..run import load_matrix, load_run
+from ..tables import table
 from .baselines import bag_cosine, frequency_weight
 from .metrics import pearson, pearson_interval, spearman, williams_test
 from .plots import plot_sts
-from .tables import table
 from .word_baselines import pair_similarities, vector_sources
 
 GENRES = ("all", "captions", "forums", "news")

@@ -121,7 +121,7 @@ def _words_beside(path):
 
 def _parquet_column(path):
     try:
-        import duckdb                                         # a large package that nothing else here needs
+        import duckdb  # a large package that nothing else here needs
     except ImportError:
         raise UserError(f"{path}: reading Parquet needs duckdb; pip install duckdb, or write the words, one a line, to a "
                         "text file named like the .npy file") from None

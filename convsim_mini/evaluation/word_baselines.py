@@ -9,8 +9,8 @@ from collections import Counter
 import numpy as np
 
 from ..backend import to_host
-from ..layers import l2_normalize_forward
-from ..text import UNKNOWN, Vocabulary, tokenize
+from ..data.text import UNKNOWN, Vocabulary, tokenize
+from ..model.layers import l2_normalize_forward
 from .baselines import document_frequency, frequency_weight, term_counts, tfidf
 from .vector_files import read_vectors
 

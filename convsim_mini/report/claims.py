@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .attention import widening
-from .metrics import Z95, pearson, pearson_difference
-from .sts import GENRES
+from ..evaluation.attention import widening
+from ..evaluation.metrics import Z95, pearson, pearson_difference
+from ..evaluation.sts import GENRES
 
 
 def verdicts(results, data):
@@ -89,7 +89,7 @@ def a_tenth_gives_most(results, data):
     """Of what all the NLI data adds to captions on STS dev, does a tenth already add half?"""
     shares = by_fraction(results)
     if not {0.0, 0.1, 1.0} <= shares.keys() or "dev" not in data.sts:
-        return None, "needs multitask runs from one run with 10% and all of the NLI data: `python -m convsim_mini.evaluation.fractions`"
+        return None, "needs multitask runs from one run with 10% and all of the NLI data: `python -m convsim_mini.report.fractions`"
     sts = data.sts["dev"]
     captions = sts.genres == "captions"
     none, tenth, all_of_it = (100 * pearson(shares[share].sts["dev"][captions], sts.labels[captions]) for share in (0.0, 0.1, 1.0))

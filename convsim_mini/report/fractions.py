@@ -1,15 +1,15 @@
 """Train the runs of the paper's figure 8: multitask from one run, with 10, 20 … 100% of the NLI data.
 
-    python -m convsim_mini.evaluation.fractions RUN --nli DIR [options of convsim_mini.train]
+    python -m convsim_mini.report.fractions RUN --nli DIR [options of convsim_mini.train]
 """
 
 import sys
 from pathlib import Path
 
 from .. import train
-from ..checkpoint import has_checkpoint, load_config, load_run
 from ..cli import UserError, errors_in_one_line
 from ..config import parse_config
+from ..run import has_checkpoint, load_config, load_run
 
 SHARES = tuple(k / 10 for k in range(1, 11))
 
@@ -23,7 +23,7 @@ def main(argv=None):
     """The command: train those that are not there yet, go on with one that was stopped; name them all."""
     argv = sys.argv[1:] if argv is None else argv
     if not argv or argv[0].startswith("-"):
-        raise UserError("expected a run's folder first: python -m convsim_mini.evaluation.fractions RUN --nli DIR")
+        raise UserError("expected a run's folder first: python -m convsim_mini.report.fractions RUN --nli DIR")
     run, *options = argv
     for share in SHARES:
         folder = folder_of(run, share)
@@ -32,7 +32,7 @@ def main(argv=None):
                                       *options]))
         elif not has_checkpoint(folder) or load_run(folder).step < load_config(folder).steps:
             train.resume(folder)
-    print("python -m convsim_mini.evaluation.report", run, *(str(folder_of(run, share)) for share in SHARES))
+    print("python -m convsim_mini.report", run, *(str(folder_of(run, share)) for share in SHARES))
 
 
 if __name__ == "__main__":

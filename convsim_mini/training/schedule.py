@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .corpus import Split, batch_order
-from .snli import NliSplit
-from .text import drop_words
+from ..data.corpus import Split, batch_order
+from ..data.packed import drop_words
+from ..data.snli import NliSplit
 
 SETTLED = 50    # steps, at least, before the rate decays: --minutes learns the speed from them
 

@@ -19,9 +19,10 @@ from safetensors.numpy import load_file, save_file
 from .backend import device_module, to_device, to_host
 from .cli import UserError
 from .config import Config, config_from_dict, config_to_dict
+from .data.text import Vocabulary
 from .files import replace_file, write_text
-from .model import Model, parameter_shapes
-from .text import Vocabulary
+from .model.initial import parameter_shapes
+from .model.input_response import Model
 
 KEPT = 2      # checkpoints
 FORMAT = 1    # of the files in a run's folder
@@ -192,3 +193,16 @@ def _read_json(path):
     if not isinstance(value, dict):
         raise UserError(f"{path}: holds no JSON object; a run folder needs one")
     return value
+
+
+def read_log(path):
+    """The records of a log.jsonl, as far as it is whole."""
+    records = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
+        try:
+            record = json.loads(line)
+            record["step"]
+        except (ValueError, TypeError, KeyError):             # killed while it was written
+            break
+        records.append(record)
+    return records

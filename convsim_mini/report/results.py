@@ -5,16 +5,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..checkpoint import Run, check_corpus, load_matrix, load_run
 from ..cli import UserError
-from ..corpus import open_corpus
-from ..monitor import read_log
-from ..nli import classify
-from ..schedule import pairs_before
-from ..snli import encode_snli
-from . import cqa, response
-from .attention import reach_on_dev
-from .sts import model_similarity
+from ..data.corpus import open_corpus
+from ..data.snli import encode_snli
+from ..evaluation import cqa, response
+from ..evaluation.attention import reach_on_dev
+from ..evaluation.sts import model_similarity
+from ..model.nli import classify
+from ..run import Run, check_corpus, load_matrix, load_run, read_log
+from ..training.schedule import pairs_before
 
 TRAINED_ON = {"conversation": "conversations", "multitask": "conversations + SNLI", "nli": "SNLI"}
 

@@ -1,6 +1,6 @@
 """Every table and figure of the paper from your own runs, beside the paper's numbers.
 
-    python -m convsim_mini.evaluation.report RUN… [--data DIR] [--out DIR]
+    python -m convsim_mini.report RUN… [--data DIR] [--out DIR]
 """
 
 import sys
@@ -9,21 +9,17 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from ..checkpoint import load_run
-from ..cli import TextParser, UserError, errors_in_one_line
-from ..files import write_text
-from ..snli import find_snli, read_snli
-from . import claims, published
-from .cqa import compare as compare_cqa
-from .cqa import find_cqa, top_ten
-from .cqa import texts_of as question_texts
-from .metrics import pearson, ranking_scores, ranks
-from .plots import plot_fractions, plot_sts
-from .response import N, precision
-from .results import Data, measure, pairs_seen, training_log
-from .semeval import read_questions
-from .snli import accuracy, hypothesis_only, overlap_row
-from .sts import (
+from ..cli import TextParser, UserError
+from ..data.snli import find_snli, read_snli
+from ..evaluation.cqa import compare as compare_cqa
+from ..evaluation.cqa import find_cqa, top_ten
+from ..evaluation.cqa import texts_of as question_texts
+from ..evaluation.metrics import pearson, ranking_scores, ranks
+from ..evaluation.nli import accuracy, hypothesis_only, overlap_row
+from ..evaluation.plots import plot_fractions, plot_sts
+from ..evaluation.response import N, precision
+from ..evaluation.semeval import read_questions
+from ..evaluation.sts import (
     GENRES,
     Sts,
     baseline_similarities,
@@ -34,8 +30,12 @@ from .sts import (
     score_0_to_5,
     texts_of,
 )
-from .tables import markdown
-from .word_baselines import vector_sources
+from ..evaluation.word_baselines import vector_sources
+from ..files import write_text
+from ..run import load_run
+from ..tables import markdown
+from . import claims, published
+from .results import Data, measure, pairs_seen, training_log
 
 PROVENANCE = ["pairs seen", "seconds", "machine"]
 DOWNLOAD = "not here; `python data_scripts/download.py {}` fetches it"
@@ -269,7 +269,7 @@ def figure_8(results, data, out):
     """The figure of r against the share of the NLI data, or what it takes to have one."""
     curves = fraction_curves(results, data)
     if not curves or len(next(iter(curves.values()))) < 3:
-        return ["Needs runs with parts of the NLI data: `python -m convsim_mini.evaluation.fractions RUN --nli DIR`."]
+        return ["Needs runs with parts of the NLI data: `python -m convsim_mini.report.fractions RUN --nli DIR`."]
     plot_fractions(out / "figure_8.png", curves)
     shares = list(next(iter(curves.values())))
     rows = [[name, *(f"{curve[share]:.1f}" for share in shares)] for name, curve in curves.items()]
@@ -278,7 +278,7 @@ def figure_8(results, data, out):
 
 def parse_options(argv):
     """The command's options."""
-    parser = TextParser(prog="python -m convsim_mini.evaluation.report", description=__doc__.splitlines()[0])
+    parser = TextParser(prog="python -m convsim_mini.report", description=__doc__.splitlines()[0])
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders of runs")
     parser.add_argument("--data", type=Path, help="folder with stsbenchmark/, snli_1.0/ and cqa/, as far as they are there")
     parser.add_argument("--out", type=Path, default=Path("report"), help="folder for report.md and its figures")
@@ -299,8 +299,3 @@ def main(argv=None):
     results = [measure(run, data) for run in tqdm(runs, desc="measuring", unit=" runs", leave=False)]
     write_text(options.out / "report.md", page(results, data, options.out))
     print(f"{options.out / 'report.md'}: {len(results)} runs")
-
-
-if __name__ == "__main__":
-    with errors_in_one_line():
-        main()

@@ -10,34 +10,6 @@ MOST_TOKENS = 4_000_000
 MOST_WORDS = 30_000
 
 
-def initial_table(corpus, bigrams, model, rng):
-    """Word rows, then bigram rows: float32 (vocabulary size + bigrams, embedding_dim).
-
-    Words are drawn from a normal distribution. With `svd_share` that share of their dimensions
-    comes from the corpus's own co-occurrences instead; with `frequency_weight` a the row of a
-    word is scaled by a/(a + p(word)), so that sums of embeddings start as weighted bags of words
-    in which "the" hardly counts (Arora et al. 2017). Bigrams start at zero or like words. A
-    Transformer multiplies rows by √embedding_dim, so they start that much shorter.
-    """
-    words, dim = corpus.vocabulary.size, model.embedding_dim
-    table = np.empty((words + bigrams, dim), np.float32)
-    table[:words] = rng.standard_normal((words, dim), np.float32)
-    from_svd = round(model.svd_share * dim)
-    if from_svd:
-        found = ppmi_svd(corpus.train, 1 + len(corpus.vocabulary.words), from_svd, rng)
-        table[:found.shape[0], :found.shape[1]] = found
-    if model.frequency_weight:
-        p = corpus.vocabulary.probabilities()
-        table[:words] *= (model.frequency_weight / (model.frequency_weight + p)).astype(np.float32)[:, None]
-    if model.zero_bigrams:
-        table[words:] = 0
-    else:
-        table[words:] = rng.standard_normal((bigrams, dim), np.float32)
-    if model.encoder == "transformer":
-        table /= np.float32(np.sqrt(dim))
-    return table
-
-
 def ppmi_svd(split, words, dim, rng):
     """Word vectors from co-occurrence: truncated SVD of positive pointwise mutual information.
 

@@ -23,10 +23,10 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from .cli import UserError
-from .losses import false_negatives
+from ..cli import UserError
 from .pairs import EXPECTED, default_corpus, parse, read_chunks, removed_by
-from .text import Packed, Vocabulary, prune, tokenize
+from .packed import Packed
+from .text import Vocabulary, prune, tokenize
 
 FORMAT = 1
 SPLITS = ("train", "dev", "test")
@@ -334,3 +334,22 @@ def _encode_split(source, folder, vocabulary):
             packed.ids.tofile(ids)
             (packed.offsets[1:] + base).tofile(offsets)
             base += packed.offsets[-1]
+
+
+def false_negatives(input_keys, response_keys):
+    """Pairs (i, j), i ≠ j, of a batch whose inputs or whose responses are the same text.
+
+    Such a response j is no wrong answer to input i, though it is not the one that was given.
+    input_keys, response_keys: (B,) hashes of the texts, on the host → (rows, columns), or None.
+    """
+    rows, columns = np.concatenate([_equal_pairs(input_keys), _equal_pairs(response_keys)], axis=1)
+    return (rows, columns) if len(rows) else None
+
+
+def _equal_pairs(keys):
+    """All (i, j), i ≠ j, with keys[i] == keys[j]: int64 (2, number of pairs)."""
+    _, group, count = np.unique(keys, return_inverse=True, return_counts=True)
+    repeated = np.flatnonzero(count[group] > 1)               # few, so their square is small
+    equal = keys[repeated, None] == keys[None, repeated]
+    np.fill_diagonal(equal, False)
+    return repeated[np.array(np.nonzero(equal))]

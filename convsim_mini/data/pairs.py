@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from .cli import UserError
-from .files import read_lines
+from ..cli import UserError
+from ..files import read_lines
 
 CHUNK = 2_000    # lines that one worker takes at a time
 

@@ -1,6 +1,6 @@
 """Natural language inference: does one sentence follow from another? (the paper's §4.2, Table 2)
 
-    python -m convsim_mini.evaluation.snli RUN [--data DIR]
+    python -m convsim_mini.evaluation.nli RUN [--data DIR]
 """
 
 from collections import Counter
@@ -11,15 +11,15 @@ import numpy as np
 import scipy.sparse
 from scipy.optimize import minimize
 
-from ..checkpoint import load_run
 from ..cli import UserError, run_command
-from ..losses import cross_entropy_backward, cross_entropy_forward
-from ..nli import classify
-from ..snli import LABELS, encode_snli, find_snli, read_snli
-from ..text import tokenize
+from ..data.snli import LABELS, encode_snli, find_snli, read_snli
+from ..data.text import tokenize
+from ..model.losses import cross_entropy_backward, cross_entropy_forward
+from ..model.nli import classify
+from ..run import load_run
+from ..tables import table
 from .metrics import pearson, proportion_interval
 from .sts import find_sts, model_similarity, read_sts
-from .tables import table
 
 STRENGTH = 1e-4    # of the control's regularisation, found on dev
 RARE = 2    # n-grams seen less often in training are left out

@@ -4,21 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .backend import array_module, to_device, to_host
-from .config import ModelConfig
-from .encoders import (
-    dan_backward,
-    dan_forward,
-    feed_forward,
-    feed_forward_backward,
-    transformer_backward,
-    transformer_forward,
-    transformer_shapes,
-)
-from .layers import l2_normalize_backward, l2_normalize_forward
+from ..backend import array_module, to_device, to_host
+from ..config import ModelConfig
+from .dan import dan_backward, dan_forward
+from .layers import feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward
 from .losses import batch_softmax_backward, batch_softmax_forward
-from .snli import LABELS
-from .word_vectors import initial_table
+from .transformer import transformer_backward, transformer_forward
 
 WORDS_AT_ONCE = 16_384    # when embedding, or a Transformer's layers would need gigabytes
 
@@ -29,55 +20,6 @@ class Model(NamedTuple):
     params: dict
     config: ModelConfig
     word_rows: int
-
-
-def initial_model(config, corpus):
-    """The Model of a Config before any training, from its seed: the same arrays every time."""
-    rng = np.random.Generator(np.random.Philox(config.seed))
-    embeddings = initial_table(corpus, config.bigram_rows, config.model, rng)
-    params = initial_parameters(config.model, embeddings, rng, config.classifies)
-    return Model(params, config.model, corpus.vocabulary.size)
-
-
-def initial_parameters(config, table, rng, classifies=False):
-    """The parameters before any training: a flat dict of float32 arrays with dotted names.
-
-    config: ModelConfig; table: (R, d) initial embeddings; rng: numpy Generator; classifies: with
-    NLI's classifier. Matrices are
-    drawn uniformly with the variance that keeps signal and gradient the same size (Glorot and
-    Bengio 2010), biases are zero, the scales of layer norms one; the last layer of a residual
-    response network starts small.
-    """
-    params = {}
-    for name, shape in parameter_shapes(config, len(table), classifies).items():
-        if name == "encoder.embedding.weight":
-            params[name] = table
-        elif name.endswith("norm.weight"):
-            params[name] = np.ones(shape, np.float32)
-        elif name.endswith("bias"):
-            params[name] = np.zeros(shape, np.float32)
-        else:
-            fans = 2 * shape[0] if name.endswith("qkv.weight") else sum(shape)    # three square matrices in one
-            small = config.residual_response and name == f"response.linear{len(config.response_hidden)}.weight"
-            bound = np.sqrt(6 / fans) * (0.1 if small else 1)
-            params[name] = rng.uniform(-bound, bound, shape).astype(np.float32)
-    return params
-
-
-def parameter_shapes(config, rows, classifies=False):
-    """Name → shape of every parameter of a ModelConfig whose table has so many rows."""
-    shapes = {"encoder.embedding.weight": (rows, config.embedding_dim)}
-    if config.encoder == "transformer":
-        shapes.update(transformer_shapes(config))
-    e = config.layers[-1]
-    networks = {"encoder": [config.embedding_dim, *config.layers], "response": [e, *config.response_hidden, e]}
-    if classifies:
-        networks["nli"] = [4 * e, config.nli_hidden, len(LABELS)]
-    for name, widths in networks.items():
-        for k, (fan_in, fan_out) in enumerate(zip(widths, widths[1:])):
-            shapes[f"{name}.linear{k}.weight"] = (fan_in, fan_out)
-            shapes[f"{name}.linear{k}.bias"] = (fan_out,)
-    return shapes
 
 
 def encoder_forward(model, packed, dropout=None):

@@ -7,7 +7,7 @@ restored as it is.
 
 import numpy as np
 
-from .backend import add_to, add_to_rows, array_module, on_all_cores
+from ..backend import add_to, add_to_rows, array_module, on_all_cores
 
 
 class SGD:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from .cli import UserError
-from .files import read_lines
-from .text import Packed
+from ..cli import UserError
+from ..files import read_lines
+from .packed import Packed
 
 LABELS = ("entailment", "neutral", "contradiction")
 NO_LABEL = "-"    # the annotators did not agree

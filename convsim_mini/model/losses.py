@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from .backend import array_module
+from ..backend import array_module
+from .layers import l2_normalize_backward, l2_normalize_forward
 
 
 def batch_softmax_forward(u, v, scale=1.0, false_negatives=None):
@@ -70,21 +71,50 @@ def cross_entropy_backward(cache, dloss=1.0):
     dlogits[rows, labels] -= step
     return dlogits
 
+FLAT = 1e-9    # cosines this near to ±1 have no slope
 
-def false_negatives(input_keys, response_keys):
-    """Pairs (i, j), i ≠ j, of a batch whose inputs or whose responses are the same text.
 
-    Such a response j is no wrong answer to input i, though it is not the one that was given.
-    input_keys, response_keys: (B,) hashes of the texts, on the host → (rows, columns), or None.
+def similarity_forward(matrix, u1, u2):
+    """−arccos of the cosine of A u1 and A u2 (§4.3), for rows u, so u Aᵀ; `matrix` holds Aᵀ.
+
+    matrix: (e, e), u1, u2: (n, e) → similarity: (n,), −π … 0, cache.
     """
-    rows, columns = np.concatenate([_equal_pairs(input_keys), _equal_pairs(response_keys)], axis=1)
-    return (rows, columns) if len(rows) else None
+    a, a_cache = l2_normalize_forward(u1 @ matrix)                        # (n, e)
+    b, b_cache = l2_normalize_forward(u2 @ matrix)                        # (n, e)
+    cosine = np.clip((a * b).sum(axis=1), -1, 1)                          # (n,)
+    return -np.arccos(cosine), (u1, u2, a, b, a_cache, b_cache, cosine)
 
 
-def _equal_pairs(keys):
-    """All (i, j), i ≠ j, with keys[i] == keys[j]: int64 (2, number of pairs)."""
-    _, group, count = np.unique(keys, return_inverse=True, return_counts=True)
-    repeated = np.flatnonzero(count[group] > 1)               # few, so their square is small
-    equal = keys[repeated, None] == keys[None, repeated]
-    np.fill_diagonal(equal, False)
-    return repeated[np.array(np.nonzero(equal))]
+def similarity_backward(dsimilarity, cache):
+    """Forward: s = −arccos(c), c = a · b, a = normalise(u1 M), b = normalise(u2 M).
+
+    ds/dc = 1/√(1 − c²), which has no bound as c nears ±1. There a = ±b whatever direction M moves
+    them in together, and s has a kink, not a slope: 0 is taken. da = dc b, db = dc a; M is used
+    twice, so dM = u1ᵀ d(u1 M) + u2ᵀ d(u2 M).
+
+    dsimilarity: (n,) → dmatrix: (e, e)
+    """
+    u1, u2, a, b, a_cache, b_cache, cosine = cache
+    steep = np.abs(cosine) < 1 - FLAT
+    slope = np.where(steep, 1 / np.sqrt(np.where(steep, 1 - cosine * cosine, 1)), 0)
+    dcosine = (dsimilarity * slope)[:, None]                              # (n, 1)
+    return (u1.T @ l2_normalize_backward(dcosine * b, a_cache)
+            + u2.T @ l2_normalize_backward(dcosine * a, b_cache))
+
+
+def correlation_forward(x, y):
+    """Pearson's r of x: (n,) with fixed labels y: (n,) → 0-d array, cache."""
+    x, y = x - x.mean(), y - y.mean()
+    x_norm, y_norm = np.sqrt(x @ x), np.sqrt(y @ y)
+    r = x @ y / (x_norm * y_norm)
+    return r, (x / x_norm, y / y_norm, x_norm, r)
+
+
+def correlation_backward(dr, cache):
+    """Forward: r = x̂ · ŷ, both centred and of unit length. As for any unit vector, the part of ŷ
+    along x̂ is projected out: dx = dr (ŷ − r x̂)/‖x‖. It sums to 0, as centring wants.
+
+    dr: a number → dx: (n,)
+    """
+    x_unit, y_unit, x_norm, r = cache
+    return dr * (y_unit - r * x_unit) / x_norm

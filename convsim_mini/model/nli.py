@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from .backend import array_module, to_device, to_host
-from .encoders import feed_forward, feed_forward_backward
+from ..backend import array_module, to_device, to_host
+from .input_response import embed, encoder_backward, encoder_forward
+from .layers import feed_forward, feed_forward_backward
 from .losses import cross_entropy_backward, cross_entropy_forward
-from .model import embed, encoder_backward, encoder_forward
 
 SCALE = 5.0
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .backend import array_module, fair_shares, on_all_cores
+from ..backend import array_module, fair_shares, on_all_cores
 from .layers import dropout_backward, dropout_forward
 
 SCORES_AT_ONCE = 2**20    # of all heads; 4 MB in float32, which a core's caches hold

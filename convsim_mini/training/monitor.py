@@ -6,12 +6,13 @@ import time
 
 from tqdm import tqdm
 
-from .cli import UserError
-from .evaluation import response
-from .evaluation.plots import plot_accuracy, plot_loss, plot_precision
-from .files import write_text
-from .nli import classify
-from .snli import LABELS, NliBatch
+from ..cli import UserError
+from ..data.snli import LABELS, NliBatch
+from ..evaluation import response
+from ..evaluation.plots import plot_accuracy, plot_loss, plot_precision
+from ..files import write_text
+from ..model.nli import classify
+from ..run import read_log
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last
 EXPLODED = 100    # times the loss of picking at random is where a run is stopped
@@ -101,19 +102,6 @@ class Monitor:
         except OSError as error:
             raise UserError(f"{path}: cannot be written ({error.strerror}); make room there, then go on with: python -m "
                             f"convsim_mini.train --resume {self.folder}") from None
-
-
-def read_log(path):
-    """The records of a log.jsonl, as far as it is whole."""
-    records = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
-        try:
-            record = json.loads(line)
-            record["step"]
-        except (ValueError, TypeError, KeyError):             # killed while it was written
-            break
-        records.append(record)
-    return records
 
 
 class Diverged(Exception):

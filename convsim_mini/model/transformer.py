@@ -1,93 +1,32 @@
-"""Sentence encoders: compose layers forward, unwind them backward."""
+"""The Transformer encoder: compose layers forward, unwind them backward."""
 
 import math
 
 import numpy as np
 
+from ..backend import add_to, array_module, to_device
+from ..data.packed import Packed
 from .attention import attention_backward, attention_forward, groups, timing_signal
-from .backend import add_to, array_module, to_device
+from .embeddings import (
+    embedding_backward,
+    embedding_forward,
+    mean_pool_backward,
+    mean_pool_forward,
+)
 from .layers import (
     dropout_backward,
     dropout_forward,
-    embedding_backward,
-    embedding_bag_backward,
-    embedding_bag_forward,
-    embedding_forward,
+    feed_forward,
+    feed_forward_backward,
     l2_normalize_backward,
     l2_normalize_forward,
     layer_norm_backward,
     layer_norm_forward,
     linear_backward,
     linear_forward,
-    mean_pool_backward,
-    mean_pool_forward,
     relu_backward,
     relu_forward,
-    tanh_backward,
-    tanh_forward,
 )
-from .text import Packed, words_and_bigrams
-
-
-def dan_forward(params, packed, word_rows):
-    """Deep averaging network (Iyyer et al. 2015; Yang et al. 2018, §2.3.1 and §3.1).
-
-    The embeddings of a sentence's words and bigrams are summed and divided by √n; then come fully
-    connected layers with tanh between them (ours: the paper names no activation); the result has
-    unit length.
-
-    params: "encoder.embedding.weight" (R, d), of which the first `word_rows` rows are words and
-    the others hashed bigrams, and "encoder.linear{k}.weight" and ".bias"; packed: word ids of B
-    sentences, on the host → u: (B, e) unit vectors, cache.
-    """
-    table = params["encoder.embedding.weight"]
-    packed = to_device(packed, array_module(table))
-    rows = words_and_bigrams(packed, word_rows, len(table) - word_rows)
-    x, bag_cache = embedding_bag_forward(table, rows, packed.lengths)     # (B, d)
-    x, layers_cache = feed_forward(params, "encoder", x)                  # (B, e)
-    u, unit_cache = l2_normalize_forward(x)                               # (B, e)
-    return u, (bag_cache, layers_cache, unit_cache)
-
-
-def dan_backward(du, cache):
-    """Forward: u = normalise(layers(bag(table))). Each step is undone in turn, last first.
-
-    du: (B, e) → gradients by parameter name; the table's is a list of SparseRows.
-    """
-    bag_cache, layers_cache, unit_cache = cache
-    dx = l2_normalize_backward(du, unit_cache)                            # (B, e)
-    dx, grads = feed_forward_backward(dx, layers_cache)                   # (B, d)
-    grads["encoder.embedding.weight"] = embedding_bag_backward(dx, bag_cache)
-    return grads
-
-
-def feed_forward(params, name, x):
-    """Fully connected layers `name`.linear0, linear1, … with tanh between them.
-
-    x: (B, d) → (B, e), cache.
-    """
-    caches = []
-    while f"{name}.linear{len(caches)}.weight" in params:
-        layer, tanh_cache = f"{name}.linear{len(caches)}", None
-        if caches:
-            x, tanh_cache = tanh_forward(x)
-        x, linear_cache = linear_forward(x, params[f"{layer}.weight"], params[f"{layer}.bias"])
-        caches.append((layer, tanh_cache, linear_cache))
-    return x, caches
-
-
-def feed_forward_backward(dx, caches):
-    """Forward: x → linear0 → tanh → linear1 → … The chain rule walks the layers from the last.
-
-    dx: (B, e) → dx: (B, d), gradients by parameter name.
-    """
-    grads = {}
-    for layer, tanh_cache, linear_cache in reversed(caches):
-        dx, grads[f"{layer}.weight"], grads[f"{layer}.bias"] = linear_backward(dx, linear_cache)
-        if tanh_cache is not None:
-            dx = tanh_backward(dx, tanh_cache)
-    return dx, grads
-
 
 # ---------------------------------------------------------------- Transformer
 
@@ -169,23 +108,6 @@ def sort_by_length(packed, max_tokens):
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     place = np.arange(offsets[-1]) + np.repeat(packed.offsets[:-1][order] - offsets[:-1], lengths)
     return Packed(packed.ids[place], offsets), order
-
-
-def transformer_shapes(config):
-    """Name → shape of the parameters of a ModelConfig's Transformer layers."""
-    d, hidden = config.embedding_dim, config.hidden
-    shapes = {}
-    for k in range(config.transformer_layers):
-        layer = f"encoder.layer{k}"
-        for sublayer, linears in (("attention", {"qkv": (d, 3 * d), "output": (d, d)}),
-                                  ("feed_forward", {"linear0": (d, hidden), "linear1": (hidden, d)})):
-            shapes[f"{layer}.{sublayer}.norm.weight"] = shapes[f"{layer}.{sublayer}.norm.bias"] = (d,)
-            for name, shape in linears.items():
-                shapes[f"{layer}.{sublayer}.{name}.weight"] = shape
-                shapes[f"{layer}.{sublayer}.{name}.bias"] = shape[1:]
-    if config.pre_norm:
-        shapes["encoder.norm.weight"] = shapes["encoder.norm.bias"] = (d,)
-    return shapes
 
 
 def _layer_forward(params, name, x, sentences, config, dropout):

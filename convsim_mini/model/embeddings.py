@@ -1,0 +1,121 @@
+"""Embeddings: bags of rows, single rows, and the mean over a sentence; gradients of tables are sparse.
+
+B is the number of sentences in a batch, N that of their words, R the rows of a table, d its width.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from ..backend import array_module, fair_shares, on_all_cores, sparse_module
+from ..data.packed import Packed
+
+
+class SparseRows(NamedTuple):
+    """Gradient of some rows of a table; a table's gradient is a list of them, the rest has none.
+
+    rows: (U,) distinct, ascending; values: (U, d).
+    """
+
+    rows: np.ndarray
+    values: np.ndarray
+
+
+def embedding_bag_forward(table, rows, lengths):
+    """Sum the embeddings of each sentence and divide by √n, n its length (the paper, §2.3.1).
+
+    A sum alone would make long sentences long vectors; a mean would shrink them, since vectors
+    that point in unrelated directions add up like √n. Division by √n is TensorFlow's "sqrtn".
+
+    table: (R, d); rows: Packed, M table rows (words and bigrams alike) in B sentences;
+    lengths: (B,) words of each sentence → y: (B, d), cache.
+
+    As matrices, y = S E: E (U, d) holds the distinct rows in use, S (B, U) counts them sentence
+    by sentence and carries 1/√n. Both are cut into blocks along U, one for each core.
+    """
+    xp = array_module(table)
+    scale = (1 / xp.sqrt(lengths)).astype(table.dtype)[:, None]           # (B, 1)
+    blocks = count_rows(rows, table.dtype)
+    y, *others = on_all_cores(lambda block: block.counts.T @ table.take(block.rows, axis=0), blocks)
+    for part in others:                                                   # Σ (B, Uₖ) (Uₖ, d) → (B, d)
+        y += part
+    y *= scale                                                            # in place: saves a pass
+    return y, (blocks, scale)
+
+
+def embedding_bag_backward(dy, cache):
+    """Forward: y_b = (1/√n_b) Σ_r count_br E_r, that is y = S E.
+
+    E_r stands in y_b count_br/√n_b times, so dE_r = Σ_b count_br dy_b/√n_b: dE = Sᵀ dy. A row
+    that is met several times, in one sentence or in many, collects all its contributions; rows
+    that the batch does not use get none and are not mentioned.
+
+    dy: (B, d) → dtable: list of SparseRows, one for each block, no row in two of them
+    """
+    blocks, scale = cache
+    dy = dy * scale                                                       # (B, d)
+    return on_all_cores(lambda block: SparseRows(block.rows, block.counts @ dy), blocks)  # (Uₖ, B) (B, d) → (Uₖ, d)
+
+
+class RowBlock(NamedTuple):
+    """Some of the distinct rows that a batch uses, and how often each stands in each sentence.
+
+    rows: (Uₖ,) ascending; counts: CSR (Uₖ, B).
+    """
+
+    rows: np.ndarray
+    counts: scipy.sparse.csr_matrix
+
+
+def count_rows(rows, dtype):
+    """The table rows in use and their sentences: Packed of M rows in B sentences → list of RowBlocks.
+
+    Sorting the rows brings equal ones together; their sentences, in that order, are the columns
+    of a sparse matrix. The blocks hold about equally much work: rows to fetch and entries to add.
+    """
+    xp = array_module(rows.ids)
+    order = xp.argsort(rows.ids)                                          # (M,)
+    ids, sentence = rows.ids[order], rows.sentence_numbers[order]         # (M,) each
+    changes = xp.flatnonzero(ids[1:] != ids[:-1]) + 1
+    begin = xp.concatenate([xp.zeros(1, changes.dtype), changes])         # (U,) where a new row begins
+    indptr = xp.append(begin, len(ids)).astype(xp.int32)                  # (U + 1,)
+    counts = sparse_module(xp).csr_matrix((xp.ones(len(ids), dtype), sentence, indptr),
+                                          shape=(len(begin), len(rows.offsets) - 1))
+    distinct = ids[begin]                                                 # (U,)
+    shares = fair_shares(begin + xp.arange(len(begin)))
+    return [RowBlock(distinct[share], counts[share] if len(shares) > 1 else counts) for share in shares]
+
+
+def embedding_forward(table, ids):
+    """The embedding of each word: table: (R, d), ids: (N,) → (N, d), cache."""
+    return table.take(ids, axis=0), ids
+
+
+def embedding_backward(dy, cache):
+    """Forward: y_n = E_{ids n}. As in a bag of one word, dE_r = Σ dy_n over the n whose word is r.
+
+    dy: (N, d) → dtable: list of SparseRows
+    """
+    ids = cache
+    each_alone = Packed(ids, array_module(ids).arange(len(ids) + 1))
+    return on_all_cores(lambda block: SparseRows(block.rows, block.counts @ dy), count_rows(each_alone, dy.dtype))
+
+
+def mean_pool_forward(x, packed):
+    """The mean of each sentence's rows: x: (N, d), packed: their Packed of B → y: (B, d), cache."""
+    xp = array_module(x)
+    share = (1 / packed.lengths).astype(x.dtype)                          # (B,)
+    sentences = packed.sentence_numbers                                   # (N,)
+    means = sparse_module(xp).csr_matrix((share.take(sentences), xp.arange(len(x), dtype=xp.int32),
+                                          packed.offsets.astype(xp.int32)), shape=(len(share), len(x)))
+    return means @ x, (share, sentences)
+
+
+def mean_pool_backward(dy, cache):
+    """Forward: y_b = (1/n_b) Σ x_i over sentence b. Each of its rows gets dy_b/n_b.
+
+    dy: (B, d) → dx: (N, d)
+    """
+    share, sentences = cache
+    return (dy * share[:, None]).take(sentences, axis=0)

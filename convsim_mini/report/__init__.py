@@ -1,0 +1,5 @@
+"""Runs in, one page with every table and figure of the paper out.
+
+Read results.py, what is measured of a run; page.py, the tables; claims.py, the paper's claims;
+published.py, figures of others; fractions.py trains the runs of figure 8.
+"""

@@ -1,10 +1,9 @@
-"""The commands' common ground: options through jsonargparse, mistakes in one line, exit code 2."""
+"""What all commands share: options, mistakes in one line and exit code 2, progress bars."""
 
 import argparse
+import difflib
 import sys
 from contextlib import contextmanager
-
-import jsonargparse
 
 
 class UserError(Exception):
@@ -14,30 +13,36 @@ class UserError(Exception):
     """
 
 
-class _OneLine:
-    def error(self, message, ex=None):
-        """Raise UserError with the message, its line breaks removed."""
-        raise UserError(" ".join(str(message).split()) + " (see --help)")
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line and name the option that may have been meant."""
+
+    def __init__(self, **kwargs):
+        super().__init__(allow_abbrev=False, **kwargs)
+
+    def error(self, message):
+        """Raise UserError with the message."""
+        wrong = message.removeprefix("unrecognized arguments: ").split("=")[0].split()
+        options = [] if message.startswith("argument") else self._option_string_actions
+        raise UserError(f"{message}{did_you_mean(wrong[0], options)} (see --help)")
 
 
-class Parser(_OneLine, jsonargparse.ArgumentParser):
-    """A parser of dataclasses' fields, whose complaints are one line."""
+def did_you_mean(word, choices):
+    """"; did you mean X?", X the choice spelled most like a word; "" where none is near.
 
-
-class TextParser(_OneLine, argparse.ArgumentParser):
-    """A parser for commands that take texts or files before, between and after options.
-
-    Only argparse's own `parse_intermixed_args` can do that.
+    Of a dotted choice its last part counts, too: batch_size is near --optim.batch_size.
     """
+    last_parts = {choice.rpartition(".")[2].lstrip("-"): choice for choice in choices}
+    named = last_parts | {choice.lstrip("-"): choice for choice in choices}
+    near = difflib.get_close_matches(word.lstrip("-"), named, n=1)
+    return f"; did you mean {named[near[0]]}?" if near else ""
 
 
-def run_command(main):
-    """Run a command whose options are the parameters of main; its docstring is the help text.
-
-    A UserError becomes one line on standard error and exit code 2, never a traceback.
-    """
-    with errors_in_one_line():
-        jsonargparse.auto_cli(main, parser_class=Parser)
+def positive_int(text):
+    """The type of an option that takes a number from 1 on."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(f"{number} is below 1")
+    return number
 
 
 @contextmanager
@@ -50,3 +55,12 @@ def errors_in_one_line():
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+TextParser = Parser
+
+
+def run_command(main):
+    import jsonargparse
+    with errors_in_one_line():
+        jsonargparse.auto_cli(main, parser_class=type("P", (jsonargparse.ArgumentParser,), {"error": lambda self, m, ex=None: (_ for _ in ()).throw(UserError(" ".join(str(m).split()) + " (see --help)"))}))

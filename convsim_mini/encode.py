@@ -10,10 +10,9 @@ from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
-from jsonargparse.typing import PositiveInt
 from tqdm import tqdm
 
-from .cli import TextParser, UserError, errors_in_one_line
+from .cli import Parser, UserError, errors_in_one_line, positive_int
 from .files import read_lines, replace_file
 from .model.input_response import embed
 from .run import load_run
@@ -149,13 +148,13 @@ def comparison(encoder, sentences):
 
 def parse_options(argv):
     """The command's options."""
-    parser = TextParser(prog="python -m convsim_mini.encode", description=__doc__.splitlines()[0])
+    parser = Parser(prog="python -m convsim_mini.encode", description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("texts", nargs="*", help="sentences; without any, and without --file, standard input's lines")
     parser.add_argument("--file", type=Path, help="read sentences from here, one a line; plain, .gz or .zst")
     parser.add_argument("--search", type=Path, metavar="FILE", help="print the lines of FILE nearest to each sentence")
     parser.add_argument("--out", type=Path, help="write the vectors here, as a .npy file: float32 (sentences, dimension)")
-    parser.add_argument("--top", type=PositiveInt, default=10, help="lines that --search prints")
+    parser.add_argument("--top", type=positive_int, default=10, help="lines that --search prints")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
     # bytes that are no UTF-8 come as half surrogates, which cannot be printed

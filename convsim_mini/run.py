@@ -6,6 +6,7 @@ renamed, the weights last: where weights stand, everything of that step does. Th
 steps are kept.
 """
 
+import dataclasses
 import json
 import re
 import zlib
@@ -18,7 +19,7 @@ from safetensors.numpy import load_file, save_file
 
 from .backend import device_module, to_device, to_host
 from .cli import UserError
-from .config import Config, config_from_dict, config_to_dict
+from .config import Config, config_from_dict
 from .data.text import Vocabulary
 from .files import replace_file, write_text
 from .model.initial import parameter_shapes
@@ -41,7 +42,7 @@ class Run(NamedTuple):
 
 def save_config(folder, config):
     """Write config.json: the whole configuration, with which `--config` replays the run."""
-    write_text(Path(folder, "config.json"), json.dumps(config_to_dict(config), indent=2) + "\n")
+    write_text(Path(folder, "config.json"), json.dumps(dataclasses.asdict(config), indent=2) + "\n")
 
 
 def save_vocabulary(folder, corpus):

@@ -19,7 +19,7 @@ import numpy as np
 
 from .backend import array_module, device_module, keep_freed_memory, machine, to_device
 from .cli import UserError, errors_in_one_line
-from .config import parse_config, resumed_folder
+from .options import parse_config, resumed_folder
 from .data.corpus import open_corpus
 from .data.pairs import RULES
 from .data.snli import NliBatch, encode_snli, find_snli, read_snli

@@ -109,7 +109,7 @@ def torch(batches, words, rows, config, training):
 def work(contender, task, path):
     """In a process of its own: print the median time of a batch in ms and the peak memory in MB."""
     from convsim_mini.backend import keep_freed_memory
-    from convsim_mini.config import parse_config
+    from convsim_mini.options import parse_config
 
     keep_freed_memory()
     config = parse_config(["--preset", "paper"]).model

@@ -90,7 +90,7 @@ def work(contender, task, path):
     import numpy as np
 
     from convsim_mini.backend import keep_freed_memory
-    from convsim_mini.config import parse_config
+    from convsim_mini.options import parse_config
     from convsim_mini.model.initial import transformer_shapes
 
     if contender == "sgemm":

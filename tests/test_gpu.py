@@ -6,7 +6,8 @@ import pytest
 from convsim_mini import run, train
 from convsim_mini.backend import array_module, device_module, to_device, to_host
 from convsim_mini.cli import UserError
-from convsim_mini.config import ModelConfig, parse_config
+from convsim_mini.config import ModelConfig
+from convsim_mini.options import parse_config
 from convsim_mini.data import packed
 from convsim_mini.data.corpus import Batch
 from convsim_mini.data.packed import Packed

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from convsim_mini import backend, tune
-from convsim_mini.config import ModelConfig, parse_config
+from convsim_mini.config import ModelConfig
+from convsim_mini.options import parse_config
 from convsim_mini.data.corpus import Batch
 from convsim_mini.data.packed import Packed, words_and_bigrams
 from convsim_mini.data.snli import NliBatch

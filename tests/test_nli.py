@@ -10,7 +10,7 @@ import pytest
 
 from convsim_mini import train
 from convsim_mini.cli import UserError
-from convsim_mini.config import parse_config
+from convsim_mini.options import parse_config
 from convsim_mini.data.snli import LABELS, NliBatch, Snli, encode_snli, find_snli, read_snli
 from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation import nli as evaluation

@@ -17,7 +17,7 @@ import pytest
 
 from convsim_mini import run, train
 from convsim_mini.cli import UserError
-from convsim_mini.config import parse_config
+from convsim_mini.options import parse_config
 from convsim_mini.encode import load
 from convsim_mini.run import has_checkpoint, load_run, read_log, save_checkpoint
 from convsim_mini.training import monitor, schedule

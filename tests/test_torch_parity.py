@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from convsim_mini.config import ModelConfig, parse_config
+from convsim_mini.config import ModelConfig
+from convsim_mini.options import parse_config
 from convsim_mini.data.corpus import Batch, false_negatives
 from convsim_mini.data.packed import Packed
 from convsim_mini.data.snli import NliBatch

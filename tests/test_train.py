@@ -3,12 +3,14 @@
 import json
 import re
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from convsim_mini.cli import UserError
-from convsim_mini.config import OptimConfig, config_from_dict, config_to_dict, parse_config
+from convsim_mini.config import OptimConfig, config_from_dict, flat, settings
+from convsim_mini.options import parse_config
 from convsim_mini.training.schedule import batch_sizes, rates
 
 from conftest import SMALL, command, generate_pairs, weights
@@ -213,9 +215,31 @@ def test_lists_may_be_given_plainly_or_as_json(options):
 def test_every_preset_survives_its_config_file():
     for preset in ("chat", "paper"):
         config = parse_config(["--preset", preset])
-        assert config_from_dict(json.loads(json.dumps(config_to_dict(config))), "here") == config
+        assert config_from_dict(json.loads(json.dumps(asdict(config))), "here") == config
     with pytest.raises(UserError, match="here: .*steps"):
         config_from_dict({"steps": "many"}, "here")
+
+
+def test_every_number_of_a_parsed_or_loaded_config_is_exactly_an_int_or_a_float():
+    """CuPy refuses subclasses of float, such as a parser may make."""
+    parsed = parse_config(["--model.scale", "3", "--steps", "7", "--minutes", "2", "--model.layers", "8", "9"])
+    loaded = config_from_dict({"steps": 7, "model": {"scale": 3, "layers": [8, 9]}}, "here")
+    for config in (parsed, loaded):
+        values = flat(asdict(config))
+        numbers = [*values.pop("model.layers"), *(value for value in values.values() if not isinstance(value, (str, list)))]
+        assert {type(number) for number in numbers} <= {int, float, bool, type(None)}
+        assert (type(values["model.scale"]), type(values["steps"])) == (float, int)
+
+
+def test_the_help_is_two_screens_and_the_long_one_has_every_setting(capsys):
+    texts = {}
+    for option in ("--help", "--help-all"):
+        with pytest.raises(SystemExit):
+            parse_config([option])
+        texts[option] = capsys.readouterr().out
+    assert len(texts["--help"].splitlines()) <= 60 and "--optim" not in texts["--help"]
+    assert all(f"--{name} " in texts["--help-all"] for name in settings())
+    assert "Adam" in texts["--help-all"]                      # from the docstring under the setting
 
 
 def test_weights_that_were_given_another_name_are_no_step_of_the_run(run_copy, tmp_path):

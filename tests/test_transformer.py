@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convsim_mini.config import ModelConfig, parse_config
+from convsim_mini.config import ModelConfig
+from convsim_mini.options import parse_config
 from convsim_mini.data.packed import Packed
 from convsim_mini.evaluation.attention import distances, report
 from convsim_mini.model import attention, layers, transformer

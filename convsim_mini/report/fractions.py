@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .. import train
 from ..cli import UserError, errors_in_one_line
-from ..config import parse_config
+from ..options import parse_config
 from ..run import has_checkpoint, load_config, load_run
 
 SHARES = tuple(k / 10 for k in range(1, 11))

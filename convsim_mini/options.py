@@ -1,0 +1,152 @@
+"""The training command's options. Later settings override earlier ones:
+
+defaults, the run that --init names, the preset, the file that --config names, single options.
+"""
+
+import argparse
+import ast
+import dataclasses
+import inspect
+import json
+from pathlib import Path
+from typing import get_args
+
+from .cli import Parser, UserError
+from .config import (
+    ENCODERS,
+    INHERITED,
+    PRESETS,
+    Config,
+    config_from_dict,
+    flat,
+    settings,
+)
+
+
+def parse_config(argv):
+    """Command line to Config. Raises UserError for options and files that cannot be used."""
+    given = parse(argv)
+    encoder, path, shown = (given.pop(name, None) for name in ("encoder", "config", "print_config"))
+    from_file = flat(_checked_file(path, f"--config {path}")) if path else {}
+    inherited = _inherited(given["init"]) if "init" in given else {}
+    short = {"preset": ENCODERS[encoder]} if encoder else {}
+    chosen = {"preset": "chat", **inherited, **short, **from_file, **given}["preset"]
+    preset = PRESETS.get(chosen, {})
+    if inherited and not (short or "preset" in given):
+        preset = {name: value for name, value in preset.items() if not name.startswith(INHERITED)}
+    values = {**inherited, **preset, **from_file, **given, "preset": chosen}
+    config = config_from_dict(_nested(values))
+    if encoder and encoder != config.model.encoder:
+        raise UserError(f"--encoder {encoder}: another option or config file asks for "
+                        f"--model.encoder {config.model.encoder}")
+    # a run is read again from anywhere
+    config.pairs = [str(Path(path).resolve()) for path in config.pairs]
+    for name in ("data", "init", "nli"):
+        value = getattr(config, name)
+        setattr(config, name, value and str(Path(value).resolve()))
+    config.cache = str(Path(config.cache).expanduser().resolve())
+    if shown:
+        print(json.dumps(dataclasses.asdict(config), indent=2))
+        raise SystemExit(0)
+    return config
+
+
+def resumed_folder(argv):
+    """RUN of `--resume RUN`, or None. Raises UserError where another option stands beside it."""
+    given = parse(argv)
+    if "resume" not in given:
+        return None
+    if len(given) > 1 or not given["resume"]:
+        raise UserError("--resume: expected a run's folder and no other option, for a run goes on "
+                        "with its own settings; to train with others start a new one with --config "
+                        "RUN/config.json")
+    return Path(given["resume"])
+
+
+def parse(argv):
+    """The options that stand on a command line: name → text, or list of texts, nothing checked."""
+    if "--help-all" in argv:
+        config_parser(all_options=True).parse_args(["--help"])
+    # --pairs=a b as --pairs a b
+    argv = [part for arg in argv for part in (arg.split("=", 1) if arg[:2] == "--" else [arg])]
+    given = vars(config_parser().parse_args(argv))
+    for name, value in given.items():
+        if isinstance(value, list) and len(value) == 1 and value[0].startswith("["):
+            try:                                              # a list as JSON is welcome, too
+                given[name] = json.loads(value[0])
+            except ValueError:
+                pass
+    return given
+
+
+def config_parser(all_options=False):
+    """The parser of the training command, an option for every setting.
+
+    all_options: whether its help shows the options of text, model and optim as well.
+    """
+    parser = Parser(
+        prog="python -m convsim_mini.train", usage="%(prog)s [options]", add_help=False,
+        description="Train a sentence encoder on conversations.",
+        epilog="" if all_options else "--help-all shows the options of text, model and optim as well.",
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=24, width=100),
+        argument_default=argparse.SUPPRESS)
+    parser.add_argument("--help", action="help", help="Show this help.")
+    parser.add_argument("--config", metavar="FILE",
+                        help="JSON file of settings, such as a run's config.json.")
+    parser.add_argument("--print_config", action="store_true", help="Print all settings as JSON.")
+    parser.add_argument("--encoder", choices=ENCODERS,
+                        help="Short for the --preset that learns in minutes with this encoder.")
+    parser.add_argument("--resume", metavar="RUN", nargs="?",
+                        help="Go on with a stopped run, with its own settings.")
+    docs = _docs(Config)
+    for name, default in flat(dataclasses.asdict(Config())).items():
+        choices = [kind for kind in get_args(settings()[name].type) if isinstance(kind, str)]
+        value = "" if default in (None, []) else f" Default: {default}."
+        parser.add_argument(
+            f"--{name}", nargs="*" if isinstance(default, list) else None,
+            metavar=f"{{{','.join(choices)}}}" if choices else name.rpartition(".")[2].upper(),
+            help=docs[name] + value if all_options or "." not in name else argparse.SUPPRESS)
+    return parser
+
+
+def _docs(cls, group=""):
+    """The docstring under each setting of a config class: dotted name → text for argparse."""
+    body = ast.parse(inspect.getsource(cls)).body[0].body
+    docs = {group + setting.target.id: " ".join(doc.value.value.split()).replace("%", "%%")
+            for setting, doc in zip(body, body[1:]) if isinstance(setting, ast.AnnAssign)}
+    for setting in dataclasses.fields(cls):
+        if dataclasses.is_dataclass(setting.type):
+            docs |= _docs(setting.type, f"{setting.name}.")
+    return docs
+
+
+def _inherited(folder):
+    """What a run takes over from the one that it starts from: dotted name → value."""
+    path = Path(folder, "config.json")
+    values = flat(_checked_file(path, f"--init {path}"))
+    return {name: value for name, value in values.items()
+            if name in ("preset", "pairs") or name.startswith(INHERITED)}
+
+
+def _checked_file(path, where):
+    """The settings in a JSON file as nested dicts. Raises UserError, which names the file."""
+    try:
+        values = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{where}: cannot be read as JSON ({error}); expected a run's "
+                        "config.json") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{where}: holds no JSON object; expected a run's config.json")
+    for name in values.keys() & {"encoder", "resume"}:
+        raise UserError(f'{where}: "{name}" is an option of the command line alone')
+    config_from_dict(values, where)
+    return values
+
+
+def _nested(values):
+    """Dotted names as nested dicts: the reverse of config.flat."""
+    nested = {}
+    for name, value in values.items():
+        group, _, last = name.rpartition(".")
+        (nested.setdefault(group, {}) if group else nested)[last] = value
+    return nested

@@ -52,7 +52,7 @@ def _threads():
 
 
 def on_all_cores(function, parts):
-    """[function(part) for part in parts], side by side: one part in this thread, the others in more.
+    """[function(part) for part in parts], side by side: each part in a thread of its own.
 
     It pays for work inside NumPy and SciPy that takes long enough (a tenth of a millisecond):
     they let go of the interpreter while they copy, add and multiply.
@@ -65,7 +65,7 @@ def on_all_cores(function, parts):
 def fair_shares(work):
     """Cut items into slices of equal work, one for each core; on the device one slice of all.
 
-    work: (n,) ascending, the work before each item, n ≥ 1 → list of slices, none of them empty
+    work: (n,), n ≥ 1, for item i the total work of items 0 … i − 1 → list of slices, none empty
     """
     cores = _cores() if array_module(work) is np else 1
     if cores == 1 or len(work) < cores:
@@ -76,45 +76,54 @@ def fair_shares(work):
 
 
 def by_rows(function, *arrays):
-    """function(*arrays) for a function whose rows do not meet, a megabyte of rows at a time, on all cores.
+    """function(*arrays) for a function that treats each row on its own, in chunks, on all cores.
 
     So what it computes on the way stays in the cache; on the device, and for little, it is called
     once. function: arrays of n rows → an array, or a tuple of arrays, of n rows.
     """
-    n, at_once = len(arrays[0]), max(1, 2**20 // max(1, arrays[0][:1].nbytes))
-    if array_module(arrays[0]) is not np or n <= at_once:
+    chunks = _chunks(arrays[0])
+    if len(chunks) <= 1:
         return function(*arrays)
 
-    def parts(first):
-        found = function(*(array[first:first + at_once] for array in arrays))
-        return found if isinstance(found, tuple) else (found,)
+    def parts(rows):
+        result = function(*(array[rows] for array in arrays))
+        return result if isinstance(result, tuple) else (result,)
 
-    some = parts(0)
-    whole = tuple(np.empty((n, *part.shape[1:]), part.dtype) for part in some)
+    first_parts = parts(chunks[0])
+    n = len(arrays[0])
+    whole = tuple(np.empty((n, *part.shape[1:]), part.dtype) for part in first_parts)
 
-    def fill(share):
-        for first in range(0, n, at_once)[share]:
-            for target, part in zip(whole, parts(first) if first else some):
-                target[first:first + at_once] = part
+    def fill(rows):
+        for target, part in zip(whole, parts(rows) if rows.start else first_parts):
+            target[rows] = part
 
-    on_all_cores(fill, fair_shares(np.arange(-(-n // at_once))))
+    _share_out(fill, chunks)
     return whole if len(whole) > 1 else whole[0]
 
 
 def add_to(y, x, factor=1):
-    """y += factor · x, in place and on all cores, for one core does not use all of the memory's speed.
+    """y += factor · x, in place and on all cores: one core does not use all of the memory's speed.
 
     y: (n, …); x: like y, or a row of it that is added to all; factor: a number
     """
-    def add(share):
-        for first in range(0, len(y), at_once)[share]:
-            some = slice(first, first + at_once)
-            part = x[some] if x.ndim == y.ndim else x
-            y[some] += part if factor == 1 else factor * part
+    def add(rows):
+        part = x[rows] if x.ndim == y.ndim else x
+        y[rows] += part if factor == 1 else factor * part
 
-    on_host = array_module(y) is np
-    at_once = max(1, 2**20 // max(1, y[:1].nbytes)) if on_host else len(y)
-    on_all_cores(add, fair_shares(np.arange(-(-len(y) // at_once))) if on_host else [slice(None)])
+    _share_out(add, _chunks(y))
+
+
+def _chunks(x):
+    """Slices of x's rows, each a megabyte, which a core's cache holds; on the device one of all."""
+    at_once = max(1, 2**20 // max(1, x[:1].nbytes)) if array_module(x) is np else max(1, len(x))
+    return [slice(first, first + at_once) for first in range(0, len(x), at_once)]
+
+
+def _share_out(function, chunks):
+    """function(chunk) for every chunk, shared out among the cores."""
+    if chunks:
+        on_all_cores(lambda share: [function(chunk) for chunk in chunks[share]],
+                     fair_shares(np.arange(len(chunks))))
 
 
 def add_to_rows(table, rows, values, factor):
@@ -127,10 +136,10 @@ def add_to_rows(table, rows, values, factor):
     factor = xp.broadcast_to(xp.asarray(factor, values.dtype), (len(rows), 1))
     at_once = 512 if isinstance(table, np.ndarray) else len(rows)
     for first in range(0, len(rows), at_once):
-        some = slice(first, first + at_once)
-        changed = table.take(rows[some], axis=0)              # faster than table[rows] += …
-        changed += factor[some] * values[some]
-        table[rows[some]] = changed
+        part = slice(first, first + at_once)
+        changed = table.take(rows[part], axis=0)              # faster than table[rows] += …
+        changed += factor[part] * values[part]
+        table[rows[part]] = changed
 
 
 # ---------------------------------------------------------------- devices
@@ -146,10 +155,12 @@ def device_module(device):
     try:
         import cupy
     except ImportError:
-        raise UserError(f"--device gpu: CuPy is not installed; install it with: {INSTALL_CUPY}") from None
+        raise UserError("--device gpu: CuPy is not installed; install it with: "
+                        f"{INSTALL_CUPY}") from None
     if not cupy.is_available():
-        raise UserError("--device gpu: CuPy is installed but finds no CUDA device; it needs an NVIDIA GPU "
-                        f"and its driver (nvidia-smi must list it), and the wheel of its CUDA version: {INSTALL_CUPY}")
+        raise UserError("--device gpu: CuPy is installed but finds no CUDA device; it needs an "
+                        "NVIDIA GPU and its driver (nvidia-smi must list it), and the wheel of its CUDA "
+                        f"version: {INSTALL_CUPY}")
     try:
         probe = cupy.ones((8, 8), cupy.float32)
         float((probe @ probe).sum())
@@ -170,7 +181,7 @@ def machine(xp):
 
 
 def to_device(x, xp):
-    """A host array, or a dict, tuple or named tuple of them, as arrays of module xp; None stays None."""
+    """A host array, or a dict or (named) tuple of them, as arrays of module xp; None stays None."""
     if isinstance(x, dict):
         return {name: to_device(value, xp) for name, value in x.items()}
     if isinstance(x, tuple):
@@ -190,7 +201,8 @@ def keep_freed_memory():
     """Make the C library keep the memory of freed arrays instead of returning it to the kernel.
 
     Every step frees and asks for the same large arrays; returned memory comes back as fresh
-    pages that have to be faulted in and zeroed. CuPy has such a pool for the device. Quietly skipped where the C library has no mallopt.
+    pages that have to be faulted in and zeroed. CuPy has such a pool for the device. Quietly
+    skipped where the C library has no mallopt.
     """
     M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4                     # malloc.h
     try:

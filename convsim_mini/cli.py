@@ -5,6 +5,8 @@ import difflib
 import sys
 from contextlib import contextmanager
 
+from tqdm import tqdm
+
 
 class UserError(Exception):
     """A mistake that a user can make and mend.
@@ -43,6 +45,25 @@ def positive_int(text):
     if number < 1:
         raise ValueError(f"{number} is below 1")
     return number
+
+
+def progress(*args, **options):
+    """A tqdm bar that vanishes at its end; where the output is no terminal, a line in 30 seconds."""
+    terminal = sys.stderr is not None and sys.stderr.isatty()
+    apart = {} if terminal else {"mininterval": 30, "maxinterval": 30, "delay": 30, "ncols": 80}
+    return tqdm(*args, **{"leave": False, "file": sys.stderr if terminal else _Lines(), **options, **apart})
+
+
+class _Lines:
+    """A file in whose place tqdm writes whole lines on standard error instead of overwriting one."""
+
+    def write(self, text):
+        text = text.strip("\r\n ")
+        if text:
+            sys.stderr.write(text + "\n")
+
+    def flush(self):
+        sys.stderr.flush()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from .cli import Parser, UserError, errors_in_one_line, positive_int
+from .cli import Parser, UserError, errors_in_one_line, positive_int, progress
 from .files import read_lines, replace_file
 from .model.input_response import embed
 from .run import load_run
@@ -85,14 +85,15 @@ def line_chunks(path):
 def _lines_with_a_bar(path):
     if path is None:
         try:
-            for line in tqdm(sys.stdin.buffer, desc="encoding", unit=" lines", unit_scale=True, leave=False):
+            for line in progress(sys.stdin.buffer, desc="encoding", unit=" lines",
+                                 unit_scale=True):
                 yield line.rstrip(b"\r\n")
         except (OSError, AttributeError) as error:            # a folder; closed
             raise UserError(f"standard input: cannot be read ({error}); give sentences there, or as arguments, or with "
                             "--file") from None
     else:
         size = path.stat().st_size if path.is_file() else None
-        with tqdm(total=size, desc="encoding", unit="B", unit_scale=True, leave=False) as bar:
+        with progress(total=size, desc="encoding", unit="B", unit_scale=True) as bar:
             yield from read_lines(path, lambda position: bar.update(position - bar.n))
 
 

@@ -1,4 +1,4 @@
-"""Files: lines of plain, gzip or zstd text, read to their very end; and files written whole or not at all."""
+"""Lines of plain, gzip or zstd text, read to their very end; files written whole or not at all."""
 
 import gzip
 import os
@@ -23,14 +23,16 @@ def read_lines(path, progress=lambda position: None):
     reader = {".gz": gzip.open, ".zst": _zstd_lines}.get(path.suffix, iter)
     try:
         with open(path, "rb") as file:
-            tell = (lambda: progress(file.tell())) if file.seekable() else (lambda: None)     # a pipe has no position
+            # a pipe has no position
+            tell = (lambda: progress(file.tell())) if file.seekable() else (lambda: None)
             for number, line in enumerate(reader(file), start=1):
                 yield line.rstrip(b"\r\n")
                 if number % 1_000 == 0:
                     tell()
             tell()
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}; give the name of a text file") from None
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}; give the name of a "
+                        "text file") from None
     except (EOFError, zlib.error, zstandard.ZstdError) as error:
         raise UserError(f"{path}: the compressed data is damaged or cut short after line {number} "
                         f"({error}); fetch or write the file again") from None
@@ -65,21 +67,26 @@ def write_text(path, text):
 
 
 def replace_file(path, write):
-    """Let write(name) fill a temporary file, then sync it and rename it to path, or to what a link there names.
+    """Let write(name) fill a temporary file, then sync it and rename it to path.
 
-    Raises UserError where that cannot be done; what stood there before is then untouched.
+    Where path is a link, the file that it names is replaced. Raises UserError where that cannot be
+    done; what stood there before is then untouched.
     """
     path = os.path.realpath(path)
     if os.path.exists(path) and not os.path.isfile(path):
         raise UserError(f"{path}: is no file that could be replaced; choose another name")
     temporary = f"{path}.tmp"
     try:
+        with open(temporary, "wb") as file:
+            mode = os.fstat(file.fileno()).st_mode            # as the user's umask wants it
         write(temporary)
+        os.chmod(temporary, mode & 0o777)                     # safetensors makes files private
         _sync(temporary)
         os.replace(temporary, path)
-        _sync(Path(path).parent)                              # or a power cut could undo the renaming
+        _sync(Path(path).parent)                              # or a power cut may undo renaming
     except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: cannot be written ({error}); make room there or choose another folder") from None
+        raise UserError(f"{path}: cannot be written ({error}); make room there or choose another "
+                        "folder") from None
     finally:
         with suppress(OSError):                               # there only if something went wrong
             os.unlink(temporary)

@@ -90,8 +90,8 @@ def work(contender, task, path):
     import numpy as np
 
     from convsim_mini.backend import keep_freed_memory
-    from convsim_mini.options import parse_config
     from convsim_mini.model.initial import transformer_shapes
+    from convsim_mini.options import parse_config
 
     if contender == "sgemm":
         return print(json.dumps([0, 0, sgemm()]))

@@ -132,7 +132,7 @@ def arguments(corpus, pair_file, cache_folder):
 def trained(tmp_path_factory, arguments):
     """A run of 30 steps: folder, Finished. Tests must not change the folder."""
     folder = tmp_path_factory.mktemp("trained") / "run"
-    done = command("train", *arguments, "--steps", 30, "--evaluations", 2, "--run", folder, cwd=folder.parent)
+    done = command("train", *arguments, "--steps", 30, "--evaluations", 1, "--run", folder, cwd=folder.parent)
     assert done.returncode == 0, done.stderr
     return folder, done
 

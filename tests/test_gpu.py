@@ -7,7 +7,6 @@ from convsim_mini import run, train
 from convsim_mini.backend import array_module, device_module, to_device, to_host
 from convsim_mini.cli import UserError
 from convsim_mini.config import ModelConfig
-from convsim_mini.options import parse_config
 from convsim_mini.data import packed
 from convsim_mini.data.corpus import Batch
 from convsim_mini.data.packed import Packed
@@ -18,6 +17,7 @@ from convsim_mini.model import attention, embeddings, layers, losses, nli
 from convsim_mini.model.initial import initial_parameters
 from convsim_mini.model.input_response import Model, encoder_forward, loss_and_gradients
 from convsim_mini.model.layers import Dropout
+from convsim_mini.options import parse_config
 from convsim_mini.run import load_run
 from convsim_mini.training.optim import SGD, Adaptive
 
@@ -116,7 +116,7 @@ def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
         model = Model(to_device({key: p.copy() for key, p in params.items()}, xp), MODELS[name], 20)
         u, _ = encoder_forward(model, IDS)
         loss, grads = loss_and_gradients(model, Batch(IDS, MASKED), Dropout(0.2, 3))
-        of_nli, nli_grads = nli.nli_loss_and_gradients(model, NliBatch(IDS, np.arange(B // 2) % 3), Dropout(0.2, 4))
+        of_nli, nli_grads = loss_and_gradients(model, NliBatch(IDS, np.arange(B // 2) % 3), Dropout(0.2, 4))
         stepper = optimizer(model.params)
         for some in (grads, nli_grads):
             stepper.step(model.params, some, 0.01, 0.02)

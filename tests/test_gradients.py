@@ -8,7 +8,6 @@ import pytest
 
 from convsim_mini import backend, tune
 from convsim_mini.config import ModelConfig
-from convsim_mini.options import parse_config
 from convsim_mini.data.corpus import Batch
 from convsim_mini.data.packed import Packed, words_and_bigrams
 from convsim_mini.data.snli import NliBatch
@@ -30,6 +29,7 @@ from convsim_mini.model import (
     nli,
     transformer,
 )
+from convsim_mini.options import parse_config
 from convsim_mini.training import optim
 
 SEEDS = (0, 1, 2)
@@ -421,7 +421,7 @@ def test_every_parameter_of_the_whole_model(name):
 
 def nli_step(small):
     """Loss and gradients of an NLI step; parameters of the response network, which it leaves alone, get zeros."""
-    loss, grads = nli.nli_loss_and_gradients(small, NLI_BATCH, DROPOUT)
+    loss, grads = input_response.loss_and_gradients(small, NLI_BATCH, DROPOUT)
     return loss, {key: grads.get(key, np.zeros_like(p)) for key, p in small.params.items()}
 
 
@@ -434,25 +434,29 @@ def test_an_nli_step_along_random_directions(name, seed):
 
 def test_every_parameter_of_an_nli_step():
     small = small_model(CONFIGS["chat"], 0, classifies=True)
-    _, grads = nli.nli_loss_and_gradients(small, NLI_BATCH)
+    _, grads = input_response.loss_and_gradients(small, NLI_BATCH)
     assert grads.keys() == {key for key in small.params if not key.startswith("response.")}
     for parameter, grad in grads.items():
         p = small.params[parameter]
-        numeric = numeric_gradient(lambda: float(nli.nli_loss_and_gradients(small, NLI_BATCH)[0]), p)
+        numeric = numeric_gradient(lambda: float(input_response.loss_and_gradients(small, NLI_BATCH)[0]), p)
         assert relative_error(dense(grad, p), numeric) < SMALL, parameter
 
 
-@pytest.mark.parametrize("name, old, new", [
-    ("classifier_backward", "SCALE * du1", "du1"),
-    ("classifier_backward", "SCALE * du2", "0 * du2"),
-    ("nli_loss_and_gradients", "concatenate([du1, du2])", "concatenate([du2, du1])"),
+@pytest.mark.parametrize("module, name, old, new", [
+    (nli, "classifier_backward", "SCALE * du1", "du1"),
+    (nli, "classifier_backward", "SCALE * du2", "0 * du2"),
+    (input_response, "nli_head", "return loss, du1, du2, grads", "return loss, du2, du1, grads"),
+    (input_response, "nli_head", "cross_entropy_backward(loss_cache, weight)", "cross_entropy_backward(loss_cache, 2)"),
+    (input_response, "loss_and_gradients", "concatenate([du, dv])", "concatenate([dv, du])"),
 ])
-def test_the_check_of_an_nli_step_fails_a_wrong_composition(name, old, new, monkeypatch):
-    source = inspect.getsource(getattr(nli, name))
+def test_the_check_of_an_nli_step_fails_a_wrong_composition(module, name, old, new, monkeypatch):
+    source = inspect.getsource(getattr(module, name))
     assert old in source, f"{name} no longer holds {old!r}: the mutant tests nothing"
-    namespace = dict(vars(nli))
+    namespace = dict(vars(module))
     exec(source.replace(old, new), namespace)
-    monkeypatch.setattr(nli, name, namespace[name])
+    for user in (nli, input_response):
+        if hasattr(user, name):
+            monkeypatch.setattr(user, name, namespace[name])
     small = small_model(CONFIGS["chat"], 0, classifies=True)
     assert directional_error(lambda: nli_step(small), small.params, np.random.default_rng(0)) > 1e-3
 
@@ -460,16 +464,16 @@ def test_the_check_of_an_nli_step_fails_a_wrong_composition(name, old, new, monk
 @pytest.mark.parametrize("module, name, old, new", [
     (input_response, "response_backward", "dv += dy", "pass"),
     (input_response, "response_backward", "if unit_cache is not None", "if False"),
-    (input_response, "loss_and_gradients", "response_backward(dv_prime, response_cache)", "(dv_prime, {})"),
+    (input_response, "response_head", "response_backward(dv_prime, response_cache)", "(dv_prime, {})"),
     (input_response, "loss_and_gradients", "concatenate([du, dv])", "concatenate([dv, du])"),
     (dan, "dan_backward", "l2_normalize_backward(du, unit_cache)", "du"),
-    (transformer, "transformer_backward", "du[order]", "du"),
-    (transformer, "transformer_backward", "dx = dx * math.sqrt(config.embedding_dim)", "pass"),
-    (transformer, "transformer_backward", "dx = dropout_backward(dx, dropout_cache)", "pass"),
-    (transformer, "transformer_backward", "if norm_cache is not None", "if False"),
+    (transformer, "transformer_backward", "du[cache.order]", "du"),
+    (transformer, "transformer_backward", "dx = dx * math.sqrt(cache.width)", "pass"),
+    (transformer, "transformer_backward", "dx = dropout_backward(dx, cache.dropout)", "pass"),
+    (transformer, "transformer_backward", "if cache.final_norm is not None", "if False"),
     (transformer, "_residual_backward", "add_to(dx, dy)", "pass"),
-    (transformer, "_residual_backward", "dropout_backward(dy, dropout_cache)", "dy"),
-    (transformer, "_position_wise_backward", "dropout_backward(dy, dropout_cache), relu_cache", "dy, relu_cache"),
+    (transformer, "_residual_backward", "dropout_backward(dy, cache.dropout)", "dy"),
+    (transformer, "_position_wise_backward", "dropout_backward(dy, cache.dropout), cache.relu", "dy, cache.relu"),
     (transformer, "_layer_backward", "return dx, grads | more", "return dy, grads | more"),
     (layers, "feed_forward_backward", "dx = tanh_backward(dx, tanh_cache)", "pass"),
 ])

@@ -10,15 +10,15 @@ import pytest
 
 from convsim_mini import train
 from convsim_mini.cli import UserError
-from convsim_mini.options import parse_config
 from convsim_mini.data.snli import LABELS, NliBatch, Snli, encode_snli, find_snli, read_snli
 from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation import nli as evaluation
 from convsim_mini.evaluation.sts import Sts
 from convsim_mini.gradcheck import dense
-from convsim_mini.model import nli
+from convsim_mini.model.input_response import loss_and_gradients
+from convsim_mini.options import parse_config
 from convsim_mini.run import load_run, read_log
-from convsim_mini.training import schedule
+from convsim_mini.training import loop, schedule
 
 from conftest import command, weights
 
@@ -129,22 +129,25 @@ def test_no_word_of_nli_is_dropped_and_each_epoch_shows_all_pairs(arguments, nli
     assert sum(len(batch.sentences.ids) for batch in epoch) == len(tasks.nli.sentences.ids)
 
 
-def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(trained, nli_folder, tmp_path):
+def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(trained, nli_folder, tmp_path, monkeypatch):
     options = ["--task", "multitask", "--nli_share", 0.5, "--init", trained[0], "--nli", nli_folder, "--steps", 200,
-               "--evaluations", 2, "--optim.nli_batch_size", 60, "--optim.rate", 0.005]
-    done = command("train", *options, "--run", "run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+               "--evaluations", 2, "--optim.nli_batch_size", 60, "--optim.rate", 0.005, "--run", tmp_path / "run"]
+    for module in (train, loop):                              # the last two checkpoints stay
+        monkeypatch.setattr(module, "keep_best", lambda folder: None)
+    train.train(parse_config([*map(str, options)]))
     log = read_log(tmp_path / "run" / "log.jsonl")
     measured = [record for record in log if "dev" in record]
     assert measured[0]["nli"] < 45 and measured[-1]["nli"] > 60, measured
     assert measured[-1]["dev"]["10"] > 60
-    assert all({"loss", "nli_loss"} < record.keys() for record in log if not {"dev", "machine"} & record.keys())
+    assert all({"loss", "nli_loss"} < record.keys() for record in log if not {"dev", "machine", "best"} & record.keys())
     for name in ("loss.png", "p_at_n.png", "nli.png"):
         assert (tmp_path / "run" / name).stat().st_size > 10_000
 
     shutil.copytree(tmp_path / "run", tmp_path / "again")
     for kind in ("weights", "resume"):
         (tmp_path / "again" / f"{kind}-000200.safetensors").unlink()
+    lines = (tmp_path / "again" / "log.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "again" / "log.jsonl").write_text("".join(line for line in lines if '"best"' not in line))
     train.resume(tmp_path / "again")
     assert weights(tmp_path / "again", 200) == weights(tmp_path / "run", 200)
 
@@ -153,7 +156,8 @@ def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(trained, nli_f
     lines = done.stdout.splitlines()
     assert lines[0].startswith("SNLI dev, 200 pairs (1 without a label left out)")
     figures = [float(line.split("%")[0].split("[")[0].split()[-1]) for line in lines[2:5]]
-    assert figures[0] == pytest.approx(measured[-1]["nli"], abs=0.06) and figures[0] > figures[1] > 30
+    best = [record for record in measured if record["step"] == load_run(tmp_path / "run").step][0]
+    assert figures[0] == pytest.approx(best["nli"], abs=0.06) and figures[0] > figures[1] > 30
 
 
 def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(trained, nli_folder, corpus):
@@ -174,16 +178,16 @@ def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(trained, nli_f
     settings = config(["--init", trained[0]], nli_folder, "--task", "nli", "--optim.nli_weight", 7, "--optim.nli_batch_size", 60)
     tasks = schedule.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
     model, batch = train.starting_model(settings, corpus), next(schedule.batches(settings, tasks))
-    (loss, grads), (same, heavy) = (nli.nli_loss_and_gradients(model, batch, weight=weight) for weight in (1, 7))
+    (loss, grads), (same, heavy) = (loss_and_gradients(model, batch, weight=weight) for weight in (1, 7))
     assert loss == same
     for name, grad in grads.items():
         np.testing.assert_allclose(dense(heavy[name], model.params[name]), 7 * dense(grad, model.params[name]), atol=1e-6)
     weights = []
-    monkeypatch.setattr(train, "nli_loss_and_gradients", lambda *args: weights.append(args[3]) or nli.nli_loss_and_gradients(*args))
+    monkeypatch.setattr(loop, "loss_and_gradients", lambda *args: weights.append(args[3]) or loss_and_gradients(*args))
     monitor = MagicMock(expect=lambda *_: None)
     settings.steps = 2
-    monkeypatch.setattr(train, "save_checkpoint", lambda *_: None)
-    train.loop(settings, tasks, model, train.SGD(model.params), monitor, 0)
+    monkeypatch.setattr(loop, "save_checkpoint", lambda *_: None)
+    loop.loop(settings, tasks, model, loop.SGD(model.params), monitor, 0)
     assert weights == [7, 7]
 
 

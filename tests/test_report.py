@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
-from convsim_mini.options import parse_config
 from convsim_mini.data.snli import read_snli
 from convsim_mini.evaluation.sts import Sts
+from convsim_mini.options import parse_config
 from convsim_mini.report import claims, fractions, page, published, results
 from convsim_mini.run import load_run, save_matrix
 from convsim_mini.tables import markdown

@@ -17,10 +17,10 @@ import pytest
 
 from convsim_mini import run, train
 from convsim_mini.cli import UserError
-from convsim_mini.options import parse_config
 from convsim_mini.encode import load
+from convsim_mini.options import parse_config
 from convsim_mini.run import has_checkpoint, load_run, read_log, save_checkpoint
-from convsim_mini.training import monitor, schedule
+from convsim_mini.training import loop, monitor, schedule
 
 from conftest import SMALL, command, weights
 
@@ -40,6 +40,13 @@ def no_pictures(monkeypatch):
 
 
 @pytest.fixture
+def last_checkpoint_kept(monkeypatch):
+    """At their end runs keep the newest checkpoints, as before it, so that the last one can be compared."""
+    monkeypatch.setattr(train, "keep_best", lambda folder: None)
+    monkeypatch.setattr(loop, "keep_best", lambda folder: None)
+
+
+@pytest.fixture
 def config(pair_file, cache_folder, tmp_path):
     """A function that makes the Config of a run of 40 steps with four checkpoints in tmp_path/NAME."""
     def make(name, options=()):
@@ -50,14 +57,14 @@ def config(pair_file, cache_folder, tmp_path):
 
 def wrap_step(monkeypatch, before):
     """Let before(number of the call, from 0) run before each step; what it returns replaces the loss."""
-    real, calls = train.loss_and_gradients, iter(range(10**9))
+    real, calls = loop.loss_and_gradients, iter(range(10**9))
 
     def wrapped(*arguments):
         replaced = before(next(calls))
         loss, grads = real(*arguments)
         return (loss if replaced is None else np.float32(replaced)), grads
 
-    monkeypatch.setattr(train, "loss_and_gradients", wrapped)
+    monkeypatch.setattr(loop, "loss_and_gradients", wrapped)
 
 
 def interrupt_at(step):
@@ -67,7 +74,8 @@ def interrupt_at(step):
 # ---------------------------------------------------------------- Ctrl-C
 
 @pytest.mark.parametrize("name, stops", [("chat", [7, 10, 33]), ("drop", [7, 20, 21]), ("sgd", [15, 5, 15])])
-def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(config, monkeypatch, tmp_path, name, stops):
+def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(config, last_checkpoint_kept, monkeypatch, tmp_path, name,
+                                                                    stops):
     train.train(config("whole", OPTIONS[name]))
     begin = lambda: train.train(config("parts", OPTIONS[name]))
     done = 0
@@ -78,7 +86,7 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(config, monk
                 with pytest.raises(KeyboardInterrupt):
                     begin()
             done += stop
-            assert load_run(tmp_path / "parts").step == done
+            assert load_run(tmp_path / "parts", newest=True).step == done
             assert load(tmp_path / "parts").encode(["a usable run"]).shape == (1, 16)
         begin = lambda: train.resume(tmp_path / "parts")
     begin()
@@ -122,7 +130,7 @@ def test_a_run_by_the_minute_stopped_before_its_speed_is_known_starts_anew(confi
             train.train(config("run", options))
     assert not has_checkpoint(tmp_path / "run")
     train.resume(tmp_path / "run")
-    assert load_run(tmp_path / "run").step == 61              # the fewest that the warm-up allows
+    assert read_log(tmp_path / "run" / "log.jsonl")[-1]["step"] == 61      # the fewest that the warm-up allows
 
 
 def test_resuming_a_finished_run_changes_nothing(config, tmp_path):
@@ -130,6 +138,46 @@ def test_resuming_a_finished_run_changes_nothing(config, tmp_path):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     train.resume(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+# ---------------------------------------------------------------- the best step
+
+@pytest.mark.parametrize("best", [10, 20, 40])
+def test_a_run_ends_with_the_step_that_is_best_on_dev(config, last_checkpoint_kept, monkeypatch, tmp_path, best):
+    """P@1 is made to be highest at one step, whose bits are then what `load` opens."""
+    real, measured = train.measuring_dev, []
+
+    def measuring(*arguments):
+        measure = real(*arguments)
+
+        def at_its_best(model):
+            record = measure(model)
+            measured.append(record)
+            step = 10 * (len(measured) - 1)                   # 0 first, which does not count
+            return {**record, "dev": {**record["dev"], "1": 100.0 if step == 0 else 99.0 if step == best else 5.0}}
+        return at_its_best
+
+    monkeypatch.setattr(train, "measuring_dev", measuring)
+    folder, _ = train.train(config("run"))
+    steps = sorted({30, 40, best})
+    assert [path.name for path in sorted(folder.glob("weights-*"))] == [f"weights-{step:06d}.safetensors" for step in steps]
+    kept = weights(folder, best)
+    run.keep_best(folder)
+    assert sorted(path.name for path in folder.glob("*.safetensors")) == [
+        f"{kind}-{best:06d}.safetensors" for kind in ("resume", "weights")]
+    assert load_run(folder).step == best and weights(folder, best) == kept
+    assert run.finished(folder)
+
+
+def test_what_multitask_and_nli_call_best_counts_their_own_task(config, tmp_path):
+    records = [{"step": 0, "dev": {"1": 90.0}, "nli": 90.0}, {"step": 1, "dev": {"1": 40.0}, "nli": 50.0},
+               {"step": 2, "dev": {"1": 35.0}, "nli": 60.0}, {"step": 3, "dev": {"1": 10.0}, "nli": 61.0}]
+    found = {}
+    for task in ("conversation", "multitask", "nli"):
+        watched = monitor.Monitor(tmp_path, config("x", ["--task", task, "--nli", "here"]), None)
+        watched.measured = records
+        found[task] = watched.best
+    assert found == {"conversation": 1, "multitask": 2, "nli": 3}
 
 
 # ---------------------------------------------------------------- SIGKILL
@@ -153,12 +201,13 @@ checkpoint_save = run.save_file
 def work(action, *arguments):
     """What the process that will be killed does: train.ACTION(*arguments), slowly saved, nothing drawn or shown."""
     run.save_file = slow_save
+    train.keep_best = loop.keep_best = lambda folder: None    # the last checkpoint is compared
     monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None
     sys.stdout = sys.stderr = open(os.devnull, "w")
     getattr(train, action)(*arguments)
 
 
-def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(config, tmp_path):
+def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(config, last_checkpoint_kept, tmp_path):
     options = ["--evaluations", "40"]                         # a checkpoint after every step
     train.train(config("whole", options))
     chance, folder, kills, while_saving = random.Random(3), tmp_path / "run", 0, 0

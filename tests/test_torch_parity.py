@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.options import parse_config
 from convsim_mini.data.corpus import Batch, false_negatives
 from convsim_mini.data.packed import Packed
 from convsim_mini.data.snli import NliBatch
 from convsim_mini.gradcheck import dense
 from convsim_mini.model.initial import initial_parameters
 from convsim_mini.model.input_response import Model, embed, loss_and_gradients
-from convsim_mini.model.nli import nli_loss_and_gradients
 from convsim_mini.model.transformer import sort_by_length, transformer_backward, transformer_forward
+from convsim_mini.options import parse_config
 from convsim_mini.training.optim import SGD, Adaptive
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch==2.13.0")
@@ -65,7 +64,7 @@ def test_loss_and_every_gradient_agree_to_1e_8(name):
 def test_an_nli_step_and_every_gradient_of_it_agree_to_1e_8(name):
     ours, twin, rng = model_and_twin(name, np.float64, classifies=True)
     batch = NliBatch(random_batch(rng, pairs=128).sentences, rng.integers(0, 3, 128))
-    loss, grads = nli_loss_and_gradients(ours, batch)
+    loss, grads = loss_and_gradients(ours, batch)
     theirs = twin.nli_loss(*torch_sentences(batch.sentences, WORDS, WORDS + BIGRAMS, torch.float64),
                            torch.from_numpy(batch.labels))
     theirs.backward()

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.options import parse_config
 from convsim_mini.data.packed import Packed
 from convsim_mini.evaluation.attention import distances, report
 from convsim_mini.model import attention, layers, transformer
 from convsim_mini.model.attention import Group, attention_forward, groups, timing_signal
 from convsim_mini.model.initial import initial_parameters
 from convsim_mini.model.input_response import Model, embed
-from convsim_mini.model.layers import Dropout, dropout_forward
+from convsim_mini.model.layers import NO_DROPOUT, Dropout, dropout_forward
+from convsim_mini.options import parse_config
 
 from conftest import SMALL, command, weights
 
@@ -114,7 +114,7 @@ def test_the_bits_of_dropout_are_the_published_ones_of_splitmix64():
 
 def test_nothing_is_left_out_at_evaluation():
     x = np.ones((4, 3))
-    assert dropout_forward(x, None)[0] is x and dropout_forward(x, Dropout(0.0, 1))[0] is x
+    assert dropout_forward(x, NO_DROPOUT)[0] is x and dropout_forward(x, Dropout(0.0, 1))[0] is x
     model, packed = small_model(), pack([3, 4])
     assert (embed(model, packed) == embed(model, packed)).all()
 

@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from ..cli import UserError
-from .pairs import EXPECTED, default_corpus, parse, read_chunks, removed_by
+from ..cli import UserError, progress
 from .packed import Packed
+from .pairs import EXPECTED, default_corpus, parse, read_chunks, removed_by
 from .text import Vocabulary, prune, tokenize
 
 FORMAT = 1
@@ -73,7 +73,7 @@ class Split(NamedTuple):
 
 
 class Corpus(NamedTuple):
-    """A prepared corpus: its vocabulary, its three splits, what preparing it counted, and a checksum."""
+    """A prepared corpus: vocabulary, three splits, what preparing it counted, and a checksum."""
 
     vocabulary: Vocabulary
     train: Split
@@ -132,15 +132,15 @@ def load_corpus(paths, text, cache):
             folder.parent.mkdir(parents=True, exist_ok=True)
             work = Path(tempfile.mkdtemp(prefix="preparing-", dir=folder.parent))
         except OSError as error:
-            raise UserError(f"{folder.parent}: cannot be written ({error.strerror}); choose another "
-                            "folder with --cache") from None
+            raise UserError(f"{folder.parent}: cannot be written ({error.strerror}); choose "
+                            "another folder with --cache") from None
         try:
             _prepare(paths, text, work)
             shutil.rmtree(folder, ignore_errors=True)         # a damaged one
             os.replace(work, folder)
         except OSError as error:
-            raise UserError(f"{work}: cannot be written ({error.strerror}); make room there or choose "
-                            "another folder with --cache") from None
+            raise UserError(f"{work}: cannot be written ({error.strerror}); make room there or "
+                            "choose another folder with --cache") from None
         finally:
             shutil.rmtree(work, ignore_errors=True)
         corpus = _open(folder)
@@ -153,7 +153,8 @@ def _cache_key(paths, text):
         try:
             stat = path.stat()
         except OSError as error:
-            raise UserError(f"{path}: cannot be read: {error.strerror}; give --pairs existing files") from None
+            raise UserError(f"{path}: cannot be read: {error.strerror}; give --pairs existing "
+                            "files") from None
         sources.append([str(path.resolve()), stat.st_size, stat.st_mtime_ns])
     key = json.dumps([FORMAT, sources, text.words, text.oov_buckets])
     return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
@@ -166,11 +167,12 @@ def _open(folder):
         for name, size, checksum in meta["files"]:
             if (folder / name).stat().st_size != size or _checksum(folder / name) != checksum:
                 return None
-        vocabulary = Vocabulary(**json.loads((folder / "vocabulary.json").read_text(encoding="utf-8")))
-        splits = [Split(*(np.memmap(folder / f"{split}.{name}", dtype, "r") for name, dtype in FILES.items()))
-                  for split in SPLITS]
+        words = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
+        splits = [Split(*(np.memmap(folder / f"{split}.{name}", dtype, "r")
+                          for name, dtype in FILES.items())) for split in SPLITS]
         splits = [split._replace(keys=split.keys.reshape(-1, 2)) for split in splits]
-        return Corpus(vocabulary, *splits, meta["report"], zlib.crc32(json.dumps(meta["files"]).encode()))
+        checksum = zlib.crc32(json.dumps(meta["files"]).encode())
+        return Corpus(Vocabulary(**words), *splits, meta["report"], checksum)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -186,7 +188,7 @@ def _checksum(path):
 # ---------------------------------------------------------------- preparing
 
 class Tokenized(NamedTuple):
-    """What a worker makes of one Chunk: text and keys by split, word counts, and what it left out."""
+    """What a worker makes of one Chunk: text and keys by split, word counts, what it left out."""
 
     records: int
     malformed: list       # (line number, reason)
@@ -216,7 +218,8 @@ def _prepare(paths, text, folder):
             shutil.move(Path(scratch, f"{split}.keys"), folder)
     (folder / "vocabulary.json").write_text(json.dumps(vocabulary.to_dict()), encoding="utf-8")
     files = [(path.name, path.stat().st_size, _checksum(path)) for path in sorted(folder.iterdir())]
-    (folder / "meta.json").write_text(json.dumps({"files": files, "report": report}), encoding="utf-8")
+    meta = json.dumps({"files": files, "report": report})
+    (folder / "meta.json").write_text(meta, encoding="utf-8")
 
 
 def _tokenize_files(paths, scratch):
@@ -227,13 +230,14 @@ def _tokenize_files(paths, scratch):
     keys = {split: open(scratch / f"{split}.keys", "wb") for split in SPLITS}
     total = sum(Path(path).stat().st_size for path in paths)
     with (Pool() as workers,
-          tqdm(total=total, desc="reading", unit="B", unit_scale=True, leave=False) as bar):
+          progress(total=total, desc="reading", unit="B", unit_scale=True) as bar):
         for path in paths:
             bad = _Malformed(path)
             before = bar.n
             chunks = read_chunks(path, lambda position: bar.update(before + position - bar.n))
-            room = BoundedSemaphore(4 * os.cpu_count())       # or results would pile up faster than they are written
-            for part in workers.imap(_tokenize_chunk, (chunk for chunk in chunks if room.acquire())):
+            room = BoundedSemaphore(4 * os.cpu_count())       # or results would pile up unwritten
+            admitted = (chunk for chunk in chunks if room.acquire())
+            for part in workers.imap(_tokenize_chunk, admitted):
                 room.release()
                 bad.add(part)
                 read += part.records
@@ -248,11 +252,13 @@ def _tokenize_files(paths, scratch):
     for file in [*text.values(), *keys.values()]:
         file.close()
     if min(kept[split] for split in SPLITS) < 100:
-        raise UserError(f"{', '.join(map(str, paths))}: {kept.total():,} pairs are left after the filters (train "
-                        f"{kept['train']}, dev {kept['dev']}, test {kept['test']}); training and measuring need at "
-                        "least 100 in each, about 3,000 in all: add files to --pairs")
+        raise UserError(f"{', '.join(map(str, paths))}: {kept.total():,} pairs are left after the "
+                        f"filters (train {kept['train']}, dev {kept['dev']}, test {kept['test']}); "
+                        "training and measuring need at least 100 in each, about 3,000 in all: add "
+                        "files to --pairs")
     report = {"read": read, "malformed": malformed, "kept": kept,
-              "removed": {f"{side}: {rule}": number for (rule, side), number in sorted(removed.items())}}
+              "removed": {f"{side}: {rule}": number
+                          for (rule, side), number in sorted(removed.items())}}
     return counts, report
 
 
@@ -282,8 +288,9 @@ class _Malformed:
 
     def _stop_if_bad(self):
         if self.bad * 100 > self.lines:
-            raise UserError(f"{self.path}: {self.bad} of the first {self.lines} lines are malformed, more than 1 "
-                            f"in 100 (first: {self.example}); expected {EXPECTED}")
+            raise UserError(f"{self.path}: {self.bad} of the first {self.lines} lines are "
+                            f"malformed, more than 1 in 100 (first: {self.example}); expected "
+                            f"{EXPECTED}")
 
 
 def _tokenize_chunk(chunk):
@@ -313,7 +320,8 @@ def _tokenize_chunk(chunk):
                     counts.update(tokens)
     return Tokenized(len(chunk.records), malformed, removed, counts,
                      {split: "".join(lines) for split, lines in text.items()},
-                     {split: np.array(rows, np.uint64).reshape(-1, 2) for split, rows in keys.items()})
+                     {split: np.array(rows, np.uint64).reshape(-1, 2)
+                      for split, rows in keys.items()})
 
 
 def text_key(joined_tokens):

@@ -38,10 +38,12 @@ class Packed(NamedTuple):
         begin, end = self.offsets[first], self.offsets[last]
         return Packed(self.ids[begin:end], self.offsets[first:last + 1] - begin)
 
-    def take(self, which):
-        """Copies of the sentences `which` (n,) as a Packed of their own; on the host."""
+    def take(self, which, longest=None):
+        """Copies of the sentences `which` (n,), the first `longest` ids of each; on the host."""
         begin = self.offsets[which]
         lengths = self.offsets[which + 1] - begin
+        if longest is not None:
+            lengths = np.minimum(lengths, longest)
         offsets = np.zeros(len(which) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         place = np.arange(offsets[-1]) + np.repeat(begin - offsets[:-1], lengths)
@@ -51,7 +53,8 @@ class Packed(NamedTuple):
 def drop_words(packed, share, rng):
     """Leave out each word with probability `share`; a sentence that would lose all keeps its first.
 
-    Word dropout (Iyyer et al. 2015); words on both sides of a gap then form a bigram. packed: on the host; rng: numpy Generator → Packed.
+    Word dropout (Iyyer et al. 2015); words on both sides of a gap then form a bigram.
+    packed: on the host; rng: numpy Generator → Packed.
     """
     draw = rng.random(len(packed.ids), np.float32)
     keep = draw >= np.float32(share)
@@ -69,7 +72,7 @@ def words_and_bigrams(packed, words, buckets):
     `buckets` rows for bigrams follow → Packed of 2N − B rows.
     """
     xp = array_module(packed.ids)
-    rows = xp.empty((len(packed.ids), 2), xp.int32)           # a word, and the bigram that starts with it
+    rows = xp.empty((len(packed.ids), 2), xp.int32)           # a word; the bigram it starts
     rows[:, 0] = packed.ids
     rows[:-1, 1] = words + bigram_buckets(packed.ids[:-1], packed.ids[1:], buckets)
     inside = xp.ones(rows.shape, bool)

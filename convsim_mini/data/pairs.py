@@ -17,8 +17,8 @@ from ..files import read_lines
 
 CHUNK = 2_000    # lines that one worker takes at a time
 
-EXPECTED = ("pairs, one a line, in a .tsv (input TAB response) or .jsonl (fields input, response) file, "
-            "plain, .gz or .zst")
+EXPECTED = ("pairs, one a line, in a .tsv (input TAB response) or .jsonl (fields input, response) "
+            "file, plain, .gz or .zst")
 
 RULES = {
     "long": "350 characters or more",
@@ -71,7 +71,7 @@ def removed_by(text, author=None):
 def _letters_and_visible(text):
     """Number of letters, and of characters other than white space."""
     visible = sum(map(len, text.split()))
-    if text.isascii():                                        # deleting bytes is several times faster
+    if text.isascii():                                        # deleting bytes is much faster
         others = text.encode().translate(None, string.ascii_letters.encode())
         return len(text) - len(others), visible
     return sum(map(str.isalpha, text)), visible
@@ -83,8 +83,9 @@ def default_corpus():
     """Path of the data file inside the installed package chitchat-dataset."""
     package = find_spec("chitchat_dataset")
     if package is None:
-        raise UserError("the default corpus is the package chitchat-dataset, which is not installed: "
-                        "pip install -r requirements.txt, or name your own files with --pairs")
+        raise UserError("the default corpus is the package chitchat-dataset, which is not "
+                        "installed: pip install chitchat-dataset, or name your own files with "
+                        "--pairs")
     return Path(package.origin).with_name("dataset.json")
 
 
@@ -108,7 +109,7 @@ def read_chunks(path, progress=lambda position: None):
 
 
 def parse(kind, record):
-    """One record of a Chunk of that kind to a Pair. Raises ValueError, whose text says what is wrong."""
+    """One record of a Chunk of that kind to a Pair. Raises ValueError that says what is wrong."""
     if isinstance(record, Pair):
         return record
     line = record.decode("utf-8")                             # UnicodeDecodeError is a ValueError
@@ -141,4 +142,5 @@ def _conversation_turns(path, progress):
         turns = [turn for turn in conversation["messages"] if turn]
         for one, other in zip(turns, turns[1:]):
             if one[0]["sender"] != other[0]["sender"]:
-                yield Pair(*(" ".join(message["text"] for message in turn) for turn in (one, other)))
+                yield Pair(*(" ".join(message["text"] for message in turn)
+                             for turn in (one, other)))

@@ -1,13 +1,12 @@
-"""The Stanford Natural Language Inference corpus (Bowman et al. 2015): files → pairs → batches of ids."""
+"""The files of natural language inference (SNLI, Bowman et al. 2015): pairs, batches of ids."""
 
 import json
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
-from ..cli import UserError
+from ..cli import UserError, progress
 from ..files import read_lines
 from .packed import Packed
 
@@ -18,7 +17,7 @@ SPLITS = ("train", "dev", "test")
 
 
 class Snli(NamedTuple):
-    """The labelled pairs of one file; labels: (n,), numbers into LABELS; dropped: pairs labelled "-"."""
+    """The labelled pairs of one file; labels: (n,), numbers into LABELS; dropped: "-" pairs."""
 
     premises: list
     hypotheses: list
@@ -34,7 +33,7 @@ class NliBatch(NamedTuple):
 
 
 class NliSplit(NamedTuple):
-    """Pairs as ids: sentence 2i is the premise of pair i, sentence 2i + 1 its hypothesis; labels: (n,)."""
+    """Pairs as ids: sentence 2i is the premise of pair i, 2i + 1 its hypothesis; labels: (n,)."""
 
     sentences: Packed
     labels: np.ndarray
@@ -46,7 +45,8 @@ class NliSplit(NamedTuple):
 
     def batch(self, which):
         """The pairs `which` (B,) as an NliBatch."""
-        return NliBatch(self.sentences.take(np.concatenate([2 * which, 2 * which + 1])), self.labels[which])
+        sentences = self.sentences.take(np.concatenate([2 * which, 2 * which + 1]))
+        return NliBatch(sentences, self.labels[which])
 
 
 def find_snli(folder):
@@ -61,8 +61,8 @@ def find_snli(folder):
             found.update({split: path for path in list(paths)[::-1] if path.exists()})
         if found:
             return found
-    raise UserError(f"{folder}: holds no snli_1.0_train, snli_1.0_dev or snli_1.0_test as .jsonl or .txt, nor does "
-                    f"{folder}/snli_1.0; unpack snli_1.0.zip there")
+    raise UserError(f"{folder}: holds no snli_1.0_train, snli_1.0_dev or snli_1.0_test as .jsonl or "
+                    f".txt, nor does {folder}/snli_1.0; unpack snli_1.0.zip there")
 
 
 def read_snli(path):
@@ -74,12 +74,14 @@ def read_snli(path):
     for number, values in (_text_rows if path.suffix == ".txt" else _json_rows)(path):
         missing = [field for field in FIELDS if not isinstance(values.get(field), str)]
         if missing:
-            raise UserError(f'{path}, line {number}: no text in the field "{missing[0]}"; expected {", ".join(FIELDS)}')
+            raise UserError(f'{path}, line {number}: no text in the field "{missing[0]}"; expected '
+                            f'{", ".join(FIELDS)}')
         label, *sentences = (values[field] for field in FIELDS)
         if label == NO_LABEL:
             dropped += 1
         elif label not in LABELS:
-            raise UserError(f'{path}, line {number}: gold_label "{label}", expected {", ".join(LABELS)} or "{NO_LABEL}"')
+            raise UserError(f'{path}, line {number}: gold_label "{label}", expected '
+                            f'{", ".join(LABELS)} or "{NO_LABEL}"')
         else:
             pairs.append(sentences)
             labels.append(LABELS.index(label))
@@ -96,7 +98,8 @@ def _json_rows(path):
             try:
                 values = json.loads(line)
             except ValueError as error:
-                raise UserError(f"{path}, line {number}: is no JSON ({error}); expected a file of SNLI") from None
+                raise UserError(f"{path}, line {number}: is no JSON ({error}); expected a file of "
+                                "SNLI") from None
             yield number, values if isinstance(values, dict) else {}
 
 
@@ -107,7 +110,8 @@ def _text_rows(path):
         try:
             values = line.decode("utf-8").split("\t")
         except UnicodeDecodeError as error:
-            raise UserError(f"{path}, line {number}: is no UTF-8 text ({error}); expected a file of SNLI") from None
+            raise UserError(f"{path}, line {number}: is no UTF-8 text ({error}); expected a file "
+                            "of SNLI") from None
         if heading is None:
             heading = values
         elif values != [""]:
@@ -123,5 +127,5 @@ def encode_snli(snli, vocabulary, fraction=1.0, seed=0):
     order = np.random.Generator(np.random.Philox(seed)).permutation(len(snli.labels))
     kept = np.sort(order[:max(1, round(fraction * len(order)))])
     texts = (text for i in kept for text in (snli.premises[i], snli.hypotheses[i]))
-    bar = tqdm(texts, total=2 * len(kept), desc="encoding SNLI", unit=" sentences", leave=False, delay=3)
+    bar = progress(texts, total=2 * len(kept), desc="encoding SNLI", unit=" sentences", delay=3)
     return NliSplit(vocabulary.encode(bar), snli.labels[kept])

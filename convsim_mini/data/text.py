@@ -2,7 +2,7 @@
 
 import unicodedata
 import zlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import regex
@@ -11,6 +11,7 @@ from .packed import Packed
 
 UNKNOWN = 0    # the id of an empty sentence's only token, and the first row of the table
 URL = "<url>"
+ADDRESS = ("http://", "https://", "www.")
 
 _SURROGATE = regex.compile(r"\p{Cs}")
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"'})
@@ -55,7 +56,7 @@ def tokenize(text):
     text = normalize(text)
     tokens = _TOKEN.findall(text)
     if "://" in text or "www." in text:
-        tokens = [URL if token.startswith(("http://", "https://", "www.")) else token for token in tokens]
+        tokens = [URL if token.startswith(ADDRESS) else token for token in tokens]
     return tokens
 
 
@@ -67,8 +68,8 @@ def stable_hash(text):
 def prune(counts, limit):
     """Drop the rarest entries of a Counter until at most `limit` are left: memory stays bounded.
 
-    A word dropped here may return with its count too low, by at most the threshold at which it
-    went; with millions of entries kept, none of the words that a vocabulary holds is near it.
+    A word dropped here may return. Its count is then too low, by at most the threshold that dropped
+    it. With millions of entries kept, none of the words that a vocabulary holds is near it.
     """
     threshold = 1
     while len(counts) > limit:
@@ -103,7 +104,7 @@ class Vocabulary:
 
     def to_dict(self):
         """The fields of the constructor, for JSON."""
-        return {"words": self.words, "counts": self.counts, "total": self.total, "oov_buckets": self.oov_buckets}
+        return asdict(self)
 
     @property
     def size(self):

@@ -59,11 +59,15 @@ def ranks_of_truth(queries, responses, candidates):
     return np.concatenate(ranks)
 
 
+def vectors(model, split, pairs):
+    """What a model makes of pairs (n,) of a split: u of the inputs, v′ of the responses: (n, e)."""
+    u = embed(model, split.sentences(2 * pairs))
+    return u, respond(model, embed(model, split.sentences(2 * pairs + 1)))
+
+
 def model_ranks(model, split, pairs, candidates):
     """ranks_of_truth of a model for pairs (n,) of a split."""
-    inputs = embed(model, split.sentences(2 * pairs))                     # (n, e)
-    responses = respond(model, embed(model, split.sentences(2 * pairs + 1)))
-    return ranks_of_truth(inputs, responses, candidates)
+    return ranks_of_truth(*vectors(model, split, pairs), candidates)
 
 
 def precision(ranks, n):

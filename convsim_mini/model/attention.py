@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backend import array_module, fair_shares, on_all_cores
-from .layers import dropout_backward, dropout_forward
+from .layers import NO_DROPOUT, dropout_backward, dropout_forward
 
 SCORES_AT_ONCE = 2**20    # of all heads; 4 MB in float32, which a core's caches hold
 
@@ -24,44 +24,64 @@ class Group(NamedTuple):
     length: int
 
 
+class GroupCache(NamedTuple):
+    """Attention of one Group: p (g, h, n, n), a row says where a word looks; factor: dropout's."""
+
+    p: np.ndarray
+    factor: np.ndarray | None
+
+
+class AttentionCache(NamedTuple):
+    """What attention's backward needs; kept: a GroupCache for each Group in `sentences`."""
+
+    qkv: np.ndarray
+    sentences: list
+    heads: int
+    kept: list
+
+
 def groups(offsets, heads):
     """Cut packed sentences into Groups: offsets: (B + 1,) on the host → list of Group.
 
-    Sorted sentences make few and large groups, but any order is right. A group has at most 2²⁰ scores,
-    heads · length² for each sentence, unless it is a single sentence.
+    Sorted sentences make few and large groups, but any order is right. A sentence has
+    heads · length² scores. A group has at most 2²⁰ of them, unless it is a single sentence.
     """
     lengths = np.diff(offsets)
     changes = np.flatnonzero(np.diff(lengths)) + 1
-    found = []
+    cut = []
     for begin, end in zip([0, *changes], [*changes, len(lengths)]):
         length = int(lengths[begin])
         at_once = max(1, SCORES_AT_ONCE // (heads * length * length))
         for first in range(begin, end, at_once):
-            found.append(Group(int(offsets[first]), int(offsets[min(first + at_once, end)]), length))
-    return found
+            last = min(first + at_once, end)
+            cut.append(Group(int(offsets[first]), int(offsets[last]), length))
+    return cut
 
 
 def timing_signal(length, width, dtype, xp=np):
     """Sines and cosines that tell positions apart (Vaswani et al. 2017, in tensor2tensor's layout).
 
-    Channel k of the first half is sin(position/t_k), channel k of the second half cos(position/t_k);
+    Channel k of the first half is sin(position/t_k), channel k of the second cos(position/t_k);
     the timescales t_k rise geometrically from 1 to 10,000.
 
     → (length, width) of the dtype, for positions 0 … length − 1; the width is even
     """
     half = width // 2
-    rates = xp.exp(xp.arange(half) * (-math.log(10_000) / max(half - 1, 1)))      # 1/t_k: (half,)
+    rates = xp.exp(xp.arange(half) * (-math.log(10_000) / max(half - 1, 1)))    # 1/t_k: (half,)
     angles = xp.arange(length)[:, None] * rates                           # (length, half)
     return xp.concatenate([xp.sin(angles), xp.cos(angles)], axis=1).astype(dtype)
 
 
-def attention_forward(qkv, sentences, heads, dropout=None):
-    """Scaled dot-product attention of each sentence to itself, in several heads (Vaswani et al. 2017).
+def attention_forward(qkv, sentences, heads, dropout=NO_DROPOUT):
+    """Scaled dot-product attention of each sentence to itself, in several heads.
+
+    Vaswani et al. 2017, §3.2.
 
     For each head: scores = q kᵀ/√(d/h), p = softmax over the words attended to, y = p v. Dropout
     falls on p, as in tensor2tensor.
 
-    qkv: (N, 3d), queries, keys and values side by side; sentences: list of Group → y: (N, d), cache.
+    qkv: (N, 3d), queries, keys and values side by side; sentences: list of Group
+    → y: (N, d), AttentionCache.
     """
     y = array_module(qkv).empty((len(qkv), qkv.shape[1] // 3), qkv.dtype)
 
@@ -69,13 +89,13 @@ def attention_forward(qkv, sentences, heads, dropout=None):
         number, group = number_and_group
         q, k, v = _split_heads(qkv, group, heads, 3)                        # (g, h, n, d/h) each
         p = _softmax(q @ k.swapaxes(2, 3), 1 / math.sqrt(q.shape[3]))     # (g, h, n, n)
-        dropped, factor = dropout_forward(p, dropout and dropout.at(number))
+        dropped, factor = dropout_forward(p, dropout.at(number))
         (heads_out,) = _split_heads(y, group, heads, 1)
-        heads_out[...] = dropped @ v                                      # (g, h, n, n) (g, h, n, d/h)
-        return p, factor
+        heads_out[...] = dropped @ v                                      # (g, h, n, d/h)
+        return GroupCache(p, factor)
 
     kept = _on_all_cores(one, list(enumerate(sentences)), sentences, array_module(qkv))
-    return y, (qkv, sentences, heads, kept)
+    return y, AttentionCache(qkv, sentences, heads, kept)
 
 
 def attention_backward(dy, cache):
@@ -83,8 +103,8 @@ def attention_backward(dy, cache):
 
     y_i = Σ_j p_ij v_j, so dv = pᵀ dy and dp = dy vᵀ. A row of p sums to 1 whatever s is: with
     ∂p_ij/∂s_il = p_ij (δ_jl − p_il), ds_ij = p_ij (dp_ij − Σ_l p_il dp_il). s_ij = q_i · k_j/√m, so
-    dq = ds k/√m and dk = dsᵀ q/√m. Heads and sentences do not meet: splitting and merging them
-    only moves numbers, and so do their gradients.
+    dq = ds k/√m and dk = dsᵀ q/√m. Heads and sentences are independent: splitting and merging
+    them only moves numbers, and so do their gradients.
 
     dy: (N, d) → dqkv: (N, 3d)
     """
@@ -110,8 +130,9 @@ def attention_backward(dy, cache):
 
 
 def _split_heads(x, group, heads, parts):
-    """Views of a group's rows by head: x: (N, parts · d) → parts arrays (sentences, heads, length, d/h)."""
-    rows = x[group.first:group.last].reshape(-1, group.length, parts, heads, x.shape[1] // (parts * heads))
+    """Views of a group's rows by head: x: (N, parts · d) → parts arrays (g, heads, length, d/h)."""
+    width = x.shape[1] // (parts * heads)                                 # d/h
+    rows = x[group.first:group.last].reshape(-1, group.length, parts, heads, width)
     return [rows[:, :, part].swapaxes(1, 2) for part in range(parts)]
 
 
@@ -126,8 +147,8 @@ def _softmax(scores, scale):
 
 
 def _on_all_cores(function, items, sentences, xp):
-    """[function(item) for item in items], an item for each Group; cores share them by their scores."""
-    work = np.cumsum([0, *(group.length * (group.last - group.first) for group in sentences[:-1])])
-    shares = fair_shares(xp.asarray(work))
-    return [result for some in on_all_cores(lambda share: [function(item) for item in items[share]], shares)
-            for result in some]
+    """[function(item) for item in items], an item a Group; cores share them by their scores."""
+    scores = [group.length * (group.last - group.first) for group in sentences]
+    shares = fair_shares(xp.asarray(np.cumsum([0, *scores[:-1]])))
+    parts = on_all_cores(lambda share: [function(item) for item in items[share]], shares)
+    return [result for part in parts for result in part]

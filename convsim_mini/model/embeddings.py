@@ -1,4 +1,4 @@
-"""Embeddings: bags of rows, single rows, and the mean over a sentence; gradients of tables are sparse.
+"""Embeddings: bags of rows, single rows, the mean over a sentence. A table's gradient is sparse.
 
 B is the number of sentences in a batch, N that of their words, R the rows of a table, d its width.
 """
@@ -38,7 +38,7 @@ def embedding_bag_forward(table, rows, lengths):
     scale = (1 / xp.sqrt(lengths)).astype(table.dtype)[:, None]           # (B, 1)
     blocks = count_rows(rows, table.dtype)
     y, *others = on_all_cores(lambda block: block.counts.T @ table.take(block.rows, axis=0), blocks)
-    for part in others:                                                   # Σ (B, Uₖ) (Uₖ, d) → (B, d)
+    for part in others:                                               # Σ (B, Uₖ) (Uₖ, d) → (B, d)
         y += part
     y *= scale                                                            # in place: saves a pass
     return y, (blocks, scale)
@@ -55,7 +55,8 @@ def embedding_bag_backward(dy, cache):
     """
     blocks, scale = cache
     dy = dy * scale                                                       # (B, d)
-    return on_all_cores(lambda block: SparseRows(block.rows, block.counts @ dy), blocks)  # (Uₖ, B) (B, d) → (Uₖ, d)
+    return on_all_cores(lambda block: SparseRows(block.rows, block.counts @ dy),    # (Uₖ, d) each
+                        blocks)
 
 
 class RowBlock(NamedTuple):
@@ -69,7 +70,7 @@ class RowBlock(NamedTuple):
 
 
 def count_rows(rows, dtype):
-    """The table rows in use and their sentences: Packed of M rows in B sentences → list of RowBlocks.
+    """Table rows in use and their sentences: Packed of M rows in B sentences → list of RowBlocks.
 
     Sorting the rows brings equal ones together; their sentences, in that order, are the columns
     of a sparse matrix. The blocks hold about equally much work: rows to fetch and entries to add.
@@ -78,13 +79,14 @@ def count_rows(rows, dtype):
     order = xp.argsort(rows.ids)                                          # (M,)
     ids, sentence = rows.ids[order], rows.sentence_numbers[order]         # (M,) each
     changes = xp.flatnonzero(ids[1:] != ids[:-1]) + 1
-    begin = xp.concatenate([xp.zeros(1, changes.dtype), changes])         # (U,) where a new row begins
+    begin = xp.concatenate([xp.zeros(1, changes.dtype), changes])         # (U,) a new row begins
     indptr = xp.append(begin, len(ids)).astype(xp.int32)                  # (U + 1,)
     counts = sparse_module(xp).csr_matrix((xp.ones(len(ids), dtype), sentence, indptr),
                                           shape=(len(begin), len(rows.offsets) - 1))
     distinct = ids[begin]                                                 # (U,)
     shares = fair_shares(begin + xp.arange(len(begin)))
-    return [RowBlock(distinct[share], counts[share] if len(shares) > 1 else counts) for share in shares]
+    return [RowBlock(distinct[share], counts[share] if len(shares) > 1 else counts)
+            for share in shares]
 
 
 def embedding_forward(table, ids):
@@ -99,7 +101,8 @@ def embedding_backward(dy, cache):
     """
     ids = cache
     each_alone = Packed(ids, array_module(ids).arange(len(ids) + 1))
-    return on_all_cores(lambda block: SparseRows(block.rows, block.counts @ dy), count_rows(each_alone, dy.dtype))
+    return on_all_cores(lambda block: SparseRows(block.rows, block.counts @ dy),
+                        count_rows(each_alone, dy.dtype))
 
 
 def mean_pool_forward(x, packed):
@@ -107,8 +110,9 @@ def mean_pool_forward(x, packed):
     xp = array_module(x)
     share = (1 / packed.lengths).astype(x.dtype)                          # (B,)
     sentences = packed.sentence_numbers                                   # (N,)
-    means = sparse_module(xp).csr_matrix((share.take(sentences), xp.arange(len(x), dtype=xp.int32),
-                                          packed.offsets.astype(xp.int32)), shape=(len(share), len(x)))
+    rows, indptr = xp.arange(len(x), dtype=xp.int32), packed.offsets.astype(xp.int32)
+    means = sparse_module(xp).csr_matrix((share.take(sentences), rows, indptr),
+                                         shape=(len(share), len(x)))
     return means @ x, (share, sentences)
 
 

@@ -6,9 +6,22 @@ import numpy as np
 
 from ..backend import array_module, to_device, to_host
 from ..config import ModelConfig
+from ..data.snli import NliBatch
 from .dan import dan_backward, dan_forward
-from .layers import feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward
-from .losses import batch_softmax_backward, batch_softmax_forward
+from .layers import (
+    NO_DROPOUT,
+    feed_forward,
+    feed_forward_backward,
+    l2_normalize_backward,
+    l2_normalize_forward,
+)
+from .losses import (
+    batch_softmax_backward,
+    batch_softmax_forward,
+    cross_entropy_backward,
+    cross_entropy_forward,
+)
+from .nli import classifier_backward, classifier_forward
 from .transformer import transformer_backward, transformer_forward
 
 WORDS_AT_ONCE = 16_384    # when embedding, or a Transformer's layers would need gigabytes
@@ -22,13 +35,15 @@ class Model(NamedTuple):
     word_rows: int
 
 
-def encoder_forward(model, packed, dropout=None):
-    """The tied encoder: packed: B sentences on the host → unit vectors (B, e) on the model's device, cache.
+def encoder_forward(model, packed, dropout=NO_DROPOUT):
+    """The tied encoder: Packed of B sentences, on the host → unit vectors (B, e), cache.
 
-    Raises IndexError for ids that are no words: a device would quietly take other rows.
+    The vectors are on the model's device. Raises IndexError for ids that are no words: a device
+    would quietly take other rows.
     """
-    if len(packed.ids) and not 0 <= packed.ids.min() <= packed.ids.max() < model.word_rows:
-        raise IndexError(f"word ids {packed.ids.min()} to {packed.ids.max()}, expected 0 to {model.word_rows - 1}")
+    low, high = (packed.ids.min(), packed.ids.max()) if len(packed.ids) else (0, 0)
+    if not 0 <= low <= high < model.word_rows:
+        raise IndexError(f"word ids {low} to {high}, expected 0 to {model.word_rows - 1}")
     if model.config.encoder == "dan":
         return dan_forward(model.params, packed, model.word_rows)
     return transformer_forward(model.params, packed, model.config, dropout)
@@ -57,7 +72,7 @@ def response_forward(params, v, config):
 
 
 def response_backward(dy, cache):
-    """Forward: v′ = normalise(v + layers(v)). v reaches v′ on two ways, whose gradients add.
+    """Forward: v′ = normalise(v + layers(v)). v influences v′ along two paths: gradients add.
 
     dy: (B, e) → dv: (B, e), gradients by parameter name.
     """
@@ -70,10 +85,53 @@ def response_backward(dy, cache):
     return dv, grads
 
 
+def loss_and_gradients(model, batch, dropout=NO_DROPOUT, weight=1.0):
+    """One forward and one backward pass over B pairs, a Batch or an NliBatch, on the host.
+
+    Both sides of the pairs pass the tied encoder at once. What follows it is the task's head.
+    dropout: Dropout of this step, for a Transformer; weight: factor on the gradients
+    → loss: 0-d array, gradients by parameter name; the other task's head has none.
+    """
+    head = nli_head if isinstance(batch, NliBatch) else response_head
+    both, encoder_cache = encoder_forward(model, batch.sentences, dropout)          # (2B, e)
+    u, v = both[:len(both) // 2], both[len(both) // 2:]                             # (B, e) each
+    loss, du, dv, grads = head(model, u, v, batch, weight)
+    dboth = array_module(both).concatenate([du, dv])                                # (2B, e)
+    grads.update(encoder_backward(dboth, encoder_cache, model.config))
+    return loss, grads
+
+
+def response_head(model, u, v, batch, weight):
+    """The batch softmax over the responses of a Batch (§2.1, §2.2).
+
+    u, v: (B, e) inputs and responses; weight: factor on the gradients → loss: 0-d array, du, dv:
+    (B, e), gradients of the response network.
+    """
+    masked = to_device(batch.false_negatives, array_module(u))
+    v_prime, response_cache = response_forward(model.params, v, model.config)       # (B, e)
+    loss, loss_cache = batch_softmax_forward(u, v_prime, model.config.scale, masked)
+
+    du, dv_prime = batch_softmax_backward(loss_cache, weight)                       # (B, e) each
+    dv, grads = response_backward(dv_prime, response_cache)
+    return loss, du, dv, grads
+
+
+def nli_head(model, u1, u2, batch, weight):
+    """Three classes of the pairs of an NliBatch (§2.4). As `response_head`, of the classifier."""
+    logits, classifier_cache = classifier_forward(model.params, u1, u2)             # (B, 3)
+    loss, loss_cache = cross_entropy_forward(logits, to_device(batch.labels, array_module(u1)))
+
+    dlogits = cross_entropy_backward(loss_cache, weight)                            # (B, 3)
+    du1, du2, grads = classifier_backward(dlogits, classifier_cache)                # (B, e) each
+    return loss, du1, du2, grads
+
+
+# ---------------------------------------------------------------- without gradients
+
 def embed(model, packed, batch_size=1024):
     """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host."""
     parts, first = [], 0
-    while first < len(packed.lengths):                        # few long sentences at a time, or many short ones
+    while first < len(packed.lengths):                    # a few long sentences, or many short ones
         full = np.searchsorted(packed.offsets, packed.offsets[first] + WORDS_AT_ONCE, "right") - 1
         last = max(first + 1, min(first + batch_size, full))
         parts.append(to_host(encoder_forward(model, packed.part(first, last))[0]))
@@ -83,31 +141,11 @@ def embed(model, packed, batch_size=1024):
 
 def cut_report(config, lengths):
     """One line on how many sentences of these lengths (n,) a Transformer's ModelConfig cuts."""
-    return (f"{(lengths > config.max_tokens).sum():,} of {len(lengths):,} sentences have more than {config.max_tokens} words "
-            "and are cut there")
+    return (f"{(lengths > config.max_tokens).sum():,} of {len(lengths):,} sentences have more than "
+            f"{config.max_tokens} words and are cut there")
 
 
 def respond(model, v):
     """v′ of response embeddings: v: (n, e) on the host → (n, e) on the host."""
     xp = array_module(model.params["encoder.embedding.weight"])
     return to_host(response_forward(model.params, xp.asarray(v), model.config)[0])
-
-
-def loss_and_gradients(model, batch, dropout=None):
-    """One forward and one backward pass over a Batch of B pairs, which is on the host.
-
-    Inputs and responses pass the tied encoder at once. dropout: Dropout of this step, for a
-    Transformer → loss: 0-d array, gradients by parameter name.
-    """
-    params, config, _ = model
-    xp = array_module(params["encoder.embedding.weight"])
-    both, encoder_cache = encoder_forward(model, batch.sentences, dropout)      # (2B, e)
-    u, v = both[:len(both) // 2], both[len(both) // 2:]                         # (B, e) each
-    v_prime, response_cache = response_forward(params, v, config)               # (B, e)
-    loss, loss_cache = batch_softmax_forward(u, v_prime, config.scale, to_device(batch.false_negatives, xp))
-
-    du, dv_prime = batch_softmax_backward(loss_cache)                           # (B, e) each
-    dv, grads = response_backward(dv_prime, response_cache)
-    dboth = xp.concatenate([du, dv])                                            # (2B, e): tied, so one pass
-    grads.update(encoder_backward(dboth, encoder_cache, config))
-    return loss, grads

@@ -146,14 +146,19 @@ def l2_normalize_backward(dy, cache):
 # ---------------------------------------------------------------- dropout
 
 class Dropout(NamedTuple):
-    """What is left out at one place of one step: a share of the numbers, and the random bits' key."""
+    """What is left out at one place of one step: a share of the numbers; the random bits' key."""
 
     rate: float
     key: int
 
     def at(self, place):
-        """The Dropout of the place-th step, layer or group inside this one, with random bits of its own."""
+        """The Dropout of step, layer or group number `place` in this one, with bits of its own."""
+        if not self.rate:
+            return self
         return Dropout(self.rate, _mix_python(_mix_python(self.key) + place + 1))
+
+
+NO_DROPOUT = Dropout(0.0, 0)    # at evaluation
 
 
 def dropout_forward(x, dropout):
@@ -161,9 +166,9 @@ def dropout_forward(x, dropout):
 
     The bits are a function of the key and a number's place alone (SplitMix64 of a counter), the
     same in NumPy and CuPy; one 64-bit word decides eight numbers, so the share comes in steps of
-    1/256. dropout: Dropout, or None at evaluation, where nothing is left out → y, cache.
+    1/256. dropout: Dropout; with rate 0 nothing is left out → y, cache.
     """
-    threshold = round(256 * dropout.rate) if dropout else 0
+    threshold = round(256 * dropout.rate)
     if not threshold:
         return x, None
     xp = array_module(x)

@@ -18,7 +18,7 @@ def batch_softmax_forward(u, v, scale=1.0, false_negatives=None):
     """
     xp = array_module(u)
     scores = u @ v.T                                          # (B, B)
-    scores *= scale                                           # in place: B × B is the largest array here
+    scores *= scale                                           # in place: the largest array here
     if false_negatives is not None:
         scores[false_negatives] = -xp.inf                     # e^−∞ = 0: as if they were not there
     true = scores.diagonal().copy()                           # (B,)
@@ -61,7 +61,7 @@ def cross_entropy_forward(logits, labels):
 
 
 def cross_entropy_backward(cache, dloss=1.0):
-    """Forward: loss = (1/B) Σ_b (log Σ_c e^{z_bc} − z_b,label). As above, dz = dloss (p − one-hot)/B.
+    """Forward: loss = (1/B) Σ_b (log Σ_c e^{z_bc} − z_b,label). So dz = dloss (p − one-hot)/B.
 
     → dlogits: (B, classes)
     """
@@ -88,9 +88,8 @@ def similarity_forward(matrix, u1, u2):
 def similarity_backward(dsimilarity, cache):
     """Forward: s = −arccos(c), c = a · b, a = normalise(u1 M), b = normalise(u2 M).
 
-    ds/dc = 1/√(1 − c²), which has no bound as c nears ±1. There a = ±b whatever direction M moves
-    them in together, and s has a kink, not a slope: 0 is taken. da = dc b, db = dc a; M is used
-    twice, so dM = u1ᵀ d(u1 M) + u2ᵀ d(u2 M).
+    ds/dc = 1/√(1 − c²), which has no bound as c nears ±1. At c = ±1 s has no derivative; we use 0.
+    da = dc b, db = dc a; M is used twice, so dM = u1ᵀ d(u1 M) + u2ᵀ d(u2 M).
 
     dsimilarity: (n,) → dmatrix: (e, e)
     """

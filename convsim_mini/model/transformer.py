@@ -1,11 +1,11 @@
 """The Transformer encoder: compose layers forward, unwind them backward."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from ..backend import add_to, array_module, to_device
-from ..data.packed import Packed
 from .attention import attention_backward, attention_forward, groups, timing_signal
 from .embeddings import (
     embedding_backward,
@@ -14,6 +14,7 @@ from .embeddings import (
     mean_pool_forward,
 )
 from .layers import (
+    NO_DROPOUT,
     dropout_backward,
     dropout_forward,
     feed_forward,
@@ -28,9 +29,61 @@ from .layers import (
     relu_forward,
 )
 
-# ---------------------------------------------------------------- Transformer
 
-def transformer_forward(params, packed, config, dropout=None):
+class TransformerCache(NamedTuple):
+    """What the encoder's backward needs: the order of sort_by_length, and the caches of its parts.
+
+    layers: a LayerCache for each layer; final_norm: None for post-norm.
+    """
+
+    order: np.ndarray
+    embedding: np.ndarray
+    dropout: np.ndarray | None
+    layers: list
+    final_norm: tuple | None
+    pool: tuple
+    linear: list
+    unit: tuple
+    width: int
+
+
+class LayerCache(NamedTuple):
+    """The ResidualCaches of a layer's two sublayers."""
+
+    attention: tuple
+    feed_forward: tuple
+
+
+class ResidualCache(NamedTuple):
+    """A sublayer with its residual connection; inner: an AttendCache or a PositionWiseCache."""
+
+    name: str
+    pre_norm: bool
+    norm: tuple
+    inner: tuple
+    dropout: np.ndarray | None
+
+
+class AttendCache(NamedTuple):
+    """Linear to queries, keys and values; attention, an AttentionCache; linear."""
+
+    name: str
+    qkv: tuple
+    attention: tuple
+    output: tuple
+
+
+class PositionWiseCache(NamedTuple):
+    """Linear, relu, dropout, linear."""
+
+    name: str
+    linear0: tuple
+    relu: np.ndarray
+    dropout: np.ndarray | None
+    linear1: tuple
+
+
+def transformer_forward(params, packed, config, dropout=NO_DROPOUT):
     """Transformer encoder (Vaswani et al. 2017; Yang et al. 2018, §2.3.2 and §3.1).
 
     Word embeddings times √d plus the timing signal, then layers of self-attention and
@@ -38,34 +91,34 @@ def transformer_forward(params, packed, config, dropout=None):
     averaged; a linear layer brings them to the embedding's width (ours: the paper does not say how
     512 becomes 500); the result has unit length.
 
-    params: as `transformer_shapes` lists them; packed: word ids of B sentences, on the host;
-    config: ModelConfig; dropout: Dropout in training → u: (B, e) unit vectors, cache.
+    params: as model/initial.py lists them; packed: word ids of B sentences, on the host;
+    config: ModelConfig → u: (B, e) unit vectors, TransformerCache.
     """
-    xp = array_module(params["encoder.embedding.weight"])
+    table, width = params["encoder.embedding.weight"], config.embedding_dim
+    xp = array_module(table)
     packed, order = sort_by_length(packed, config.max_tokens)
-    sentences = groups(packed.offsets, config.heads)
-    longest = int(packed.lengths.max())
+    sentences, longest = groups(packed.offsets, config.heads), int(packed.lengths.max())
     packed, order = to_device(packed, xp), xp.asarray(order)
 
-    x, embedding_cache = embedding_forward(params["encoder.embedding.weight"], packed.ids)    # (N, d)
-    x *= math.sqrt(config.embedding_dim)
+    x, embedding_cache = embedding_forward(table, packed.ids)             # (N, d)
+    x *= math.sqrt(width)
     positions = xp.arange(len(x)) - packed.offsets.take(packed.sentence_numbers)
-    x += timing_signal(longest, config.embedding_dim, x.dtype, xp).take(positions, axis=0)
+    x += timing_signal(longest, width, x.dtype, xp).take(positions, axis=0)
     x, dropout_cache = dropout_forward(x, dropout)
-    layer_caches = []
+    layer_caches, norm_cache = [], None
     for k in range(config.transformer_layers):
-        x, layer_cache = _layer_forward(params, f"encoder.layer{k}", x, sentences, config, dropout and dropout.at(k))
+        x, layer_cache = _layer_forward(params, f"encoder.layer{k}", x, sentences, config,
+                                        dropout.at(k))
         layer_caches.append(layer_cache)
-    norm_cache = None
-    if config.pre_norm:                                       # the residual stream has not been normalised yet
-        x, norm_cache = layer_norm_forward(x, params["encoder.norm.weight"], params["encoder.norm.bias"])
+    if config.pre_norm:                                       # nothing has normalised x itself yet
+        x, norm_cache = layer_norm_forward(x, *_weights(params, "encoder.norm"))
     x, pool_cache = mean_pool_forward(x, packed)                          # (B, d)
     x, linear_cache = feed_forward(params, "encoder", x)                  # (B, e)
     u, unit_cache = l2_normalize_forward(x)                               # (B, e), sorted by length
     unsorted = xp.empty_like(u)
     unsorted[order] = u
-    return unsorted, (order, embedding_cache, dropout_cache, layer_caches, norm_cache, pool_cache, linear_cache,
-                      unit_cache, config)
+    return unsorted, TransformerCache(order, embedding_cache, dropout_cache, layer_caches,
+                                      norm_cache, pool_cache, linear_cache, unit_cache, width)
 
 
 def transformer_backward(du, cache):
@@ -76,25 +129,23 @@ def transformer_backward(du, cache):
 
     du: (B, e) → gradients by parameter name; the table's is a list of SparseRows.
     """
-    order, embedding_cache, dropout_cache, layer_caches, norm_cache, pool_cache, linear_cache, unit_cache, config = cache
-    dx = l2_normalize_backward(du[order], unit_cache)                     # (B, e)
-    dx, grads = feed_forward_backward(dx, linear_cache)                   # (B, d)
-    dx = mean_pool_backward(dx, pool_cache)                               # (N, d)
-    if norm_cache is not None:
-        dx, grads["encoder.norm.weight"], grads["encoder.norm.bias"] = layer_norm_backward(dx, norm_cache)
-    for k in reversed(range(len(layer_caches))):
-        dx, layer_grads = _layer_backward(dx, layer_caches[k])
+    dx = l2_normalize_backward(du[cache.order], cache.unit)               # (B, e)
+    dx, grads = feed_forward_backward(dx, cache.linear)                   # (B, d)
+    dx = mean_pool_backward(dx, cache.pool)                               # (N, d)
+    if cache.final_norm is not None:
+        dx = _collect(grads, "encoder.norm", layer_norm_backward(dx, cache.final_norm))
+    for layer in reversed(cache.layers):
+        dx, layer_grads = _layer_backward(dx, layer)
         grads.update(layer_grads)
-    dx = dropout_backward(dx, dropout_cache)
-    dx = dx * math.sqrt(config.embedding_dim)
-    grads["encoder.embedding.weight"] = embedding_backward(dx, embedding_cache)
+    dx = dropout_backward(dx, cache.dropout)
+    dx = dx * math.sqrt(cache.width)
+    grads["encoder.embedding.weight"] = embedding_backward(dx, cache.embedding)
     return grads
 
 
 def attention_weights(cache):
-    """What transformer_forward's cache holds of attention: for each layer, p (g, h, n, n) of every Group."""
-    layer_caches = cache[3]
-    return [[p for p, _ in inner[2][3]] for (_, _, _, inner, _), _ in layer_caches]
+    """Attention in a TransformerCache: for each layer, p (g, h, n, n) of every Group."""
+    return [[group.p for group in layer.attention.inner.attention.kept] for layer in cache.layers]
 
 
 def sort_by_length(packed, max_tokens):
@@ -104,92 +155,104 @@ def sort_by_length(packed, max_tokens):
     that sentence b of it was sentence order[b].
     """
     order = np.argsort(packed.lengths, kind="stable")
-    lengths = np.minimum(packed.lengths[order], max_tokens)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    place = np.arange(offsets[-1]) + np.repeat(packed.offsets[:-1][order] - offsets[:-1], lengths)
-    return Packed(packed.ids[place], offsets), order
+    return packed.take(order, max_tokens), order
 
+
+# ---------------------------------------------------------------- one layer
 
 def _layer_forward(params, name, x, sentences, config, dropout):
-    """Self-attention, then a position-wise feed-forward network, each around a residual connection."""
-    x, attention_cache = _residual_forward(
-        params, f"{name}.attention", x, config.pre_norm, dropout and dropout.at(0),
-        lambda x, places: _attend_forward(params, f"{name}.attention", x, sentences, config.heads, places))
-    x, feed_forward_cache = _residual_forward(
-        params, f"{name}.feed_forward", x, config.pre_norm, dropout and dropout.at(1),
-        lambda x, places: _position_wise_forward(params, f"{name}.feed_forward", x, places))
-    return x, (attention_cache, feed_forward_cache)
+    """Self-attention, then a feed-forward network, each around a residual connection."""
+    def attend(x, dropout):
+        return _attend_forward(params, f"{name}.attention", x, sentences, config.heads, dropout)
+
+    def position_wise(x, dropout):
+        return _position_wise_forward(params, f"{name}.feed_forward", x, dropout)
+
+    x, attention_cache = _residual_forward(params, f"{name}.attention", x, config.pre_norm,
+                                           dropout.at(0), attend)
+    x, feed_forward_cache = _residual_forward(params, f"{name}.feed_forward", x, config.pre_norm,
+                                              dropout.at(1), position_wise)
+    return x, LayerCache(attention_cache, feed_forward_cache)
 
 
 def _layer_backward(dy, cache):
-    """Forward: y = feed_forward_with_residual(attention_with_residual(x)). → dx, gradients by name."""
-    attention_cache, feed_forward_cache = cache
-    dy, grads = _residual_backward(dy, feed_forward_cache, _position_wise_backward)
-    dx, more = _residual_backward(dy, attention_cache, _attend_backward)
+    """Forward: y = feed_forward(attention(x)), each with its residual. → dx, gradients by name."""
+    dy, grads = _residual_backward(dy, cache.feed_forward, _position_wise_backward)
+    dx, more = _residual_backward(dy, cache.attention, _attend_backward)
     return dx, grads | more
 
 
 def _residual_forward(params, name, x, pre_norm, dropout, inner):
-    """x + dropout(inner(norm(x))), pre-norm, tensor2tensor's default; or norm(x + dropout(inner(x)))."""
-    weight, bias = params[f"{name}.norm.weight"], params[f"{name}.norm.bias"]
-    y, norm_cache = layer_norm_forward(x, weight, bias) if pre_norm else (x, None)
-    y, inner_cache = inner(y, dropout and dropout.at(0))
+    """Pre-norm, tensor2tensor's default: x + dropout(inner(norm(x))).
+
+    Post-norm: norm(x + dropout(inner(x))). inner: (x, dropout) → y, cache.
+    """
+    norm = _weights(params, f"{name}.norm")
+    y, norm_cache = layer_norm_forward(x, *norm) if pre_norm else (x, None)
+    y, inner_cache = inner(y, dropout.at(0))
     y, dropout_cache = dropout_forward(y, dropout)
     add_to(y, x)                                              # y is new: nobody else holds it
     if not pre_norm:
-        y, norm_cache = layer_norm_forward(y, weight, bias)
-    return y, (name, pre_norm, norm_cache, inner_cache, dropout_cache)
+        y, norm_cache = layer_norm_forward(y, *norm)
+    return y, ResidualCache(name, pre_norm, norm_cache, inner_cache, dropout_cache)
 
 
 def _residual_backward(dy, cache, inner_backward):
-    """Forward: y = x + dropout(inner(norm(x))). x reaches y on two ways, whose gradients add.
+    """Forward: y = x + dropout(inner(norm(x))).
 
-    Post-norm: y = norm(x + dropout(inner(x))), so norm is undone first, for both ways at once.
+    x influences y along two paths, so its gradient is the sum of theirs. Post-norm:
+    y = norm(x + dropout(inner(x))), so norm is undone first, for both paths at once.
     → dx, gradients by name.
     """
-    name, pre_norm, norm_cache, inner_cache, dropout_cache = cache
-    if not pre_norm:
-        dy, dweight, dbias = layer_norm_backward(dy, norm_cache)
-    dx, grads = inner_backward(dropout_backward(dy, dropout_cache), inner_cache)
-    if pre_norm:
-        dx, dweight, dbias = layer_norm_backward(dx, norm_cache)
+    norm, norm_grads = f"{cache.name}.norm", {}
+    if not cache.pre_norm:
+        dy = _collect(norm_grads, norm, layer_norm_backward(dy, cache.norm))
+    dx, grads = inner_backward(dropout_backward(dy, cache.dropout), cache.inner)
+    if cache.pre_norm:
+        dx = _collect(norm_grads, norm, layer_norm_backward(dx, cache.norm))
     add_to(dx, dy)
-    grads[f"{name}.norm.weight"], grads[f"{name}.norm.bias"] = dweight, dbias
-    return dx, grads
+    return dx, grads | norm_grads
 
 
 def _attend_forward(params, name, x, sentences, heads, dropout):
-    """Linear to queries, keys and values; attention; linear."""
-    qkv, qkv_cache = linear_forward(x, params[f"{name}.qkv.weight"], params[f"{name}.qkv.bias"])           # (N, 3d)
-    y, attention_cache = attention_forward(qkv, sentences, heads, dropout)                                # (N, d)
-    y, output_cache = linear_forward(y, params[f"{name}.output.weight"], params[f"{name}.output.bias"])   # (N, d)
-    return y, (name, qkv_cache, attention_cache, output_cache)
+    """Linear to queries, keys and values; attention; linear: x: (N, d) → (N, d), AttendCache."""
+    qkv, qkv_cache = linear_forward(x, *_weights(params, f"{name}.qkv"))              # (N, 3d)
+    y, attention_cache = attention_forward(qkv, sentences, heads, dropout)            # (N, d)
+    y, output_cache = linear_forward(y, *_weights(params, f"{name}.output"))          # (N, d)
+    return y, AttendCache(name, qkv_cache, attention_cache, output_cache)
 
 
 def _attend_backward(dy, cache):
     """Forward: y = output(attention(qkv(x))). → dx: (N, d), gradients by name."""
-    name, qkv_cache, attention_cache, output_cache = cache
     grads = {}
-    dy, grads[f"{name}.output.weight"], grads[f"{name}.output.bias"] = linear_backward(dy, output_cache)
-    dqkv = attention_backward(dy, attention_cache)                                                        # (N, 3d)
-    dx, grads[f"{name}.qkv.weight"], grads[f"{name}.qkv.bias"] = linear_backward(dqkv, qkv_cache)
-    return dx, grads
+    dy = _collect(grads, f"{cache.name}.output", linear_backward(dy, cache.output))   # (N, d)
+    dqkv = attention_backward(dy, cache.attention)                                    # (N, 3d)
+    return _collect(grads, f"{cache.name}.qkv", linear_backward(dqkv, cache.qkv)), grads
 
 
 def _position_wise_forward(params, name, x, dropout):
-    """Two linear layers with relu between them, for each position alone."""
-    y, first_cache = linear_forward(x, params[f"{name}.linear0.weight"], params[f"{name}.linear0.bias"])   # (N, hidden)
+    """Two linear layers with relu between them, for each position alone: (N, d) → (N, d), cache."""
+    y, first_cache = linear_forward(x, *_weights(params, f"{name}.linear0"))          # (N, hidden)
     y, relu_cache = relu_forward(y)
     y, dropout_cache = dropout_forward(y, dropout)
-    y, second_cache = linear_forward(y, params[f"{name}.linear1.weight"], params[f"{name}.linear1.bias"])  # (N, d)
-    return y, (name, first_cache, relu_cache, dropout_cache, second_cache)
+    y, second_cache = linear_forward(y, *_weights(params, f"{name}.linear1"))         # (N, d)
+    return y, PositionWiseCache(name, first_cache, relu_cache, dropout_cache, second_cache)
 
 
 def _position_wise_backward(dy, cache):
     """Forward: y = linear1(dropout(relu(linear0(x)))). → dx: (N, d), gradients by name."""
-    name, first_cache, relu_cache, dropout_cache, second_cache = cache
     grads = {}
-    dy, grads[f"{name}.linear1.weight"], grads[f"{name}.linear1.bias"] = linear_backward(dy, second_cache)
-    dy = relu_backward(dropout_backward(dy, dropout_cache), relu_cache)                                   # (N, hidden)
-    dx, grads[f"{name}.linear0.weight"], grads[f"{name}.linear0.bias"] = linear_backward(dy, first_cache)
-    return dx, grads
+    dy = _collect(grads, f"{cache.name}.linear1", linear_backward(dy, cache.linear1))  # (N, hidden)
+    dy = relu_backward(dropout_backward(dy, cache.dropout), cache.relu)
+    return _collect(grads, f"{cache.name}.linear0", linear_backward(dy, cache.linear0)), grads
+
+
+def _weights(params, name):
+    """Weight and bias of a linear layer or a layer norm."""
+    return params[f"{name}.weight"], params[f"{name}.bias"]
+
+
+def _collect(grads, name, gradients):
+    """Enter a layer's dweight and dbias into `grads`; → its dx. gradients: (dx, dweight, dbias)."""
+    dx, grads[f"{name}.weight"], grads[f"{name}.bias"] = gradients
+    return dx

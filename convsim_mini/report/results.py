@@ -10,8 +10,8 @@ from ..data.corpus import open_corpus
 from ..data.snli import encode_snli
 from ..evaluation import cqa, response
 from ..evaluation.attention import reach_on_dev
+from ..evaluation.nli import classify
 from ..evaluation.sts import model_similarity
-from ..model.nli import classify
 from ..run import Run, check_corpus, load_matrix, load_run, read_log
 from ..training.schedule import pairs_before
 

@@ -1,33 +1,44 @@
-"""How training is watched: progress bar, log.jsonl, measures on dev, figures, and an eye on the loss."""
+"""How training is watched: progress bar, log.jsonl, measures on dev, figures, an eye on the loss."""
 
 import json
 import math
 import time
 
-from tqdm import tqdm
-
-from ..cli import UserError
+from ..cli import UserError, progress
 from ..data.snli import LABELS, NliBatch
-from ..evaluation import response
-from ..evaluation.plots import plot_accuracy, plot_loss, plot_precision
 from ..files import write_text
-from ..model.nli import classify
 from ..run import read_log
+from .curves import plot_accuracy, plot_loss, plot_precision
+from .schedule import pairs_before
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last
 EXPLODED = 100    # times the loss of picking at random is where a run is stopped
 
 
 class Monitor:
-    """Shows and records how training goes: progress bar, log.jsonl, P@N and NLI accuracy on dev, figures."""
+    """Shows and records how training goes: progress bar, log.jsonl, figures, the best step so far."""
 
-    def __init__(self, folder, config, dev, test, nli_dev=None):
-        """test: the pairs of dev and their candidates, from response.draw_candidates; nli_dev: NliSplit."""
-        self.folder, self.config, self.dev, self.test, self.nli_dev = folder, config, dev, test, nli_dev
+    def __init__(self, folder, config, dev):
+        """dev: a function of a Model → what was measured on dev: P@N in "dev", "dev_loss", "nli"."""
+        self.folder, self.config, self.dev = folder, config, dev
         self.losses, self.steps, self.measured, self.log_every = [], [], [], 10
-        self.most = {"loss": EXPLODED * math.log(config.optim.batch_size), "nli_loss": EXPLODED * math.log(len(LABELS))}
+        self.most = {"loss": EXPLODED * math.log(config.optim.batch_size),
+                     "nli_loss": EXPLODED * math.log(len(LABELS))}
         self.seconds, self.resumed_at = 0.0, time.perf_counter()
-        self.bar = tqdm(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05)
+        self.bar = progress(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05,
+                            leave=True)
+
+    @property
+    def best(self):
+        """The measured step that is best on dev, or None before there is one.
+
+        Measured is the share of right answers in the tasks that are trained: P@1, NLI's accuracy,
+        or for two tasks both. The untrained model does not count.
+        """
+        keys = {"conversation": (1, 0), "multitask": (1, 1), "nli": (0, 1)}[self.config.task]
+        shares = {record["step"]: keys[0] * record["dev"]["1"] + keys[1] * record.get("nli", 0)
+                  for record in self.measured if record["step"] > 0}
+        return max(shares, key=shares.get, default=None)
 
     def start_clock(self):
         """Count training time from here on; measuring and saving do not count."""
@@ -52,46 +63,54 @@ class Monitor:
             self._write([], {"step": step, "machine": machine})
 
     def after_step(self, step, batch, loss):
-        """Take note of the loss of a step's batch, a 0-d array of either device; log means now and then."""
+        """Take note of the loss of a step's batch, a 0-d array of either device; log now and then."""
         self.losses.append(("nli_loss" if isinstance(batch, NliBatch) else "loss", loss))
         if len(self.losses) >= self.log_every:
             self.log(step)
         self.bar.update(len(batch.sentences.lengths) // 2)
 
     def log(self, step):
-        """Log the mean of each task's losses since the last time. Raises Diverged where one is not sound."""
-        losses = [(task, float(loss)) for task, loss in self.losses]      # the device is waited for only here
+        """Log the mean of each task's losses since the last time.
+
+        Raises Diverged where a loss is not sound.
+        """
+        losses = [(task, float(loss)) for task, loss in self.losses]    # waits for the device
         for at, (task, loss) in enumerate(losses, start=step - len(losses) + 1):
             if not loss < self.most[task]:                    # nan is not
                 raise Diverged(at, loss)
         if losses:
-            self.losses, some = [], {task: [loss for name, loss in losses if name == task] for task in dict(losses)}
-            means = {task: sum(some[task]) / len(some[task]) for task in sorted(some)}
-            self.bar.set_postfix({task: f"{mean:.3f}" for task, mean in means.items()}, refresh=False)
+            self.losses, means = [], {}
+            for task in sorted(dict(losses)):
+                of_task = [loss for name, loss in losses if name == task]
+                means[task] = sum(of_task) / len(of_task)
+            shown = {task: f"{mean:.3f}" for task, mean in means.items()}
+            self.bar.set_postfix(shown, refresh=False)
             self._write(self.steps, {"step": step, **means})
 
     def measure(self, step, model):
-        """P@N on dev, and NLI's accuracy there: printed, recorded, drawn."""
-        ranks = response.model_ranks(model, self.dev, *self.test)
-        record = {"step": step, "seconds": round(self.seconds, 1),
-                  "dev": {str(n): round(response.precision(ranks, n)[0], 2) for n in response.N}}
+        """Measure dev: printed, recorded, drawn."""
+        record = {"step": step, "seconds": round(self.seconds, 1), **self.dev(model)}
         figures = [f"P@{n} {value:4.1f}" for n, value in record["dev"].items()]
-        if self.nli_dev:
-            record["nli"] = round(100 * float((classify(model, self.nli_dev) == self.nli_dev.labels).mean()), 2)
-            figures.append(f"NLI {record['nli']:4.1f}")
+        figures += [f"NLI {record['nli']:4.1f}"] if "nli" in record else []
         self._write(self.measured, record)
-        self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {'   '.join(figures)}")
-        plot_precision(self.folder / "p_at_n.png", self.measured)
-        if self.nli_dev:
+        self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {'   '.join(figures)}   "
+                       f"loss {record['dev_loss']:.3f}")
+        plot_precision(self.folder / "p_at_n.png", self.measured, self.best)
+        if "nli" in record:
             plot_accuracy(self.folder / "nli.png", self.measured)
         if self.steps:
-            plot_loss(self.folder / "loss.png", self.steps, self.config.optim.batch_size)
+            plot_loss(self.folder / "loss.png", self.steps, self.measured,
+                      self.config.optim.batch_size)
 
-    def expect(self, steps, pairs, seen):
-        """Tell the progress bar how many steps and pairs there are, and how many pairs have been seen."""
-        self.log_every = max(10, steps // LOGGED)
-        self.bar.total = pairs
-        self.bar.update(seen - self.bar.n)
+    def finish(self):
+        """Record that training has come to its end, and which step is the best."""
+        self._write([], {"step": self.config.steps, "best": self.best})
+
+    def expect(self, step):
+        """Tell the progress bar how many pairs there are, and how many were seen before `step`."""
+        self.log_every = max(10, self.config.steps // LOGGED)
+        self.bar.total = pairs_before(self.config, self.config.steps)
+        self.bar.update(pairs_before(self.config, step) - self.bar.n)
 
     def _write(self, records, record):
         records.append(record)
@@ -100,8 +119,9 @@ class Monitor:
             with open(path, "a", encoding="utf-8") as log:
                 log.write(json.dumps(record) + "\n")
         except OSError as error:
-            raise UserError(f"{path}: cannot be written ({error.strerror}); make room there, then go on with: python -m "
-                            f"convsim_mini.train --resume {self.folder}") from None
+            raise UserError(f"{path}: cannot be written ({error.strerror}); make room there, then go "
+                            "on with: python -m convsim_mini.train --resume "
+                            f"{self.folder}") from None
 
 
 class Diverged(Exception):

@@ -1,4 +1,4 @@
-"""What each step of a run is: its task, its batch, its learning rates; all functions of the settings and the step."""
+"""What each step of a run is: its task, its batch, its rates. Settings and step decide all of it."""
 
 import itertools
 import math
@@ -22,25 +22,30 @@ class Tasks(NamedTuple):
 
 
 def rates(optim, step, steps, pairs):
-    """The learning rates of one step, counted from 0, with so many pairs in its batch: (dense, table).
+    """The learning rates of one step: of dense parameters, of tables.
 
-    They rise for `warmup` steps, hold until `settled_at`, and fall linearly to zero at `steps`;
-    from `drop_at` on dropped_rate takes the place of rate. With the summed loss, whose gradient
-    is `pairs` times the mean's, the rate is so many times larger.
+    They rise for `warmup` steps, hold until `settled_at`, and fall linearly to zero at `steps`.
+    From `drop_at` on dropped_rate takes the place of rate. The losses of losses.py are means. The
+    gradient of a sum over the batch is `pairs` times larger, so for the summed loss SGD's rates
+    are. An adaptive optimiser divides by the size of the gradient: for it nothing changes.
+
+    step: counted from 0; steps: of the whole run; pairs: in this step's batch.
     """
     factor = min(1, (step + 1) / optim.warmup) if optim.warmup else 1
     if optim.decay == "linear" and step >= settled_at(optim):
         factor *= (steps - step) / (steps - settled_at(optim))
     if step >= optim.drop_at * steps:
         factor *= optim.dropped_rate / optim.rate
-    if optim.loss == "sum":
+    if optim.loss == "sum" and optim.optimizer == "sgd":
         factor *= pairs
     return factor * optim.rate, factor * optim.table_rate
 
 
 def batch_sizes(optim, step, steps):
     """Pairs in the batch of one step: of conversations, of NLI."""
-    return (optim.dropped_batch_size,) * 2 if step >= optim.drop_at * steps else (optim.batch_size, optim.nli_batch_size)
+    if step >= optim.drop_at * steps:
+        return optim.dropped_batch_size, optim.dropped_batch_size
+    return optim.batch_size, optim.nli_batch_size
 
 
 def pairs_before(config, step):
@@ -60,14 +65,15 @@ def settled_at(optim):
 
 
 def nli_steps(config, step):
-    """How many of the first `step` steps train NLI: an even share, so that a task is a function of the step."""
-    return math.floor({"conversation": 0, "multitask": config.nli_share, "nli": 1}[config.task] * step)
+    """How many of the first `step` steps train NLI: an even share. So the step decides the task."""
+    share = {"conversation": 0, "multitask": config.nli_share, "nli": 1}[config.task]
+    return math.floor(share * step)
 
 
 def batches(config, tasks, first_step=0):
-    """Yield the Batch or NliBatch of every step from `first_step` on, for ever: a function of seed and step.
+    """Yield the Batch or NliBatch of every step from `first_step` on, for ever.
 
-    config.steps is read anew each time, since --minutes sets it on the way.
+    Seed and step decide each of them.
     """
     optim, late = config.optim, None
     for step in itertools.count(first_step):
@@ -93,5 +99,6 @@ def steps_in(minutes, seconds_per_step, optim):
     """The number of steps that take so many minutes, judged by steps of the first batch size."""
     growth = optim.dropped_batch_size / optim.batch_size
     mean_seconds = seconds_per_step * (optim.drop_at + (1 - optim.drop_at) * growth)
-    fewest = math.ceil((settled_at(optim) + 1) / (optim.drop_at or 1))        # no step so far may be a late one
+    # no step so far may be a late one
+    fewest = math.ceil((settled_at(optim) + 1) / (optim.drop_at or 1))
     return max(fewest, round(60 * minutes / mean_seconds))

@@ -1,0 +1,57 @@
+"""The curves of a run: losses, P@N and NLI's accuracy against steps."""
+
+import numpy as np
+
+from ..data.snli import LABELS
+from ..figures import new_figure, save_figure
+
+
+def plot_loss(path, losses, measured, batch_size):
+    """Loss of each task on training batches, that of replies on dev, and those of guessing.
+
+    losses: records with "loss" or "nli_loss"; measured: records with "dev_loss".
+    """
+    figure, axes = new_figure()
+    for key, name, choices in (("loss", "replies, training", batch_size),
+                               ("nli_loss", "NLI, training", len(LABELS))):
+        if curve := [(record["step"], record[key]) for record in losses if key in record]:
+            axes.plot(*zip(*curve), linewidth=1, label=name)
+            _level(axes, np.log(choices), f"picking at random: ln {choices:,}")
+    if any("loss" in record for record in losses):
+        axes.plot(*zip(*((record["step"], record["dev_loss"]) for record in measured)), "o-",
+                  label="replies, dev")
+    axes.legend()
+    axes.set(xlabel="step", ylabel="loss (nats per pair)", title="Loss: training is harder where "
+             "words are dropped")
+    save_figure(figure, path)
+
+
+def plot_precision(path, measured, best):
+    """P@N on dev against steps, and the step whose weights are kept."""
+    figure, axes = new_figure()
+    for n in measured[0]["dev"]:
+        axes.plot([record["step"] for record in measured], [record["dev"][n] for record in measured],
+                  "o-", label=f"P@{n}  (at random: {n}%)")
+    if best is not None:
+        axes.axvline(best, color="grey", linestyle=":", label=f"kept: step {best:,}")
+    axes.set(xlabel="step", ylabel="true reply among the best N of 100 (%)", ylim=(0, None),
+             title="Picking the true reply, on dev")
+    axes.legend()
+    save_figure(figure, path)
+
+
+def plot_accuracy(path, measured):
+    """NLI's accuracy on dev against steps."""
+    figure, axes = new_figure()
+    axes.plot([record["step"] for record in measured], [record["nli"] for record in measured], "o-")
+    _level(axes, 100 / len(LABELS), "at random")
+    axes.set(xlabel="step", ylabel="right of three classes (%)",
+             title="Natural language inference, on dev")
+    save_figure(figure, path)
+
+
+def _level(axes, value, text):
+    """A dotted line at a value, with a few words at its right end."""
+    axes.axhline(value, color="grey", linestyle=":")
+    axes.annotate(text, (1, value), (0, 4), xycoords=("axes fraction", "data"),
+                  textcoords="offset points", ha="right", color="grey")

@@ -1,0 +1,157 @@
+"""The training loop: step after step, now and then measure and save; stop and go on."""
+
+import json
+import math
+import signal
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..backend import array_module, device_module, machine, to_device
+from ..cli import UserError
+from ..data.snli import NliBatch
+from ..files import write_text
+from ..model.input_response import loss_and_gradients
+from ..model.layers import Dropout
+from ..run import keep_best, save_checkpoint, save_config
+from .monitor import EXPLODED, Diverged, Monitor
+from .optim import SGD, Adaptive
+from .schedule import batches, rates, settled_at, steps_in
+
+LARGEST = 1e19    # of a parameter: squares of float32 overflow beyond
+
+
+def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state=None):
+    """Train a Model from `first_step` to the end, its arrays moved to the device.
+
+    dev: a function of a Model that measures dev; state: the optimiser's, from a checkpoint. Ctrl-C
+    saves a checkpoint after the current step and raises KeyboardInterrupt; a loss that is not sound
+    raises UserError and saves none. At the end only the checkpoint that is best on dev is kept.
+    """
+    xp = device_module(config.device)
+    model = model._replace(params=to_device(model.params, xp))
+    optimizer = {"sgd": SGD, "adaptive": Adaptive}[config.optim.optimizer](model.params)
+    if state is not None:
+        restore(optimizer, state, folder)
+    monitor = Monitor(folder, config, dev)
+    monitor.resume(first_step, machine(xp))
+    try:
+        loop(config, tasks, model, optimizer, monitor, first_step)
+    except Diverged as error:
+        raise UserError(divergence(folder, config, vocabulary, tasks, *error.args)) from None
+    except KeyboardInterrupt:
+        monitor.bar.write(f"stopped; go on with:  python -m convsim_mini.train --resume {folder}",
+                          file=sys.stderr)
+        raise
+    finally:
+        monitor.bar.close()
+    monitor.finish()
+    keep_best(folder)
+
+
+def loop(config, tasks, model, optimizer, monitor, first_step):
+    """Step after step; `evaluations` times measure and save."""
+    if first_step == 0:
+        monitor.measure(0, model)
+    with asked_to_stop() as stop:
+        monitor.start_clock()
+        if config.minutes:
+            first_step = settle(config, tasks, model, optimizer, monitor, stop)
+        monitor.expect(first_step)
+        every = -(-config.steps // config.evaluations)
+        remaining = range(first_step, config.steps)
+        for step, batch in zip(remaining, batches(config, tasks, first_step)):
+            loss, done = train_step(config, model, optimizer, step, batch), step + 1
+            monitor.after_step(done, batch, loss)
+            due = done % every == 0 or done == config.steps
+            if due or stop.is_set():
+                monitor.log(done)
+                monitor.stop_clock()
+                sound(model.params, done)
+                if due:
+                    monitor.measure(done, model)
+                save_checkpoint(monitor.folder, done, model.params, optimizer.state, monitor.best)
+                monitor.start_clock()
+            if stop.is_set():
+                raise KeyboardInterrupt
+
+
+def train_step(config, model, optimizer, step, batch):
+    """Forward, backward, update: one step, counted from 0, on a batch; → its loss, a 0-d array."""
+    dropout = Dropout(config.model.dropout, config.seed).at(step)
+    weight = config.optim.nli_weight if isinstance(batch, NliBatch) else 1.0
+    loss, grads = loss_and_gradients(model, batch, dropout, weight)
+    pairs = len(batch.sentences.lengths) // 2
+    optimizer.step(model.params, grads, *rates(config.optim, step, config.steps, pairs))
+    return loss
+
+
+def settle(config, tasks, model, optimizer, monitor, stop):
+    """The first steps of a run by the minute: learn their speed and fix config.steps by it.
+
+    No rate depends on the number of steps yet. Raises KeyboardInterrupt where `stop` is set: there
+    is nothing to go on with. → the step to go on with
+    """
+    minutes, config.steps, config.minutes = config.minutes, sys.maxsize, None
+    timed, clock = settled_at(config.optim), []
+    for step, batch in zip(range(timed), batches(config, tasks)):
+        loss, done = train_step(config, model, optimizer, step, batch), step + 1
+        monitor.after_step(done, batch, loss)
+        if stop.is_set():
+            raise KeyboardInterrupt
+        if done in (timed // 2, timed):
+            float(loss)                                       # a device works ahead: wait for it
+            clock.append(time.perf_counter())
+    seconds = (clock[1] - clock[0]) / (timed - timed // 2)
+    config.steps = steps_in(minutes, seconds, config.optim)
+    save_config(monitor.folder, config)
+    return timed
+
+
+@contextmanager
+def asked_to_stop():
+    """An event that Ctrl-C sets instead of interrupting; a second Ctrl-C interrupts at once."""
+    asked = threading.Event()
+
+    def ask(number, frame):
+        asked.set()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def restore(optimizer, state, folder):
+    """Copy saved arrays into an optimiser's own. Raises UserError where they do not fit."""
+    for name in optimizer.state.keys() | state.keys():
+        own, saved = optimizer.state.get(name), state.get(name)
+        if own is None or saved is None or own.shape != saved.shape:
+            raise UserError(f"{folder}: its resume-*.safetensors does not fit its config.json at "
+                            f"{name}; restore the files of one run")
+        own[...] = array_module(own).asarray(saved)
+
+
+def sound(params, step):
+    """Raise Diverged if a parameter is nan, or so large that its square overflows."""
+    for p in params.values():
+        if not (p.min() > -LARGEST and p.max() < LARGEST):    # nan is neither
+            raise Diverged(step, math.nan)
+
+
+def divergence(folder, config, vocabulary, tasks, step, loss):
+    """Save the batch of the step at which the loss went wrong, as words; → what to tell the user."""
+    batch = next(batches(config, tasks, step - 1)).sentences
+    texts = [" ".join(map(vocabulary.token, batch.part(b, b + 1).ids))
+             for b in range(len(batch.lengths))]
+    path = Path(folder, f"diverged-{step:06d}.jsonl")
+    pairs = zip(texts[:len(texts) // 2], texts[len(texts) // 2:])
+    write_text(path, "".join(json.dumps({"input": text, "response": reply}) + "\n"
+                             for text, reply in pairs))
+    return (f"step {step:,}: the loss is {loss:.4g}, expected less than {EXPLODED} times that of "
+            f"picking at random; the step's batch is in {path} and the checkpoints before it are "
+            "kept; train again with a lower --optim.rate and --optim.table_rate")

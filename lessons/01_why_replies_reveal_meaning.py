@@ -1,16 +1,18 @@
 # %% [markdown]
 # # 1 · Why replies reveal meaning
 #
-# **Needs** probabilities, and that NumPy multiplies matrices with `@`. Nothing about neural networks.
-# **Gives** the idea of the paper as a number: sentences that can be answered alike come to lie near each other,
-# although nobody ever says which sentences are alike.
+# **Needs** probabilities, and that NumPy multiplies matrices with `@`. Nothing about neural
+# networks.
+# **Gives** the idea of the paper as a number: sentences that can be answered alike come to lie near
+# each other, although nobody ever says which sentences are alike.
 #
-# "How old are you?" and "What is your age?" share not a single word, and mean the same. "How old are you?" and "How
-# are you?" share three words of four, and do not. How could a machine find out? The paper's answer: watch what people
-# reply. "I am twenty" answers the first two and would be strange after the third.
+# "How old are you?" and "What is your age?" share not a single word, and mean the same. "How old
+# are you?" and "How are you?" share three words of four, and do not. How could a machine find out?
+# The paper's answer: watch what people reply. "I am twenty" answers the first two and would be
+# strange after the third.
 #
-# In real conversations nobody knows the true reply distribution of a sentence. So we build a small world in which we
-# do.
+# In real conversations nobody knows the true reply distribution of a sentence. So we build a small
+# world in which we do.
 
 # %%
 import sys
@@ -37,8 +39,8 @@ rng = np.random.default_rng(1)
 # %% [markdown]
 # ## A small world
 #
-# Ten things one can ask, three ways to ask each, and what people answer, with weights. Some replies serve two
-# questions: "a bit exhausted" tells how you are and how you slept.
+# Ten things one can ask, three ways to ask each, and what people answer, with weights. Some replies
+# serve two questions: "a bit exhausted" tells how you are and how you slept.
 
 # %%
 questions = {
@@ -70,7 +72,8 @@ replies = sorted({reply for group in answers.values() for reply in group})      
 reply_of = np.array([[answers[topic].get(reply, 0) for reply in replies] for topic in questions], float)
 reply_of /= reply_of.sum(axis=1, keepdims=True)                                  # (10, R) P(reply | topic)
 
-# Nobody asks quite the same with other words: each sentence has something of another topic in it, up to a half.
+# Nobody asks quite the same with other words: each sentence has something of another topic in it,
+# up to a half.
 topic = np.repeat(np.arange(10), 3)
 share = rng.uniform(0, 0.5, (30, 1))
 P = (1 - share) * reply_of[topic] + share * reply_of[rng.integers(10, size=30)]  # (n, R) P(reply | sentence)
@@ -82,12 +85,13 @@ for sentence in ("how old are you", "how are you"):
 # %% [markdown]
 # ## Meaning, by definition
 #
-# In this world we can say what "similar meaning" is: the share of the replies that two sentences have in common,
+# In this world we can say what "similar meaning" is: the share of the replies that two sentences
+# have in common,
 #
 # **overlap(a, b) = Σ_r min(P(r|a), P(r|b))**,
 #
-# 1 if the same replies come equally often, 0 if no reply fits both. This is the truth that the machine never gets to
-# see.
+# 1 if the same replies come equally often, 0 if no reply fits both. This is the truth that the
+# machine never gets to see.
 
 # %%
 def overlap(p, q):
@@ -113,9 +117,9 @@ expect(pearson(by_words, truth), -0.2, 0.3, "correlation of common words with th
 # %% [markdown]
 # ### Exercise 1: a measure of your own
 #
-# The minimum is one way to compare two distributions. Find another: symmetric, 1 for equal ones, less for others, 0
-# if no reply is possible for both. Natural first idea: the chance Σ p q that two people give the same reply. What is
-# that for p = q = (½, ½)?
+# The minimum is one way to compare two distributions. Find another: symmetric, 1 for equal ones,
+# less for others, 0 if no reply is possible for both. Natural first idea: the chance Σ p q that two
+# people give the same reply. What is that for p = q = (½, ½)?
 
 # %%
 def similarity(p, q):
@@ -138,12 +142,12 @@ check(1, similarity, judge_similarity)
 # %% [markdown]
 # ## The game
 #
-# Why not count which reply follows which sentence, and compare the counts? Because real sentences hardly ever repeat.
-# People say "hey, how old are you my friend". We add such frills at random, and keep some of them back: what will be
-# measured are sentences that nobody has said before.
+# Why not count which reply follows which sentence, and compare the counts? Because real sentences
+# hardly ever repeat. People say "hey, how old are you my friend". We add such frills at random, and
+# keep some of them back: what will be measured are sentences that nobody has said before.
 #
-# So the machine plays a game. It gets K inputs and their K replies in disorder, and has to say for each input which
-# reply is its own. It never hears of overlap, topics or similarity.
+# So the machine plays a game. It gets K inputs and their K replies in disorder, and has to say for
+# each input which reply is its own. It never hears of overlap, topics or similarity.
 
 # %%
 before = ["", "hey", "so", "tell me", "by the way", "excuse me", "oh", "now", "well then"]
@@ -169,22 +173,22 @@ for text, r in zip(speak(some_s, frames, rng), answer(some_s, rng)):
 # %% [markdown]
 # ## What a perfect player would do
 #
-# Suppose you knew P. Input i is before you, and K replies, one drawn from P(r|i), the others from all over town,
-# P(r). By Bayes' rule the odds that reply j is the true one are P(r_j|i)/P(r_j). A softmax turns scores into
-# probabilities by e^score, so the perfect score is
+# Suppose you knew P. Input i is before you, and K replies, one drawn from P(r|i), the others from
+# all over town, P(r). By Bayes' rule the odds that reply j is the true one are P(r_j|i)/P(r_j). A
+# softmax turns scores into probabilities by e^score, so the perfect score is
 #
 # **s_ij = ln P(r_j|i) − ln P(r_j)**
 #
-# Look at what it depends on. Sentence i enters *only through its reply distribution*. Two sentences with the same
-# replies get the same scores against everything, and no player of this game, however good, has a reason to keep them
-# apart. That is the paper's hypothesis, and here it is a theorem.
+# Look at what it depends on. Sentence i enters *only through its reply distribution*. Two sentences
+# with the same replies get the same scores against everything, and no player of this game, however
+# good, has a reason to keep them apart. That is the paper's hypothesis, and here it is a theorem.
 #
-# The loss is the mean of −ln p(true reply). Knowing nothing, it is ln K. Knowing everything, it falls by at most the
-# *mutual information* I = Σ P(s, r) ln P(r|s)/P(r), all that a sentence says about its reply. So the best loss lies
-# between ln K − I and ln K.
+# The loss is the mean of −ln p(true reply). Knowing nothing, it is ln K. Knowing everything, it
+# falls by at most the *mutual information* I = Σ P(s, r) ln P(r|s)/P(r), all that a sentence says
+# about its reply. So the best loss lies between ln K − I and ln K.
 #
-# **Predict:** there are K = 64 replies to choose from, ln 64 = 4.16. Twenty-one different replies exist, so the same
-# reply often stands there more than once. Can anybody reach a loss of 0? Of 2?
+# **Predict:** there are K = 64 replies to choose from, ln 64 = 4.16. Twenty-one different replies
+# exist, so the same reply often stands there more than once. Can anybody reach a loss of 0? Of 2?
 
 # %%
 def mutual_information(P):
@@ -216,10 +220,11 @@ expect(perfect, np.log(K) - information, np.log(K) - 0.9 * information,
 # %% [markdown]
 # ## A player made of vectors
 #
-# Our player turns an input into a vector u of length 1, a reply into v, and scores them by a factor times their dot
-# product. The loss of a batch is the game's, and its gradient by the scores is short (lesson 8 derives it at
-# leisure): p_ij − 1 for the true reply, p_ij for the others, all divided by K. It pulls the true reply near and
-# pushes the others away by as much as the player believes in them.
+# Our player turns an input into a vector u of length 1, a reply into v, and scores them by a factor
+# times their dot product. The loss of a batch is the game's, and its gradient by the scores is
+# short (lesson 8 derives it at leisure): p_ij − 1 for the true reply, p_ij for the others, all
+# divided by K. It pulls the true reply near and pushes the others away by as much as the player
+# believes in them.
 
 # %%
 u, v = rng.standard_normal((2, 5, 3))                         # a batch of 5
@@ -236,9 +241,10 @@ expect(relative_error(du, numeric_gradient(loss_of_u, u)), 0, 1e-8, "du, against
 assert all(np.allclose(ours, theirs) for ours, theirs in zip((du, dv), batch_softmax_backward(cache)))
 
 # %% [markdown]
-# The encoder is the paper's simpler one, small: the vectors of a sentence's words and word pairs are added up,
-# divided by √n, passed through one layer and scaled to length 1. Words start as random vectors, so at first
-# similarity means "has words in common", and no more. All gradients of the whole machine at once, in float64:
+# The encoder is the paper's simpler one, small: the vectors of a sentence's words and word pairs
+# are added up, divided by √n, passed through one layer and scaled to length 1. Words start as
+# random vectors, so at first similarity means "has words in common", and no more. All gradients of
+# the whole machine at once, in float64:
 
 # %%
 tokens = {token for text in [*cores, *replies, *before, *after] for token in tokenize(text)}
@@ -263,8 +269,9 @@ expect(directional_error(lambda: loss_and_gradients(exact, some), exact.params, 
 # %% [markdown]
 # ## Before
 #
-# 300 sentences in the frames that were kept back. For every two of them: the cosine of their embeddings, and the
-# truth. **Predict** the correlation before training: clearly above 0, about 0, or below?
+# 300 sentences in the frames that were kept back. For every two of them: the cosine of their
+# embeddings, and the truth. **Predict** the correlation before training: clearly above 0, about 0,
+# or below?
 
 # %%
 test_s = rng.integers(len(cores), size=300)
@@ -288,8 +295,8 @@ expect(r_before, -0.2, 0.3, "correlation with the truth, before training")
 # %% [markdown]
 # ## Training
 #
-# 600 steps of the game, always with new pairs, and no similarity anywhere in sight. On the way: the loss, and the
-# correlation that nobody optimises.
+# 600 steps of the game, always with new pairs, and no similarity anywhere in sight. On the way: the
+# loss, and the correlation that nobody optimises.
 
 # %%
 optimizer = Adaptive(model.params)
@@ -326,14 +333,15 @@ for x, y in (("how old are you", "what is your age"), ("how old are you", "how a
 print("correlation on the way:", *[f"{step}: {r:.2f} " for step, r in correlations[::4]])
 
 # %% [markdown]
-# From the replies alone, and for sentences it has never heard. (The loss starts *above* ln 64: random vectors are
-# opinions, and wrong opinions cost more than none. Lesson 8 says how much more.)
+# From the replies alone, and for sentences it has never heard. (The loss starts *above* ln 64:
+# random vectors are opinions, and wrong opinions cost more than none. Lesson 8 says how much more.)
 #
 # ### Exercise 2: break the world
 #
-# Some evenings people do not feel like talking. Make everyone in town evasive, so that a sentence says exactly *half*
-# as much about its reply as before (mutual information), while the replies that are still given keep their
-# proportions. Hint: everyone gets one more thing to say, and says it to everything.
+# Some evenings people do not feel like talking. Make everyone in town evasive, so that a sentence
+# says exactly *half* as much about its reply as before (mutual information), while the replies that
+# are still given keep their proportions. Hint: everyone gets one more thing to say, and says it to
+# everything.
 
 # %%
 def evasive_world(P):
@@ -352,12 +360,14 @@ def judge_evasive(evasive_world):
 check(2, evasive_world, judge_evasive)
 
 # %% [markdown]
-# Half the information: even the perfect player's loss is now at most I/2 below ln K, and a step teaches half as much.
-# Real chat is like that: "lol", "ok" and "yes" answer everything. The paper trains on 600 million pairs (§3).
+# Half the information: even the perfect player's loss is now at most I/2 below ln K, and a step
+# teaches half as much. Real chat is like that: "lol", "ok" and "yes" answer everything. The paper
+# trains on 600 million pairs (§3).
 #
 # ### Exercise 3: the nearest sentence
 #
-# Search is all that is left to write. Given the vectors, find for each sentence the *other* one that is nearest.
+# Search is all that is left to write. Given the vectors, find for each sentence the *other* one
+# that is nearest.
 
 # %%
 def nearest(vectors):
@@ -380,11 +390,14 @@ check(3, nearest, judge_nearest)
 # %% [markdown]
 # ## Where this lives
 #
-# - `model.py: loss_and_gradients`, the game and all its gradients in one call; `losses.py: batch_softmax_forward`;
-#   `encoders.py: dan_forward`. The lessons take them apart: 3 to 6 the encoder, 7 and 8 the loss, 9 the whole.
-# - `evaluation/sts.py` measures on real sentences what the scatter plot shows: correlation with what people say.
-# - The paper, figure 1 and §1: the hypothesis. §2.1 and §2.2: pick the true reply among K by a softmax over dot
-#   products. That the best possible scores are ln P(r|s)/P(r) is not in it; it follows from Bayes' rule.
+# - `model.py: loss_and_gradients`, the game and all its gradients in one call;
+#   `losses.py: batch_softmax_forward`; `encoders.py: dan_forward`. The lessons take them apart: 3
+#   to 6 the encoder, 7 and 8 the loss, 9 the whole.
+# - `evaluation/sts.py` measures on real sentences what the scatter plot shows: correlation with
+#   what people say.
+# - The paper, figure 1 and §1: the hypothesis. §2.1 and §2.2: pick the true reply among K by a
+#   softmax over dot products. That the best possible scores are ln P(r|s)/P(r) is not in it; it
+#   follows from Bayes' rule.
 #
 # Next: lesson 2 makes the instrument with which every gradient will be checked.
 

@@ -2,12 +2,13 @@
 # # 2 · Finite differences: what a gradient check can know
 #
 # **Needs** a derivative (the slope of a curve) and NumPy.
-# **Gives** the instrument of every later lesson, `numeric_gradient` and `layer_error`, and a feeling for what it can
-# see, what it cannot, and when it lies.
+# **Gives** the instrument of every later lesson, `numeric_gradient` and `layer_error`, and a
+# feeling for what it can see, what it cannot, and when it lies.
 #
-# All of convsim_mini's gradients are derived by hand. Hands make mistakes, and a wrong gradient rarely crashes: the
-# model just learns a little worse, for ever. So every backward pass is measured against something that knows no
-# calculus at all: push an input a little, see how far the output moves.
+# All of convsim_mini's gradients are derived by hand. Hands make mistakes, and a wrong gradient
+# rarely crashes: the model just learns a little worse, for ever. So every backward pass is measured
+# against something that knows no calculus at all: push an input a little, see how far the output
+# moves.
 
 # %%
 import sys
@@ -28,12 +29,14 @@ rng = np.random.default_rng(2)
 # %% [markdown]
 # ## One slope
 #
-# Take tanh at x = 0.7, step ε = 0.001 to the right, and divide the rise by the step. How wrong is that? Taylor knows:
+# Take tanh at x = 0.7, step ε = 0.001 to the right, and divide the rise by the step. How wrong is
+# that? Taylor knows:
 #
 # (f(x + ε) − f(x)) / ε = f′ + **ε f″/2** + …
 #
-# The curve bends while we step, and half the bend gets into the slope. With y = tanh x the derivatives are f′ = 1 −
-# y², f″ = −2y f′ and f‴ = (6y² − 2) f′, so the error can be written down *before* it is measured.
+# The curve bends while we step, and half the bend gets into the slope. With y = tanh x the
+# derivatives are f′ = 1 − y², f″ = −2y f′ and f‴ = (6y² − 2) f′, so the error can be written down
+# *before* it is measured.
 
 # %%
 x, epsilon = 0.7, 1e-3
@@ -47,7 +50,8 @@ expect((one_sided - slope) / (epsilon * bend / 2), 0.99, 1.01, "error of the one
 # %% [markdown]
 # ## A step to each side
 #
-# Step to the left as well. The bend is the same on both sides and cancels; what is left is its change:
+# Step to the left as well. The bend is the same on both sides and cancels; what is left is its
+# change:
 #
 # (f(x + ε) − f(x − ε)) / 2ε = f′ + **ε² f‴/6** + …
 #
@@ -61,21 +65,21 @@ gain = abs(one_sided - slope) / abs(central - slope)
 expect(gain, 1e3, 1e5, "times as accurate as one-sided")
 
 # %% [markdown]
-# The factor is 3 f″/(ε f‴): three to four digits, for one more evaluation. It is why nobody checks with one-sided
-# steps.
+# The factor is 3 f″/(ε f‴): three to four digits, for one more evaluation. It is why nobody checks
+# with one-sided steps.
 #
 # ## Why not ε = 10⁻¹²?
 #
-# A float64 has 53 bits: f(x + ε) arrives rounded, off by up to u |f| with u = 2⁻⁵³ ≈ 10⁻¹⁶. That is nothing, until it
-# is divided by ε. A smaller step bends less, but it magnifies the rounding more:
+# A float64 has 53 bits: f(x + ε) arrives rounded, off by up to u |f| with u = 2⁻⁵³ ≈ 10⁻¹⁶. That is
+# nothing, until it is divided by ε. A smaller step bends less, but it magnifies the rounding more:
 #
 # error ≈ **ε² |f‴|/6** + **u |f|/ε**
 #
-# One term falls with ε and the other rises, so there is a best step, and going below it makes things *worse*. In
-# float32, u is 2⁻²⁴ ≈ 6 · 10⁻⁸ and everything happens much earlier.
+# One term falls with ε and the other rises, so there is a best step, and going below it makes
+# things *worse*. In float32, u is 2⁻²⁴ ≈ 6 · 10⁻⁸ and everything happens much earlier.
 #
-# **Predict** before the next cell: where is the best ε in float64, nearest 10⁻³, 10⁻⁵ or 10⁻⁸? How many digits can a
-# check in float32 ever confirm?
+# **Predict** before the next cell: where is the best ε in float64, nearest 10⁻³, 10⁻⁵ or 10⁻⁸? How
+# many digits can a check in float32 ever confirm?
 
 # %%
 points = rng.uniform(0.3, 1.2, 2000)                          # many x, so that rounding shows its size, not its luck
@@ -131,13 +135,14 @@ expect(steps[np.argmin(measured[np.float32, 2])], 1e-3, 4e-2, "best central step
 expect(measured[np.float32, 2].min(), 1e-6, 1e-4, "the error there")
 
 # %% [markdown]
-# The dotted line was computed from two numbers, f and f‴, and the measurement never rises above it. So `gradcheck.py`
-# takes ε = 10⁻⁵ and wants float64, and the tests ask for an error below 10⁻⁶: far above what rounding can do, far
-# below what a bug does.
+# The dotted line was computed from two numbers, f and f‴, and the measurement never rises above it.
+# So `gradcheck.py` takes ε = 10⁻⁵ and wants float64, and the tests ask for an error below 10⁻⁶: far
+# above what rounding can do, far below what a bug does.
 #
 # ### Exercise 1: the best step
 #
-# The two terms are ε² f‴/6 + u f/ε. Where is their sum smallest? Set the derivative by ε to zero and return that ε.
+# The two terms are ε² f‴/6 + u f/ε. Where is their sum smallest? Set the derivative by ε to zero
+# and return that ε.
 
 # %%
 def best_step(u, f, f3):
@@ -159,9 +164,9 @@ check(1, best_step, judge_best_step)
 # %% [markdown]
 # ## From a number to a matrix
 #
-# A layer turns arrays into arrays, and a slope belongs to a single output. So let the output be pulled with random
-# weights dy, as if a loss stood behind it: L = Σ y · dy. Then ∂L/∂x has the shape of x, one slope for each entry:
-# change that entry alone, both ways, and see what L does.
+# A layer turns arrays into arrays, and a slope belongs to a single output. So let the output be
+# pulled with random weights dy, as if a loss stood behind it: L = Σ y · dy. Then ∂L/∂x has the
+# shape of x, one slope for each entry: change that entry alone, both ways, and see what L does.
 
 # %%
 x = rng.standard_normal((4, 3))                               # (B, d)
@@ -182,10 +187,10 @@ for b in range(4):
 assert np.array_equal(by_hand, numeric_gradient(loss, x))     # gradcheck.py does just this
 
 # %% [markdown]
-# Now the calculus: `tanh_backward` multiplies dy by 1 − y². How far apart may the two be? L is a sum of twelve
-# numbers of size 1, rounded to about 10⁻¹⁶, divided by ε = 10⁻⁵: about 10⁻¹¹. `relative_error` is ‖a − n‖ / (‖a‖ +
-# ‖n‖): 0 for equals, 1 if one of the two is zero, and unlike a difference it does not care whether gradients are
-# large or small.
+# Now the calculus: `tanh_backward` multiplies dy by 1 − y². How far apart may the two be? L is a
+# sum of twelve numbers of size 1, rounded to about 10⁻¹⁶, divided by ε = 10⁻⁵: about 10⁻¹¹.
+# `relative_error` is ‖a − n‖ / (‖a‖ + ‖n‖): 0 for equals, 1 if one of the two is zero, and unlike a
+# difference it does not care whether gradients are large or small.
 
 # %%
 y, cache = tanh_forward(x)
@@ -197,8 +202,8 @@ expect(layer_error(tanh_forward, tanh_backward, [x], rng), 1e-13, 1e-9, "layer_e
 # %% [markdown]
 # ## When the check lies
 #
-# **"Wrong", though it is right: float32.** The very same backward, the very same step. Rounding is now 6 · 10⁻⁸/10⁻⁵:
-# nearly one per cent of the slope is noise.
+# **"Wrong", though it is right: float32.** The very same backward, the very same step. Rounding is
+# now 6 · 10⁻⁸/10⁻⁵: nearly one per cent of the slope is noise.
 
 # %%
 y, cache = tanh_forward(x.astype(np.float32))
@@ -208,11 +213,11 @@ noisy = numeric_gradient(lambda: float((np.tanh(x32) * dy32).sum()), x32)
 expect(relative_error(tanh_backward(dy32, cache), noisy), 1e-4, 1e-1, "a right backward, checked in float32")
 
 # %% [markdown]
-# **"Wrong", though it is right: a kink.** relu's slope is 0 on the left of zero and 1 on the right. An input closer
-# to zero than ε has one foot on each side.
+# **"Wrong", though it is right: a kink.** relu's slope is 0 on the left of zero and 1 on the right.
+# An input closer to zero than ε has one foot on each side.
 #
-# **Predict:** the input is exactly ε/2. Which slope will central differences find? Walk it: f(x + ε) = 3ε/2, f(x − ε)
-# = 0.
+# **Predict:** the input is exactly ε/2. Which slope will central differences find? Walk it:
+# f(x + ε) = 3ε/2, f(x − ε) = 0.
 
 # %%
 near = np.array([[5e-6]])
@@ -223,22 +228,24 @@ far += np.sign(far) * 0.01                                    # away from the ki
 expect(layer_error(relu_forward, relu_backward, [far], rng), 0, 1e-9, "the same backward with nothing near zero")
 
 # %% [markdown]
-# **"Wrong", though it is right: a large constant.** Only the change of L matters, but all of L is rounded. Add a
-# constant of 10⁶ and the noise grows with it: 10⁶ · 10⁻¹⁶/10⁻⁵ = 10⁻⁵, although no slope has changed. Check a loss,
-# not a sum over a million things.
+# **"Wrong", though it is right: a large constant.** Only the change of L matters, but all of L is
+# rounded. Add a constant of 10⁶ and the noise grows with it: 10⁶ · 10⁻¹⁶/10⁻⁵ = 10⁻⁵, although no
+# slope has changed. Check a loss, not a sum over a million things.
 
 # %%
 shifted = numeric_gradient(lambda: 1e6 + float((np.tanh(x) * dy).sum()), x)
 expect(relative_error(dx, shifted), 1e-7, 1e-4, "a right backward, L + 1,000,000")
 
 # %% [markdown]
-# **"Right", though it is wrong: inputs that are too kind.** This is the dangerous one. A check sees only the inputs
-# it is given, and rows of length 1, square matrices, sorted ids or a dy of ones all have blind spots. Here is the
-# unit length layer, y = x/‖x‖, whose backward ends with a division by ‖x‖ (lesson 9 derives it).
+# **"Right", though it is wrong: inputs that are too kind.** This is the dangerous one. A check sees
+# only the inputs it is given, and rows of length 1, square matrices, sorted ids or a dy of ones all
+# have blind spots. Here is the unit length layer, y = x/‖x‖, whose backward ends with a division by
+# ‖x‖ (lesson 9 derives it).
 #
 # ### Exercise 2: fool the check
 #
-# Write a *wrong* backward that the check passes whenever the rows of x have length 1, and that is far off elsewhere.
+# Write a *wrong* backward that the check passes whenever the rows of x have length 1, and that is
+# far off elsewhere.
 
 # %%
 unit_rows, _ = l2_normalize_forward(rng.standard_normal((4, 3)))
@@ -263,9 +270,10 @@ check(2, fooling_backward, judge_fooling)
 # %% [markdown]
 # ## A whole model in two evaluations
 #
-# The paper's Transformer has some tens of millions of parameters; two evaluations for each would take years. Push
-# *all* of them at once, along one random direction r of length 1. The slope along r has to be g · r, and a wrong g
-# gives itself away unless r happens to be orthogonal to the mistake, which random directions never quite are.
+# The paper's Transformer has some tens of millions of parameters; two evaluations for each would
+# take years. Push *all* of them at once, along one random direction r of length 1. The slope along
+# r has to be g · r, and a wrong g gives itself away unless r happens to be orthogonal to the
+# mistake, which random directions never quite are.
 #
 # (L(p + εr) − L(p − εr)) / 2ε = Σ g · r
 
@@ -313,14 +321,14 @@ expect(directional_error(forgetful, params, rng), 1e-3, 1, "without the 1 − y�
 # %% [markdown]
 # ### Exercise 3: a derivative without subtraction
 #
-# All the trouble came from subtracting two nearly equal numbers. Complex numbers do without: step along the
-# *imaginary* axis,
+# All the trouble came from subtracting two nearly equal numbers. Complex numbers do without: step
+# along the *imaginary* axis,
 #
 # f(x + iε) = f(x) + iε f′ − ε² f″/2 − …
 #
-# and f′ stands alone in the imaginary part, with nothing to subtract it from. ε can be 10⁻²⁰⁰. Write it in one line.
-# (It wants code that takes complex arrays throughout, which layers with abs or max do not: that is why the library
-# stays with differences.)
+# and f′ stands alone in the imaginary part, with nothing to subtract it from. ε can be 10⁻²⁰⁰.
+# Write it in one line. (It wants code that takes complex arrays throughout, which layers with abs
+# or max do not: that is why the library stays with differences.)
 
 # %%
 def complex_step(f, x, epsilon=1e-200):
@@ -341,12 +349,13 @@ check(3, complex_step, judge_complex_step)
 # %% [markdown]
 # ## Where this lives
 #
-# - `gradcheck.py`: `numeric_gradient`, `relative_error`, `layer_error` (random dy, every input of a layer),
-#   `directional_error` (a whole model).
-# - `tests/test_gradients.py`: every backward under `layer_error` with axes of different lengths, repeated ids and
-#   sentences of one word; and every check under *mutants*, backwards made wrong on purpose, all of which must fail.
-# - The paper says nothing of this: its gradients came from TensorFlow. Ours are written out, so they have to be
-#   proved.
+# - `gradcheck.py`: `numeric_gradient`, `relative_error`, `layer_error` (random dy, every input of a
+#   layer), `directional_error` (a whole model).
+# - `tests/test_gradients.py`: every backward under `layer_error` with axes of different lengths,
+#   repeated ids and sentences of one word; and every check under *mutants*, backwards made wrong on
+#   purpose, all of which must fail.
+# - The paper says nothing of this: its gradients came from TensorFlow. Ours are written out, so
+#   they have to be proved.
 #
 # Next: lesson 3 derives the matrix gradients that you have just checked.
 

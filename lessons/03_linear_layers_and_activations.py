@@ -2,13 +2,13 @@
 # # 3 · Linear layers and activations: matrix gradients from shapes
 #
 # **Needs** the chain rule for one variable, matrix products, and `layer_error` (lesson 2).
-# **Gives** the backward of `linear` and of `tanh`, a way never to guess at a transpose again, and why a matrix has to
-# start at the right size.
+# **Gives** the backward of `linear` and of `tanh`, a way never to guess at a transpose again, and
+# why a matrix has to start at the right size.
 #
-# A network is a pipe with two directions. Forward, x flows through and a loss L drips out at the end. Backward, every
-# layer is asked one question: *the loss would change by dy if your output changed; by how much would it change if
-# your input did?* A layer needs to know nothing else about the network. So we always write `backward(dy, cache) →
-# dx`.
+# A network is a pipe with two directions. Forward, x flows through and a loss L drips out at the
+# end. Backward, every layer is asked one question: *the loss would change by dy if your output
+# changed; by how much would it change if your input did?* A layer needs to know nothing else about
+# the network. So we always write `backward(dy, cache) → dx`.
 
 # %%
 import sys
@@ -29,8 +29,8 @@ rng = np.random.default_rng(3)
 # %% [markdown]
 # ## One weight
 #
-# y = x · w + b with plain numbers. Nudge w by a little: y moves x times as much, so dw = x · dy. Nudge x: it moves w
-# times as much. Nudge b: just as much.
+# y = x · w + b with plain numbers. Nudge w by a little: y moves x times as much, so dw = x · dy.
+# Nudge x: it moves w times as much. Nudge b: just as much.
 
 # %%
 x, w, b, dy = 2.0, -3.0, 0.5, 0.7
@@ -41,16 +41,18 @@ expect(abs(slope_of_w / (x * dy) - 1), 0, 1e-9, "dw = x · dy, off by a part of"
 # %% [markdown]
 # ## Many weights
 #
-# B sentences with d numbers each go to e numbers each: y = x W + b, or, written so that nothing is hidden,
+# B sentences with d numbers each go to e numbers each: y = x W + b, or, written so that nothing is
+# hidden,
 #
 # y_be = Σ_d x_bd W_de + b_e
 #
-# Which y does W_de touch? Column e of *every* row b, each time multiplied by x_bd. A weight that is used B times is
-# blamed B times, and the blame adds up:
+# Which y does W_de touch? Column e of *every* row b, each time multiplied by x_bd. A weight that is
+# used B times is blamed B times, and the blame adds up:
 #
 # dW_de = Σ_b x_bd dy_be
 #
-# Here it is, as slow and as plain as it gets. All three axes have different lengths, and that will matter.
+# Here it is, as slow and as plain as it gets. All three axes have different lengths, and that will
+# matter.
 
 # %%
 B, d, e = 4, 3, 5
@@ -64,8 +66,9 @@ for row, i, j in itertools.product(range(B), range(d), range(e)):
 expect(relative_error(dweight, numeric_gradient(loss, weight)), 0, 1e-8, "dweight by loops, against differences")
 
 # %% [markdown]
-# A sum over b of (something with b, d) times (something with b, e): that is a matrix product in which b is the axis
-# that gets summed away. b must therefore be the inner axis, (d, B) @ (B, e), and so x has to be transposed:
+# A sum over b of (something with b, d) times (something with b, e): that is a matrix product in
+# which b is the axis that gets summed away. b must therefore be the inner axis, (d, B) @ (B, e),
+# and so x has to be transposed:
 #
 # **dweight = xᵀ dy**.
 #
@@ -79,8 +82,8 @@ expect(relative_error(dx, numeric_gradient(loss, x)), 0, 1e-8, "dx = dy Wᵀ, ag
 # %% [markdown]
 # ## The shapes know it
 #
-# You need not remember where the transposes go. Each gradient has the shape of the thing it belongs to, and you have
-# x, W and dy to make it from.
+# You need not remember where the transposes go. Each gradient has the shape of the thing it belongs
+# to, and you have x, W and dy to make it from.
 #
 # **Predict:** of all products of two of x, xᵀ, W, Wᵀ, dy, dyᵀ, how many have the shape of W?
 
@@ -100,9 +103,9 @@ for name, shape in (("dweight", (d, e)), ("dx", (B, d))):
     expect(len(fitting), 1, 1, "products that fit")
 
 # %% [markdown]
-# One each, and it is the right one. Now make everything square, as tests often do "to keep it short", and count
-# again: with a factor from each of two of the three arrays, either one transposed or not, in either order, there are
-# 3 · 2 · 2 · 2 = 24.
+# One each, and it is the right one. Now make everything square, as tests often do "to keep it
+# short", and count again: with a factor from each of two of the three arrays, either one transposed
+# or not, in either order, there are 3 · 2 · 2 · 2 = 24.
 
 # %%
 square = [rng.standard_normal((4, 4)) for _ in range(3)]
@@ -113,14 +116,14 @@ expect(len(fitting), 24, 24, "products that fit when all axes are equal")
 expect(len(wrong), 23, 23, "of which wrong")
 
 # %% [markdown]
-# This is why the tests of this repository give each axis another length: 23 of 24 mistakes then stop with an error
-# before anything is even compared.
+# This is why the tests of this repository give each axis another length: 23 of 24 mistakes then
+# stop with an error before anything is even compared.
 #
 # ## What is copied forward is summed backward
 #
-# The bias has shape (e,), yet it is added to B rows: NumPy copies it B times. Each copy is blamed, and the blames
-# add: db = Σ_b dy_b. It holds everywhere. Wherever the forward uses one number in several places, the backward adds
-# up what comes back from them.
+# The bias has shape (e,), yet it is added to B rows: NumPy copies it B times. Each copy is blamed,
+# and the blames add: db = Σ_b dy_b. It holds everywhere. Wherever the forward uses one number in
+# several places, the backward adds up what comes back from them.
 
 # %%
 dbias = dy.sum(axis=0)                                        # (B, e) → (e,)
@@ -144,9 +147,9 @@ expect(layer_error(linear_forward, linear_backward, [x, weight, bias], rng), 0, 
 # %% [markdown]
 # ### Exercise 1: break it so that nobody notices
 #
-# Here is a wrong backward: Wᵀ has lost its transpose. Find inputs with which the gradient check *passes* it. Two
-# hints: the shapes must fit, and W must not care whether it is transposed. (No zeros and no diagonal matrix, that
-# would be too cheap.)
+# Here is a wrong backward: Wᵀ has lost its transpose. Find inputs with which the gradient check
+# *passes* it. Two hints: the shapes must fit, and W must not care whether it is transposed. (No
+# zeros and no diagonal matrix, that would be too cheap.)
 
 # %%
 def transposed_backward(dy, cache):
@@ -173,13 +176,15 @@ check(1, unlucky_inputs, judge_unlucky)
 # %% [markdown]
 # ## tanh: the answer is in the output
 #
-# Without something bent between them two linear layers are one linear layer: (x W₀) W₁ = x (W₀W₁). The paper does not
-# name its activation; ours is tanh. It works on each number alone, so its gradient is a factor on each number alone:
+# Without something bent between them two linear layers are one linear layer: (x W₀) W₁ = x (W₀W₁).
+# The paper does not name its activation; ours is tanh. It works on each number alone, so its
+# gradient is a factor on each number alone:
 #
 # tanh′ = 1 − tanh² = 1 − y²
 #
-# We need y but not x: the forward hands its output on as the cache, and nothing else has to be kept. The factor is 1
-# at y = 0 and dies towards ±1: a *saturated* unit hardly lets any gradient through.
+# We need y but not x: the forward hands its output on as the cache, and nothing else has to be
+# kept. The factor is 1 at y = 0 and dies towards ±1: a *saturated* unit hardly lets any gradient
+# through.
 
 # %%
 x = rng.standard_normal((4, 3))
@@ -191,7 +196,8 @@ print("x = 0, 1, 3, 10: tanh passes on", tanh_backward(np.ones((1, 4)), cache).r
 # %% [markdown]
 # ### Exercise 2: the sigmoid
 #
-# σ(x) = 1/(1 + e⁻ˣ) is tanh's cousin. Its derivative also needs the output alone. Derive it and write the backward.
+# σ(x) = 1/(1 + e⁻ˣ) is tanh's cousin. Its derivative also needs the output alone. Derive it and
+# write the backward.
 
 # %%
 def sigmoid_forward(x):
@@ -216,15 +222,16 @@ check(2, sigmoid_backward, judge_sigmoid)
 # %% [markdown]
 # ## Thirty layers: the size of a start
 #
-# Stack L layers y = tanh(x W). Going back through one of them, dy meets two factors: 1 − y², then Wᵀ. If the entries
-# of W are random with variance s²/n (n × n), each number of dy Wᵀ is a sum of n random terms, and its mean square is
-# that of dy times s². So from one layer to the one before it
+# Stack L layers y = tanh(x W). Going back through one of them, dy meets two factors: 1 − y², then
+# Wᵀ. If the entries of W are random with variance s²/n (n × n), each number of dy Wᵀ is a sum of n
+# random terms, and its mean square is that of dy times s². So from one layer to the one before it
 #
 # rms(dx) ≈ **s · rms(1 − y²)** · rms(dy)
 #
-# After thirty layers that is a thirtieth power. At s = 1, Glorot and Bengio's scale, which `initial_parameters` uses,
-# the W's do nothing to the size, and only tanh takes a little. **Predict:** what is left of the gradient after thirty
-# layers at s = ½? (2¹⁰ ≈ 10³.) And at s = 2, where tanh saturates?
+# After thirty layers that is a thirtieth power. At s = 1, Glorot and Bengio's scale, which
+# `initial_parameters` uses, the W's do nothing to the size, and only tanh takes a little.
+# **Predict:** what is left of the gradient after thirty layers at s = ½? (2¹⁰ ≈ 10³.) And at s = 2,
+# where tanh saturates?
 
 # %%
 def gradient_sizes(s, layers=30, n=200, batch=64):
@@ -263,13 +270,13 @@ expect(left[1], 0.03, 0.5, "s = 1: what tanh leaves")
 expect(left[2], 10, 1e4, "s = 2: more than one, although tanh saturates")
 
 # %% [markdown]
-# The paper's DAN has three layers, and one would get away with much. Its Transformer has twelve sublayers on top of
-# each other; lesson 13 shows what residuals and layer norm do there.
+# The paper's DAN has three layers, and one would get away with much. Its Transformer has twelve
+# sublayers on top of each other; lesson 13 shows what residuals and layer norm do there.
 #
 # ## Composed
 #
-# A chain of layers goes back by asking the last one first. `feed_forward` does that for as many layers as the
-# parameters name: linear0, tanh, linear1, … and no tanh after the last.
+# A chain of layers goes back by asking the last one first. `feed_forward` does that for as many
+# layers as the parameters name: linear0, tanh, linear1, … and no tanh after the last.
 
 # %%
 params = {"encoder.linear0.weight": rng.standard_normal((3, 5)), "encoder.linear0.bias": rng.standard_normal(5),
@@ -295,9 +302,9 @@ assert np.allclose(dweight0, grads["encoder.linear0.weight"]) and np.allclose(db
 # %% [markdown]
 # ### Exercise 3: a matrix between two vectors
 #
-# A score for each pair of sentences, s_b = Σ_de u_bd W_de v_be: how well u fits v, seen through a matrix. (`tune.py`
-# has one like it.) Find all three gradients. Write the sums first, then look for the shapes: du (B, d), dW (d, e), dv
-# (B, e), and ds has shape (B,).
+# A score for each pair of sentences, s_b = Σ_de u_bd W_de v_be: how well u fits v, seen through a
+# matrix. (`tune.py` has one like it.) Find all three gradients. Write the sums first, then look for
+# the shapes: du (B, d), dW (d, e), dv (B, e), and ds has shape (B,).
 
 # %%
 def bilinear_forward(u, weight, v):
@@ -326,11 +333,13 @@ check(3, bilinear_backward, judge_bilinear)
 # %% [markdown]
 # ## Where this lives
 #
-# - `layers.py`: `linear_forward`, `linear_backward`, `tanh_forward`, `tanh_backward`; relu beside them.
-# - `encoders.py`: `feed_forward`, `feed_forward_backward`. `model.py`: `initial_parameters` draws with Glorot's
-#   variance.
-# - The paper, §2.3.1 and §3.1: three fully connected layers of 300, 300 and 500 after the averaged embeddings. tanh
-#   is ours; the paper names no activation. So is the default of one layer, which learns more in minutes.
+# - `layers.py`: `linear_forward`, `linear_backward`, `tanh_forward`, `tanh_backward`; relu beside
+#   them.
+# - `encoders.py`: `feed_forward`, `feed_forward_backward`. `model.py`: `initial_parameters` draws
+#   with Glorot's variance.
+# - The paper, §2.3.1 and §3.1: three fully connected layers of 300, 300 and 500 after the averaged
+#   embeddings. tanh is ours; the paper names no activation. So is the default of one layer, which
+#   learns more in minutes.
 #
 # Next: lesson 4 makes ids of text, so that there is something to feed in.
 

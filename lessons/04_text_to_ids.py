@@ -2,11 +2,13 @@
 # # 4 · Text to ids: tokens, a vocabulary, and hashing for the rest
 #
 # **Needs** Python strings and NumPy's fancy indexing.
-# **Gives** `Packed`, the one form in which text travels through this program; how many words a vocabulary needs; and
-# a way to give 220,000 word pairs a row each when there are fewer rows than pairs.
+# **Gives** `Packed`, the one form in which text travels through this program; how many words a
+# vocabulary needs; and a way to give 220,000 word pairs a row each when there are fewer rows than
+# pairs.
 #
-# A model sees no letters. It sees row numbers of a table. Two texts that get the same rows are the same text to it,
-# and what falls between the rows is lost before the first gradient flows. So look closely at what gets lost.
+# A model sees no letters. It sees row numbers of a table. Two texts that get the same rows are the
+# same text to it, and what falls between the rows is lost before the first gradient flows. So look
+# closely at what gets lost.
 
 # %%
 import sys
@@ -34,8 +36,9 @@ print(*[text[:100] for text in texts[:4]], sep="\n")
 # %% [markdown]
 # ## One spelling for one word
 #
-# "Don’t" with a typographer's apostrophe, "Don't" with a typewriter's and "do n't" as old corpora split it are one
-# word to you and three to a dictionary. `normalize` brings them together before anything is cut.
+# "Don’t" with a typographer's apostrophe, "Don't" with a typewriter's and "do n't" as old corpora
+# split it are one word to you and three to a dictionary. `normalize` brings them together before
+# anything is cut.
 
 # %%
 for text in ("Don’t!", "DON'T!", "do n't!", "Ｄｏｎ'ｔ！"):
@@ -45,12 +48,12 @@ for text in ("Don’t!", "DON'T!", "do n't!", "Ｄｏｎ'ｔ！"):
 # %% [markdown]
 # ## Where to cut
 #
-# The obvious cut is at white space. Then "home", "home." and "home?!" are three words, each of which has to learn by
-# itself what a home is.
+# The obvious cut is at white space. Then "home", "home." and "home?!" are three words, each of
+# which has to learn by itself what a home is.
 #
-# **Predict:** 48,000 chat turns hold about 900,000 tokens. How many *different* ones are there when you split at
-# white space, and what share of them is left when punctuation stands alone and case is gone: nine tenths, three
-# quarters or half?
+# **Predict:** 48,000 chat turns hold about 900,000 tokens. How many *different* ones are there when
+# you split at white space, and what share of them is left when punctuation stands alone and case is
+# gone: nine tenths, three quarters or half?
 
 # %%
 split = int(0.8 * len(texts))
@@ -68,13 +71,13 @@ expect(len(counts) / len(by_space), 0.35, 0.65, "share that is left")
 # %% [markdown]
 # ## How many words does a vocabulary need?
 #
-# Words fall off steeply: "i" comes 36,000 times, and of all the different words nearly half come once. A table row
-# costs 300 numbers and learns only when its word comes by. So the most frequent words get rows, and the rest has to
-# share.
+# Words fall off steeply: "i" comes 36,000 times, and of all the different words nearly half come
+# once. A table row costs 300 numbers and learns only when its word comes by. So the most frequent
+# words get rows, and the rest has to share.
 #
-# Even a vocabulary with *every* word of the training text meets new ones. How often? Take any one token out of the
-# training text. It is now unknown exactly if its word occurred just once. So, with N₁ words that occur once among N
-# tokens,
+# Even a vocabulary with *every* word of the training text meets new ones. How often? Take any one
+# token out of the training text. It is now unknown exactly if its word occurred just once. So, with
+# N₁ words that occur once among N tokens,
 #
 # **P(the next token is new) ≈ N₁ / N**
 #
@@ -98,10 +101,10 @@ expect((ranks < 1000).mean(), 0.83, 0.89, "tokens among the thousand most freque
 # %% [markdown]
 # ## A number for each word
 #
-# `Vocabulary` gives id 0 to "nothing there at all", 1 to the most frequent word, 2 to the next, and so on. For words
-# that are in no list one could have a single id, `<unk>`; then "zebrafish" and "Gdańsk" would be the same word. We
-# hash them into 1,000 buckets instead: the same unknown word always gets the same id, and two different ones get
-# different ids 999 times in 1,000.
+# `Vocabulary` gives id 0 to "nothing there at all", 1 to the most frequent word, 2 to the next, and
+# so on. For words that are in no list one could have a single id, `<unk>`; then "zebrafish" and
+# "Gdańsk" would be the same word. We hash them into 1,000 buckets instead: the same unknown word
+# always gets the same id, and two different ones get different ids 999 times in 1,000.
 
 # %%
 vocabulary = Vocabulary.from_counts(counts, 10_000, oov_buckets=1_000)
@@ -114,8 +117,9 @@ same = (np.sum(ids[:, None] == ids[None, :]) - len(ids)) / (len(ids) * (len(ids)
 expect(same * 1_000, 0.9, 1.1, "pairs of unknown words that share an id, of 1,000; a good hash has 1")
 
 # %% [markdown]
-# Why not Python's own `hash`? It is salted: every process draws another secret, so that nobody can flood a web server
-# with colliding keys. A model trained today would find its words in other buckets tomorrow.
+# Why not Python's own `hash`? It is salted: every process draws another secret, so that nobody can
+# flood a web server with colliding keys. A model trained today would find its words in other
+# buckets tomorrow.
 
 # %%
 def in_new_process(expression, salt):
@@ -133,8 +137,9 @@ assert int(in_new_process(crc, "1")) == int(in_new_process(crc, "2")) == stable_
 # %% [markdown]
 # ### Exercise 1: break it
 #
-# crc32 is stable, but it is no secret. Find a word that the vocabulary does not hold and that is, to this model, the
-# same word as "zebrafish". Any string of letters will do. How many tries will it take, about?
+# crc32 is stable, but it is no secret. Find a word that the vocabulary does not hold and that is,
+# to this model, the same word as "zebrafish". Any string of letters will do. How many tries will it
+# take, about?
 
 # %%
 def double_of(word, vocabulary):
@@ -157,8 +162,9 @@ check(1, double_of, judge_double)
 # %% [markdown]
 # ## Packed: sentences end to end
 #
-# Sentences have different lengths. The usual remedy is a rectangle, as wide as the longest sentence, filled up with
-# zeros, and a mask to remember which zeros mean nothing. We lay sentences end to end and remember where each begins:
+# Sentences have different lengths. The usual remedy is a rectangle, as wide as the longest
+# sentence, filled up with zeros, and a mask to remember which zeros mean nothing. We lay sentences
+# end to end and remember where each begins:
 #
 # sentence b is **ids[offsets[b]:offsets[b + 1]]**
 
@@ -185,9 +191,9 @@ expect(padded / len(train_packed.ids), 5, 500, "times as large as packed")
 #
 # ### Exercise 2: read each sentence backwards
 #
-# Reverse the words of every sentence of a Packed, all sentences at once and without a loop. Word i of the array
-# stands in sentence `packed.sentence_numbers[i]`. If its sentence runs from first to last, where does the word come
-# from that belongs in its place after the turn?
+# Reverse the words of every sentence of a Packed, all sentences at once and without a loop. Word i
+# of the array stands in sentence `packed.sentence_numbers[i]`. If its sentence runs from first to
+# last, where does the word come from that belongs in its place after the turn?
 
 # %%
 def reverse_each(packed):
@@ -209,8 +215,8 @@ check(2, reverse_each, judge_reverse)
 # %% [markdown]
 # ## Word pairs: more of them than rows
 #
-# A sum of word vectors cannot tell "dog bites man" from "man bites dog". The paper's DAN also gets *bigrams*, pairs
-# of neighbours: "not good" is a row of its own. But look how many there are.
+# A sum of word vectors cannot tell "dog bites man" from "man bites dog". The paper's DAN also gets
+# *bigrams*, pairs of neighbours: "not good" is a row of its own. But look how many there are.
 
 # %%
 starts = np.ones(len(train_packed.ids), bool)
@@ -224,16 +230,17 @@ print(f"{n:,} different bigrams, {np.mean(occurrences == 1):.0%} of them seen on
 expect(n / len(vocabulary.words), 10, 40, "bigrams for each word")
 
 # %% [markdown]
-# A dictionary of them would be larger than all else, and on a GPU there are no dictionaries. So a hash sends each
-# pair to one of m rows, and whoever lands on the same row shares it. How many have to share? The other n − 1 pairs
-# each miss your row with probability 1 − 1/m, so
+# A dictionary of them would be larger than all else, and on a GPU there are no dictionaries. So a
+# hash sends each pair to one of m rows, and whoever lands on the same row shares it. How many have
+# to share? The other n − 1 pairs each miss your row with probability 1 − 1/m, so
 #
 # **P(sharing) = 1 − (1 − 1/m)ⁿ⁻¹ ≈ 1 − e^(−n/m)**
 #
 # **Predict:** with as many rows as pairs, m = n, does nearly nobody share, a third, or most?
 #
-# A bad hash does worse. Here is one that looks reasonable, the sum of the two ids: it cannot tell "you are" from "are
-# you", and it never reaches more than twice as many rows as there are words, however large m is.
+# A bad hash does worse. Here is one that looks reasonable, the sum of the two ids: it cannot tell
+# "you are" from "are you", and it never reaches more than twice as many rows as there are words,
+# however large m is.
 
 # %%
 def share_that_share(bucket, m):
@@ -267,8 +274,8 @@ expect(np.abs(hashed - derived).max(), 0, 0.005, "measured − derived, at most"
 expect(summed[-1], 0.9, 1, "left + right, with 16 million buckets")
 
 # %% [markdown]
-# Most share. Is that a disaster? Count occurrences instead of pairs. A bucket learns mostly from whoever comes most
-# often, and frequent bigrams are few: nearly all they meet is rare company.
+# Most share. Is that a disaster? Count occurrences instead of pairs. A bucket learns mostly from
+# whoever comes most often, and frequent bigrams are few: nearly all they meet is rare company.
 
 # %%
 m = 200_000                                                   # TextConfig's default
@@ -283,9 +290,9 @@ expect(own[occurrences == 1].mean(), 0.3, 0.7, "bigrams seen once")
 # %% [markdown]
 # ## The hash itself
 #
-# Two folds and two multiplications, all modulo 2⁶⁴, so NumPy and CuPy wrap around alike. A product carries changes
-# only upwards, a fold brings them down again; after two rounds every bit of both ids has touched every bit of the
-# result. Here for one pair, with Python's unlimited integers:
+# Two folds and two multiplications, all modulo 2⁶⁴, so NumPy and CuPy wrap around alike. A product
+# carries changes only upwards, a fold brings them down again; after two rounds every bit of both
+# ids has touched every bit of the result. Here for one pair, with Python's unlimited integers:
 
 # %%
 def bucket_of(left, right, m):
@@ -305,8 +312,9 @@ assert bucket_of(you, are, m) != bucket_of(are, you, m)       # order counts
 # %% [markdown]
 # ## All rows of a sentence
 #
-# A DAN's table has the word rows first, the bigram rows behind them. `words_and_bigrams` turns n words into 2n − 1
-# rows, word, bigram, word, …, and never makes a bigram across the end of a sentence.
+# A DAN's table has the word rows first, the bigram rows behind them. `words_and_bigrams` turns n
+# words into 2n − 1 rows, word, bigram, word, …, and never makes a bigram across the end of a
+# sentence.
 
 # %%
 rows = words_and_bigrams(packed, words=vocabulary.size, buckets=m)
@@ -323,8 +331,9 @@ assert rows.lengths.tolist() == [2 * length - 1 for length in packed.lengths]
 # %% [markdown]
 # ### Exercise 3: how many buckets?
 #
-# A share q of your n bigrams may share its bucket. How many buckets do you need? Solve 1 − e^(−n/m) = q for m. For a
-# small q it comes out close to n/q, a hundred times n for one per cent; for a large one it does not.
+# A share q of your n bigrams may share its bucket. How many buckets do you need? Solve
+# 1 − e^(−n/m) = q for m. For a small q it comes out close to n/q, a hundred times n for one per
+# cent; for a large one it does not.
 
 # %%
 def buckets_for(n, q):
@@ -344,13 +353,15 @@ check(3, buckets_for, judge_buckets)
 # %% [markdown]
 # ## Where this lives
 #
-# - `text.py`: `normalize`, `tokenize`, `Vocabulary`, `Packed`, `stable_hash`, `bigram_buckets`, `words_and_bigrams`;
-#   it reads in that order.
+# - `text.py`: `normalize`, `tokenize`, `Vocabulary`, `Packed`, `stable_hash`, `bigram_buckets`,
+#   `words_and_bigrams`; it reads in that order.
 # - `config.py`: `TextConfig`, the numbers of words and buckets.
-# - The paper, §2.3.1: the DAN averages embeddings of words and bigrams. It names no number of either and does not say
-#   how bigrams get their rows; hashing, and the buckets for unknown words, are ours.
+# - The paper, §2.3.1: the DAN averages embeddings of words and bigrams. It names no number of
+#   either and does not say how bigrams get their rows; hashing, and the buckets for unknown words,
+#   are ours.
 #
-# Next: lesson 5 gives each row its vector, and finds out what happens to gradients when a row is met twice.
+# Next: lesson 5 gives each row its vector, and finds out what happens to gradients when a row is
+# met twice.
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_double_of(word, vocabulary):

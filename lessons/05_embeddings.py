@@ -2,11 +2,12 @@
 # # 5 · Embeddings: one row, many debts
 #
 # **Needs** `Packed` and ids (lesson 4), xᵀ dy and "copied forward, summed backward" (lesson 3).
-# **Gives** the backward of a table lookup, the bug that nearly everyone writes once, and the reason why a table's
-# gradient is a list of `SparseRows` here and never a table.
+# **Gives** the backward of a table lookup, the bug that nearly everyone writes once, and the reason
+# why a table's gradient is a list of `SparseRows` here and never a table.
 #
-# A word's meaning is a row of numbers in a table, and looking it up is the simplest layer there is. The backward that
-# comes to mind is one line, looks right, passes many a check, and throws away most of the gradient.
+# A word's meaning is a row of numbers in a table, and looking it up is the simplest layer there is.
+# The backward that comes to mind is one line, looks right, passes many a check, and throws away
+# most of the gradient.
 
 # %%
 import sys
@@ -33,9 +34,9 @@ rng = np.random.default_rng(5)
 # %% [markdown]
 # ## A lookup is a matrix product
 #
-# The table E has R rows of d numbers. Word n of the text has the id ids_n, and its embedding is y_n = E_{ids n}.
-# Write a matrix O (N, R) with a single 1 in each row, at the place of the id. Then y = O E: a linear layer whose
-# input is O. You know its gradient from lesson 3:
+# The table E has R rows of d numbers. Word n of the text has the id ids_n, and its embedding is
+# y_n = E_{ids n}. Write a matrix O (N, R) with a single 1 in each row, at the place of the id. Then
+# y = O E: a linear layer whose input is O. You know its gradient from lesson 3:
 #
 # **dE = Oᵀ dy**, that is, dE_r = Σ dy_n over all n whose id is r.
 #
@@ -59,8 +60,8 @@ print("rows that were looked up", np.unique(ids), "rows with a gradient", np.fla
 #
 # Forward `y = table[ids]`, so backward `dtable[ids] += dy`. It reads like the sum above.
 #
-# **Predict:** row 2 stands at places 0, 2 and 4 of the text. What will `dtable[2]` be: dy₀ + dy₂ + dy₄, only dy₀, or
-# only dy₄?
+# **Predict:** row 2 stands at places 0, 2 and 4 of the text. What will `dtable[2]` be:
+# dy₀ + dy₂ + dy₄, only dy₀, or only dy₄?
 
 # %%
 def hasty_backward(dy, ids, R):
@@ -75,9 +76,9 @@ assert np.array_equal(hasty[2], dy[4])
 expect(relative_error(hasty, dtable), 0.1, 1, "the hasty backward against Oᵀ dy")
 
 # %% [markdown]
-# Only the last one. NumPy reads all of `dtable[ids]` first (three copies of a zero row), adds dy, and writes back:
-# three results into the same row, and the last stays. No error, no warning. And with ids that do not repeat it is
-# even right, so a check on `ids = arange(5)` passes:
+# Only the last one. NumPy reads all of `dtable[ids]` first (three copies of a zero row), adds dy,
+# and writes back: three results into the same row, and the last stays. No error, no warning. And
+# with ids that do not repeat it is even right, so a check on `ids = arange(5)` passes:
 
 # %%
 kind = np.array([4, 0, 2, 5, 1])
@@ -86,8 +87,9 @@ expect(relative_error(hasty_backward(dy, kind, R), np.eye(R)[kind].T @ dy), 0, 0
 # %% [markdown]
 # ### Exercise 1: break the check
 #
-# Fool it properly: find ids and dy, *with a repeated id and without a single zero in dy*, for which the hasty
-# backward is right all the same. Who survives in a repeated row? Then what must the others add up to?
+# Fool it properly: find ids and dy, *with a repeated id and without a single zero in dy*, for which
+# the hasty backward is right all the same. Who survives in a repeated row? Then what must the
+# others add up to?
 
 # %%
 def unlucky_batch():
@@ -109,10 +111,10 @@ check(1, unlucky_batch, judge_unlucky)
 # %% [markdown]
 # ## How much is lost in real text?
 #
-# Of N looked-up words, U are different. The hasty line keeps one dy for each different word, so of N gradients U
-# arrive: a share 1 − U/N is lost, and a word that comes c times in the batch keeps 1/c. Lesson 4 has shown how
-# lopsided c is. **Predict** the lost share for 1,024 chat pairs, the default batch, which are 2,048 sentences: a
-# tenth, a half, or nine tenths?
+# Of N looked-up words, U are different. The hasty line keeps one dy for each different word, so of
+# N gradients U arrive: a share 1 − U/N is lost, and a word that comes c times in the batch keeps
+# 1/c. Lesson 4 has shown how lopsided c is. **Predict** the lost share for 1,024 chat pairs, the
+# default batch, which are 2,048 sentences: a tenth, a half, or nine tenths?
 
 # %%
 pairs = (pair for chunk in read_chunks(default_corpus()) for pair in chunk.records)
@@ -131,8 +133,9 @@ print(f"lost by the median word of the vocabulary {np.median(1 - 1 / counts):.0%
 assert np.isclose(lost.mean(), 1 - U / N)
 
 # %% [markdown]
-# If the dy_n are independent and of one size, squared lengths add up: the right gradient has N of them, the hasty one
-# U, and their difference is made of the N − U that were lost. So the relative error must be √(N − U) / (√N + √U).
+# If the dy_n are independent and of one size, squared lengths add up: the right gradient has N of
+# them, the hasty one U, and their difference is made of the N − U that were lost. So the relative
+# error must be √(N − U) / (√N + √U).
 
 # %%
 dy = rng.standard_normal((N, 8))
@@ -142,16 +145,16 @@ error = relative_error(hasty_backward(dy, batch.ids, vocabulary.size), dtable)
 expect(error / (np.sqrt(N - U) / (np.sqrt(N) + np.sqrt(U))), 0.97, 1.03, "relative error, measured / derived")
 
 # %% [markdown]
-# Nine tenths are lost, and mostly from the words that sentences are made of. Such a model trains. Its loss falls. It
-# is merely worse, and nothing tells you.
+# Nine tenths are lost, and mostly from the words that sentences are made of. Such a model trains.
+# Its loss falls. It is merely worse, and nothing tells you.
 #
 # ## Four right ways
 #
 # 1. `np.add.at(dtable, ids, dy)`: one addition after the other, no buffer. Right, and the slowest.
 # 2. Oᵀ dy with O as a *sparse* matrix, which stores only its N ones.
 # 3. Sort the ids, so that equal ones stand together, and add up each run (exercise 2).
-# 4. As 2, but only the U rows that occur: the result is (U, d) instead of (R, d), and the other rows, which have no
-#    gradient, are not even mentioned. It is what the library does.
+# 4. As 2, but only the U rows that occur: the result is (U, d) instead of (R, d), and the other
+#    rows, which have no gradient, are not even mentioned. It is what the library does.
 
 # %%
 d = 64
@@ -191,9 +194,9 @@ print("the library's gradient for ids", ids, "has rows", touched)
 # %% [markdown]
 # ## What a dense gradient costs
 #
-# A step of SGD with a dense gradient clears it (writes R · d numbers), then reads it, reads the table and writes the
-# table: 4 R d numbers pass through memory, whether the batch has four thousand different words or four. With sparse
-# rows it is 4 U d, and R does not matter. Both read dy once.
+# A step of SGD with a dense gradient clears it (writes R · d numbers), then reads it, reads the
+# table and writes the table: 4 R d numbers pass through memory, whether the batch has four thousand
+# different words or four. With sparse rows it is 4 U d, and R does not matter. Both read dy once.
 #
 # **Predict** how many times as much a dense gradient costs with the default table of 250,000 rows.
 
@@ -244,15 +247,15 @@ two.legend(loc="upper left", fontsize=10)
 show(figure, "05_embeddings")
 
 # %% [markdown]
-# Milliseconds are your machine's, so nothing is asserted about them. But there is a second reason for sparse rows,
-# and it is not about speed.
+# Milliseconds are your machine's, so nothing is asserted about them. But there is a second reason
+# for sparse rows, and it is not about speed.
 #
 # ## A row without a gradient must rest
 #
-# "No gradient" and "a gradient of zero" are not the same to an optimiser with a memory. Adam keeps a running mean of
-# past gradients and moves by it. Give it a dense gradient, and a word goes on moving for steps in which nobody has
-# spoken it. The library's `Adaptive` treats dense arrays with Adam, tables with row-wise Adagrad on the rows it is
-# given. Word 3 occurs in the first batch only:
+# "No gradient" and "a gradient of zero" are not the same to an optimiser with a memory. Adam keeps
+# a running mean of past gradients and moves by it. Give it a dense gradient, and a word goes on
+# moving for steps in which nobody has spoken it. The library's `Adaptive` treats dense arrays with
+# Adam, tables with row-wise Adagrad on the rows it is given. Word 3 occurs in the first batch only:
 
 # %%
 moved = {}
@@ -277,8 +280,8 @@ expect(moved["sparse"], 0, 0, "the same with sparse rows")
 #
 # ### Exercise 2: sort and add
 #
-# The way that needs no sparse matrix. Sort the ids (`np.argsort`, kind="stable"), take dy in the same order, find
-# where a new id begins, and let `np.add.reduceat` add up each run.
+# The way that needs no sparse matrix. Sort the ids (`np.argsort`, kind="stable"), take dy in the
+# same order, find where a new id begins, and let `np.add.reduceat` add up each run.
 
 # %%
 def sorted_backward(dy, ids):
@@ -302,9 +305,10 @@ check(2, sorted_backward, judge_sorted)
 # %% [markdown]
 # ### Exercise 3: two batches, one step
 #
-# Memory is short, so you run two half batches and add their gradients before the step. For dense arrays that is a
-# plus. Add two SparseRows. Their rows overlap in part, and the result must have distinct rows again: the optimiser
-# writes each row once (`add_to_rows`) and would lose the rest, just like the hasty line.
+# Memory is short, so you run two half batches and add their gradients before the step. For dense
+# arrays that is a plus. Add two SparseRows. Their rows overlap in part, and the result must have
+# distinct rows again: the optimiser writes each row once (`add_to_rows`) and would lose the rest,
+# just like the hasty line.
 
 # %%
 def add_sparse(a, b):
@@ -327,11 +331,12 @@ check(3, add_sparse, judge_add)
 # %% [markdown]
 # ## Where this lives
 #
-# - `layers.py`: `SparseRows`, `embedding_forward`, `embedding_backward`, and `count_rows`, which builds the sparse
-#   matrix by sorting. `backend.py`: `add_to_rows`. `optim.py`: `SGD.step`, `Adaptive`.
+# - `layers.py`: `SparseRows`, `embedding_forward`, `embedding_backward`, and `count_rows`, which
+#   builds the sparse matrix by sorting. `backend.py`: `add_to_rows`. `optim.py`: `SGD.step`,
+#   `Adaptive`.
 # - `tests/test_gradients.py` checks it with repeated ids within and across sentences.
-# - The paper, §2.3.1: embeddings of words and bigrams are learned with everything else, by SGD (§3.1). Row-wise
-#   Adagrad on the table is ours.
+# - The paper, §2.3.1: embeddings of words and bigrams are learned with everything else, by SGD
+#   (§3.1). Row-wise Adagrad on the table is ours.
 #
 # Next: lesson 6 adds the rows of a sentence up and asks by what to divide.
 

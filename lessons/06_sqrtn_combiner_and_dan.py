@@ -1,13 +1,15 @@
 # %% [markdown]
 # # 6 · The √n combiner: sentences of any length, and the DAN assembled
 #
-# **Needs** linear layers and tanh (lesson 3), ids and bigrams (lesson 4), embeddings and `SparseRows` (lesson 5).
-# **Gives** `embedding_bag`, forward and backward, and the paper's first encoder, put together and taken apart again.
+# **Needs** linear layers and tanh (lesson 3), ids and bigrams (lesson 4), embeddings and
+# `SparseRows` (lesson 5).
+# **Gives** `embedding_bag`, forward and backward, and the paper's first encoder, put together and
+# taken apart again.
 #
-# A sentence has two words or sixty; the layers above want one vector of one size. Adding up the words' vectors is the
-# oldest answer. But a sum of sixty is longer than a sum of two, the next layer has a tanh that saturates, and the
-# gradient has to come back to sixty words or to two. One factor decides what all of them see. The paper writes it in
-# half a sentence: "divides by sqrt(n)".
+# A sentence has two words or sixty; the layers above want one vector of one size. Adding up the
+# words' vectors is the oldest answer. But a sum of sixty is longer than a sum of two, the next
+# layer has a tanh that saturates, and the gradient has to come back to sixty words or to two. One
+# factor decides what all of them see. The paper writes it in half a sentence: "divides by sqrt(n)".
 
 # %%
 import sys
@@ -37,20 +39,20 @@ rng = np.random.default_rng(6)
 # %% [markdown]
 # ## How long is a sum of vectors?
 #
-# Take n vectors e₁ … eₙ in d dimensions whose numbers are drawn at random with mean 0 and variance 1. Each has ‖e‖² ≈
-# d. For the sum, multiply out:
+# Take n vectors e₁ … eₙ in d dimensions whose numbers are drawn at random with mean 0 and
+# variance 1. Each has ‖e‖² ≈ d. For the sum, multiply out:
 #
 # ‖Σ eᵢ‖² = Σᵢ ‖eᵢ‖² + Σ_{i≠j} eᵢ · eⱼ
 #
-# The second sum holds vectors that point in unrelated directions: their products are as often positive as negative
-# and have mean 0. So E‖Σ eᵢ‖² = n d, and
+# The second sum holds vectors that point in unrelated directions: their products are as often
+# positive as negative and have mean 0. So E‖Σ eᵢ‖² = n d, and
 #
 # - the **sum** has length √n · √d,
 # - the **mean** has length √d / √n,
 # - the sum **divided by √n** has length √d, whatever n is.
 #
-# **Predict:** a sentence of 25 words against one of a single word. By which factor do their lengths differ under each
-# of the three?
+# **Predict:** a sentence of 25 words against one of a single word. By which factor do their lengths
+# differ under each of the three?
 
 # %%
 d = 300
@@ -58,7 +60,8 @@ words = rng.standard_normal((1000, 25, d))                    # 1,000 sentences 
 one, total = words[:, 0], words.sum(axis=1)                   # (1000, d) each
 length = lambda x: np.sqrt((x * x).sum(axis=1).mean())        # root mean square of the norms
 
-# The norm of each sentence scatters by a part of 1/√(2d) = 4%; the mean of 1,000 by 0.13%. One per cent is generous.
+# The norm of each sentence scatters by a part of 1/√(2d) = 4%; the mean of 1,000 by 0.13%. One per
+# cent is generous.
 expect(length(total) / length(one), 5 * 0.99, 5 * 1.01, "sum: √25")
 expect(length(total / 25) / length(one), 0.2 * 0.99, 0.2 * 1.01, "mean: 1/√25")
 expect(length(total / np.sqrt(25)) / length(one), 0.99, 1.01, "sum/√25")
@@ -66,13 +69,14 @@ expect(length(total / np.sqrt(25)) / length(one), 0.99, 1.01, "sum/√25")
 # %% [markdown]
 # ### Exercise 1: when words agree
 #
-# All of that hangs on "unrelated directions". Trained embeddings often share one: every row is m + noise, with the
-# same m. Then the products eᵢ · eⱼ have mean ‖m‖² instead of 0. There are n (n − 1) of them, and each ‖eᵢ‖² grows to
-# ‖m‖² + dσ². After division by √n:
+# All of that hangs on "unrelated directions". Trained embeddings often share one: every row is
+# m + noise, with the same m. Then the products eᵢ · eⱼ have mean ‖m‖² instead of 0. There are n
+# (n − 1) of them, and each ‖eᵢ‖² grows to ‖m‖² + dσ². After division by √n:
 #
 # E‖y‖² = dσ² + n ‖m‖²
 #
-# So even under √n a sentence grows, slowly at first. At which n does the shared direction make up half of ‖y‖²?
+# So even under √n a sentence grows, slowly at first. At which n does the shared direction make up
+# half of ‖y‖²?
 
 # %%
 def half_shared(m, variance):
@@ -99,15 +103,15 @@ check(1, half_shared, judge_half_shared)
 # %% [markdown]
 # ## Real sentences
 #
-# The DAN adds up more than words: each neighbouring pair has a row of its own too, so n words bring 2n − 1 rows
-# (lesson 4). The paper divides by "the sentence length"; we count words for that, not rows. And real sentences say
-# "the" twice. A row that occurs c times adds c² to the square, not c, for a vector does agree with itself. For a
-# table of random rows that makes
+# The DAN adds up more than words: each neighbouring pair has a row of its own too, so n words bring
+# 2n − 1 rows (lesson 4). The paper divides by "the sentence length"; we count words for that, not
+# rows. And real sentences say "the" twice. A row that occurs c times adds c² to the square, not c,
+# for a vector does agree with itself. For a table of random rows that makes
 #
 # E‖y_b‖² / d = (1/n_b) Σ_r count_br² ≥ (2n_b − 1)/n_b
 #
-# with equality when nothing is repeated: 1 for one word, 1.5 for two, towards 2 for many. Here are twenty thousand
-# turns of the default corpus, and the library's bag on a random table.
+# with equality when nothing is repeated: 1 for one word, 1.5 for two, towards 2 for many. Here are
+# twenty thousand turns of the default corpus, and the library's bag on a random table.
 
 # %%
 turns = [pair.response for _, chunk in zip(range(10), read_chunks(default_corpus())) for pair in chunk.records]
@@ -133,13 +137,13 @@ expect((derived - (2 * n - 1) / n).min(), -1e-9, 1e-9, "derived − (2n − 1)/n
 # %% [markdown]
 # ## What the next layer sees
 #
-# The bag goes into a linear layer with Glorot's variance, 2/(d + e) = 1/300 for each weight, and then into tanh. Each
-# number z = Σ x W that tanh gets is then normal with variance ‖x‖²/300, so its size is the bag's length. tanh passes
-# 1 − tanh² z of the gradient, and the mean of that over a normal z is an integral that can be done beforehand, for
-# each length n and each combiner.
+# The bag goes into a linear layer with Glorot's variance, 2/(d + e) = 1/300 for each weight, and
+# then into tanh. Each number z = Σ x W that tanh gets is then normal with variance ‖x‖²/300, so its
+# size is the bag's length. tanh passes 1 − tanh² z of the gradient, and the mean of that over a
+# normal z is an integral that can be done beforehand, for each length n and each combiner.
 #
-# **Predict:** of the gradient that arrives at a 50-word sentence, how much passes tanh under a sum: most of it, half,
-# or a tenth?
+# **Predict:** of the gradient that arrives at a 50-word sentence, how much passes tanh under a sum:
+# most of it, half, or a tenth?
 
 # %%
 def passes_tanh(size):
@@ -181,20 +185,21 @@ expect(let_through["mean"][at_48], 0.9, passes_tanh(np.sqrt(95) / 48), "mean, 48
 expect(let_through["sum / √n"][at_48], 0.3, passes_tanh(np.sqrt(95 / 48)), "sum/√n, 48 words; at most that at √(95/48)")
 
 # %% [markdown]
-# Under a sum, long sentences are stuck: their units sit at ±1 and nine tenths of the gradient are lost. Under a mean
-# they are so short that tanh is a straight line and the bias drowns them. With √n the layers see every sentence at
-# about one size. Look at the green dots on the left once more: they do rise a little, from 1 to √2 and above. The
-# paper says that it wants the vectors "to be sensitive to length", only not ruled by it.
+# Under a sum, long sentences are stuck: their units sit at ±1 and nine tenths of the gradient are
+# lost. Under a mean they are so short that tanh is a straight line and the bias drowns them. With
+# √n the layers see every sentence at about one size. Look at the green dots on the left once more:
+# they do rise a little, from 1 to √2 and above. The paper says that it wants the vectors "to be
+# sensitive to length", only not ruled by it.
 #
 # ## The way back
 #
-# y_b = (1/√n_b) Σ_r count_br E_r. How much does y_b move when row r does? By count_br/√n_b. And row r may stand in
-# many sentences, so its blames add up:
+# y_b = (1/√n_b) Σ_r count_br E_r. How much does y_b move when row r does? By count_br/√n_b. And row
+# r may stand in many sentences, so its blames add up:
 #
 # dE_r = Σ_b count_br dy_b / √n_b
 #
-# As loops, on a batch that has everything that can go wrong: a word twice in one sentence, a word in two sentences,
-# sentences of different lengths, a row that nobody uses.
+# As loops, on a batch that has everything that can go wrong: a word twice in one sentence, a word
+# in two sentences, sentences of different lengths, a row that nobody uses.
 
 # %%
 ids = Packed(np.array([3, 1, 3, 4, 1, 0], np.int32), np.array([0, 4, 5, 6]))      # 3 1 3 4 | 1 | 0; row 2 unused
@@ -233,9 +238,10 @@ expect(relative_error(dtable, dense(library_dtable, table)), 0, 1e-14, "the libr
 print("rows it mentions:", *[int(row) for part in library_dtable for row in part.rows])
 
 # %% [markdown]
-# The factor works on both ways. Each word of a sentence of 25 gets a fifth of the gradient that a single word gets;
-# under a mean it would be a twenty-fifth, under a sum all of it. Since 25 words share the blame, under √n the blame
-# of a whole sentence *grows* like √n: long sentences teach more, and not n times as much.
+# The factor works on both ways. Each word of a sentence of 25 gets a fifth of the gradient that a
+# single word gets; under a mean it would be a twenty-fifth, under a sum all of it. Since 25 words
+# share the blame, under √n the blame of a whole sentence *grows* like √n: long sentences teach
+# more, and not n times as much.
 
 # %%
 counting = Packed(np.arange(25, dtype=np.int32), np.array([0, 25]))          # one sentence of 25 different words
@@ -249,8 +255,8 @@ expect(each.sum(), 5 - 1e-12, 5 + 1e-12, "all of them: √25")
 # %% [markdown]
 # ### Exercise 2: the mean's backward
 #
-# Iyyer's original deep *averaging* network takes the mean: y_b = (1/n_b) Σ E_r. Write its backward, as plainly as you
-# like, repeated words included.
+# Iyyer's original deep *averaging* network takes the mean: y_b = (1/n_b) Σ E_r. Write its backward,
+# as plainly as you like, repeated words included.
 
 # %%
 def mean_bag_forward(table, ids):
@@ -275,9 +281,10 @@ check(2, mean_bag_backward, judge_mean_bag)
 # %% [markdown]
 # ### Exercise 3: the smallest batch that finds three bugs
 #
-# Below are three backwards as people write them. One forgets the 1/√n. One looks at *which* words a sentence has and
-# not how often. One lets the last sentence with a word win instead of adding. Each passes on *some* data. Find a
-# batch of **three words in all** on which the check catches every one of them.
+# Below are three backwards as people write them. One forgets the 1/√n. One looks at *which* words a
+# sentence has and not how often. One lets the last sentence with a word win instead of adding. Each
+# passes on *some* data. Find a batch of **three words in all** on which the check catches every one
+# of them.
 
 # %%
 def counts_of(ids, table_rows):
@@ -324,8 +331,8 @@ check(3, revealing_batch, judge_revealing)
 # %% [markdown]
 # ## The DAN, assembled
 #
-# Everything is there now. Bigrams have their rows after the words' in the same table, and the output is scaled to
-# length 1 (lesson 9 looks into that). In the order of the paper's figure 4a:
+# Everything is there now. Bigrams have their rows after the words' in the same table, and the
+# output is scaled to length 1 (lesson 9 looks into that). In the order of the paper's figure 4a:
 
 # %%
 word_rows, bigram_rows = 9, 30
@@ -354,8 +361,8 @@ for name, p in params.items():
     expect(relative_error(dense(grads[name], p), numeric_gradient(loss, p)), 0, 1e-7, f"{name}, against differences")
 
 # %% [markdown]
-# Five forwards, and five backwards in the opposite order. `dan_forward` and `dan_backward` are these lines, for as
-# many layers as the parameters name.
+# Five forwards, and five backwards in the opposite order. `dan_forward` and `dan_backward` are
+# these lines, for as many layers as the parameters name.
 
 # %%
 library_u, cache = dan_forward(params, batch, word_rows)
@@ -375,11 +382,11 @@ expect(directional_error(loss_and_gradients, params, rng), 0, 1e-6, "all paramet
 # %% [markdown]
 # ## What a bag knows of order
 #
-# *dog bites man* and *man bites dog* have the same three words and different bigrams. Of the five rows of each, three
-# are shared.
+# *dog bites man* and *man bites dog* have the same three words and different bigrams. Of the five
+# rows of each, three are shared.
 #
-# **Predict:** random rows, unrelated to each other. What is the cosine of the two bags? And if all bigram rows are
-# zero, as ours are before training?
+# **Predict:** random rows, unrelated to each other. What is the cosine of the two bags? And if all
+# bigram rows are zero, as ours are before training?
 
 # %%
 sentences = Packed(np.array([1, 2, 3, 3, 2, 1], np.int32), np.array([0, 3, 6]))
@@ -398,18 +405,19 @@ table[10:] = 0
 expect(cosine(table), 1 - 1e-12, 1 + 1e-12, "bigrams at zero: order is invisible")
 
 # %% [markdown]
-# So a DAN starts blind to order, and what it learns of it, it learns through bigrams alone. On the default corpus
-# that start is worth eleven points of P@1 (README): random bigrams drown the words before a few minutes of training
-# can tell them apart. Who does what to whom across more than two words a DAN never sees; for that there is lesson 10.
+# So a DAN starts blind to order, and what it learns of it, it learns through bigrams alone. On the
+# default corpus that start is worth eleven points of P@1 (README): random bigrams drown the words
+# before a few minutes of training can tell them apart. Who does what to whom across more than two
+# words a DAN never sees; for that there is lesson 10.
 #
 # ## Where this lives
 #
-# - `layers.py`: `embedding_bag_forward`, `embedding_bag_backward`: the sums as one sparse product, Sᵀ dy on the way
-#   back. `encoders.py`: `dan_forward`, `dan_backward`.
-# - `tests/test_gradients.py`: the bag under repeated ids, its mutants (`no_root` and `once_a_sentence` are among
-#   them).
-# - The paper, §2.3.1 with footnote 3 (√n) and §3.1 (unit length). Ours: tanh between the layers, n as the number of
-#   words rather than rows, zero bigrams, one layer instead of three by default.
+# - `layers.py`: `embedding_bag_forward`, `embedding_bag_backward`: the sums as one sparse product,
+#   Sᵀ dy on the way back. `encoders.py`: `dan_forward`, `dan_backward`.
+# - `tests/test_gradients.py`: the bag under repeated ids, its mutants (`no_root` and
+#   `once_a_sentence` are among them).
+# - The paper, §2.3.1 with footnote 3 (√n) and §3.1 (unit length). Ours: tanh between the layers, n
+#   as the number of words rather than rows, zero bigrams, one layer instead of three by default.
 #
 # Next: lesson 7 turns scores into probabilities, and shows a gradient check that every bug passes.
 

@@ -2,13 +2,13 @@
 # # 7 · Softmax and cross-entropy: a check that every bug passes
 #
 # **Needs** gradient checks (lesson 2) and matrix gradients (lesson 3).
-# **Gives** the backward of softmax and of cross-entropy, the reason why they are written as one, and the difference
-# between a check that ran and a check that could have failed.
+# **Gives** the backward of softmax and of cross-entropy, the reason why they are written as one,
+# and the difference between a check that ran and a check that could have failed.
 #
-# A softmax turns scores into probabilities. It stands in the loss (which reply?), in the NLI classifier (which of
-# three classes?) and, thousands of times, in attention (which word?). It also has a property that has fooled authors
-# of tutorials: the most natural gradient check, `y.sum().backward()`, says "correct" to a backward that returns
-# zeros.
+# A softmax turns scores into probabilities. It stands in the loss (which reply?), in the NLI
+# classifier (which of three classes?) and, thousands of times, in attention (which word?). It also
+# has a property that has fooled authors of tutorials: the most natural gradient check,
+# `y.sum().backward()`, says "correct" to a backward that returns zeros.
 
 # %%
 import sys
@@ -34,11 +34,11 @@ rng = np.random.default_rng(7)
 #
 # p_j = e^{s_j} / Σ_k e^{s_k}
 #
-# Add the same number t to all scores: e^t stands above and below and cancels. A softmax sees *differences* of scores
-# alone. Keep that in mind, the whole lesson hangs on it.
+# Add the same number t to all scores: e^t stands above and below and cancels. A softmax sees
+# *differences* of scores alone. Keep that in mind, the whole lesson hangs on it.
 #
-# **Predict:** the softmax of (0, 1, 2) is about (0.09, 0.24, 0.67). What is that of (1000, 1001, 1002), by the
-# formula as it stands, in float64?
+# **Predict:** the softmax of (0, 1, 2) is about (0.09, 0.24, 0.67). What is that of (1000, 1001,
+# 1002), by the formula as it stands, in float64?
 
 # %%
 def naive_softmax(s):
@@ -51,8 +51,9 @@ with np.errstate(over="ignore", invalid="ignore"):            # NumPy would warn
         print("by the formula:", s, "→", naive_softmax(s).round(3))
 
 # %% [markdown]
-# e¹⁰⁰⁰ is inf and inf/inf is nan. But only differences count, so we may choose t: take away the largest score. The
-# largest power is then e⁰ = 1, nothing overflows, and what underflows to 0 was below 10⁻³⁰⁰ anyhow.
+# e¹⁰⁰⁰ is inf and inf/inf is nan. But only differences count, so we may choose t: take away the
+# largest score. The largest power is then e⁰ = 1, nothing overflows, and what underflows to 0 was
+# below 10⁻³⁰⁰ anyhow.
 
 # %%
 def softmax_forward(s):
@@ -69,12 +70,13 @@ expect(np.abs(large - small).max(), 0, 1e-15, "(1000, 1001, 1002) against (0, 1,
 # %% [markdown]
 # ## The Jacobian
 #
-# Each p_i depends on every score. With Z = Σ e^{s_k} the quotient rule gives, for i = j and for i ≠ j,
+# Each p_i depends on every score. With Z = Σ e^{s_k} the quotient rule gives, for i = j and for i ≠
+# j,
 #
 # ∂p_i/∂s_i = e^{s_i}/Z − e^{2 s_i}/Z² = p_i − p_i², ∂p_i/∂s_j = −e^{s_i} e^{s_j}/Z² = −p_i p_j
 #
-# or both at once: **∂p_i/∂s_j = p_i (δ_ij − p_j)**. Raising a score raises its own probability and lowers all others.
-# Compare with differences, one p at a time:
+# or both at once: **∂p_i/∂s_j = p_i (δ_ij − p_j)**. Raising a score raises its own probability and
+# lowers all others. Compare with differences, one p at a time:
 
 # %%
 s = rng.standard_normal((1, 6))
@@ -87,15 +89,15 @@ expect(np.abs(jacobian.sum(axis=0)).max(), 0, 1e-15, "the largest sum of a colum
 expect(np.abs(jacobian.sum(axis=1)).max(), 0, 1e-15, "the largest sum of a row")
 
 # %% [markdown]
-# Both sums are zero, for two reasons. A row: raising all scores by the same changes no p. A column: whatever you do
-# to a score, the p's still sum to 1, so what one wins the others lose.
+# Both sums are zero, for two reasons. A row: raising all scores by the same changes no p. A column:
+# whatever you do to a score, the p's still sum to 1, so what one wins the others lose.
 #
 # The backward is ds_j = Σ_i dp_i ∂p_i/∂s_j. Put the Jacobian in:
 #
 # ds_j = Σ_i dp_i p_i (δ_ij − p_j) = **p_j (dp_j − Σ_i dp_i p_i)**
 #
-# No matrix is needed: what arrives at j, less the average of what arrives, weighted by p. These are the two lines in
-# the middle of `attention_backward`.
+# No matrix is needed: what arrives at j, less the average of what arrives, weighted by p. These are
+# the two lines in the middle of `attention_backward`.
 
 # %%
 def softmax_backward(dp, cache):
@@ -112,15 +114,16 @@ expect(layer_error(softmax_forward, softmax_backward, [s], rng), 0, 1e-8, "softm
 # %% [markdown]
 # ## The check that passes everything
 #
-# Most gradient checks need a number to differentiate, and the shortest way from an array to a number is `y.sum()`.
-# Its upstream gradient is dp = 1 everywhere.
+# Most gradient checks need a number to differentiate, and the shortest way from an array to a
+# number is `y.sum()`. Its upstream gradient is dp = 1 everywhere.
 #
 # **Predict:** what is the gradient of `softmax(s).sum()`? (What is `softmax(s).sum()`?)
 #
-# It is 1 for every row, whatever s is. A constant. Its gradient is zero, and so is p_j (1 − Σ p_i) = 0. Any backward
-# that makes zero out of ones "agrees". Let us collect backwards, one right and six broken, and look at them through
-# dp = 1 and through a random dp. |a − n| is their largest distance from finite differences; an absolute tolerance
-# like `allclose(…, atol=1e-6)` is what checks mostly use.
+# It is 1 for every row, whatever s is. A constant. Its gradient is zero, and so is
+# p_j (1 − Σ p_i) = 0. Any backward that makes zero out of ones "agrees". Let us collect backwards,
+# one right and six broken, and look at them through dp = 1 and through a random dp. |a − n| is
+# their largest distance from finite differences; an absolute tolerance like
+# `allclose(…, atol=1e-6)` is what checks mostly use.
 
 # %%
 backwards = {
@@ -179,15 +182,17 @@ print(f"relative error of the right backward under ones: {by_ones:.1g} (anything
 expect(by_random, 0, 1e-8, "and under a random dp")
 
 # %% [markdown]
-# The last two lines are a second trap in the same hole. A *relative* error does not help under ones: right and wrong
-# are both rounding noise there, 10⁻¹⁷ against 10⁻¹², and noise against noise may read anything. People see that a
-# right backward "fails", switch to an absolute tolerance, and have just switched the check off.
+# The last two lines are a second trap in the same hole. A *relative* error does not help under
+# ones: right and wrong are both rounding noise there, 10⁻¹⁷ against 10⁻¹², and noise against noise
+# may read anything. People see that a right backward "fails", switch to an absolute tolerance, and
+# have just switched the check off.
 #
 # ## Every layer has blind directions
 #
-# Softmax is not alone. A layer whose output cannot move in some direction makes nothing of a dy in that direction.
-# Layer norm gives each row mean 0: summing its row is 0 whatever x is. Unit length: the output cannot move along
-# itself. Here is how much gradient is left, ‖dx‖ under ones against ‖dx‖ under random dy of the same size.
+# Softmax is not alone. A layer whose output cannot move in some direction makes nothing of a dy in
+# that direction. Layer norm gives each row mean 0: summing its row is 0 whatever x is. Unit length:
+# the output cannot move along itself. Here is how much gradient is left, ‖dx‖ under ones against
+# ‖dx‖ under random dy of the same size.
 
 # %%
 x = rng.standard_normal((4, 5))
@@ -214,14 +219,14 @@ y, cache = l2_normalize_forward(x)
 expect(np.linalg.norm(l2_normalize_backward(y, cache)), 0, 1e-14, "unit length is blind too, but for dy = y")
 
 # %% [markdown]
-# A random dy points a little in every direction, so nothing can hide from it. That is all there is to the rule of
-# this repository: `layer_error` draws its dy, and there is no way to hand it one.
+# A random dy points a little in every direction, so nothing can hide from it. That is all there is
+# to the rule of this repository: `layer_error` draws its dy, and there is no way to hand it one.
 #
 # ### Exercise 1: break it so that two checks pass
 #
-# A colleague checks a softmax backward twice: with dp = 1 it must return (nearly) zero, and under a random dp each
-# row of ds must sum to zero, since p's sum cannot change. Both are true of the right backward. Write a *wrong* one,
-# far off under a random dp and yet not zero, that passes both.
+# A colleague checks a softmax backward twice: with dp = 1 it must return (nearly) zero, and under a
+# random dp each row of ds must sum to zero, since p's sum cannot change. Both are true of the right
+# backward. Write a *wrong* one, far off under a random dp and yet not zero, that passes both.
 
 # %%
 def well_dressed_backward(dp, cache):
@@ -249,17 +254,18 @@ check(1, well_dressed_backward, judge_well_dressed)
 # %% [markdown]
 # ## Cross-entropy
 #
-# Row b has the right class l_b. The loss is how surprised the model is by it, in nats, averaged over the rows:
+# Row b has the right class l_b. The loss is how surprised the model is by it, in nats, averaged
+# over the rows:
 #
 # L = −(1/B) Σ_b log p_{b,l_b}
 #
-# Through two steps: dp is −1/(B p) at the label and 0 elsewhere. Into the softmax's backward with it: Σ dp p = −1/B,
-# so ds_j = p_j dp_j + p_j/B. At the label p · (−1/(B p)) = −1/B. Together
+# Through two steps: dp is −1/(B p) at the label and 0 elsewhere. Into the softmax's backward with
+# it: Σ dp p = −1/B, so ds_j = p_j dp_j + p_j/B. At the label p · (−1/(B p)) = −1/B. Together
 #
 # **ds = (p − onehot)/B**
 #
-# The 1/p and the p have cancelled. What is left is as simple as a gradient gets: what the model said, less what was
-# true.
+# The 1/p and the p have cancelled. What is left is as simple as a gradient gets: what the model
+# said, less what was true.
 
 # %%
 logits, labels = rng.standard_normal((5, 3)), np.array([2, 0, 1, 1, 0])
@@ -283,8 +289,8 @@ expect(equal, np.log(3) - 1e-12, np.log(3) + 1e-12, "three equal logits: ln 3 = 
 # %% [markdown]
 # ## Why one function and not two
 #
-# Now a confident mistake: the right class has 800 less than the other. The loss is 800 (log p = s_l − log Σ e^s ≈
-# −800). In two steps p underflows to 0 first, and then comes log 0.
+# Now a confident mistake: the right class has 800 less than the other. The loss is 800 (log
+# p = s_l − log Σ e^s ≈ −800). In two steps p underflows to 0 first, and then comes log 0.
 #
 # **Predict:** loss and gradient in two steps, and by the library.
 
@@ -302,18 +308,19 @@ expect(library_loss, 800 - 1e-9, 800 + 1e-9, "the loss as one")
 expect(np.abs(cross_entropy_backward(cache)[0] - [1, -1]).max(), 0, 1e-12, "its gradient, off (1, −1) by")
 
 # %% [markdown]
-# The trick is never to leave the logarithms: log p = s − log Σ e^s, with the largest score taken out of the sum. One
-# nan in a gradient poisons every parameter it reaches within one step, and the loss is nan for ever after.
+# The trick is never to leave the logarithms: log p = s − log Σ e^s, with the largest score taken
+# out of the sum. One nan in a gradient poisons every parameter it reaches within one step, and the
+# loss is nan for ever after.
 #
 # ## Why not squared error
 #
-# You could also train with (1 − p_l)², and it would look reasonable. Take two classes, the right one behind by z: p =
-# 1/(1 + e^z). The slopes by its score are
+# You could also train with (1 − p_l)², and it would look reasonable. Take two classes, the right
+# one behind by z: p = 1/(1 + e^z). The slopes by its score are
 #
 # cross-entropy: −(1 − p), squared error: −2 (1 − p) · p (1 − p)
 #
-# The second carries a factor p. **Predict:** at z = 10, a clear mistake, how strongly does each of them ask for
-# change?
+# The second carries a factor p. **Predict:** at z = 10, a clear mistake, how strongly does each of
+# them ask for change?
 
 # %%
 z = 10.0
@@ -326,12 +333,13 @@ expect(by_squares[0, 0] / (-2 * (1 - p)**2 * p), 0.9999, 1.0001, "squared error,
 expect(by_entropy[0, 0] / by_squares[0, 0], 0.49 * np.exp(z), 0.51 * np.exp(z), "times as strong: about e^z/2 = 11013")
 
 # %% [markdown]
-# The surer the model is of something wrong, the *less* squared error lets it learn. Cross-entropy's slope never
-# exceeds 1 and never dies while the answer is wrong.
+# The surer the model is of something wrong, the *less* squared error lets it learn. Cross-entropy's
+# slope never exceeds 1 and never dies while the answer is wrong.
 #
 # ### Exercise 2: the logarithm alone
 #
-# y = log softmax(s), y_j = s_j − log Σ_k e^{s_k}. Derive its backward for *any* dy. (Here ones are not blind. Why?)
+# y = log softmax(s), y_j = s_j − log Σ_k e^{s_k}. Derive its backward for *any* dy. (Here ones are
+# not blind. Why?)
 
 # %%
 def log_softmax_forward(s):
@@ -358,10 +366,10 @@ check(2, log_softmax_backward, judge_log_softmax)
 # %% [markdown]
 # ### Exercise 3: a loss for two that survives everything
 #
-# With two classes, cross-entropy depends on the margin z alone (the right score less the wrong one): L = log(1 +
-# e⁻ᶻ). As it stands it overflows at z = −800, and at z = 40 it says 0, although the answer is 4.2 · 10⁻¹⁸ (1 + e⁻⁴⁰
-# rounds to 1). Write it so that it is right to twelve digits everywhere. NumPy has a function for each half of the
-# problem, and one for both.
+# With two classes, cross-entropy depends on the margin z alone (the right score less the wrong
+# one): L = log(1 + e⁻ᶻ). As it stands it overflows at z = −800, and at z = 40 it says 0, although
+# the answer is 4.2 · 10⁻¹⁸ (1 + e⁻⁴⁰ rounds to 1). Write it so that it is right to twelve digits
+# everywhere. NumPy has a function for each half of the problem, and one for both.
 
 # %%
 def margin_loss(z):
@@ -382,12 +390,12 @@ check(3, margin_loss, judge_margin_loss)
 # %% [markdown]
 # ## Where this lives
 #
-# - `losses.py`: `cross_entropy_forward`, `cross_entropy_backward`. The softmax alone: `attention.py`:
-#   `attention_backward`.
-# - `gradcheck.py`: `layer_error` and its docstring. `tests/test_gradients.py`: backwards without the factor, the sum
-#   or the sign must all fail.
-# - The paper, §2.2 (a softmax over replies, maximise the log-likelihood of the true one) and §2.4 (three classes of
-#   NLI).
+# - `losses.py`: `cross_entropy_forward`, `cross_entropy_backward`. The softmax alone:
+#   `attention.py`: `attention_backward`.
+# - `gradcheck.py`: `layer_error` and its docstring. `tests/test_gradients.py`: backwards without
+#   the factor, the sum or the sign must all fail.
+# - The paper, §2.2 (a softmax over replies, maximise the log-likelihood of the true one) and §2.4
+#   (three classes of NLI).
 #
 # Next: lesson 8 puts a softmax over the replies of a whole batch.
 

@@ -2,13 +2,13 @@
 # # 8 · The batch softmax loss: every other reply is a wrong answer
 #
 # **Needs** softmax and cross-entropy with their gradient (lesson 7).
-# **Gives** `batch_softmax`, its gradient as something to look at, the number at which training starts, what
-# duplicates do, and what a larger batch buys.
+# **Gives** `batch_softmax`, its gradient as something to look at, the number at which training
+# starts, what duplicates do, and what a larger batch buys.
 #
-# Nobody has labelled anything. There are only pairs: something was said, something was answered. The trick of the
-# paper is to take a batch of K pairs and ask of each input: which of these K replies is yours? The other K − 1 are
-# the wrong answers, for free. A whole similarity of sentences grows out of this one question, so it pays to know
-# exactly what it asks.
+# Nobody has labelled anything. There are only pairs: something was said, something was answered.
+# The trick of the paper is to take a batch of K pairs and ask of each input: which of these K
+# replies is yours? The other K − 1 are the wrong answers, for free. A whole similarity of sentences
+# grows out of this one question, so it pays to know exactly what it asks.
 
 # %%
 import sys
@@ -31,13 +31,13 @@ rng = np.random.default_rng(8)
 # %% [markdown]
 # ## A matrix of scores
 #
-# u_i is the vector of input i, v_j that of reply j, both of one batch of B pairs (the paper calls it K). Each input
-# scores each reply by a dot product, times a scale:
+# u_i is the vector of input i, v_j that of reply j, both of one batch of B pairs (the paper calls
+# it K). Each input scores each reply by a dot product, times a scale:
 #
 # s_ij = scale · u_i · v_j
 #
-# Row i is a softmax over all replies, of which number i is the true one: the diagonal is right, all the rest wrong.
-# As loops:
+# Row i is a softmax over all replies, of which number i is the true one: the diagonal is right, all
+# the rest wrong. As loops:
 
 # %%
 def loss_by_loops(u, v, scale):
@@ -56,9 +56,9 @@ expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13, "the library's loss again
 # %% [markdown]
 # ## Where it starts: ln K
 #
-# A model that knows nothing gives all K replies the same score. Each has p = 1/K, and −log(1/K) = **ln K**. This is
-# the most useful number of the whole training: above it, the model is worse than guessing; at it, it has learnt
-# nothing.
+# A model that knows nothing gives all K replies the same score. Each has p = 1/K, and
+# −log(1/K) = **ln K**. This is the most useful number of the whole training: above it, the model is
+# worse than guessing; at it, it has learnt nothing.
 
 # %%
 for K in (2, 128, 1024):
@@ -66,14 +66,17 @@ for K in (2, 128, 1024):
     expect(loss, np.log(K) - 1e-9, np.log(K) + 1e-9, f"K = {K}, equal scores")
 
 # %% [markdown]
-# A fresh model's scores are not equal, they are *random*, and that costs something. Let them be normal with variance
-# σ². The true one has mean 0. The sum of K powers is about K times their mean, and E e^s = e^{σ²/2}. So
+# A fresh model's scores are not equal, they are *random*, and that costs something. Let them be
+# normal with variance σ². The true one has mean 0. The sum of K powers is about K times their mean,
+# and E e^s = e^{σ²/2}. So
 #
 # loss ≈ ln K + **σ²/2**
 #
-# Two random unit vectors in d dimensions have a dot product of variance 1/d. With a scale in front σ² = scale²/d.
+# Two random unit vectors in d dimensions have a dot product of variance 1/d. With a scale in front
+# σ² = scale²/d.
 #
-# **Predict:** our default is K = 1024, unit vectors with d = 500, scale 20. ln 1024 = 6.93. Where does it start?
+# **Predict:** our default is K = 1024, unit vectors with d = 500, scale 20. ln 1024 = 6.93. Where
+# does it start?
 
 # %%
 K, d = 1024, 500
@@ -88,15 +91,15 @@ for scale in (1.0, 20.0):
            f"scale {scale:.0f}: ln K + scale²/2d = {derived:.3f}, give or take 4 · {noise:.3f}")
 
 # %% [markdown]
-# Random scores are worse than none: being sure at random costs 0.4 nats. A loss that starts far above ln K says that
-# the scores are too large (vectors that are not of unit length do that easily). One that *stays* at ln K says that no
-# gradient arrives, or none that helps.
+# Random scores are worse than none: being sure at random costs 0.4 nats. A loss that starts far
+# above ln K says that the scores are too large (vectors that are not of unit length do that
+# easily). One that *stays* at ln K says that no gradient arrives, or none that helps.
 #
 # ### Exercise 1: break it so that it never starts
 #
-# Find vectors u, v, none of them zero, at which the loss is ln B and **both** gradients are exactly zero. A model
-# that ends up there stays there for ever. (Look at what is summed in du_i = scale · Σ_j ds_ij v_j, and remember what
-# each row of ds sums to.)
+# Find vectors u, v, none of them zero, at which the loss is ln B and **both** gradients are exactly
+# zero. A model that ends up there stays there for ever. (Look at what is summed in
+# du_i = scale · Σ_j ds_ij v_j, and remember what each row of ds sums to.)
 
 # %%
 def dead_point():
@@ -123,8 +126,8 @@ check(1, dead_point, judge_dead_point)
 #
 # **ds_ij = (p_ij − δ_ij)/B**
 #
-# and s = scale · u vᵀ is a product of matrices (lesson 3): du = scale · ds v and dv = scale · dsᵀ u. Check each on
-# its own:
+# and s = scale · u vᵀ is a product of matrices (lesson 3): du = scale · ds v and
+# dv = scale · dsᵀ u. Check each on its own:
 
 # %%
 B, scale = 5, 2.0
@@ -152,17 +155,18 @@ for name, ours, theirs in zip(("du", "dv"), (du, dv), batch_softmax_backward(bat
 #
 # du_i = −(scale/B) (v_i − Σ_j p_ij v_j)
 #
-# A step against it moves u_i towards its true reply and away from **the average of the replies it believes in**. A
-# reply that nobody would confuse with the right one has p ≈ 0 and pushes nothing: all the work is done by the hard
-# ones, and nobody had to pick them.
+# A step against it moves u_i towards its true reply and away from **the average of the replies it
+# believes in**. A reply that nobody would confuse with the right one has p ≈ 0 and pushes nothing:
+# all the work is done by the hard ones, and nobody had to pick them.
 #
 # ## The gradient as a picture
 #
-# Twelve pairs. Inputs and replies are vectors that may move freely, no encoder yet. But three of the replies, number
-# 2, 6 and 7, are the same text, "yes": they *share* one vector.
+# Twelve pairs. Inputs and replies are vectors that may move freely, no encoder yet. But three of
+# the replies, number 2, 6 and 7, are the same text, "yes": they *share* one vector.
 #
-# **Predict:** row 2 wants reply 2 and is told that 6 and 7 are wrong. They are the same vector, so the best that row
-# 2 can do is p = ⅓ for each. The other nine rows can be as right as they like. How low can the loss go?
+# **Predict:** row 2 wants reply 2 and is told that 6 and 7 are wrong. They are the same vector, so
+# the best that row 2 can do is p = ⅓ for each. The other nine rows can be as right as they like.
+# How low can the loss go?
 
 # %%
 text_of_reply = np.arange(12)
@@ -200,12 +204,12 @@ expect(loss, floor, floor * 1.05, "loss after 2,000 steps; three rows of twelve 
 expect(picture[2, [2, 6, 7]].sum(), -0.05, 0.05, "in row 2: the pull on “yes” (−⅔) and the two pushes on it (⅓ each)")
 
 # %% [markdown]
-# The loss stays above zero for ever, and no reader of a learning curve can tell that from a model that has stopped
-# learning. But see the last number: the three entries of row 2 *cancel*, for they all act on one vector. The quarrel
-# makes noise in the picture and none in the parameters.
+# The loss stays above zero for ever, and no reader of a learning curve can tell that from a model
+# that has stopped learning. But see the last number: the three entries of row 2 *cancel*, for they
+# all act on one vector. The quarrel makes noise in the picture and none in the parameters.
 #
-# Our `false_negatives` finds equal texts in a batch by their hashes, and `batch_softmax_forward` leaves those pairs
-# out of the softmax (their score becomes −∞, so p = 0).
+# Our `false_negatives` finds equal texts in a batch by their hashes, and `batch_softmax_forward`
+# leaves those pairs out of the softmax (their score becomes −∞, so p = 0).
 
 # %%
 masked = false_negatives(np.arange(12), text_of_reply)
@@ -217,8 +221,8 @@ expect(masked_loss, 0, 0.05 * floor, "loss after 2,000 steps with the mask: no f
 # %% [markdown]
 # ### Exercise 2: the floor of a batch
 #
-# Any batch: `keys[i]` is the hash of reply i. What is the lowest loss that can be reached without a mask, if all
-# inputs are different?
+# Any batch: `keys[i]` is the hash of reply i. What is the lowest loss that can be reached without a
+# mask, if all inputs are different?
 
 # %%
 def loss_floor(keys):
@@ -242,8 +246,9 @@ check(2, loss_floor, judge_loss_floor)
 # %% [markdown]
 # ## How often does it happen?
 #
-# In N pairs let c_t be how often text t is a reply. Of the N (N − 1) ordered pairs of places, Σ_t c_t (c_t − 1) hold
-# the same text. A batch of K drawn at random has K (K − 1) ordered pairs, each as likely as any other:
+# In N pairs let c_t be how often text t is a reply. Of the N (N − 1) ordered pairs of places,
+# Σ_t c_t (c_t − 1) hold the same text. A batch of K drawn at random has K (K − 1) ordered pairs,
+# each as likely as any other:
 #
 # E[false negatives by replies] = K (K − 1) · Σ_t c_t (c_t − 1) / (N (N − 1))
 #
@@ -271,24 +276,25 @@ print(f"{N:,} pairs; of a batch of {K}, {np.mean(found):.0f} of {K * (K - 1):,} 
 expect(np.mean(found), derived - 5 * error, derived + 5 * error, f"false negatives in a batch, derived {derived:.0f}")
 
 # %% [markdown]
-# One in twenty thousand, but thirty rows of every batch have one. Frequent replies are the cause, and they are
-# frequent in any corpus of chat.
+# One in twenty thousand, but thirty rows of every batch have one. Frequent replies are the cause,
+# and they are frequent in any corpus of chat.
 #
 # ## What the scores become
 #
-# Is the mask right, then? Ask what the loss *wants*. Let replies come with p(j | i), given the input, and p(j)
-# overall. The wrong answers of a batch are other people's replies, so they come with p(j). Given K candidates, which
-# one is true? Bayes: candidate j is k times as likely to be the true one as another if p(j | i)/p(j) is k times as
-# large. A softmax of scores says exactly that if
+# Is the mask right, then? Ask what the loss *wants*. Let replies come with p(j | i), given the
+# input, and p(j) overall. The wrong answers of a batch are other people's replies, so they come
+# with p(j). Given K candidates, which one is true? Bayes: candidate j is k times as likely to be
+# the true one as another if p(j | i)/p(j) is k times as large. A softmax of scores says exactly
+# that if
 #
 # s_ij = **log (p(j | i)/p(j))** + any number for each row
 #
-# This is the pointwise mutual information. "Yes", which fits everywhere, gets no score for being frequent: that is
-# divided out, *by the false negatives*, which push it down as often as it turns up. Whoever masks them takes that
-# away, and frequent replies rise.
+# This is the pointwise mutual information. "Yes", which fits everywhere, gets no score for being
+# frequent: that is divided out, *by the false negatives*, which push it down as often as it turns
+# up. Whoever masks them takes that away, and frequent replies rise.
 #
-# **Predict:** put the true PMI into the scores. Without the mask the mean gradient has to be 0. With it, which sign
-# does the gradient at the frequent reply have?
+# **Predict:** put the true PMI into the scores. Without the mask the mean gradient has to be 0.
+# With it, which sign does the gradient at the frequent reply have?
 
 # %%
 inputs, replies = 60, 200
@@ -325,23 +331,26 @@ for use_mask in (False, True):
         expect(mean / error, -5, 5, "without: zero, but for so many standard errors")
 
 # %% [markdown]
-# So the plain loss is right in expectation, duplicates and all, and the mask bends it a little in favour of frequent
-# replies, in return for a curve that can go down to 0. On the default corpus neither shows: P@1 is 28.2 with and
-# without it (README). What no hash can find are false negatives in other words: "yes" and "yeah, sure".
+# So the plain loss is right in expectation, duplicates and all, and the mask bends it a little in
+# favour of frequent replies, in return for a curve that can go down to 0. On the default corpus
+# neither shows: P@1 is 28.2 with and without it (README). What no hash can find are false negatives
+# in other words: "yes" and "yeah, sure".
 #
 # ## What a larger batch buys
 #
-# The mean PMI under the joint distribution is I, the mutual information of input and reply: all that can be known.
-# Start at ln K; at best the loss falls by I, and it cannot fall below 0. So what a batch of K can show of a model is
+# The mean PMI under the joint distribution is I, the mutual information of input and reply: all
+# that can be known. Start at ln K; at best the loss falls by I, and it cannot fall below 0. So what
+# a batch of K can show of a model is
 #
 # ln K − loss ≤ **min(ln K, I)**
 #
-# (van den Oord et al. 2018 prove the part with I.) A batch of two asks a question of one bit, ln 2 = 0.69 nats, and
-# knowing more does not help to answer it. Take two models. One has the true PMI as its scores. The other is blurred:
-# it cannot tell inputs 0 and 1 apart, nor 2 and 3, and so on, and has the PMI of such pairs. What it can know, I′, is
-# computed like I.
+# (van den Oord et al. 2018 prove the part with I.) A batch of two asks a question of one bit,
+# ln 2 = 0.69 nats, and knowing more does not help to answer it. Take two models. One has the true
+# PMI as its scores. The other is blurred: it cannot tell inputs 0 and 1 apart, nor 2 and 3, and so
+# on, and has the PMI of such pairs. What it can know, I′, is computed like I.
 #
-# **Predict:** of the difference I − I′, how much shows in batches of two, and how much in batches of 1,024?
+# **Predict:** of the difference I − I′, how much shows in batches of two, and how much in batches
+# of 1,024?
 
 # %%
 blurred_joint = joint.reshape(inputs // 2, 2, replies).mean(axis=1).repeat(2, axis=0)
@@ -382,17 +391,18 @@ expect((sharp - dull)[0] / gap, 0, 0.25, "share of I − I′ that K = 2 shows; 
 expect((sharp - dull)[-2:].mean() / gap, 0.85, 1.15, "share that K = 1024 and 2048 show")
 
 # %% [markdown]
-# Past that, a larger batch still lowers the noise of a step, but a step costs more: the encoder's work grows with K
-# and the scores with K². On the default corpus (README, 800 steps of 1,024 pairs: P@1 28.2): batches of 128 reach
-# 27.3 with as many *pairs* and 22.1 with as many *steps*. The paper takes 128 and forty million steps.
+# Past that, a larger batch still lowers the noise of a step, but a step costs more: the encoder's
+# work grows with K and the scores with K². On the default corpus (README, 800 steps of 1,024 pairs:
+# P@1 28.2): batches of 128 reach 27.3 with as many *pairs* and 22.1 with as many *steps*. The paper
+# takes 128 and forty million steps.
 #
-# And a warning: losses at different K cannot be compared, and nor can P@1. Picking one of 1,024 is harder than one of
-# 128. That is why evaluation always takes 100 candidates.
+# And a warning: losses at different K cannot be compared, and nor can P@1. Picking one of 1,024 is
+# harder than one of 128. That is why evaluation always takes 100 candidates.
 #
 # ### Exercise 3: both ways
 #
-# Nothing forbids asking the columns too: which input does this reply belong to? The loss is then the mean of the two
-# directions (CLIP does that). Write its gradient by the scores.
+# Nothing forbids asking the columns too: which input does this reply belong to? The loss is then
+# the mean of the two directions (CLIP does that). Write its gradient by the scores.
 
 # %%
 def two_way_forward(s):
@@ -419,10 +429,10 @@ check(3, two_way_backward, judge_two_way)
 #
 # - `losses.py`: `batch_softmax_forward`, `batch_softmax_backward`, `false_negatives`. `model.py`:
 #   `loss_and_gradients` puts encoder, response network and loss together.
-# - `config.py`: `scale`, `batch_size`, `mask_false_negatives`, each with its reason. `tests/test_gradients.py`: the
-#   loss with a mask and a scale.
-# - The paper, §2.1–2.2 (figure 2: every response is right once and wrong K − 1 times) and §3.1 (K = 128). Scale and
-#   mask are ours; the paper's dot product has scale 1.
+# - `config.py`: `scale`, `batch_size`, `mask_false_negatives`, each with its reason.
+#   `tests/test_gradients.py`: the loss with a mask and a scale.
+# - The paper, §2.1–2.2 (figure 2: every response is right once and wrong K − 1 times) and §3.1
+#   (K = 128). Scale and mask are ours; the paper's dot product has scale 1.
 #
 # Next: lesson 9 asks why u and v have length 1, and why v then passes layers that u does not.
 

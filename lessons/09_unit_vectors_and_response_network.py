@@ -2,12 +2,13 @@
 # # 9 · Unit vectors and the response network: what is allowed to turn
 #
 # **Needs** the batch softmax loss (lesson 8), linear layers (lesson 3).
-# **Gives** `l2_normalize` and `response_forward` with their gradients; why scores need a scale; and why the reply
-# passes layers that the input does not.
+# **Gives** `l2_normalize` and `response_forward` with their gradients; why scores need a scale; and
+# why the reply passes layers that the input does not.
 #
-# Two small pieces stand between the encoder and the loss. One throws a number away, the length of each vector. The
-# other seems to add nothing that the encoder could not do. Leave out the first and cosines mean nothing; leave out
-# the second and the best reply to "How old are you?" is, provably, "How old are you?".
+# Two small pieces stand between the encoder and the loss. One throws a number away, the length of
+# each vector. The other seems to add nothing that the encoder could not do. Leave out the first and
+# cosines mean nothing; leave out the second and the best reply to "How old are you?" is, provably,
+# "How old are you?".
 
 # %%
 import sys
@@ -29,8 +30,8 @@ rng = np.random.default_rng(9)
 # %% [markdown]
 # ## Length 1
 #
-# y = x/n with n = ‖x‖. Move one number x_j a little. The numerator moves at place j alone; the length moves too, by
-# ∂n/∂x_j = x_j/n = y_j, and shrinks *all* numbers:
+# y = x/n with n = ‖x‖. Move one number x_j a little. The numerator moves at place j alone; the
+# length moves too, by ∂n/∂x_j = x_j/n = y_j, and shrinks *all* numbers:
 #
 # ∂y_i/∂x_j = δ_ij/n − x_i y_j/n² = **(δ_ij − y_i y_j)/n**
 #
@@ -50,9 +51,10 @@ expect(relative_error(jacobian, numeric), 0, 1e-9, "(δ_ij − y_i y_j)/n, again
 #
 # **dx = (dy − (dy · y) y)/n**
 #
-# This is a picture. (dy · y) y is the part of dy that points along y. Take it away: what is left is at a right angle
-# to y. Pulling a vector along itself does not turn it, and turning is all that y can do. The division by n says that
-# a long vector turns less for the same step, as a long lever does.
+# This is a picture. (dy · y) y is the part of dy that points along y. Take it away: what is left is
+# at a right angle to y. Pulling a vector along itself does not turn it, and turning is all that y
+# can do. The division by n says that a long vector turns less for the same step, as a long lever
+# does.
 
 # %%
 def normalize_backward(dy, cache):
@@ -73,20 +75,20 @@ twice = l2_normalize_backward(dy, l2_normalize_forward(2 * x)[1])
 expect(relative_error(twice, dx / 2), 0, 1e-14, "twice the length, half the gradient")
 
 # %% [markdown]
-# And at x = 0 there is no direction at all; the formula says 0/0. The library leaves a zero row as it is. An empty
-# sentence could otherwise put a nan into every parameter.
+# And at x = 0 there is no direction at all; the formula says 0/0. The library leaves a zero row as
+# it is. An empty sentence could otherwise put a nan into every parameter.
 #
 # ## A length that only grows
 #
-# Nothing downstream sees ‖x‖, so nothing pulls on it. **Predict:** train x with plain gradient descent anyway. Does
-# its length shrink, stay, or grow?
+# Nothing downstream sees ‖x‖, so nothing pulls on it. **Predict:** train x with plain gradient
+# descent anyway. Does its length shrink, stay, or grow?
 #
 # The step −η dx is at a right angle to x. Pythagoras:
 #
 # ‖x − η dx‖² = ‖x‖² + η² ‖dx‖²
 #
-# It can *only* grow, and the gradient falls like 1/‖x‖: the layer slows itself down, the more so the larger the
-# steps.
+# It can *only* grow, and the gradient falls like 1/‖x‖: the layer slows itself down, the more so
+# the larger the steps.
 
 # %%
 x = rng.standard_normal((4, 3))
@@ -100,8 +102,9 @@ for step in range(3):
 # %% [markdown]
 # ### Exercise 1: how long after t steps?
 #
-# A vector starts at length `norm` and makes steps of the rate η. You know g_t = ‖dy⊥‖ of each step, the part of dy at
-# a right angle to y, *before* the division by the length. How long is the vector in the end?
+# A vector starts at length `norm` and makes steps of the rate η. You know g_t = ‖dy⊥‖ of each step,
+# the part of dy at a right angle to y, *before* the division by the length. How long is the vector
+# in the end?
 
 # %%
 def length_after(norm, rate, sideways):
@@ -129,8 +132,8 @@ check(1, length_after, judge_length_after)
 # %% [markdown]
 # ### Exercise 2: break it, stuck at the worst place
 #
-# Train one vector to point along t: the loss is −y · t, from −1 (best) to +1 (worst). Find a start x at which the
-# loss is as bad as it can be and nothing ever moves.
+# Train one vector to point along t: the loss is −y · t, from −1 (best) to +1 (worst). Find a start
+# x at which the loss is as bad as it can be and nothing ever moves.
 
 # %%
 target = np.array([[2.0, -1.0, 2.0]]) / 3
@@ -155,18 +158,20 @@ check(2, stuck_start, judge_stuck_start)
 # %% [markdown]
 # ## Cosines are too short
 #
-# With unit vectors a score is a cosine, at most 1. So the softmax of lesson 8 cannot be sure of anything: p(true) is
-# largest when the true cosine is 1 and the others are as low as K vectors can all be at once. How low? Let ū, v̄ be
-# the means. The true cosines, less the mean of the others, come to
+# With unit vectors a score is a cosine, at most 1. So the softmax of lesson 8 cannot be sure of
+# anything: p(true) is largest when the true cosine is 1 and the others are as low as K vectors can
+# all be at once. How low? Let ū, v̄ be the means. The true cosines, less the mean of the others,
+# come to
 #
 # (1/(K − 1)) Σ_i (u_i − ū) · (v_i − v̄) ≤ K/(K − 1)
 #
-# because K unit vectors have a total variance of K at most. The loss of a row is a convex function of such
-# differences, so its mean over the rows is at least its value at the mean difference:
+# because K unit vectors have a total variance of K at most. The loss of a row is a convex function
+# of such differences, so its mean over the rows is at least its value at the mean difference:
 #
 # loss ≥ **ln(1 + (K − 1) e^{−scale · K/(K − 1)})**
 #
-# **Predict:** K = 1024, ln K = 6.93. With a scale of 1, how far down can the loss go? To 0, to 3, to 6?
+# **Predict:** K = 1024, ln K = 6.93. With a scale of 1, how far down can the loss go? To 0, to 3,
+# to 6?
 
 # %%
 def lowest_loss(scale, K):
@@ -178,8 +183,8 @@ for scale in (1, 5, 20):
 expect(np.log(1024) - lowest_loss(1, 1024), 0.99, 1.01, "at scale 1 all of learning is worth so many nats")
 
 # %% [markdown]
-# A single nat, between knowing nothing and knowing everything. Is the bound real? Let K = 16 pairs of vectors go
-# where they want.
+# A single nat, between knowing nothing and knowing everything. Is the bound real? Let K = 16 pairs
+# of vectors go where they want.
 
 # %%
 for scale in (1.0, 5.0):
@@ -196,13 +201,15 @@ for scale in (1.0, 5.0):
     expect(others.mean(), -1 / 15 - 0.01, -1 / 15 + 0.01, "mean cosine of wrong pairs; −1/(K − 1)")
 
 # %% [markdown]
-# There are two ways out. The paper's: u has unit length, but v′, behind the response network, may be as long as it
-# likes, and the scale is 1. Ours: both have unit length and the scale is 20, so a score is a cosine that means the
-# same everywhere. On the default corpus ours is worth some points (README: P@1 28.2 against 22.6).
+# There are two ways out. The paper's: u has unit length, but v′, behind the response network, may
+# be as long as it likes, and the scale is 1. Ours: both have unit length and the scale is 20, so a
+# score is a cosine that means the same everywhere. On the default corpus ours is worth some points
+# (README: P@1 28.2 against 22.6).
 #
 # ### Exercise 3: the least scale
 #
-# You want the loss of K unit pairs to be *able* to reach some value. Which scale does that take at least?
+# You want the loss of K unit pairs to be *able* to reach some value. Which scale does that take at
+# least?
 
 # %%
 def least_scale(loss, K):
@@ -222,21 +229,22 @@ check(3, least_scale, judge_least_scale)
 # %% [markdown]
 # ## The echo
 #
-# The encoder is tied: inputs and replies pass the same parameters. So the score of reply b to input a is the cosine
-# of two outputs of one function, and
+# The encoder is tied: inputs and replies pass the same parameters. So the score of reply b to input
+# a is the cosine of two outputs of one function, and
 #
 # score(a → b) = score(b → a), and score(a → a) = 1, the highest there is.
 #
-# Conversation is neither. "I am 20" answers "How old are you?" and not the other way round; and hardly anything is
-# answered by itself. Build the smallest world with this trouble: twelve sentences in a circle, each is answered by
-# the next. No encoder, each sentence has a free vector, made unit. All twelve pairs form one batch.
+# Conversation is neither. "I am 20" answers "How old are you?" and not the other way round; and
+# hardly anything is answered by itself. Build the smallest world with this trouble: twelve
+# sentences in a circle, each is answered by the next. No encoder, each sentence has a free vector,
+# made unit. All twelve pairs form one batch.
 #
-# **Predict:** train it without a response network. In how many of the twelve rows will the true reply have the
-# highest score?
+# **Predict:** train it without a response network. In how many of the twelve rows will the true
+# reply have the highest score?
 #
-# None: the sentence itself is among the candidates (it answers the one before), with a cosine of 1. And the loss has
-# a floor. By symmetry, put the twelve on a circle around a common direction, cos_k = 1 − b² (1 − cos 2πk/12) for
-# sentences k places apart, and look for the best radius b:
+# None: the sentence itself is among the candidates (it answers the one before), with a cosine of 1.
+# And the loss has a floor. By symmetry, put the twelve on a circle around a common direction,
+# cos_k = 1 − b² (1 − cos 2πk/12) for sentences k places apart, and look for the best radius b:
 
 # %%
 sentences, width, scale = 12, 16, 20.0
@@ -248,15 +256,17 @@ floor, next_cosine = circle_loss.min(), circle[circle_loss.argmin(), 1]
 print(f"the circle's best loss {floor:.4f}, with a cosine of {next_cosine:.3f} between a sentence and its reply")
 
 # %% [markdown]
-# Without any assumption of a circle: each row holds the true reply, the sentence before, and the sentence itself.
-# Over all twelve rows the true replies have on average the same score as the sentences before (they are the same
-# pairs, by symmetry), and less than the sentences themselves. So no arrangement gets below ln 3 = 1.0986.
+# Without any assumption of a circle: each row holds the true reply, the sentence before, and the
+# sentence itself. Over all twelve rows the true replies have on average the same score as the
+# sentences before (they are the same pairs, by symmetry), and less than the sentences themselves.
+# So no arrangement gets below ln 3 = 1.0986.
 #
 # ## Layers for the reply alone
 #
-# The paper puts fully connected layers on v only: v′ = layers(v), score = u · v′. A matrix W between u and v is not
-# symmetric, so a → b and b → a are two things now. It can also turn every sentence away from itself. Ours is residual
-# and scaled to length 1, v′ = normalise(v + v W + b): it starts near v, where shared words already rank replies.
+# The paper puts fully connected layers on v only: v′ = layers(v), score = u · v′. A matrix W
+# between u and v is not symmetric, so a → b and b → a are two things now. It can also turn every
+# sentence away from itself. Ours is residual and scaled to length 1, v′ = normalise(v + v W + b):
+# it starts near v, where shared words already rank replies.
 #
 # Going back, v is used twice, so two gradients add (lesson 3):
 
@@ -282,8 +292,8 @@ expect(relative_error(dv, library_dv), 0, 1e-13, "dv, the library's")
 expect(relative_error(dweight, grads["response.linear0.weight"]), 0, 1e-13, "dweight, the library's")
 
 # %% [markdown]
-# Now the circle, with and without. At the start both have the echo: the sentence itself scores 20, the true reply a
-# random 20/√16 = 5 around 0, so the loss begins near 20, far above ln 12 = 2.48.
+# Now the circle, with and without. At the start both have the echo: the sentence itself scores 20,
+# the true reply a random 20/√16 = 5 around 0, so the loss begins near 20, far above ln 12 = 2.48.
 
 # %%
 def train_circle(network, steps=600):
@@ -344,8 +354,8 @@ expect(other[0][-1], 0, 0.02, "with: the end; 11 e^−20 if all wrong scores wer
 expect((other[1].argmax(axis=1) == np.arange(12)).sum(), 12, 12, "with: rows of 12 with the true reply first")
 
 # %% [markdown]
-# There is a second harm, and it matters more to us. We are after the *meaning* of sentences: cosines between u's.
-# What do the two models say of a sentence and its reply?
+# There is a second harm, and it matters more to us. We are after the *meaning* of sentences:
+# cosines between u's. What do the two models say of a sentence and its reply?
 
 # %%
 between = {network: float((u * u[reply]).sum(axis=1).mean()) for network, (_, _, u) in runs.items()}
@@ -353,25 +363,26 @@ expect(between[False], next_cosine - 0.02, next_cosine + 0.02, "without: cosine 
 expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16), "with; unrelated vectors have 0, give or take 2/√16")
 
 # %% [markdown]
-# (With the network a little is left. Our v′ starts near v, so at first u and v are pulled together after all; with
-# `residual_response` off it ends nearer to 0.)
+# (With the network a little is left. Our v′ starts near v, so at first u and v are pulled together
+# after all; with `residual_response` off it ends nearer to 0.)
 #
-# Without the network a question and its answer have to become neighbours, or the loss will not fall: "How old are
-# you?" would *mean* "I am 20". The extra layers carry the step from what was said to what is answered, so the encoder
-# does not have to bend meaning for it. That is why v goes through them and why, when sentences are compared, nothing
-# does: `encode.py` compares u's.
+# Without the network a question and its answer have to become neighbours, or the loss will not
+# fall: "How old are you?" would *mean* "I am 20". The extra layers carry the step from what was
+# said to what is answered, so the encoder does not have to bend meaning for it. That is why v goes
+# through them and why, when sentences are compared, nothing does: `encode.py` compares u's.
 #
-# The echo is seldom so clear in real batches, since an input is rarely a reply in the same batch of 1,024. But a
-# reply that repeats the input's words is a half echo, and those are always there.
+# The echo is seldom so clear in real batches, since an input is rarely a reply in the same batch of
+# 1,024. But a reply that repeats the input's words is a half echo, and those are always there.
 #
 # ## Where this lives
 #
-# - `layers.py`: `l2_normalize_forward`, `l2_normalize_backward`. `model.py`: `response_forward`, `response_backward`,
-#   `loss_and_gradients`.
-# - `config.py`: `residual_response`, `unit_response`, `scale`, `response_hidden`. `tests/test_gradients.py`:
-#   normalise without projection, without division, with the wrong sign.
-# - The paper, §2.2 with figure 3 and footnote 1 (extra layers on one side are enough), §3.1 (sentence embeddings are
-#   normalised). Ours: residual, unit length of v′ and the scale that this asks for.
+# - `layers.py`: `l2_normalize_forward`, `l2_normalize_backward`. `model.py`: `response_forward`,
+#   `response_backward`, `loss_and_gradients`.
+# - `config.py`: `residual_response`, `unit_response`, `scale`, `response_hidden`.
+#   `tests/test_gradients.py`: normalise without projection, without division, with the wrong sign.
+# - The paper, §2.2 with figure 3 and footnote 1 (extra layers on one side are enough), §3.1
+#   (sentence embeddings are normalised). Ours: residual, unit length of v′ and the scale that this
+#   asks for.
 #
 # Next: lesson 10 begins the other encoder with one attention head.
 

@@ -1,13 +1,15 @@
 # %% [markdown]
 # # 10 · One attention head: three products and a softmax, backwards
 #
-# **Needs** matrix gradients (lesson 3), softmax (lesson 7), `numeric_gradient` and `layer_error` (lesson 2).
-# **Gives** the backward of an attention head, derived one product at a time; the reason for the √m; a head that
-# learns to look something up.
+# **Needs** matrix gradients (lesson 3), softmax (lesson 7), `numeric_gradient` and `layer_error`
+# (lesson 2).
+# **Gives** the backward of an attention head, derived one product at a time; the reason for the √m;
+# a head that learns to look something up.
 #
-# The DAN adds its words up. In "the trophy does not fit into the suitcase, it is too big" no sum tells you what "it"
-# is: that word has to fetch its meaning from another one, and from which one depends on the words themselves.
-# Attention is that fetching, made smooth enough to have a gradient. The paper's second encoder is six layers of it.
+# The DAN adds its words up. In "the trophy does not fit into the suitcase, it is too big" no sum
+# tells you what "it" is: that word has to fetch its meaning from another one, and from which one
+# depends on the words themselves. Attention is that fetching, made smooth enough to have a
+# gradient. The paper's second encoder is six layers of it.
 
 # %%
 import sys
@@ -27,17 +29,19 @@ rng = np.random.default_rng(10)
 # %% [markdown]
 # ## A dictionary that does not have to decide
 #
-# A Python dictionary compares your query with its keys, finds the one that is equal, and hands you its value. Here is
-# the same with numbers in place of decisions. Each word j offers a key k_j and a value v_j. Word i comes with a query
-# q_i, and
+# A Python dictionary compares your query with its keys, finds the one that is equal, and hands you
+# its value. Here is the same with numbers in place of decisions. Each word j offers a key k_j and a
+# value v_j. Word i comes with a query q_i, and
 #
 # - compares: s_ij = q_i · k_j, a score for each word;
 # - decides a little: p_ij = e^s_ij / Σ_l e^s_il, positive shares that sum to 1;
 # - fetches: y_i = Σ_j p_ij v_j, a mixture of the values.
 #
-# If one key scores Δ higher than the n − 1 others, its share is e^Δ/(e^Δ + n − 1) = **1/(1 + (n − 1) e^−Δ)**.
+# If one key scores Δ higher than the n − 1 others, its share is
+# e^Δ/(e^Δ + n − 1) = **1/(1 + (n − 1) e^−Δ)**.
 #
-# **Predict:** five words, one score is 5, the others 0. Is the look-up nearly a decision, or still a mixture?
+# **Predict:** five words, one score is 5, the others 0. Is the look-up nearly a decision, or still
+# a mixture?
 
 # %%
 def softmax(s):
@@ -53,8 +57,8 @@ expect(p[3], 0.9737, 0.9738, "share of the word that was asked for: 1/(1 + 4 e�
 expect(p @ values, 39.67, 39.68, "fetched: 40 in p₃ of it, 27.5 on average in the rest")
 
 # %% [markdown]
-# The subtraction of the maximum changes nothing in p: e^(s − c) = e^s e^−c, and e^−c cancels. Without it a score of
-# 89 is too much for float32, whose numbers end at e^88.7.
+# The subtraction of the maximum changes nothing in p: e^(s − c) = e^s e^−c, and e^−c cancels.
+# Without it a score of 89 is too much for float32, whose numbers end at e^88.7.
 
 # %%
 with np.errstate(over="ignore"):
@@ -64,9 +68,9 @@ assert np.allclose(softmax(np.array([[89, 0]], np.float32)), [[1, 0]])
 # %% [markdown]
 # ## Who asks whom: three products
 #
-# In *self*-attention all words of a sentence ask all words of it, themselves included. Query, key and value of a word
-# are three linear views of it: x (n, d) times one matrix of shape (d, 3m) gives all three side by side. That is why
-# the parameter is called `qkv`.
+# In *self*-attention all words of a sentence ask all words of it, themselves included. Query, key
+# and value of a word are three linear views of it: x (n, d) times one matrix of shape (d, 3m) gives
+# all three side by side. That is why the parameter is called `qkv`.
 #
 # s = q kᵀ/√m, p = softmax(s), y = p v
 #
@@ -88,20 +92,22 @@ expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
 # %% [markdown]
 # ## Why √m
 #
-# Let the numbers of q and k be independent, with mean 0 and variance 1. A product q_i k_i then has variance 1 as
-# well, and a score is a sum of m of them: its variance is m, its size √m. At m = 64 (the paper's width 512 in 8
-# heads) scores are of size 8, and e⁸ is 3,000: softmax decides at random, before it has learned anything.
+# Let the numbers of q and k be independent, with mean 0 and variance 1. A product q_i k_i then has
+# variance 1 as well, and a score is a sum of m of them: its variance is m, its size √m. At m = 64
+# (the paper's width 512 in 8 heads) scores are of size 8, and e⁸ is 3,000: softmax decides at
+# random, before it has learned anything.
 #
-# Is that bad? The gradient has to come back through the softmax, by its Jacobian ∂p_i/∂s_j = p_i (δ_ij − p_j). Where
-# one p is nearly 1 and the others nearly 0, all its entries are nearly 0. How small? Only rows in which the two best
-# scores are close still let something through: with p and 1 − p on them, the Jacobian's size (root of the sum of
-# squares) is 2p(1 − p), where p = σ(√m g) and g is the gap between the two, in units of the scores' size. Integrate
-# over g: 2σ(1 − σ) has the area 1/√m, all of it near g = 0, so
+# Is that bad? The gradient has to come back through the softmax, by its Jacobian
+# ∂p_i/∂s_j = p_i (δ_ij − p_j). Where one p is nearly 1 and the others nearly 0, all its entries are
+# nearly 0. How small? Only rows in which the two best scores are close still let something through:
+# with p and 1 − p on them, the Jacobian's size (root of the sum of squares) is 2p(1 − p), where
+# p = σ(√m g) and g is the gap between the two, in units of the scores' size. Integrate over g:
+# 2σ(1 − σ) has the area 1/√m, all of it near g = 0, so
 #
 # mean size ≈ **f/√m**, f = the density of g at 0 = n (n − 1) ∫ φ(t)² Φ(t)ⁿ⁻² dt
 #
-# (two of n normal scores both at t, the n − 2 others below). Divided by √m the scores are of size 1 for every m, and
-# the gradient does not depend on m at all.
+# (two of n normal scores both at t, the n − 2 others below). Divided by √m the scores are of size 1
+# for every m, and the gradient does not depend on m at all.
 #
 # **Predict:** from m = 64 to m = 1024, by what factor does the unscaled gradient shrink?
 
@@ -149,13 +155,15 @@ expect(scaled[5] / unscaled[5], 6.5, 10, "scaled / unscaled at m = 1024")
 # %% [markdown]
 # ## Backwards, one step at a time
 #
-# As always dy (n, m) arrives from above, a random one here, and L = Σ y · dy. Walk the three steps in reverse.
+# As always dy (n, m) arrives from above, a random one here, and L = Σ y · dy. Walk the three steps
+# in reverse.
 #
 # **y = p v.** A product of two matrices, as in lesson 3, only that both are computed from x:
 #
 # dv = pᵀ dy, dp = dy vᵀ
 #
-# To check an intermediate gradient, treat the array as an input: move p (even off its rows' sum of 1) and look at L.
+# To check an intermediate gradient, treat the array as an input: move p (even off its rows' sum of
+# 1) and look at L.
 
 # %%
 dy = rng.standard_normal((n, m))
@@ -171,8 +179,8 @@ expect(relative_error(dp, numeric_gradient(lambda: float((p @ v * dy).sum()), p)
 #
 # ds_ij = Σ_l dp_il ∂p_il/∂s_ij = p_ij (**dp_ij − Σ_l p_il dp_il**)
 #
-# The sum is the average of dp over what row i attends to at present. So a score is judged against the average: what
-# is better than what you have gains, what is worse loses.
+# The sum is the average of dp over what row i attends to at present. So a score is judged against
+# the average: what is better than what you have gains, what is worse loses.
 #
 # **Predict:** add up a row of ds. What comes out?
 
@@ -182,14 +190,16 @@ expect(relative_error(ds, numeric_gradient(lambda: float((softmax(s) @ v * dy).s
 expect(np.abs(ds.sum(axis=1)).max(), 0, 1e-14, "largest sum of a row of ds")
 
 # %% [markdown]
-# Zero: adding the same number to all scores of a row leaves p alone, so the gradient has no part in that direction.
+# Zero: adding the same number to all scores of a row leaves p alone, so the gradient has no part in
+# that direction.
 #
 # **s = q kᵀ/√m.** s_ij = Σ_e q_ie k_je/√m, so q_i meets all keys and k_j all queries:
 #
 # dq = ds k/√m, dk = dsᵀ q/√m
 #
-# Lesson 3 said that shapes know where the transposes go. Here they do not: ds is n × n, and `ds @ q` has the right
-# shape, too. This is the most common slip in a hand-written attention, and only a check finds it.
+# Lesson 3 said that shapes know where the transposes go. Here they do not: ds is n × n, and
+# `ds @ q` has the right shape, too. This is the most common slip in a hand-written attention, and
+# only a check finds it.
 
 # %%
 dq = ds @ k / np.sqrt(m)                                      # (n, n) (n, m) → (n, m)
@@ -200,8 +210,9 @@ expect(relative_error(dk, numeric_gradient(loss_of_qk, k)), 0, 1e-8, "dk = dsᵀ
 expect(relative_error(ds @ q / np.sqrt(m), dk), 0.1, 1, "dk without the transpose")
 
 # %% [markdown]
-# Side by side the three are dqkv, and the linear layer takes it from there: its xᵀ dqkv and dqkv Wᵀ add up what the
-# three views of x send back. The library's backward gives the same, and so does a check of the whole.
+# Side by side the three are dqkv, and the linear layer takes it from there: its xᵀ dqkv and dqkv Wᵀ
+# add up what the three views of x send back. The library's backward gives the same, and so does a
+# check of the whole.
 
 # %%
 dqkv = np.concatenate([dq, dk, dv], axis=1)                   # (n, 3m)
@@ -224,8 +235,8 @@ def head_backward(dy, cache):
 expect(layer_error(head_forward, head_backward, [x, weight, bias], rng), 0, 1e-7, "the whole head, random dy")
 
 # %% [markdown]
-# One more thing shows in dbias. A bias on the keys adds the same q_i · b to all scores of row i, and we know what
-# that does: nothing. Its gradient is zero, and those m parameters never learn.
+# One more thing shows in dbias. A bias on the keys adds the same q_i · b to all scores of row i,
+# and we know what that does: nothing. Its gradient is zero, and those m parameters never learn.
 
 # %%
 _, head_cache = head_forward(x, weight, bias)
@@ -236,9 +247,9 @@ expect(np.abs(dbias[:m]).max(), 1e-3, 10, "largest gradient of a query's bias")
 # %% [markdown]
 # ### Exercise 1: one question for all
 #
-# The paper averages the words of a sentence at the end. One could weight them instead: a learned vector w asks all
-# words the same question, s_i = x_i · w, p = softmax(s), y = Σ_i p_i x_i. Here x is key *and* value. Write the
-# backward, and count the ways on which x reaches y.
+# The paper averages the words of a sentence at the end. One could weight them instead: a learned
+# vector w asks all words the same question, s_i = x_i · w, p = softmax(s), y = Σ_i p_i x_i. Here x
+# is key *and* value. Write the backward, and count the ways on which x reaches y.
 
 # %%
 def attention_pool_forward(x, w):
@@ -270,9 +281,10 @@ check(1, attention_pool_backward, judge_attention_pool)
 # %% [markdown]
 # ### Exercise 2: break it so that nobody notices
 #
-# Here is the head with the slip in it, dk = ds q. Find a sentence of at least three words for which the check passes
-# it. A symmetric ds would do, and queries that equal the keys are *not* enough for that (why? each row is divided by
-# its own sum, and dp has no symmetry anyway). What sort of sentence makes ds vanish altogether?
+# Here is the head with the slip in it, dk = ds q. Find a sentence of at least three words for which
+# the check passes it. A symmetric ds would do, and queries that equal the keys are *not* enough for
+# that (why? each row is divided by its own sum, and dp has no symmetry anyway). What sort of
+# sentence makes ds vanish altogether?
 
 # %%
 def slip_backward(dy, cache):
@@ -308,13 +320,15 @@ check(2, blind_sentence, judge_blind_sentence)
 # %% [markdown]
 # ## A head learns to look
 #
-# Now let one learn. Each sentence has eight words: four *askers*, each with a colour, and four *holders*, each with a
-# colour, in random order. All of them carry a load of four random numbers. An asker has to say the load of the holder
-# of its colour. In x the words stand as [asked colour | held colour | load], 4 + 4 + 4 numbers.
+# Now let one learn. Each sentence has eight words: four *askers*, each with a colour, and four
+# *holders*, each with a colour, in random order. All of them carry a load of four random numbers.
+# An asker has to say the load of the holder of its colour. In x the words stand as [asked
+# colour | held colour | load], 4 + 4 + 4 numbers.
 #
-# What is the best a head can do that cannot look? It takes all eight loads in equal shares, a of each: the right one
-# is off by (1 − a)², the seven wrong ones add a² each. (1 − a)² + 7a² is smallest at a = 1/8, where it is **7/8**. A
-# loss below that means looking. A head that looks perfectly has a loss of 0.
+# What is the best a head can do that cannot look? It takes all eight loads in equal shares, a of
+# each: the right one is off by (1 − a)², the seven wrong ones add a² each. (1 − a)² + 7a² is
+# smallest at a = 1/8, where it is **7/8**. A loss below that means looking. A head that looks
+# perfectly has a loss of 0.
 #
 # Beside it trains the same head with a wrong backward, one that forgets Σ_l p_il dp_il.
 #
@@ -400,18 +414,18 @@ expect(wrong_losses[-20:].mean() / losses[-20:].mean(), 1.3, 1000, "the wrong ba
 expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the right holder")
 
 # %% [markdown]
-# The askers' rows are the ones that were trained; the holders ask as well, but nobody listens, so their rows show
-# leftovers. And the red curve is the reason for this whole course of checks: a wrong gradient gives no error message.
-# It gives a model that is a little worse.
+# The askers' rows are the ones that were trained; the holders ask as well, but nobody listens, so
+# their rows show leftovers. And the red curve is the reason for this whole course of checks: a
+# wrong gradient gives no error message. It gives a model that is a little worse.
 #
 # ## Where this lives
 #
-# - `attention.py`: `attention_forward`, `attention_backward`: the same five lines, for many heads and sentences at
-#   once. `encoders.py`: `_attend_forward` puts the linear layers around them.
-# - `tests/test_transformer.py` compares with plain loops; `tests/test_gradients.py` checks under random dy and knows
-#   the mutants: a lost transpose, a lost sum, a lost √m.
-# - The paper, §2.3.2, takes the encoder of Vaswani et al. (2017), who introduced the √m. The biases of q, k and v are
-#   ours; the keys' one is dead weight.
+# - `attention.py`: `attention_forward`, `attention_backward`: the same five lines, for many heads
+#   and sentences at once. `encoders.py`: `_attend_forward` puts the linear layers around them.
+# - `tests/test_transformer.py` compares with plain loops; `tests/test_gradients.py` checks under
+#   random dy and knows the mutants: a lost transpose, a lost sum, a lost √m.
+# - The paper, §2.3.2, takes the encoder of Vaswani et al. (2017), who introduced the √m. The biases
+#   of q, k and v are ours; the keys' one is dead weight.
 #
 # Next: lesson 11 runs many heads on many sentences of different lengths, without any padding.
 

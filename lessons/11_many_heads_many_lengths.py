@@ -2,13 +2,13 @@
 # # 11 · Many heads, many lengths: attention over packed sentences
 #
 # **Needs** one attention head and its backward (lesson 10), `Packed` (lesson 4).
-# **Gives** `attention_forward` as the library has it: heads by a reshape, sentences of all lengths, no padding, no
-# mask; and what padding would have cost, derived from the lengths of real sentences.
+# **Gives** `attention_forward` as the library has it: heads by a reshape, sentences of all lengths,
+# no padding, no mask; and what padding would have cost, derived from the lengths of real sentences.
 #
-# Sentences differ in length, arrays do not. The usual way out is to fill all sentences up to the longest, and then to
-# mask what was filled. You pay twice: in work (nearly 40 times as many scores for a batch of 256 sentences of real
-# chat), and in a mask whose absence raises no error. This lesson does without either, and proves that nothing
-# changes.
+# Sentences differ in length, arrays do not. The usual way out is to fill all sentences up to the
+# longest, and then to mask what was filled. You pay twice: in work (nearly 40 times as many scores
+# for a batch of 256 sentences of real chat), and in a mask whose absence raises no error. This
+# lesson does without either, and proves that nothing changes.
 
 # %%
 import sys
@@ -38,14 +38,16 @@ def softmax(s):
 # %% [markdown]
 # ## Why more than one head
 #
-# One head gives one set of shares: y_i = Σ_j p_ij v_j, the same p for all numbers of v. Suppose a word needs the
-# first half of its output from word a and the second half from word b ("too big": who, and for what?). With shares w
-# and 1 − w on a and b, the first half is w a + (1 − w) b instead of a: off by (1 − w)(b − a). If the numbers have
-# variance 1, b − a has variance 2, and the mean square over both halves is
+# One head gives one set of shares: y_i = Σ_j p_ij v_j, the same p for all numbers of v. Suppose a
+# word needs the first half of its output from word a and the second half from word b ("too big":
+# who, and for what?). With shares w and 1 − w on a and b, the first half is w a + (1 − w) b instead
+# of a: off by (1 − w)(b − a). If the numbers have variance 1, b − a has variance 2, and the mean
+# square over both halves is
 #
 # ½ · 2 (1 − w)² + ½ · 2 w²
 #
-# **Predict:** which w is best, and which share of the variance is lost even then? How much do two heads lose?
+# **Predict:** which w is best, and which share of the variance is lost even then? How much do two
+# heads lose?
 
 # %%
 d = 512
@@ -57,16 +59,16 @@ expect(shares[np.argmin(lost)], 0.499, 0.501, "best share")
 expect(min(lost), 0.49, 0.51, "variance lost with one head: w² + (1 − w)² at ½")
 
 # %% [markdown]
-# Two heads lose nothing: the first looks at a, the second at b, and each moves only its half of the numbers. So cut
-# the d columns into h slices of width m = d/h and let each slice have its own softmax. It costs no parameters, and
-# the products cost the same: h · n² · m = n² d multiplications for the scores whatever h is. Only the n² scores
-# themselves are there h times.
+# Two heads lose nothing: the first looks at a, the second at b, and each moves only its half of the
+# numbers. So cut the d columns into h slices of width m = d/h and let each slice have its own
+# softmax. It costs no parameters, and the products cost the same: h · n² · m = n² d multiplications
+# for the scores whatever h is. Only the n² scores themselves are there h times.
 #
 # ## Heads by a reshape
 #
-# Column c of a row belongs to head c // m. So a row of d numbers *is* already a table of h rows and m columns, and a
-# reshape from (n, d) to (n, h, m) moves nothing. Products want the head in front, (h, n, m): swap two axes. Neither
-# copies a number.
+# Column c of a row belongs to head c // m. So a row of d numbers *is* already a table of h rows and
+# m columns, and a reshape from (n, d) to (n, h, m) moves nothing. Products want the head in front,
+# (h, n, m): swap two axes. Neither copies a number.
 
 # %%
 n, d, heads = 5, 12, 3
@@ -91,8 +93,8 @@ expect(relative_error(attention_forward(qkv, [Group(0, n, n)], heads)[0], by_loo
 # %% [markdown]
 # ### Exercise 1: split and merge
 #
-# Write both ways for one array. The tempting shortcut for `split_heads` is x.reshape(heads, n, m): it has the right
-# shape, raises nothing, trains, and mixes the words.
+# Write both ways for one array. The tempting shortcut for `split_heads` is x.reshape(heads, n, m):
+# it has the right shape, raises nothing, trains, and mixes the words.
 
 # %%
 def split_heads(x, heads):
@@ -121,10 +123,10 @@ check(1, (split_heads, merge_heads), judge_heads)
 # %% [markdown]
 # ## Many sentences: the loop that is right
 #
-# A batch is a `Packed`: all words one below the other, N rows, and the offsets at which sentences begin. Linear
-# layers, layer norm and the feed-forward networks treat each row alone, so they see (N, d) and need not know. Only
-# attention has to stop at the end of a sentence. The plainest way is a loop over sentences and heads. It is our
-# reference, forwards and backwards.
+# A batch is a `Packed`: all words one below the other, N rows, and the offsets at which sentences
+# begin. Linear layers, layer norm and the feed-forward networks treat each row alone, so they see
+# (N, d) and need not know. Only attention has to stop at the end of a sentence. The plainest way is
+# a loop over sentences and heads. It is our reference, forwards and backwards.
 
 # %%
 def loop_forward(qkv, offsets, heads):
@@ -160,8 +162,8 @@ expect(layer_error(lambda qkv: loop_forward(qkv, offsets, 2), loop_backward, [qk
        "the loop's backward against differences")
 
 # %% [markdown]
-# **Predict:** the second sentence has a single word. Which gradient do its query and key get, whatever dy is? And
-# what is its y?
+# **Predict:** the second sentence has a single word. Which gradient do its query and key get,
+# whatever dy is? And what is its y?
 
 # %%
 y, cache = loop_forward(qkv, offsets, 2)
@@ -172,8 +174,8 @@ assert np.array_equal(y[3], qkv[3, 12:])                      # p = 1: it fetche
 # %% [markdown]
 # ## Padding, and the mask that one forgets
 #
-# The usual way: an array (B, L, 3d), L the longest length, zeros after the end of each sentence. The scores of padded
-# keys are set to −∞ so that they get no share: e^−∞ = 0.
+# The usual way: an array (B, L, 3d), L the longest length, zeros after the end of each sentence.
+# The scores of padded keys are set to −∞ so that they get no share: e^−∞ = 0.
 
 # %%
 def padded_forward(qkv, offsets, heads, masked=True):
@@ -192,13 +194,15 @@ def padded_forward(qkv, offsets, heads, masked=True):
 expect(relative_error(padded_forward(qkv, offsets, 2), y), 0, 1e-14, "padded and masked against the loop")
 
 # %% [markdown]
-# Now forget the mask. A padded key is zero, so its score is 0 and its e^s is **1, not 0**. Its value is zero as well.
-# So the sum above the fraction stays, and the one below grows by one for each of the L − n padded words:
+# Now forget the mask. A padded key is zero, so its score is 0 and its e^s is **1, not 0**. Its
+# value is zero as well. So the sum above the fraction stays, and the one below grows by one for
+# each of the L − n padded words:
 #
 # y without mask = y · Z/(Z + L − n), Z = Σ_j e^s_ij
 #
-# No error, no nan: each sentence is scaled by a factor that depends on the *longest other sentence in its batch*.
-# With scores around 0, Z ≈ n and the factor is about n/L. (With a bias on k and v it is no mere factor any more.)
+# No error, no nan: each sentence is scaled by a factor that depends on the *longest other sentence
+# in its batch*. With scores around 0, Z ≈ n and the factor is about n/L. (With a bias on k and v it
+# is no mere factor any more.)
 
 # %%
 forgotten = padded_forward(qkv, offsets, 2, masked=False)
@@ -211,14 +215,14 @@ expect(relative_error(forgotten[:7], y[:7]), 0.05, 1, "all others do")
 # %% [markdown]
 # ## What padding costs
 #
-# Scores cost length². Padded, a batch of B sentences costs B · max², packed it costs Σ n². How much is that for real
-# chat? We can derive it from the lengths alone. Let F(l) be the share of sentences with at most l words. The longest
-# of B has at most l words if all have: with probability F(l)ᴮ. So
+# Scores cost length². Padded, a batch of B sentences costs B · max², packed it costs Σ n². How much
+# is that for real chat? We can derive it from the lengths alone. Let F(l) be the share of sentences
+# with at most l words. The longest of B has at most l words if all have: with probability F(l)ᴮ. So
 #
 # E[max²] = Σ_l l² (F(l)ᴮ − F(l − 1)ᴮ)
 #
-# and the factor is E[max²]/E[n²]. **Predict:** the average sentence below has 18 words. A batch has 256 sentences. Is
-# the factor nearest 3, 10 or 40?
+# and the factor is E[max²]/E[n²]. **Predict:** the average sentence below has 18 words. A batch has
+# 256 sentences. Is the factor nearest 3, 10 or 40?
 
 # %%
 chat = [tokenize(pair.response) for chunk in islice(read_chunks(default_corpus()), 4) for pair in chunk.records]
@@ -270,13 +274,15 @@ expect(derived_factor(256), 30, 50, "scores padded / needed for a batch of 256")
 #
 # ## Groups of equal length
 #
-# Sentences of equal length need no padding to form an array. So: sort the batch by length, and each run of equal
-# lengths is a `Group`: tokens first … last − 1, `length` to each sentence. Rows first:last of qkv, reshaped to
-# (sentences, length, 3, h, m), are all heads of all its sentences, again without a copy.
+# Sentences of equal length need no padding to form an array. So: sort the batch by length, and each
+# run of equal lengths is a `Group`: tokens first … last − 1, `length` to each sentence. Rows
+# first:last of qkv, reshaped to (sentences, length, 3, h, m), are all heads of all its sentences,
+# again without a copy.
 #
-# How many groups will there be? As many as distinct lengths. A length that a share p_l of sentences has is missing
-# from a batch with probability (1 − p_l)ᴮ, so expect Σ_l (1 − (1 − p_l)ᴮ). Unsorted, a group ends wherever two
-# neighbours differ: 1 + (B − 1)(1 − Σ_l p_l²), nearly one for each sentence.
+# How many groups will there be? As many as distinct lengths. A length that a share p_l of sentences
+# has is missing from a batch with probability (1 − p_l)ᴮ, so expect Σ_l (1 − (1 − p_l)ᴮ). Unsorted,
+# a group ends wherever two neighbours differ: 1 + (B − 1)(1 − Σ_l p_l²), nearly one for each
+# sentence.
 
 # %%
 share = np.diff(at_most)                                      # p_l: (256,)
@@ -294,8 +300,9 @@ expect(as_drawn / expected_unsorted, 0.97, 1.03, f"groups of 256 as drawn / {exp
 print(groups(np.array([0, 3, 6, 9, 10]), heads=1))            # three sentences of three words, then one of one
 
 # %% [markdown]
-# Both are *right*, since groups of one sentence are groups as well. Sorting makes them few. (A group is also cut
-# where its scores would pass 2²⁰, so that they stay in the cache. The longest sentences are the reason.)
+# Both are *right*, since groups of one sentence are groups as well. Sorting makes them few. (A
+# group is also cut where its scores would pass 2²⁰, so that they stay in the cache. The longest
+# sentences are the reason.)
 #
 # Now the proof: loop = padded = grouped, forwards and backwards, in any order of the sentences.
 
@@ -312,7 +319,8 @@ for name, some in (("as drawn", drawn), ("sorted", np.sort(drawn))):
            f"{name}: dqkv, groups against the loop")
 
 # %% [markdown]
-# And the time for 64 sentences of chat, d = 256, 8 heads, float32. It is printed, not asserted: clocks are moody.
+# And the time for 64 sentences of chat, d = 256, 8 heads, float32. It is printed, not asserted:
+# clocks are moody.
 
 # %%
 offsets = ends(np.sort(rng.choice(lengths, 64)))
@@ -332,9 +340,9 @@ print(f"groups: {seconds['padded'] / seconds['groups']:.0f} × as fast as paddin
 # %% [markdown]
 # ## There and back
 #
-# Sorting reorders the batch, and pair i must find its response i again. `sort_by_length` returns the order: sentence
-# b of the sorted batch was sentence order[b]. The encoder computes u sorted, and then writes it back where it came
-# from.
+# Sorting reorders the batch, and pair i must find its response i again. `sort_by_length` returns
+# the order: sentence b of the sorted batch was sentence order[b]. The encoder computes u sorted,
+# and then writes it back where it came from.
 
 # %%
 packed = Packed(np.arange(9, dtype=np.int32), np.array([0, 4, 5, 7, 9]))       # lengths 4, 1, 2, 2
@@ -347,8 +355,8 @@ assert np.array_equal(sorted_back, packed.lengths)
 # %% [markdown]
 # ### Exercise 2: the gradient of sorting
 #
-# y = x[order] moves rows and does nothing else: y_b = x_order_b. Write the backward. Each row of dy belongs to one
-# row of x: to which?
+# y = x[order] moves rows and does nothing else: y_b = x_order_b. Write the backward. Each row of dy
+# belongs to one row of x: to which?
 
 # %%
 def reorder_backward(dy, order):
@@ -370,10 +378,11 @@ check(2, reorder_backward, judge_reorder)
 # %% [markdown]
 # ### Exercise 3: catch the leak
 #
-# Below are four attentions. One is right, three leak: what a sentence gets depends on its company. Write a test that
-# tells them apart. It may call `attention(qkv, offsets, heads)` as often as it likes, on batches of its own making. A
-# hint from above: a forgotten mask leaks only how *long* the others are, so it is not enough to change their numbers
-# and to look who moves. And a right attention may differ in the last digit.
+# Below are four attentions. One is right, three leak: what a sentence gets depends on its company.
+# Write a test that tells them apart. It may call `attention(qkv, offsets, heads)` as often as it
+# likes, on batches of its own making. A hint from above: a forgotten mask leaks only how *long* the
+# others are, so it is not enough to change their numbers and to look who moves. And a right
+# attention may differ in the last digit.
 
 # %%
 def right_attention(qkv, offsets, heads):
@@ -413,8 +422,10 @@ check(3, leaks, judge_leaks)
 # ## Where this lives
 #
 # - `attention.py`: `groups`, `attention_forward`, `attention_backward`, `_split_heads`.
-# - `encoders.py`: `sort_by_length`; `transformer_forward` sorts, `transformer_backward` starts with du[order].
-# - `tests/test_transformer.py`: attention against loops for many sets of lengths; a sentence alone and in company.
+# - `encoders.py`: `sort_by_length`; `transformer_forward` sorts, `transformer_backward` starts with
+#   du[order].
+# - `tests/test_transformer.py`: attention against loops for many sets of lengths; a sentence alone
+#   and in company.
 # - The paper, §3.1: 8 heads, 512 wide. Packing without padding is ours; the numbers are the same.
 #
 # Next: lesson 12. So far attention does not know which word comes first.

@@ -2,12 +2,12 @@
 # # 12 · Timing signal: which word came first
 #
 # **Needs** attention (lessons 10 and 11), unit vectors (lesson 9).
-# **Gives** `timing_signal`: why it is needed, why sines, how far apart it puts two positions; and an encoder that
-# cannot learn who won without it, with the loss at which it must get stuck.
+# **Gives** `timing_signal`: why it is needed, why sines, how far apart it puts two positions; and
+# an encoder that cannot learn who won without it, with the loss at which it must get stuck.
 #
-# "Dog bites man" is no news, "man bites dog" is. A sum of words cannot tell them apart, and it is easy to believe
-# that attention can: it relates words to each other, after all. It cannot. Here is why, and what four lines do about
-# it.
+# "Dog bites man" is no news, "man bites dog" is. A sum of words cannot tell them apart, and it is
+# easy to believe that attention can: it relates words to each other, after all. It cannot. Here is
+# why, and what four lines do about it.
 
 # %%
 import sys
@@ -35,17 +35,17 @@ rng = np.random.default_rng(12)
 # %% [markdown]
 # ## Attention has no order
 #
-# y_i = Σ_j p_ij v_j with p_ij ∝ e^(q_i · k_j/√m). Nothing in there says where i and j stand: only the words' own
-# vectors enter, and a sum does not care in which order it is taken. Permute the words, and the outputs are the same
-# outputs, permuted:
+# y_i = Σ_j p_ij v_j with p_ij ∝ e^(q_i · k_j/√m). Nothing in there says where i and j stand: only
+# the words' own vectors enter, and a sum does not care in which order it is taken. Permute the
+# words, and the outputs are the same outputs, permuted:
 #
 # attention(x[order]) = attention(x)[order]
 #
-# Linear layers, relu and layer norm treat each row alone, so they permute along. Then the encoder takes the mean over
-# the words, and there the order is lost for good.
+# Linear layers, relu and layer norm treat each row alone, so they permute along. Then the encoder
+# takes the mean over the words, and there the order is lost for good.
 #
-# **Predict:** what is the cosine between "dog bites man" and "man bites dog", after two layers of attention with
-# random weights, when nothing tells positions apart? And with the timing signal?
+# **Predict:** what is the cosine between "dog bites man" and "man bites dog", after two layers of
+# attention with random weights, when nothing tells positions apart? And with the timing signal?
 
 # %%
 qkv, order = rng.standard_normal((7, 36)), rng.permutation(7)
@@ -84,16 +84,17 @@ u, _ = transformer_forward(params, both, config)
 expect(1 - u[0] @ u[1], 1e-6, 0.1, "1 − cosine with it")
 
 # %% [markdown]
-# Exactly the same vector; no training could ever separate them, since all parameters see the same. With the signal
-# they differ, though before training not by much.
+# Exactly the same vector; no training could ever separate them, since all parameters see the same.
+# With the signal they differ, though before training not by much.
 #
 # ## A clock with many hands
 #
-# Each position needs a vector of its own, which is added to the word's. One could learn a table of them, but
-# sentences longer than those in training would have none. Think of a clock instead. A hand that turns once in 2π · t
-# positions stands at the angle p/t at position p; write down its sine and cosine. A fast hand tells neighbours apart
-# but comes around soon. A slow one never comes around but hardly moves. So take d/2 hands, from t = 1 to t = 10,000,
-# each a fixed factor slower than the one before:
+# Each position needs a vector of its own, which is added to the word's. One could learn a table of
+# them, but sentences longer than those in training would have none. Think of a clock instead. A
+# hand that turns once in 2π · t positions stands at the angle p/t at position p; write down its
+# sine and cosine. A fast hand tells neighbours apart but comes around soon. A slow one never comes
+# around but hardly moves. So take d/2 hands, from t = 1 to t = 10,000, each a fixed factor slower
+# than the one before:
 #
 # t_k = 10,000^(k/(d/2 − 1)), signal(p) = [sin(p/t_0) … sin(p/t_last), cos(p/t_0) … cos(p/t_last)]
 
@@ -116,17 +117,17 @@ expect(np.abs(signal - signal_by_hand(1500, width)).max(), 0, 1e-9, "ours agains
 #
 # signal(p) · signal(p + Δ) = Σ_k **cos(Δ/t_k)**
 #
-# p has cancelled. Two words that stand three apart look the same to each other everywhere in the sentence. Each
-# signal has length √(d/2) (put Δ = 0), so the cosine is the mean of cos(Δ/t_k).
+# p has cancelled. Two words that stand three apart look the same to each other everywhere in the
+# sentence. Each signal has length √(d/2) (put Δ = 0), so the cosine is the mean of cos(Δ/t_k).
 #
-# That mean has a closed form. ln t_k is spread evenly from 0 to ln 10,000, so with many hands the mean is an
-# integral, ∫ cos(Δ/t) dt/t / ln 10,000, and with u = Δ/t it becomes
+# That mean has a closed form. ln t_k is spread evenly from 0 to ln 10,000, so with many hands the
+# mean is an integral, ∫ cos(Δ/t) dt/t / ln 10,000, and with u = Δ/t it becomes
 #
 # (Ci(Δ) − Ci(Δ/10,000))/ln 10,000 ≈ **1 − (0.577 + ln Δ)/9.21**
 #
-# (Ci is the cosine integral; Ci(small) ≈ 0.577 + ln small, and Ci(large) ≈ 0.) Similarity falls with the *logarithm*
-# of the distance: from 1 to 10 it loses as much as from 10 to 100. Fine near by and coarse far away, as we would
-# want.
+# (Ci is the cosine integral; Ci(small) ≈ 0.577 + ln small, and Ci(large) ≈ 0.) Similarity falls
+# with the *logarithm* of the distance: from 1 to 10 it loses as much as from 10 to 100. Fine near
+# by and coarse far away, as we would want.
 #
 # **Predict** the cosine at distance 100: (0.577 + 4.605)/9.21 is …
 
@@ -164,13 +165,15 @@ expect(off.max(), 0, 0.06, "and up to 1,000: single hands show, 1/256 each")
 expect(measured[0][np.searchsorted(distances, 100)], 0.41, 0.46, "at distance 100 or just above: 1 − 5.18/9.21 = 0.44")
 
 # %% [markdown]
-# Two positions look alike only where *all* hands are back at once. The slowest needs 62,832 positions (2π · 10,000).
+# Two positions look alike only where *all* hands are back at once. The slowest needs 62,832
+# positions (2π · 10,000).
 #
 # ### Exercise 1: wind the clock forward
 #
-# A second gift of the sines: signal(p + Δ) follows from signal(p) by turning each hand by Δ/t_k, *without knowing p*.
-# It is a linear map, so one matrix of queries can learn "the word three before me". Use sin(a + b) = sin a cos b +
-# cos a sin b and cos(a + b) = cos a cos b − sin a sin b, and mind where in the row a hand's sine and cosine stand.
+# A second gift of the sines: signal(p + Δ) follows from signal(p) by turning each hand by Δ/t_k,
+# *without knowing p*. It is a linear map, so one matrix of queries can learn "the word three before
+# me". Use sin(a + b) = sin a cos b + cos a sin b and cos(a + b) = cos a cos b − sin a sin b, and
+# mind where in the row a hand's sine and cosine stand.
 
 # %%
 def wind(rows, steps):
@@ -194,8 +197,8 @@ check(1, wind, judge_wind)
 # %% [markdown]
 # ### Exercise 2: break the clock
 #
-# Find timescales with which the encoder takes the word at position 5 for the one at position 0, while positions 0 to
-# 4 all differ.
+# Find timescales with which the encoder takes the word at position 5 for the one at position 0,
+# while positions 0 to 4 all differ.
 
 # %%
 def broken_timescales():
@@ -221,9 +224,9 @@ check(2, broken_timescales, judge_broken_timescales)
 # %% [markdown]
 # ## Loud enough, but not too loud
 #
-# Signal and word are *added*, so their sizes matter. The signal has length √(d/2). An embedding row starts with
-# length about 1 (less for frequent words), and the encoder multiplies it by √d first. So word : signal = √d : √(d/2)
-# = √2.
+# Signal and word are *added*, so their sizes matter. The signal has length √(d/2). An embedding row
+# starts with length about 1 (less for frequent words), and the encoder multiplies it by √d first.
+# So word : signal = √d : √(d/2) = √2.
 #
 # **Predict:** what would the ratio be at d = 512 if somebody forgot the √d?
 
@@ -236,14 +239,15 @@ expect(lengths.mean() / np.linalg.norm(signal[0]), 0.0620, 0.0630, "without the 
 # %% [markdown]
 # ## What a swap does
 #
-# Take a sentence of 32 words and swap two that are Δ apart. Both words change their signal by signal(p + Δ) −
-# signal(p), whose square is 2 (d/2)(1 − c) with c the cosine of above. If the encoder answers to a change in
-# proportion to its size, the embedding moves by
+# Take a sentence of 32 words and swap two that are Δ apart. Both words change their signal by
+# signal(p + Δ) − signal(p), whose square is 2 (d/2)(1 − c) with c the cosine of above. If the
+# encoder answers to a change in proportion to its size, the embedding moves by
 #
 # **a constant · √(1 − c(Δ))**
 #
-# The constant belongs to the network, the shape to the clock. A network is not quite linear and hears some hands
-# better than others, so expect the shape to within a third or so. Without the signal nothing moves.
+# The constant belongs to the network, the shape to the clock. A network is not quite linear and
+# hears some hands better than others, so expect the shape to within a third or so. Without the
+# signal nothing moves.
 
 # %%
 n, many = 32, 200
@@ -284,10 +288,11 @@ expect(not_moved.max(), 0, 1e-14, "moved without the signal")
 # %% [markdown]
 # ## Who beats whom
 #
-# Now with training. Twelve players; a sentence is "a beats b", for all 132 ordered pairs; name the winner. Without
-# the signal "a beats b" and "b beats a" are one vector. The best one can do with one vector for two answers is to
-# give each a probability of ½: a loss of **ln 2 = 0.693**, on average over any set of pairs that holds both. No size,
-# no depth, no patience gets below. Before training, with all twelve alike, it is ln 12 = 2.485.
+# Now with training. Twelve players; a sentence is "a beats b", for all 132 ordered pairs; name the
+# winner. Without the signal "a beats b" and "b beats a" are one vector. The best one can do with
+# one vector for two answers is to give each a probability of ½: a loss of **ln 2 = 0.693**, on
+# average over any set of pairs that holds both. No size, no depth, no patience gets below. Before
+# training, with all twelve alike, it is ln 12 = 2.485.
 
 # %%
 PLAYERS = 12
@@ -344,17 +349,18 @@ expect((without_u * without_u[reverse]).sum(axis=1).min(), 1 - 1e-9, 1 + 1e-9,
 expect(cosines.mean(), -1, 0.7, "with: the same cosine, on average")
 
 # %% [markdown]
-# Before training the signal moved the embedding by a few hundredths. Training turned that into two different vectors:
-# the signal only has to make a difference *possible*.
+# Before training the signal moved the embedding by a few hundredths. Training turned that into two
+# different vectors: the signal only has to make a difference *possible*.
 #
-# The DAN solves this in another way: it hashes bigrams (lesson 4), "a beats" and "beats a". That is order within two
-# words, and none beyond.
+# The DAN solves this in another way: it hashes bigrams (lesson 4), "a beats" and "beats a". That is
+# order within two words, and none beyond.
 #
 # ### Exercise 3: positions in a packed batch
 #
-# All sentences of a batch lie end to end, so row 17 may be word 2 of sentence 5. The signal has to start again with
-# each sentence. Write the positions of all words, without a loop. If you forget to start again, nothing fails: the
-# same sentence only gets another embedding depending on where in the batch it stands.
+# All sentences of a batch lie end to end, so row 17 may be word 2 of sentence 5. The signal has to
+# start again with each sentence. Write the positions of all words, without a loop. If you forget to
+# start again, nothing fails: the same sentence only gets another embedding depending on where in
+# the batch it stands.
 
 # %%
 def positions(packed):
@@ -375,11 +381,12 @@ check(3, positions, judge_positions)
 # %% [markdown]
 # ## Where this lives
 #
-# - `attention.py`: `timing_signal`. `transformer.py`: `transformer_forward` multiplies by √d and adds it, at the words'
-#   positions. It is a constant: `transformer_backward` has no line for it.
-# - `tests/test_transformer.py`: the signal against its formula; order matters; a sentence is the same in any batch.
-# - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all cosines; Vaswani
-#   et al. print them in turns, which is the same up to a permutation of channels).
+# - `attention.py`: `timing_signal`. `transformer.py`: `transformer_forward` multiplies by √d and
+#   adds it, at the words' positions. It is a constant: `transformer_backward` has no line for it.
+# - `tests/test_transformer.py`: the signal against its formula; order matters; a sentence is the
+#   same in any batch.
+# - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all
+#   cosines; Vaswani et al. print them in turns, which is the same up to a permutation of channels).
 #
 # Next: lesson 13 stacks layers, six and more, and watches the gradient on its way down.
 

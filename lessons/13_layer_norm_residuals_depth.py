@@ -1,14 +1,15 @@
 # %% [markdown]
 # # 13 · Layer norm, residuals, depth: gradients through six layers
 #
-# **Needs** the gradient of a unit vector (lesson 9), `linear` and what thirty layers do to a gradient (lesson 3),
-# attention (lesson 10).
-# **Gives** the backward of layer norm, step by step and in one line; why a residual connection lets gradients
-# through; and pre-norm against post-norm, with the curves derived before they are drawn.
+# **Needs** the gradient of a unit vector (lesson 9), `linear` and what thirty layers do to a
+# gradient (lesson 3), attention (lesson 10).
+# **Gives** the backward of layer norm, step by step and in one line; why a residual connection lets
+# gradients through; and pre-norm against post-norm, with the curves derived before they are drawn.
 #
-# A Transformer of six layers has twelve sublayers on top of each other. In lesson 3 a stack of plain layers lost its
-# gradient by a constant factor for each. Two small things keep it alive here: an addition and a normalisation. In
-# which *order* the two stand decides how deep one can go, and it can be calculated on paper.
+# A Transformer of six layers has twelve sublayers on top of each other. In lesson 3 a stack of
+# plain layers lost its gradient by a constant factor for each. Two small things keep it alive here:
+# an addition and a normalisation. In which *order* the two stand decides how deep one can go, and
+# it can be calculated on paper.
 
 # %%
 import sys
@@ -35,13 +36,13 @@ rng = np.random.default_rng(13)
 # %% [markdown]
 # ## Layer norm, forwards
 #
-# Each row of x is one word's d numbers. Take their mean away, divide by their spread, then let two learned vectors
-# scale and shift each feature:
+# Each row of x is one word's d numbers. Take their mean away, divide by their spread, then let two
+# learned vectors scale and shift each feature:
 #
 # c = x − mean(x), σ² = mean(c²), s = 1/√(σ² + ε), x̂ = c s, y = x̂ w + b
 #
-# ε is 10⁻⁶ and keeps a row of equal numbers from a division by zero. After it every row has mean 0 and variance 1:
-# whatever the layers below do to the size of x, the layer above does not see it.
+# ε is 10⁻⁶ and keeps a row of equal numbers from a division by zero. After it every row has mean 0
+# and variance 1: whatever the layers below do to the size of x, the layer above does not see it.
 
 # %%
 N, d = 4, 6
@@ -60,8 +61,8 @@ expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
 # %% [markdown]
 # ## Backwards, the long way
 #
-# Five steps forward, so five back. Two of the arrays are used twice: *centred* directly and in the variance, so two
-# gradients meet there.
+# Five steps forward, so five back. Two of the arrays are used twice: *centred* directly and in the
+# variance, so two gradients meet there.
 
 # %%
 dnormal = dy * weight                                                         # from y = x̂ w + b
@@ -84,9 +85,10 @@ for name, analytic, of, array in (("dx̂", dnormal, loss_of_normal, normal), ("d
 # %% [markdown]
 # ## Backwards, in one line
 #
-# Two ways of moving x leave y where it is: adding the same number to a whole row (the mean takes it away), and
-# stretching a row along x̂ (the spread undoes it). A gradient cannot point where nothing changes. So dx must have no
-# part along (1, 1, …, 1) and none along x̂; those parts are projected out of dx̂, and the rest is scaled:
+# Two ways of moving x leave y where it is: adding the same number to a whole row (the mean takes it
+# away), and stretching a row along x̂ (the spread undoes it). A gradient cannot point where nothing
+# changes. So dx must have no part along (1, 1, …, 1) and none along x̂; those parts are projected
+# out of dx̂, and the rest is scaled:
 #
 # dx = s (dx̂ − **mean(dx̂)** − x̂ **mean(dx̂ x̂)**)
 #
@@ -117,9 +119,9 @@ expect(np.abs(large_y - y).max(), 0, 1e-4, "y moves by")
 expect(np.linalg.norm(dx) / np.linalg.norm(large_dx), 9.999, 10.001, "dx shrinks by a factor of")
 
 # %% [markdown]
-# y stays, so the slope has to be a tenth. Keep this in mind: **the gradient of layer norm is divided by the size of
-# its input.** Everything below follows from it. It has an ugly end, too: a row of equal numbers has σ = 0 and s =
-# 1/√ε = 1,000, and the gradient is multiplied by that.
+# y stays, so the slope has to be a tenth. Keep this in mind: **the gradient of layer norm is
+# divided by the size of its input.** Everything below follows from it. It has an ugly end, too: a
+# row of equal numbers has σ = 0 and s = 1/√ε = 1,000, and the gradient is multiplied by that.
 
 # %%
 flat = np.full((1, d), 0.3)
@@ -129,8 +131,8 @@ expect(flat_cache[1].item(), 999, 1001, "s of a row of equal numbers: 1/√ε")
 # %% [markdown]
 # ### Exercise 1: without the mean
 #
-# Many newer models leave out the mean (RMS norm, Zhang and Sennrich 2019): y = x s w, s = 1/√(mean(x²) + ε). Derive
-# dx and dw. Which of the two projections remains, and onto what?
+# Many newer models leave out the mean (RMS norm, Zhang and Sennrich 2019): y = x s w,
+# s = 1/√(mean(x²) + ε). Derive dx and dw. Which of the two projections remains, and onto what?
 
 # %%
 def rms_norm_forward(x, weight):
@@ -162,19 +164,19 @@ check(1, rms_norm_backward, judge_rms_norm)
 # %% [markdown]
 # ## Residuals: a way past every layer
 #
-# y = x + f(x). x is used twice, so two gradients add up: **dx = dy + (what f sends back)**. Whatever f does, dy
-# itself arrives below, unchanged. With L such layers there are 2ᴸ ways through, and one of them meets no layer at
-# all.
+# y = x + f(x). x is used twice, so two gradients add up: **dx = dy + (what f sends back)**.
+# Whatever f does, dy itself arrives below, unchanged. With L such layers there are 2ᴸ ways through,
+# and one of them meets no layer at all.
 #
-# What does an f do? Take the position-wise feed-forward network: d → 4d, relu, 4d → d, with Glorot's variance 2/(d +
-# 4d) = 2/(5d) in both matrices. Start with numbers of mean square 1:
+# What does an f do? Take the position-wise feed-forward network: d → 4d, relu, 4d → d, with
+# Glorot's variance 2/(d + 4d) = 2/(5d) in both matrices. Start with numbers of mean square 1:
 #
 # - after the first matrix: d · 2/(5d) = 2/5;
 # - relu keeps half of it: 1/5;
 # - after the second: 4d · 1/5 · 2/(5d) = **8/25 = 0.32**.
 #
-# Walk back, and the same factors come in the other order: 8/25 again. Call it c. It is small, and we want it so: f
-# adds a third, it does not take over.
+# Walk back, and the same factors come in the other order: 8/25 again. Call it c. It is small, and
+# we want it so: f adds a third, it does not take over.
 
 # %%
 WIDTH, HIDDEN, C = 128, 512, 8 / 25
@@ -210,11 +212,12 @@ expect(mean_square(inner_backward(back, inner_cache)) / mean_square(back), 0.27,
 # %% [markdown]
 # ### Exercise 2: break it so that nobody notices
 #
-# An addition in place saves memory: `stream += f(stream)`. But f's cache still *is* that array, and the backward will
-# read from it. Below, the gradient of the first matrix is wrong for that reason.
+# An addition in place saves memory: `stream += f(stream)`. But f's cache still *is* that array, and
+# the backward will read from it. Below, the gradient of the first matrix is wrong for that reason.
 #
-# Many networks start with the last matrix of each f at a special value. Find a start at which the check passes this
-# code (W₀ may not be zero). It would be green on the day you write it, and wrong from the first step on.
+# Many networks start with the last matrix of each f at a special value. Find a start at which the
+# check passes this code (W₀ may not be zero). It would be green on the day you write it, and wrong
+# from the first step on.
 
 # %%
 def in_place_forward(x, weight0, weight1):
@@ -256,27 +259,29 @@ check(2, blind_start, judge_blind_start)
 # %% [markdown]
 # ## Four stacks, on paper
 #
-# Let L sublayers stand on top of each other, f with gain c forwards and backwards. V_l is the mean square of the
-# stream after l of them, G_l that of the gradient there. V_0 = 1, and the loss sends G = 1 into the end.
+# Let L sublayers stand on top of each other, f with gain c forwards and backwards. V_l is the mean
+# square of the stream after l of them, G_l that of the gradient there. V_0 = 1, and the loss sends
+# G = 1 into the end.
 #
 # **Plain**, x ← f(x). Each gives a factor c: G_l = c^(L − l). As in lesson 3.
 #
-# **Residual**, x ← x + f(x). f(x) is unrelated to x, so the squares add: V_(l+1) = (1 + c) V_l. Likewise backwards:
-# G_l = (1 + c)^(L − l). Nothing dies; it *explodes* instead.
+# **Residual**, x ← x + f(x). f(x) is unrelated to x, so the squares add: V_(l+1) = (1 + c) V_l.
+# Likewise backwards: G_l = (1 + c)^(L − l). Nothing dies; it *explodes* instead.
 #
-# **Post-norm**, x ← norm(x + f(x)), the original Transformer. Going back, norm divides by √(1 + c), the spread of its
-# input; then the residual multiplies by √(1 + c). They cancel: G_l = 1.
+# **Post-norm**, x ← norm(x + f(x)), the original Transformer. Going back, norm divides by √(1 + c),
+# the spread of its input; then the residual multiplies by √(1 + c). They cancel: G_l = 1.
 #
-# **Pre-norm**, x ← x + f(norm(x)), and one norm at the end. f sees a stream of size 1 and adds c, always c: V_l = 1 +
-# c l. Growth is linear now. Backwards, what comes through f is divided by the stream's size: G_l = G_(l+1) (1 +
-# c/V_l), and 1 + c/V_l = (V_l + c)/V_l = V_(l+1)/V_l. A product of such fractions telescopes! G_l = G_L · V_L/V_l.
-# The norm at the end has G_L = 1/V_L, so
+# **Pre-norm**, x ← x + f(norm(x)), and one norm at the end. f sees a stream of size 1 and adds c,
+# always c: V_l = 1 + c l. Growth is linear now. Backwards, what comes through f is divided by the
+# stream's size: G_l = G_(l+1) (1 + c/V_l), and 1 + c/V_l = (V_l + c)/V_l = V_(l+1)/V_l. A product
+# of such fractions telescopes! G_l = G_L · V_L/V_l. The norm at the end has G_L = 1/V_L, so
 #
 # G_l = **1/V_l = 1/(1 + c l)**
 #
 # L is gone. In pre-norm a sublayer's gradient does not depend on how many stand above it.
 #
-# **Predict:** 24 sublayers, c = 0.32. What is the size (root of G) at the input of each of the four stacks?
+# **Predict:** 24 sublayers, c = 0.32. What is the size (root of G) at the input of each of the four
+# stacks?
 
 # %%
 ONES, ZEROS = np.ones(WIDTH), np.zeros(WIDTH)
@@ -340,16 +345,19 @@ for kind in derived:
 # %% [markdown]
 # ## What is wrong with post-norm, then?
 #
-# Its gradients are even. But look at a *step*. Nudge all matrices at random by a small relative amount δ (a real step
-# is not random, but it, too, is many small changes at once). How far does the output move? Each f has two matrices,
-# so f(x) changes by 2cδ² (mean square), and that moves on through the layers above.
+# Its gradients are even. But look at a *step*. Nudge all matrices at random by a small relative
+# amount δ (a real step is not random, but it, too, is many small changes at once). How far does the
+# output move? Each f has two matrices, so f(x) changes by 2cδ² (mean square), and that moves on
+# through the layers above.
 #
-# - Post-norm: it is divided by 1 + c at once, and from then on passed unchanged. L of them: **2cδ² L/(1 + c)**.
-# - Pre-norm: the change made at height l grows by V_L/V_l on its way up, and the last norm divides by V_L: 2cδ²/V_l
-#   is left. Σ_l 1/(1 + c l) is nearly an integral: **2δ² ln(1 + c L)**.
+# - Post-norm: it is divided by 1 + c at once, and from then on passed unchanged. L of them: **2cδ²
+#   L/(1 + c)**.
+# - Pre-norm: the change made at height l grows by V_L/V_l on its way up, and the last norm divides
+#   by V_L: 2cδ²/V_l is left. Σ_l 1/(1 + c l) is nearly an integral: **2δ² ln(1 + c L)**.
 #
-# √L against √ln L (Liu et al. 2020 found it so in real models): the deeper a post-norm model, the further the same
-# learning rate throws it. That is what its long warm-up is for. A pre-norm model hardly notices its depth.
+# √L against √ln L (Liu et al. 2020 found it so in real models): the deeper a post-norm model, the
+# further the same learning rate throws it. That is what its long warm-up is for. A pre-norm model
+# hardly notices its depth.
 
 # %%
 def moved(kind, depth, delta=1e-3):
@@ -392,8 +400,8 @@ expect(steps["post"][-1] / steps["pre"][-1], 1.5, 2.6, "post / pre at 48 sublaye
 # %% [markdown]
 # ## Six layers, the library's
 #
-# Now the real thing: attention and feed-forward in turn, six layers, sentences of different lengths. First that the
-# whole gradient is right, in both orders.
+# Now the real thing: attention and feed-forward in turn, six layers, sentences of different
+# lengths. First that the whole gradient is right, in both orders.
 
 # %%
 def encoder(pre_norm, width, lengths):
@@ -419,9 +427,10 @@ for pre_norm in (True, False):
            f"six layers, {'pre' if pre_norm else 'post'}-norm, {sum(p.size for p in params.values()):,} parameters")
 
 # %% [markdown]
-# Then the prediction. A feed-forward matrix of layer k in pre-norm gets hᵀ dy: h is of the same size everywhere, for
-# it comes out of a norm, and dy shrinks like 1/√V. So gradient times √V should be *equal for all six layers*. The
-# spread √V of the stream after layer k is in the cache of the next norm: 1/s.
+# Then the prediction. A feed-forward matrix of layer k in pre-norm gets hᵀ dy: h is of the same
+# size everywhere, for it comes out of a norm, and dy shrinks like 1/√V. So gradient times √V should
+# be *equal for all six layers*. The spread √V of the stream after layer k is in the cache of the
+# next norm: 1/s.
 
 # %%
 params, packed, config = encoder(True, 64, [8] * 64)
@@ -440,9 +449,9 @@ expect(even.max(), 1, 1.3, "and the most")
 # %% [markdown]
 # ### Exercise 3: a stack without norms
 #
-# Residuals alone explode as (1 + c)ᴸ. Put a number before each branch, x ← x + α f(x), which takes c to α²c. Choose α
-# for any depth such that the stream's variance grows by a factor of about e = 2.7 in all (anything from 2.2 to 2.8
-# will do).
+# Residuals alone explode as (1 + c)ᴸ. Put a number before each branch, x ← x + α f(x), which takes
+# c to α²c. Choose α for any depth such that the stream's variance grows by a factor of about
+# e = 2.7 in all (anything from 2.2 to 2.8 will do).
 
 # %%
 def branch_scale(c, layers):
@@ -461,11 +470,13 @@ check(3, branch_scale, judge_branch_scale)
 # %% [markdown]
 # ## Where this lives
 #
-# - `layers.py`: `layer_norm_forward`, `layer_norm_backward`. `encoders.py`: `_residual_forward`, `_residual_backward`
-#   (both orders), `transformer_forward` (the norm at the end). `config.py`: `pre_norm`.
-# - `tests/test_gradients.py`: layer norm's mutants, a projection dropped, a scale forgotten; both orders checked.
-# - The paper, §3.1: six layers, 512 wide, 2048 inside, by tensor2tensor's defaults, which had moved to pre-norm. It
-#   does not say which it used; both are here.
+# - `layers.py`: `layer_norm_forward`, `layer_norm_backward`. `encoders.py`: `_residual_forward`,
+#   `_residual_backward` (both orders), `transformer_forward` (the norm at the end). `config.py`:
+#   `pre_norm`.
+# - `tests/test_gradients.py`: layer norm's mutants, a projection dropped, a scale forgotten; both
+#   orders checked.
+# - The paper, §3.1: six layers, 512 wide, 2048 inside, by tensor2tensor's defaults, which had moved
+#   to pre-norm. It does not say which it used; both are here.
 #
 # Next: lesson 14 puts all of it to work and trains.
 

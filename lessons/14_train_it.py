@@ -1,14 +1,15 @@
 # %% [markdown]
 # # 14 · Train it: from one batch to a learning curve, and what to do at ln K
 #
-# **Needs** the batch softmax loss (lesson 8), unit vectors and the response network (lesson 9), text to ids (lesson
-# 4).
-# **Gives** a trained encoder in seconds, the three checks to make before a long run, and a table of symptoms for a
-# loss that does not move.
+# **Needs** the batch softmax loss (lesson 8), unit vectors and the response network (lesson 9),
+# text to ids (lesson 4).
+# **Gives** a trained encoder in seconds, the three checks to make before a long run, and a table of
+# symptoms for a loss that does not move.
 #
-# A training loop is four lines. That it runs proves little: with a wrong pairing, a lost gradient or a factor that is
-# missing, the loss still prints numbers, and they may even fall. So every number that training shows gets a value to
-# expect first: the loss at the start, the lowest loss there can be, the size of an update, the P@10 of guessing.
+# A training loop is four lines. That it runs proves little: with a wrong pairing, a lost gradient
+# or a factor that is missing, the loss still prints numbers, and they may even fall. So every
+# number that training shows gets a value to expect first: the loss at the start, the lowest loss
+# there can be, the size of an update, the P@10 of guessing.
 
 # %%
 import sys
@@ -40,9 +41,10 @@ rng = np.random.default_rng(14)
 # %% [markdown]
 # ## A third of the default corpus
 #
-# `chitchat-dataset` came with the requirements: real people, two at a time. A pair is a turn and the answer to it.
-# `corpus.py` does what follows on all cores and keeps the result on disk; here it is in the open: filter, tokenise,
-# choose the split by a hash of the *input*, count words on train alone.
+# `chitchat-dataset` came with the requirements: real people, two at a time. A pair is a turn and
+# the answer to it. `corpus.py` does what follows on all cores and keeps the result on disk; here it
+# is in the open: filter, tokenise, choose the split by a hash of the *input*, count words on train
+# alone.
 
 # %%
 PAIRS, WORDS, BUCKETS = 40_000, 8_000, 500
@@ -79,22 +81,24 @@ expect(dev.pairs / (dev.pairs + train.pairs), 0.03, 0.055, "share of dev: 1/25 o
 # %% [markdown]
 # ## Before anything else: two losses known beforehand
 #
-# **The start.** If all K replies look equally good, p = 1/K and the loss is ln K. That is the value that everybody
-# quotes. A start with *random* scores is above it: for scores with variance σ² around one mean, the mean of eˢ is
-# e^(σ²/2) times that of equal ones, and so
+# **The start.** If all K replies look equally good, p = 1/K and the loss is ln K. That is the value
+# that everybody quotes. A start with *random* scores is above it: for scores with variance σ²
+# around one mean, the mean of eˢ is e^(σ²/2) times that of equal ones, and so
 #
 # loss ≈ **ln K + σ²/2**.
 #
-# Unit vectors in e dimensions that point anywhere have cosines of variance 1/e; scaled by s, σ² = s²/e.
+# Unit vectors in e dimensions that point anywhere have cosines of variance 1/e; scaled by s,
+# σ² = s²/e.
 #
-# **The end.** Cosines cannot leave −1 … 1, so the scores cannot leave −s … s, and the loss cannot reach 0. The best
-# that K pairs can do: each input exactly at its own reply, and everything as far apart as K points on a sphere can be
-# from each other. Those are the corners of a simplex, at cosine −1/(K − 1). Put them in:
+# **The end.** Cosines cannot leave −1 … 1, so the scores cannot leave −s … s, and the loss cannot
+# reach 0. The best that K pairs can do: each input exactly at its own reply, and everything as far
+# apart as K points on a sphere can be from each other. Those are the corners of a simplex, at
+# cosine −1/(K − 1). Put them in:
 #
 # floor = **ln(1 + (K − 1) e^(−s (1 + 1/(K − 1))))**
 #
-# **Predict:** K = 32. A colleague leaves out the scale (s = 1), so that scores are plain cosines. ln 32 is 3.47. What
-# is the lowest loss that he can ever see, about 0, about 1, or about 2.5?
+# **Predict:** K = 32. A colleague leaves out the scale (s = 1), so that scores are plain cosines.
+# ln 32 is 3.47. What is the lowest loss that he can ever see, about 0, about 1, or about 2.5?
 
 # %%
 def floor(K, s):
@@ -126,14 +130,15 @@ expect(floor(K, 1), 2.4, 2.6, "the colleague's floor")
 expect(floor(K, 20), 0, 1e-7, "the floor at s = 20, convsim_mini's scale")
 
 # %% [markdown]
-# With plain cosines the loss creeps from 3.47 to 2.49 and stops, however well the model ranks. Every score is right,
-# and the softmax may not say so. It is the first entry in our table of symptoms. (The paper has no such trouble: its
-# v′ is not a unit vector, so the scores are not bounded. A scale of 20 on cosines is ours.)
+# With plain cosines the loss creeps from 3.47 to 2.49 and stops, however well the model ranks.
+# Every score is right, and the softmax may not say so. It is the first entry in our table of
+# symptoms. (The paper has no such trouble: its v′ is not a unit vector, so the scores are not
+# bounded. A scale of 20 on cosines is ours.)
 #
 # ### Exercise 1: how large a scale is needed?
 #
-# You train with K = 1,024 and want the loss to be able to reach `target`. Return the smallest scale that allows it,
-# from the floor.
+# You train with K = 1,024 and want the loss to be able to reach `target`. Return the smallest scale
+# that allows it, from the floor.
 
 # %%
 def smallest_scale(K, target):
@@ -184,11 +189,12 @@ model, optimizer = fresh()
 print(*(f"{name} {p.shape}" for name, p in model.params.items()), sep="\n")
 
 # %% [markdown]
-# A model that cannot learn *one* batch by heart will not learn a corpus. It is the cheapest test there is: 32 pairs,
-# the same ones again and again, no word dropout. Then the loss has to go to its floor, here practically 0.
+# A model that cannot learn *one* batch by heart will not learn a corpus. It is the cheapest test
+# there is: 32 pairs, the same ones again and again, no word dropout. Then the loss has to go to its
+# floor, here practically 0.
 #
-# **Predict:** 32 pairs, thousands of parameters. How many steps until the loss is below 0.1: five, fifty or five
-# hundred?
+# **Predict:** 32 pairs, thousands of parameters. How many steps until the loss is below 0.1: five,
+# fifty or five hundred?
 
 # %%
 one_batch = train.batch(np.arange(100, 132))
@@ -200,10 +206,11 @@ expect(np.argmax(np.array(losses) < 0.1), 10, 90, "steps until 0.1")
 # %% [markdown]
 # ### Exercise 2: what this test cannot see
 #
-# It proves that gradients flow and that the loss can be reached. It does not prove that the *right* thing is learned.
-# Break the batch: write a `batch` function with a fault that ruins all learning of language, and that the one-batch
-# test still passes. (`Batch.sentences` holds the B inputs, then their B responses; `train.sentences(numbers)` fetches
-# any sentences, 2i being the input of pair i and 2i + 1 its response.)
+# It proves that gradients flow and that the loss can be reached. It does not prove that the *right*
+# thing is learned. Break the batch: write a `batch` function with a fault that ruins all learning
+# of language, and that the one-batch test still passes. (`Batch.sentences` holds the B inputs, then
+# their B responses; `train.sentences(numbers)` fetches any sentences, 2i being the input of pair i
+# and 2i + 1 its response.)
 
 # %%
 def broken_batch(split, which):
@@ -229,17 +236,19 @@ check(2, broken_batch, judge_broken_batch)
 # %% [markdown]
 # ## How far does a step go?
 #
-# The second check is a ratio: size of the update over size of what is updated, ‖Δp‖/‖p‖, for each parameter. About a
-# thousandth is healthy. A millionth will not arrive in this life; a tenth forgets at each step what the steps before
-# have learned.
+# The second check is a ratio: size of the update over size of what is updated, ‖Δp‖/‖p‖, for each
+# parameter. About a thousandth is healthy. A millionth will not arrive in this life; a tenth
+# forgets at each step what the steps before have learned.
 #
 # Our optimisers let us compute the first step's ratio by hand:
 #
-# - **Adam** divides by the root of the mean square of the gradients so far. At step 1 that is the gradient itself, so
-#   each number moves by exactly ± rate, whatever the loss is. A weight matrix starts uniform on ± √(6/(d + e)), whose
-#   rms is √(2/(d + e)): the ratio is **rate · √((d + e)/2)**.
-# - **Adagrad by rows** divides a row's gradient by its rms: each row of the table that is touched moves by an rms of
-#   exactly **table_rate**, and the rows that the batch does not mention do not move at all.
+# - **Adam** divides by the root of the mean square of the gradients so far. At step 1 that is the
+#   gradient itself, so each number moves by exactly ± rate, whatever the loss is. A weight matrix
+#   starts uniform on ± √(6/(d + e)), whose rms is √(2/(d + e)): the ratio is
+#   **rate · √((d + e)/2)**.
+# - **Adagrad by rows** divides a row's gradient by its rms: each row of the table that is touched
+#   moves by an rms of exactly **table_rate**, and the rows that the batch does not mention do not
+#   move at all.
 #
 # **Predict:** rate 0.001 and a matrix of 100 × 200. Which ratio?
 
@@ -274,18 +283,19 @@ expect(ratios["encoder.embedding.weight"] / (0.06 / np.sqrt(np.mean(table[words]
 print(*(f"{name:28} {ratio:.4f}" for name, ratio in ratios.items()), sep="\n")
 
 # %% [markdown]
-# One per cent for the encoder's matrix, seven for the table, fourteen for the response network, which starts ten
-# times smaller on purpose: ten to a hundred times what we called healthy, at the first step. That is what the
-# **warm-up** is for: Adam's first steps are as long as all others, while their direction rests on one batch. `rates`
-# lets them grow over 50 steps. And Adagrad slows down by itself: a row that is met for the t-th time with gradients
-# of the same size moves by table_rate/√t.
+# One per cent for the encoder's matrix, seven for the table, fourteen for the response network,
+# which starts ten times smaller on purpose: ten to a hundred times what we called healthy, at the
+# first step. That is what the **warm-up** is for: Adam's first steps are as long as all others,
+# while their direction rests on one batch. `rates` lets them grow over 50 steps. And Adagrad slows
+# down by itself: a row that is met for the t-th time with gradients of the same size moves by
+# table_rate/√t.
 #
 # ### Exercise 3: the ratio of a table
 #
-# A colleague reports ‖ΔE‖/‖E‖ over *all* rows of the table and finds it reassuringly small. Write the ratio that says
-# something: over the rows that the step has touched, from the table and the SparseRows of its gradient alone. (A
-# table's gradient is a list of SparseRows(rows, values); rows that start at zero, new bigrams, have no size to
-# compare with: leave them out.)
+# A colleague reports ‖ΔE‖/‖E‖ over *all* rows of the table and finds it reassuringly small. Write
+# the ratio that says something: over the rows that the step has touched, from the table and the
+# SparseRows of its gradient alone. (A table's gradient is a list of SparseRows(rows, values); rows
+# that start at zero, new bigrams, have no size to compare with: leave them out.)
 
 # %%
 def table_ratio(before, after, grad):
@@ -314,17 +324,18 @@ check(3, table_ratio, judge_table_ratio)
 # %% [markdown]
 # ## The loss stays at ln K: six patients
 #
-# Now to the question of questions. Six runs with one fault each, 80 steps on fresh batches, beside a healthy one.
-# Three numbers tell them apart, and none of them is the loss:
+# Now to the question of questions. Six runs with one fault each, 80 steps on fresh batches, beside
+# a healthy one. Three numbers tell them apart, and none of them is the loss:
 #
-# - **spread**: the standard deviation of the wrong replies' scores within a row. Zero means that the model has no
-#   opinion.
-# - **gap**: the true reply's score less the mean of the others. Zero, with a spread: it has opinions, and they are
-#   not about the replies.
+# - **spread**: the standard deviation of the wrong replies' scores within a row. Zero means that
+#   the model has no opinion.
+# - **gap**: the true reply's score less the mean of the others. Zero, with a spread: it has
+#   opinions, and they are not about the replies.
 # - **ratio**: of the table's update. Zero: nothing is being learned, whatever the gradients are.
 #
-# **Predict**, before you look: a run whose replies are shuffled (each input gets somebody else's reply, drawn anew in
-# every step). Its loss starts near 8, far above ln 256 = 5.55. Where will it go: stay, fall to 5.55, or fall below?
+# **Predict**, before you look: a run whose replies are shuffled (each input gets somebody else's
+# reply, drawn anew in every step). Its loss starts near 8, far above ln 256 = 5.55. Where will it
+# go: stay, fall to 5.55, or fall below?
 
 # %%
 def scores_of(model, batch):
@@ -392,9 +403,10 @@ show(figure, "14_patients")
 # | a little below ln K, flat | ≤ 1 | positive | healthy | the scores may not grow: scale (exercise 1) |
 # | ln K to two digits | ≈ 0 | 0 | any | all sentences are one point: the ids (here no word is known), then each layer |
 #
-# The healthy start deserves a word. Its loss is *above* ln K, by almost one: this encoder begins as a weighted bag of
-# words (`frequency_weight`, `residual_response`), so it has opinions from the first step, at a scale of 20, and some
-# are wrong. Learning first takes the confidence out and then puts it where it belongs.
+# The healthy start deserves a word. Its loss is *above* ln K, by almost one: this encoder begins as
+# a weighted bag of words (`frequency_weight`, `residual_response`), so it has opinions from the
+# first step, at a scale of 20, and some are wrong. Learning first takes the confidence out and then
+# puts it where it belongs.
 
 # %%
 end = {name: np.mean(losses[-10:]) - ln_K for name, (losses, *_) in patients.items()}
@@ -409,10 +421,11 @@ expect(abs(end["every word unknown"]), 0, 0.02, "every word unknown: ln K, to tw
 # %% [markdown]
 # ## The run
 #
-# Now without faults: word dropout 0.4, the rates rise for 50 steps and fall to zero at the end. Beside the loss on
-# train we take the loss on dev, *with as many pairs*: a loss over 256 replies and one over 100 cannot be compared (ln
-# 256 − ln 100 ≈ 0.94 by the number alone). And P@N: how often is the true reply among the N best of 100? Guessing
-# gives N per cent. That is the third number known beforehand.
+# Now without faults: word dropout 0.4, the rates rise for 50 steps and fall to zero at the end.
+# Beside the loss on train we take the loss on dev, *with as many pairs*: a loss over 256 replies
+# and one over 100 cannot be compared (ln 256 − ln 100 ≈ 0.94 by the number alone). And P@N: how
+# often is the true reply among the N best of 100? Guessing gives N per cent. That is the third
+# number known beforehand.
 #
 # **Predict:** the untrained model and TF-IDF first. Above 1% at P@1, or not? Why?
 
@@ -475,13 +488,15 @@ right.legend(ncols=2, loc="upper left", fontsize=9)
 show(figure, "14_train_it")
 
 # %% [markdown]
-# A message and its answer share words more often than strangers do, so even an untrained bag of words is no guesser.
-# What counts is the distance from *there*. Where a rare word is shared, TF-IDF is hard to beat: at P@1 the trained
-# model is only level with it. Where none is shared, TF-IDF has nothing to say: at P@10 the model is far ahead. (Its
-# loss on dev is *below* that on train: words are dropped in training only, which makes the task harder there.)
+# A message and its answer share words more often than strangers do, so even an untrained bag of
+# words is no guesser. What counts is the distance from *there*. Where a rare word is shared, TF-IDF
+# is hard to beat: at P@1 the trained model is only level with it. Where none is shared, TF-IDF has
+# nothing to say: at P@10 the model is far ahead. (Its loss on dev is *below* that on train: words
+# are dropped in training only, which makes the task harder there.)
 #
-# How sure are these figures? A P@1 of p from n queries has a standard error of √(p(1 − p)/n): with 1,500 queries and
-# p = 0.2 that is one point, so 95% of repetitions fall within ± 2. Two runs that are a point apart are the same run.
+# How sure are these figures? A P@1 of p from n queries has a standard error of √(p(1 − p)/n): with
+# 1,500 queries and p = 0.2 that is one point, so 95% of repetitions fall within ± 2. Two runs that
+# are a point apart are the same run.
 
 # %%
 p1, low, high = precision(model_ranks(model, dev, pairs, candidates), 1)
@@ -496,11 +511,11 @@ expect(measured[-1][2], 3, ln_K - 0.3, "loss on dev: below ln 256")
 expect(np.exp(measured[-1][2]), 20, 190, "e^loss: replies that the model hesitates between, of 256")
 
 # %% [markdown]
-# e to the power of the loss is the number of equally good replies that would give the same loss. Guessing hesitates
-# between 256.
+# e to the power of the loss is the number of equally good replies that would give the same loss.
+# Guessing hesitates between 256.
 #
-# And the updates, in the course of the run? Up along the warm-up, then down: Adagrad's roots grow, and the schedule
-# takes the rates to zero.
+# And the updates, in the course of the run? Up along the warm-up, then down: Adagrad's roots grow,
+# and the schedule takes the rates to zero.
 
 # %%
 figure, axes = plt.subplots()
@@ -521,15 +536,16 @@ expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is ne
 # %% [markdown]
 # ## Where this lives
 #
-# - `train.py`: `loop` is this lesson's loop with checkpoints; `rates` the schedule; `batches` the order. `monitor.py`
-#   stops a run whose loss is 100 times ln K or not a number, and saves the batch as text.
-# - `evaluation/response.py`: `draw_candidates`, `ranks_of_truth`; ties count against the model, or all sentences
-#   alike would score 100%.
-# - `tests/test_train.py`: the loss falls and the true reply is found more often; every parameter moves; the same run
-#   twice, bit by bit.
-# - The paper, §3.1: SGD, rate 0.01, batches of 128, 40 million steps; §4.1: 56.1% P@1 for the DAN. Ours, with all of
-#   the corpus, full width and two minutes: 27.5 (README). The adaptive optimiser, warm-up, word dropout and scale are
-#   ours.
+# - `train.py`: `loop` is this lesson's loop with checkpoints; `rates` the schedule; `batches` the
+#   order. `monitor.py` stops a run whose loss is 100 times ln K or not a number, and saves the
+#   batch as text.
+# - `evaluation/response.py`: `draw_candidates`, `ranks_of_truth`; ties count against the model, or
+#   all sentences alike would score 100%.
+# - `tests/test_train.py`: the loss falls and the true reply is found more often; every parameter
+#   moves; the same run twice, bit by bit.
+# - The paper, §3.1: SGD, rate 0.01, batches of 128, 40 million steps; §4.1: 56.1% P@1 for the DAN.
+#   Ours, with all of the corpus, full width and two minutes: 27.5 (README). The adaptive optimiser,
+#   warm-up, word dropout and scale are ours.
 #
 # Next: lesson 15 gives the same encoder a second teacher.
 

@@ -1,15 +1,17 @@
 # %% [markdown]
 # # 15 · Two tasks, one encoder: what a second gradient changes
 #
-# **Needs** the batch softmax loss (lesson 8), softmax and cross-entropy (lesson 7), the model of lesson 14.
-# **Gives** the features that natural language inference needs, their gradient, and a picture of what an encoder
-# forgets for one task and has to keep for another.
+# **Needs** the batch softmax loss (lesson 8), softmax and cross-entropy (lesson 7), the model of
+# lesson 14.
+# **Gives** the features that natural language inference needs, their gradient, and a picture of
+# what an encoder forgets for one task and has to keep for another.
 #
-# Replies reveal meaning, but only as much of it as replies depend on. "A man plays the guitar" and "a man sings a
-# song" get the same answers, so an encoder trained on replies may treat them as one. Natural language inference (NLI)
-# asks a harder question: given a *premise*, is the *hypothesis* certainly true (entailment), certainly false
-# (contradiction), or open (neutral)? The paper trains one encoder on both, and its similarity scores rise from 76.2
-# to 81.4 (STS dev). Here you build a world small enough to see why.
+# Replies reveal meaning, but only as much of it as replies depend on. "A man plays the guitar" and
+# "a man sings a song" get the same answers, so an encoder trained on replies may treat them as one.
+# Natural language inference (NLI) asks a harder question: given a *premise*, is the *hypothesis*
+# certainly true (entailment), certainly false (contradiction), or open (neutral)? The paper trains
+# one encoder on both, and its similarity scores rise from 76.2 to 81.4 (STS dev). Here you build a
+# world small enough to see why.
 
 # %%
 import sys
@@ -45,9 +47,9 @@ ENTAILMENT, NEUTRAL, CONTRADICTION = range(3)
 # %% [markdown]
 # ## A world in which truth is known
 #
-# A sentence states a fact: somebody does something, perhaps somewhere. There are six topics with four activities
-# each, and nobody does two things at once. "A man" is also "a person": a fact may be told in general words. A *reply*
-# depends on the topic alone; that is the point of this world.
+# A sentence states a fact: somebody does something, perhaps somewhere. There are six topics with
+# four activities each, and nobody does two things at once. "A man" is also "a person": a fact may
+# be told in general words. A *reply* depends on the topic alone; that is the point of this world.
 
 # %%
 TOPICS = {
@@ -97,11 +99,12 @@ for other in (man._replace(place=None), man._replace(general=True), man._replace
 assert truth(man, man._replace(general=True)) == ENTAILMENT and truth(man._replace(general=True), man) == NEUTRAL
 
 # %% [markdown]
-# Now pairs for NLI. One trap first, because real data fell into it: SNLI's annotators wrote *nobody* and *sleeping*
-# when asked for contradictions, and a classifier that sees only the hypothesis gets two thirds right (Gururangan et
-# al. 2018). So each of our hypotheses is one of two kinds, a particular one without a place or a general one with a
-# place, whatever the label; the premise is then chosen to make the label true. A contradiction has another activity
-# *of the same topic*.
+# Now pairs for NLI. One trap first, because real data fell into it: SNLI's annotators wrote
+# *nobody* and *sleeping* when asked for contradictions, and a classifier that sees only the
+# hypothesis gets two thirds right (Gururangan et al. 2018). So each of our hypotheses is one of two
+# kinds, a particular one without a place or a general one with a place, whatever the label; the
+# premise is then chosen to make the label true. A contradiction has another activity *of the same
+# topic*.
 #
 # **Predict:** how well can a classifier do that sees the hypothesis alone?
 
@@ -135,8 +138,9 @@ expect(guess_from_hypotheses(pairs, labels), 1 / 3, 1 / 3 + 0.03, "accuracy from
 # %% [markdown]
 # ### Exercise 1: break the world
 #
-# Make the mistake that SNLI made. Write a `draw_leaky_pair(label)` whose labels are all true, and whose hypotheses
-# still give them away (right more than 80% of the time). Would you notice, without this test?
+# Make the mistake that SNLI made. Write a `draw_leaky_pair(label)` whose labels are all true, and
+# whose hypotheses still give them away (right more than 80% of the time). Would you notice, without
+# this test?
 
 # %%
 def draw_leaky_pair(label):
@@ -158,14 +162,14 @@ check(1, draw_leaky_pair, judge_leaky)
 # %% [markdown]
 # ## What must a classifier see?
 #
-# It gets two sentence embeddings, u1 and u2. Why not put them side by side and let it learn? Take the plainest
-# question first: *do both sentences name the same activity?* Ask a linear classifier on (u1, u2). Its score is a sum,
-# a · u1 + b · u2. Activity 3 in u1 adds a number, activity 7 in u2 adds another; no choice of a and b makes the sum
-# large exactly when both are equal. If both sides name each activity equally often, "same" and "different" pairs have
-# the same mean score.
+# It gets two sentence embeddings, u1 and u2. Why not put them side by side and let it learn? Take
+# the plainest question first: *do both sentences name the same activity?* Ask a linear classifier
+# on (u1, u2). Its score is a sum, a · u1 + b · u2. Activity 3 in u1 adds a number, activity 7 in u2
+# adds another; no choice of a and b makes the sum large exactly when both are equal. If both sides
+# name each activity equally often, "same" and "different" pairs have the same mean score.
 #
-# **Predict** three accuracies of a linear classifier on that question, half of the pairs being the same: from (u1,
-# u2); from |u1 − u2|; from u1 ∗ u2, number by number.
+# **Predict** three accuracies of a linear classifier on that question, half of the pairs being the
+# same: from (u1, u2); from |u1 − u2|; from u1 ∗ u2, number by number.
 
 # %%
 def bag_embeddings(sentences, e=64):
@@ -204,10 +208,10 @@ expect(found["|u1 − u2|"], 0.8, 1, "from |u1 − u2|")
 expect(found["u1 ∗ u2"], 0.8, 1, "from u1 ∗ u2")
 
 # %% [markdown]
-# So the classifier is handed |u1 − u2| and u1 ∗ u2. Are *they* enough? Swap premise and hypothesis: neither changes.
-# But entailment is no two-way street: "a man plays guitar" entails "a person plays guitar", and not the reverse. A
-# classifier of symmetric features gives both orders the same answer, and of an entailment and its reverse it gets
-# *exactly* one right.
+# So the classifier is handed |u1 − u2| and u1 ∗ u2. Are *they* enough? Swap premise and hypothesis:
+# neither changes. But entailment is no two-way street: "a man plays guitar" entails "a person plays
+# guitar", and not the reverse. A classifier of symmetric features gives both orders the same
+# answer, and of an entailment and its reverse it gets *exactly* one right.
 #
 # That is a number to assert: 50%, not about 50%.
 
@@ -225,15 +229,16 @@ sided = np.concatenate([u1, u2], axis=1)[halves]
 expect(linear_accuracy(sided, order[halves]), 0.9, 1, "which way round? from u1, u2")
 
 # %% [markdown]
-# Each half answers what the other cannot. The features are all four: **(u1, u2, |u1 − u2|, u1 ∗ u2)**, (B, 4e), as in
-# InferSent (Conneau et al. 2017) and in the paper.
+# Each half answers what the other cannot. The features are all four: **(u1, u2, |u1 − u2|, u1 ∗
+# u2)**, (B, 4e), as in InferSent (Conneau et al. 2017) and in the paper.
 #
 # ## Their gradient
 #
 # u1 reaches the features on three ways, and lesson 3 said: the gradients of all ways add.
 #
 # - as itself: d1
-# - through |x|, x = u1 − u2: the slope is sign x, so dx = d|x| sign x; u1 gets dx and u2, which is subtracted, −dx
+# - through |x|, x = u1 − u2: the slope is sign x, so dx = d|x| sign x; u1 gets dx and u2, which is
+#   subtracted, −dx
 # - through the product: each factor gets the other one, dp ∗ u2 for u1
 #
 # du1 = d1 + d|x| sign(u1 − u2) + dp ∗ u2, du2 = d2 − d|x| sign(u1 − u2) + dp ∗ u1
@@ -253,9 +258,10 @@ assert np.allclose(y, np.concatenate([u1, u2, np.abs(u1 - u2), u1 * u2], axis=1)
 assert all(np.allclose(a, b) for a, b in zip(features_backward(dy, cache), nli_features_backward(dy, cache)))
 
 # %% [markdown]
-# And if a way is forgotten? Say the difference: then du1 lacks one of three terms of about the same size. Relative
-# error ‖a − n‖/(‖a‖ + ‖n‖) with ‖n‖ ≈ √3, ‖a‖ ≈ √2, ‖a − n‖ ≈ 1: about 1/(√3 + √2) = 0.32. At exactly equal sentences
-# |x| has a kink; the library takes the slope 0 there, between −1 and 1: two equal sentences pull nowhere.
+# And if a way is forgotten? Say the difference: then du1 lacks one of three terms of about the same
+# size. Relative error ‖a − n‖/(‖a‖ + ‖n‖) with ‖n‖ ≈ √3, ‖a‖ ≈ √2, ‖a − n‖ ≈ 1: about
+# 1/(√3 + √2) = 0.32. At exactly equal sentences |x| has a kink; the library takes the slope 0
+# there, between −1 and 1: two equal sentences pull nowhere.
 
 # %%
 u1, u2 = rng.standard_normal((40, 30)), rng.standard_normal((40, 30))
@@ -274,8 +280,8 @@ expect(abs(du1[0, 0]) + abs(du2[0, 0]), 0, 0, "pull through |u1 − u2| of two e
 # %% [markdown]
 # ### Exercise 2: other features
 #
-# Somebody proposes y = (u1 − u2, (u1 − u2)²): the sign is kept, so the order is not lost, and the square sees
-# equality. Half the width, and no kink. Write the backward.
+# Somebody proposes y = (u1 − u2, (u1 − u2)²): the sign is kept, so the order is not lost, and the
+# square sees equality. Half the width, and no kink. Write the backward.
 
 # %%
 def square_features_forward(u1, u2):
@@ -304,10 +310,10 @@ check(2, square_features_backward, judge_square_features)
 # %% [markdown]
 # ## Five times u
 #
-# The coordinates of a unit vector in e dimensions have an rms of 1/√e, so a product of two unrelated ones has 1/e.
-# With e = 500 that is 0.045 and 0.002. The classifier's weights start alike for all features, so the products hardly
-# count. Multiply u by s first, and the products grow with s²: their share rises from 1/√e to s/√e. `SCALE` is 5
-# (ours; in `nli.py` stands what it is worth).
+# The coordinates of a unit vector in e dimensions have an rms of 1/√e, so a product of two
+# unrelated ones has 1/e. With e = 500 that is 0.045 and 0.002. The classifier's weights start alike
+# for all features, so the products hardly count. Multiply u by s first, and the products grow with
+# s²: their share rises from 1/√e to s/√e. `SCALE` is 5 (ours; in `nli.py` stands what it is worth).
 
 # %%
 u1, u2 = (l2_normalize_forward(rng.standard_normal((200, 500)))[0] for _ in range(2))
@@ -319,11 +325,12 @@ for s in (1, SCALE):
 # %% [markdown]
 # ## Two losses, one encoder
 #
-# Now the encoder of lesson 14 in small, on pairs of this world. An embedding gets 8 numbers: in a small world as
-# tight as 500 are for all of language, so the encoder has to choose what to keep. First the conversations. What is
-# the lowest loss possible? A reply tells the topic and nothing else, so all replies of the right topic are equally
-# good. With n of them among K, p is 1/n at best and the loss ln n: on average over batches of K = 96 from six topics,
-# about **ln(K/6) = ln 16 = 2.77**, while ln 96 is 4.56. Going below that would be learning by heart.
+# Now the encoder of lesson 14 in small, on pairs of this world. An embedding gets 8 numbers: in a
+# small world as tight as 500 are for all of language, so the encoder has to choose what to keep.
+# First the conversations. What is the lowest loss possible? A reply tells the topic and nothing
+# else, so all replies of the right topic are equally good. With n of them among K, p is 1/n at best
+# and the loss ln n: on average over batches of K = 96 from six topics, about
+# **ln(K/6) = ln 16 = 2.77**, while ln 96 is 4.56. Going below that would be learning by heart.
 
 # %%
 e, K = 8, 96
@@ -392,15 +399,15 @@ expect(end - np.log(K / 6), -0.15, 0.25, "loss above ln(K/6), what this world al
 # %% [markdown]
 # ## What the talker has forgotten
 #
-# Give its embeddings, as they are, to a classifier: nothing of the encoder moves, only the classifier learns. How
-# much of the world's truth can still be read off u1 and u2? The loss of three equal scores is ln 3 = 1.10; guessing
-# has an accuracy of a third.
+# Give its embeddings, as they are, to a classifier: nothing of the encoder moves, only the
+# classifier learns. How much of the world's truth can still be read off u1 and u2? The loss of
+# three equal scores is ln 3 = 1.10; guessing has an accuracy of a third.
 #
-# Then the second gradient: continue from the talker's weights, as the paper does, with half of the steps on NLI, and
-# let its gradient reach the encoder.
+# Then the second gradient: continue from the talker's weights, as the paper does, with half of the
+# steps on NLI, and let its gradient reach the encoder.
 #
-# **Predict:** a contradiction is another activity of the same topic. Will contradictions alone suffer from what the
-# talker has forgotten, or entailments too?
+# **Predict:** a contradiction is another activity of the same topic. Will contradictions alone
+# suffer from what the talker has forgotten, or entailments too?
 
 # %%
 probe, probe_losses = train_model(400, share=1.0, start=talker, frozen=True)
@@ -423,9 +430,9 @@ end = np.mean(both_losses["chat"][-40:])
 expect(end - np.log(K / 6), -0.3, 0.3, "the conversations' loss above ln(K/6), after both")
 
 # %% [markdown]
-# All labels suffer: where two activities look alike, a contradiction looks like an entailment, and an entailment
-# might as well be a contradiction. It is the encoder that had to change, no classifier could make up for it, and the
-# conversations have lost nothing by it.
+# All labels suffer: where two activities look alike, a contradiction looks like an entailment, and
+# an entailment might as well be a contradiction. It is the encoder that had to change, no
+# classifier could make up for it, and the conversations have lost nothing by it.
 #
 # ## What it looks like
 #
@@ -435,7 +442,8 @@ expect(end - np.log(K / 6), -0.3, 0.3, "the conversations' loss above ln(K/6), a
 # - another activity of the same topic (contradiction; the same replies)
 # - another topic (contradiction; other replies)
 #
-# For a talker the second kind is as good as the first: nothing in a reply ever asked for the difference. NLI does.
+# For a talker the second kind is as good as the first: nothing in a reply ever asked for the
+# difference. NLI does.
 
 # %%
 def triples(n=600):
@@ -477,13 +485,14 @@ expect(means["conversations"][1] - means["conversations"][2], 0.3, 1.5, "talker:
 expect(telling["conversations and NLI"] - telling["conversations"], 0.1, 1.5, "what NLI adds to the first of these two")
 
 # %% [markdown]
-# People who judge similarity do tell a guitar from a song, so an encoder that has to keep them apart should agree
-# with them better: in the paper's Table 3 it does, by five points.
+# People who judge similarity do tell a guitar from a song, so an encoder that has to keep them
+# apart should agree with them better: in the paper's Table 3 it does, by five points.
 #
 # ## Whose gradient is heard?
 #
-# Do the two tasks fight? Two *unrelated* directions in n dimensions have a cosine of 0 ± 1/√n. Opponents would show a
-# clearly negative one, friends a positive one. Take the gradients of the encoder's matrix, n = 48 · 8 = 384.
+# Do the two tasks fight? Two *unrelated* directions in n dimensions have a cosine of 0 ± 1/√n.
+# Opponents would show a clearly negative one, friends a positive one. Take the gradients of the
+# encoder's matrix, n = 48 · 8 = 384.
 
 # %%
 random = np.random.default_rng(3)
@@ -499,16 +508,18 @@ print(f"conversation's gradient / NLI's: {np.median(sizes):.2f}; cosine {np.mean
 expect(abs(np.mean(angles)), 0, 4 / np.sqrt(a.size), "|cosine| of the two gradients; unrelated ones: up to 4/√n")
 
 # %% [markdown]
-# They hardly meet: where the talker has settled, each task asks for something else. So both can be served, and the
-# question is only who is heard. Sizes decide that: the tasks share the weights, and so they share Adam's mean
-# squares. Say their gradients have sizes 1 and w, by turns, and leave momentum aside. Adam divides both by √((1 +
-# w²)/2), the root of their mean square, and moves the encoder by
+# They hardly meet: where the talker has settled, each task asks for something else. So both can be
+# served, and the question is only who is heard. Sizes decide that: the tasks share the weights, and
+# so they share Adam's mean squares. Say their gradients have sizes 1 and w, by turns, and leave
+# momentum aside. Adam divides both by √((1 + w²)/2), the root of their mean square, and moves the
+# encoder by
 #
 # - **w √(2/(1 + w²))** for NLI: √2 w where w is small, √2 at most
 # - **√(2/(1 + w²))** for the conversations: √2/w where w is large
 #
-# The classifier is NLI's alone: it divides by its own gradients and does not feel w. So for w → 0 nothing is left but
-# a classifier on an encoder that does not move for it. You have that number already.
+# The classifier is NLI's alone: it divides by its own gradients and does not feel w. So for w → 0
+# nothing is left but a classifier on an encoder that does not move for it. You have that number
+# already.
 #
 # **Predict:** NLI's accuracy at w = 0.001. And the conversations' loss at w = 1000?
 
@@ -538,21 +549,22 @@ expect(results[2][0] - results[0][0], 0.05, 0.6, "what w = 1 adds to it")
 expect(results[4][1] - results[2][1], 0, 2, "what w = 1000 costs the conversations (nats)")
 
 # %% [markdown]
-# In convsim_mini w is `nli_weight`. On SNLI, whose gradients are small beside the conversations', NLI's accuracy on
-# dev is 63.5 with weight 1 and 67.2 with 30 (`config.py`). With plain SGD, the paper's, w would be a second learning
-# rate.
+# In convsim_mini w is `nli_weight`. On SNLI, whose gradients are small beside the conversations',
+# NLI's accuracy on dev is 63.5 with weight 1 and 67.2 with 30 (`config.py`). With plain SGD, the
+# paper's, w would be a second learning rate.
 #
 # ## Where this lives
 #
-# - `nli.py`: `nli_features_forward` and `_backward`, `classifier_forward`, `nli_loss_and_gradients`; `snli.py` reads
-#   the files.
-# - `train.py`: `nli_steps` spreads NLI's steps evenly, so that the task is a function of the step and a resumed run
-#   repeats it. `python -m convsim_mini.train --task multitask --init RUN --nli DIR`.
-# - `tests/test_gradients.py`: these gradients, and mutants that must fail; `tests/test_nli.py`: a control that sees
-#   the hypothesis alone, and runs of both tasks.
-# - The paper, §2.4 and figure 5: these features, one hidden layer of 512; it starts from the Reddit model, and 5% of
-#   the workers train SNLI (§3.1); 84.1% on SNLI and r = 0.814 on STS dev (Tables 2 and 3). SCALE and `nli_weight` are
-#   ours.
+# - `nli.py`: `nli_features_forward` and `_backward`, `classifier_forward`,
+#   `nli_loss_and_gradients`; `snli.py` reads the files.
+# - `train.py`: `nli_steps` spreads NLI's steps evenly, so that the task is a function of the step
+#   and a resumed run repeats it. `python -m convsim_mini.train --task
+#   multitask --init RUN --nli DIR`.
+# - `tests/test_gradients.py`: these gradients, and mutants that must fail; `tests/test_nli.py`: a
+#   control that sees the hypothesis alone, and runs of both tasks.
+# - The paper, §2.4 and figure 5: these features, one hidden layer of 512; it starts from the Reddit
+#   model, and 5% of the workers train SNLI (§3.1); 84.1% on SNLI and r = 0.814 on STS dev (Tables 2
+#   and 3). SCALE and `nli_weight` are ours.
 #
 # Next: lesson 16 asks how one measures "agrees with people", and who else does.
 

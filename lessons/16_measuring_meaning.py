@@ -1,13 +1,15 @@
 # %% [markdown]
 # # 16 · Measuring meaning: agreement with people, and who else agrees
 #
-# **Needs** unit vectors (lesson 9), a trained encoder (lesson 14: here it is trained again, in ten seconds).
-# **Gives** Pearson's r and what its value is worth, lexical baselines, one tuned matrix, MAP, and our figures beside
-# the paper's with the reasons for the gap.
+# **Needs** unit vectors (lesson 9), a trained encoder (lesson 14: here it is trained again, in ten
+# seconds).
+# **Gives** Pearson's r and what its value is worth, lexical baselines, one tuned matrix, MAP, and
+# our figures beside the paper's with the reasons for the gap.
 #
-# "The model understands sentences" is no measurement. "Its similarities correlate with people's at r = 0.60, and a
-# bag of words has 0.59" is one, and a sobering one. This lesson is about the second sentence: what such a number
-# means, how sure it is, and what it has to be compared with before anybody believes it.
+# "The model understands sentences" is no measurement. "Its similarities correlate with people's at
+# r = 0.60, and a bag of words has 0.59" is one, and a sobering one. This lesson is about the second
+# sentence: what such a number means, how sure it is, and what it has to be compared with before
+# anybody believes it.
 
 # %%
 import sys
@@ -47,9 +49,10 @@ rng = np.random.default_rng(16)
 # %% [markdown]
 # ## What people say
 #
-# The field's yardstick is the STS Benchmark: 8,628 pairs of sentences, each with a score from 0 (unrelated) to 5 (the
-# same), the mean of several people's. It may not be packed into this repository, so here stands a small set of our
-# own, 120 pairs in the same format, scored by one person.
+# The field's yardstick is the STS Benchmark: 8,628 pairs of sentences, each with a score from 0
+# (unrelated) to 5 (the same), the mean of several people's. It may not be packed into this
+# repository, so here stands a small set of our own, 120 pairs in the same format, scored by one
+# person.
 
 # %%
 sts = read_sts(OWN)
@@ -61,16 +64,17 @@ expect(len(labels), 120, 120, "pairs")
 # %% [markdown]
 # ## Pearson's r is a cosine
 #
-# Subtract the mean from the model's similarities x, and from people's scores y. r is the cosine of what is left, n
-# numbers each: 1 if one is a straight line of the other.
+# Subtract the mean from the model's similarities x, and from people's scores y. r is the cosine of
+# what is left, n numbers each: 1 if one is a straight line of the other.
 #
 # r = x̂ · ŷ, x̂ = (x − mean x)/‖x − mean x‖
 #
-# Centring removes any shift and the norm removes any (positive) scale, so r cannot see them. The paper scores a pair
-# by −arccos(u · v), its first version by 5 (1 − arccos(u · v)/π). One is a straight line of the other.
+# Centring removes any shift and the norm removes any (positive) scale, so r cannot see them. The
+# paper scores a pair by −arccos(u · v), its first version by 5 (1 − arccos(u · v)/π). One is a
+# straight line of the other.
 #
-# **Predict:** which of these have the same r: −arccos(c), 5 (1 − arccos(c)/π), the plain cosine c, 100 − degrees
-# between u and v?
+# **Predict:** which of these have the same r: −arccos(c), 5 (1 − arccos(c)/π), the plain cosine c,
+# 100 − degrees between u and v?
 
 # %%
 def r_by_hand(x, y):
@@ -93,9 +97,9 @@ expect(abs(spearman(cosine, labels) - spearman(angle, labels)), 0, 1e-12, "but i
 # %% [markdown]
 # ### Exercise 1: spoil r, not the order
 #
-# Break something on purpose: write a function of a similarity that never changes which of two pairs is the more
-# similar, and that costs at least 0.15 of r. Whoever reports r has chosen a scale, and this is why the paper says
-# which one.
+# Break something on purpose: write a function of a similarity that never changes which of two pairs
+# is the more similar, and that costs at least 0.15 of r. Whoever reports r has chosen a scale, and
+# this is why the paper says which one.
 
 # %%
 def spoiled(similarity):
@@ -115,10 +119,12 @@ check(1, spoiled, judge_spoiled)
 # %% [markdown]
 # ## How sure is an r?
 #
-# r of 120 pairs is the r of *these* 120. Fisher found what makes its errors simple: artanh r is nearly normal with
-# standard error 1/√(n − 3), so the 95% interval is tanh(artanh r ± 1.96/√(n − 3)).
+# r of 120 pairs is the r of *these* 120. Fisher found what makes its errors simple: artanh r is
+# nearly normal with standard error 1/√(n − 3), so the 95% interval is tanh(artanh r ±
+# 1.96/√(n − 3)).
 #
-# **Predict:** for r = 0.6 and n = 120, how wide is it: 0.05, 0.12 or 0.23? And for the 1,500 pairs of STS dev?
+# **Predict:** for r = 0.6 and n = 120, how wide is it: 0.05, 0.12 or 0.23? And for the 1,500 pairs
+# of STS dev?
 
 # %%
 def interval(r, n):
@@ -137,14 +143,14 @@ for n in (120, 1500):
 expect(np.subtract(*interval(0.6, 120)[::-1]), 0.22, 0.24, "width for 120 pairs")
 
 # %% [markdown]
-# So a difference of five points on our set is nothing, if the two r came from different sentences. They come from the
-# *same* ones: two systems fail on the same hard pairs. Williams' test uses the correlation between the systems, and
-# sees much smaller differences. We shall use it below.
+# So a difference of five points on our set is nothing, if the two r came from different sentences.
+# They come from the *same* ones: two systems fail on the same hard pairs. Williams' test uses the
+# correlation between the systems, and sees much smaller differences. We shall use it below.
 #
 # ## An encoder of ten seconds
 #
-# Lesson 14's loop, on the first 40,000 pairs of the default corpus. Nobody tells it what similarity is: it only picks
-# replies.
+# Lesson 14's loop, on the first 40,000 pairs of the default corpus. Nobody tells it what similarity
+# is: it only picks replies.
 
 # %%
 def small_corpus(pairs=40_000):
@@ -182,8 +188,9 @@ expect(float(loss), 3, np.log(256), "loss at the end, below ln 256 (lesson 14)")
 # Who could have that r without having learned anything from replies?
 #
 # - **Binary word cosine**, SemEval's own: both sentences as sets of words, c = |A ∩ B|/√(|A| |B|).
-# - **Weighted**: the same with a weight a/(a + p) for a word of probability p, a = 0.001. "the" (p ≈ 0.03) gets 0.03,
-#   "surfboard" gets 1. Shared rare words count, shared common ones do not (Arora et al. 2017).
+# - **Weighted**: the same with a weight a/(a + p) for a word of probability p, a = 0.001. "the"
+#   (p ≈ 0.03) gets 0.03, "surfboard" gets 1. Shared rare words count, shared common ones do not
+#   (Arora et al. 2017).
 # - **Untrained**: our encoder before its first step.
 #
 # **Predict** the order of the four.
@@ -239,13 +246,13 @@ expect(r["words, weighted a/(a + p)"] - r["words, binary"], 0, 0.3, "what the we
 expect(abs(r["trained on replies"] - r["words, weighted a/(a + p)"]), 0, 0.23, "less than an interval apart")
 
 # %% [markdown]
-# Ten seconds of replies have added next to nothing to the start (which already knows co-occurrences and word
-# frequencies), and both are level with a bag of weighted words. Only the binary words are told apart from replies,
-# and only by the paired test.
+# Ten seconds of replies have added next to nothing to the start (which already knows co-occurrences
+# and word frequencies), and both are level with a bag of weighted words. Only the binary words are
+# told apart from replies, and only by the paired test.
 #
-# Similar sentences share words: that is what makes a bag of words so strong here. It fails where the *same* words say
-# something else ("a dog is carrying a man") and where *other* words say the same. Look at the pairs on which the two
-# disagree most:
+# Similar sentences share words: that is what makes a bag of words so strong here. It fails where
+# the *same* words say something else ("a dog is carrying a man") and where *other* words say the
+# same. Look at the pairs on which the two disagree most:
 
 # %%
 gap = np.argsort(np.argsort(similarities["trained on replies"])) - np.argsort(np.argsort(weighted))
@@ -256,16 +263,18 @@ for k in [*np.argsort(gap)[:2], *np.argsort(gap)[-2:]]:
 # %% [markdown]
 # ## Tuning: one matrix
 #
-# The paper then *uses* people's scores: one matrix M on top of frozen embeddings, similarity −arccos(cos(u1 M, u2
-# M)), fitted to STS train. Ours maximises r itself, from M = I, with a spring that pulls back to I:
+# The paper then *uses* people's scores: one matrix M on top of frozen embeddings, similarity
+# −arccos(cos(u1 M, u2 M)), fitted to STS train. Ours maximises r itself, from M = I, with a spring
+# that pulls back to I:
 #
 # loss = 1 − r + strength · ‖M − I‖²/e
 #
-# The gradient of r is the unit vector's once more (lesson 9): x̂ is a unit vector, so the part of ŷ along it is
-# projected out, dx = (ŷ − r x̂)/‖x‖. The library's is checked against differences here; `tune.py` derives each step.
+# The gradient of r is the unit vector's once more (lesson 9): x̂ is a unit vector, so the part of ŷ
+# along it is projected out, dx = (ŷ − r x̂)/‖x‖. The library's is checked against differences here;
+# `tune.py` derives each step.
 #
-# **Predict:** M has 200 · 200 = 40,000 numbers; we have 120 labels. Fit on half of the pairs with a weak spring, test
-# on the other half: r on the first half, and on the second?
+# **Predict:** M has 200 · 200 = 40,000 numbers; we have 120 labels. Fit on half of the pairs with a
+# weak spring, test on the other half: r on the first half, and on the second?
 
 # %%
 u1, u2 = sides(trained)
@@ -299,14 +308,15 @@ expect(curves[-1][0] - curves[-1][1], 0.1, 1, "and that much less on the other h
 expect(abs(curves[0][1] - plain[1]), 0, 0.05, "with a strong spring M stays I: r hardly moves")
 
 # %% [markdown]
-# In `tune.py` the strength is chosen by cross-validation *within* STS train, dev is looked at once, and pairs that
-# share a sentence always fall into one fold.
+# In `tune.py` the strength is chosen by cross-validation *within* STS train, dev is looked at once,
+# and pairs that share a sentence always fall into one fold.
 #
 # ### Exercise 2: folds that leak
 #
-# That last condition is easily forgotten. A sentence in two pairs, one fitted and one held out, is a hint about the
-# held-out one. Write `folds`: a fold (0 or 1) for every pair, such that no sentence stands in both folds. Chains
-# count: if pairs 1 and 2 share a sentence, and 2 and 3 share another, all three belong together.
+# That last condition is easily forgotten. A sentence in two pairs, one fitted and one held out, is
+# a hint about the held-out one. Write `folds`: a fold (0 or 1) for every pair, such that no
+# sentence stands in both folds. Chains count: if pairs 1 and 2 share a sentence, and 2 and 3 share
+# another, all three belong together.
 
 # %%
 def folds(first, second):
@@ -330,15 +340,17 @@ check(2, folds, judge_folds)
 # %% [markdown]
 # ## Ranking questions: average precision
 #
-# The other task of the paper: a question on a forum, ten (here six) others that a search found, and the wish that
-# those that ask the same come first. A ranking is scored by the **average precision**: at each relevant item's rank
-# k, how many of the first k are relevant; and the mean of these. Take the order yes, no, yes, no, no, yes:
+# The other task of the paper: a question on a forum, ten (here six) others that a search found, and
+# the wish that those that ask the same come first. A ranking is scored by the **average
+# precision**: at each relevant item's rank k, how many of the first k are relevant; and the mean of
+# these. Take the order yes, no, yes, no, no, yes:
 #
 # AP = (1/1 + 2/3 + 3/6)/3 = 13/18 = 0.722
 #
-# MAP is its mean over questions. What does a *random* order get? Not zero, and not one half. Of n items R are
-# relevant. Rank k holds a relevant one with probability R/n; then the precision there is (1 + what is expected among
-# the k − 1 before)/k = (1 + (k − 1)(R − 1)/(n − 1))/k. Sum over k and divide by R:
+# MAP is its mean over questions. What does a *random* order get? Not zero, and not one half. Of n
+# items R are relevant. Rank k holds a relevant one with probability R/n; then the precision there
+# is (1 + what is expected among the k − 1 before)/k = (1 + (k − 1)(R − 1)/(n − 1))/k. Sum over k
+# and divide by R:
 #
 # **E[AP] = (1/n) Σ_k (1 + (k − 1)(R − 1)/(n − 1))/k**
 #
@@ -378,20 +390,22 @@ expect(precisions["TF-IDF"].mean(), 0.4, 0.6, "MAP of TF-IDF: below guessing")
 expect(precisions["trained on replies"].mean() - precisions["TF-IDF"].mean(), 0, 0.4, "MAP of the encoder above TF-IDF")
 
 # %% [markdown]
-# TF-IDF is *worse* than guessing, with an interval to prove it. The set was written that way: to "Good vet for a cat"
-# the candidate "Best cat food" shares the rare word and asks something else, "Animal clinic" shares none and asks the
-# same. Our small encoder resists the bait, and is back at guessing. On SemEval's real questions it is otherwise:
-# search engines have already filtered by words, and TF-IDF has 68.4 on dev and 73.8 on test, our Reddit run 72.4 and
-# 70.8 (README). A test set is an opinion about what matters; know your set's.
+# TF-IDF is *worse* than guessing, with an interval to prove it. The set was written that way: to
+# "Good vet for a cat" the candidate "Best cat food" shares the rare word and asks something else,
+# "Animal clinic" shares none and asks the same. Our small encoder resists the bait, and is back at
+# guessing. On SemEval's real questions it is otherwise: search engines have already filtered by
+# words, and TF-IDF has 68.4 on dev and 73.8 on test, our Reddit run 72.4 and 70.8 (README). A test
+# set is an opinion about what matters; know your set's.
 #
-# Ten questions: look at the intervals. Even SemEval's 50 and 70 leave ± 9 points, while the systems of 2017 that the
-# paper lists are two points apart.
+# Ten questions: look at the intervals. Even SemEval's 50 and 70 leave ± 9 points, while the systems
+# of 2017 that the paper lists are two points apart.
 #
 # ### Exercise 3: the order of equals
 #
-# Half of the candidates score 0 under a bag of words: no word in common. Where do they stand? A sort has to put them
-# somewhere, and if a file happens to list the relevant ones first, a stable sort gives their system credit for
-# nothing. Write the *expected* AP when equal scores are put in a random order (small lists: you may try all orders).
+# Half of the candidates score 0 under a bag of words: no word in common. Where do they stand? A
+# sort has to put them somewhere, and if a file happens to list the relevant ones first, a stable
+# sort gives their system credit for nothing. Write the *expected* AP when equal scores are put in a
+# random order (small lists: you may try all orders).
 
 # %%
 def expected_average_precision(relevant, scores):
@@ -415,8 +429,8 @@ check(3, expected_average_precision, judge_expected)
 # %% [markdown]
 # ## Ours beside the paper's
 #
-# The paper's figures stand in `evaluation/published.py`; ours, of the whole program with more data and time than this
-# lesson takes, in README.md, each with its command. STS Benchmark dev, r × 100:
+# The paper's figures stand in `evaluation/published.py`; ours, of the whole program with more data
+# and time than this lesson takes, in README.md, each with its command. STS Benchmark dev, r × 100:
 #
 # | | all | captions | forums | news |
 # | --- | --- | --- | --- | --- |
@@ -438,27 +452,30 @@ expect(visits / 17e6, 300, 450, "times as many as our DAN in 20 minutes (README:
 # %% [markdown]
 # Where does the gap come from?
 #
-# - **Data and time.** 6.4 billion visits against 17 million. Our DAN has been flat since minute two on 634,113 pairs:
-#   it wants more pairs, not more steps. Our Transformer is the reverse: 0.9 million visits, and still rising.
-# - **The encoder.** The paper's STS rows are the Transformer's. What word order adds needs the data above before it
-#   shows.
+# - **Data and time.** 6.4 billion visits against 17 million. Our DAN has been flat since minute two
+#   on 634,113 pairs: it wants more pairs, not more steps. Our Transformer is the reverse: 0.9
+#   million visits, and still rising.
+# - **The encoder.** The paper's STS rows are the Transformer's. What word order adds needs the data
+#   above before it shows.
 # - **NLI.** Reddit+SNLI is 5 points above Reddit (lesson 15 shows how); tuning adds 2 to 5 more.
-# - **Genre.** On news the paper has 63.2, where binary words have 72.1: headlines share names and numbers, about
-#   which Reddit says nothing. On captions and forums it is the other way round. One r over all genres hides both.
+# - **Genre.** On news the paper has 63.2, where binary words have 72.1: headlines share names and
+#   numbers, about which Reddit says nothing. On captions and forums it is the other way round. One
+#   r over all genres hides both.
 #
-# And what must not be concluded: 75.6 against 76.2 does not mean that we are as good as the paper. A bag of weighted
-# words has 76.5. STS as it is can be had by words to a large part; P@N, 40 against 56, cannot (and is measured on
-# another test set).
+# And what must not be concluded: 75.6 against 76.2 does not mean that we are as good as the paper.
+# A bag of weighted words has 76.5. STS as it is can be had by words to a large part; P@N, 40
+# against 56, cannot (and is measured on another test set).
 #
 # ## Where this lives
 #
-# - `evaluation/metrics.py`: `pearson`, `pearson_interval`, `williams_test`, `average_precision`, `ranking_scores`.
-#   `evaluation/sts.py`, `evaluation/cqa.py`: the two commands. `evaluation/baselines.py`, `word_baselines.py`: those
-#   to beat.
+# - `evaluation/metrics.py`: `pearson`, `pearson_interval`, `williams_test`, `average_precision`,
+#   `ranking_scores`. `evaluation/sts.py`, `evaluation/cqa.py`: the two commands.
+#   `evaluation/baselines.py`, `word_baselines.py`: those to beat.
 # - `tune.py`: `similarity_backward`, `correlation_backward`, `groups_of`, which is exercise 2.
 # - `tests/test_significance.py`, `test_tune.py`, `test_cqa.py`.
-# - The paper, §4.3 (−arccos, tuning; Tables 3 and 4) and §4.4 (question ranking; Table 6). Maximising r itself, the
-#   spring and cross-validation are ours. Williams' test and intervals, too.
+# - The paper, §4.3 (−arccos, tuning; Tables 3 and 4) and §4.4 (question ranking; Table 6).
+#   Maximising r itself, the spring and cross-validation are ours. Williams' test and intervals,
+#   too.
 #
 # Next: lesson 17 runs the same source on another machine.
 

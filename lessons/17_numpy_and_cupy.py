@@ -1,15 +1,15 @@
 # %% [markdown]
 # # 17 · NumPy and CuPy, one source: launches, queues, memory, precision
 #
-# **Needs** NumPy; lessons 5 (embeddings) and 7 (softmax) help. A GPU is welcome and not needed: its half of the
-# lesson says so where there is none.
-# **Gives** a model of what a step costs, the right way to time a device that works ahead, and a tolerance for "the
-# same result" that is derived instead of tried.
+# **Needs** NumPy; lessons 5 (embeddings) and 7 (softmax) help. A GPU is welcome and not needed: its
+# half of the lesson says so where there is none.
+# **Gives** a model of what a step costs, the right way to time a device that works ahead, and a
+# tolerance for "the same result" that is derived instead of tried.
 #
-# All of convsim_mini runs on a GPU without a second version: CuPy offers NumPy's functions for arrays that live
-# there. The source is the same; the machine is not. It starts work and comes back before it is done, it charges for
-# every call, it keeps memory, it wraps around where NumPy complains, and it adds up in another order. Each of these
-# can be seen, or computed, on the CPU.
+# All of convsim_mini runs on a GPU without a second version: CuPy offers NumPy's functions for
+# arrays that live there. The source is the same; the machine is not. It starts work and comes back
+# before it is done, it charges for every call, it keeps memory, it wraps around where NumPy
+# complains, and it adds up in another order. Each of these can be seen, or computed, on the CPU.
 
 # %%
 import sys
@@ -46,9 +46,9 @@ except UserError as error:
 # %% [markdown]
 # ## The arrays decide
 #
-# There is no switch. A function asks the array that it is given: `xp = array_module(x)`, and calls `xp.sqrt`.
-# Operators and methods (`x * x`, `x.sum()`, `x @ y`) need not even ask. So the same line runs wherever x lives, and
-# nobody passes a device along.
+# There is no switch. A function asks the array that it is given: `xp = array_module(x)`, and calls
+# `xp.sqrt`. Operators and methods (`x * x`, `x.sum()`, `x @ y`) need not even ask. So the same line
+# runs wherever x lives, and nobody passes a device along.
 
 # %%
 x = rng.standard_normal((4, 3))
@@ -60,16 +60,16 @@ if cupy:
 # %% [markdown]
 # ## Counting launches
 #
-# On a GPU each of these calls is a *launch*: a small program is sent to the device. One costs some 5 µs, however
-# little there is to do. How many does a layer make? An array that keeps a list of what is called on it tells, without
-# any GPU. Count by eye first:
+# On a GPU each of these calls is a *launch*: a small program is sent to the device. One costs some
+# 5 µs, however little there is to do. How many does a layer make? An array that keeps a list of
+# what is called on it tells, without any GPU. Count by eye first:
 #
 #     norm = xp.sqrt((x * x).sum(axis=1, keepdims=True))       # *, sum, sqrt
 #     norm = xp.where(norm > 0, norm, 1)                       # >, where
 #     y = x / norm                                             # /
 #
-# **Predict:** six here. How many for `tanh_backward`, dy (1 − y²)? For `l2_normalize_backward`, (dy − along · y)/norm
-# with along = Σ dy y? For layer norm?
+# **Predict:** six here. How many for `tanh_backward`, dy (1 − y²)? For `l2_normalize_backward`,
+# (dy − along · y)/norm with along = Σ dy y? For layer norm?
 
 # %%
 class Counted(np.ndarray):
@@ -108,18 +108,18 @@ for name, made, number in (
     expect(len(made), number, number, "calls")
 
 # %% [markdown]
-# (NumPy's mean is a sum and a division; CuPy's is one launch.) So a layer norm is a dozen trips through memory for
-# what could be two: read a row, write a row. That is why fused kernels exist, and why they change nothing but the
-# time.
+# (NumPy's mean is a sum and a division; CuPy's is one launch.) So a layer norm is a dozen trips
+# through memory for what could be two: read a row, write a row. That is why fused kernels exist,
+# and why they change nothing but the time.
 #
-# What does it cost? A call has a fixed price t₀ and a price per number: an addition of n float64 in cache-sized or
-# larger arrays reads 8n bytes and writes 8n, at the memory's bandwidth β:
+# What does it cost? A call has a fixed price t₀ and a price per number: an addition of n float64 in
+# cache-sized or larger arrays reads 8n bytes and writes 8n, at the memory's bandwidth β:
 #
 # t(n) ≈ **t₀ + 16 n/β**
 #
-# The two are equal at n½ = t₀ β/16. Below that you pay for the call, above it for the work. With a GPU's 5 µs and
-# 2,000 GB/s, n½ is 600,000: a matrix of 1,000 × 600. **Predict** the CPU's, with a t₀ of half a microsecond and the
-# 100 GB/s that a cache gives.
+# The two are equal at n½ = t₀ β/16. Below that you pay for the call, above it for the work. With a
+# GPU's 5 µs and 2,000 GB/s, n½ is 600,000: a matrix of 1,000 × 600. **Predict** the CPU's, with a
+# t₀ of half a microsecond and the 100 GB/s that a cache gives.
 
 # %%
 def seconds(function, wait=lambda: None, repeat=5, at_least=2e-3):
@@ -180,14 +180,15 @@ show(figure, "17_numpy_and_cupy")
 expect(cpu[-1] / cpu[0], 20, 1e7, "time of 4 million numbers / of one number: not 4 million")
 
 # %% [markdown]
-# A GPU's curve is flat for much longer. So one gives it large batches and asks how many launches a step makes; of a
-# CPU one asks how many bytes it moves.
+# A GPU's curve is flat for much longer. So one gives it large batches and asks how many launches a
+# step makes; of a CPU one asks how many bytes it moves.
 #
 # ## A device that works ahead
 #
-# A launch comes back as soon as the work is *queued*. The host runs on, and only a wish to see a number
-# (`float(loss)`, `x.get()`) makes it wait. Here is a device with a clock of its own, so that every figure can be
-# computed: a launch costs the host 5 µs, the work takes as long as it takes, one piece after the other.
+# A launch comes back as soon as the work is *queued*. The host runs on, and only a wish to see a
+# number (`float(loss)`, `x.get()`) makes it wait. Here is a device with a clock of its own, so that
+# every figure can be computed: a launch costs the host 5 µs, the work takes as long as it takes,
+# one piece after the other.
 
 # %%
 class Device:
@@ -223,9 +224,10 @@ expect(device.now - begin, 100_005, 100_005, "µs with: 5 + 100 · 1,000")
 # %% [markdown]
 # "My GPU is 200 times as fast!" is usually this.
 #
-# Working ahead is also why a training loop must not look at the loss in each step. Say the host needs h = 2 ms to
-# prepare a batch and the device d = 3 ms for a step. If nobody waits, the host prepares the next batch while the
-# device works: max(h, d) a step. With `float(loss)` in the loop they take turns: h + d.
+# Working ahead is also why a training loop must not look at the loss in each step. Say the host
+# needs h = 2 ms to prepare a batch and the device d = 3 ms for a step. If nobody waits, the host
+# prepares the next batch while the device works: max(h, d) a step. With `float(loss)` in the loop
+# they take turns: h + d.
 #
 # **Predict:** 100 steps, both ways.
 
@@ -249,8 +251,8 @@ expect(run(100, look=True), 500, 501, "ms if the loss is looked at: 100 · (h + 
 # %% [markdown]
 # ### Exercise 1: time it right
 #
-# Write a `time_it` that returns the µs of *one* call of `work(device)`, once it is compiled. The device may still be
-# busy with something else when you begin.
+# Write a `time_it` that returns the µs of *one* call of `work(device)`, once it is compiled. The
+# device may still be busy with something else when you begin.
 
 # %%
 def time_it(device, work, calls=10):
@@ -276,13 +278,14 @@ check(1, time_it, judge_time_it)
 # %% [markdown]
 # ## Memory: why a pool
 #
-# Every step asks for the same large arrays and frees them. An honest C library gives them back to the kernel, and the
-# next step gets fresh pages, each of which must be faulted in and set to zero: with 4 KiB pages, 32 MB are 8,192
-# faults, *every time*. A pool keeps what is freed. CuPy has one for the device (`cudaMalloc` would wait for the whole
-# queue); for the host, `keep_freed_memory` asks glibc to do the same, in three lines.
+# Every step asks for the same large arrays and frees them. An honest C library gives them back to
+# the kernel, and the next step gets fresh pages, each of which must be faulted in and set to zero:
+# with 4 KiB pages, 32 MB are 8,192 faults, *every time*. A pool keeps what is freed. CuPy has one
+# for the device (`cudaMalloc` would wait for the whole queue); for the host, `keep_freed_memory`
+# asks glibc to do the same, in three lines.
 #
-# **Predict:** ten arrays of 32 MB, one after the other, each filled and freed. How many page faults without a pool?
-# With one?
+# **Predict:** ten arrays of 32 MB, one after the other, each filled and freed. How many page faults
+# without a pool? With one?
 
 # %%
 def page_faults(times=10, n=4 * 2**20):
@@ -318,11 +321,12 @@ if cupy:
 #
 # ## Precision: what is lost where
 #
-# **Mantissas.** A GPU multiplies matrices much faster if numbers may be short: float32 keeps 23 bits after the
-# leading one, TF32 10, bfloat16 7. Round both factors to b bits. A mantissa m between 1 and 2 moves by up to ±
-# 2^−(b+1), evenly, so by 2^−(b+1)/√3 on the average; relative to m, where leading digits are spread as they are in
-# nature (density 1/(m ln 2)), √(E[1/m²]) = √(3/(8 ln 2)) = 0.736. Two factors: times √2. In a dot product of random
-# signs errors and terms add up alike, so
+# **Mantissas.** A GPU multiplies matrices much faster if numbers may be short: float32 keeps 23
+# bits after the leading one, TF32 10, bfloat16 7. Round both factors to b bits. A mantissa m
+# between 1 and 2 moves by up to ± 2^−(b+1), evenly, so by 2^−(b+1)/√3 on the average; relative to
+# m, where leading digits are spread as they are in nature (density 1/(m ln 2)), √(E[1/m²]) = √(3/(8
+# ln 2)) = 0.736. Two factors: times √2. In a dot product of random signs errors and terms add up
+# alike, so
 #
 # relative error ≈ √2 · 0.736/√3 · 2^−(b+1) = **0.30 · 2^−b**
 #
@@ -357,12 +361,14 @@ expect((errors / (0.30 * 2.0**-bits)).max(), 0.95, 1.1, "and at most")
 expect(float32 / errors[-1], 1, 30, "what adding up in float32 costs on top of rounding to it")
 
 # %% [markdown]
-# So a gradient check is out of the question in TF32, and cosines that are sorted to find the nearest of a million
-# sentences may change places in the fourth digit. CuPy asks for TF32 only where `CUPY_TF32=1` is set.
+# So a gradient check is out of the question in TF32, and cosines that are sorted to find the
+# nearest of a million sentences may change places in the fourth digit. CuPy asks for TF32 only
+# where `CUPY_TF32=1` is set.
 #
-# **Sums.** The same numbers, added in another order, round elsewhere. Adding one after the other, each of n partial
-# sums is rounded: for numbers of one sign the error can reach n u, u = 2⁻²⁴, and is about √n u when roundings have
-# random signs. In pairs of pairs (NumPy, and a GPU's trees) only log₂ n roundings lie on each number's way.
+# **Sums.** The same numbers, added in another order, round elsewhere. Adding one after the other,
+# each of n partial sums is rounded: for numbers of one sign the error can reach n u, u = 2⁻²⁴, and
+# is about √n u when roundings have random signs. In pairs of pairs (NumPy, and a GPU's trees) only
+# log₂ n roundings lie on each number's way.
 
 # %%
 values = rng.random(2**20).astype(np.float32)
@@ -378,10 +384,11 @@ expect(one_by_one / max(in_pairs, u), 2, 2**20, "times as bad as in pairs")
 # %% [markdown]
 # ### Exercise 2: sums of segments
 #
-# An embedding bag adds up rows sentence by sentence. NumPy has `np.add.reduceat`. CuPy's differs: it takes a
-# cumulative sum over everything and subtracts at the borders. In float32 that is a trap: the running total grows, and
-# *its* rounding, total · u, lands in every segment, however small the segment is. Write segment sums that never see a
-# running total. (A hint in one word: matrix. `layers.py: count_rows` does it so.)
+# An embedding bag adds up rows sentence by sentence. NumPy has `np.add.reduceat`. CuPy's differs:
+# it takes a cumulative sum over everything and subtracts at the borders. In float32 that is a trap:
+# the running total grows, and *its* rounding, total · u, lands in every segment, however small the
+# segment is. Write segment sums that never see a running total. (A hint in one word: matrix.
+# `layers.py: count_rows` does it so.)
 
 # %%
 def segment_sums(x, offsets):
@@ -407,9 +414,10 @@ check(2, segment_sums, judge_segment_sums)
 # %% [markdown]
 # ## Silence
 #
-# What NumPy refuses, a device may do. An index beyond the end is an error here; on the device there is nobody to
-# raise it, and it wraps around: the embedding of another word, without a word. `np.take(mode="wrap")` shows what
-# happens. So the check stands on the host, in `encoder_forward`, before the ids leave it.
+# What NumPy refuses, a device may do. An index beyond the end is an error here; on the device there
+# is nobody to raise it, and it wraps around: the embedding of another word, without a word.
+# `np.take(mode="wrap")` shows what happens. So the check stands on the host, in `encoder_forward`,
+# before the ids leave it.
 
 # %%
 table = rng.standard_normal((5, 3))
@@ -432,12 +440,14 @@ except IndexError as error:
 # %% [markdown]
 # ## Parity: how equal is equal?
 #
-# Two machines that add in different orders do not agree bit by bit, and a test that wants it will be weakened until
-# it passes. Derive the tolerance: float32 has u = 6 · 10⁻⁸. Our step goes through products of 40 to 60 terms, a
-# softmax with scale 20 (which turns an error δ of a cosine into 20 δ of a probability, relatively) and back. So some
-# tens of u, and less than 20 · √60 · u ≈ **10⁻⁵**. One millionth is plausible, 10⁻³ is a bug.
+# Two machines that add in different orders do not agree bit by bit, and a test that wants it will
+# be weakened until it passes. Derive the tolerance: float32 has u = 6 · 10⁻⁸. Our step goes through
+# products of 40 to 60 terms, a softmax with scale 20 (which turns an error δ of a cosine into 20 δ
+# of a probability, relatively) and back. So some tens of u, and less than 20 · √60 · u ≈ **10⁻⁵**.
+# One millionth is plausible, 10⁻³ is a bug.
 #
-# The CPU's stand-in for another machine: the same step in float64, whose error is nothing. With a GPU, both.
+# The CPU's stand-in for another machine: the same step in float64, whose error is nothing. With a
+# GPU, both.
 
 # %%
 lengths = rng.integers(1, 12, 2 * 50)
@@ -485,17 +495,18 @@ expect(worst, 1e-4, 1e-2, "a scale that is off by 0.1%: seen, ten times above th
 # %% [markdown]
 # ## Where this lives
 #
-# - `backend.py`: the only door to CuPy. `array_module`, `to_device`, `to_host`, `device_module` (tries a small
-#   product before it promises a GPU), `keep_freed_memory`, `add_to_rows`.
-# - `layers.py: dropout_forward`: bits from a counter, the same on both; `text.py: bigram_buckets`: 64-bit products
-#   that wrap alike.
+# - `backend.py`: the only door to CuPy. `array_module`, `to_device`, `to_host`, `device_module`
+#   (tries a small product before it promises a GPU), `keep_freed_memory`, `add_to_rows`.
+# - `layers.py: dropout_forward`: bits from a counter, the same on both; `text.py: bigram_buckets`:
+#   64-bit products that wrap alike.
 # - `train.py: loop` looks at the loss only where it is logged (`monitor.py: log`).
-# - `tests/test_gpu.py` (parity, needs a GPU), `tests/test_cupy_names.py` (that all names used exist in CuPy; needs
-#   none). The first, and this lesson's GPU half, have not been run on a GPU yet.
-# - The paper, §3.1, trains on a cluster with TensorFlow and says nothing of this. All of it is ours.
+# - `tests/test_gpu.py` (parity, needs a GPU), `tests/test_cupy_names.py` (that all names used exist
+#   in CuPy; needs none). The first, and this lesson's GPU half, have not been run on a GPU yet.
+# - The paper, §3.1, trains on a cluster with TensorFlow and says nothing of this. All of it is
+#   ours.
 #
-# That was the last lesson. `README.md` tells how to train on millions of pairs; `DIR/config.json` of a run says what
-# you did.
+# That was the last lesson. `README.md` tells how to train on millions of pairs; `DIR/config.json`
+# of a run says what you did.
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_time_it(device, work, calls=10):

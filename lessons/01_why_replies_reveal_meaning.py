@@ -17,7 +17,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 from collections import Counter
@@ -67,10 +68,11 @@ answers = {
     "evening": {"nothing yet": 2, "to the pictures": 2, "around seven": 1},
     "film": {"a boring love story": 2, "to the pictures": 1, "two hours of spies": 2},
 }
-cores = [sentence for group in questions.values() for sentence in group]         # n = 30 sentences
-replies = sorted({reply for group in answers.values() for reply in group})       # R different replies
-reply_of = np.array([[answers[topic].get(reply, 0) for reply in replies] for topic in questions], float)
-reply_of /= reply_of.sum(axis=1, keepdims=True)                                  # (10, R) P(reply | topic)
+cores = [sentence for group in questions.values() for sentence in group]      # n = 30 sentences
+replies = sorted({reply for group in answers.values() for reply in group})    # R different replies
+reply_of = np.array([[answers[topic].get(reply, 0) for reply in replies] for topic in questions],
+                    float)
+reply_of /= reply_of.sum(axis=1, keepdims=True)               # (10, R) P(reply | topic)
 
 # Nobody asks quite the same with other words: each sentence has something of another topic in it,
 # up to a half.
@@ -108,11 +110,12 @@ def words_in_common(a, b):
 for a, b in (("how old are you", "what is your age"), ("how old are you", "how are you")):
     print(f"{a} | {b}: words {words_in_common(a, b):.2f}, truth {overlap(P[cores.index(a)], P[cores.index(b)]):.2f}")
 
-one, other = np.triu_indices(len(cores), k=1)                                    # all pairs of two sentences
+one, other = np.triu_indices(len(cores), k=1)                 # all pairs of two sentences
 truth = overlap(P[one], P[other])
 by_words = np.array([words_in_common(cores[a], cores[b]) for a, b in zip(one, other)])
 assert np.allclose(overlap(P, P), 1)
-expect(pearson(by_words, truth), -0.2, 0.3, "correlation of common words with the truth; unrelated is 0")
+expect(pearson(by_words, truth), -0.2, 0.3,
+       "correlation of common words with the truth; unrelated is 0")
 
 # %% [markdown]
 # ### Exercise 1: a measure of your own
@@ -130,7 +133,8 @@ def similarity(p, q):
 def judge_similarity(similarity):
     half, skew, far = np.array([0.5, 0.5, 0]), np.array([0.9, 0.1, 0]), np.array([0, 0, 1.0])
     for p in (half, skew, far):
-        assert np.isclose(similarity(p, p), 1), f"{p} scores {similarity(p, p):.2f} with itself, expected 1"
+        assert np.isclose(similarity(p, p), 1), (
+            f"{p} scores {similarity(p, p):.2f} with itself, expected 1")
     assert np.isclose(similarity(half, far), 0), "nothing in common, so 0"
     assert np.isclose(similarity(half, skew), similarity(skew, half)), "it is not symmetric"
     assert 0 < similarity(half, skew) < 0.999, "different, but not without anything in common"
@@ -152,7 +156,8 @@ check(1, similarity, judge_similarity)
 # %%
 before = ["", "hey", "so", "tell me", "by the way", "excuse me", "oh", "now", "well then"]
 after = ["", "my friend", "please", "today", "if i may ask", "anyway", "again", "dear", "honestly"]
-frames = rng.permutation([f"{a} {{}} {b}".strip() for a in before for b in after])    # "hey {} my friend", …
+# "hey {} my friend", …
+frames = rng.permutation([f"{a} {{}} {b}".strip() for a in before for b in after])
 frames, test_frames = frames[:60], frames[60:]                # 21 are never used before the test
 
 
@@ -199,7 +204,10 @@ def mutual_information(P):
 
 
 def mean_loss(scores_of, batches=200, K=64):
-    """The loss of a player over fresh batches. scores_of: sentence and reply numbers (K,) → scores (K, K)."""
+    """The loss of a player over fresh batches.
+
+    scores_of: sentence and reply numbers (K,) → scores (K, K).
+    """
     rng, losses = np.random.default_rng(0), []
     for _ in range(batches):
         s = rng.integers(len(cores), size=K)
@@ -237,8 +245,10 @@ du, dv = dscores @ v, dscores.T @ u
 loss_of_u = lambda: float(batch_softmax_forward(u, v)[0])
 loss, cache = batch_softmax_forward(u, v)
 expect(abs(loss - by_hand), 0, 1e-14, "the library's loss − ours")
-expect(relative_error(du, numeric_gradient(loss_of_u, u)), 0, 1e-8, "du, against finite differences (lesson 2)")
-assert all(np.allclose(ours, theirs) for ours, theirs in zip((du, dv), batch_softmax_backward(cache)))
+expect(relative_error(du, numeric_gradient(loss_of_u, u)), 0, 1e-8,
+       "du, against finite differences (lesson 2)")
+assert all(np.allclose(ours, theirs)
+           for ours, theirs in zip((du, dv), batch_softmax_backward(cache)))
 
 # %% [markdown]
 # The encoder is the paper's simpler one, small: the vectors of a sentence's words and word pairs
@@ -251,7 +261,8 @@ tokens = {token for text in [*cores, *replies, *before, *after] for token in tok
 vocabulary = Vocabulary.from_counts(Counter(tokens), 1_000, oov_buckets=1)
 config = ModelConfig(embedding_dim=32, layers=[32], scale=5.0)
 word_rows = rng.standard_normal((vocabulary.size, 32))
-table = np.concatenate([word_rows, np.zeros((512, 32))]).astype(np.float32)      # 512 rows for hashed word pairs
+# 512 rows for hashed word pairs
+table = np.concatenate([word_rows, np.zeros((512, 32))]).astype(np.float32)
 model = Model(initial_parameters(config, table, rng), config, vocabulary.size)
 
 
@@ -262,9 +273,11 @@ def fresh_batch(rng, B=K):
     return Batch(vocabulary.encode(texts), None)
 
 
-exact = model._replace(params={name: array.astype(np.float64) for name, array in model.params.items()})
+exact = model._replace(params={name: array.astype(np.float64)
+                               for name, array in model.params.items()})
 some = fresh_batch(rng, 16)
-expect(directional_error(lambda: loss_and_gradients(exact, some), exact.params, rng), 0, 1e-6, "the whole gradient")
+expect(directional_error(lambda: loss_and_gradients(exact, some), exact.params, rng), 0, 1e-6,
+       "the whole gradient")
 
 # %% [markdown]
 # ## Before
@@ -277,7 +290,7 @@ expect(directional_error(lambda: loss_and_gradients(exact, some), exact.params, 
 test_s = rng.integers(len(cores), size=300)
 test_texts = speak(test_s, test_frames, rng)
 a, b = np.triu_indices(len(test_s), k=1)
-different = test_s[a] != test_s[b]                            # the same question in two frames would be too easy
+different = test_s[a] != test_s[b]    # the same question in two frames would be too easy
 a, b = a[different], b[different]
 test_truth = overlap(P[test_s[a]], P[test_s[b]])
 
@@ -310,7 +323,8 @@ for step in range(600):
 after_training = similarities()
 r_after = pearson(after_training, test_truth)
 last = np.mean(losses[-50:])
-expect(last, perfect - 0.05, perfect + 0.2, f"loss, last 50 batches; the perfect player has {perfect:.2f}")
+expect(last, perfect - 0.05, perfect + 0.2,
+       f"loss, last 50 batches; the perfect player has {perfect:.2f}")
 expect(r_after, 0.75, 0.95, "correlation with the truth, after training")
 
 # %%
@@ -320,10 +334,12 @@ left.axhline(np.log(K), color="k", linestyle="--", label="knows nothing: ln 64")
 left.axhline(perfect, color="k", linestyle=":", label="derived: perfect player")
 left.set(xlabel="step", ylabel="loss, nats", title="The game is learned nearly perfectly")
 left.legend()
-for axes, cosine, r, when in ((middle, before_training, r_before, "Before"), (right, after_training, r_after, "After")):
-    axes.scatter(test_truth, cosine, s=3, alpha=0.1, color="C0" if when == "After" else "C3", rasterized=True)
-    axes.set(xlabel="true overlap of the replies", ylabel="cosine of the embeddings", ylim=(-1.05, 1.05),
-             title=f"{when} training: r = {r:.2f}")
+for axes, cosine, r, when in ((middle, before_training, r_before, "Before"),
+                              (right, after_training, r_after, "After")):
+    axes.scatter(test_truth, cosine, s=3, alpha=0.1, color="C0" if when == "After" else "C3",
+                 rasterized=True)
+    axes.set(xlabel="true overlap of the replies", ylabel="cosine of the embeddings",
+             ylim=(-1.05, 1.05), title=f"{when} training: r = {r:.2f}")
 show(figure, "01_why_replies_reveal_meaning")
 
 for x, y in (("how old are you", "what is your age"), ("how old are you", "how are you"),
@@ -379,10 +395,12 @@ def judge_nearest(nearest):
     vectors = embed(model, vocabulary.encode(cores))
     found = np.asarray(nearest(vectors.copy()))
     assert found.shape == (len(cores),), f"shape {found.shape}, expected ({len(cores)},)"
-    assert (found != np.arange(len(cores))).all(), "a sentence's nearest is itself: look for another one"
+    assert (found != np.arange(len(cores))).all(), (
+        "a sentence's nearest is itself: look for another one")
     cosines = vectors @ vectors.T
     best = np.sort(cosines, axis=1)[:, -2]
-    assert np.allclose(cosines[np.arange(len(cores)), found], best, atol=1e-5), "there are nearer ones"
+    assert np.allclose(cosines[np.arange(len(cores)), found], best, atol=1e-5), (
+        "there are nearer ones")
 
 
 check(3, nearest, judge_nearest)
@@ -403,15 +421,16 @@ check(3, nearest, judge_nearest)
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_similarity(p, q):
-    return np.sqrt(p * q).sum()                               # Bhattacharyya's coefficient; there are others
+    return np.sqrt(p * q).sum()    # Bhattacharyya's coefficient; there are others
 
 
 def solution_evasive_world(P):
-    return np.hstack([P / 2, np.full((len(P), 1), 0.5)])      # I′ = Σ ½ P ln(½P / ½P(r)) + ½ ln(½/½) = I/2
+    # I′ = Σ ½ P ln(½P / ½P(r)) + ½ ln(½/½) = I/2
+    return np.hstack([P / 2, np.full((len(P), 1), 0.5)])
 
 
 def tempting_evasive_world(P):
-    return (P + P.mean(axis=0)) / 2                           # half of the time any reply: it loses more than half
+    return (P + P.mean(axis=0)) / 2    # half of the time any reply: it loses more than half
 
 
 def solution_nearest(vectors):

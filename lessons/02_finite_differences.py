@@ -13,7 +13,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 import numpy as np
@@ -45,7 +46,8 @@ slope, bend, third = 1 - y**2, -2 * y * (1 - y**2), (6 * y**2 - 2) * (1 - y**2)
 
 one_sided = (np.tanh(x + epsilon) - np.tanh(x)) / epsilon
 print(f"one-sided {one_sided:.9f}\nexact     {slope:.9f}")
-expect((one_sided - slope) / (epsilon * bend / 2), 0.99, 1.01, "error of the one-sided slope / (ε f″/2)")
+expect((one_sided - slope) / (epsilon * bend / 2), 0.99, 1.01,
+       "error of the one-sided slope / (ε f″/2)")
 
 # %% [markdown]
 # ## A step to each side
@@ -60,7 +62,8 @@ expect((one_sided - slope) / (epsilon * bend / 2), 0.99, 1.01, "error of the one
 # %%
 central = (np.tanh(x + epsilon) - np.tanh(x - epsilon)) / (2 * epsilon)
 print(f"central   {central:.9f}\nexact     {slope:.9f}")
-expect((central - slope) / (epsilon**2 * third / 6), 0.99, 1.01, "error of the central slope / (ε² f‴/6)")
+expect((central - slope) / (epsilon**2 * third / 6), 0.99, 1.01,
+       "error of the central slope / (ε² f‴/6)")
 gain = abs(one_sided - slope) / abs(central - slope)
 expect(gain, 1e3, 1e5, "times as accurate as one-sided")
 
@@ -82,7 +85,7 @@ expect(gain, 1e3, 1e5, "times as accurate as one-sided")
 # many digits can a check in float32 ever confirm?
 
 # %%
-points = rng.uniform(0.3, 1.2, 2000)                          # many x, so that rounding shows its size, not its luck
+points = rng.uniform(0.3, 1.2, 2000)    # many x, so that rounding shows its size, not its luck
 steps = np.logspace(-13, -0.5, 76)
 
 
@@ -107,7 +110,8 @@ def root_mean_square(values):
 f = root_mean_square(np.tanh(points))
 f3 = root_mean_square((6 * np.tanh(points)**2 - 2) * (1 - np.tanh(points)**2))
 bending = steps**2 * f3 / 6
-measured = {(dtype, sides): errors(dtype, sides) for dtype in (np.float64, np.float32) for sides in (1, 2)}
+measured = {(dtype, sides): errors(dtype, sides) for dtype in (np.float64, np.float32)
+            for sides in (1, 2)}
 
 figure, axes = plt.subplots()
 for dtype, color in ((np.float64, "C0"), (np.float32, "C3")):
@@ -119,8 +123,8 @@ for dtype, color in ((np.float64, "C0"), (np.float32, "C3")):
                 label="derived, at most: ε² f‴/6 + u f/ε" if dtype is np.float32 else None)
     best = np.argmin(bending + rounding)
     axes.plot(steps[best], (bending + rounding)[best], "ko")
-    axes.annotate(f"best ε ≈ {steps[best]:.0e}", (steps[best], (bending + rounding)[best]), (10, -14),
-                  textcoords="offset points")
+    axes.annotate(f"best ε ≈ {steps[best]:.0e}", (steps[best], (bending + rounding)[best]),
+                  (10, -14), textcoords="offset points")
 axes.set(xlabel="step ε", ylabel="error of the slope of tanh (root mean square)", ylim=(1e-16, 10),
          title="A smaller step bends less and rounds more: float64 gives eleven digits, float32 five")
 axes.legend(loc="lower left")
@@ -196,8 +200,10 @@ assert np.array_equal(by_hand, numeric_gradient(loss, x))     # gradcheck.py doe
 y, cache = tanh_forward(x)
 dx = tanh_backward(dy, cache)
 expect(relative_error(dx, by_hand), 1e-13, 1e-9, "tanh_backward against finite differences")
-expect(relative_error(1.001 * dx, by_hand), 4e-4, 6e-4, "one part in a thousand too large: (0.001)/(2.001)")
-expect(layer_error(tanh_forward, tanh_backward, [x], rng), 1e-13, 1e-9, "layer_error: the same, with a dy of its own")
+expect(relative_error(1.001 * dx, by_hand), 4e-4, 6e-4,
+       "one part in a thousand too large: (0.001)/(2.001)")
+expect(layer_error(tanh_forward, tanh_backward, [x], rng), 1e-13, 1e-9,
+       "layer_error: the same, with a dy of its own")
 
 # %% [markdown]
 # ## When the check lies
@@ -210,7 +216,8 @@ y, cache = tanh_forward(x.astype(np.float32))
 x32 = x.astype(np.float32)
 dy32 = dy.astype(np.float32)
 noisy = numeric_gradient(lambda: float((np.tanh(x32) * dy32).sum()), x32)
-expect(relative_error(tanh_backward(dy32, cache), noisy), 1e-4, 1e-1, "a right backward, checked in float32")
+expect(relative_error(tanh_backward(dy32, cache), noisy), 1e-4, 1e-1,
+       "a right backward, checked in float32")
 
 # %% [markdown]
 # **"Wrong", though it is right: a kink.** relu's slope is 0 on the left of zero and 1 on the right.
@@ -221,11 +228,14 @@ expect(relative_error(tanh_backward(dy32, cache), noisy), 1e-4, 1e-1, "a right b
 
 # %%
 near = np.array([[5e-6]])
-expect(numeric_gradient(lambda: float(relu_forward(near)[0].sum()), near)[0, 0], 0.7499, 0.7501, "relu's slope at ε/2")
-expect(layer_error(relu_forward, relu_backward, [near], rng), 0.142, 0.143, "a right backward at a kink: 0.25/1.75")
+expect(numeric_gradient(lambda: float(relu_forward(near)[0].sum()), near)[0, 0], 0.7499, 0.7501,
+       "relu's slope at ε/2")
+expect(layer_error(relu_forward, relu_backward, [near], rng), 0.142, 0.143,
+       "a right backward at a kink: 0.25/1.75")
 far = rng.standard_normal((4, 3))
 far += np.sign(far) * 0.01                                    # away from the kink
-expect(layer_error(relu_forward, relu_backward, [far], rng), 0, 1e-9, "the same backward with nothing near zero")
+expect(layer_error(relu_forward, relu_backward, [far], rng), 0, 1e-9,
+       "the same backward with nothing near zero")
 
 # %% [markdown]
 # **"Wrong", though it is right: a large constant.** Only the change of L matters, but all of L is
@@ -250,7 +260,8 @@ expect(relative_error(dx, shifted), 1e-7, 1e-4, "a right backward, L + 1,000,000
 # %%
 unit_rows, _ = l2_normalize_forward(rng.standard_normal((4, 3)))
 any_rows = 3 * rng.standard_normal((4, 3))
-expect(layer_error(l2_normalize_forward, l2_normalize_backward, [any_rows], rng), 0, 1e-8, "the right one, any rows")
+expect(layer_error(l2_normalize_forward, l2_normalize_backward, [any_rows], rng), 0, 1e-8,
+       "the right one, any rows")
 
 
 def fooling_backward(dy, cache):
@@ -290,7 +301,8 @@ def two_layers(params, x, dy):
     return (y * dy).sum(), grads
 
 
-shapes = {"linear0.weight": (30, 50), "linear0.bias": (50,), "linear1.weight": (50, 20), "linear1.bias": (20,)}
+shapes = {"linear0.weight": (30, 50), "linear0.bias": (50,), "linear1.weight": (50, 20),
+          "linear1.bias": (20,)}
 params = {name: 0.1 * rng.standard_normal(shape) for name, shape in shapes.items()}
 x, dy = rng.standard_normal((8, 30)), rng.standard_normal((8, 20))
 _, grads = two_layers(params, x, dy)
@@ -302,8 +314,10 @@ moved = lambda epsilon: {name: p + epsilon * direction[name] for name, p in para
 measured_slope = (two_layers(moved(1e-6), x, dy)[0] - two_layers(moved(-1e-6), x, dy)[0]) / 2e-6
 derived_slope = sum((grads[name] * r).sum() for name, r in direction.items())
 print(f"{sum(p.size for p in params.values()):,} parameters, slope {measured_slope:.8f}, g · r {derived_slope:.8f}")
-expect(relative_error(np.array(derived_slope), np.array(measured_slope)), 0, 1e-6, "two evaluations, by hand")
-expect(directional_error(lambda: two_layers(params, x, dy), params, rng), 0, 1e-6, "directional_error")
+expect(relative_error(np.array(derived_slope), np.array(measured_slope)), 0, 1e-6,
+       "two evaluations, by hand")
+expect(directional_error(lambda: two_layers(params, x, dy), params, rng), 0, 1e-6,
+       "directional_error")
 
 # %% [markdown]
 # Break it: leave the factor 1 − y² out of the hidden layer. One direction is enough to see it.
@@ -337,7 +351,8 @@ def complex_step(f, x, epsilon=1e-200):
 
 
 def judge_complex_step(complex_step):
-    for f, derivative in ((np.tanh, 1 - np.tanh(points)**2), (np.exp, np.exp(points)), (np.sin, np.cos(points))):
+    for f, derivative in ((np.tanh, 1 - np.tanh(points)**2), (np.exp, np.exp(points)),
+                          (np.sin, np.cos(points))):
         found = complex_step(f, points)
         assert np.isrealobj(found), "the slope of a real function is real"
         error = relative_error(found, derivative)
@@ -366,7 +381,8 @@ def solution_best_step(u, f, f3):
 
 def solution_fooling_backward(dy, cache):
     y, norm = cache
-    return dy - (dy * y).sum(axis=1, keepdims=True) * y       # the division by ‖x‖ is gone: nothing where ‖x‖ is 1
+    # the division by ‖x‖ is gone: nothing where ‖x‖ is 1
+    return dy - (dy * y).sum(axis=1, keepdims=True) * y
 
 
 def solution_complex_step(f, x, epsilon=1e-200):

@@ -13,7 +13,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 import itertools
@@ -58,12 +59,13 @@ expect(abs(slope_of_w / (x * dy) - 1), 0, 1e-9, "dw = x · dy, off by a part of"
 B, d, e = 4, 3, 5
 x, weight, bias = rng.standard_normal((B, d)), rng.standard_normal((d, e)), rng.standard_normal(e)
 dy = rng.standard_normal((B, e))
-loss = lambda: float(((x @ weight + bias) * dy).sum())        # any loss whose gradient at y is dy will do
+loss = lambda: float(((x @ weight + bias) * dy).sum())  # any loss whose gradient at y is dy will do
 
 dweight = np.zeros((d, e))
 for row, i, j in itertools.product(range(B), range(d), range(e)):
     dweight[i, j] += x[row, i] * dy[row, j]
-expect(relative_error(dweight, numeric_gradient(loss, weight)), 0, 1e-8, "dweight by loops, against differences")
+expect(relative_error(dweight, numeric_gradient(loss, weight)), 0, 1e-8,
+       "dweight by loops, against differences")
 
 # %% [markdown]
 # A sum over b of (something with b, d) times (something with b, e): that is a matrix product in
@@ -111,7 +113,8 @@ for name, shape in (("dweight", (d, e)), ("dx", (B, d))):
 square = [rng.standard_normal((4, 4)) for _ in range(3)]
 fitting = products_of_shape((4, 4), *square)
 right = relative_error(fitting["x.T @ dy"], square[0].T @ square[2])
-wrong = [name for name, product in fitting.items() if relative_error(product, square[0].T @ square[2]) > 0.1]
+wrong = [name for name, product in fitting.items()
+         if relative_error(product, square[0].T @ square[2]) > 0.1]
 expect(len(fitting), 24, 24, "products that fit when all axes are equal")
 expect(len(wrong), 23, 23, "of which wrong")
 
@@ -129,9 +132,11 @@ expect(len(wrong), 23, 23, "of which wrong")
 dbias = dy.sum(axis=0)                                        # (B, e) → (e,)
 expect(relative_error(dbias, numeric_gradient(loss, bias)), 0, 1e-8, "dbias, against differences")
 
-twice = lambda: float(((x + np.tanh(x)) * dy[:, :d]).sum())   # x is used twice: directly and through tanh
+# x is used twice: directly and through tanh
+twice = lambda: float(((x + np.tanh(x)) * dy[:, :d]).sum())
 direct, through = dy[:, :d], dy[:, :d] * (1 - np.tanh(x)**2)
-expect(relative_error(direct + through, numeric_gradient(twice, x)), 0, 1e-8, "two ways to the loss, gradients added")
+expect(relative_error(direct + through, numeric_gradient(twice, x)), 0, 1e-8,
+       "two ways to the loss, gradients added")
 expect(relative_error(direct, numeric_gradient(twice, x)), 0.05, 1, "one of them forgotten")
 
 # %% [markdown]
@@ -139,10 +144,12 @@ expect(relative_error(direct, numeric_gradient(twice, x)), 0.05, 1, "one of them
 
 # %%
 y, cache = linear_forward(x, weight, bias)
-for name, ours, theirs in zip(("dx", "dweight", "dbias"), (dx, dweight, dbias), linear_backward(dy, cache)):
+for name, ours, theirs in zip(("dx", "dweight", "dbias"), (dx, dweight, dbias),
+                              linear_backward(dy, cache)):
     assert ours.shape == theirs.shape
     expect(relative_error(ours, theirs), 0, 1e-14, f"{name}, ours against the library's")
-expect(layer_error(linear_forward, linear_backward, [x, weight, bias], rng), 0, 1e-8, "linear_backward, random dy")
+expect(layer_error(linear_forward, linear_backward, [x, weight, bias], rng), 0, 1e-8,
+       "linear_backward, random dy")
 
 # %% [markdown]
 # ### Exercise 1: break it so that nobody notices
@@ -165,9 +172,11 @@ def unlucky_inputs(rng):
 
 def judge_unlucky(unlucky_inputs):
     x, weight, bias = unlucky_inputs(np.random.default_rng(0))
-    assert len(weight) == weight.shape[1], "dy @ weight has to have the shape of x: which two axes must be equal?"
+    assert len(weight) == weight.shape[1], (
+        "dy @ weight has to have the shape of x: which two axes must be equal?")
     assert np.count_nonzero(weight - np.diag(np.diag(weight))) > 0, "not a diagonal matrix"
-    error = layer_error(linear_forward, transposed_backward, [x, weight, bias], np.random.default_rng(1))
+    error = layer_error(linear_forward, transposed_backward, [x, weight, bias],
+                        np.random.default_rng(1))
     assert error < 1e-6, f"the check sees the bug: its error is {error:.2g}"
 
 
@@ -189,7 +198,8 @@ check(1, unlucky_inputs, judge_unlucky)
 # %%
 x = rng.standard_normal((4, 3))
 expect(layer_error(tanh_forward, tanh_backward, [x], rng), 0, 1e-8, "dy (1 − y²)")
-expect(layer_error(tanh_forward, lambda dy, y: dy * (1 - y), [x], rng), 0.05, 1, "dy (1 − y), a slip of the pen")
+expect(layer_error(tanh_forward, lambda dy, y: dy * (1 - y), [x], rng), 0.05, 1,
+       "dy (1 − y), a slip of the pen")
 y, cache = tanh_forward(np.array([[0.0, 1.0, 3.0, 10.0]]))
 print("x = 0, 1, 3, 10: tanh passes on", tanh_backward(np.ones((1, 4)), cache).round(4))
 
@@ -212,7 +222,8 @@ def sigmoid_backward(dy, cache):
 
 
 def judge_sigmoid(backward):
-    error = layer_error(sigmoid_forward, backward, [np.random.default_rng(0).standard_normal((4, 3))],
+    error = layer_error(sigmoid_forward, backward,
+                        [np.random.default_rng(0).standard_normal((4, 3))],
                         np.random.default_rng(1))
     assert error < 1e-6, f"the relative error is {error:.2g}; at x = 0, where y = ½, the slope is ¼"
 
@@ -236,7 +247,8 @@ check(2, sigmoid_backward, judge_sigmoid)
 # %%
 def gradient_sizes(s, layers=30, n=200, batch=64):
     """rms of the gradient at the output of each layer, from the last to the first, and the same as derived."""
-    weights = [rng.uniform(-1, 1, (n, n)) * s * np.sqrt(3 / n) for _ in range(layers)]    # variance s²/n
+    # variance s²/n
+    weights = [rng.uniform(-1, 1, (n, n)) * s * np.sqrt(3 / n) for _ in range(layers)]
     x, caches = rng.standard_normal((batch, n)), []
     for weight in weights:
         x, linear_cache = linear_forward(x, weight, np.zeros(n))
@@ -257,10 +269,13 @@ left = {}
 for s, color in ((0.5, "C0"), (1, "C2"), (2, "C3")):
     measured, derived = gradient_sizes(s)
     left[s] = measured[-1]
-    axes.semilogy(measured, "o", color=color, markersize=4, label=f"s = {s}{' (Glorot)' if s == 1 else ''}")
+    axes.semilogy(measured, "o", color=color, markersize=4,
+                  label=f"s = {s}{' (Glorot)' if s == 1 else ''}")
     axes.semilogy(derived, "k:", label="derived: s · rms(1 − y²) a layer" if s == 2 else None)
-    expect(measured[-1] / derived[-1], 0.8, 1.25, f"s = {s}: measured / derived after thirty layers")
-axes.set(xlabel="layers that the gradient has passed on its way back", ylabel="size of the gradient, at the output = 1",
+    expect(measured[-1] / derived[-1], 0.8, 1.25,
+           f"s = {s}: measured / derived after thirty layers")
+axes.set(xlabel="layers that the gradient has passed on its way back",
+         ylabel="size of the gradient, at the output = 1",
          title="At half the scale a billionth of the gradient is left; at twice it grows")
 axes.legend()
 show(figure, "03_linear_layers_and_activations")
@@ -279,8 +294,10 @@ expect(left[2], 10, 1e4, "s = 2: more than one, although tanh saturates")
 # layers as the parameters name: linear0, tanh, linear1, … and no tanh after the last.
 
 # %%
-params = {"encoder.linear0.weight": rng.standard_normal((3, 5)), "encoder.linear0.bias": rng.standard_normal(5),
-          "encoder.linear1.weight": rng.standard_normal((5, 2)), "encoder.linear1.bias": rng.standard_normal(2)}
+params = {"encoder.linear0.weight": rng.standard_normal((3, 5)),
+          "encoder.linear0.bias": rng.standard_normal(5),
+          "encoder.linear1.weight": rng.standard_normal((5, 2)),
+          "encoder.linear1.bias": rng.standard_normal(2)}
 x, dy = rng.standard_normal((4, 3)), rng.standard_normal((4, 2))
 
 h, cache0 = linear_forward(x, params["encoder.linear0.weight"], params["encoder.linear0.bias"])     # (4, 5)
@@ -291,7 +308,8 @@ dh = tanh_backward(dh, tanh_cache)
 dx, dweight0, dbias0 = linear_backward(dh, cache0)
 
 loss = lambda: float((feed_forward(params, "encoder", x)[0] * dy).sum())
-expect(relative_error(dweight0, numeric_gradient(loss, params["encoder.linear0.weight"])), 0, 1e-8, "dweight0")
+expect(relative_error(dweight0, numeric_gradient(loss, params["encoder.linear0.weight"])), 0, 1e-8,
+       "dweight0")
 expect(relative_error(dx, numeric_gradient(loss, x)), 0, 1e-8, "dx through both layers")
 
 library_y, caches = feed_forward(params, "encoder", x)
@@ -324,7 +342,9 @@ def judge_bilinear(backward):
     found = backward(ds, (u, weight, v))
     for name, gradient, x in zip(("du", "dweight", "dv"), found, inputs, strict=True):
         assert gradient.shape == x.shape, f"{name} has shape {gradient.shape}, expected {x.shape}"
-        error = relative_error(gradient, numeric_gradient(lambda: float(bilinear_forward(*inputs)[0] @ ds), x))
+        error = relative_error(gradient,
+                               numeric_gradient(lambda: float(bilinear_forward(*inputs)[0] @ ds),
+                                                x))
         assert error < 1e-6, f"{name} has a relative error of {error:.2g}; does each sentence's share carry its ds_b?"
 
 
@@ -346,11 +366,13 @@ check(3, bilinear_backward, judge_bilinear)
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_unlucky_inputs(rng):
     weight = rng.standard_normal((3, 3))
-    return rng.standard_normal((4, 3)), weight + weight.T, rng.standard_normal(3)    # symmetric: Wᵀ = W
+    # symmetric: Wᵀ = W
+    return rng.standard_normal((4, 3)), weight + weight.T, rng.standard_normal(3)
 
 
 def tempting_unlucky_inputs(rng):
-    return rng.standard_normal((3, 3)), rng.standard_normal((3, 3)), rng.standard_normal(3)    # square is not enough
+    # square is not enough
+    return rng.standard_normal((3, 3)), rng.standard_normal((3, 3)), rng.standard_normal(3)
 
 
 def solution_sigmoid_backward(dy, cache):
@@ -360,7 +382,7 @@ def solution_sigmoid_backward(dy, cache):
 
 def solution_bilinear_backward(ds, cache):
     u, weight, v = cache
-    ds = ds[:, None]                                          # (B, 1): each sentence's row carries its own
+    ds = ds[:, None]    # (B, 1): each sentence's row carries its own
     return ds * (v @ weight.T), u.T @ (ds * v), ds * (u @ weight)
 
 

@@ -13,7 +13,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 import os
@@ -29,7 +30,8 @@ from convsim_mini.data.text import UNKNOWN, Vocabulary, normalize, stable_hash, 
 
 rng = np.random.default_rng(4)
 pairs = (pair for chunk in read_chunks(default_corpus()) for pair in chunk.records)
-texts = [pair.input for pair in islice(pairs, 60_000)]        # real chat, from the package chitchat-dataset
+# real chat, from the package chitchat-dataset
+texts = [pair.input for pair in islice(pairs, 60_000)]
 texts = [texts[i] for i in rng.permutation(len(texts))]
 print(*[text[:100] for text in texts[:4]], sep="\n")
 
@@ -65,7 +67,8 @@ counts = Counter(token for tokens in train for token in tokens)
 
 print(tokenize("I'm home at 12:30!! see https://example.org 👍🏽"))
 print(f"white space: {len(by_space):,} different; tokenize: {len(counts):,} different of {counts.total():,}")
-print("home, cut at white space:", *[word for word in by_space if word.lower().strip(".,!?") == "home"])
+print("home, cut at white space:",
+      *[word for word in by_space if word.lower().strip(".,!?") == "home"])
 expect(len(counts) / len(by_space), 0.35, 0.65, "share that is left")
 
 # %% [markdown]
@@ -96,7 +99,8 @@ sizes = np.unique(np.logspace(1, np.log10(len(counts)), 30).astype(int))
 rank = {word: place for place, (word, _) in enumerate(counts.most_common())}
 ranks = np.array([rank.get(token, len(counts)) for token in tokens])
 covered = [(ranks < size).mean() for size in sizes]
-expect((ranks < 1000).mean(), 0.83, 0.89, "tokens among the thousand most frequent words; 6/7 is 0.857")
+expect((ranks < 1000).mean(), 0.83, 0.89,
+       "tokens among the thousand most frequent words; 6/7 is 0.857")
 
 # %% [markdown]
 # ## A number for each word
@@ -114,7 +118,8 @@ for token in ("i", "hello", "zebrafish", "gdańsk"):
 unknown = sorted({token for token in tokens if token not in vocabulary.ids})[:1500]
 ids = np.array([vocabulary.id(token) for token in unknown])
 same = (np.sum(ids[:, None] == ids[None, :]) - len(ids)) / (len(ids) * (len(ids) - 1))
-expect(same * 1_000, 0.9, 1.1, "pairs of unknown words that share an id, of 1,000; a good hash has 1")
+expect(same * 1_000, 0.9, 1.1,
+       "pairs of unknown words that share an id, of 1,000; a good hash has 1")
 
 # %% [markdown]
 # Why not Python's own `hash`? It is salted: every process draws another secret, so that nobody can
@@ -129,7 +134,8 @@ def in_new_process(expression, salt):
     return subprocess.run(command, env=env, capture_output=True, text=True).stdout.strip()
 
 
-print("hash:", in_new_process("hash('zebrafish') % 1000", "1"), in_new_process("hash('zebrafish') % 1000", "2"))
+print("hash:", in_new_process("hash('zebrafish') % 1000", "1"),
+      in_new_process("hash('zebrafish') % 1000", "2"))
 assert in_new_process("hash('zebrafish')", "1") != in_new_process("hash('zebrafish')", "2")
 crc = "zlib.crc32('zebrafish'.encode())"
 assert int(in_new_process(crc, "1")) == int(in_new_process(crc, "2")) == stable_hash("zebrafish")
@@ -151,8 +157,10 @@ def judge_double(double_of):
     for word in ("zebrafish", "flibbertigibbet"):
         found = double_of(word, vocabulary)
         assert found != word, "another word, please"
-        assert tokenize(found) == [found] and found.isascii() and found.isalpha(), f"{found!r} is not one plain word"
-        assert found not in vocabulary.ids, f"{found!r} is in the vocabulary: it has an id of its own"
+        assert tokenize(found) == [found] and found.isascii() and found.isalpha(), (
+            f"{found!r} is not one plain word")
+        assert found not in vocabulary.ids, (
+            f"{found!r} is in the vocabulary: it has an id of its own")
         assert vocabulary.id(found) == vocabulary.id(word), (
             f"{found!r} has id {vocabulary.id(found)}, {word!r} has {vocabulary.id(word)}; one word in 1,000 is right")
 
@@ -172,7 +180,8 @@ check(1, double_of, judge_double)
 some = [["how", "are", "you", "?"], ["fine"], [], ["and", "you", "?"]]
 by_hand_ids, by_hand_offsets = [], [0]
 for tokens_of_one in some:
-    by_hand_ids += [vocabulary.id(token) for token in tokens_of_one] or [UNKNOWN]    # an empty one becomes id 0
+    # an empty one becomes id 0
+    by_hand_ids += [vocabulary.id(token) for token in tokens_of_one] or [UNKNOWN]
     by_hand_offsets.append(len(by_hand_ids))
 
 packed = vocabulary.pack(some)
@@ -220,7 +229,7 @@ check(2, reverse_each, judge_reverse)
 
 # %%
 starts = np.ones(len(train_packed.ids), bool)
-starts[train_packed.offsets[1:] - 1] = False                  # the last word of a sentence starts no bigram
+starts[train_packed.offsets[1:] - 1] = False    # the last word of a sentence starts no bigram
 place = np.flatnonzero(starts)
 left, right = train_packed.ids[place], train_packed.ids[place + 1]
 keys, occurrences = np.unique(left.astype(np.int64) << 32 | right, return_counts=True)
@@ -269,7 +278,8 @@ two.set(xlabel="buckets m", ylabel="bigrams that share their bucket, %", ylim=(0
 two.legend(loc="center right", bbox_to_anchor=(1, 0.7))
 show(figure, "04_text_to_ids")
 
-expect(np.interp(np.log(n), np.log(buckets), hashed), 0.6, 0.66, "m = n: share that share; 1 − 1/e is 0.632")
+expect(np.interp(np.log(n), np.log(buckets), hashed), 0.6, 0.66,
+       "m = n: share that share; 1 − 1/e is 0.632")
 expect(np.abs(hashed - derived).max(), 0, 0.005, "measured − derived, at most")
 expect(summed[-1], 0.9, 1, "left + right, with 16 million buckets")
 
@@ -284,7 +294,8 @@ in_bucket = np.bincount(bucket, occurrences, minlength=m)     # occurrences that
 own = occurrences / in_bucket[bucket]                         # of these, the pair's own
 frequent = occurrences >= 100
 expect(share_that_share(bucket, m), 0.6, 0.8, "bigrams that share, m = 200,000")
-expect(own[frequent].mean(), 0.9, 1, "own share of its bucket's occurrences, bigrams seen a hundred times")
+expect(own[frequent].mean(), 0.9, 1,
+       "own share of its bucket's occurrences, bigrams seen a hundred times")
 expect(own[occurrences == 1].mean(), 0.3, 0.7, "bigrams seen once")
 
 # %% [markdown]
@@ -297,15 +308,16 @@ expect(own[occurrences == 1].mean(), 0.3, 0.7, "bigrams seen once")
 # %%
 def bucket_of(left, right, m):
     """bigram_buckets for one pair of Python ints."""
-    key = left << 32 | right                                  # the pair as one 64-bit number
-    key ^= key >> 29                                          # fold upper bits onto lower ones …
-    key = key * 0xBF58476D1CE4E5B9 % 2**64                    # … and let multiplication carry them up again
+    key = left << 32 | right                  # the pair as one 64-bit number
+    key ^= key >> 29                          # fold upper bits onto lower ones …
+    key = key * 0xBF58476D1CE4E5B9 % 2**64    # … and let multiplication carry them up again
     key ^= key >> 32
     key = key * 0x94D049BB133111EB % 2**64
     return (key >> 32) * m >> 32                              # upper half, scaled from 2³² to m
 
 
-assert [bucket_of(int(a), int(b), m) for a, b in zip(left[:1000], right[:1000])] == bucket[:1000].tolist()
+assert [bucket_of(int(a), int(b), m)
+        for a, b in zip(left[:1000], right[:1000])] == bucket[:1000].tolist()
 you, are = vocabulary.id("you"), vocabulary.id("are")
 assert bucket_of(you, are, m) != bucket_of(are, you, m)       # order counts
 
@@ -345,7 +357,8 @@ def judge_buckets(buckets_for):
     for q in (0.01, 0.1, 0.5, 0.9):
         wanted = int(buckets_for(n, q))
         found = share_that_share(bigram_buckets(left, right, wanted), wanted)
-        assert abs(found - q) < 0.05 * q + 0.002, f"q = {q}: with {wanted:,} buckets {found:.3f} of them share"
+        assert abs(found - q) < 0.05 * q + 0.002, (
+            f"q = {q}: with {wanted:,} buckets {found:.3f} of them share")
 
 
 check(3, buckets_for, judge_buckets)

@@ -12,7 +12,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 import time
@@ -45,7 +46,7 @@ rng = np.random.default_rng(5)
 # %%
 R, d = 6, 3
 table = rng.standard_normal((R, d))
-ids = np.array([2, 0, 2, 5, 2])                               # row 2 three times, rows 1, 3 and 4 never
+ids = np.array([2, 0, 2, 5, 2])    # row 2 three times, rows 1, 3 and 4 never
 dy = rng.standard_normal((len(ids), d))
 
 one_hot = np.eye(R)[ids]                                      # (N, R)
@@ -53,7 +54,8 @@ assert np.array_equal(one_hot @ table, table[ids])            # (N, R) (R, d) �
 dtable = one_hot.T @ dy                                       # (R, N) (N, d) → (R, d)
 loss = lambda: float((table[ids] * dy).sum())
 expect(relative_error(dtable, numeric_gradient(loss, table)), 0, 1e-8, "Oᵀ dy, against differences")
-print("rows that were looked up", np.unique(ids), "rows with a gradient", np.flatnonzero(dtable.any(axis=1)))
+print("rows that were looked up", np.unique(ids), "rows with a gradient",
+      np.flatnonzero(dtable.any(axis=1)))
 
 # %% [markdown]
 # ## The line that everyone writes
@@ -82,7 +84,8 @@ expect(relative_error(hasty, dtable), 0.1, 1, "the hasty backward against Oᵀ d
 
 # %%
 kind = np.array([4, 0, 2, 5, 1])
-expect(relative_error(hasty_backward(dy, kind, R), np.eye(R)[kind].T @ dy), 0, 0, "the hasty one, no id repeated")
+expect(relative_error(hasty_backward(dy, kind, R), np.eye(R)[kind].T @ dy), 0, 0,
+       "the hasty one, no id repeated")
 
 # %% [markdown]
 # ### Exercise 1: break the check
@@ -103,7 +106,8 @@ def judge_unlucky(unlucky_batch):
     assert (dy != 0).all(), "dy holds zeros"
     rows = ids.max() + 1
     error = relative_error(hasty_backward(dy, ids, rows), np.eye(rows)[ids].T @ dy)
-    assert error < 1e-12, f"the two differ by {error:.2g}; what is lost in a repeated row has to add up to zero"
+    assert error < 1e-12, (
+        f"the two differ by {error:.2g}; what is lost in a repeated row has to add up to zero")
 
 
 check(1, unlucky_batch, judge_unlucky)
@@ -118,8 +122,10 @@ check(1, unlucky_batch, judge_unlucky)
 
 # %%
 pairs = (pair for chunk in read_chunks(default_corpus()) for pair in chunk.records)
-sentences = [tokenize(text) for pair in islice(pairs, 40_000) for text in (pair.input, pair.response)]
-vocabulary = Vocabulary.from_counts(Counter(token for tokens in sentences for token in tokens), 50_000, 1_000)
+sentences = [tokenize(text) for pair in islice(pairs, 40_000)
+             for text in (pair.input, pair.response)]
+vocabulary = Vocabulary.from_counts(Counter(token for tokens in sentences for token in tokens),
+                                    50_000, 1_000)
 batch = vocabulary.pack([sentences[i] for i in rng.choice(len(sentences), 2_048, replace=False)])
 
 words, counts = np.unique(batch.ids, return_counts=True)      # (U,) each
@@ -140,9 +146,10 @@ assert np.isclose(lost.mean(), 1 - U / N)
 # %%
 dy = rng.standard_normal((N, 8))
 dtable = np.zeros((vocabulary.size, 8))
-np.add.at(dtable, batch.ids, dy)                              # one addition after the other: right, but slow
+np.add.at(dtable, batch.ids, dy)    # one addition after the other: right, but slow
 error = relative_error(hasty_backward(dy, batch.ids, vocabulary.size), dtable)
-expect(error / (np.sqrt(N - U) / (np.sqrt(N) + np.sqrt(U))), 0.97, 1.03, "relative error, measured / derived")
+expect(error / (np.sqrt(N - U) / (np.sqrt(N) + np.sqrt(U))), 0.97, 1.03,
+       "relative error, measured / derived")
 
 # %% [markdown]
 # Nine tenths are lost, and mostly from the words that sentences are made of. Such a model trains.
@@ -177,12 +184,14 @@ def sparse_to_dense(R):
 def sparse_rows():
     """→ rows (U,) and values (U, d) of the words that occur, whatever R is."""
     rows, place = np.unique(batch.ids, return_inverse=True)   # (U,), (N,)
-    return [SparseRows(rows, scipy.sparse.csc_matrix((ones, place, columns), shape=(len(rows), N)) @ dy)]
+    return [SparseRows(rows,
+                       scipy.sparse.csc_matrix((ones, place, columns), shape=(len(rows), N)) @ dy)]
 
 
 R = vocabulary.size
 right, like = add_at(R), np.zeros((R, d), np.float32)
-for name, other in (("sparse to dense", sparse_to_dense(R)), ("sparse rows", dense(sparse_rows(), like)),
+for name, other in (("sparse to dense", sparse_to_dense(R)),
+                    ("sparse rows", dense(sparse_rows(), like)),
                     ("embedding_backward", dense(embedding_backward(dy, batch.ids), like))):
     expect(relative_error(other, right), 0, 1e-6, f"{name} against add.at, float32")
 
@@ -211,11 +220,13 @@ def seconds(function, repeat=8):
     return min(times)
 
 
-keep_freed_memory()                                           # or the kernel's fresh pages would be what we time
+keep_freed_memory()    # or the kernel's fresh pages would be what we time
 sgd, default_rows = SGD({}), 250_000
 sizes = np.array([25_000, 50_000, 100_000, default_rows])
 big = np.zeros((default_rows, d), np.float32)
-milliseconds = {name: [] for name in ("np.add.at, dense", "sparse product, dense", "embedding_backward, sparse rows")}
+milliseconds = {name: []
+                for name in ("np.add.at, dense", "sparse product, dense",
+                             "embedding_backward, sparse rows")}
 for R in sizes:
     params = {"table": big[:R]}
     for name, backward in zip(milliseconds, (lambda: add_at(R), lambda: sparse_to_dense(R),
@@ -223,7 +234,8 @@ for R in sizes:
         milliseconds[name].append(1000 * seconds(lambda: sgd.step(params, {"table": backward()}, 0.01, 0.01)))
 
 copy = big.copy()
-number = seconds(lambda: np.copyto(copy, big)) / (2 * big.size)    # read one, write one: seconds for a number
+# read one, write one: seconds for a number
+number = seconds(lambda: np.copyto(copy, big)) / (2 * big.size)
 print(f"numbers through memory, dense / sparse: {default_rows:,}/{U:,} = {default_rows / U:.0f}")
 for name, times in milliseconds.items():
     print(f"{name:32}", *[f"{t:7.1f} ms" for t in times])
@@ -233,14 +245,17 @@ figure, (one, two) = plt.subplots(1, 2, figsize=(11, 4.5))
 one.loglog(counts, 100 / counts, "o", alpha=0.3, markersize=5)
 for word in ("i", "you", "movie", "weekend"):
     for c in counts[words == vocabulary.id(word)]:            # one number, or none
-        one.annotate(f"{word} ({c})", (c, 100 / c), (-8, -10), textcoords="offset points", ha="right")
-one.set(xlabel="times that a word occurs in the batch", ylabel="of its gradient that table[ids] += dy keeps, %",
+        one.annotate(f"{word} ({c})", (c, 100 / c), (-8, -10), textcoords="offset points",
+                     ha="right")
+one.set(xlabel="times that a word occurs in the batch",
+        ylabel="of its gradient that table[ids] += dy keeps, %",
         ylim=(0.03, 200), title=f"The hasty line loses {1 - U / N:.0%} of a batch's gradients")
 for (name, times), color in zip(milliseconds.items(), ("C3", "C1", "C0")):
     two.loglog(sizes, times, "o-", color=color, label=name)
-two.loglog(sizes, 4 * sizes * d * number * 1000, "k:", label="derived: 4 R d numbers through memory")
-two.set(xlabel="rows of the table, R", ylabel=f"backward and SGD step, milliseconds, d = {d}", ylim=(0.5, 300),
-        title=f"Dense pays for every row, sparse for the {U:,} in use")
+two.loglog(sizes, 4 * sizes * d * number * 1000, "k:",
+           label="derived: 4 R d numbers through memory")
+two.set(xlabel="rows of the table, R", ylabel=f"backward and SGD step, milliseconds, d = {d}",
+        ylim=(0.5, 300), title=f"Dense pays for every row, sparse for the {U:,} in use")
 two.set_xticks(sizes, [f"{R:,}" for R in sizes])
 two.minorticks_off()
 two.legend(loc="upper left", fontsize=10)
@@ -260,7 +275,8 @@ show(figure, "05_embeddings")
 # %%
 moved = {}
 for kind_of_gradient in ("dense", "sparse"):
-    name = "word.weight" if kind_of_gradient == "dense" else "embedding.weight"    # Adaptive knows tables by their name
+    # Adaptive knows tables by their name
+    name = "word.weight" if kind_of_gradient == "dense" else "embedding.weight"
     params = {name: np.zeros((5, 2))}
     optimizer = Adaptive(params)
     first, later = np.array([[1.0, -1.0]]), np.array([[0.5, 0.5]])
@@ -293,11 +309,13 @@ def judge_sorted(backward):
     for ids in (np.array([2, 0, 2, 5, 2]), np.array([4]), batch.ids[:500]):
         dy = np.random.default_rng(0).standard_normal((len(ids), 3))
         rows, values = backward(dy, ids)
-        assert np.array_equal(rows, np.unique(ids)), f"for ids {ids[:5]} … the rows have to be distinct and ascending"
+        assert np.array_equal(rows, np.unique(ids)), (
+            f"for ids {ids[:5]} … the rows have to be distinct and ascending")
         wanted = np.zeros((ids.max() + 1, 3))
         np.add.at(wanted, ids, dy)
         error = relative_error(np.asarray(values), wanted[rows])
-        assert error < 1e-12, f"ids {ids[:5]} …: values off by {error:.2g}; is dy in the order of the sorted ids?"
+        assert error < 1e-12, (
+            f"ids {ids[:5]} …: values off by {error:.2g}; is dy in the order of the sorted ids?")
 
 
 check(2, sorted_backward, judge_sorted)
@@ -321,9 +339,11 @@ def judge_add(add_sparse):
     a = SparseRows(np.array([1, 4, 6]), rng.standard_normal((3, 2)))
     b = SparseRows(np.array([0, 4, 5, 6]), rng.standard_normal((4, 2)))
     rows, values = add_sparse(a, b)
-    assert np.asarray(rows).tolist() == [0, 1, 4, 5, 6], f"rows {np.asarray(rows).tolist()}, expected [0, 1, 4, 5, 6]"
+    assert np.asarray(rows).tolist() == [0, 1, 4, 5, 6], (
+        f"rows {np.asarray(rows).tolist()}, expected [0, 1, 4, 5, 6]")
     wanted = dense([a], np.zeros((7, 2))) + dense([b], np.zeros((7, 2)))
-    assert np.allclose(values, wanted[rows]), "the values are not the sums; look at rows 4 and 6, which both have"
+    assert np.allclose(values, wanted[rows]), (
+        "the values are not the sums; look at rows 4 and 6, which both have")
 
 
 check(3, add_sparse, judge_add)
@@ -343,12 +363,12 @@ check(3, add_sparse, judge_add)
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_unlucky_batch():
     g, h = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
-    return np.array([1, 1, 1]), np.array([g, -g, h])          # the first two are lost, and add up to zero
+    return np.array([1, 1, 1]), np.array([g, -g, h])    # the first two are lost, and add up to zero
 
 
 def tempting_unlucky_batch():
     g = np.array([1.0, 2.0, 3.0])
-    return np.array([1, 1]), np.array([g, g])                 # equal ones are lost as well: one of two is missing
+    return np.array([1, 1]), np.array([g, g])  # equal ones are lost as well: one of two is missing
 
 
 def solution_sorted_backward(dy, ids):
@@ -367,7 +387,8 @@ def solution_add_sparse(a, b):
     rows = np.union1d(a.rows, b.rows)
     values = np.zeros((len(rows), a.values.shape[1]), a.values.dtype)
     for part in (a, b):
-        values[np.searchsorted(rows, part.rows)] += part.values    # distinct within a part, so += is safe here
+        # distinct within a part, so += is safe here
+        values[np.searchsorted(rows, part.rows)] += part.values
     return SparseRows(rows, values)
 
 

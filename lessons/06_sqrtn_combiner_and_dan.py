@@ -14,7 +14,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 from collections import Counter
@@ -80,7 +81,10 @@ expect(length(total / np.sqrt(25)) / length(one), 0.99, 1.01, "sum/√25")
 
 # %%
 def half_shared(m, variance):
-    """The number of words n at which the shared part is half of E‖y‖². m: (d,), variance: σ² of each number."""
+    """The number of words n at which the shared part is half of E‖y‖².
+
+    m: (d,), variance: σ² of each number.
+    """
     raise NotImplementedError
 
 
@@ -90,7 +94,8 @@ def judge_half_shared(half_shared):
         m = rng.standard_normal(dimension)
         m *= np.sqrt(dimension * variance / n) / np.linalg.norm(m)
         found = half_shared(m, variance)
-        noise = rng.standard_normal((4000, dimension)) * np.sqrt(variance * found)    # of a sum of `found` words
+        # of a sum of `found` words
+        noise = rng.standard_normal((4000, dimension)) * np.sqrt(variance * found)
         y = (found * m + noise) / np.sqrt(found)
         share = found * (m @ m) / (y * y).sum(axis=1).mean()
         assert abs(share - 0.5) < 0.02, (
@@ -114,7 +119,8 @@ check(1, half_shared, judge_half_shared)
 # twenty thousand turns of the default corpus, and the library's bag on a random table.
 
 # %%
-turns = [pair.response for _, chunk in zip(range(10), read_chunks(default_corpus())) for pair in chunk.records]
+turns = [pair.response for _, chunk in zip(range(10), read_chunks(default_corpus()))
+         for pair in chunk.records]
 tokens = [tokens for tokens in map(tokenize, turns) if tokens]
 vocabulary = Vocabulary.from_counts(Counter(word for turn in tokens for word in turn), 10_000, 100)
 packed = vocabulary.pack(tokens)
@@ -124,13 +130,16 @@ y, _ = embedding_bag_forward(table, rows, packed.lengths)     # (B, d)
 
 n = packed.lengths
 measured = (y * y).sum(axis=1) / d                            # (B,) ‖y‖²/d
-_, count = np.unique(rows.sentence_numbers.astype(np.int64) * len(table) + rows.ids, return_counts=True)
-same_row = np.unique(rows.sentence_numbers.astype(np.int64) * len(table) + rows.ids) // len(table)    # its sentence
+_, count = np.unique(rows.sentence_numbers.astype(np.int64) * len(table) + rows.ids,
+                     return_counts=True)
+# its sentence
+same_row = np.unique(rows.sentence_numbers.astype(np.int64) * len(table) + rows.ids) // len(table)
 derived = np.bincount(same_row, count**2.0) / n               # (B,) Σ_r count²/n
 
 print(f"{len(n):,} sentences of {n.min()} to {n.max()} words, half of them of {np.median(n):.0f} or fewer")
 expect((measured / derived).mean(), 0.97, 1.03, "‖y‖²/d, measured / derived, mean over sentences")
-expect((measured / derived).std(), 0.5 * np.sqrt(2 / d), 1.5 * np.sqrt(2 / d), "and its scatter: √(2/d) = 0.082")
+expect((measured / derived).std(), 0.5 * np.sqrt(2 / d), 1.5 * np.sqrt(2 / d),
+       "and its scatter: √(2/d) = 0.082")
 expect(derived[n == 1].mean(), 1, 1, "one word: nothing can repeat")
 expect((derived - (2 * n - 1) / n).min(), -1e-9, 1e-9, "derived − (2n − 1)/n, the least")
 
@@ -166,23 +175,30 @@ for name, power, color in (("sum", 0.0, "C3"), ("sum / √n", 0.5, "C2"), ("mean
     k = np.arange(1, 65)
     unrepeated = np.sqrt(2 * k - 1) / k**power
     left.loglog(bins, norm_at, "o", color=color, label=name)
-    left.loglog(k, unrepeated, "k:", linewidth=1.2, label="derived, no repetition" if name == "mean" else None)
+    left.loglog(k, unrepeated, "k:", linewidth=1.2,
+                label="derived, no repetition" if name == "mean" else None)
     right.semilogx(k, [passes_tanh(size) for size in unrepeated], "k:", linewidth=1.2)
     right.semilogx(bins, let_through[name], "o", color=color)
-    expect(let_through[name][0], 0.57, 0.64, f"{name}: passes tanh at one word; E[1 − tanh²] at size 1 is "
+    expect(let_through[name][0], 0.57, 0.64,
+           f"{name}: passes tanh at one word; E[1 − tanh²] at size 1 is "
            f"{passes_tanh(1):.3f}, measured")
 for axes in (left, right):
-    axes.set(xticks=[1, 4, 16, 64], xticklabels=["1", "4", "16", "64"], xlabel="words in the sentence, n")
-left.set(ylabel="norm of the bag / √d", title="Only √n gives one size for all;\nreal long sentences repeat words")
+    axes.set(xticks=[1, 4, 16, 64], xticklabels=["1", "4", "16", "64"],
+             xlabel="words in the sentence, n")
+left.set(ylabel="norm of the bag / √d",
+         title="Only √n gives one size for all;\nreal long sentences repeat words")
 left.legend(fontsize=9)
 right.set(ylabel="mean of 1 − tanh²", ylim=(0, 1),
           title="A sum shuts tanh for long sentences,\na mean never bends it")
 show(figure, "06_sqrtn_combiner_and_dan")
 
 at_48 = bins.index(48)
-expect(let_through["sum"][at_48], 0.03, passes_tanh(np.sqrt(95)), "sum, 48 words; at most the integral at √95")
-expect(let_through["mean"][at_48], 0.9, passes_tanh(np.sqrt(95) / 48), "mean, 48 words; at most the integral at √95/48")
-expect(let_through["sum / √n"][at_48], 0.3, passes_tanh(np.sqrt(95 / 48)), "sum/√n, 48 words; at most that at √(95/48)")
+expect(let_through["sum"][at_48], 0.03, passes_tanh(np.sqrt(95)),
+       "sum, 48 words; at most the integral at √95")
+expect(let_through["mean"][at_48], 0.9, passes_tanh(np.sqrt(95) / 48),
+       "mean, 48 words; at most the integral at √95/48")
+expect(let_through["sum / √n"][at_48], 0.3, passes_tanh(np.sqrt(95 / 48)),
+       "sum/√n, 48 words; at most that at √(95/48)")
 
 # %% [markdown]
 # Under a sum, long sentences are stuck: their units sit at ±1 and nine tenths of the gradient are
@@ -202,7 +218,8 @@ expect(let_through["sum / √n"][at_48], 0.3, passes_tanh(np.sqrt(95 / 48)), "su
 # in two sentences, sentences of different lengths, a row that nobody uses.
 
 # %%
-ids = Packed(np.array([3, 1, 3, 4, 1, 0], np.int32), np.array([0, 4, 5, 6]))      # 3 1 3 4 | 1 | 0; row 2 unused
+# 3 1 3 4 | 1 | 0; row 2 unused
+ids = Packed(np.array([3, 1, 3, 4, 1, 0], np.int32), np.array([0, 4, 5, 6]))
 table = rng.standard_normal((5, 3))                           # (R, d)
 
 
@@ -234,7 +251,8 @@ expect(np.abs(dtable[2]).max(), 0, 0, "the row that nobody uses")
 library_y, cache = embedding_bag_forward(table, ids, ids.lengths)
 library_dtable = embedding_bag_backward(dy, cache)
 assert np.allclose(bag(table, ids), library_y)
-expect(relative_error(dtable, dense(library_dtable, table)), 0, 1e-14, "the library's, as SparseRows")
+expect(relative_error(dtable, dense(library_dtable, table)), 0, 1e-14,
+       "the library's, as SparseRows")
 print("rows it mentions:", *[int(row) for part in library_dtable for row in part.rows])
 
 # %% [markdown]
@@ -244,7 +262,8 @@ print("rows it mentions:", *[int(row) for part in library_dtable for row in part
 # more, and not n times as much.
 
 # %%
-counting = Packed(np.arange(25, dtype=np.int32), np.array([0, 25]))          # one sentence of 25 different words
+# one sentence of 25 different words
+counting = Packed(np.arange(25, dtype=np.int32), np.array([0, 25]))
 one_dy = rng.standard_normal((1, 3))
 _, cache = embedding_bag_forward(rng.standard_normal((25, 3)), counting, counting.lengths)
 parts = embedding_bag_backward(one_dy / np.linalg.norm(one_dy), cache)           # 25 rows, in a block for each core
@@ -272,8 +291,10 @@ def mean_bag_backward(dy, cache):
 
 def judge_mean_bag(backward):
     table = np.random.default_rng(0).standard_normal((5, 3))
-    error = layer_error(lambda table: mean_bag_forward(table, ids), backward, [table], np.random.default_rng(1))
-    assert error < 1e-6, f"the relative error is {error:.2g}; does a word that stands twice collect twice, each /n?"
+    error = layer_error(lambda table: mean_bag_forward(table, ids), backward, [table],
+                        np.random.default_rng(1))
+    assert error < 1e-6, (
+        f"the relative error is {error:.2g}; does a word that stands twice collect twice, each /n?")
 
 
 check(2, mean_bag_backward, judge_mean_bag)
@@ -318,11 +339,12 @@ def revealing_batch():
 def judge_revealing(revealing_batch):
     sentences = revealing_batch()
     batch = Packed(np.concatenate(sentences).astype(np.int32), np.cumsum([0, *map(len, sentences)]))
-    assert len(batch.ids) == 3 and batch.lengths.min() > 0, f"{len(batch.ids)} words in all, expected 3, and none empty"
+    assert len(batch.ids) == 3 and batch.lengths.min() > 0, (
+        f"{len(batch.ids)} words in all, expected 3, and none empty")
     table = np.random.default_rng(0).standard_normal((5, 3))
     for backward in (no_root, once_a_sentence, last_one_wins):
-        error = layer_error(lambda table: (bag(table, batch), counts_of(batch, 5)), backward, [table],
-                            np.random.default_rng(1))
+        error = layer_error(lambda table: (bag(table, batch), counts_of(batch, 5)), backward,
+                            [table], np.random.default_rng(1))
         assert error > 1e-3, f"{backward.__name__} passes on it, with an error of {error:.1e}"
 
 
@@ -337,11 +359,14 @@ check(3, revealing_batch, judge_revealing)
 # %%
 word_rows, bigram_rows = 9, 30
 params = {"encoder.embedding.weight": rng.standard_normal((word_rows + bigram_rows, 4)),
-          "encoder.linear0.weight": rng.standard_normal((4, 5)), "encoder.linear0.bias": rng.standard_normal(5),
-          "encoder.linear1.weight": rng.standard_normal((5, 6)), "encoder.linear1.bias": rng.standard_normal(6)}
-batch = Packed(np.array([1, 2, 3, 3, 2, 1, 5, 8, 8, 8], np.int32), np.array([0, 3, 6, 7, 10]))  # 123 | 321 | 5 | 888
+          "encoder.linear0.weight": rng.standard_normal((4, 5)),
+          "encoder.linear0.bias": rng.standard_normal(5),
+          "encoder.linear1.weight": rng.standard_normal((5, 6)),
+          "encoder.linear1.bias": rng.standard_normal(6)}
+# 123 | 321 | 5 | 888
+batch = Packed(np.array([1, 2, 3, 3, 2, 1, 5, 8, 8, 8], np.int32), np.array([0, 3, 6, 7, 10]))
 
-rows = words_and_bigrams(batch, word_rows, bigram_rows)                              # Packed of 2N − B rows
+rows = words_and_bigrams(batch, word_rows, bigram_rows)       # Packed of 2N − B rows
 x, bag_cache = embedding_bag_forward(params["encoder.embedding.weight"], rows, batch.lengths)                # (B, 4)
 h, cache0 = linear_forward(x, params["encoder.linear0.weight"], params["encoder.linear0.bias"])            # (B, 5)
 h, tanh_cache = tanh_forward(h)
@@ -358,7 +383,8 @@ grads["encoder.embedding.weight"] = embedding_bag_backward(dx, bag_cache)       
 
 loss = lambda: float((dan_forward(params, batch, word_rows)[0] * du).sum())
 for name, p in params.items():
-    expect(relative_error(dense(grads[name], p), numeric_gradient(loss, p)), 0, 1e-7, f"{name}, against differences")
+    expect(relative_error(dense(grads[name], p), numeric_gradient(loss, p)), 0, 1e-7,
+           f"{name}, against differences")
 
 # %% [markdown]
 # Five forwards, and five backwards in the opposite order. `dan_forward` and `dan_backward` are
@@ -369,7 +395,8 @@ library_u, cache = dan_forward(params, batch, word_rows)
 library_grads = dan_backward(du, cache)
 assert np.allclose(u, library_u) and set(grads) == set(library_grads)
 for name, p in params.items():
-    expect(relative_error(dense(grads[name], p), dense(library_grads[name], p)), 0, 1e-13, f"{name}, the library's")
+    expect(relative_error(dense(grads[name], p), dense(library_grads[name], p)), 0, 1e-13,
+           f"{name}, the library's")
 
 
 def loss_and_gradients():
@@ -377,7 +404,8 @@ def loss_and_gradients():
     return (u * du).sum(), dan_backward(du, cache)
 
 
-expect(directional_error(loss_and_gradients, params, rng), 0, 1e-6, "all parameters along one random direction")
+expect(directional_error(loss_and_gradients, params, rng), 0, 1e-6,
+       "all parameters along one random direction")
 
 # %% [markdown]
 # ## What a bag knows of order
@@ -391,7 +419,8 @@ expect(directional_error(loss_and_gradients, params, rng), 0, 1e-6, "all paramet
 # %%
 sentences = Packed(np.array([1, 2, 3, 3, 2, 1], np.int32), np.array([0, 3, 6]))
 rows = words_and_bigrams(sentences, 10, 1000)
-assert not set(rows.ids[1:5:2]) & set(rows.ids[6::2]), "no bigram of one falls into a bucket of the other"
+assert not set(rows.ids[1:5:2]) & set(rows.ids[6::2]), (
+    "no bigram of one falls into a bucket of the other")
 
 
 def cosine(table):
@@ -427,7 +456,7 @@ def solution_half_shared(m, variance):
 
 
 def tempting_half_shared(m, variance):
-    return variance / (m @ m)                                 # one number's variance, where the vector's was meant
+    return variance / (m @ m)    # one number's variance, where the vector's was meant
 
 
 def solution_mean_bag_backward(dy, cache):
@@ -440,7 +469,8 @@ def solution_mean_bag_backward(dy, cache):
 def tempting_mean_bag_backward(dy, cache):
     table_rows, ids = cache
     dtable = np.zeros((table_rows, dy.shape[1]))
-    dtable[ids.ids] += (dy / ids.lengths[:, None])[ids.sentence_numbers]          # equal ids: the last one wins
+    # equal ids: the last one wins
+    dtable[ids.ids] += (dy / ids.lengths[:, None])[ids.sentence_numbers]
     return dtable
 
 

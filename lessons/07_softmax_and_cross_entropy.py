@@ -13,7 +13,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 import numpy as np
@@ -46,7 +47,7 @@ def naive_softmax(s):
     return e / e.sum(axis=-1, keepdims=True)
 
 
-with np.errstate(over="ignore", invalid="ignore"):            # NumPy would warn here; listen when it does
+with np.errstate(over="ignore", invalid="ignore"):    # NumPy would warn here; listen when it does
     for s in (np.array([0.0, 1, 2]), np.array([1000.0, 1001, 1002])):
         print("by the formula:", s, "→", naive_softmax(s).round(3))
 
@@ -83,7 +84,8 @@ s = rng.standard_normal((1, 6))
 p, _ = softmax_forward(s)
 jacobian = np.diag(p[0]) - np.outer(p[0], p[0])               # (c, c): p_i δ_ij − p_i p_j
 
-numeric = np.stack([numeric_gradient(lambda: float(softmax_forward(s)[0][0, i]), s)[0] for i in range(6)])
+numeric = np.stack([numeric_gradient(lambda: float(softmax_forward(s)[0][0, i]), s)[0]
+                    for i in range(6)])
 expect(relative_error(jacobian, numeric), 0, 1e-9, "p_i (δ_ij − p_j), against differences")
 expect(np.abs(jacobian.sum(axis=0)).max(), 0, 1e-15, "the largest sum of a column")
 expect(np.abs(jacobian.sum(axis=1)).max(), 0, 1e-15, "the largest sum of a row")
@@ -101,7 +103,10 @@ expect(np.abs(jacobian.sum(axis=1)).max(), 0, 1e-15, "the largest sum of a row")
 
 # %%
 def softmax_backward(dp, cache):
-    """Forward: p_j = e^{s_j}/Σ e^{s_k}. ds_j = p_j (dp_j − Σ_i dp_i p_i). dp: (B, c) → ds: (B, c)"""
+    """Forward: p_j = e^{s_j}/Σ e^{s_k}.
+
+    ds_j = p_j (dp_j − Σ_i dp_i p_i). dp: (B, c) → ds: (B, c)
+    """
     p = cache
     return p * (dp - (dp * p).sum(axis=-1, keepdims=True))
 
@@ -109,7 +114,8 @@ def softmax_backward(dp, cache):
 dp = rng.standard_normal((1, 6))
 assert np.allclose(softmax_backward(dp, p), dp @ jacobian)
 s = rng.standard_normal((4, 6))
-expect(layer_error(softmax_forward, softmax_backward, [s], rng), 0, 1e-8, "softmax_backward, random dp")
+expect(layer_error(softmax_forward, softmax_backward, [s], rng), 0, 1e-8,
+       "softmax_backward, random dp")
 
 # %% [markdown]
 # ## The check that passes everything
@@ -145,24 +151,28 @@ def distance(backward, dp):
 
 
 ones, random = np.ones_like(s), rng.standard_normal(s.shape)
-seen = {name: (distance(backward, ones), distance(backward, random)) for name, backward in backwards.items()}
+seen = {name: (distance(backward, ones), distance(backward, random))
+        for name, backward in backwards.items()}
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.5), width_ratios=(1, 1.5))
 image = left.imshow(jacobian, vmin=-0.25, vmax=0.25)
 for i, j in np.ndindex(6, 6):
-    left.text(j, i, f"{jacobian[i, j]:.2f}".replace("0.", "."), ha="center", va="center", fontsize=8,
-              color="white" if abs(jacobian[i, j]) > 0.15 else "black")
+    left.text(j, i, f"{jacobian[i, j]:.2f}".replace("0.", "."), ha="center", va="center",
+              fontsize=8, color="white" if abs(jacobian[i, j]) > 0.15 else "black")
 left.set(xlabel="score j", ylabel="probability i", xticks=range(6), yticks=range(6),
          title="What one score wins, the others lose:\nrows and columns of ∂p_i/∂s_j sum to 0")
 left.grid(False)
 for row, (name, (by_ones, by_random)) in enumerate(seen.items()):
     color = "C2" if name == "right" else "C3"
-    right.plot([max(by_ones, 1e-13), max(by_random, 1e-13)], [row, row], color=color, alpha=0.25, linewidth=3)
-    right.plot(max(by_ones, 1e-13), row, "s", color=color, markersize=8, markerfacecolor="white", markeredgewidth=2)
+    right.plot([max(by_ones, 1e-13), max(by_random, 1e-13)], [row, row], color=color, alpha=0.25,
+               linewidth=3)
+    right.plot(max(by_ones, 1e-13), row, "s", color=color, markersize=8, markerfacecolor="white",
+               markeredgewidth=2)
     right.plot(max(by_random, 1e-13), row, "o", color=color, markersize=9)
 right.axvline(1e-6, color="black", linestyle=":")
 right.text(1.6e-6, -0.6, "tolerance 10⁻⁶", fontsize=9)
-right.plot([], [], "s", color="gray", markerfacecolor="white", markeredgewidth=2, label="dp of ones")
+right.plot([], [], "s", color="gray", markerfacecolor="white", markeredgewidth=2,
+           label="dp of ones")
 right.plot([], [], "o", color="gray", label="random dp")
 right.set(xscale="log", xlim=(1e-14, 20), ylim=(6.6, -1), yticks=range(7), yticklabels=seen,
           xlabel="largest |analytic − numeric| (at least 10⁻¹³)", ylabel="backward",
@@ -199,7 +209,8 @@ x = rng.standard_normal((4, 5))
 weight, bias = rng.standard_normal((5, 3)), rng.standard_normal(3)
 layers = {
     "tanh": (lambda: tanh_forward(x), tanh_backward),
-    "linear": (lambda: linear_forward(x, weight, bias), lambda dy, cache: linear_backward(dy, cache)[0]),
+    "linear": (lambda: linear_forward(x, weight, bias),
+               lambda dy, cache: linear_backward(dy, cache)[0]),
     "softmax": (lambda: softmax_forward(x), softmax_backward),
     "layer norm, weight 1": (lambda: layer_norm_forward(x, np.ones(5), np.zeros(5)),
                              lambda dy, cache: layer_norm_backward(dy, cache)[0]),
@@ -212,11 +223,14 @@ for name, (forward, backward) in layers.items():
     typical = np.mean([np.linalg.norm(backward(dy, cache)) for dy in random_dy])
     left_of_ones[name] = np.linalg.norm(backward(np.ones_like(y), cache)) / typical
     print(f"{name:22} ‖dx‖ under ones / under random dy: {left_of_ones[name]:.1e}")
-expect(max(left_of_ones["softmax"], left_of_ones["layer norm, weight 1"]), 0, 1e-12, "softmax and layer norm: blind")
-expect(min(left_of_ones["tanh"], left_of_ones["linear"], left_of_ones["unit length"]), 0.1, 10, "the others see it")
+expect(max(left_of_ones["softmax"], left_of_ones["layer norm, weight 1"]), 0, 1e-12,
+       "softmax and layer norm: blind")
+expect(min(left_of_ones["tanh"], left_of_ones["linear"], left_of_ones["unit length"]), 0.1, 10,
+       "the others see it")
 
 y, cache = l2_normalize_forward(x)
-expect(np.linalg.norm(l2_normalize_backward(y, cache)), 0, 1e-14, "unit length is blind too, but for dy = y")
+expect(np.linalg.norm(l2_normalize_backward(y, cache)), 0, 1e-14,
+       "unit length is blind too, but for dy = y")
 
 # %% [markdown]
 # A random dy points a little in every direction, so nothing can hide from it. That is all there is
@@ -242,7 +256,8 @@ def judge_well_dressed(backward):
     dp = rng.standard_normal(s.shape)
     ds = backward(dp, cache)
     assert ds.shape == s.shape, f"ds has shape {ds.shape}, expected {s.shape}"
-    assert np.abs(backward(np.ones_like(s), cache)).max() < 1e-9, "with dp = 1 it does not return zero"
+    assert np.abs(backward(np.ones_like(s), cache)).max() < 1e-9, (
+        "with dp = 1 it does not return zero")
     assert np.abs(ds.sum(axis=1)).max() < 1e-9, "under a random dp its rows do not sum to zero"
     assert np.linalg.norm(ds) > 1e-3, "zeros are too easily seen"
     error = relative_error(ds, softmax_backward(dp, cache))
@@ -276,7 +291,8 @@ dp = -onehot / p / 5
 two_steps = softmax_backward(dp, p)
 one_step = (p - onehot) / 5
 loss = lambda: float(-np.log(softmax_forward(logits)[0][range(5), labels]).mean())
-expect(relative_error(one_step, numeric_gradient(loss, logits)), 0, 1e-8, "(p − onehot)/B, against differences")
+expect(relative_error(one_step, numeric_gradient(loss, logits)), 0, 1e-8,
+       "(p − onehot)/B, against differences")
 expect(relative_error(one_step, two_steps), 0, 1e-14, "in two steps: the same")
 
 library_loss, cache = cross_entropy_forward(logits, labels)
@@ -305,7 +321,8 @@ library_loss, cache = cross_entropy_forward(confident, wrong_label)
 print("cross_entropy:  loss", library_loss, " gradient", cross_entropy_backward(cache)[0])
 assert np.isinf(two_step_loss) and np.isnan(two_step_gradient).any()
 expect(library_loss, 800 - 1e-9, 800 + 1e-9, "the loss as one")
-expect(np.abs(cross_entropy_backward(cache)[0] - [1, -1]).max(), 0, 1e-12, "its gradient, off (1, −1) by")
+expect(np.abs(cross_entropy_backward(cache)[0] - [1, -1]).max(), 0, 1e-12,
+       "its gradient, off (1, −1) by")
 
 # %% [markdown]
 # The trick is never to leave the logarithms: log p = s − log Σ e^s, with the largest score taken
@@ -327,10 +344,13 @@ z = 10.0
 p = 1 / (1 + np.exp(z))
 scores = np.array([[0.0, z]])                                 # class 0 is right
 by_squares = numeric_gradient(lambda: float((1 - softmax_forward(scores)[0][0, 0])**2), scores)
-by_entropy = numeric_gradient(lambda: float(cross_entropy_forward(scores, np.array([0]))[0]), scores)
+by_entropy = numeric_gradient(lambda: float(cross_entropy_forward(scores, np.array([0]))[0]),
+                              scores)
 expect(by_entropy[0, 0], -1, -0.999, "cross-entropy: −(1 − p)")
-expect(by_squares[0, 0] / (-2 * (1 - p)**2 * p), 0.9999, 1.0001, "squared error, measured / derived")
-expect(by_entropy[0, 0] / by_squares[0, 0], 0.49 * np.exp(z), 0.51 * np.exp(z), "times as strong: about e^z/2 = 11013")
+expect(by_squares[0, 0] / (-2 * (1 - p)**2 * p), 0.9999, 1.0001,
+       "squared error, measured / derived")
+expect(by_entropy[0, 0] / by_squares[0, 0], 0.49 * np.exp(z), 0.51 * np.exp(z),
+       "times as strong: about e^z/2 = 11013")
 
 # %% [markdown]
 # The surer the model is of something wrong, the *less* squared error lets it learn. Cross-entropy's
@@ -378,11 +398,13 @@ def margin_loss(z):
 
 
 def judge_margin_loss(margin_loss):
-    for z, exact in ((-800.0, 800.0), (-2.0, 2.1269280110429727), (0.0, np.log(2)), (40.0, 4.248354255291589e-18)):
+    for z, exact in ((-800.0, 800.0), (-2.0, 2.1269280110429727), (0.0, np.log(2)),
+                     (40.0, 4.248354255291589e-18)):
         with np.errstate(all="ignore"):
             found = margin_loss(np.array([z]))[0]
         assert np.isfinite(found), f"at z = {z:.0f} it is {found}: what overflows?"
-        assert abs(found / exact - 1) < 1e-12, f"at z = {z:.0f} it is {found:.3g}, expected {exact:.3g}"
+        assert abs(found / exact - 1) < 1e-12, (
+            f"at z = {z:.0f} it is {found:.3g}, expected {exact:.3g}")
 
 
 check(3, margin_loss, judge_margin_loss)
@@ -401,7 +423,7 @@ check(3, margin_loss, judge_margin_loss)
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_well_dressed_backward(dp, cache):
-    return dp - dp.mean(axis=1, keepdims=True)                # a projection after all, but p is nowhere
+    return dp - dp.mean(axis=1, keepdims=True)    # a projection after all, but p is nowhere
 
 
 def solution_log_softmax_backward(dy, cache):
@@ -412,6 +434,9 @@ def solution_margin_loss(z):
     return np.logaddexp(0, -z)
 
 
-solution(1, solution_well_dressed_backward, lambda dp, p: p * (dp - dp.mean(axis=1, keepdims=True)))   # rows ≠ 0
-solution(2, solution_log_softmax_backward, lambda dy, y: dy - np.exp(y))      # right only for a dy that sums to 1
-solution(3, solution_margin_loss, lambda z: np.maximum(-z, 0) + np.log(1 + np.exp(-np.abs(z))))    # no overflow, but 0
+# rows ≠ 0
+solution(1, solution_well_dressed_backward, lambda dp, p: p * (dp - dp.mean(axis=1, keepdims=True)))
+# right only for a dy that sums to 1
+solution(2, solution_log_softmax_backward, lambda dy, y: dy - np.exp(y))
+# no overflow, but 0
+solution(3, solution_margin_loss, lambda z: np.maximum(-z, 0) + np.log(1 + np.exp(-np.abs(z))))

@@ -13,7 +13,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 import numpy as np
@@ -51,7 +52,8 @@ def loss_by_loops(u, v, scale):
 
 u, v = rng.standard_normal((2, 5, 3))
 loss, cache = batch_softmax_forward(u, v, 2.0)
-expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13, "the library's loss against the loops, difference")
+expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13,
+       "the library's loss against the loops, difference")
 
 # %% [markdown]
 # ## Where it starts: ln K
@@ -110,11 +112,13 @@ def dead_point():
 def judge_dead_point(dead_point):
     u, v = dead_point()
     assert u.shape == v.shape == (8, 5), f"shapes {u.shape} and {v.shape}, expected (8, 5)"
-    assert min(np.linalg.norm(u, axis=1).min(), np.linalg.norm(v, axis=1).min()) > 0.1, "no zero vectors"
+    assert min(np.linalg.norm(u, axis=1).min(), np.linalg.norm(v, axis=1).min()) > 0.1, (
+        "no zero vectors")
     loss, cache = batch_softmax_forward(u, v, 1.0)
     assert abs(loss - np.log(8)) < 1e-9, f"the loss is {loss:.4f}, expected ln 8 = {np.log(8):.4f}"
     du, dv = (np.abs(g).max() for g in batch_softmax_backward(cache))
-    assert du < 1e-12 and dv < 1e-12, f"|du| is at most {du:.1e} and |dv| {dv:.1e}: one of the two can still move"
+    assert du < 1e-12 and dv < 1e-12, (
+        f"|du| is at most {du:.1e} and |dv| {dv:.1e}: one of the two can still move")
 
 
 check(1, dead_point, judge_dead_point)
@@ -141,13 +145,15 @@ def loss_of_scores(s):
 
 p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)
 ds = (p - np.eye(B)) / B                                      # (B, B)
-expect(relative_error(ds, numeric_gradient(lambda: loss_of_scores(s), s)), 0, 1e-8, "ds, against differences")
+expect(relative_error(ds, numeric_gradient(lambda: loss_of_scores(s), s)), 0, 1e-8,
+       "ds, against differences")
 
 du, dv = scale * ds @ v, scale * ds.T @ u                     # (B, d) each
 loss = lambda: float(batch_softmax_forward(u, v, scale)[0])
 expect(relative_error(du, numeric_gradient(loss, u)), 0, 1e-8, "du, against differences")
 expect(relative_error(dv, numeric_gradient(loss, v)), 0, 1e-8, "dv, against differences")
-for name, ours, theirs in zip(("du", "dv"), (du, dv), batch_softmax_backward(batch_softmax_forward(u, v, scale)[1])):
+for name, ours, theirs in zip(("du", "dv"), (du, dv),
+                              batch_softmax_backward(batch_softmax_forward(u, v, scale)[1])):
     expect(relative_error(ours, theirs), 0, 1e-13, f"{name}, the library's")
 
 # %% [markdown]
@@ -178,7 +184,8 @@ def train(steps, masked=None, rate=3.0):
     """Gradient descent on u and on the vectors of the texts; → loss, B · ds of the last step."""
     u, texts = start_u.copy(), start_v.copy()
     for _ in range(steps):
-        loss, cache = batch_softmax_forward(u, texts[text_of_reply], 1 / 4, masked)      # scores start at variance 1
+        # scores start at variance 1
+        loss, cache = batch_softmax_forward(u, texts[text_of_reply], 1 / 4, masked)
         du, dv = batch_softmax_backward(cache)
         u -= rate * du
         np.add.at(texts, text_of_reply, -rate * dv)           # a text collects from all its places
@@ -193,15 +200,19 @@ for axes, steps, what in zip(axes_row, (1, 12, 2000),
                               "2,000: three rows still quarrel\nover one reply, “yes”")):
     loss, picture = train(steps)
     image = axes.imshow(picture, vmin=-1, vmax=1)
-    axes.set(title=f"{what}\nloss {loss:.3f}", xlabel="reply j", xticks=range(0, 12, 2), ylabel="input i",
-             yticks=range(0, 12, 2))
+    axes.set(title=f"{what}\nloss {loss:.3f}", xlabel="reply j", xticks=range(0, 12, 2),
+             ylabel="input i", yticks=range(0, 12, 2))
     axes.grid(False)
-    assert np.abs(picture.sum(axis=1)).max() < 1e-12          # what a row pulls and what it pushes are equal
-figure.colorbar(image, ax=axes_row, shrink=0.9, ticks=(-1, 0, 1), label="B · ∂loss/∂s_ij: blue pulls, red pushes")
+    # what a row pulls and what it pushes are equal
+    assert np.abs(picture.sum(axis=1)).max() < 1e-12
+figure.colorbar(image, ax=axes_row, shrink=0.9, ticks=(-1, 0, 1),
+                label="B · ∂loss/∂s_ij: blue pulls, red pushes")
 show(figure, "08_batch_softmax_loss")
 
-expect(loss, floor, floor * 1.05, "loss after 2,000 steps; three rows of twelve at ln 3: 3 ln 3/12 = 0.2747")
-expect(picture[2, [2, 6, 7]].sum(), -0.05, 0.05, "in row 2: the pull on “yes” (−⅔) and the two pushes on it (⅓ each)")
+expect(loss, floor, floor * 1.05,
+       "loss after 2,000 steps; three rows of twelve at ln 3: 3 ln 3/12 = 0.2747")
+expect(picture[2, [2, 6, 7]].sum(), -0.05, 0.05,
+       "in row 2: the pull on “yes” (−⅔) and the two pushes on it (⅓ each)")
 
 # %% [markdown]
 # The loss stays above zero for ever, and no reader of a learning curve can tell that from a model
@@ -256,7 +267,8 @@ check(2, loss_floor, judge_loss_floor)
 
 # %%
 turns = [pair for chunk in read_chunks(default_corpus()) for pair in chunk.records]
-keys = np.array([[text_key(" ".join(tokenize(text))) for text in (pair.input, pair.response)] for pair in turns])
+keys = np.array([[text_key(" ".join(tokenize(text))) for text in (pair.input, pair.response)]
+                 for pair in turns])
 N, K = len(keys), 1024
 equal = 0
 for side in (0, 1):
@@ -273,7 +285,8 @@ for _ in range(200):
 error = np.std(found) / np.sqrt(len(found))
 print(f"{N:,} pairs; of a batch of {K}, {np.mean(found):.0f} of {K * (K - 1):,} wrong answers are not wrong, in "
       f"{np.mean(rows_hit):.0f} rows")
-expect(np.mean(found), derived - 5 * error, derived + 5 * error, f"false negatives in a batch, derived {derived:.0f}")
+expect(np.mean(found), derived - 5 * error, derived + 5 * error,
+       f"false negatives in a batch, derived {derived:.0f}")
 
 # %% [markdown]
 # One in twenty thousand, but thirty rows of every batch have one. Frequent replies are the cause,
@@ -298,12 +311,14 @@ expect(np.mean(found), derived - 5 * error, derived + 5 * error, f"false negativ
 
 # %%
 inputs, replies = 60, 200
-joint = rng.dirichlet(np.full(replies - 1, 0.02), inputs) * 0.75          # each input has a few replies of its own …
-joint = np.concatenate([np.full((inputs, 1), 0.25), joint], axis=1) / inputs      # … and one in four is "yes", reply 0
+# each input has a few replies of its own …
+joint = rng.dirichlet(np.full(replies - 1, 0.02), inputs) * 0.75
+# … and one in four is "yes", reply 0
+joint = np.concatenate([np.full((inputs, 1), 0.25), joint], axis=1) / inputs
 with np.errstate(divide="ignore"):
     pmi = np.maximum(np.log(joint / np.outer(joint.sum(axis=1), joint.sum(axis=0))), -30)
-one_hot = np.eye(replies)                                     # pmi[i] · one_hot[j] is the score of the pair
-information = float((joint * pmi).sum())                      # I(input; reply), in nats
+one_hot = np.eye(replies)                   # pmi[i] · one_hot[j] is the score of the pair
+information = float((joint * pmi).sum())    # I(input; reply), in nats
 
 
 def draw(K):
@@ -326,7 +341,8 @@ for use_mask in (False, True):
     mean, error = gradient_at_yes(use_mask)
     print(f"gradient at “yes” {'with' if use_mask else 'without'} the mask: {mean:.4f} ± {error:.4f}")
     if use_mask:
-        expect(mean / error, -1e3, -5, "with the mask: it wants to rise, by so many standard errors")
+        expect(mean / error, -1e3, -5,
+               "with the mask: it wants to rise, by so many standard errors")
     else:
         expect(mean / error, -5, 5, "without: zero, but for so many standard errors")
 
@@ -355,7 +371,8 @@ for use_mask in (False, True):
 # %%
 blurred_joint = joint.reshape(inputs // 2, 2, replies).mean(axis=1).repeat(2, axis=0)
 with np.errstate(divide="ignore"):
-    blurred = np.maximum(np.log(blurred_joint / np.outer(joint.sum(axis=1), joint.sum(axis=0))), -30)
+    blurred = np.maximum(np.log(blurred_joint / np.outer(joint.sum(axis=1), joint.sum(axis=0))),
+                         -30)
 blurred_information = float((joint * blurred).sum())          # I′
 
 sizes = 2 ** np.arange(1, 12)
@@ -364,7 +381,8 @@ for K in sizes:
     losses = []
     for _ in range(max(4, 16384 // K)):
         i, j = draw(K)
-        losses.append([batch_softmax_forward(scores[i], one_hot[j])[0] for scores in (pmi, blurred)])
+        losses.append([batch_softmax_forward(scores[i], one_hot[j])[0]
+                       for scores in (pmi, blurred)])
     for name, mean in zip(learnt, np.mean(losses, axis=0)):
         learnt[name].append(np.log(K) - mean)
 sharp, dull = np.array(learnt["sharp"]), np.array(learnt["blurred"])
@@ -372,20 +390,24 @@ sharp, dull = np.array(learnt["sharp"]), np.array(learnt["blurred"])
 figure, axes = plt.subplots()
 axes.semilogx(sizes, sharp, "o-", color="C0", base=2, label="knows all")
 axes.semilogx(sizes, dull, "o-", color="C1", base=2, label="cannot tell inputs apart within pairs")
-axes.plot(sizes[:4], np.log(sizes[:4]), "k:", label="ln K: all that a question with K answers can tell")
+axes.plot(sizes[:4], np.log(sizes[:4]), "k:",
+          label="ln K: all that a question with K answers can tell")
 axes.axhline(information, color="black", linestyle=":")
 axes.axhline(blurred_information, color="black", linestyle=":")
-axes.text(2048, information + 0.08, f"I = {information:.2f}: all there is to know", fontsize=9, ha="right")
-axes.text(2048, blurred_information + 0.08, f"I′ = {blurred_information:.2f}: all the other can know",
-          fontsize=9, ha="right")
+axes.text(2048, information + 0.08, f"I = {information:.2f}: all there is to know", fontsize=9,
+          ha="right")
+axes.text(2048, blurred_information + 0.08,
+          f"I′ = {blurred_information:.2f}: all the other can know", fontsize=9, ha="right")
 axes.set(xlabel="batch size K", ylabel="nats below ln K", xticks=sizes, xticklabels=sizes,
          title="Batches of two hardly tell these two models apart;\nin large ones each shows all it knows")
 axes.legend(loc="lower right")
 show(figure, "08_batch_size")
 
 gap = information - blurred_information
-expect((sharp - np.minimum(np.log(sizes), information)).max(), -1, 0.1, "most above min(ln K, I); 0 but for noise")
-expect(sharp[0] / information, 0, np.log(2) / information, "K = 2 shows this share of I; at most ln 2/I")
+expect((sharp - np.minimum(np.log(sizes), information)).max(), -1, 0.1,
+       "most above min(ln K, I); 0 but for noise")
+expect(sharp[0] / information, 0, np.log(2) / information,
+       "K = 2 shows this share of I; at most ln 2/I")
 expect(sharp[-1] / information, 0.95, 1.04, "K = 2048 shows nearly all of I")
 expect((sharp - dull)[0] / gap, 0, 0.25, "share of I − I′ that K = 2 shows; far from all")
 expect((sharp - dull)[-2:].mean() / gap, 0.85, 1.15, "share that K = 1024 and 2048 show")
@@ -419,7 +441,8 @@ def two_way_backward(dloss, cache):
 def judge_two_way(backward):
     s = np.random.default_rng(0).standard_normal((5, 5))
     error = layer_error(two_way_forward, backward, [s], np.random.default_rng(1))
-    assert error < 1e-6, f"the relative error is {error:.2g}; which axis sums to 1 in each of the two softmaxes?"
+    assert error < 1e-6, (
+        f"the relative error is {error:.2g}; which axis sums to 1 in each of the two softmaxes?")
 
 
 check(3, two_way_backward, judge_two_way)
@@ -442,7 +465,8 @@ def solution_dead_point():
 
 
 def tempting_dead_point():
-    return np.random.default_rng(0).standard_normal((8, 5)), np.ones((8, 5))      # equal scores, but the v's can part
+    # equal scores, but the v's can part
+    return np.random.default_rng(0).standard_normal((8, 5)), np.ones((8, 5))
 
 
 def solution_loss_floor(keys):
@@ -451,7 +475,8 @@ def solution_loss_floor(keys):
 
 
 def tempting_loss_floor(keys):
-    return np.log(np.unique(keys, return_counts=True)[1]).mean()                  # the mean over texts, not over rows
+    # the mean over texts, not over rows
+    return np.log(np.unique(keys, return_counts=True)[1]).mean()
 
 
 def solution_two_way_backward(dloss, cache):
@@ -462,7 +487,8 @@ def solution_two_way_backward(dloss, cache):
 
 def tempting_two_way_backward(dloss, cache):
     by_rows = np.exp(cache) / np.exp(cache).sum(axis=1, keepdims=True)
-    return dloss * ((by_rows + by_rows.T) / 2 - np.eye(len(cache))) / len(cache)  # that is no softmax
+    # that is no softmax
+    return dloss * ((by_rows + by_rows.T) / 2 - np.eye(len(cache))) / len(cache)
 
 
 solution(1, solution_dead_point, tempting_dead_point)

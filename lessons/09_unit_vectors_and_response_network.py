@@ -13,7 +13,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 import numpy as np
@@ -43,7 +44,8 @@ n = np.linalg.norm(x)
 y = x / n
 jacobian = (np.eye(4) - y.T @ y) / n                          # (d, d)
 
-numeric = np.stack([numeric_gradient(lambda: float(l2_normalize_forward(x)[0][0, i]), x)[0] for i in range(4)])
+numeric = np.stack([numeric_gradient(lambda: float(l2_normalize_forward(x)[0][0, i]), x)[0]
+                    for i in range(4)])
 expect(relative_error(jacobian, numeric), 0, 1e-9, "(δ_ij − y_i y_j)/n, against differences")
 
 # %% [markdown]
@@ -64,11 +66,12 @@ def normalize_backward(dy, cache):
     return (dy - along * y) / norm
 
 
-x = 3 * rng.standard_normal((4, 3))                           # lengths other than 1: lesson 2 says why
+x = 3 * rng.standard_normal((4, 3))    # lengths other than 1: lesson 2 says why
 dy = rng.standard_normal((4, 3))
 y, cache = l2_normalize_forward(x)
 dx = normalize_backward(dy, cache)
-expect(layer_error(l2_normalize_forward, normalize_backward, [x], rng), 0, 1e-8, "against differences, random dy")
+expect(layer_error(l2_normalize_forward, normalize_backward, [x], rng), 0, 1e-8,
+       "against differences, random dy")
 expect(relative_error(dx, l2_normalize_backward(dy, cache)), 0, 1e-14, "the library's")
 expect(np.abs((dx * x).sum(axis=1)).max(), 0, 1e-14, "dx · x: a right angle")
 twice = l2_normalize_backward(dy, l2_normalize_forward(2 * x)[1])
@@ -94,10 +97,12 @@ expect(relative_error(twice, dx / 2), 0, 1e-14, "twice the length, half the grad
 x = rng.standard_normal((4, 3))
 for step in range(3):
     y, cache = l2_normalize_forward(x)
-    dx = l2_normalize_backward(rng.standard_normal(y.shape), cache)      # a loss that pulls here and there
+    # a loss that pulls here and there
+    dx = l2_normalize_backward(rng.standard_normal(y.shape), cache)
     before, x = x, x - 0.5 * dx
     grown = (x * x).sum(axis=1) - (before * before).sum(axis=1)
-    expect(relative_error(grown, 0.25 * (dx * dx).sum(axis=1)), 0, 1e-12, f"step {step}: growth against η² ‖dx‖²")
+    expect(relative_error(grown, 0.25 * (dx * dx).sum(axis=1)), 0, 1e-12,
+           f"step {step}: growth against η² ‖dx‖²")
 
 # %% [markdown]
 # ### Exercise 1: how long after t steps?
@@ -146,7 +151,8 @@ def stuck_start():
 
 def judge_stuck_start(stuck_start):
     x = np.array(stuck_start(), float)
-    assert x.shape == (1, 3) and np.linalg.norm(x) > 0.1, "a vector of shape (1, 3) that is not zero"
+    assert x.shape == (1, 3) and np.linalg.norm(x) > 0.1, (
+        "a vector of shape (1, 3) that is not zero")
     y, cache = l2_normalize_forward(x)
     loss = -(y * target).sum()
     assert loss > 1 - 1e-9, f"the loss is {loss:.3f}; the worst is 1"
@@ -180,7 +186,8 @@ def lowest_loss(scale, K):
 
 for scale in (1, 5, 20):
     print(f"K = 1024, scale {scale:2}: the loss can fall from {np.log(1024):.2f} to {lowest_loss(scale, 1024):.6f}")
-expect(np.log(1024) - lowest_loss(1, 1024), 0.99, 1.01, "at scale 1 all of learning is worth so many nats")
+expect(np.log(1024) - lowest_loss(1, 1024), 0.99, 1.01,
+       "at scale 1 all of learning is worth so many nats")
 
 # %% [markdown]
 # A single nat, between knowing nothing and knowing everything. Is the bound real? Let K = 16 pairs
@@ -196,7 +203,8 @@ for scale in (1.0, 5.0):
         x_u -= 48 / scale * l2_normalize_backward(du, u_cache)
         x_v -= 48 / scale * l2_normalize_backward(dv, v_cache)
     bound = lowest_loss(scale, 16)
-    expect(loss, bound * (1 - 1e-9), bound * 1.01, f"scale {scale:.0f}: loss in the end; the bound is {bound:.4f}")
+    expect(loss, bound * (1 - 1e-9), bound * 1.01,
+           f"scale {scale:.0f}: loss in the end; the bound is {bound:.4f}")
     others = (u @ v.T)[~np.eye(16, dtype=bool)]
     expect(others.mean(), -1 / 15 - 0.01, -1 / 15 + 0.01, "mean cosine of wrong pairs; −1/(K − 1)")
 
@@ -221,7 +229,8 @@ def judge_least_scale(least_scale):
     for loss, K in ((0.1, 1024), (1.0, 100), (0.2, 3)):
         found = least_scale(loss, K)
         reached = lowest_loss(found, K)
-        assert abs(reached / loss - 1) < 1e-9, f"K = {K}: a scale of {found:.3f} reaches {reached:.4f}, expected {loss}"
+        assert abs(reached / loss - 1) < 1e-9, (
+            f"K = {K}: a scale of {found:.3f} reaches {reached:.4f}, expected {loss}")
 
 
 check(3, least_scale, judge_least_scale)
@@ -271,8 +280,9 @@ print(f"the circle's best loss {floor:.4f}, with a cosine of {next_cosine:.3f} b
 # Going back, v is used twice, so two gradients add (lesson 3):
 
 # %%
-config = ModelConfig()                                        # residual_response and unit_response are on
-params = {"response.linear0.weight": rng.standard_normal((4, 4)), "response.linear0.bias": rng.standard_normal(4)}
+config = ModelConfig()    # residual_response and unit_response are on
+params = {"response.linear0.weight": rng.standard_normal((4, 4)),
+          "response.linear0.bias": rng.standard_normal(4)}
 v, dy = rng.standard_normal((2, 5, 4))
 
 z = v + v @ params["response.linear0.weight"] + params["response.linear0.bias"]           # (B, e)
@@ -284,12 +294,14 @@ dweight, dbias = v.T @ dz, dz.sum(axis=0)
 loss = lambda: float((response_forward(params, v, config)[0] * dy).sum())
 for name, gradient, p in (("dv", dv, v), ("dweight", dweight, params["response.linear0.weight"]),
                           ("dbias", dbias, params["response.linear0.bias"])):
-    expect(relative_error(gradient, numeric_gradient(loss, p)), 0, 1e-8, f"{name}, against differences")
+    expect(relative_error(gradient, numeric_gradient(loss, p)), 0, 1e-8,
+           f"{name}, against differences")
 library_v_prime, cache = response_forward(params, v, config)
 library_dv, grads = response_backward(dy, cache)
 assert np.allclose(v_prime, library_v_prime)
 expect(relative_error(dv, library_dv), 0, 1e-13, "dv, the library's")
-expect(relative_error(dweight, grads["response.linear0.weight"]), 0, 1e-13, "dweight, the library's")
+expect(relative_error(dweight, grads["response.linear0.weight"]), 0, 1e-13,
+       "dweight, the library's")
 
 # %% [markdown]
 # Now the circle, with and without. At the start both have the echo: the sentence itself scores 20,
@@ -312,7 +324,7 @@ def train_circle(network, steps=600):
         losses.append(float(loss))
         du, dv = batch_softmax_backward(loss_cache)
         dv, grads = response_backward(dv, response_cache) if network else (dv, {})
-        np.add.at(du, reply, dv)                              # each sentence is an input and a reply
+        np.add.at(du, reply, dv)    # each sentence is an input and a reply
         optimizer.step(params, {"x": l2_normalize_backward(du, unit_cache), **grads}, 0.02, 0.02)
     return losses, scale * u @ v_prime.T, u
 
@@ -321,8 +333,10 @@ runs = {network: train_circle(network) for network in (False, True)}
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.8))
 angles = np.deg2rad(np.arange(0, 360, 30))
-points = np.concatenate([radius * np.stack([np.cos(angles), np.sin(angles)], axis=1) for radius in (1, 2)])
-pull = np.array([[1.0, 0.0]]).repeat(len(points), axis=0)     # −dy: every vector is to point to the right
+points = np.concatenate([radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+                         for radius in (1, 2)])
+# −dy: every vector is to point to the right
+pull = np.array([[1.0, 0.0]]).repeat(len(points), axis=0)
 turn = l2_normalize_backward(pull, l2_normalize_forward(points)[1])
 for radius in (1, 2):
     left.add_patch(plt.Circle((0, 0), radius, fill=False, color="gray", linewidth=0.8))
@@ -335,7 +349,8 @@ left.annotate("", (3.1, 0), (2.3, 0), arrowprops={"arrowstyle": "->", "linewidth
 left.text(2.3, 0.15, "target", fontsize=9)
 left.set(xlabel="x₀", ylabel="x₁", xlim=(-3.3, 3.3), ylim=(-2.7, 2.7), aspect="equal",
          title="Only what pulls sideways gets through:\ntwice as long, half as far")
-for network, color, label in ((False, "C3", "v itself: no response network"), (True, "C2", "v′: response network")):
+for network, color, label in ((False, "C3", "v itself: no response network"),
+                              (True, "C2", "v′: response network")):
     right.semilogy(runs[network][0], color=color, linewidth=2, label=label)
 right.axhline(floor, color="black", linestyle=":")
 right.text(600, floor * 0.62, f"derived floor without: {floor:.2f}", fontsize=9, ha="right")
@@ -349,9 +364,11 @@ show(figure, "09_unit_vectors_and_response_network")
 own, other = runs[False], runs[True]
 expect(own[0][0], scale - 6, scale + 6, "loss at the start: 20, give or take 4 · 5/√12")
 expect(own[0][-1], np.log(3), floor * 1.01, "without: the end; at least ln 3, at best the circle's")
-expect((own[1].argmax(axis=1) == np.arange(12)).sum(), 0, 0, "without: rows of 12 with the true reply first")
+expect((own[1].argmax(axis=1) == np.arange(12)).sum(), 0, 0,
+       "without: rows of 12 with the true reply first")
 expect(other[0][-1], 0, 0.02, "with: the end; 11 e^−20 if all wrong scores were 0")
-expect((other[1].argmax(axis=1) == np.arange(12)).sum(), 12, 12, "with: rows of 12 with the true reply first")
+expect((other[1].argmax(axis=1) == np.arange(12)).sum(), 12, 12,
+       "with: rows of 12 with the true reply first")
 
 # %% [markdown]
 # There is a second harm, and it matters more to us. We are after the *meaning* of sentences:
@@ -359,8 +376,10 @@ expect((other[1].argmax(axis=1) == np.arange(12)).sum(), 12, 12, "with: rows of 
 
 # %%
 between = {network: float((u * u[reply]).sum(axis=1).mean()) for network, (_, _, u) in runs.items()}
-expect(between[False], next_cosine - 0.02, next_cosine + 0.02, "without: cosine of sentence and reply; the circle's")
-expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16), "with; unrelated vectors have 0, give or take 2/√16")
+expect(between[False], next_cosine - 0.02, next_cosine + 0.02,
+       "without: cosine of sentence and reply; the circle's")
+expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16),
+       "with; unrelated vectors have 0, give or take 2/√16")
 
 # %% [markdown]
 # (With the network a little is left. Our v′ starts near v, so at first u and v are pulled together
@@ -390,12 +409,13 @@ expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16), "with; unrelated vector
 def solution_length_after(norm, rate, sideways):
     square = norm**2
     for g in sideways:
-        square += rate**2 * g**2 / square                     # ‖dx‖² = g²/‖x‖², with the length of now
+        square += rate**2 * g**2 / square    # ‖dx‖² = g²/‖x‖², with the length of now
     return np.sqrt(square)
 
 
 def tempting_length_after(norm, rate, sideways):
-    return np.sqrt(norm**2 + rate**2 * sum(g**2 for g in sideways) / norm**2)     # the length of the start throughout
+    # the length of the start throughout
+    return np.sqrt(norm**2 + rate**2 * sum(g**2 for g in sideways) / norm**2)
 
 
 def solution_least_scale(loss, K):
@@ -403,5 +423,7 @@ def solution_least_scale(loss, K):
 
 
 solution(1, solution_length_after, tempting_length_after)
-solution(2, lambda: -3 * target, lambda: [[1.0, 2.0, 0.0]])   # at a right angle the pull is strongest
-solution(3, solution_least_scale, lambda loss, K: np.log((K - 1) / np.expm1(loss)))     # others at 0, not at −1/(K − 1)
+# at a right angle the pull is strongest
+solution(2, lambda: -3 * target, lambda: [[1.0, 2.0, 0.0]])
+# others at 0, not at −1/(K − 1)
+solution(3, solution_least_scale, lambda loss, K: np.log((K - 1) / np.expm1(loss)))

@@ -14,7 +14,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 import numpy as np
@@ -51,7 +52,7 @@ def softmax(s):
 
 
 keys, values = np.eye(5), np.array([10.0, 20, 30, 40, 50])
-query = 5 * keys[3]                                           # scores 5 with word 3 and 0 with the others
+query = 5 * keys[3]    # scores 5 with word 3 and 0 with the others
 p = softmax(query @ keys.T)
 expect(p[3], 0.9737, 0.9738, "share of the word that was asked for: 1/(1 + 4 e⁻⁵)")
 expect(p @ values, 39.67, 39.68, "fetched: 40 in p₃ of it, 27.5 on average in the rest")
@@ -80,13 +81,14 @@ assert np.allclose(softmax(np.array([[89, 0]], np.float32)), [[1, 0]])
 n, d, m = 5, 6, 4                                             # words, their width, the head's width
 x, weight, bias = rng.standard_normal((n, d)), rng.standard_normal((d, 3 * m)) / np.sqrt(d), rng.standard_normal(3 * m)
 
-qkv = x @ weight + bias                                       # (n, 3m)
-q, k, v = np.split(qkv, 3, axis=1)                            # (n, m) each
-s = q @ k.T / np.sqrt(m)                                      # (n, n): row i asks, column j is asked
-p = softmax(s)                                                # (n, n): each row sums to 1
-y = p @ v                                                     # (n, m)
+qkv = x @ weight + bias               # (n, 3m)
+q, k, v = np.split(qkv, 3, axis=1)    # (n, m) each
+s = q @ k.T / np.sqrt(m)              # (n, n): row i asks, column j is asked
+p = softmax(s)                        # (n, n): each row sums to 1
+y = p @ v                             # (n, m)
 
-library_y, cache = attention_forward(qkv, [Group(0, n, n)], heads=1)    # words 0 … n − 1 are one sentence of n words
+# words 0 … n − 1 are one sentence of n words
+library_y, cache = attention_forward(qkv, [Group(0, n, n)], heads=1)
 expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
 
 # %% [markdown]
@@ -129,7 +131,8 @@ def jacobian_size(p):
 widths = 4 ** np.arange(6)                                    # 1, 4, … 1024
 unscaled, scaled, spread = [], [], []
 for width in widths:
-    scores = np.array([rng.standard_normal((n_keys, width)) @ rng.standard_normal(width) for _ in range(draws)])
+    scores = np.array([rng.standard_normal((n_keys, width)) @ rng.standard_normal(width)
+                       for _ in range(draws)])
     spread.append(scores.std())
     unscaled.append(jacobian_size(softmax(scores)).mean())
     scaled.append(jacobian_size(softmax(scores / np.sqrt(width))).mean())
@@ -138,8 +141,8 @@ figure, axes = plt.subplots()
 axes.loglog(widths, scaled, "o-", color="C2", label="softmax(q kᵀ/√m)")
 axes.loglog(widths, unscaled, "o-", color="C3", label="softmax(q kᵀ)")
 axes.loglog(widths[1:], f / np.sqrt(widths[1:]), "k:", label="derived for large m: f/√m")
-axes.set(xlabel="width m of the head", ylabel="size of softmax's Jacobian (mean over rows)", xticks=widths,
-         xticklabels=[str(width) for width in widths], ylim=(0.03, 1),
+axes.set(xlabel="width m of the head", ylabel="size of softmax's Jacobian (mean over rows)",
+         xticks=widths, xticklabels=[str(width) for width in widths], ylim=(0.03, 1),
          title="Without the √m a head of width 1024 starts with an eighth of the gradient")
 axes.minorticks_off()
 axes.set_yticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
@@ -147,7 +150,8 @@ axes.legend(loc="lower left")
 show(figure, "10_scale")
 
 expect(spread[-1] / np.sqrt(widths[-1]), 0.95, 1.05, "spread of the scores / √m at m = 1024")
-expect(unscaled[-1] * np.sqrt(widths[-1]) / f, 0.85, 1.15, "unscaled at m = 1024, measured / derived")
+expect(unscaled[-1] * np.sqrt(widths[-1]) / f, 0.85, 1.15,
+       "unscaled at m = 1024, measured / derived")
 expect(unscaled[3] / unscaled[5], 2.8, 4.4, "unscaled, from m = 64 to 1024: √16 or a little less")
 expect(scaled[3] / scaled[5], 0.95, 1.05, "scaled, from m = 64 to 1024: 1")
 expect(scaled[5] / unscaled[5], 6.5, 10, "scaled / unscaled at m = 1024")
@@ -169,8 +173,10 @@ expect(scaled[5] / unscaled[5], 6.5, 10, "scaled / unscaled at m = 1024")
 dy = rng.standard_normal((n, m))
 dv = p.T @ dy                                                 # (n, n) (n, m) → (n, m)
 dp = dy @ v.T                                                 # (n, m) (m, n) → (n, n)
-expect(relative_error(dv, numeric_gradient(lambda: float((p @ v * dy).sum()), v)), 0, 1e-8, "dv = pᵀ dy")
-expect(relative_error(dp, numeric_gradient(lambda: float((p @ v * dy).sum()), p)), 0, 1e-8, "dp = dy vᵀ")
+expect(relative_error(dv, numeric_gradient(lambda: float((p @ v * dy).sum()), v)), 0, 1e-8,
+       "dv = pᵀ dy")
+expect(relative_error(dp, numeric_gradient(lambda: float((p @ v * dy).sum()), p)), 0, 1e-8,
+       "dp = dy vᵀ")
 
 # %% [markdown]
 # Read dp_ij = dy_i · v_j aloud: how much would the loss change if word i took more of word j?
@@ -186,7 +192,8 @@ expect(relative_error(dp, numeric_gradient(lambda: float((p @ v * dy).sum()), p)
 
 # %%
 ds = p * (dp - (p * dp).sum(axis=1, keepdims=True))           # (n, n)
-expect(relative_error(ds, numeric_gradient(lambda: float((softmax(s) @ v * dy).sum()), s)), 0, 1e-8, "ds")
+expect(relative_error(ds, numeric_gradient(lambda: float((softmax(s) @ v * dy).sum()), s)), 0, 1e-8,
+       "ds")
 expect(np.abs(ds.sum(axis=1)).max(), 0, 1e-14, "largest sum of a row of ds")
 
 # %% [markdown]
@@ -216,7 +223,8 @@ expect(relative_error(ds @ q / np.sqrt(m), dk), 0.1, 1, "dk without the transpos
 
 # %%
 dqkv = np.concatenate([dq, dk, dv], axis=1)                   # (n, 3m)
-expect(relative_error(dqkv, attention_backward(dy, cache)), 0, 1e-13, "dqkv, ours against the library's")
+expect(relative_error(dqkv, attention_backward(dy, cache)), 0, 1e-13,
+       "dqkv, ours against the library's")
 
 
 def head_forward(x, weight, bias):
@@ -232,7 +240,8 @@ def head_backward(dy, cache):
     return linear_backward(attention_backward(dy, attention_cache), linear_cache)
 
 
-expect(layer_error(head_forward, head_backward, [x, weight, bias], rng), 0, 1e-7, "the whole head, random dy")
+expect(layer_error(head_forward, head_backward, [x, weight, bias], rng), 0, 1e-7,
+       "the whole head, random dy")
 
 # %% [markdown]
 # One more thing shows in dbias. A bias on the keys adds the same q_i · b to all scores of row i,
@@ -269,7 +278,8 @@ def judge_attention_pool(backward):
     x, w, dy = rng.standard_normal((5, 3)), rng.standard_normal(3), rng.standard_normal(3)
     loss = lambda: float(attention_pool_forward(x, w)[0] @ dy)
     dx, dw = backward(dy, attention_pool_forward(x, w)[1])
-    assert dx.shape == x.shape and dw.shape == w.shape, f"shapes {dx.shape} and {dw.shape}, expected (5, 3) and (3,)"
+    assert dx.shape == x.shape and dw.shape == w.shape, (
+        f"shapes {dx.shape} and {dw.shape}, expected (5, 3) and (3,)")
     error = relative_error(dw, numeric_gradient(loss, w))
     assert error < 1e-6, f"dw has a relative error of {error:.2g}; does your ds sum to zero?"
     error = relative_error(dx, numeric_gradient(loss, x))
@@ -294,10 +304,12 @@ def slip_backward(dy, cache):
     root = np.sqrt(q.shape[1])
     p, dp = softmax(q @ k.T / root), dy @ v.T
     ds = p * (dp - (p * dp).sum(axis=1, keepdims=True))
-    return linear_backward(np.concatenate([ds @ k / root, ds @ q / root, p.T @ dy], axis=1), linear_cache)
+    return linear_backward(np.concatenate([ds @ k / root, ds @ q / root, p.T @ dy], axis=1),
+                           linear_cache)
 
 
-expect(layer_error(head_forward, slip_backward, [x, weight, bias], rng), 0.01, 1, "the slip, on a sentence at random")
+expect(layer_error(head_forward, slip_backward, [x, weight, bias], rng), 0.01, 1,
+       "the slip, on a sentence at random")
 
 
 def blind_sentence(rng):
@@ -308,7 +320,8 @@ def blind_sentence(rng):
 def judge_blind_sentence(blind_sentence):
     rng = np.random.default_rng(0)
     x = blind_sentence(rng)
-    assert len(x) >= 3 and x.shape[1] == 6, f"a sentence of three words of width 6 or more words, not {x.shape}"
+    assert len(x) >= 3 and x.shape[1] == 6, (
+        f"a sentence of three words of width 6 or more words, not {x.shape}")
     assert np.abs(x).min() > 0, "no zeros, that would be too cheap"
     weight, bias = rng.standard_normal((6, 12)), rng.standard_normal(12)
     error = layer_error(head_forward, slip_backward, [x, weight, bias], rng)
@@ -353,7 +366,8 @@ def draw_sentences(rng, sentences):
 
 def one_step(params, x, target, right_backward):
     """Loss of the askers, gradients, and p (sentences, 8, 8)."""
-    qkv, linear_cache = linear_forward(x.reshape(-1, x.shape[2]), params["qkv.weight"], params["qkv.bias"])
+    qkv, linear_cache = linear_forward(x.reshape(-1, x.shape[2]), params["qkv.weight"],
+                                       params["qkv.bias"])
     q, k, v = np.split(qkv.reshape(len(x), WORDS, 3 * m), 3, axis=2)
     p = softmax(q @ k.swapaxes(1, 2) / np.sqrt(m))
     error = (p @ v)[:, :COLOURS] - target
@@ -370,8 +384,9 @@ def one_step(params, x, target, right_backward):
 
 def train(right_backward, steps=400):
     """Losses (steps,); p and the right places of the first and of the last step."""
-    rng = np.random.default_rng(0)                            # the same start and sentences for both
-    params = {"qkv.weight": 0.2 * rng.standard_normal((2 * COLOURS + m, 3 * m)), "qkv.bias": np.zeros(3 * m)}
+    rng = np.random.default_rng(0)    # the same start and sentences for both
+    params = {"qkv.weight": 0.2 * rng.standard_normal((2 * COLOURS + m, 3 * m)),
+              "qkv.bias": np.zeros(3 * m)}
     optimizer, losses, seen = Adaptive(params), [], []
     for step in range(steps):
         x, right, target = draw_sentences(rng, 64)
@@ -403,14 +418,16 @@ figure.colorbar(image, ax=last, label="share p (circle: the right one)", shrink=
 curve.semilogy(wrong_losses, color="C3", label="without Σ p dp")
 curve.semilogy(losses, color="C0", label="right backward")
 curve.axhline(1 - 1 / WORDS, color="k", linestyle=":", label="7/8, derived: no looking")
-curve.set(title="A wrong gradient learns, too, but worse", xlabel="step of 64 sentences", ylabel="mean squared error")
+curve.set(title="A wrong gradient learns, too, but worse", xlabel="step of 64 sentences",
+          ylabel="mean squared error")
 curve.legend(loc="upper right", bbox_to_anchor=(1, 0.92), handlelength=1)
 show(figure, "10_one_attention_head")
 
 expect(share_of_right(*before), 0.11, 0.14, "share of the right holder before: 1/8")
 expect(share_of_right(*after), 0.9, 1, "and after")
 expect(losses[-20:].mean(), 0, 0.05, "loss at the end, far below 7/8")
-expect(wrong_losses[-20:].mean() / losses[-20:].mean(), 1.3, 1000, "the wrong backward's loss / the right one's")
+expect(wrong_losses[-20:].mean() / losses[-20:].mean(), 1.3, 1000,
+       "the wrong backward's loss / the right one's")
 expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the right holder")
 
 # %% [markdown]
@@ -440,16 +457,16 @@ def solution_attention_pool_backward(dy, cache):
 def tempting_attention_pool_backward(dy, cache):
     x, w, p = cache
     dp = x @ dy
-    return np.outer(p, dy), x.T @ (p * (dp - p @ dp))         # the way through the scores is forgotten
+    return np.outer(p, dy), x.T @ (p * (dp - p @ dp))    # the way through the scores is forgotten
 
 
 def solution_blind_sentence(rng):
-    return np.tile(rng.standard_normal(6), (4, 1))            # one word four times: all v_j equal, so ds = 0
+    return np.tile(rng.standard_normal(6), (4, 1))  # one word four times: all v_j equal, so ds = 0
 
 
 def tempting_blind_sentence(rng):
     x = rng.standard_normal((2, 6))
-    return np.concatenate([x, x[::-1]])                       # a palindrome: symmetric, but not enough
+    return np.concatenate([x, x[::-1]])    # a palindrome: symmetric, but not enough
 
 
 solution(1, solution_attention_pool_backward, tempting_attention_pool_backward)

@@ -13,7 +13,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 import time
@@ -73,8 +74,8 @@ expect(min(lost), 0.49, 0.51, "variance lost with one head: w² + (1 − w)² at
 # %%
 n, d, heads = 5, 12, 3
 m = d // heads
-qkv = rng.standard_normal((n, 3 * d))                         # queries, keys and values side by side, as in lesson 10
-q, k, v = np.split(qkv, 3, axis=1)                            # (n, d) each
+qkv = rng.standard_normal((n, 3 * d))    # queries, keys and values side by side, as in lesson 10
+q, k, v = np.split(qkv, 3, axis=1)       # (n, d) each
 
 by_loop = np.empty((n, d))
 for head in range(heads):
@@ -82,13 +83,14 @@ for head in range(heads):
     p = softmax(q[:, columns] @ k[:, columns].T / np.sqrt(m))
     by_loop[:, columns] = p @ v[:, columns]
 
-three = qkv.reshape(n, 3, heads, m)                           # one reshape for parts and heads at once
+three = qkv.reshape(n, 3, heads, m)    # one reshape for parts and heads at once
 q, k, v = (three[:, part].swapaxes(0, 1) for part in range(3))                # (h, n, m) each
 assert np.shares_memory(q, qkv), "a view: nothing was copied"
-p = softmax(q @ k.swapaxes(1, 2) / np.sqrt(m))                # (h, n, m) (h, m, n) → (h, n, n), head by head
-at_once = (p @ v).swapaxes(0, 1).reshape(n, d)                # (h, n, m) → (n, h, m) → (n, d)
+p = softmax(q @ k.swapaxes(1, 2) / np.sqrt(m))    # (h, n, m) (h, m, n) → (h, n, n), head by head
+at_once = (p @ v).swapaxes(0, 1).reshape(n, d)    # (h, n, m) → (n, h, m) → (n, d)
 expect(relative_error(at_once, by_loop), 0, 1e-14, "all heads at once against a loop")
-expect(relative_error(attention_forward(qkv, [Group(0, n, n)], heads)[0], by_loop), 0, 1e-14, "the library's")
+expect(relative_error(attention_forward(qkv, [Group(0, n, n)], heads)[0], by_loop), 0, 1e-14,
+       "the library's")
 
 # %% [markdown]
 # ### Exercise 1: split and merge
@@ -114,7 +116,8 @@ def judge_heads(functions):
     assert parts.shape == (3, 5, 4), f"split has shape {parts.shape}, expected (3, 5, 4)"
     assert np.array_equal(parts[1, 3], x[3, 4:8]), (
         f"head 1 of word 3 should be its columns 4 to 7, {x[3, 4:8]}; found {parts[1, 3]}: whose numbers are these?")
-    assert np.array_equal(parts, np.stack(np.split(x, 3, axis=1))), "not all heads hold their columns"
+    assert np.array_equal(parts, np.stack(np.split(x, 3, axis=1))), (
+        "not all heads hold their columns")
     assert np.array_equal(merge(parts), x), "merge does not undo split"
 
 
@@ -135,7 +138,8 @@ def loop_forward(qkv, offsets, heads):
     m, y, kept = d // heads, np.empty((len(qkv), d), qkv.dtype), []
     for first, last in zip(offsets, offsets[1:]):
         for head in range(heads):
-            q, k, v = (qkv[first:last, part * d + head * m:part * d + (head + 1) * m] for part in range(3))
+            q, k, v = (qkv[first:last, part * d + head * m:part * d + (head + 1) * m]
+                       for part in range(3))
             p = softmax(q @ k.T / np.sqrt(m))
             y[first:last, head * m:(head + 1) * m] = p @ v
             kept.append((first, last, head, q, k, v, p))
@@ -191,7 +195,8 @@ def padded_forward(qkv, offsets, heads, masked=True):
     return (softmax(s) @ v).swapaxes(1, 2).reshape(*real.shape, d)[real]
 
 
-expect(relative_error(padded_forward(qkv, offsets, 2), y), 0, 1e-14, "padded and masked against the loop")
+expect(relative_error(padded_forward(qkv, offsets, 2), y), 0, 1e-14,
+       "padded and masked against the loop")
 
 # %% [markdown]
 # Now forget the mask. A padded key is zero, so its score is 0 and its e^s is **1, not 0**. Its
@@ -208,7 +213,8 @@ expect(relative_error(padded_forward(qkv, offsets, 2), y), 0, 1e-14, "padded and
 forgotten = padded_forward(qkv, offsets, 2, masked=False)
 q, k = qkv[:3, :3], qkv[:3, 6:9]                              # first sentence, first head, m = 3
 z = np.exp(q @ k.T / np.sqrt(3)).sum(axis=1, keepdims=True)   # (3, 1)
-expect(relative_error(forgotten[:3, :3], y[:3, :3] * z / (z + 5 - 3)), 0, 1e-14, "without mask, against the formula")
+expect(relative_error(forgotten[:3, :3], y[:3, :3] * z / (z + 5 - 3)), 0, 1e-14,
+       "without mask, against the formula")
 expect(relative_error(forgotten[7:], y[7:]), 0, 1e-14, "the longest sentence does not suffer")
 expect(relative_error(forgotten[:7], y[:7]), 0.05, 1, "all others do")
 
@@ -225,8 +231,10 @@ expect(relative_error(forgotten[:7], y[:7]), 0.05, 1, "all others do")
 # 256 sentences. Is the factor nearest 3, 10 or 40?
 
 # %%
-chat = [tokenize(pair.response) for chunk in islice(read_chunks(default_corpus()), 4) for pair in chunk.records]
-lengths = np.array([min(len(tokens), 256) or 1 for tokens in chat])           # the library cuts at 256 words, too
+chat = [tokenize(pair.response) for chunk in islice(read_chunks(default_corpus()), 4)
+        for pair in chunk.records]
+# the library cuts at 256 words, too
+lengths = np.array([min(len(tokens), 256) or 1 for tokens in chat])
 print(f"{len(lengths):,} sentences: {lengths.mean():.1f} words on average, half have at most {np.median(lengths):.0f}, "
       f"one in a hundred more than {np.percentile(lengths, 99):.0f}")
 
@@ -252,21 +260,26 @@ derived = np.array([derived_factor(batch) for batch in batches])
 sample = rng.choice(lengths, 64)
 figure, (raster, curve) = plt.subplots(1, 2, figsize=(11, 4.6))
 words = np.arange(sample.max()) < sample[:, None]
-raster.imshow(np.where(words, 1.0, 0.12), cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-raster.set(title=f"Of 64 padded sentences {1 - words.mean():.0%} are padding", xlabel="position (dark: a word)",
-           ylabel="sentence of the batch")
+raster.imshow(np.where(words, 1.0, 0.12), cmap="Blues", vmin=0, vmax=1, aspect="auto",
+              interpolation="nearest")
+raster.set(title=f"Of 64 padded sentences {1 - words.mean():.0%} are padding",
+           xlabel="position (dark: a word)", ylabel="sentence of the batch")
 raster.grid(False)
 curve.loglog(batches, measured, "o-", color="C3", label="padded, with a mask")
 curve.loglog(batches, derived, "k:", label="derived from the lengths")
-curve.loglog(batches, np.ones(len(batches)), "-", color="C0", linewidth=2.5, label="packed, in groups of equal length")
-curve.set(title="The larger the batch, the more scores are for nothing", xlabel="sentences in a batch",
-          ylabel="scores computed / scores needed", xticks=[1, 10, 100, 1000], xticklabels=["1", "10", "100", "1,000"],
+curve.loglog(batches, np.ones(len(batches)), "-", color="C0", linewidth=2.5,
+             label="packed, in groups of equal length")
+curve.set(title="The larger the batch, the more scores are for nothing",
+          xlabel="sentences in a batch",
+          ylabel="scores computed / scores needed", xticks=[1, 10, 100, 1000],
+          xticklabels=["1", "10", "100", "1,000"],
           yticks=[1, 10, 100], yticklabels=["1 ×", "10 ×", "100 ×"], ylim=(0.7, 150))
 curve.legend(loc="upper left")
 show(figure, "11_many_heads_many_lengths")
 
 expect((measured / derived).min(), 0.75, 1.1, "measured / derived, the least")
-expect((measured / derived).max(), 0.9, 1.35, "and the most (few large batches fit into 16,384 sentences)")
+expect((measured / derived).max(), 0.9, 1.35,
+       "and the most (few large batches fit into 16,384 sentences)")
 expect(derived_factor(256), 30, 50, "scores padded / needed for a batch of 256")
 
 # %% [markdown]
@@ -294,10 +307,13 @@ for _ in range(20):
     drawn = rng.choice(lengths, 256)
     found.append([len(groups(ends(np.sort(drawn)), 8)), len(groups(ends(drawn), 8))])
 by_length, as_drawn = np.mean(found, axis=0)
-expect(by_length / expected_sorted, 0.92, 1.08, f"groups of 256 sorted sentences / {expected_sorted:.0f}")
-expect(as_drawn / expected_unsorted, 0.97, 1.03, f"groups of 256 as drawn / {expected_unsorted:.0f}")
+expect(by_length / expected_sorted, 0.92, 1.08,
+       f"groups of 256 sorted sentences / {expected_sorted:.0f}")
+expect(as_drawn / expected_unsorted, 0.97, 1.03,
+       f"groups of 256 as drawn / {expected_unsorted:.0f}")
 
-print(groups(np.array([0, 3, 6, 9, 10]), heads=1))            # three sentences of three words, then one of one
+# three sentences of three words, then one of one
+print(groups(np.array([0, 3, 6, 9, 10]), heads=1))
 
 # %% [markdown]
 # Both are *right*, since groups of one sentence are groups as well. Sorting makes them few. (A
@@ -314,7 +330,8 @@ for name, some in (("as drawn", drawn), ("sorted", np.sort(drawn))):
     y, cache = attention_forward(qkv, groups(offsets, 3), 3)
     loop_y, loop_cache = loop_forward(qkv, offsets, 3)
     expect(relative_error(y, loop_y), 0, 1e-14, f"{name}: y, groups against the loop")
-    expect(relative_error(padded_forward(qkv, offsets, 3), loop_y), 0, 1e-14, f"{name}: y, padded against the loop")
+    expect(relative_error(padded_forward(qkv, offsets, 3), loop_y), 0, 1e-14,
+           f"{name}: y, padded against the loop")
     expect(relative_error(attention_backward(dy, cache), loop_backward(dy, loop_cache)), 0, 1e-13,
            f"{name}: dqkv, groups against the loop")
 
@@ -446,7 +463,7 @@ def tempting_split_heads(x, heads):
 
 def tempting_merge_heads(y):
     heads, n, m = y.shape
-    return y.reshape(n, heads * m)                            # undoes the tempting split, and so hides it
+    return y.reshape(n, heads * m)    # undoes the tempting split, and so hides it
 
 
 def solution_reorder_backward(dy, order):
@@ -464,7 +481,8 @@ def company(rng=None):
 def solution_leaks(attention):
     qkv, offsets = company()
     together = attention(qkv, offsets, 2)
-    alone = [attention(qkv[first:last], np.array([0, last - first]), 2) for first, last in zip(offsets, offsets[1:])]
+    alone = [attention(qkv[first:last], np.array([0, last - first]), 2)
+             for first, last in zip(offsets, offsets[1:])]
     return not np.allclose(together, np.concatenate(alone))
 
 
@@ -472,10 +490,11 @@ def tempting_leaks(attention):
     qkv, offsets = company()
     before = attention(qkv, offsets, 2)
     changed = qkv.copy()
-    changed[:2] += 1                                          # the first sentence: does another one move?
+    changed[:2] += 1    # the first sentence: does another one move?
     return not np.allclose(attention(changed, offsets, 2)[2:], before[2:])
 
 
-solution(1, (solution_split_heads, solution_merge_heads), (tempting_split_heads, tempting_merge_heads))
+solution(1, (solution_split_heads, solution_merge_heads),
+         (tempting_split_heads, tempting_merge_heads))
 solution(2, solution_reorder_backward, lambda dy, order: dy[order])
 solution(3, solution_leaks, tempting_leaks)

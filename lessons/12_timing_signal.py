@@ -12,7 +12,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 import math
@@ -51,7 +52,8 @@ rng = np.random.default_rng(12)
 qkv, order = rng.standard_normal((7, 36)), rng.permutation(7)
 whole = [Group(0, 7, 7)]
 permuted = attention_forward(qkv[order], whole, 3)[0]
-expect(np.abs(permuted - attention_forward(qkv, whole, 3)[0][order]).max(), 0, 1e-14, "attention: permuted in, out")
+expect(np.abs(permuted - attention_forward(qkv, whole, 3)[0][order]).max(), 0, 1e-14,
+       "attention: permuted in, out")
 
 
 @contextmanager
@@ -67,12 +69,15 @@ def without_signal():
 
 def pack(sentences):
     """Sentences of equal length: ids (B, n) → Packed."""
-    return Packed(sentences.astype(np.int32).ravel(), np.arange(len(sentences) + 1) * sentences.shape[1])
+    return Packed(sentences.astype(np.int32).ravel(),
+                  np.arange(len(sentences) + 1) * sentences.shape[1])
 
 
 d = 64
-config = ModelConfig(encoder="transformer", embedding_dim=d, layers=[d], heads=4, hidden=128, transformer_layers=2)
-table = rng.standard_normal((5000, d)) / math.sqrt(d)         # rows of length about 1, as the library starts
+config = ModelConfig(encoder="transformer", embedding_dim=d, layers=[d], heads=4, hidden=128,
+                     transformer_layers=2)
+# rows of length about 1, as the library starts
+table = rng.standard_normal((5000, d)) / math.sqrt(d)
 params = {name: p.astype(np.float64) for name, p in initial_parameters(config, table, rng).items()}
 
 dog, bites, man = 17, 4, 99
@@ -138,7 +143,8 @@ def derived_cosine(distance):
 
 distances = np.unique(np.logspace(0, 3, 40).astype(int))
 starts = (0, 37, 400)
-measured = np.array([[signal[p] @ signal[p + distance] / (width / 2) for distance in distances] for p in starts])
+measured = np.array([[signal[p] @ signal[p + distance] / (width / 2) for distance in distances]
+                     for p in starts])
 
 figure, (heat, curve) = plt.subplots(1, 2, figsize=(11, 4.6))
 image = heat.imshow(signal[:60].T, aspect="auto", vmin=-1, vmax=1, interpolation="nearest")
@@ -148,21 +154,25 @@ heat.set(title="Each hand is a little slower than the one above it", xlabel="pos
 heat.grid(False)
 figure.colorbar(image, ax=heat, label="signal")
 for p, row, marker in zip(starts, measured, "ox+"):
-    curve.semilogx(distances, row, marker, color=f"C{starts.index(p)}", markersize=7, fillstyle="none",
-                   label=f"measured from position {p}")
-curve.semilogx(distances, derived_cosine(distances), "k:", label="derived: (Ci(Δ) − Ci(Δ/10⁴))/ln 10⁴")
+    curve.semilogx(distances, row, marker, color=f"C{starts.index(p)}", markersize=7,
+                   fillstyle="none", label=f"measured from position {p}")
+curve.semilogx(distances, derived_cosine(distances), "k:",
+               label="derived: (Ci(Δ) − Ci(Δ/10⁴))/ln 10⁴")
 curve.set(title="Similarity falls with the logarithm of the distance", xlabel="distance Δ in words",
           ylabel="cosine of two positions", ylim=(0, 1.02), xticks=[1, 10, 100, 1000],
           xticklabels=["1", "10", "100", "1,000"])
 curve.legend(loc="lower left")
 show(figure, "12_timing_signal")
 
-expect(np.abs(np.linalg.norm(signal, axis=1) / np.sqrt(width / 2) - 1).max(), 0, 1e-12, "length / √(d/2) − 1, at most")
-expect(np.abs(measured[0] - measured[2]).max(), 0, 1e-10, "from position 0 and from 400, the difference")
+expect(np.abs(np.linalg.norm(signal, axis=1) / np.sqrt(width / 2) - 1).max(), 0, 1e-12,
+       "length / √(d/2) − 1, at most")
+expect(np.abs(measured[0] - measured[2]).max(), 0, 1e-10,
+       "from position 0 and from 400, the difference")
 off = np.abs(measured[0] - derived_cosine(distances))
 expect(off[distances <= 100].max(), 0, 0.01, "measured − derived up to distance 100, at most")
 expect(off.max(), 0, 0.06, "and up to 1,000: single hands show, 1/256 each")
-expect(measured[0][np.searchsorted(distances, 100)], 0.41, 0.46, "at distance 100 or just above: 1 − 5.18/9.21 = 0.44")
+expect(measured[0][np.searchsorted(distances, 100)], 0.41, 0.46,
+       "at distance 100 or just above: 1 − 5.18/9.21 = 0.44")
 
 # %% [markdown]
 # Two positions look alike only where *all* hands are back at once. The slowest needs 62,832
@@ -208,7 +218,8 @@ def broken_timescales():
 
 def judge_broken_timescales(broken_timescales):
     timescales = np.asarray(broken_timescales(), float)
-    assert timescales.ndim == 1 and len(timescales) and (timescales > 0).all(), "an array of positive numbers"
+    assert timescales.ndim == 1 and len(timescales) and (timescales > 0).all(), (
+        "an array of positive numbers")
     angles = np.arange(6)[:, None] / timescales
     signal = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
     apart = np.linalg.norm(signal[:, None] - signal, axis=2)  # (6, 6)
@@ -233,8 +244,10 @@ check(2, broken_timescales, judge_broken_timescales)
 # %%
 words = rng.standard_normal((1000, width)) / math.sqrt(width)
 lengths = np.linalg.norm(words, axis=1)
-expect((lengths * math.sqrt(width)).mean() / np.linalg.norm(signal[0]), 1.40, 1.43, "word / signal: √2")
-expect(lengths.mean() / np.linalg.norm(signal[0]), 0.0620, 0.0630, "without the √d: 1/√256, the words drown")
+expect((lengths * math.sqrt(width)).mean() / np.linalg.norm(signal[0]), 1.40, 1.43,
+       "word / signal: √2")
+expect(lengths.mean() / np.linalg.norm(signal[0]), 0.0620, 0.0630,
+       "without the √d: 1/√256, the words drown")
 
 # %% [markdown]
 # ## What a swap does
@@ -272,7 +285,8 @@ gaps = np.array([1, 2, 3, 5, 8, 12, 16, 20, 24, 28, 31])
 def distances_moved():
     """Root mean square distance between the embeddings of sentences before and after a swap, for each gap."""
     original = embed(sentences)
-    return np.array([np.sqrt(((embed(swapped(gap)) - original) ** 2).sum(axis=1).mean()) for gap in gaps])
+    return np.array([np.sqrt(((embed(swapped(gap)) - original) ** 2).sum(axis=1).mean())
+                     for gap in gaps])
 
 
 moved = distances_moved()
@@ -296,16 +310,19 @@ expect(not_moved.max(), 0, 1e-14, "moved without the signal")
 
 # %%
 PLAYERS = 12
-games = np.array([(a, PLAYERS, b) for a in range(PLAYERS) for b in range(PLAYERS) if a != b])     # word 12 is "beats"
+# word 12 is "beats"
+games = np.array([(a, PLAYERS, b) for a in range(PLAYERS) for b in range(PLAYERS) if a != b])
 winners = games[:, 0]
-small = ModelConfig(encoder="transformer", embedding_dim=16, layers=[16], heads=2, hidden=32, transformer_layers=1)
+small = ModelConfig(encoder="transformer", embedding_dim=16, layers=[16], heads=2, hidden=32,
+                    transformer_layers=1)
 
 
 def train(steps=250, scale=10):
     """→ losses (steps,), unit vectors of the games at the end (132, 16)."""
     rng = np.random.default_rng(0)
     table = rng.standard_normal((PLAYERS + 1, 16)) / 4
-    params = {name: p.astype(np.float64) for name, p in initial_parameters(small, table, rng).items()}
+    params = {name: p.astype(np.float64)
+              for name, p in initial_parameters(small, table, rng).items()}
     params["winner.weight"] = np.zeros((16, PLAYERS))
     optimizer, losses = Adaptive(params), []
     for _ in range(steps):
@@ -323,14 +340,16 @@ with_losses, with_u = train()
 with without_signal():
     without_losses, without_u = train()
 
-reverse = np.array([np.flatnonzero((games == game[::-1]).all(axis=1))[0] for game in games])     # "b beats a"
+# "b beats a"
+reverse = np.array([np.flatnonzero((games == game[::-1]).all(axis=1))[0] for game in games])
 cosines = (with_u * with_u[reverse]).sum(axis=1)
 
 figure, (swap, curve) = plt.subplots(1, 2, figsize=(11, 4.6))
 swap.plot(gaps, moved, "o", color="C0", label="measured, two random layers")
 swap.plot(np.arange(n), constant * shape, "k:", label="derived, up to one constant: √(1 − c(Δ))")
 swap.plot(gaps, not_moved, "s", color="C3", markersize=5, label="measured without the signal")
-swap.set(title="Words swapped far apart move the embedding more", xlabel="distance Δ of the words that are swapped",
+swap.set(title="Words swapped far apart move the embedding more",
+         xlabel="distance Δ of the words that are swapped",
          ylabel="how far the unit vector moves", ylim=(-0.002, 1.75 * moved.max()))
 swap.legend(loc="upper left")
 curve.semilogy(without_losses, color="C3", label="without the signal")
@@ -414,5 +433,6 @@ def solution_positions(packed):
 
 
 solution(1, solution_wind, tempting_wind)
-solution(2, lambda: [5 / (2 * np.pi)], lambda: [5.0])         # a hand is back after 2π t positions, not after t
+# a hand is back after 2π t positions, not after t
+solution(2, lambda: [5 / (2 * np.pi)], lambda: [5.0])
 solution(3, solution_positions, lambda packed: np.arange(len(packed.ids)))

@@ -14,7 +14,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 import math
@@ -65,11 +66,11 @@ expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
 # variance, so two gradients meet there.
 
 # %%
-dnormal = dy * weight                                                         # from y = x̂ w + b
-dscale = (dnormal * centred).sum(axis=1, keepdims=True)                       # x̂ = c s; s serves a whole row
-dvariance = dscale * -0.5 * scale**3                                          # ds/dσ² = −½ (σ² + ε)^(−3/2)
-dcentred = dnormal * scale + dvariance * 2 * centred / d                      # directly, and through the variance
-dx = dcentred - dcentred.mean(axis=1, keepdims=True)                          # c = x − mean(x)
+dnormal = dy * weight                                         # from y = x̂ w + b
+dscale = (dnormal * centred).sum(axis=1, keepdims=True)       # x̂ = c s; s serves a whole row
+dvariance = dscale * -0.5 * scale**3                          # ds/dσ² = −½ (σ² + ε)^(−3/2)
+dcentred = dnormal * scale + dvariance * 2 * centred / d      # directly, and through the variance
+dx = dcentred - dcentred.mean(axis=1, keepdims=True)          # c = x − mean(x)
 
 loss = lambda: float((layer_norm_forward(x, weight, bias)[0] * dy).sum())
 loss_of_normal = lambda: float((normal * weight * dy).sum())
@@ -77,10 +78,12 @@ loss_of_scale = lambda: float((centred * scale * weight * dy).sum())
 loss_of_variance = lambda: float((centred / np.sqrt(variance + EPSILON) * weight * dy).sum())
 loss_of_centred = lambda: float(
     (centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + EPSILON) * weight * dy).sum())
-for name, analytic, of, array in (("dx̂", dnormal, loss_of_normal, normal), ("ds", dscale, loss_of_scale, scale),
+for name, analytic, of, array in (("dx̂", dnormal, loss_of_normal, normal),
+                                  ("ds", dscale, loss_of_scale, scale),
                                   ("dσ²", dvariance, loss_of_variance, variance),
                                   ("dc", dcentred, loss_of_centred, centred), ("dx", dx, loss, x)):
-    expect(relative_error(analytic, numeric_gradient(of, array)), 0, 1e-7, f"{name} against differences")
+    expect(relative_error(analytic, numeric_gradient(of, array)), 0, 1e-7,
+           f"{name} against differences")
 
 # %% [markdown]
 # ## Backwards, in one line
@@ -102,7 +105,8 @@ library_dx, dweight, dbias = layer_norm_backward(dy, cache)
 expect(relative_error(short, library_dx), 0, 1e-13, "against the library's")
 expect(np.abs(short.sum(axis=1)).max(), 0, 1e-13, "dx along (1, …, 1)")
 expect(np.abs((short * normal).sum(axis=1)).max(), 0, 1e-4, "dx along x̂ (not quite 0: ε)")
-expect(layer_error(layer_norm_forward, layer_norm_backward, [x, weight, bias], rng), 0, 1e-7, "all three gradients")
+expect(layer_error(layer_norm_forward, layer_norm_backward, [x, weight, bias], rng), 0, 1e-7,
+       "all three gradients")
 
 without_mean = scale * (dnormal - normal * along)
 without_stretch = scale * (dnormal - dnormal.mean(axis=1, keepdims=True))
@@ -156,7 +160,8 @@ def judge_rms_norm(backward):
     error = relative_error(dweight, numeric_gradient(loss, weight))
     assert error < 1e-6, f"dweight has a relative error of {error:.2g}; a weight serves all rows"
     error = relative_error(dx, numeric_gradient(loss, x))
-    assert error < 1e-6, f"dx has a relative error of {error:.2g}; does y stay where it is if you add 1 to a row?"
+    assert error < 1e-6, (
+        f"dx has a relative error of {error:.2g}; does y stay where it is if you add 1 to a row?")
 
 
 check(1, rms_norm_backward, judge_rms_norm)
@@ -185,7 +190,8 @@ WIDTH, HIDDEN, C = 128, 512, 8 / 25
 def draw_layers(layers, rng):
     """Glorot's matrices of so many feed-forward networks."""
     bound = math.sqrt(6 / (WIDTH + HIDDEN))
-    return [(rng.uniform(-bound, bound, (WIDTH, HIDDEN)), rng.uniform(-bound, bound, (HIDDEN, WIDTH)))
+    return [(rng.uniform(-bound, bound, (WIDTH, HIDDEN)),
+             rng.uniform(-bound, bound, (HIDDEN, WIDTH)))
             for _ in range(layers)]
 
 
@@ -207,7 +213,8 @@ words = rng.standard_normal((200, WIDTH))
 back = rng.standard_normal((200, WIDTH))
 out, inner_cache = inner_forward(words, draw_layers(1, rng)[0])
 expect(mean_square(out) / mean_square(words), 0.27, 0.37, "mean square of f(x) / of x: 0.32")
-expect(mean_square(inner_backward(back, inner_cache)) / mean_square(back), 0.27, 0.37, "and of the gradients: 0.32")
+expect(mean_square(inner_backward(back, inner_cache)) / mean_square(back), 0.27, 0.37,
+       "and of the gradients: 0.32")
 
 # %% [markdown]
 # ### Exercise 2: break it so that nobody notices
@@ -237,7 +244,8 @@ def in_place_backward(dy, cache):
 
 
 some = [rng.standard_normal(shape) for shape in ((4, 3), (3, 5), (5, 3))]
-expect(layer_error(in_place_forward, in_place_backward, some, rng), 0.1, 1, "in place, matrices at random")
+expect(layer_error(in_place_forward, in_place_backward, some, rng), 0.1, 1,
+       "in place, matrices at random")
 
 
 def blind_start(rng):
@@ -248,10 +256,13 @@ def blind_start(rng):
 def judge_blind_start(blind_start):
     rng = np.random.default_rng(0)
     weight0, weight1 = blind_start(rng)
-    assert weight0.shape == (3, 5) and weight1.shape == (5, 3), f"shapes {weight0.shape} and {weight1.shape}"
+    assert weight0.shape == (3, 5) and weight1.shape == (5, 3), (
+        f"shapes {weight0.shape} and {weight1.shape}")
     assert np.abs(weight0).min() > 0, "weight0 is to have no zeros"
-    error = layer_error(in_place_forward, in_place_backward, [rng.standard_normal((4, 3)), weight0, weight1], rng)
-    assert error < 1e-6, f"the check sees it, its error is {error:.2g}; when does += change nothing at all?"
+    error = layer_error(in_place_forward, in_place_backward,
+                        [rng.standard_normal((4, 3)), weight0, weight1], rng)
+    assert error < 1e-6, (
+        f"the check sees it, its error is {error:.2g}; when does += change nothing at all?")
 
 
 check(2, blind_start, judge_blind_start)
@@ -319,7 +330,8 @@ def stack_backward(dy, cache):
     return seen[::-1]
 
 
-for kind in ("plain", "residual", "post", "pre"):             # first of all: is it right? three layers, few words
+# first of all: is it right? three layers, few words
+for kind in ("plain", "residual", "post", "pre"):
     layers, inputs = draw_layers(3, rng), {"x": rng.standard_normal((3, WIDTH))}
     up = rng.standard_normal((3, WIDTH))
 
@@ -327,20 +339,25 @@ for kind in ("plain", "residual", "post", "pre"):             # first of all: is
         y, cache = stack_forward(kind, inputs["x"], layers)
         return (y * up).sum(), {"x": stack_backward(up, cache)[0]}
 
-    expect(directional_error(loss_and_gradient, inputs, rng), 0, 1e-5, f"{kind}: gradient along one direction")
+    expect(directional_error(loss_and_gradient, inputs, rng), 0, 1e-5,
+           f"{kind}: gradient along one direction")
 
 # %%
 L = 24
 height = np.arange(L + 1)
-derived = {"plain": C ** ((L - height) / 2), "residual": (1 + C) ** ((L - height) / 2), "post": np.ones(L + 1),
+derived = {"plain": C ** ((L - height) / 2), "residual": (1 + C) ** ((L - height) / 2),
+           "post": np.ones(L + 1),
            "pre": 1 / np.sqrt(1 + C * height)}
 measured = {}
-layers, words, up = draw_layers(L, rng), rng.standard_normal((100, WIDTH)), rng.standard_normal((100, WIDTH))
+layers, words, up = draw_layers(L,
+                                rng), rng.standard_normal((100, WIDTH)), rng.standard_normal((100, WIDTH))
 for kind in derived:
     _, cache = stack_forward(kind, words, layers)
     measured[kind] = np.sqrt([mean_square(dx) for dx in stack_backward(up, cache)])
-    expect((measured[kind] / derived[kind]).min(), 0.6, 1.1, f"{kind}: measured / derived, the least")
-    expect((measured[kind] / derived[kind]).max(), 0.9, 1.5, f"{kind}: the most (derived: {derived[kind][0]:.2g})")
+    expect((measured[kind] / derived[kind]).min(), 0.6, 1.1,
+           f"{kind}: measured / derived, the least")
+    expect((measured[kind] / derived[kind]).max(), 0.9, 1.5,
+           f"{kind}: the most (derived: {derived[kind][0]:.2g})")
 
 # %% [markdown]
 # ## What is wrong with post-norm, then?
@@ -364,27 +381,32 @@ def moved(kind, depth, delta=1e-3):
     """Root mean square change of the output, divided by the relative change delta of all matrices."""
     layers = draw_layers(depth, np.random.default_rng(1))
     noise = np.random.default_rng(2)
-    changed = [tuple(w + delta * w.std() * noise.standard_normal(w.shape) for w in pair) for pair in layers]
+    changed = [tuple(w + delta * w.std() * noise.standard_normal(w.shape) for w in pair)
+               for pair in layers]
     before, after = stack_forward(kind, words, layers)[0], stack_forward(kind, words, changed)[0]
     return math.sqrt(mean_square(after - before)) / delta
 
 
 depths = np.array([1, 2, 4, 8, 12, 24, 48])
 steps = {kind: np.array([moved(kind, depth) for depth in depths]) for kind in ("post", "pre")}
-derived_steps = {"post": np.sqrt(2 * C * depths / (1 + C)), "pre": np.sqrt(2 * np.log(1 + C * depths))}
+derived_steps = {"post": np.sqrt(2 * C * depths / (1 + C)),
+                 "pre": np.sqrt(2 * np.log(1 + C * depths))}
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8))
 colors = {"plain": "C7", "residual": "C3", "post": "C1", "pre": "C0"}
 for kind, color in colors.items():
     left.semilogy(height, measured[kind], "o", color=color, markersize=4,
-                  label={"plain": "plain", "residual": "residual alone", "post": "post-norm", "pre": "pre-norm"}[kind])
+                  label={"plain": "plain", "residual": "residual alone", "post": "post-norm",
+                         "pre": "pre-norm"}[kind])
     left.semilogy(height, derived[kind], "k:", label="derived" if kind == "pre" else None)
-left.set(title="Norms keep the gradient's size through 24 sublayers", xlabel="sublayers below (0: the input)",
+left.set(title="Norms keep the gradient's size through 24 sublayers",
+         xlabel="sublayers below (0: the input)",
          ylabel="size of the gradient there (root mean square)", ylim=(1e-7, 1e3))
 left.legend(loc="lower right")
 for kind in ("post", "pre"):
     right.plot(depths, steps[kind], "o-", color=colors[kind], label=f"{kind}-norm")
-    right.plot(depths, derived_steps[kind], "k:", label="derived: √L and √ln L" if kind == "pre" else None)
+    right.plot(depths, derived_steps[kind], "k:",
+               label="derived: √L and √ln L" if kind == "pre" else None)
 right.set(title="The same nudge moves a deep post-norm stack further", xlabel="sublayers L",
           ylabel="change of the output / of the matrices (relative)", ylim=(0, None))
 right.axvline(12, ymax=0.6, color="k", alpha=0.3, linewidth=1)
@@ -393,9 +415,11 @@ right.legend(loc="upper left")
 show(figure, "13_layer_norm_residuals_depth")
 
 for kind in steps:
-    expect((steps[kind] / derived_steps[kind]).min(), 0.75, 1.1, f"{kind}-norm: step, measured / derived, the least")
+    expect((steps[kind] / derived_steps[kind]).min(), 0.75, 1.1,
+           f"{kind}-norm: step, measured / derived, the least")
     expect((steps[kind] / derived_steps[kind]).max(), 0.9, 1.35, f"{kind}-norm: and the most")
-expect(steps["post"][-1] / steps["pre"][-1], 1.5, 2.6, "post / pre at 48 sublayers: 4.82/2.36 = 2.0")
+expect(steps["post"][-1] / steps["pre"][-1], 1.5, 2.6,
+       "post / pre at 48 sublayers: 4.82/2.36 = 2.0")
 
 # %% [markdown]
 # ## Six layers, the library's
@@ -406,10 +430,11 @@ expect(steps["post"][-1] / steps["pre"][-1], 1.5, 2.6, "post / pre at 48 sublaye
 # %%
 def encoder(pre_norm, width, lengths):
     """A Transformer of six layers in float64 and sentences of these lengths: params, packed, config."""
-    config = ModelConfig(encoder="transformer", embedding_dim=width, layers=[width], heads=4, hidden=4 * width,
-                         transformer_layers=6, pre_norm=pre_norm)
+    config = ModelConfig(encoder="transformer", embedding_dim=width, layers=[width], heads=4,
+                         hidden=4 * width, transformer_layers=6, pre_norm=pre_norm)
     table = rng.standard_normal((500, width)) / math.sqrt(width)
-    params = {name: p.astype(np.float64) for name, p in initial_parameters(config, table, rng).items()
+    params = {name: p.astype(np.float64)
+              for name, p in initial_parameters(config, table, rng).items()
               if name.startswith("encoder")}
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     return params, Packed(rng.integers(0, 500, offsets[-1]).astype(np.int32), offsets), config
@@ -436,11 +461,13 @@ for pre_norm in (True, False):
 params, packed, config = encoder(True, 64, [8] * 64)
 u, cache = transformer_forward(params, packed, config)
 grads = transformer_backward(rng.standard_normal(u.shape), cache)
-sizes = np.array([np.linalg.norm(grads[f"encoder.layer{k}.feed_forward.linear1.weight"]) for k in range(6)])
+sizes = np.array([np.linalg.norm(grads[f"encoder.layer{k}.feed_forward.linear1.weight"])
+                  for k in range(6)])
 layer_caches, last_cache = cache[3], cache[4]
 next_norms = [layer_cache[0][2] for layer_cache in layer_caches[1:]] + [last_cache]
 spreads = np.array([1 / math.sqrt(mean_square(norm_cache[1])) for norm_cache in next_norms])
-print("gradient of layers 0 to 5:", (sizes / sizes.mean()).round(2), "  √V after them:", spreads.round(2))
+print("gradient of layers 0 to 5:", (sizes / sizes.mean()).round(2), "  √V after them:",
+      spreads.round(2))
 expect(sizes[0] / sizes[5], 1.3, 3, "gradient of the first layer / of the last")
 even = sizes * spreads / np.mean(sizes * spreads)
 expect(even.min(), 0.7, 1, "gradient · √V, the least / the mean")
@@ -462,7 +489,8 @@ def branch_scale(c, layers):
 def judge_branch_scale(branch_scale):
     for c, layers in ((0.32, 6), (0.32, 96), (1.0, 12), (2.0, 1000)):
         growth = (1 + branch_scale(c, layers) ** 2 * c) ** layers
-        assert 2.2 <= growth <= 2.8, f"c = {c}, {layers} layers: the variance grows {growth:.3g}-fold; (1 + z/L)ᴸ → eᶻ"
+        assert 2.2 <= growth <= 2.8, (
+            f"c = {c}, {layers} layers: the variance grows {growth:.3g}-fold; (1 + z/L)ᴸ → eᶻ")
 
 
 check(3, branch_scale, judge_branch_scale)
@@ -484,12 +512,13 @@ check(3, branch_scale, judge_branch_scale)
 def solution_rms_norm_backward(dy, cache):
     normal, scale, weight = cache
     dnormal = dy * weight
-    along = (dnormal * normal).mean(axis=1, keepdims=True)    # stretching is undone; a constant now shows in y
+    # stretching is undone; a constant now shows in y
+    along = (dnormal * normal).mean(axis=1, keepdims=True)
     return scale * (dnormal - normal * along), (dy * normal).sum(axis=0)
 
 
 def tempting_rms_norm_backward(dy, cache):
-    return layer_norm_backward(dy, cache)[:2]                 # layer norm's, with the mean still projected out
+    return layer_norm_backward(dy, cache)[:2]    # layer norm's, with the mean still projected out
 
 
 def solution_blind_start(rng):

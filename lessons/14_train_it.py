@@ -14,7 +14,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 from collections import Counter
@@ -58,14 +59,15 @@ def small_corpus():
             if not (removed_by(pair.input) or removed_by(pair.response)):
                 sides = [tokenize(pair.input), tokenize(pair.response)]
                 pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
-                split = split_of(pair_keys[0])                # all replies to one input fall into one split
+                split = split_of(pair_keys[0])    # all replies to one input fall into one split
                 sentences[split] += sides
                 keys[split].append(pair_keys)
         if sum(map(len, keys.values())) >= PAIRS:
             break
     counts = Counter(token for tokens in sentences["train"] for token in tokens)
     vocabulary = Vocabulary.from_counts(counts, WORDS, BUCKETS)
-    splits = [Split(*vocabulary.pack(sentences[name]), np.array(keys[name], np.uint64)) for name in SPLITS]
+    splits = [Split(*vocabulary.pack(sentences[name]), np.array(keys[name], np.uint64))
+              for name in SPLITS]
     return Corpus(vocabulary, *splits, report={}, checksum=0)
 
 
@@ -73,10 +75,12 @@ corpus = small_corpus()
 train, dev = corpus.train, corpus.dev
 some = train.sentences(np.arange(4))
 for b in range(0, 4, 2):
-    print(*("  →  " * k + " ".join(map(corpus.vocabulary.token, some.part(b + k, b + k + 1).ids)) for k in (0, 1)))
+    print(*("  →  " * k + " ".join(map(corpus.vocabulary.token, some.part(b + k, b + k + 1).ids))
+            for k in (0, 1)))
 both = np.isin(dev.keys[:, 0], train.keys[:, 0]).sum()
 expect(both, 0, 0, "inputs of dev that train has seen, by construction")
-expect(dev.pairs / (dev.pairs + train.pairs), 0.03, 0.055, "share of dev: 1/25 of the nine tenths that are not test")
+expect(dev.pairs / (dev.pairs + train.pairs), 0.03, 0.055,
+       "share of dev: 1/25 of the nine tenths that are not test")
 
 # %% [markdown]
 # ## Before anything else: two losses known beforehand
@@ -107,7 +111,10 @@ def floor(K, s):
 
 
 def train_free_vectors(K, s, e=64, steps=3000, rate=20.0):
-    """No encoder: u and v themselves are learned, kept at unit length by the layer. → losses of all steps."""
+    """No encoder: u and v themselves are learned, kept at unit length by the layer.
+
+    → losses of all steps.
+    """
     u, v, losses = rng.standard_normal((K, e)), rng.standard_normal((K, e)), []
     for _ in range(steps):
         (u_unit, u_cache), (v_unit, v_cache) = l2_normalize_forward(u), l2_normalize_forward(v)
@@ -123,8 +130,9 @@ K = 32
 for s in (1, 5):
     losses = train_free_vectors(K, s)
     print(f"s = {s}: ln K = {np.log(K):.3f}, at the start {losses[0]:.3f}, at the end {losses[-1]:.5f}")
-    luck = 4 * (s / np.sqrt(64)) / np.sqrt(K)                 # four standard errors of the mean of K true scores
-    expect(losses[0] - np.log(K), s**2 / 128 - luck, s**2 / 128 + luck, "above ln K at the start: s²/2e ± luck")
+    luck = 4 * (s / np.sqrt(64)) / np.sqrt(K)    # four standard errors of the mean of K true scores
+    expect(losses[0] - np.log(K), s**2 / 128 - luck, s**2 / 128 + luck,
+           "above ln K at the start: s²/2e ± luck")
     expect(losses[-1] / floor(K, s), 0.999, 1.05, "loss at the end / floor")
 expect(floor(K, 1), 2.4, 2.6, "the colleague's floor")
 expect(floor(K, 20), 0, 1e-7, "the floor at s = 20, convsim_mini's scale")
@@ -199,7 +207,8 @@ print(*(f"{name} {p.shape}" for name, p in model.params.items()), sep="\n")
 # %%
 one_batch = train.batch(np.arange(100, 132))
 losses = [step_once(model, optimizer, one_batch, 1e-3, 0.06)[0] for _ in range(100)]
-print("loss at steps 1, 2, 5, 10, 20, 50, 100:", *(f"{losses[k - 1]:.4f}" for k in (1, 2, 5, 10, 20, 50, 100)))
+print("loss at steps 1, 2, 5, 10, 20, 50, 100:",
+      *(f"{losses[k - 1]:.4f}" for k in (1, 2, 5, 10, 20, 50, 100)))
 expect(losses[-1], floor(32, scale), 0.05, "one batch, learned by heart: from the floor up")
 expect(np.argmax(np.array(losses) < 0.1), 10, 90, "steps until 0.1")
 
@@ -224,9 +233,11 @@ def judge_broken_batch(broken_batch):
     good, bad = texts(train.batch(which).sentences), texts(broken_batch(train, which).sentences)
     true_pairs = set(zip(good[:32], good[32:]))
     still = sum(pair in true_pairs for pair in zip(bad[:32], bad[32:]))
-    assert still <= 3, f"{still} of the 32 inputs still stand beside their own reply: it could learn from them"
+    assert still <= 3, (
+        f"{still} of the 32 inputs still stand beside their own reply: it could learn from them")
     model, optimizer = fresh()
-    losses = [step_once(model, optimizer, broken_batch(train, which), 1e-3, 0.06)[0] for _ in range(100)]
+    losses = [step_once(model, optimizer, broken_batch(train, which), 1e-3, 0.06)[0]
+              for _ in range(100)]
     assert losses[-1] < 0.1, (f"the one-batch test notices: its loss is {losses[-1]:.2f} after 100 steps; what must be "
                               "the same in every step for a batch to be learned by heart?")
 
@@ -262,7 +273,8 @@ def update_ratios(before, after, words):
     """‖Δp‖/‖p‖ of the matrices and of the table's rows `words`, those that were touched."""
     ratios = {}
     for name in ("encoder.linear0.weight", "response.linear0.weight", "encoder.embedding.weight"):
-        old, new = (params[name][words] if "embedding" in name else params[name] for params in (before, after))
+        old, new = (params[name][words] if "embedding" in name else params[name]
+                    for params in (before, after))
         ratios[name] = np.linalg.norm(new - old) / np.linalg.norm(old)
     return ratios
 
@@ -276,8 +288,10 @@ ratios = update_ratios(before, model.params, words)
 matrix, table = before["encoder.linear0.weight"], before["encoder.embedding.weight"]
 rows = np.concatenate([part.rows for part in grads["encoder.embedding.weight"]])
 assert np.isin(words, rows).all()
-expect(np.sqrt(np.mean(matrix**2)) / np.sqrt(2 / 300), 0.97, 1.03, "rms of the encoder's matrix / √(2/(d + e))")
-expect(ratios["encoder.linear0.weight"] / (1e-3 * np.sqrt(300 / 2)), 0.9, 1.04, "its ratio / (rate √((d + e)/2))")
+expect(np.sqrt(np.mean(matrix**2)) / np.sqrt(2 / 300), 0.97, 1.03,
+       "rms of the encoder's matrix / √(2/(d + e))")
+expect(ratios["encoder.linear0.weight"] / (1e-3 * np.sqrt(300 / 2)), 0.9, 1.04,
+       "its ratio / (rate √((d + e)/2))")
 expect(ratios["encoder.embedding.weight"] / (0.06 / np.sqrt(np.mean(table[words]**2))), 0.9, 1.01,
        "the table's ratio / (table_rate / rms of its rows)")
 print(*(f"{name:28} {ratio:.4f}" for name, ratio in ratios.items()), sep="\n")
@@ -299,7 +313,10 @@ print(*(f"{name:28} {ratio:.4f}" for name, ratio in ratios.items()), sep="\n")
 
 # %%
 def table_ratio(before, after, grad):
-    """‖Δ‖/‖E‖ over the rows of `grad` that were not zero before. before, after: (R, d); grad: list of SparseRows."""
+    """‖Δ‖/‖E‖ over the rows of `grad` that were not zero before.
+
+    before, after: (R, d); grad: list of SparseRows.
+    """
     raise NotImplementedError
 
 
@@ -315,7 +332,8 @@ def judge_table_ratio(table_ratio):
     found = table_ratio(before, after, [SparseRows(some, np.ones((len(some), 8))) for some in rows])
     touched = [3, 5, 8, 500]
     right = np.sqrt(len(touched) * 8) * 0.1 / np.linalg.norm(before[touched])
-    assert found > right / 3, f"{found:.4f}: diluted by rows that the step never saw; it should be {right:.4f}"
+    assert found > right / 3, (
+        f"{found:.4f}: diluted by rows that the step never saw; it should be {right:.4f}")
     assert abs(found / right - 1) < 1e-9, f"{found:.4f}, not {right:.4f}: do zero rows take part?"
 
 
@@ -365,7 +383,8 @@ def patient(steps=80, shuffled=False, wrong_sign=False, rate=1.0, scale=scale, u
         if wrong_sign:
             grads = {name: [part._replace(values=-part.values) for part in grad] if isinstance(grad, list) else -grad
                      for name, grad in grads.items()}
-        optimizer.step(model.params, grads, *(rate * r for r in rates(optim, step, config.steps, len(which))))
+        optimizer.step(model.params, grads,
+                       *(rate * r for r in rates(optim, step, config.steps, len(which))))
         losses.append(float(loss))
     moved = np.linalg.norm((model.params["encoder.embedding.weight"] - before)[words])
     ratio = moved / max(np.linalg.norm(before[words]), 1e-12)
@@ -373,8 +392,8 @@ def patient(steps=80, shuffled=False, wrong_sign=False, rate=1.0, scale=scale, u
 
 
 cases = {"healthy": {}, "replies shuffled": {"shuffled": True}, "rate is 0": {"rate": 0.0},
-         "rate × 100": {"rate": 100.0}, "gradient's sign": {"wrong_sign": True}, "no scale (s = 1)": {"scale": 1.0},
-         "every word unknown": {"unknown": True}}
+         "rate × 100": {"rate": 100.0}, "gradient's sign": {"wrong_sign": True},
+         "no scale (s = 1)": {"scale": 1.0}, "every word unknown": {"unknown": True}}
 patients = {name: patient(**fault) for name, fault in tqdm(cases.items(), "patients", disable=None)}
 ln_K = np.log(optim.batch_size)
 print(f"{'':20}{'loss − ln K':>12}{'spread':>9}{'gap':>9}{'ratio':>9}")
@@ -384,7 +403,8 @@ for name, (losses, spread, gap, ratio) in patients.items():
 # %%
 figure, axes = plt.subplots()
 for k, (name, (losses, *_)) in enumerate(patients.items()):
-    axes.plot(range(1, len(losses) + 1), losses, label=name, color=f"C{k}", linewidth=2.5 if name == "healthy" else 1.3)
+    axes.plot(range(1, len(losses) + 1), losses, label=name, color=f"C{k}",
+              linewidth=2.5 if name == "healthy" else 1.3)
 axes.axhline(ln_K, color="k", linestyle=":", label="ln K = 5.55")
 axes.set(xlabel="step", ylabel="loss of 256 pairs (nats)", ylim=(4, 12),
          title="Of seven runs, one leaves ln K behind; each of the others fails in its own way")
@@ -411,8 +431,10 @@ show(figure, "14_patients")
 # %%
 end = {name: np.mean(losses[-10:]) - ln_K for name, (losses, *_) in patients.items()}
 expect(end["healthy"], -2, -0.1, "healthy: below ln K")
-expect(end["replies shuffled"], -0.05, 0.8, "shuffled: an honest model without information ends at ln K")
-expect(abs(patients["replies shuffled"][2]), 0, 0.6, "and the gap is next to nothing (other spreads: 2 and more)")
+expect(end["replies shuffled"], -0.05, 0.8,
+       "shuffled: an honest model without information ends at ln K")
+expect(abs(patients["replies shuffled"][2]), 0, 0.6,
+       "and the gap is next to nothing (other spreads: 2 and more)")
 expect(patients["rate is 0"][3], 0, 0, "rate 0: the ratio")
 expect(patients["gradient's sign"][2], -40, 0, "sign: the true reply is below the others")
 expect(end["no scale (s = 1)"], floor(256, 1) - ln_K, 0, "no scale: between the floor and ln K")
@@ -431,7 +453,8 @@ expect(abs(end["every word unknown"]), 0, 0.02, "every word unknown: ln K, to tw
 
 # %%
 pairs, candidates = draw_candidates(dev, 1_500)
-dev_batches = [dev.batch(np.arange(k, k + optim.batch_size)) for k in range(0, 1024, optim.batch_size)]
+dev_batches = [dev.batch(np.arange(k, k + optim.batch_size))
+               for k in range(0, 1024, optim.batch_size)]
 
 
 def measure(model):
@@ -470,7 +493,8 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5))
 seen, steps = np.arange(1, len(losses) + 1), [step for step, *_ in measured]
 smooth = np.convolve(losses, np.ones(20) / 20, "valid")
 left.plot(seen, losses, ".", color="C0", alpha=0.2, markersize=3)
-left.plot(seen[10:10 + len(smooth)], smooth, color="C0", label="train, words dropped (mean of 20 steps)")
+left.plot(seen[10:10 + len(smooth)], smooth, color="C0",
+          label="train, words dropped (mean of 20 steps)")
 left.plot(steps, [loss for *_, loss in measured], "o-", color="C3", label="dev, all words")
 left.axhline(ln_K, color="k", linestyle=":", label="ln 256: no opinion")
 left.set(xlabel="step (256 pairs each)", ylabel="loss (nats)", ylim=(4.2, 8),
@@ -482,8 +506,8 @@ for k, n in enumerate((1, 3, 10)):
     right.axhline(figures["TF-IDF"][k], color=f"C{k}", linestyle="--", alpha=0.5)
 right.plot([], [], "k:", label="guessing: N per cent")
 right.plot([], [], "k--", alpha=0.5, label="TF-IDF")
-right.set(xlabel="step (256 pairs each)", ylabel="true reply among the N best of 100 (per cent)", ylim=(0, 75),
-          title="More than half of the replies are among the ten best")
+right.set(xlabel="step (256 pairs each)", ylabel="true reply among the N best of 100 (per cent)",
+          ylim=(0, 75), title="More than half of the replies are among the ten best")
 right.legend(ncols=2, loc="upper left", fontsize=9)
 show(figure, "14_train_it")
 
@@ -501,7 +525,8 @@ show(figure, "14_train_it")
 # %%
 p1, low, high = precision(model_ranks(model, dev, pairs, candidates), 1)
 error = 100 * np.sqrt(p1 / 100 * (1 - p1 / 100) / len(pairs))
-expect((high - low) / 2 / (1.96 * error), 0.97, 1.03, "half of the interval that is reported / 1.96 standard errors")
+expect((high - low) / 2 / (1.96 * error), 0.97, 1.03,
+       "half of the interval that is reported / 1.96 standard errors")
 print(f"P@1 {p1:.1f}, 95% interval {low:.1f} to {high:.1f}")
 start, end, guess = measured[0][1], measured[-1][1], (1, 3, 10)
 expect(start[2], 20, 60, "P@10 untrained; guessing has 10")
@@ -520,7 +545,8 @@ expect(np.exp(measured[-1][2]), 20, 190, "e^loss: replies that the model hesitat
 # %%
 figure, axes = plt.subplots()
 for name in watched[0][1]:
-    axes.semilogy([step for step, _ in watched], [ratios[name] for _, ratios in watched], ".-", label=name)
+    axes.semilogy([step for step, _ in watched], [ratios[name] for _, ratios in watched], ".-",
+                  label=name)
 axes.axvline(optim.warmup, color="k", linestyle=":", label="end of the warm-up")
 axes.axhspan(3e-4, 3e-3, color="k", alpha=0.08, label="about a thousandth")
 axes.set(xlabel="step", ylabel="size of the update / size of the weight",
@@ -556,12 +582,14 @@ def solution_smallest_scale(K, target):
 
 def solution_broken_batch(split, which):
     others = np.roll(which, 1)                                # the same wrong replies in every step
-    return split.batch(which, False)._replace(sentences=split.sentences(np.concatenate([2 * which, 2 * others + 1])))
+    return split.batch(which,
+                       False)._replace(sentences=split.sentences(np.concatenate([2 * which, 2 * others + 1])))
 
 
 def tempting_broken_batch(split, which):
-    shuffled = rng.permutation(which)                         # another pairing in every step cannot be learned by heart
-    return split.batch(which, False)._replace(sentences=split.sentences(np.concatenate([2 * which, 2 * shuffled + 1])))
+    shuffled = rng.permutation(which)    # another pairing in every step cannot be learned by heart
+    return split.batch(which,
+                       False)._replace(sentences=split.sentences(np.concatenate([2 * which, 2 * shuffled + 1])))
 
 
 def solution_table_ratio(before, after, grad):
@@ -570,6 +598,8 @@ def solution_table_ratio(before, after, grad):
     return np.linalg.norm(after[rows] - before[rows]) / np.linalg.norm(before[rows])
 
 
-solution(1, solution_smallest_scale, lambda K, target: np.log((K - 1) / np.expm1(target)) / 2)    # all others at −1
+# all others at −1
+solution(1, solution_smallest_scale, lambda K, target: np.log((K - 1) / np.expm1(target)) / 2)
 solution(2, solution_broken_batch, tempting_broken_batch)
-solution(3, solution_table_ratio, lambda before, after, grad: np.linalg.norm(after - before) / np.linalg.norm(before))
+solution(3, solution_table_ratio,
+         lambda before, after, grad: np.linalg.norm(after - before) / np.linalg.norm(before))

@@ -16,7 +16,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 from collections import Counter
@@ -53,14 +54,21 @@ ENTAILMENT, NEUTRAL, CONTRADICTION = range(3)
 
 # %%
 TOPICS = {
-    "music": (["plays guitar", "sings carols", "beats drums", "hears jazz"], "song band tune concert loud melody"),
-    "sport": (["kicks footballs", "swims laps", "climbs rocks", "rides bicycles"], "team win race fit score train"),
-    "food": (["bakes bread", "fries eggs", "eats soup", "peels apples"], "tasty recipe hungry lunch smell oven"),
-    "study": (["reads novels", "solves equations", "writes essays", "draws maps"], "exam teacher clever page book pen"),
-    "garden": (["plants roses", "mows lawns", "waters tulips", "digs holes"], "sunny soil bloom green rain spade"),
-    "rest": (["naps quietly", "watches films", "drinks tea", "hums softly"], "cosy tired sofa relax evening calm")}
+    "music": (["plays guitar", "sings carols", "beats drums", "hears jazz"],
+              "song band tune concert loud melody"),
+    "sport": (["kicks footballs", "swims laps", "climbs rocks", "rides bicycles"],
+              "team win race fit score train"),
+    "food": (["bakes bread", "fries eggs", "eats soup", "peels apples"],
+             "tasty recipe hungry lunch smell oven"),
+    "study": (["reads novels", "solves equations", "writes essays", "draws maps"],
+              "exam teacher clever page book pen"),
+    "garden": (["plants roses", "mows lawns", "waters tulips", "digs holes"],
+               "sunny soil bloom green rain spade"),
+    "rest": (["naps quietly", "watches films", "drinks tea", "hums softly"],
+             "cosy tired sofa relax evening calm")}
 ACTIVITIES = [activity for activities, _ in TOPICS.values() for activity in activities]
-PEOPLE = {"man": "person", "woman": "person", "boy": "child", "girl": "child", "robot": "machine", "parrot": "bird"}
+PEOPLE = {"man": "person", "woman": "person", "boy": "child", "girl": "child", "robot": "machine",
+          "parrot": "bird"}
 PLACES = ["park", "kitchen", "garage", "library", "street", "attic"]
 
 
@@ -75,7 +83,8 @@ class Fact(NamedTuple):
     @property
     def tokens(self):
         who = PEOPLE[self.who] if self.general else self.who
-        return ["a", who, *ACTIVITIES[self.activity].split(), *(["in", "the", self.place] if self.place else [])]
+        return ["a", who, *ACTIVITIES[self.activity].split(),
+                *(["in", "the", self.place] if self.place else [])]
 
 
 def truth(premise, hypothesis):
@@ -94,7 +103,8 @@ def reply(activity):
 
 
 man = Fact("man", False, 0, "park")
-for other in (man._replace(place=None), man._replace(general=True), man._replace(place=None, activity=1)):
+for other in (man._replace(place=None), man._replace(general=True),
+              man._replace(place=None, activity=1)):
     print(f"{' '.join(man.tokens)}  /  {' '.join(other.tokens)}: {LABELS[truth(man, other)]}")
 assert truth(man, man._replace(general=True)) == ENTAILMENT and truth(man._replace(general=True), man) == NEUTRAL
 
@@ -114,7 +124,7 @@ def draw_pair(label):
     who, activity = rng.choice(list(PEOPLE)), int(rng.integers(len(ACTIVITIES)))
     place, particular = str(rng.choice(PLACES)), bool(rng.integers(2))
     hypothesis = Fact(who, not particular, activity, None if particular else place)
-    if label == NEUTRAL:                                      # the premise lacks something that the hypothesis says
+    if label == NEUTRAL:    # the premise lacks something that the hypothesis says
         kinds = [(True, None), (True, place)] if particular else [(False, None), (True, None)]
         general, where = kinds[rng.integers(2)]
         return Fact(who, general, activity, where), hypothesis
@@ -132,8 +142,10 @@ def guess_from_hypotheses(pairs, labels):
 
 labels = np.arange(6000) % 3
 pairs = [draw_pair(label) for label in labels]
-expect(np.mean([truth(*pair) == label for pair, label in zip(pairs, labels)]), 1, 1, "labels that are true")
-expect(guess_from_hypotheses(pairs, labels), 1 / 3, 1 / 3 + 0.03, "accuracy from the hypothesis: a third, and luck")
+expect(np.mean([truth(*pair) == label for pair, label in zip(pairs, labels)]), 1, 1,
+       "labels that are true")
+expect(guess_from_hypotheses(pairs, labels), 1 / 3, 1 / 3 + 0.03,
+       "accuracy from the hypothesis: a third, and luck")
 
 # %% [markdown]
 # ### Exercise 1: break the world
@@ -152,7 +164,8 @@ def judge_leaky(draw):
     labels = np.arange(900) % 3
     pairs = [draw(label) for label in labels]
     true = np.mean([truth(*pair) == label for pair, label in zip(pairs, labels)])
-    assert true == 1, f"{true:.0%} of the labels are true; all have to be, this is no mere mislabelling"
+    assert true == 1, (
+        f"{true:.0%} of the labels are true; all have to be, this is no mere mislabelling")
     leak = guess_from_hypotheses(pairs, labels)
     assert leak > 0.8, f"from the hypothesis alone one gets {leak:.0%}, not 80%: give each label a form of its own"
 
@@ -177,7 +190,8 @@ def bag_embeddings(sentences, e=64):
     random = np.random.default_rng(0)
     words = sorted({token for tokens in sentences for token in tokens})
     vectors = dict(zip(words, random.standard_normal((len(words), e))))
-    return l2_normalize_forward(np.stack([sum(vectors[token] for token in tokens) for tokens in sentences]))[0]
+    return l2_normalize_forward(np.stack([sum(vectors[token] for token in tokens)
+                                          for tokens in sentences]))[0]
 
 
 def linear_accuracy(features, labels, steps=400):
@@ -185,12 +199,14 @@ def linear_accuracy(features, labels, steps=400):
     features = (features - features.mean(axis=0)) / features.std(axis=0)
     half = len(labels) // 2
     classes = labels.max() + 1
-    params = {"nli.linear0.weight": np.zeros((features.shape[1], classes)), "nli.linear0.bias": np.zeros(classes)}
+    params = {"nli.linear0.weight": np.zeros((features.shape[1], classes)),
+              "nli.linear0.bias": np.zeros(classes)}
     optimizer = Adaptive(params)
     for _ in range(steps):
         logits, caches = feed_forward(params, "nli", features[:half])
         _, cache = cross_entropy_forward(logits, labels[:half])
-        optimizer.step(params, feed_forward_backward(cross_entropy_backward(cache), caches)[1], 0.02, 0)
+        optimizer.step(params, feed_forward_backward(cross_entropy_backward(cache), caches)[1],
+                       0.02, 0)
     return (feed_forward(params, "nli", features[half:])[0].argmax(axis=1) == labels[half:]).mean()
 
 
@@ -198,12 +214,15 @@ n = 4000
 first = rng.integers(len(ACTIVITIES), size=n)
 same = np.arange(n) % 2
 second = np.where(same, first, (first + rng.integers(1, len(ACTIVITIES), n)) % len(ACTIVITIES))
-facts = [Fact(str(rng.choice(list(PEOPLE))), False, int(activity), None) for activity in [*first, *second]]
+facts = [Fact(str(rng.choice(list(PEOPLE))), False, int(activity), None)
+         for activity in [*first, *second]]
 u = bag_embeddings([fact.tokens for fact in facts])
 u1, u2 = u[:n], u[n:]
 found = {name: linear_accuracy(features, same) for name, features in (
-    ("u1, u2", np.concatenate([u1, u2], axis=1)), ("|u1 − u2|", np.abs(u1 - u2)), ("u1 ∗ u2", u1 * u2))}
-expect(found["u1, u2"], 0.45, 0.55, "same activity? from u1, u2: guessing, a half ± 4 standard errors")
+    ("u1, u2", np.concatenate([u1, u2], axis=1)), ("|u1 − u2|", np.abs(u1 - u2)),
+    ("u1 ∗ u2", u1 * u2))}
+expect(found["u1, u2"], 0.45, 0.55,
+       "same activity? from u1, u2: guessing, a half ± 4 standard errors")
 expect(found["|u1 − u2|"], 0.8, 1, "from |u1 − u2|")
 expect(found["u1 ∗ u2"], 0.8, 1, "from u1 ∗ u2")
 
@@ -218,13 +237,16 @@ expect(found["u1 ∗ u2"], 0.8, 1, "from u1 ∗ u2")
 # %%
 entailed = [pair for pair, label in zip(pairs, labels) if label == ENTAILMENT][:1000]
 both_orders = [*entailed, *((h, p) for p, h in entailed)]
-order = np.array([truth(*pair) for pair in both_orders])      # 1,000 entailments, 1,000 neutral ones: their reverses
+# 1,000 entailments, 1,000 neutral ones: their reverses
+order = np.array([truth(*pair) for pair in both_orders])
 assert (order[:1000] == ENTAILMENT).all() and (order[1000:] == NEUTRAL).all()
 u = bag_embeddings([fact.tokens for pair in both_orders for fact in pair])
 u1, u2 = u[0::2], u[1::2]
-halves = np.concatenate([np.arange(500), 1000 + np.arange(500), 500 + np.arange(500), 1500 + np.arange(500)])
+halves = np.concatenate([np.arange(500), 1000 + np.arange(500), 500 + np.arange(500),
+                         1500 + np.arange(500)])
 symmetric = np.concatenate([np.abs(u1 - u2), u1 * u2], axis=1)[halves]
-expect(linear_accuracy(symmetric, order[halves]), 0.5, 0.5, "which way round? from |u1 − u2|, u1 ∗ u2")
+expect(linear_accuracy(symmetric, order[halves]), 0.5, 0.5,
+       "which way round? from |u1 − u2|, u1 ∗ u2")
 sided = np.concatenate([u1, u2], axis=1)[halves]
 expect(linear_accuracy(sided, order[halves]), 0.9, 1, "which way round? from u1, u2")
 
@@ -252,10 +274,12 @@ def features_backward(dy, cache):
 
 
 u1, u2, dy = rng.standard_normal((4, 3)), rng.standard_normal((4, 3)), rng.standard_normal((4, 12))
-expect(layer_error(nli_features_forward, features_backward, [u1, u2], rng), 0, 1e-8, "by hand, against differences")
+expect(layer_error(nli_features_forward, features_backward, [u1, u2], rng), 0, 1e-8,
+       "by hand, against differences")
 y, cache = nli_features_forward(u1, u2)
 assert np.allclose(y, np.concatenate([u1, u2, np.abs(u1 - u2), u1 * u2], axis=1))
-assert all(np.allclose(a, b) for a, b in zip(features_backward(dy, cache), nli_features_backward(dy, cache)))
+assert all(np.allclose(a, b)
+           for a, b in zip(features_backward(dy, cache), nli_features_backward(dy, cache)))
 
 # %% [markdown]
 # And if a way is forgotten? Say the difference: then du1 lacks one of three terms of about the same
@@ -272,7 +296,8 @@ def forgetful(dy, cache):
     return d1 + dproduct * cache[1], d2 + dproduct * cache[0]
 
 
-expect(layer_error(nli_features_forward, forgetful, [u1, u2], rng), 0.29, 0.35, "without the way through |u1 − u2|")
+expect(layer_error(nli_features_forward, forgetful, [u1, u2], rng), 0.29, 0.35,
+       "without the way through |u1 − u2|")
 _, cache = nli_features_forward(np.ones((1, 1)), np.ones((1, 1)))
 du1, du2 = nli_features_backward(np.array([[0.0, 0, 1, 0]]), cache)
 expect(abs(du1[0, 0]) + abs(du2[0, 0]), 0, 0, "pull through |u1 − u2| of two equal sentences")
@@ -299,8 +324,10 @@ def square_features_backward(dy, cache):
 def judge_square_features(backward):
     rng = np.random.default_rng(0)
     u1, u2 = rng.standard_normal((2, 4, 3))
-    one = layer_error(lambda u1: square_features_forward(u1, u2), lambda dy, c: backward(dy, c)[0], [u1], rng)
-    two = layer_error(lambda u2: square_features_forward(u1, u2), lambda dy, c: backward(dy, c)[1], [u2], rng)
+    one = layer_error(lambda u1: square_features_forward(u1, u2), lambda dy, c: backward(dy, c)[0],
+                      [u1], rng)
+    two = layer_error(lambda u2: square_features_forward(u1, u2), lambda dy, c: backward(dy, c)[1],
+                      [u2], rng)
     assert one < 1e-6, f"du1 has a relative error of {one:.2g}; what is the slope of x² at x = 3?"
     assert two < 1e-6, f"du2 has a relative error of {two:.2g}; how does u1 − u2 change when u2 grows, and its square?"
 
@@ -320,7 +347,8 @@ u1, u2 = (l2_normalize_forward(rng.standard_normal((200, 500)))[0] for _ in rang
 rms = lambda x: np.sqrt(np.mean(x**2))
 for s in (1, SCALE):
     plain, _, _, product = np.split(nli_features_forward(s * u1, s * u2)[0], 4, axis=1)
-    expect(rms(product) / rms(plain) / (s / np.sqrt(500)), 0.97, 1.03, f"s = {s:g}: size of u1 ∗ u2 over u1, / (s/√e)")
+    expect(rms(product) / rms(plain) / (s / np.sqrt(500)), 0.97, 1.03,
+           f"s = {s:g}: size of u1 ∗ u2 over u1, / (s/√e)")
 
 # %% [markdown]
 # ## Two losses, one encoder
@@ -340,14 +368,17 @@ config = ModelConfig(embedding_dim=48, layers=[e], nli_hidden=48)
 def draw_fact():
     """Any fact: who, general or not, activity, with a place or without."""
     place = str(rng.choice(PLACES)) if rng.integers(2) else None
-    return Fact(str(rng.choice(list(PEOPLE))), bool(rng.integers(2)), int(rng.integers(len(ACTIVITIES))), place)
+    return Fact(str(rng.choice(list(PEOPLE))), bool(rng.integers(2)),
+                int(rng.integers(len(ACTIVITIES))), place)
 
 
 inputs = [draw_fact() for _ in range(16_000)]
 replies = [reply(fact.activity) for fact in inputs]
-texts = [*(fact.tokens for fact in inputs), *replies, *(fact.tokens for pair in pairs for fact in pair)]
+texts = [*(fact.tokens for fact in inputs), *replies,
+         *(fact.tokens for pair in pairs for fact in pair)]
 vocabulary = Vocabulary.from_counts(Counter(token for tokens in texts for token in tokens), 1000, 1)
-chat_inputs, chat_replies = vocabulary.pack(fact.tokens for fact in inputs), vocabulary.pack(replies)
+chat_inputs, chat_replies = vocabulary.pack(fact.tokens
+                                            for fact in inputs), vocabulary.pack(replies)
 nli = NliSplit(vocabulary.pack(fact.tokens for pair in pairs for fact in pair), labels)
 nli_train, nli_test = np.arange(4500), np.arange(4500, 6000)
 
@@ -363,7 +394,8 @@ def new_model():
     random = np.random.default_rng(1)
     table = np.zeros((vocabulary.size + 1000, config.embedding_dim), np.float32)
     table[:vocabulary.size] = random.standard_normal((vocabulary.size, config.embedding_dim))
-    return Model(initial_parameters(config, table, random, classifies=True), config, vocabulary.size)
+    return Model(initial_parameters(config, table, random, classifies=True), config,
+                 vocabulary.size)
 
 
 def train_model(steps, share=0.0, weight=1.0, start=None, frozen=False):
@@ -383,7 +415,8 @@ def train_model(steps, share=0.0, weight=1.0, start=None, frozen=False):
             loss, grads = nli_loss_and_gradients(model, batch, weight=weight)
             losses["nli"].append(float(loss))
         else:
-            loss, grads = loss_and_gradients(model, chat_batch(random.choice(len(inputs), K, replace=False)))
+            loss, grads = loss_and_gradients(model,
+                                             chat_batch(random.choice(len(inputs), K, replace=False)))
             losses["chat"].append(float(loss))
         if frozen:
             grads = {name: grad for name, grad in grads.items() if name.startswith("nli.")}
@@ -411,7 +444,8 @@ expect(end - np.log(K / 6), -0.15, 0.25, "loss above ln(K/6), what this world al
 
 # %%
 probe, probe_losses = train_model(400, share=1.0, start=talker, frozen=True)
-expect(probe_losses["nli"][0], 1, np.log(3) + 1, "NLI's loss at the start: ln 3, and what random scores add")
+expect(probe_losses["nli"][0], 1, np.log(3) + 1,
+       "NLI's loss at the start: ln 3, and what random scores add")
 both_tasks, both_losses = train_model(800, share=0.5, start=talker)
 
 
@@ -423,7 +457,8 @@ def accuracies(model):
 
 for name, model in (("talker, frozen", probe), ("both tasks", both_tasks)):
     every, *by_label = accuracies(model)
-    print(f"{name:16} NLI {100 * every:5.1f}%  ", *(f"{label} {100 * a:.0f}%" for label, a in zip(LABELS, by_label)))
+    print(f"{name:16} NLI {100 * every:5.1f}%  ",
+          *(f"{label} {100 * a:.0f}%" for label, a in zip(LABELS, by_label)))
 gain = accuracies(both_tasks)[0] - accuracies(probe)[0]
 expect(gain, 0.05, 0.6, "accuracy that only an encoder that moves can have")
 end = np.mean(both_losses["chat"][-40:])
@@ -455,14 +490,16 @@ def triples(n=600):
         near = a - a % 4 + (a + int(rng.integers(1, 4))) % 4
         far = (a - a % 4 + 4 * int(rng.integers(1, 6)) + int(rng.integers(4))) % len(ACTIVITIES)
         tokens += [fact.tokens, fact._replace(place=None).tokens,
-                   fact._replace(activity=near, place=None).tokens, fact._replace(activity=far, place=None).tokens]
+                   fact._replace(activity=near, place=None).tokens,
+                   fact._replace(activity=far, place=None).tokens]
     return vocabulary.pack(tokens)
 
 
 companions = triples()
 kinds = ("same activity,\nless said", "same topic,\nother activity", "other topic")
 cosines = {}
-for name, model in (("untrained", new_model()), ("conversations", talker), ("conversations and NLI", both_tasks)):
+for name, model in (("untrained", new_model()), ("conversations", talker),
+                    ("conversations and NLI", both_tasks)):
     u = embed(model, companions).reshape(-1, 4, e)
     cosines[name] = [(u[:, 0] * u[:, k]).sum(axis=1) for k in (1, 2, 3)]
 
@@ -473,16 +510,21 @@ for panel, values, title in zip(axes, cosines.values(), titles):
     for body, color in zip(parts["bodies"], ("C2", "C1", "C3")):
         body.set(facecolor=color, alpha=0.6)
     panel.set_xticks((1, 2, 3), kinds, fontsize=9)
-    panel.set(title=title, xlabel="how the second sentence differs", ylabel="cosine of both embeddings", ylim=(-1, 1))
+    panel.set(title=title, xlabel="how the second sentence differs",
+              ylabel="cosine of both embeddings", ylim=(-1, 1))
 show(figure, "15_two_tasks")
 
 means = {name: [float(value.mean()) for value in values] for name, values in cosines.items()}
 for name, values in means.items():
-    print(f"{name:24}", *(f"{kind.replace(chr(10), ' ')} {value:5.2f}  " for kind, value in zip(kinds, values)))
+    print(f"{name:24}",
+          *(f"{kind.replace(chr(10), ' ')} {value:5.2f}  " for kind, value in zip(kinds, values)))
 telling = {name: values[0] - values[1] for name, values in means.items()}
-expect(telling["conversations"], -0.05, 0.2, "talker: how much nearer the same activity is than another")
-expect(means["conversations"][1] - means["conversations"][2], 0.3, 1.5, "talker: and the same topic")
-expect(telling["conversations and NLI"] - telling["conversations"], 0.1, 1.5, "what NLI adds to the first of these two")
+expect(telling["conversations"], -0.05, 0.2,
+       "talker: how much nearer the same activity is than another")
+expect(means["conversations"][1] - means["conversations"][2], 0.3, 1.5,
+       "talker: and the same topic")
+expect(telling["conversations and NLI"] - telling["conversations"], 0.1, 1.5,
+       "what NLI adds to the first of these two")
 
 # %% [markdown]
 # People who judge similarity do tell a guitar from a song, so an encoder that has to keep them
@@ -499,13 +541,15 @@ random = np.random.default_rng(3)
 sizes, angles = [], []
 for _ in range(30):
     _, chat = loss_and_gradients(talker, chat_batch(random.choice(len(inputs), K, replace=False)))
-    _, inference = nli_loss_and_gradients(probe, nli.batch(random.choice(nli_train, 128, replace=False)))
+    _, inference = nli_loss_and_gradients(probe,
+                                          nli.batch(random.choice(nli_train, 128, replace=False)))
     a, b = chat["encoder.linear0.weight"].ravel(), inference["encoder.linear0.weight"].ravel()
     sizes.append(np.linalg.norm(a) / np.linalg.norm(b))
     angles.append(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
 print(f"conversation's gradient / NLI's: {np.median(sizes):.2f}; cosine {np.mean(angles):+.3f}, from batch to batch "
       f"± {np.std(angles):.3f}")
-expect(abs(np.mean(angles)), 0, 4 / np.sqrt(a.size), "|cosine| of the two gradients; unrelated ones: up to 4/√n")
+expect(abs(np.mean(angles)), 0, 4 / np.sqrt(a.size),
+       "|cosine| of the two gradients; unrelated ones: up to 4/√n")
 
 # %% [markdown]
 # They hardly meet: where the talker has settled, each task asks for something else. So both can be
@@ -533,18 +577,22 @@ for weight in weights:
 figure, left = plt.subplots()
 right = left.twinx()
 left.semilogx(weights, [100 * accuracy for accuracy, _ in results], "o-", color="C0")
-left.axhline(100 * accuracies(probe)[0], color="C0", linestyle=":", label="NLI of the frozen talker (left)")
+left.axhline(100 * accuracies(probe)[0], color="C0", linestyle=":",
+             label="NLI of the frozen talker (left)")
 right.semilogx(weights, [loss for _, loss in results], "s-", color="C3")
-right.axhline(np.log(K / 6), color="C3", linestyle=":", label="ln(K/6), what this world allows (right)")
-left.set(xlabel="factor on NLI's gradient", ylabel="accuracy of NLI (per cent, blue circles)", ylim=(33, 102),
+right.axhline(np.log(K / 6), color="C3", linestyle=":",
+              label="ln(K/6), what this world allows (right)")
+left.set(xlabel="factor on NLI's gradient", ylabel="accuracy of NLI (per cent, blue circles)",
+         ylim=(33, 102),
          title="Too light, and NLI is not heard; too heavy, and it drowns the conversations")
-right.set(xlabel="factor on NLI's gradient", ylabel="loss of the conversations (nats, red squares)", title=" ",
-          ylim=(2.5, 4.6))
+right.set(xlabel="factor on NLI's gradient", ylabel="loss of the conversations (nats, red squares)",
+          title=" ", ylim=(2.5, 4.6))
 right.grid(False)
 figure.legend(loc="outside lower center", ncols=2, fontsize=9)
 show(figure, "15_weights")
 
-expect(results[0][0] - accuracies(probe)[0], -0.12, 0.12, "w = 0.001: NLI's accuracy above the frozen talker's")
+expect(results[0][0] - accuracies(probe)[0], -0.12, 0.12,
+       "w = 0.001: NLI's accuracy above the frozen talker's")
 expect(results[2][0] - results[0][0], 0.05, 0.6, "what w = 1 adds to it")
 expect(results[4][1] - results[2][1], 0, 2, "what w = 1000 costs the conversations (nats)")
 
@@ -571,16 +619,18 @@ expect(results[4][1] - results[2][1], 0, 2, "what w = 1000 costs the conversatio
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_leaky_pair(label):
     who, activity, place = str(rng.choice(list(PEOPLE))), int(rng.integers(len(ACTIVITIES))), str(rng.choice(PLACES))
-    if label == ENTAILMENT:                                   # short and general hypotheses are easily entailed
+    if label == ENTAILMENT:    # short and general hypotheses are easily entailed
         return Fact(who, False, activity, place), Fact(who, True, activity, None)
     if label == NEUTRAL:                                      # long ones easily say too much
         return Fact(who, False, activity, None), Fact(who, False, activity, place)
-    return Fact(who, False, activity, place), Fact(who, False, (activity + 4) % len(ACTIVITIES), None)
+    return Fact(who, False, activity, place), Fact(who, False, (activity + 4) % len(ACTIVITIES),
+                                                   None)
 
 
 def tempting_leaky_pair(label):
-    fact = draw_fact()                                        # gives the label away, but the label is not true
-    return fact, fact._replace(general=label == ENTAILMENT, place="park" if label == NEUTRAL else None)
+    fact = draw_fact()    # gives the label away, but the label is not true
+    return fact, fact._replace(general=label == ENTAILMENT,
+                               place="park" if label == NEUTRAL else None)
 
 
 def solution_square_features_backward(dy, cache):

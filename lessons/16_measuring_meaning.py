@@ -14,7 +14,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 import itertools
@@ -82,17 +83,23 @@ def r_by_hand(x, y):
     return x @ y / np.sqrt((x @ x) * (y @ y))
 
 
-cosine = np.array([bag_cosine(a, b) for a, b in zip(sts.sentences1, sts.sentences2)])     # two bags of words: below
-cosine = cosine.round(12)    # 1/√4 and 2/√16 may differ in their last digit, and ranks would take that seriously
+# two bags of words: below
+cosine = np.array([bag_cosine(a, b) for a, b in zip(sts.sentences1, sts.sentences2)])
+# 1/√4 and 2/√16 may differ in their last digit, and ranks would take that seriously
+cosine = cosine.round(12)
 angle = -np.arccos(np.clip(cosine, -1, 1))
-found = {"−arccos c": angle, "5 (1 − arccos(c)/π)": score_0_to_5(angle), "100 − degrees": 100 + np.degrees(angle),
+found = {"−arccos c": angle, "5 (1 − arccos(c)/π)": score_0_to_5(angle),
+         "100 − degrees": 100 + np.degrees(angle),
          "c": cosine}
 for name, similarity in found.items():
     print(f"{name:20} r = {r_by_hand(similarity, labels):.6f}   rank correlation {spearman(similarity, labels):.6f}")
 assert np.isclose(r_by_hand(angle, labels), pearson(angle, labels))
-expect(abs(pearson(score_0_to_5(angle), labels) - pearson(angle, labels)), 0, 1e-12, "difference of the first two")
-expect(abs(pearson(cosine, labels) - pearson(angle, labels)), 1e-4, 0.1, "arccos bends, so c has another r")
-expect(abs(spearman(cosine, labels) - spearman(angle, labels)), 0, 1e-12, "but it keeps the order: rank correlation")
+expect(abs(pearson(score_0_to_5(angle), labels) - pearson(angle, labels)), 0, 1e-12,
+       "difference of the first two")
+expect(abs(pearson(cosine, labels) - pearson(angle, labels)), 1e-4, 0.1,
+       "arccos bends, so c has another r")
+expect(abs(spearman(cosine, labels) - spearman(angle, labels)), 0, 1e-12,
+       "but it keeps the order: rank correlation")
 
 # %% [markdown]
 # ### Exercise 1: spoil r, not the order
@@ -110,8 +117,10 @@ def spoiled(similarity):
 def judge_spoiled(spoiled):
     before, after = pearson(angle, labels), pearson(spoiled(angle), labels)
     rho = spearman(spoiled(angle), angle)
-    assert rho > 1 - 1e-9, f"the order has changed: the rank correlation with the original is {rho:.3f}"
-    assert after < before - 0.15, f"r went from {before:.3f} to {after:.3f}; r does not see straight lines: bend more"
+    assert rho > 1 - 1e-9, (
+        f"the order has changed: the rank correlation with the original is {rho:.3f}")
+    assert after < before - 0.15, (
+        f"r went from {before:.3f} to {after:.3f}; r does not see straight lines: bend more")
 
 
 check(1, spoiled, judge_spoiled)
@@ -163,13 +172,15 @@ def small_corpus(pairs=40_000):
                 keys.append([text_key(" ".join(tokens)) for tokens in sentences[-2:]])
         if len(keys) >= pairs:
             break
-    vocabulary = Vocabulary.from_counts(Counter(token for tokens in sentences for token in tokens), 10_000, 500)
+    vocabulary = Vocabulary.from_counts(Counter(token for tokens in sentences for token in tokens),
+                                        10_000, 500)
     split = Split(*vocabulary.pack(sentences), np.array(keys, np.uint64))
     return Corpus(vocabulary, split, None, None, report={}, checksum=0)
 
 
 corpus = small_corpus()
-config = Config(text=TextConfig(bigram_buckets=20_000), model=ModelConfig(embedding_dim=100, layers=[200]), steps=600)
+config = Config(text=TextConfig(bigram_buckets=20_000),
+                model=ModelConfig(embedding_dim=100, layers=[200]), steps=600)
 config.optim.batch_size = 256
 untrained, trained = initial_model(config, corpus), initial_model(config, corpus)
 optimizer = Adaptive(trained.params)
@@ -236,14 +247,17 @@ for row, (name, similarity) in enumerate(reversed(similarities.items())):
     axes.plot([low, high], [row, row], color="C0", linewidth=2)
     axes.plot(r, row, "o", color="C3" if "trained on" in name else "C0", markersize=9)
 axes.set_yticks(range(len(similarities)), list(reversed(similarities)))
-axes.set(xlabel="Pearson's r with people on 120 pairs, and its 95% interval", ylabel="similarity by", ylim=(-0.6, 3.6),
+axes.set(xlabel="Pearson's r with people on 120 pairs, and its 95% interval",
+         ylabel="similarity by", ylim=(-0.6, 3.6),
          title="All four intervals overlap: 120 pairs rank nobody")
 show(figure, "16_measuring_meaning")
 
 r = {name: pearson(similarity, labels) for name, similarity in similarities.items()}
 expect(r["trained on replies"], 0.35, 0.8, "r of the trained encoder")
-expect(r["words, weighted a/(a + p)"] - r["words, binary"], 0, 0.3, "what the weights add to a bag of words")
-expect(abs(r["trained on replies"] - r["words, weighted a/(a + p)"]), 0, 0.23, "less than an interval apart")
+expect(r["words, weighted a/(a + p)"] - r["words, binary"], 0, 0.3,
+       "what the weights add to a bag of words")
+expect(abs(r["trained on replies"] - r["words, weighted a/(a + p)"]), 0, 0.23,
+       "less than an interval apart")
 
 # %% [markdown]
 # Ten seconds of replies have added next to nothing to the start (which already knows co-occurrences
@@ -280,7 +294,8 @@ for k in [*np.argsort(gap)[:2], *np.argsort(gap)[-2:]]:
 u1, u2 = sides(trained)
 small = rng.standard_normal((4, 4))
 _, gradient = loss_and_gradient(small, u1[:9, :4], u2[:9, :4], labels[:9], 0.1)
-numeric = numeric_gradient(lambda: loss_and_gradient(small, u1[:9, :4], u2[:9, :4], labels[:9], 0.1)[0], small)
+numeric = numeric_gradient(lambda: loss_and_gradient(small, u1[:9, :4], u2[:9, :4], labels[:9],
+                                                     0.1)[0], small)
 expect(relative_error(gradient, numeric), 0, 1e-6, "gradient of r by M, against differences")
 
 fitted, held = np.arange(0, 120, 2), np.arange(1, 120, 2)
@@ -298,7 +313,8 @@ axes.semilogx(strengths, [other for _, other in curves], "s-", color="C3", label
 axes.axhline(plain[0], color="C0", linestyle=":")
 axes.axhline(plain[1], color="C3", linestyle=":", label="dotted: before tuning")
 axes.invert_xaxis()
-axes.set(xlabel="strength of the spring to the identity (weaker →)", ylabel="Pearson's r with people", ylim=(0, 1.05),
+axes.set(xlabel="strength of the spring to the identity (weaker →)",
+         ylabel="Pearson's r with people", ylim=(0, 1.05),
          title="40,000 numbers learn 60 labels by heart; what counts is the other line")
 axes.legend()
 show(figure, "16_tuning")
@@ -320,7 +336,10 @@ expect(abs(curves[0][1] - plain[1]), 0, 0.05, "with a strong spring M stays I: r
 
 # %%
 def folds(first, second):
-    """Fold 0 or 1 of every pair. first, second: lists of sentences; both folds are used, where the pairs allow it."""
+    """Fold 0 or 1 of every pair.
+
+    first, second: lists of sentences; both folds are used, where the pairs allow it.
+    """
     raise NotImplementedError
 
 
@@ -332,7 +351,8 @@ def judge_folds(folds):
     assert 0 < fold.sum() < 16, "all pairs are in one fold: nothing is held out"
     for sentence in sorted({*first, *second}):
         some = {int(k) for a, b, k in zip(first, second, fold) if sentence in (a, b)}
-        assert len(some) == 1, f'sentence "{sentence}" stands in both folds; follow the chains to their end'
+        assert len(some) == 1, (
+            f'sentence "{sentence}" stands in both folds; follow the chains to their end')
 
 
 check(2, folds, judge_folds)
@@ -359,7 +379,8 @@ check(2, folds, judge_folds)
 # %%
 example = np.array([[True, False, True, False, False, True]])
 by_hand = (1 / 1 + 2 / 3 + 3 / 6) / 3
-padded = lambda relevant: np.pad(relevant, ((0, 0), (0, 10 - relevant.shape[1])))         # the library looks at ten
+# the library looks at ten
+padded = lambda relevant: np.pad(relevant, ((0, 0), (0, 10 - relevant.shape[1])))
 assert np.isclose(average_precision(padded(example))[0], by_hand)
 
 
@@ -368,10 +389,12 @@ def random_average_precision(n, R):
     return float(((1 + (k - 1) * (R - 1) / (n - 1)) / k).sum() / n)
 
 
-orders = np.array([[k in relevant for k in range(6)] for relevant in itertools.combinations(range(6), 3)])
+orders = np.array([[k in relevant for k in range(6)]
+                   for relevant in itertools.combinations(range(6), 3)])
 print(f"all {len(orders)} orders of 3 among 6: mean of AP {average_precision(padded(orders)).mean():.6f}")
 guessing = random_average_precision(6, 3)
-expect(abs(average_precision(padded(orders)).mean() - guessing), 0, 1e-9, "mean over all orders less the derived one")
+expect(abs(average_precision(padded(orders)).mean() - guessing), 0, 1e-9,
+       "mean over all orders less the derived one")
 expect(guessing, 0.6, 0.7, "so guessing has a MAP of")
 
 # %%
@@ -382,12 +405,14 @@ ranked = {"trained on replies": cqa.cosines(questions, vectors(trained)),
           "TF-IDF": cqa.cosines(questions, cqa.tfidf_vectors(questions)),
           "as given: a random order": cqa.search_engine_scores(questions)}
 print(cqa.report("own set", questions, ranked))
-precisions = {name: average_precision(cqa.top_ten(questions, scores)) for name, scores in ranked.items()}
+precisions = {name: average_precision(cqa.top_ten(questions, scores))
+              for name, scores in ranked.items()}
 error = average_precision(padded(orders)).std() / np.sqrt(len(questions))
 expect(precisions["as given: a random order"].mean(), guessing - 4 * error, guessing + 4 * error,
        "MAP of the random order: derived ± 4 standard errors")
 expect(precisions["TF-IDF"].mean(), 0.4, 0.6, "MAP of TF-IDF: below guessing")
-expect(precisions["trained on replies"].mean() - precisions["TF-IDF"].mean(), 0, 0.4, "MAP of the encoder above TF-IDF")
+expect(precisions["trained on replies"].mean() - precisions["TF-IDF"].mean(), 0, 0.4,
+       "MAP of the encoder above TF-IDF")
 
 # %% [markdown]
 # TF-IDF is *worse* than guessing, with an interval to prove it. The set was written that way: to
@@ -409,7 +434,10 @@ expect(precisions["trained on replies"].mean() - precisions["TF-IDF"].mean(), 0,
 
 # %%
 def expected_average_precision(relevant, scores):
-    """Mean of AP over all orders by falling score, equal scores in any order. relevant, scores: lists of n ≤ 6."""
+    """Mean of AP over all orders by falling score, equal scores in any order.
+
+    relevant, scores: lists of n ≤ 6.
+    """
     raise NotImplementedError
 
 
@@ -418,7 +446,8 @@ def judge_expected(expected):
     found = expected(relevant, [0.0] * 6)
     assert abs(found - random_average_precision(6, 3)) < 1e-9, (
         f"with all scores equal it is {found:.3f}; it should be that of guessing, {random_average_precision(6, 3):.3f}")
-    assert abs(expected(relevant, [6, 5, 4, 3, 2, 1]) - 1) < 1e-9, "a perfect order without equals has 1"
+    assert abs(expected(relevant, [6, 5, 4, 3, 2, 1]) - 1) < 1e-9, (
+        "a perfect order without equals has 1")
     assert abs(expected([True, False], [1, 1]) - 0.75) < 1e-9, "two equals: 1 or ½, so ¾"
     mixed = expected([True, False, True], [0.9, 0.9, 0.1])    # yes no yes, or no yes yes
     assert abs(mixed - (5 / 6 + 7 / 12) / 2) < 1e-9, "only equals may change places"
@@ -443,9 +472,10 @@ check(3, expected_average_precision, judge_expected)
 for name, rows in published.STS.items():
     genres = zip(("all", "captions", "forums", "news"), rows["dev"])
     print(f"the paper, {name:20}", *(f"{genre} {value:5.1f}  " for genre, value in genres))
-print("the paper, P@1 of 100:", *(f"{name} {values[0]}" for name, values in published.RESPONSE.items()))
+print("the paper, P@1 of 100:",
+      *(f"{name} {values[0]}" for name, values in published.RESPONSE.items()))
 
-visits = 30e6 * 128 + 10e6 * 256                              # §3.1: 40 million steps, larger batches at the end
+visits = 30e6 * 128 + 10e6 * 256    # §3.1: 40 million steps, larger batches at the end
 expect(visits, 6.3e9, 6.5e9, "pairs that the paper's model sees, the same ones more than once")
 expect(visits / 17e6, 300, 450, "times as many as our DAN in 20 minutes (README: 17 million)")
 
@@ -481,7 +511,7 @@ expect(visits / 17e6, 300, 450, "times as many as our DAN in 20 minutes (README:
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_spoiled(similarity):
-    return np.exp(20 * similarity)                            # nearly all pairs near 0, a few far out
+    return np.exp(20 * similarity)    # nearly all pairs near 0, a few far out
 
 
 def solution_folds(first, second):
@@ -500,7 +530,8 @@ def solution_folds(first, second):
 
 def tempting_folds(first, second):
     known = sorted(set(first))
-    return [known.index(a) % 2 for a in first]                # keeps the first sentences apart, forgets the second
+    # keeps the first sentences apart, forgets the second
+    return [known.index(a) % 2 for a in first]
 
 
 def solution_expected(relevant, scores):
@@ -508,15 +539,18 @@ def solution_expected(relevant, scores):
     for order in itertools.permutations(range(len(scores))):
         if all(scores[a] >= scores[b] for a, b in zip(order, order[1:])):
             hits = np.cumsum([relevant[k] for k in order])
-            found.append(np.mean([hits[k] / (k + 1) for k in range(len(order)) if relevant[order[k]]]))
+            found.append(np.mean([hits[k] / (k + 1) for k in range(len(order))
+                                  if relevant[order[k]]]))
     return float(np.mean(found))
 
 
 def tempting_expected(relevant, scores):
-    order = np.argsort(-np.asarray(scores, float), kind="stable")     # equals as they stand in the file
+    # equals as they stand in the file
+    order = np.argsort(-np.asarray(scores, float), kind="stable")
     return float(average_precision(padded(np.array([relevant])[:, order]))[0])
 
 
-solution(1, solution_spoiled, lambda similarity: 0.01 * similarity - 7)   # a straight line, which r does not see
+# a straight line, which r does not see
+solution(1, solution_spoiled, lambda similarity: 0.01 * similarity - 7)
 solution(2, solution_folds, tempting_folds)
 solution(3, solution_expected, tempting_expected)

@@ -14,7 +14,8 @@
 # %%
 import sys
 
-sys.path += [".", "lessons"]    # a notebook or a console may have started in this folder or in the one above
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 import time
@@ -53,9 +54,11 @@ except UserError as error:
 # %%
 x = rng.standard_normal((4, 3))
 assert array_module(x) is np
-print("l2_normalize_forward of a NumPy array is a", type(l2_normalize_forward(x)[0]).__module__, "array")
+print("l2_normalize_forward of a NumPy array is a", type(l2_normalize_forward(x)[0]).__module__,
+      "array")
 if cupy:
-    print("and of a CuPy array a", type(l2_normalize_forward(cupy.asarray(x))[0]).__module__, "array")
+    print("and of a CuPy array a", type(l2_normalize_forward(cupy.asarray(x))[0]).__module__,
+          "array")
 
 # %% [markdown]
 # ## Counting launches
@@ -102,7 +105,8 @@ dy, y, norm, weight = rng.standard_normal((4, 3)), rng.standard_normal((4, 3)), 
 for name, made, number in (
         ("l2_normalize_forward", launches(l2_normalize_forward, x), 6),
         ("tanh_backward", launches(tanh_backward, dy, y), 3),
-        ("l2_normalize_backward", launches(lambda dy, y, norm: l2_normalize_backward(dy, (y, norm)), dy, y, norm), 5),
+        ("l2_normalize_backward",
+         launches(lambda dy, y, norm: l2_normalize_backward(dy, (y, norm)), dy, y, norm), 5),
         ("layer_norm_forward", launches(layer_norm_forward, x, weight, weight), 12)):
     print(f"{name}: {', '.join(made)}")
     expect(len(made), number, number, "calls")
@@ -192,15 +196,18 @@ expect(cpu[-1] / cpu[0], 20, 1e7, "time of 4 million numbers / of one number: no
 
 # %%
 class Device:
-    """Time in µs. launch(work): the host pays 5 and goes on; synchronize(): it waits for all the work."""
+    """Time in µs.
+
+    launch(work): the host pays 5 and goes on; synchronize(): it waits for all the work.
+    """
 
     def __init__(self):
-        self.now = self.done = 0.0                            # the host's clock; when the queue will be empty
+        self.now = self.done = 0.0    # the host's clock; when the queue will be empty
         self.compiled = False
 
     def launch(self, work):
         self.now += 5
-        if not self.compiled:                                 # the first time a kernel is used it is compiled
+        if not self.compiled:    # the first time a kernel is used it is compiled
             self.now += 300_000
             self.compiled = True
         self.done = max(self.done, self.now) + work
@@ -245,7 +252,8 @@ def run(steps, look):
     return device.now / 1000
 
 
-expect(run(100, look=False), 302, 302.1, "ms if nobody looks: 100 · max(h, d), after the first batch is ready")
+expect(run(100, look=False), 302, 302.1,
+       "ms if nobody looks: 100 · max(h, d), after the first batch is ready")
 expect(run(100, look=True), 500, 501, "ms if the loss is looked at: 100 · (h + d)")
 
 # %% [markdown]
@@ -264,7 +272,7 @@ def judge_time_it(time_it):
     device = Device()
     device.compiled = True
     for _ in range(50):
-        device.launch(2000)                                   # somebody else's work, still in the queue
+        device.launch(2000)    # somebody else's work, still in the queue
     found = time_it(device, lambda device: device.launch(700))
     assert found > 100, f"{found:.0f} µs: that is the price of launching; the work takes 700"
     assert found < 1000, f"{found:.0f} µs instead of 700: whose work is in it?"
@@ -304,9 +312,11 @@ without = page_faults()
 keep_freed_memory()
 page_faults(1)                                                # the first one fills the pool
 kept = page_faults()
-small, huge = 10 * 32 * 2**20 // 4096, 10 * 32 // 2           # pages of 4 KiB; of 2 MiB, which Linux may hand out
+# pages of 4 KiB; of 2 MiB, which Linux may hand out
+small, huge = 10 * 32 * 2**20 // 4096, 10 * 32 // 2
 print(f"page faults: {without} without a pool, {kept} with one; derived: {small:,} pages of 4 KiB or {huge} of 2 MiB")
-if sys.platform == "linux" and without >= huge:               # a C library without mallopt may keep memory anyway
+# a C library without mallopt may keep memory anyway
+if sys.platform == "linux" and without >= huge:
     expect(without, huge, 1.1 * small, "faults without a pool: a mixture of the two, at most")
     expect(kept / without, 0, 1.1, "faults with / without")
 if cupy:
@@ -342,7 +352,8 @@ def round_mantissa(x, bits):
 a, b = rng.standard_normal((200, 500)), rng.standard_normal((500, 200))
 exact = a @ b
 bits = np.arange(2, 24)
-errors = np.array([np.linalg.norm(round_mantissa(a, k) @ round_mantissa(b, k) - exact) for k in bits])
+errors = np.array([np.linalg.norm(round_mantissa(a, k) @ round_mantissa(b, k) - exact)
+                   for k in bits])
 errors /= np.linalg.norm(exact)
 float32 = np.linalg.norm(a.astype(np.float32) @ b.astype(np.float32) - exact) / np.linalg.norm(exact)
 
@@ -403,10 +414,12 @@ def judge_segment_sums(segment_sums):
     right = np.add.reduceat(x.astype(np.float64), offsets[:-1], axis=0)
     found = segment_sums(x, offsets)
     assert found.shape == right.shape, f"shape {found.shape}, expected {right.shape}"
-    assert found.dtype == np.float32, f"float32 came in and {found.dtype} goes out: the next layers would all be slower"
+    assert found.dtype == np.float32, (
+        f"float32 came in and {found.dtype} goes out: the next layers would all be slower")
     worst = np.abs(found - right).max()
-    limit = 19 * 20 * 2.0**-24                                # 19 additions, each of a total below 20
-    assert worst < limit, f"off by up to {worst:.1g}; 19 additions of numbers below 1 are off by {limit:.1g} at most"
+    limit = 19 * 20 * 2.0**-24    # 19 additions, each of a total below 20
+    assert worst < limit, (
+        f"off by up to {worst:.1g}; 19 additions of numbers below 1 are off by {limit:.1g} at most")
 
 
 check(2, segment_sums, judge_segment_sums)
@@ -451,7 +464,8 @@ except IndexError as error:
 
 # %%
 lengths = rng.integers(1, 12, 2 * 50)
-sentences = Packed(rng.integers(0, WORDS, lengths.sum()).astype(np.int32), np.concatenate([[0], np.cumsum(lengths)]))
+sentences = Packed(rng.integers(0, WORDS, lengths.sum()).astype(np.int32),
+                   np.concatenate([[0], np.cumsum(lengths)]))
 batch = Batch(sentences, None)
 
 
@@ -460,7 +474,8 @@ def step(model):
     loss, grads = loss_and_gradients(model, batch)
     found = {}
     for name, grad in grads.items():
-        grad = [part._replace(rows=to_host(part.rows), values=to_host(part.values)) for part in grad] \
+        grad = [part._replace(rows=to_host(part.rows), values=to_host(part.values))
+                for part in grad] \
             if isinstance(grad, list) else to_host(grad)
         found[name] = dense(grad, to_host(model.params[name]))
     return float(loss), found
@@ -474,9 +489,12 @@ def compare(one, other, title):
 
 
 here = step(model)
-compare(here, step(model._replace(params={name: p.astype(np.float64) for name, p in model.params.items()})),
+compare(here,
+        step(model._replace(params={name: p.astype(np.float64)
+                                    for name, p in model.params.items()})),
         "float32 and float64")
-assert all(grad.dtype == np.float32 for grad in here[1].values()), "a function follows the dtype of its inputs"
+assert all(grad.dtype == np.float32 for grad in here[1].values()), (
+    "a function follows the dtype of its inputs")
 if cupy:
     compare(here, step(model._replace(params=to_device(model.params, cupy))), "CPU and GPU")
     wait = cupy.cuda.Device().synchronize
@@ -490,7 +508,8 @@ if cupy:
 # %%
 off = step(model._replace(config=ModelConfig(embedding_dim=40, layers=[60], scale=20.02)))
 worst = max(relative_error(off[1][name], here[1][name]) for name in here[1])
-expect(worst, 1e-4, 1e-2, "a scale that is off by 0.1%: seen, ten times above the tolerance at least")
+expect(worst, 1e-4, 1e-2,
+       "a scale that is off by 0.1%: seen, ten times above the tolerance at least")
 
 # %% [markdown]
 # ## Where this lives
@@ -510,8 +529,8 @@ expect(worst, 1e-4, 1e-2, "a scale that is off by 0.1%: seen, ten times above th
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_time_it(device, work, calls=10):
-    work(device)                                              # compiles
-    device.synchronize()                                      # nothing of others is left in the queue
+    work(device)            # compiles
+    device.synchronize()    # nothing of others is left in the queue
     begin = device.now
     for _ in range(calls):
         work(device)
@@ -523,13 +542,14 @@ def tempting_time_it(device, work, calls=10):
     begin = device.now
     for _ in range(calls):
         work(device)
-    device.synchronize()                                      # waits at the end, but began with others' work
+    device.synchronize()    # waits at the end, but began with others' work
     return (device.now - begin) / calls
 
 
 def solution_segment_sums(x, offsets):
     ones = np.ones(len(x), np.float32)
-    matrix = scipy.sparse.csr_matrix((ones, np.arange(len(x)), offsets), shape=(len(offsets) - 1, len(x)))
+    matrix = scipy.sparse.csr_matrix((ones, np.arange(len(x)), offsets),
+                                     shape=(len(offsets) - 1, len(x)))
     return matrix @ x                                         # (B, N) (N, d)
 
 

@@ -11,13 +11,15 @@ sys.path.insert(0, str(HERE.parent))
 
 INTERACTIVE = hasattr(builtins, "__IPYTHON__") or hasattr(sys, "ps1")
 if not INTERACTIVE:
-    matplotlib.use("Agg")                                     # a script draws to files and opens no window
+    matplotlib.use("Agg")    # a script draws to files and opens no window
 
 import matplotlib.pyplot as plt  # noqa: E402  (after the choice of its backend)
 
 plt.rcParams.update({
-    "figure.figsize": (8, 4.5), "figure.dpi": 120, "figure.constrained_layout.use": True, "font.size": 11,
-    "axes.titlesize": 12, "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False,
+    "figure.figsize": (8, 4.5), "figure.dpi": 120, "figure.constrained_layout.use": True,
+    "font.size": 11,
+    "axes.titlesize": 12, "axes.titlelocation": "left", "axes.spines.top": False,
+    "axes.spines.right": False,
     "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False, "image.cmap": "RdBu_r"})
 
 _judges = {}    # exercise number → its judge, for `solution`
@@ -41,7 +43,7 @@ def check(number, answer, judge):
         print(f"exercise {number}: not solved yet")
     except AssertionError as hint:
         print(f"exercise {number}: not right yet: {hint}")
-    except Exception as error:                                # whatever a half-done answer runs into
+    except Exception as error:    # whatever a half-done answer runs into
         print(f"exercise {number}: fails with {type(error).__name__}: {error}")
     else:
         print(f"exercise {number}: right")
@@ -64,7 +66,8 @@ def show(figure, name):
     for axes in figure.axes:
         if axes.axison and axes.get_label() != "<colorbar>":
             parts = axes.get_title("left"), axes.get_xlabel(), axes.get_ylabel()
-            assert all(parts) and axes.has_data(), f"figure {name}: title, xlabel, ylabel {parts}, or nothing drawn"
+            assert all(parts) and axes.has_data(), (
+                f"figure {name}: title, xlabel, ylabel {parts}, or nothing drawn")
     path = HERE / "figures" / f"{name}.png"
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path)

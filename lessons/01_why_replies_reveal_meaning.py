@@ -78,7 +78,7 @@ reply_of /= reply_of.sum(axis=1, keepdims=True)               # (10, R) P(reply 
 # up to a half.
 topic = np.repeat(np.arange(10), 3)
 share = rng.uniform(0, 0.5, (30, 1))
-P = (1 - share) * reply_of[topic] + share * reply_of[rng.integers(10, size=30)]  # (n, R) P(reply | sentence)
+P = (1 - share) * reply_of[topic] + share * reply_of[rng.integers(10, size=30)]  # (n, R) P(r | s)
 print(f"{len(cores)} sentences, {len(replies)} replies")
 for sentence in ("how old are you", "how are you"):
     likely = np.argsort(-P[cores.index(sentence)])[:3]
@@ -108,7 +108,8 @@ def words_in_common(a, b):
 
 
 for a, b in (("how old are you", "what is your age"), ("how old are you", "how are you")):
-    print(f"{a} | {b}: words {words_in_common(a, b):.2f}, truth {overlap(P[cores.index(a)], P[cores.index(b)]):.2f}")
+    print(f"{a} | {b}: words {words_in_common(a, b):.2f}, truth "
+          f"{overlap(P[cores.index(a)], P[cores.index(b)]):.2f}")
 
 one, other = np.triu_indices(len(cores), k=1)                 # all pairs of two sentences
 truth = overlap(P[one], P[other])
@@ -345,7 +346,8 @@ show(figure, "01_why_replies_reveal_meaning")
 for x, y in (("how old are you", "what is your age"), ("how old are you", "how are you"),
              ("are you tired", "did you rest")):
     vectors = embed(model, vocabulary.encode([x, y]))
-    print(f"{x} | {y}: cosine {vectors[0] @ vectors[1]:.2f}, truth {overlap(P[cores.index(x)], P[cores.index(y)]):.2f}")
+    print(f"{x} | {y}: cosine {vectors[0] @ vectors[1]:.2f}, truth "
+          f"{overlap(P[cores.index(x)], P[cores.index(y)]):.2f}")
 print("correlation on the way:", *[f"{step}: {r:.2f} " for step, r in correlations[::4]])
 
 # %% [markdown]
@@ -408,9 +410,9 @@ check(3, nearest, judge_nearest)
 # %% [markdown]
 # ## Where this lives
 #
-# - `model.py: loss_and_gradients`, the game and all its gradients in one call;
-#   `losses.py: batch_softmax_forward`; `encoders.py: dan_forward`. The lessons take them apart: 3
-#   to 6 the encoder, 7 and 8 the loss, 9 the whole.
+# - `model/input_response.py: loss_and_gradients`, the game and all its gradients in one call;
+#   `model/losses.py: batch_softmax_forward`; `model/dan.py: dan_forward`. The lessons take them
+#   apart: 3 to 6 the encoder, 7 and 8 the loss, 9 the whole.
 # - `evaluation/sts.py` measures on real sentences what the scatter plot shows: correlation with
 #   what people say.
 # - The paper, figure 1 and §1: the hypothesis. §2.1 and §2.2: pick the true reply among K by a

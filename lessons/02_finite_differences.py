@@ -126,7 +126,8 @@ for dtype, color in ((np.float64, "C0"), (np.float32, "C3")):
     axes.annotate(f"best ε ≈ {steps[best]:.0e}", (steps[best], (bending + rounding)[best]),
                   (10, -14), textcoords="offset points")
 axes.set(xlabel="step ε", ylabel="error of the slope of tanh (root mean square)", ylim=(1e-16, 10),
-         title="A smaller step bends less and rounds more: float64 gives eleven digits, float32 five")
+         title="A smaller step bends less and rounds more: "
+               "float64 gives eleven digits, float32 five")
 axes.legend(loc="lower left")
 show(figure, "02_finite_differences")
 
@@ -160,7 +161,8 @@ def judge_best_step(best_step):
         error = lambda step: step**2 * f3 / 6 + u * f / step
         assert best > 0, "a step is positive"
         assert error(best) <= min(error(1.02 * best), error(0.98 * best)), (
-            f"for u = {u:.1e} a slightly other step than {best:.1e} has a smaller error; what is d/dε of u f/ε?")
+            f"for u = {u:.1e} a slightly other step than {best:.1e} has a smaller error; "
+            "what is d/dε of u f/ε?")
 
 
 check(1, best_step, judge_best_step)
@@ -313,7 +315,8 @@ direction = {name: r / length for name, r in direction.items()}
 moved = lambda epsilon: {name: p + epsilon * direction[name] for name, p in params.items()}
 measured_slope = (two_layers(moved(1e-6), x, dy)[0] - two_layers(moved(-1e-6), x, dy)[0]) / 2e-6
 derived_slope = sum((grads[name] * r).sum() for name, r in direction.items())
-print(f"{sum(p.size for p in params.values()):,} parameters, slope {measured_slope:.8f}, g · r {derived_slope:.8f}")
+print(f"{sum(p.size for p in params.values()):,} parameters, slope {measured_slope:.8f}, "
+      f"g · r {derived_slope:.8f}")
 expect(relative_error(np.array(derived_slope), np.array(measured_slope)), 0, 1e-6,
        "two evaluations, by hand")
 expect(directional_error(lambda: two_layers(params, x, dy), params, rng), 0, 1e-6,
@@ -389,6 +392,9 @@ def solution_complex_step(f, x, epsilon=1e-200):
     return f(x + 1j * epsilon).imag / epsilon
 
 
-solution(1, solution_best_step, lambda u, f, f3: np.sqrt(2 * u * f / f3))               # the best one-sided step
-solution(2, solution_fooling_backward, lambda dy, cache: dy / cache[1])                 # no projection: seen at once
-solution(3, solution_complex_step, lambda f, x: (f(x + 1e-6) - f(x - 1e-6)) / 2e-6)     # a difference after all
+# the best one-sided step
+solution(1, solution_best_step, lambda u, f, f3: np.sqrt(2 * u * f / f3))
+# no projection: seen at once
+solution(2, solution_fooling_backward, lambda dy, cache: dy / cache[1])
+# a difference after all
+solution(3, solution_complex_step, lambda f, x: (f(x + 1e-6) - f(x - 1e-6)) / 2e-6)

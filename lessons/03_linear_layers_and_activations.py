@@ -91,7 +91,10 @@ expect(relative_error(dx, numeric_gradient(loss, x)), 0, 1e-8, "dx = dy Wᵀ, ag
 
 # %%
 def products_of_shape(shape, x, weight, dy):
-    """The products of two different arrays among x, weight, dy and their transposes that have this shape."""
+    """The products that have this shape, of two different arrays among x, weight, dy.
+
+    Their transposes count as arrays, too.
+    """
     named = {"x": x, "weight": weight, "dy": dy, "x.T": x.T, "weight.T": weight.T, "dy.T": dy.T}
     return {f"{left} @ {right}": named[left] @ named[right]
             for left, right in itertools.permutations(named, 2)
@@ -166,7 +169,10 @@ def transposed_backward(dy, cache):
 
 
 def unlucky_inputs(rng):
-    """→ x (B, d), weight (d, e), bias (e,) in float64 for which the check passes transposed_backward."""
+    """Inputs for which the check passes transposed_backward.
+
+    → x (B, d), weight (d, e), bias (e,) in float64
+    """
     raise NotImplementedError
 
 
@@ -246,7 +252,10 @@ check(2, sigmoid_backward, judge_sigmoid)
 
 # %%
 def gradient_sizes(s, layers=30, n=200, batch=64):
-    """rms of the gradient at the output of each layer, from the last to the first, and the same as derived."""
+    """rms of the gradient at the output of each layer, measured and derived.
+
+    Both from the last layer to the first.
+    """
     # variance s²/n
     weights = [rng.uniform(-1, 1, (n, n)) * s * np.sqrt(3 / n) for _ in range(layers)]
     x, caches = rng.standard_normal((batch, n)), []
@@ -300,10 +309,10 @@ params = {"encoder.linear0.weight": rng.standard_normal((3, 5)),
           "encoder.linear1.bias": rng.standard_normal(2)}
 x, dy = rng.standard_normal((4, 3)), rng.standard_normal((4, 2))
 
-h, cache0 = linear_forward(x, params["encoder.linear0.weight"], params["encoder.linear0.bias"])     # (4, 5)
-h, tanh_cache = tanh_forward(h)
-y, cache1 = linear_forward(h, params["encoder.linear1.weight"], params["encoder.linear1.bias"])     # (4, 2)
-dh, dweight1, dbias1 = linear_backward(dy, cache1)
+h, cache0 = linear_forward(x, params["encoder.linear0.weight"], params["encoder.linear0.bias"])
+h, tanh_cache = tanh_forward(h)                               # (4, 5)
+y, cache1 = linear_forward(h, params["encoder.linear1.weight"], params["encoder.linear1.bias"])
+dh, dweight1, dbias1 = linear_backward(dy, cache1)            # dy: (4, 2), dh: (4, 5)
 dh = tanh_backward(dh, tanh_cache)
 dx, dweight0, dbias0 = linear_backward(dh, cache0)
 
@@ -315,14 +324,15 @@ expect(relative_error(dx, numeric_gradient(loss, x)), 0, 1e-8, "dx through both 
 library_y, caches = feed_forward(params, "encoder", x)
 library_dx, grads = feed_forward_backward(dy, caches)
 assert np.allclose(y, library_y) and np.allclose(dx, library_dx)
-assert np.allclose(dweight0, grads["encoder.linear0.weight"]) and np.allclose(dbias1, grads["encoder.linear1.bias"])
+assert np.allclose(dweight0, grads["encoder.linear0.weight"])
+assert np.allclose(dbias1, grads["encoder.linear1.bias"])
 
 # %% [markdown]
 # ### Exercise 3: a matrix between two vectors
 #
 # A score for each pair of sentences, s_b = Σ_de u_bd W_de v_be: how well u fits v, seen through a
-# matrix. (`tune.py` has one like it.) Find all three gradients. Write the sums first, then look for
-# the shapes: du (B, d), dW (d, e), dv (B, e), and ds has shape (B,).
+# matrix. (`model/losses.py` has one like it.) Find all three gradients. Write the sums first, then
+# look for the shapes: du (B, d), dW (d, e), dv (B, e), and ds has shape (B,).
 
 # %%
 def bilinear_forward(u, weight, v):
@@ -342,10 +352,10 @@ def judge_bilinear(backward):
     found = backward(ds, (u, weight, v))
     for name, gradient, x in zip(("du", "dweight", "dv"), found, inputs, strict=True):
         assert gradient.shape == x.shape, f"{name} has shape {gradient.shape}, expected {x.shape}"
-        error = relative_error(gradient,
-                               numeric_gradient(lambda: float(bilinear_forward(*inputs)[0] @ ds),
-                                                x))
-        assert error < 1e-6, f"{name} has a relative error of {error:.2g}; does each sentence's share carry its ds_b?"
+        numeric = numeric_gradient(lambda: float(bilinear_forward(*inputs)[0] @ ds), x)
+        error = relative_error(gradient, numeric)
+        assert error < 1e-6, (f"{name} has a relative error of {error:.2g}; "
+                              "does each sentence's share carry its ds_b?")
 
 
 check(3, bilinear_backward, judge_bilinear)
@@ -353,10 +363,10 @@ check(3, bilinear_backward, judge_bilinear)
 # %% [markdown]
 # ## Where this lives
 #
-# - `layers.py`: `linear_forward`, `linear_backward`, `tanh_forward`, `tanh_backward`; relu beside
-#   them.
-# - `encoders.py`: `feed_forward`, `feed_forward_backward`. `model.py`: `initial_parameters` draws
-#   with Glorot's variance.
+# - `model/layers.py`: `linear_forward`, `linear_backward`, `tanh_forward`, `tanh_backward`; relu
+#   beside them.
+# - `feed_forward` and `feed_forward_backward` below them. `model/initial.py`: `initial_parameters`
+#   draws with Glorot's variance.
 # - The paper, §2.3.1 and §3.1: three fully connected layers of 300, 300 and 500 after the averaged
 #   embeddings. tanh is ours; the paper names no activation. So is the default of one layer, which
 #   learns more in minutes.

@@ -66,7 +66,8 @@ held_out = [tokenize(text) for text in held_out_texts]
 counts = Counter(token for tokens in train for token in tokens)
 
 print(tokenize("I'm home at 12:30!! see https://example.org 👍🏽"))
-print(f"white space: {len(by_space):,} different; tokenize: {len(counts):,} different of {counts.total():,}")
+print(f"white space: {len(by_space):,} different; tokenize: {len(counts):,} different of "
+      f"{counts.total():,}")
 print("home, cut at white space:",
       *[word for word in by_space if word.lower().strip(".,!?") == "home"])
 expect(len(counts) / len(by_space), 0.35, 0.65, "share that is left")
@@ -91,8 +92,10 @@ once = sum(count == 1 for count in counts.values())
 promised = once / counts.total()
 tokens = [token for sentence in held_out for token in sentence]
 new = np.mean([token not in counts for token in tokens])
-print(f"“i” comes {counts['i']:,} times, “home” {counts['home']:,} times, “zebra” {counts['zebra']} times")
-print(f"{once:,} of {len(counts):,} words occur once; N₁/N promises {promised:.2%} new tokens, held out: {new:.2%}")
+print(f"“i” comes {counts['i']:,} times, “home” {counts['home']:,} times, "
+      f"“zebra” {counts['zebra']} times")
+print(f"{once:,} of {len(counts):,} words occur once; N₁/N promises {promised:.2%} new tokens, "
+      f"held out: {new:.2%}")
 expect(new / promised, 0.85, 1.2, "measured / promised")
 
 sizes = np.unique(np.logspace(1, np.log10(len(counts)), 30).astype(int))
@@ -162,7 +165,8 @@ def judge_double(double_of):
         assert found not in vocabulary.ids, (
             f"{found!r} is in the vocabulary: it has an id of its own")
         assert vocabulary.id(found) == vocabulary.id(word), (
-            f"{found!r} has id {vocabulary.id(found)}, {word!r} has {vocabulary.id(word)}; one word in 1,000 is right")
+            f"{found!r} has id {vocabulary.id(found)}, {word!r} has {vocabulary.id(word)}; "
+            "one word in 1,000 is right")
 
 
 check(1, double_of, judge_double)
@@ -192,7 +196,8 @@ assert packed.sentence_numbers.tolist() == [0, 0, 0, 0, 1, 2, 3, 3, 3]
 train_packed = vocabulary.pack(train)
 padded = len(train) * int(train_packed.lengths.max())
 empty = 1 - len(train_packed.ids) / padded
-print(f"{len(train_packed.ids):,} ids; a rectangle would hold {padded:,}, {empty:.0%} of them nothing")
+print(f"{len(train_packed.ids):,} ids; a rectangle would hold {padded:,}, "
+      f"{empty:.0%} of them nothing")
 expect(padded / len(train_packed.ids), 5, 500, "times as large as packed")
 
 # %% [markdown]
@@ -233,7 +238,8 @@ starts[train_packed.offsets[1:] - 1] = False    # the last word of a sentence st
 place = np.flatnonzero(starts)
 left, right = train_packed.ids[place], train_packed.ids[place + 1]
 keys, occurrences = np.unique(left.astype(np.int64) << 32 | right, return_counts=True)
-left, right = (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)    # (n,) distinct pairs
+# (n,) distinct pairs
+left, right = (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)
 n = len(keys)
 print(f"{n:,} different bigrams, {np.mean(occurrences == 1):.0%} of them seen once")
 expect(n / len(vocabulary.words), 10, 40, "bigrams for each word")
@@ -366,8 +372,8 @@ check(3, buckets_for, judge_buckets)
 # %% [markdown]
 # ## Where this lives
 #
-# - `text.py`: `normalize`, `tokenize`, `Vocabulary`, `Packed`, `stable_hash`, `bigram_buckets`,
-#   `words_and_bigrams`; it reads in that order.
+# - `data/text.py`: `normalize`, `tokenize`, `stable_hash`, `Vocabulary`. `data/packed.py`:
+#   `Packed`, `words_and_bigrams`, `bigram_buckets`. Both read in that order.
 # - `config.py`: `TextConfig`, the numbers of words and buckets.
 # - The paper, §2.3.1: the DAN averages embeddings of words and bigrams. It names no number of
 #   either and does not say how bigrams get their rows; hashing, and the buckets for unknown words,
@@ -393,5 +399,7 @@ def solution_reverse_each(packed):
 
 
 solution(1, solution_double_of, lambda word, vocabulary: word + "s")
-solution(2, solution_reverse_each, lambda packed: Packed(packed.ids[::-1], packed.offsets))    # sentences swap as well
-solution(3, lambda n, q: -n / np.log(1 - q), lambda n, q: n / q)                               # right for small q only
+# sentences swap as well
+solution(2, solution_reverse_each, lambda packed: Packed(packed.ids[::-1], packed.offsets))
+# right for small q only
+solution(3, lambda n, q: -n / np.log(1 - q), lambda n, q: n / q)

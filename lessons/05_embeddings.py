@@ -135,7 +135,8 @@ print(f"{N:,} words, {U:,} different; most frequent:", *[f"{vocabulary.token(wor
 expect(1 - U / N, 0.8, 0.95, "share of the gradients that never arrive")
 
 lost = np.repeat(1 - 1 / counts, counts)                      # (N,) for each word of the text
-print(f"lost by the median word of the vocabulary {np.median(1 - 1 / counts):.0%}, of the text {np.median(lost):.1%}")
+print(f"lost by the median word of the vocabulary {np.median(1 - 1 / counts):.0%}, of the text "
+      f"{np.median(lost):.1%}")
 assert np.isclose(lost.mean(), 1 - U / N)
 
 # %% [markdown]
@@ -231,7 +232,8 @@ for R in sizes:
     params = {"table": big[:R]}
     for name, backward in zip(milliseconds, (lambda: add_at(R), lambda: sparse_to_dense(R),
                                              lambda: embedding_backward(dy, batch.ids))):
-        milliseconds[name].append(1000 * seconds(lambda: sgd.step(params, {"table": backward()}, 0.01, 0.01)))
+        step = lambda: sgd.step(params, {"table": backward()}, 0.01, 0.01)
+        milliseconds[name].append(1000 * seconds(step))
 
 copy = big.copy()
 # read one, write one: seconds for a number
@@ -351,9 +353,9 @@ check(3, add_sparse, judge_add)
 # %% [markdown]
 # ## Where this lives
 #
-# - `layers.py`: `SparseRows`, `embedding_forward`, `embedding_backward`, and `count_rows`, which
-#   builds the sparse matrix by sorting. `backend.py`: `add_to_rows`. `optim.py`: `SGD.step`,
-#   `Adaptive`.
+# - `model/embeddings.py`: `SparseRows`, `embedding_forward`, `embedding_backward`, and
+#   `count_rows`, which builds the sparse matrix by sorting. `backend.py`: `add_to_rows`.
+#   `training/optim.py`: `SGD.step`, `Adaptive`.
 # - `tests/test_gradients.py` checks it with repeated ids within and across sentences.
 # - The paper, §2.3.1: embeddings of words and bigrams are learned with everything else, by SGD
 #   (§3.1). Row-wise Adagrad on the table is ours.

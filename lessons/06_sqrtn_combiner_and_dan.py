@@ -99,8 +99,8 @@ def judge_half_shared(half_shared):
         y = (found * m + noise) / np.sqrt(found)
         share = found * (m @ m) / (y * y).sum(axis=1).mean()
         assert abs(share - 0.5) < 0.02, (
-            f"with ‖m‖² = {m @ m:.3g}, σ² = {variance}, d = {dimension} and {found:.3g} words the shared part is "
-            f"{share:.0%} of ‖y‖²; which two terms are to be equal?")
+            f"with ‖m‖² = {m @ m:.3g}, σ² = {variance}, d = {dimension} and {found:.3g} words the "
+            f"shared part is {share:.0%} of ‖y‖²; which two terms are to be equal?")
 
 
 check(1, half_shared, judge_half_shared)
@@ -136,7 +136,8 @@ _, count = np.unique(rows.sentence_numbers.astype(np.int64) * len(table) + rows.
 same_row = np.unique(rows.sentence_numbers.astype(np.int64) * len(table) + rows.ids) // len(table)
 derived = np.bincount(same_row, count**2.0) / n               # (B,) Σ_r count²/n
 
-print(f"{len(n):,} sentences of {n.min()} to {n.max()} words, half of them of {np.median(n):.0f} or fewer")
+print(f"{len(n):,} sentences of {n.min()} to {n.max()} words, half of them of {np.median(n):.0f} "
+      "or fewer")
 expect((measured / derived).mean(), 0.97, 1.03, "‖y‖²/d, measured / derived, mean over sentences")
 expect((measured / derived).std(), 0.5 * np.sqrt(2 / d), 1.5 * np.sqrt(2 / d),
        "and its scatter: √(2/d) = 0.082")
@@ -156,7 +157,10 @@ expect((derived - (2 * n - 1) / n).min(), -1e-9, 1e-9, "derived − (2n − 1)/n
 
 # %%
 def passes_tanh(size):
-    """E[1 − tanh² z], z normal with standard deviation `size`: what tanh lets through of the gradient."""
+    """What tanh lets through of the gradient: E[1 − tanh² z], z normal.
+
+    size: z's standard deviation
+    """
     z = np.linspace(-8, 8, 4001)
     density = np.exp(-z * z / 2)
     return ((1 - np.tanh(size * z)**2) * density).sum() / density.sum()
@@ -266,7 +270,8 @@ print("rows it mentions:", *[int(row) for part in library_dtable for row in part
 counting = Packed(np.arange(25, dtype=np.int32), np.array([0, 25]))
 one_dy = rng.standard_normal((1, 3))
 _, cache = embedding_bag_forward(rng.standard_normal((25, 3)), counting, counting.lengths)
-parts = embedding_bag_backward(one_dy / np.linalg.norm(one_dy), cache)           # 25 rows, in a block for each core
+# 25 rows, in a block for each core
+parts = embedding_bag_backward(one_dy / np.linalg.norm(one_dy), cache)
 each = np.linalg.norm(np.concatenate([part.values for part in parts]), axis=1)   # (25,)
 expect(each.max(), 0.2 - 1e-12, 0.2 + 1e-12, "the gradient of each of 25 words, ‖dy‖ = 1: 1/√25")
 expect(each.sum(), 5 - 1e-12, 5 + 1e-12, "all of them: √25")
@@ -367,19 +372,19 @@ params = {"encoder.embedding.weight": rng.standard_normal((word_rows + bigram_ro
 batch = Packed(np.array([1, 2, 3, 3, 2, 1, 5, 8, 8, 8], np.int32), np.array([0, 3, 6, 7, 10]))
 
 rows = words_and_bigrams(batch, word_rows, bigram_rows)       # Packed of 2N − B rows
-x, bag_cache = embedding_bag_forward(params["encoder.embedding.weight"], rows, batch.lengths)                # (B, 4)
-h, cache0 = linear_forward(x, params["encoder.linear0.weight"], params["encoder.linear0.bias"])            # (B, 5)
-h, tanh_cache = tanh_forward(h)
-h, cache1 = linear_forward(h, params["encoder.linear1.weight"], params["encoder.linear1.bias"])            # (B, 6)
-u, unit_cache = l2_normalize_forward(h)                                                                    # (B, 6)
+x, bag_cache = embedding_bag_forward(params["encoder.embedding.weight"], rows, batch.lengths)
+h, cache0 = linear_forward(x, params["encoder.linear0.weight"], params["encoder.linear0.bias"])
+h, tanh_cache = tanh_forward(h)                               # x: (B, 4), h: (B, 5)
+h, cache1 = linear_forward(h, params["encoder.linear1.weight"], params["encoder.linear1.bias"])
+u, unit_cache = l2_normalize_forward(h)                       # (B, 6), both
 
 du = rng.standard_normal(u.shape)                             # from whatever loss stands above
 grads = {}
-dx = l2_normalize_backward(du, unit_cache)                                                                 # (B, 6)
-dx, grads["encoder.linear1.weight"], grads["encoder.linear1.bias"] = linear_backward(dx, cache1)           # (B, 5)
-dx = tanh_backward(dx, tanh_cache)
-dx, grads["encoder.linear0.weight"], grads["encoder.linear0.bias"] = linear_backward(dx, cache0)           # (B, 4)
-grads["encoder.embedding.weight"] = embedding_bag_backward(dx, bag_cache)                                  # SparseRows
+dx = l2_normalize_backward(du, unit_cache)                    # (B, 6)
+dx, grads["encoder.linear1.weight"], grads["encoder.linear1.bias"] = linear_backward(dx, cache1)
+dx = tanh_backward(dx, tanh_cache)                            # (B, 5)
+dx, grads["encoder.linear0.weight"], grads["encoder.linear0.bias"] = linear_backward(dx, cache0)
+grads["encoder.embedding.weight"] = embedding_bag_backward(dx, bag_cache)       # SparseRows
 
 loss = lambda: float((dan_forward(params, batch, word_rows)[0] * du).sum())
 for name, p in params.items():
@@ -441,8 +446,8 @@ expect(cosine(table), 1 - 1e-12, 1 + 1e-12, "bigrams at zero: order is invisible
 #
 # ## Where this lives
 #
-# - `layers.py`: `embedding_bag_forward`, `embedding_bag_backward`: the sums as one sparse product,
-#   Sᵀ dy on the way back. `encoders.py`: `dan_forward`, `dan_backward`.
+# - `model/embeddings.py`: `embedding_bag_forward`, `embedding_bag_backward`: the sums as one sparse
+#   product, Sᵀ dy on the way back. `model/dan.py`: `dan_forward`, `dan_backward`.
 # - `tests/test_gradients.py`: the bag under repeated ids, its mutants (`no_root` and
 #   `once_a_sentence` are among them).
 # - The paper, §2.3.1 with footnote 3 (√n) and §3.1 (unit length). Ours: tanh between the layers, n

@@ -71,8 +71,8 @@ expect(np.abs(large - small).max(), 0, 1e-15, "(1000, 1001, 1002) against (0, 1,
 # %% [markdown]
 # ## The Jacobian
 #
-# Each p_i depends on every score. With Z = Σ e^{s_k} the quotient rule gives, for i = j and for i ≠
-# j,
+# Each p_i depends on every score. With Z = Σ e^{s_k} the quotient rule gives, for i = j and
+# for i ≠ j,
 #
 # ∂p_i/∂s_i = e^{s_i}/Z − e^{2 s_i}/Z² = p_i − p_i², ∂p_i/∂s_j = −e^{s_i} e^{s_j}/Z² = −p_i p_j
 #
@@ -185,8 +185,8 @@ passed_random = [name for name, (_, by_random) in seen.items() if by_random < 1e
 print("pass with ones:  ", ", ".join(passed_ones), "\npass with random:", ", ".join(passed_random))
 expect(len(passed_ones), 6, 6, "backwards of seven that pass with ones")
 expect(len(passed_random), 1, 1, "with a random dp")
-by_ones, by_random = (relative_error(softmax_backward(dp, softmax_forward(s)[1]),
-                                     numeric_gradient(lambda: float((softmax_forward(s)[0] * dp).sum()), s))
+numeric_ds = lambda dp: numeric_gradient(lambda: float((softmax_forward(s)[0] * dp).sum()), s)
+by_ones, by_random = (relative_error(softmax_backward(dp, softmax_forward(s)[1]), numeric_ds(dp))
                       for dp in (ones, random))
 print(f"relative error of the right backward under ones: {by_ones:.1g} (anything from 0 to 1)")
 expect(by_random, 0, 1e-8, "and under a random dp")
@@ -378,7 +378,8 @@ def log_softmax_backward(dy, cache):
 def judge_log_softmax(backward):
     s = np.random.default_rng(0).standard_normal((4, 6))
     error = layer_error(log_softmax_forward, backward, [s], np.random.default_rng(1))
-    assert error < 1e-6, f"the relative error is {error:.2g}; log Σ e^s stands in every y_k of its row, so what sums?"
+    assert error < 1e-6, (f"the relative error is {error:.2g}; "
+                          "log Σ e^s stands in every y_k of its row, so what sums?")
 
 
 check(2, log_softmax_backward, judge_log_softmax)
@@ -412,8 +413,8 @@ check(3, margin_loss, judge_margin_loss)
 # %% [markdown]
 # ## Where this lives
 #
-# - `losses.py`: `cross_entropy_forward`, `cross_entropy_backward`. The softmax alone:
-#   `attention.py`: `attention_backward`.
+# - `model/losses.py`: `cross_entropy_forward`, `cross_entropy_backward`. The softmax alone:
+#   `model/attention.py`: `attention_backward`.
 # - `gradcheck.py`: `layer_error` and its docstring. `tests/test_gradients.py`: backwards without
 #   the factor, the sum or the sign must all fail.
 # - The paper, §2.2 (a softmax over replies, maximise the log-likelihood of the true one) and §2.4

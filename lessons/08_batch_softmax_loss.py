@@ -248,8 +248,9 @@ def judge_loss_floor(loss_floor):
         v = 50.0 * (keys[:, None] == distinct)                # u = v: each text far from all others
         best, _ = batch_softmax_forward(v, v, 1.0)
         found = loss_floor(keys)
-        assert abs(found - best) < 1e-9, (f"keys {keys.tolist()}: {found:.4f}, but {best:.4f} is right; is the mean "
-                                          "over rows, and how many rows have each key?")
+        assert abs(found - best) < 1e-9, (f"keys {keys.tolist()}: {found:.4f}, but {best:.4f} is "
+                                          "right; is the mean over rows, and how many rows "
+                                          "have each key?")
 
 
 check(2, loss_floor, judge_loss_floor)
@@ -283,8 +284,8 @@ for _ in range(200):
     found.append(0 if pairs is None else len(pairs[0]))
     rows_hit.append(0 if pairs is None else len(set(pairs[0].tolist())))
 error = np.std(found) / np.sqrt(len(found))
-print(f"{N:,} pairs; of a batch of {K}, {np.mean(found):.0f} of {K * (K - 1):,} wrong answers are not wrong, in "
-      f"{np.mean(rows_hit):.0f} rows")
+print(f"{N:,} pairs; of a batch of {K}, {np.mean(found):.0f} of {K * (K - 1):,} wrong answers are "
+      f"not wrong, in {np.mean(rows_hit):.0f} rows")
 expect(np.mean(found), derived - 5 * error, derived + 5 * error,
        f"false negatives in a batch, derived {derived:.0f}")
 
@@ -327,7 +328,10 @@ def draw(K):
 
 
 def gradient_at_yes(use_mask, K=16, batches=3000):
-    """∂loss/∂(score of "yes" in all rows) at the true PMI: mean over batches, and its standard error."""
+    """∂loss/∂(score of "yes" in all rows) at the true PMI.
+
+    → its mean over batches, the standard error of that
+    """
     total = []
     for _ in range(batches):
         i, j = draw(K)
@@ -339,7 +343,8 @@ def gradient_at_yes(use_mask, K=16, batches=3000):
 
 for use_mask in (False, True):
     mean, error = gradient_at_yes(use_mask)
-    print(f"gradient at “yes” {'with' if use_mask else 'without'} the mask: {mean:.4f} ± {error:.4f}")
+    print(f"gradient at “yes” {'with' if use_mask else 'without'} the mask: "
+          f"{mean:.4f} ± {error:.4f}")
     if use_mask:
         expect(mean / error, -1e3, -5,
                "with the mask: it wants to rise, by so many standard errors")
@@ -399,7 +404,8 @@ axes.text(2048, information + 0.08, f"I = {information:.2f}: all there is to kno
 axes.text(2048, blurred_information + 0.08,
           f"I′ = {blurred_information:.2f}: all the other can know", fontsize=9, ha="right")
 axes.set(xlabel="batch size K", ylabel="nats below ln K", xticks=sizes, xticklabels=sizes,
-         title="Batches of two hardly tell these two models apart;\nin large ones each shows all it knows")
+         title="Batches of two hardly tell these two models apart;\n"
+               "in large ones each shows all it knows")
 axes.legend(loc="lower right")
 show(figure, "08_batch_size")
 
@@ -428,7 +434,10 @@ expect((sharp - dull)[-2:].mean() / gap, 0.85, 1.15, "share that K = 1024 and 20
 
 # %%
 def two_way_forward(s):
-    """Mean of the losses by rows and by columns; s: (B, B) scores, the diagonal is right → loss, s."""
+    """Mean of the losses by rows and by columns.
+
+    s: (B, B) scores, the diagonal is right → loss, s
+    """
     return np.asarray((loss_of_scores(s) + loss_of_scores(s.T)) / 2), s
 
 
@@ -450,8 +459,9 @@ check(3, two_way_backward, judge_two_way)
 # %% [markdown]
 # ## Where this lives
 #
-# - `losses.py`: `batch_softmax_forward`, `batch_softmax_backward`, `false_negatives`. `model.py`:
-#   `loss_and_gradients` puts encoder, response network and loss together.
+# - `model/losses.py`: `batch_softmax_forward`, `batch_softmax_backward`. `data/corpus.py`:
+#   `false_negatives`. `model/input_response.py`: `loss_and_gradients` puts encoder, response
+#   network and loss together.
 # - `config.py`: `scale`, `batch_size`, `mask_false_negatives`, each with its reason.
 #   `tests/test_gradients.py`: the loss with a mask and a scale.
 # - The paper, §2.1–2.2 (figure 2: every response is right once and wrong K − 1 times) and §3.1

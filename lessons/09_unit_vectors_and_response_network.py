@@ -113,7 +113,10 @@ for step in range(3):
 
 # %%
 def length_after(norm, rate, sideways):
-    """norm: ‖x‖ at the start; sideways: ‖dy − (dy · y) y‖ for each step, a list → ‖x‖ at the end."""
+    """The length that a vector has after its steps.
+
+    norm: ‖x‖ at the start; sideways: ‖dy − (dy · y) y‖ for each step, a list → ‖x‖ at the end
+    """
     raise NotImplementedError
 
 
@@ -128,8 +131,9 @@ def judge_length_after(length_after):
             sideways.append(float(np.linalg.norm(dy - (dy * y).sum() * y)))
             x = x - rate * l2_normalize_backward(dy, cache)
         found, measured = length_after(norm, rate, sideways), np.linalg.norm(x)
-        assert abs(found / measured - 1) < 1e-9, (f"from {norm} with η = {rate}: {found:.4f}, measured {measured:.4f}; "
-                                                  "is each step divided by the length that the vector has by then?")
+        assert abs(found / measured - 1) < 1e-9, (f"from {norm} with η = {rate}: {found:.4f}, "
+                                                  f"measured {measured:.4f}; is each step divided "
+                                                  "by the length that the vector has by then?")
 
 
 check(1, length_after, judge_length_after)
@@ -185,7 +189,8 @@ def lowest_loss(scale, K):
 
 
 for scale in (1, 5, 20):
-    print(f"K = 1024, scale {scale:2}: the loss can fall from {np.log(1024):.2f} to {lowest_loss(scale, 1024):.6f}")
+    print(f"K = 1024, scale {scale:2}: the loss can fall from {np.log(1024):.2f} to "
+          f"{lowest_loss(scale, 1024):.6f}")
 expect(np.log(1024) - lowest_loss(1, 1024), 0.99, 1.01,
        "at scale 1 all of learning is worth so many nats")
 
@@ -259,10 +264,12 @@ check(3, least_scale, judge_least_scale)
 sentences, width, scale = 12, 16, 20.0
 reply = (np.arange(sentences) + 1) % sentences                # sentence i is answered by i + 1
 b_squared = np.linspace(0, 1, 10_001)[:, None]
-circle = 1 - b_squared * (1 - np.cos(2 * np.pi * np.arange(sentences) / sentences))       # (10001, 12) cosines
-circle_loss = np.log(np.exp(scale * (circle - circle[:, 1:2])).sum(axis=1))               # circle[:, 1] is the true one
+# (10001, 12) cosines; circle[:, 1] is the true one
+circle = 1 - b_squared * (1 - np.cos(2 * np.pi * np.arange(sentences) / sentences))
+circle_loss = np.log(np.exp(scale * (circle - circle[:, 1:2])).sum(axis=1))
 floor, next_cosine = circle_loss.min(), circle[circle_loss.argmin(), 1]
-print(f"the circle's best loss {floor:.4f}, with a cosine of {next_cosine:.3f} between a sentence and its reply")
+print(f"the circle's best loss {floor:.4f}, with a cosine of {next_cosine:.3f} between a sentence "
+      "and its reply")
 
 # %% [markdown]
 # Without any assumption of a circle: each row holds the true reply, the sentence before, and the
@@ -357,7 +364,8 @@ right.text(600, floor * 0.62, f"derived floor without: {floor:.2f}", fontsize=9,
 right.axhline(np.log(12), color="black", linestyle=":")
 right.text(600, np.log(12) * 1.12, "ln 12: knows nothing", fontsize=9, ha="right")
 right.set(xlabel="step", ylabel="batch softmax loss",
-          title="A circle of twelve replies: without layers for\nthe reply it cannot be learnt, with them it can")
+          title="A circle of twelve replies: without layers for\n"
+                "the reply it cannot be learnt, with them it can")
 right.legend(loc="lower left", fontsize=9)
 show(figure, "09_unit_vectors_and_response_network")
 
@@ -395,8 +403,8 @@ expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16),
 #
 # ## Where this lives
 #
-# - `layers.py`: `l2_normalize_forward`, `l2_normalize_backward`. `model.py`: `response_forward`,
-#   `response_backward`, `loss_and_gradients`.
+# - `model/layers.py`: `l2_normalize_forward`, `l2_normalize_backward`. `model/input_response.py`:
+#   `response_forward`, `response_backward`, `loss_and_gradients`.
 # - `config.py`: `residual_response`, `unit_response`, `scale`, `response_hidden`.
 #   `tests/test_gradients.py`: normalise without projection, without division, with the wrong sign.
 # - The paper, §2.2 with figure 3 and footnote 1 (extra layers on one side are enough), §3.1

@@ -79,7 +79,8 @@ assert np.allclose(softmax(np.array([[89, 0]], np.float32)), [[1, 0]])
 
 # %%
 n, d, m = 5, 6, 4                                             # words, their width, the head's width
-x, weight, bias = rng.standard_normal((n, d)), rng.standard_normal((d, 3 * m)) / np.sqrt(d), rng.standard_normal(3 * m)
+x, weight = rng.standard_normal((n, d)), rng.standard_normal((d, 3 * m)) / np.sqrt(d)
+bias = rng.standard_normal(3 * m)
 
 qkv = x @ weight + bias               # (n, 3m)
 q, k, v = np.split(qkv, 3, axis=1)    # (n, m) each
@@ -313,7 +314,10 @@ expect(layer_error(head_forward, slip_backward, [x, weight, bias], rng), 0.01, 1
 
 
 def blind_sentence(rng):
-    """→ x (n, 6), n ≥ 3, not zero: a sentence on which the check passes slip_backward for any weight and bias."""
+    """A sentence on which the check passes slip_backward for any weight and bias.
+
+    → x (n, 6), n ≥ 3, not zero
+    """
     raise NotImplementedError
 
 
@@ -325,7 +329,8 @@ def judge_blind_sentence(blind_sentence):
     assert np.abs(x).min() > 0, "no zeros, that would be too cheap"
     weight, bias = rng.standard_normal((6, 12)), rng.standard_normal(12)
     error = layer_error(head_forward, slip_backward, [x, weight, bias], rng)
-    assert error < 1e-6, f"the check sees the slip, its error is {error:.2g}; when is dp the same for all j of a row?"
+    assert error < 1e-6, (f"the check sees the slip, its error is {error:.2g}; "
+                          "when is dp the same for all j of a row?")
 
 
 check(2, blind_sentence, judge_blind_sentence)
@@ -353,7 +358,11 @@ WORDS = 2 * COLOURS
 
 
 def draw_sentences(rng, sentences):
-    """→ x (sentences, 8, 12); where the right holder of each asker stands (sentences, 4); its load (…, 4, 4)."""
+    """Sentences of four askers and four holders, the right answers beside them.
+
+    → x (sentences, 8, 12); where the right holder of each asker stands (sentences, 4);
+    its load (…, 4, 4)
+    """
     colours = np.tile(np.arange(COLOURS), (sentences, 1))
     held = rng.permuted(colours, axis=1)                      # the colour of each holder
     x = np.zeros((sentences, WORDS, 2 * COLOURS + m))
@@ -437,8 +446,9 @@ expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the ri
 #
 # ## Where this lives
 #
-# - `attention.py`: `attention_forward`, `attention_backward`: the same five lines, for many heads
-#   and sentences at once. `encoders.py`: `_attend_forward` puts the linear layers around them.
+# - `model/attention.py`: `attention_forward`, `attention_backward`: the same five lines, for many
+#   heads and sentences at once. `model/transformer.py`: `_attend_forward` puts the linear layers
+#   around them.
 # - `tests/test_transformer.py` compares with plain loops; `tests/test_gradients.py` checks under
 #   random dy and knows the mutants: a lost transpose, a lost sum, a lost √m.
 # - The paper, §2.3.2, takes the encoder of Vaswani et al. (2017), who introduced the √m. The biases

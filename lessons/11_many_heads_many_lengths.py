@@ -115,7 +115,8 @@ def judge_heads(functions):
     parts = split(x, 3)
     assert parts.shape == (3, 5, 4), f"split has shape {parts.shape}, expected (3, 5, 4)"
     assert np.array_equal(parts[1, 3], x[3, 4:8]), (
-        f"head 1 of word 3 should be its columns 4 to 7, {x[3, 4:8]}; found {parts[1, 3]}: whose numbers are these?")
+        f"head 1 of word 3 should be its columns 4 to 7, {x[3, 4:8]}; found {parts[1, 3]}: whose "
+        "numbers are these?")
     assert np.array_equal(parts, np.stack(np.split(x, 3, axis=1))), (
         "not all heads hold their columns")
     assert np.array_equal(merge(parts), x), "merge does not undo split"
@@ -188,7 +189,8 @@ def padded_forward(qkv, offsets, heads, masked=True):
     real = np.arange(lengths.max()) < lengths[:, None]        # (B, L): is it a word?
     filled = np.zeros((*real.shape, 3 * d), qkv.dtype)
     filled[real] = qkv
-    q, k, v = filled.reshape(*real.shape, 3, heads, d // heads).transpose(2, 0, 3, 1, 4)    # (B, h, L, m) each
+    # (B, h, L, m) each
+    q, k, v = filled.reshape(*real.shape, 3, heads, d // heads).transpose(2, 0, 3, 1, 4)
     s = q @ k.swapaxes(2, 3) / np.sqrt(d // heads)            # (B, h, L, L)
     if masked:
         s = np.where(real[:, None, None, :], s, -np.inf)
@@ -235,8 +237,8 @@ chat = [tokenize(pair.response) for chunk in islice(read_chunks(default_corpus()
         for pair in chunk.records]
 # the library cuts at 256 words, too
 lengths = np.array([min(len(tokens), 256) or 1 for tokens in chat])
-print(f"{len(lengths):,} sentences: {lengths.mean():.1f} words on average, half have at most {np.median(lengths):.0f}, "
-      f"one in a hundred more than {np.percentile(lengths, 99):.0f}")
+print(f"{len(lengths):,} sentences: {lengths.mean():.1f} words on average, half have at most "
+      f"{np.median(lengths):.0f}, one in a hundred more than {np.percentile(lengths, 99):.0f}")
 
 l = np.arange(257)
 at_most = np.searchsorted(np.sort(lengths), l, side="right") / len(lengths)   # F(l): (257,)
@@ -386,8 +388,9 @@ def judge_reorder(backward):
     for order in (np.array([1, 0, 2]), np.array([2, 0, 1]), rng.permutation(7)):
         x = rng.standard_normal((len(order), 3))
         error = layer_error(lambda x: (x[order], order), backward, [x], rng)
-        assert error < 1e-6, (f"order {order}: relative error {error:.2g}. Row 0 of y is row {order[0]} of x; where "
-                              "does dy[0] go? (An order that only swaps is its own inverse and hides this mistake.)")
+        assert error < 1e-6, (f"order {order}: relative error {error:.2g}. Row 0 of y is row "
+                              f"{order[0]} of x; where does dy[0] go? (An order that only swaps is "
+                              "its own inverse and hides this mistake.)")
 
 
 check(2, reorder_backward, judge_reorder)
@@ -422,7 +425,10 @@ def one_word_too_many(qkv, offsets, heads):
 
 
 def leaks(attention):
-    """→ True if a sentence's rows of attention(qkv, offsets, heads) depend on the rest of the batch."""
+    """Does a sentence depend on the rest of the batch?
+
+    → True if its rows of attention(qkv, offsets, heads) do
+    """
     raise NotImplementedError
 
 
@@ -438,9 +444,9 @@ check(3, leaks, judge_leaks)
 # %% [markdown]
 # ## Where this lives
 #
-# - `attention.py`: `groups`, `attention_forward`, `attention_backward`, `_split_heads`.
-# - `encoders.py`: `sort_by_length`; `transformer_forward` sorts, `transformer_backward` starts with
-#   du[order].
+# - `model/attention.py`: `groups`, `attention_forward`, `attention_backward`, `_split_heads`.
+# - `model/transformer.py`: `sort_by_length`; `transformer_forward` sorts, `transformer_backward`
+#   starts with du[order].
 # - `tests/test_transformer.py`: attention against loops for many sets of lengths; a sentence alone
 #   and in company.
 # - The paper, §3.1: 8 heads, 512 wide. Packing without padding is ours; the numbers are the same.

@@ -198,8 +198,9 @@ def judge_wind(wind):
         found = wind(rows, steps)
         assert found.shape == rows.shape, f"shape {found.shape}, expected {rows.shape}"
         error = np.abs(found - wanted).max()
-        assert error < 1e-9, (f"width {width}, {steps} steps: off by {error:.2g}; does each sine meet its own cosine? "
-                              "(The library's layout is all sines, then all cosines.)")
+        assert error < 1e-9, (f"width {width}, {steps} steps: off by {error:.2g}; does each sine "
+                              "meet its own cosine? (The library's layout is all sines, then all "
+                              "cosines.)")
 
 
 check(1, wind, judge_wind)
@@ -223,11 +224,11 @@ def judge_broken_timescales(broken_timescales):
     angles = np.arange(6)[:, None] / timescales
     signal = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
     apart = np.linalg.norm(signal[:, None] - signal, axis=2)  # (6, 6)
-    assert apart[0, 5] < 1e-9, (f"positions 0 and 5 are {apart[0, 5]:.2g} apart; after how many positions is a hand "
-                                "back?")
+    assert apart[0, 5] < 1e-9, (f"positions 0 and 5 are {apart[0, 5]:.2g} apart; after how many "
+                                "positions is a hand back?")
     nearest = (apart + 9 * np.eye(6))[:5, :5].min()
-    assert nearest > 0.1, (f"two of the positions 0 to 4 are only {nearest:.2g} apart: a hand goes round too often, or "
-                           "too slowly")
+    assert nearest > 0.1, (f"two of the positions 0 to 4 are only {nearest:.2g} apart: a hand goes "
+                           "round too often, or too slowly")
 
 
 check(2, broken_timescales, judge_broken_timescales)
@@ -275,7 +276,8 @@ def swapped(distance):
     """The sentences with two words that stand so far apart exchanged, elsewhere in each of them."""
     each, first = np.arange(many), rng.integers(0, n - distance, many)
     changed = sentences.copy()
-    changed[each, first], changed[each, first + distance] = sentences[each, first + distance], sentences[each, first]
+    changed[each, first] = sentences[each, first + distance]
+    changed[each, first + distance] = sentences[each, first]
     return changed
 
 
@@ -283,7 +285,7 @@ gaps = np.array([1, 2, 3, 5, 8, 12, 16, 20, 24, 28, 31])
 
 
 def distances_moved():
-    """Root mean square distance between the embeddings of sentences before and after a swap, for each gap."""
+    """How far a swap moves the embeddings of sentences, root mean square, for each gap."""
     original = embed(sentences)
     return np.array([np.sqrt(((embed(swapped(gap)) - original) ** 2).sum(axis=1).mean())
                      for gap in gaps])
@@ -400,8 +402,9 @@ check(3, positions, judge_positions)
 # %% [markdown]
 # ## Where this lives
 #
-# - `attention.py`: `timing_signal`. `transformer.py`: `transformer_forward` multiplies by √d and
-#   adds it, at the words' positions. It is a constant: `transformer_backward` has no line for it.
+# - `model/attention.py`: `timing_signal`. `model/transformer.py`: `transformer_forward` multiplies
+#   by √d and adds it, at the words' positions. It is a constant: `transformer_backward` has no line
+#   for it.
 # - `tests/test_transformer.py`: the signal against its formula; order matters; a sentence is the
 #   same in any batch.
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all

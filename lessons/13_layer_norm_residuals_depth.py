@@ -154,7 +154,8 @@ def rms_norm_backward(dy, cache):
 
 def judge_rms_norm(backward):
     rng = np.random.default_rng(0)
-    x, weight, dy = 1 + rng.standard_normal((4, 6)), rng.standard_normal(6), rng.standard_normal((4, 6))
+    x, weight = 1 + rng.standard_normal((4, 6)), rng.standard_normal(6)
+    dy = rng.standard_normal((4, 6))
     loss = lambda: float((rms_norm_forward(x, weight)[0] * dy).sum())
     dx, dweight = backward(dy, rms_norm_forward(x, weight)[1])
     error = relative_error(dweight, numeric_gradient(loss, weight))
@@ -249,7 +250,10 @@ expect(layer_error(in_place_forward, in_place_backward, some, rng), 0.1, 1,
 
 
 def blind_start(rng):
-    """→ weight0 (3, 5), not zero, and weight1 (5, 3) with which the check passes in_place_backward."""
+    """Matrices with which the check passes in_place_backward.
+
+    → weight0 (3, 5), not zero, and weight1 (5, 3)
+    """
     raise NotImplementedError
 
 
@@ -299,7 +303,10 @@ ONES, ZEROS = np.ones(WIDTH), np.zeros(WIDTH)
 
 
 def stack_forward(kind, x, layers):
-    """x: (N, d) through feed-forward networks: "plain", "residual", "post" or "pre" → y: (N, d), caches."""
+    """x through feed-forward networks, in the way that `kind` names.
+
+    kind: "plain", "residual", "post" or "pre"; x: (N, d) → y: (N, d), caches
+    """
     caches = []
     for matrices in layers:
         inner_input, norm_cache = layer_norm_forward(x, ONES, ZEROS) if kind == "pre" else (x, None)
@@ -315,7 +322,10 @@ def stack_forward(kind, x, layers):
 
 
 def stack_backward(dy, cache):
-    """→ the stream's gradient at every height, from the input to the output: list of L + 1 arrays (N, d)."""
+    """The stream's gradient at every height, from the input to the output.
+
+    → list of L + 1 arrays (N, d)
+    """
     kind, caches, last_cache = cache
     dx = layer_norm_backward(dy, last_cache)[0] if kind == "pre" else dy
     seen = [dx]
@@ -349,8 +359,8 @@ derived = {"plain": C ** ((L - height) / 2), "residual": (1 + C) ** ((L - height
            "post": np.ones(L + 1),
            "pre": 1 / np.sqrt(1 + C * height)}
 measured = {}
-layers, words, up = draw_layers(L,
-                                rng), rng.standard_normal((100, WIDTH)), rng.standard_normal((100, WIDTH))
+layers = draw_layers(L, rng)
+words, up = rng.standard_normal((100, WIDTH)), rng.standard_normal((100, WIDTH))
 for kind in derived:
     _, cache = stack_forward(kind, words, layers)
     measured[kind] = np.sqrt([mean_square(dx) for dx in stack_backward(up, cache)])
@@ -378,7 +388,10 @@ for kind in derived:
 
 # %%
 def moved(kind, depth, delta=1e-3):
-    """Root mean square change of the output, divided by the relative change delta of all matrices."""
+    """Root mean square change of the output, divided by delta.
+
+    delta: the relative change of all matrices
+    """
     layers = draw_layers(depth, np.random.default_rng(1))
     noise = np.random.default_rng(2)
     changed = [tuple(w + delta * w.std() * noise.standard_normal(w.shape) for w in pair)
@@ -429,7 +442,10 @@ expect(steps["post"][-1] / steps["pre"][-1], 1.5, 2.6,
 
 # %%
 def encoder(pre_norm, width, lengths):
-    """A Transformer of six layers in float64 and sentences of these lengths: params, packed, config."""
+    """A Transformer of six layers in float64, and sentences of these lengths.
+
+    → params, packed, config
+    """
     config = ModelConfig(encoder="transformer", embedding_dim=width, layers=[width], heads=4,
                          hidden=4 * width, transformer_layers=6, pre_norm=pre_norm)
     table = rng.standard_normal((500, width)) / math.sqrt(width)
@@ -449,7 +465,8 @@ for pre_norm in (True, False):
         return (u * du).sum(), transformer_backward(du, cache)
 
     expect(directional_error(loss_and_gradients, params, rng), 0, 1e-5,
-           f"six layers, {'pre' if pre_norm else 'post'}-norm, {sum(p.size for p in params.values()):,} parameters")
+           f"six layers, {'pre' if pre_norm else 'post'}-norm, "
+           f"{sum(p.size for p in params.values()):,} parameters")
 
 # %% [markdown]
 # Then the prediction. A feed-forward matrix of layer k in pre-norm gets hᵀ dy: h is of the same
@@ -498,9 +515,9 @@ check(3, branch_scale, judge_branch_scale)
 # %% [markdown]
 # ## Where this lives
 #
-# - `layers.py`: `layer_norm_forward`, `layer_norm_backward`. `encoders.py`: `_residual_forward`,
-#   `_residual_backward` (both orders), `transformer_forward` (the norm at the end). `config.py`:
-#   `pre_norm`.
+# - `model/layers.py`: `layer_norm_forward`, `layer_norm_backward`. `model/transformer.py`:
+#   `_residual_forward`, `_residual_backward` (both orders), `transformer_forward` (the norm at the
+#   end). `config.py`: `pre_norm`.
 # - `tests/test_gradients.py`: layer norm's mutants, a projection dropped, a scale forgotten; both
 #   orders checked.
 # - The paper, §3.1: six layers, 512 wide, 2048 inside, by tensor2tensor's defaults, which had moved

@@ -43,9 +43,9 @@ rng = np.random.default_rng(14)
 # ## A third of the default corpus
 #
 # `chitchat-dataset` came with the requirements: real people, two at a time. A pair is a turn and
-# the answer to it. `corpus.py` does what follows on all cores and keeps the result on disk; here it
-# is in the open: filter, tokenise, choose the split by a hash of the *input*, count words on train
-# alone.
+# the answer to it. `data/corpus.py` does what follows on all cores and keeps the result on disk;
+# here it is in the open: filter, tokenise, choose the split by a hash of the *input*, count words
+# on train alone.
 
 # %%
 PAIRS, WORDS, BUCKETS = 40_000, 8_000, 500
@@ -129,7 +129,8 @@ def train_free_vectors(K, s, e=64, steps=3000, rate=20.0):
 K = 32
 for s in (1, 5):
     losses = train_free_vectors(K, s)
-    print(f"s = {s}: ln K = {np.log(K):.3f}, at the start {losses[0]:.3f}, at the end {losses[-1]:.5f}")
+    print(f"s = {s}: ln K = {np.log(K):.3f}, at the start {losses[0]:.3f}, at the end "
+          f"{losses[-1]:.5f}")
     luck = 4 * (s / np.sqrt(64)) / np.sqrt(K)    # four standard errors of the mean of K true scores
     expect(losses[0] - np.log(K), s**2 / 128 - luck, s**2 / 128 + luck,
            "above ln K at the start: s²/2e ± luck")
@@ -159,7 +160,8 @@ def judge_smallest_scale(smallest_scale):
         s = smallest_scale(K, target)
         assert s > 0, "scales are positive"
         assert floor(K, s) < 1.001 * target, (
-            f"K = {K}, s = {s:.3f}: the floor is {floor(K, s):.4g}, above {target}; can K replies all be opposite?")
+            f"K = {K}, s = {s:.3f}: the floor is {floor(K, s):.4g}, above {target}; can K replies "
+            "all be opposite?")
         assert floor(K, s) > 0.999 * target, f"K = {K}: a smaller scale than {s:.3f} will do"
 
 
@@ -238,8 +240,9 @@ def judge_broken_batch(broken_batch):
     model, optimizer = fresh()
     losses = [step_once(model, optimizer, broken_batch(train, which), 1e-3, 0.06)[0]
               for _ in range(100)]
-    assert losses[-1] < 0.1, (f"the one-batch test notices: its loss is {losses[-1]:.2f} after 100 steps; what must be "
-                              "the same in every step for a batch to be learned by heart?")
+    assert losses[-1] < 0.1, (f"the one-batch test notices: its loss is {losses[-1]:.2f} after 100 "
+                              "steps; what must be the same in every step for a batch "
+                              "to be learned by heart?")
 
 
 check(2, broken_batch, judge_broken_batch)
@@ -377,12 +380,13 @@ def patient(steps=80, shuffled=False, wrong_sign=False, rate=1.0, scale=scale, u
             replies = 2 * draw.permutation(which) + 1
             batch = batch._replace(sentences=train.sentences(np.concatenate([2 * which, replies])))
         if unknown:
-            batch = batch._replace(sentences=batch.sentences._replace(ids=np.zeros_like(batch.sentences.ids)))
+            no_word = np.zeros_like(batch.sentences.ids)
+            batch = batch._replace(sentences=batch.sentences._replace(ids=no_word))
         before, words = model.params["encoder.embedding.weight"].copy(), touched_words(batch)
         loss, grads = loss_and_gradients(model, batch)
         if wrong_sign:
-            grads = {name: [part._replace(values=-part.values) for part in grad] if isinstance(grad, list) else -grad
-                     for name, grad in grads.items()}
+            grads = {name: [part._replace(values=-part.values) for part in grad]
+                     if isinstance(grad, list) else -grad for name, grad in grads.items()}
         optimizer.step(model.params, grads,
                        *(rate * r for r in rates(optim, step, config.steps, len(which))))
         losses.append(float(loss))
@@ -562,9 +566,9 @@ expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is ne
 # %% [markdown]
 # ## Where this lives
 #
-# - `train.py`: `loop` is this lesson's loop with checkpoints; `rates` the schedule; `batches` the
-#   order. `monitor.py` stops a run whose loss is 100 times ln K or not a number, and saves the
-#   batch as text.
+# - `train.py`: `loop` is this lesson's loop with checkpoints. `training/schedule.py`: `rates` the
+#   schedule, `batches` the order. `training/monitor.py` stops a run whose loss is 100 times ln K or
+#   not a number, and saves the batch as text.
 # - `evaluation/response.py`: `draw_candidates`, `ranks_of_truth`; ties count against the model, or
 #   all sentences alike would score 100%.
 # - `tests/test_train.py`: the loss falls and the true reply is found more often; every parameter
@@ -577,19 +581,20 @@ expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is ne
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_smallest_scale(K, target):
-    return np.log((K - 1) / np.expm1(target)) / (1 + 1 / (K - 1))         # (K − 1) e^(−s K/(K−1)) = e^target − 1
+    # (K − 1) e^(−s K/(K−1)) = e^target − 1
+    return np.log((K - 1) / np.expm1(target)) / (1 + 1 / (K - 1))
 
 
 def solution_broken_batch(split, which):
     others = np.roll(which, 1)                                # the same wrong replies in every step
-    return split.batch(which,
-                       False)._replace(sentences=split.sentences(np.concatenate([2 * which, 2 * others + 1])))
+    numbers = np.concatenate([2 * which, 2 * others + 1])
+    return split.batch(which, False)._replace(sentences=split.sentences(numbers))
 
 
 def tempting_broken_batch(split, which):
     shuffled = rng.permutation(which)    # another pairing in every step cannot be learned by heart
-    return split.batch(which,
-                       False)._replace(sentences=split.sentences(np.concatenate([2 * which, 2 * shuffled + 1])))
+    numbers = np.concatenate([2 * which, 2 * shuffled + 1])
+    return split.batch(which, False)._replace(sentences=split.sentences(numbers))
 
 
 def solution_table_ratio(before, after, grad):

@@ -73,7 +73,10 @@ PLACES = ["park", "kitchen", "garage", "library", "street", "attic"]
 
 
 class Fact(NamedTuple):
-    """who does what (a number into ACTIVITIES), perhaps where; general: told of a person, not of a man."""
+    """who does what, perhaps where.
+
+    what: a number into ACTIVITIES; general: told of a person, not of a man
+    """
 
     who: str
     general: bool
@@ -106,7 +109,8 @@ man = Fact("man", False, 0, "park")
 for other in (man._replace(place=None), man._replace(general=True),
               man._replace(place=None, activity=1)):
     print(f"{' '.join(man.tokens)}  /  {' '.join(other.tokens)}: {LABELS[truth(man, other)]}")
-assert truth(man, man._replace(general=True)) == ENTAILMENT and truth(man._replace(general=True), man) == NEUTRAL
+assert truth(man, man._replace(general=True)) == ENTAILMENT
+assert truth(man._replace(general=True), man) == NEUTRAL
 
 # %% [markdown]
 # Now pairs for NLI. One trap first, because real data fell into it: SNLI's annotators wrote
@@ -134,7 +138,10 @@ def draw_pair(label):
 
 
 def guess_from_hypotheses(pairs, labels):
-    """Accuracy of the best guess from the form of the hypothesis: in general words or not, with a place or not."""
+    """Accuracy of the best guess from the form of the hypothesis.
+
+    The form: in general words or not, with a place or not.
+    """
     forms = Counter(((h.general, h.place is None), label) for (_, h), label in zip(pairs, labels))
     best = {form: max(count for (f, _), count in forms.items() if f == form) for form, _ in forms}
     return sum(best.values()) / len(pairs)
@@ -156,7 +163,10 @@ expect(guess_from_hypotheses(pairs, labels), 1 / 3, 1 / 3 + 0.03,
 
 # %%
 def draw_leaky_pair(label):
-    """A premise and a hypothesis (Facts) with this label, true, but the hypothesis's form gives it away."""
+    """A premise and a hypothesis (Facts) with this label, true.
+
+    But the hypothesis's form gives it away.
+    """
     raise NotImplementedError
 
 
@@ -167,7 +177,8 @@ def judge_leaky(draw):
     assert true == 1, (
         f"{true:.0%} of the labels are true; all have to be, this is no mere mislabelling")
     leak = guess_from_hypotheses(pairs, labels)
-    assert leak > 0.8, f"from the hypothesis alone one gets {leak:.0%}, not 80%: give each label a form of its own"
+    assert leak > 0.8, (f"from the hypothesis alone one gets {leak:.0%}, not 80%: "
+                        "give each label a form of its own")
 
 
 check(1, draw_leaky_pair, judge_leaky)
@@ -195,7 +206,10 @@ def bag_embeddings(sentences, e=64):
 
 
 def linear_accuracy(features, labels, steps=400):
-    """Train a linear softmax classifier on the first half of the rows; → accuracy on the second half."""
+    """Train a linear softmax classifier on the first half of the rows.
+
+    → accuracy on the second half
+    """
     features = (features - features.mean(axis=0)) / features.std(axis=0)
     half = len(labels) // 2
     classes = labels.max() + 1
@@ -329,7 +343,8 @@ def judge_square_features(backward):
     two = layer_error(lambda u2: square_features_forward(u1, u2), lambda dy, c: backward(dy, c)[1],
                       [u2], rng)
     assert one < 1e-6, f"du1 has a relative error of {one:.2g}; what is the slope of x² at x = 3?"
-    assert two < 1e-6, f"du2 has a relative error of {two:.2g}; how does u1 − u2 change when u2 grows, and its square?"
+    assert two < 1e-6, (f"du2 has a relative error of {two:.2g}; "
+                        "how does u1 − u2 change when u2 grows, and its square?")
 
 
 check(2, square_features_backward, judge_square_features)
@@ -340,7 +355,8 @@ check(2, square_features_backward, judge_square_features)
 # The coordinates of a unit vector in e dimensions have an rms of 1/√e, so a product of two
 # unrelated ones has 1/e. With e = 500 that is 0.045 and 0.002. The classifier's weights start alike
 # for all features, so the products hardly count. Multiply u by s first, and the products grow with
-# s²: their share rises from 1/√e to s/√e. `SCALE` is 5 (ours; in `nli.py` stands what it is worth).
+# s²: their share rises from 1/√e to s/√e. `SCALE` is 5 (ours; in `model/nli.py` stands what it is
+# worth).
 
 # %%
 u1, u2 = (l2_normalize_forward(rng.standard_normal((200, 500)))[0] for _ in range(2))
@@ -415,8 +431,8 @@ def train_model(steps, share=0.0, weight=1.0, start=None, frozen=False):
             loss, grads = nli_loss_and_gradients(model, batch, weight=weight)
             losses["nli"].append(float(loss))
         else:
-            loss, grads = loss_and_gradients(model,
-                                             chat_batch(random.choice(len(inputs), K, replace=False)))
+            batch = chat_batch(random.choice(len(inputs), K, replace=False))
+            loss, grads = loss_and_gradients(model, batch)
             losses["chat"].append(float(loss))
         if frozen:
             grads = {name: grad for name, grad in grads.items() if name.startswith("nli.")}
@@ -426,7 +442,8 @@ def train_model(steps, share=0.0, weight=1.0, start=None, frozen=False):
 
 talker, talker_losses = train_model(400)
 end = np.mean(talker_losses["chat"][-40:])
-print(f"ln K = {np.log(K):.2f}; loss at the start {talker_losses['chat'][0]:.2f}, at the end {end:.2f}")
+print(f"ln K = {np.log(K):.2f}; loss at the start {talker_losses['chat'][0]:.2f}, at the end "
+      f"{end:.2f}")
 expect(end - np.log(K / 6), -0.15, 0.25, "loss above ln(K/6), what this world allows")
 
 # %% [markdown]
@@ -504,7 +521,8 @@ for name, model in (("untrained", new_model()), ("conversations", talker),
     cosines[name] = [(u[:, 0] * u[:, k]).sum(axis=1) for k in (1, 2, 3)]
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 4.2), sharey=True)
-titles = "Untrained: words count", "Conversations: only the topic counts", "And NLI: the activity counts"
+titles = ("Untrained: words count", "Conversations: only the topic counts",
+          "And NLI: the activity counts")
 for panel, values, title in zip(axes, cosines.values(), titles):
     parts = panel.violinplot(values, showmeans=True, showextrema=False)
     for body, color in zip(parts["bodies"], ("C2", "C1", "C3")):
@@ -546,8 +564,8 @@ for _ in range(30):
     a, b = chat["encoder.linear0.weight"].ravel(), inference["encoder.linear0.weight"].ravel()
     sizes.append(np.linalg.norm(a) / np.linalg.norm(b))
     angles.append(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
-print(f"conversation's gradient / NLI's: {np.median(sizes):.2f}; cosine {np.mean(angles):+.3f}, from batch to batch "
-      f"± {np.std(angles):.3f}")
+print(f"conversation's gradient / NLI's: {np.median(sizes):.2f}; cosine {np.mean(angles):+.3f}, "
+      f"from batch to batch ± {np.std(angles):.3f}")
 expect(abs(np.mean(angles)), 0, 4 / np.sqrt(a.size),
        "|cosine| of the two gradients; unrelated ones: up to 4/√n")
 
@@ -572,7 +590,8 @@ weights, results = (0.001, 0.03, 1.0, 30.0, 1000.0), []
 for weight in weights:
     model, losses = train_model(400, share=0.5, weight=weight, start=talker)
     results.append((accuracies(model)[0], np.mean(losses["chat"][-40:])))
-    print(f"weight {weight:8g}   NLI {100 * results[-1][0]:5.1f}%   conversations' loss {results[-1][1]:.2f}")
+    print(f"weight {weight:8g}   NLI {100 * results[-1][0]:5.1f}%   conversations' loss "
+          f"{results[-1][1]:.2f}")
 
 figure, left = plt.subplots()
 right = left.twinx()
@@ -603,11 +622,11 @@ expect(results[4][1] - results[2][1], 0, 2, "what w = 1000 costs the conversatio
 #
 # ## Where this lives
 #
-# - `nli.py`: `nli_features_forward` and `_backward`, `classifier_forward`,
-#   `nli_loss_and_gradients`; `snli.py` reads the files.
-# - `train.py`: `nli_steps` spreads NLI's steps evenly, so that the task is a function of the step
-#   and a resumed run repeats it. `python -m convsim_mini.train --task
-#   multitask --init RUN --nli DIR`.
+# - `model/nli.py`: `nli_features_forward` and `_backward`, `classifier_forward`,
+#   `nli_loss_and_gradients`; `data/snli.py` reads the files.
+# - `training/schedule.py`: `nli_steps` spreads NLI's steps evenly, so that the task is a function
+#   of the step and a resumed run repeats it.
+#   `python -m convsim_mini.train --task multitask --init RUN --nli DIR`.
 # - `tests/test_gradients.py`: these gradients, and mutants that must fail; `tests/test_nli.py`: a
 #   control that sees the hypothesis alone, and runs of both tasks.
 # - The paper, §2.4 and figure 5: these features, one hidden layer of 512; it starts from the Reddit
@@ -618,7 +637,8 @@ expect(results[4][1] - results[2][1], 0, 2, "what w = 1000 costs the conversatio
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_leaky_pair(label):
-    who, activity, place = str(rng.choice(list(PEOPLE))), int(rng.integers(len(ACTIVITIES))), str(rng.choice(PLACES))
+    who, activity = str(rng.choice(list(PEOPLE))), int(rng.integers(len(ACTIVITIES)))
+    place = str(rng.choice(PLACES))
     if label == ENTAILMENT:    # short and general hypotheses are easily entailed
         return Fact(who, False, activity, place), Fact(who, True, activity, None)
     if label == NEUTRAL:                                      # long ones easily say too much

@@ -92,7 +92,8 @@ found = {"−arccos c": angle, "5 (1 − arccos(c)/π)": score_0_to_5(angle),
          "100 − degrees": 100 + np.degrees(angle),
          "c": cosine}
 for name, similarity in found.items():
-    print(f"{name:20} r = {r_by_hand(similarity, labels):.6f}   rank correlation {spearman(similarity, labels):.6f}")
+    print(f"{name:20} r = {r_by_hand(similarity, labels):.6f}   rank correlation "
+          f"{spearman(similarity, labels):.6f}")
 assert np.isclose(r_by_hand(angle, labels), pearson(angle, labels))
 expect(abs(pearson(score_0_to_5(angle), labels) - pearson(angle, labels)), 0, 1e-12,
        "difference of the first two")
@@ -137,7 +138,8 @@ check(1, spoiled, judge_spoiled)
 
 # %%
 def interval(r, n):
-    return np.tanh(np.arctanh(r) - 1.96 / np.sqrt(n - 3)), np.tanh(np.arctanh(r) + 1.96 / np.sqrt(n - 3))
+    z, margin = np.arctanh(r), 1.96 / np.sqrt(n - 3)
+    return np.tanh(z - margin), np.tanh(z + margin)
 
 
 assert np.allclose(interval(0.6, 120), pearson_interval(0.6, 120), atol=1e-5)
@@ -163,7 +165,7 @@ expect(np.subtract(*interval(0.6, 120)[::-1]), 0.22, 0.24, "width for 120 pairs"
 
 # %%
 def small_corpus(pairs=40_000):
-    """The first pairs of chitchat-dataset that pass the paper's filters, all of them to train on."""
+    """The first pairs of chitchat-dataset that pass the paper's filters, all to train on."""
     sentences, keys = [], []
     for chunk in tqdm(read_chunks(default_corpus()), "reading", disable=None):
         for pair in (parse(chunk.kind, record) for record in chunk.records):
@@ -220,7 +222,8 @@ def weighted_cosine(a, b):
 by_hand = np.array([weighted_cosine(*pair) for pair in zip(sts.sentences1, sts.sentences2)])
 weighted = np.array([bag_cosine(*pair, weight) for pair in zip(sts.sentences1, sts.sentences2)])
 assert np.allclose(by_hand, weighted)
-print(f'weights: "the" {weight("the"):.3f}, "you" {weight("you"):.3f}, "kitchen" {weight("kitchen"):.3f}')
+print(f'weights: "the" {weight("the"):.3f}, "you" {weight("you"):.3f}, "kitchen" '
+      f'{weight("kitchen"):.3f}')
 
 
 def sides(model):
@@ -271,8 +274,8 @@ expect(abs(r["trained on replies"] - r["words, weighted a/(a + p)"]), 0, 0.23,
 # %%
 gap = np.argsort(np.argsort(similarities["trained on replies"])) - np.argsort(np.argsort(weighted))
 for k in [*np.argsort(gap)[:2], *np.argsort(gap)[-2:]]:
-    print(f"people {labels[k]:.1f}, {abs(gap[k])} places {'higher' if gap[k] > 0 else 'lower'} by replies than words: "
-          f"{sts.sentences1[k]}  |  {sts.sentences2[k]}")
+    print(f"people {labels[k]:.1f}, {abs(gap[k])} places {'higher' if gap[k] > 0 else 'lower'} by "
+          f"replies than words: {sts.sentences1[k]}  |  {sts.sentences2[k]}")
 
 # %% [markdown]
 # ## Tuning: one matrix
@@ -285,7 +288,7 @@ for k in [*np.argsort(gap)[:2], *np.argsort(gap)[-2:]]:
 #
 # The gradient of r is the unit vector's once more (lesson 9): x̂ is a unit vector, so the part of ŷ
 # along it is projected out, dx = (ŷ − r x̂)/‖x‖. The library's is checked against differences here;
-# `tune.py` derives each step.
+# `model/losses.py` derives each step.
 #
 # **Predict:** M has 200 · 200 = 40,000 numbers; we have 120 labels. Fit on half of the pairs with a
 # weak spring, test on the other half: r on the first half, and on the second?
@@ -304,7 +307,8 @@ r_of = lambda matrix, some: pearson(similarity_forward(matrix, u1[some], u2[some
 for strength in tqdm(strengths, disable=None):
     matrix = fit(u1[fitted], u2[fitted], labels[fitted], strength, 30)
     curves.append((r_of(matrix, fitted), r_of(matrix, held)))
-    print(f"strength {strength:6g}: r = {curves[-1][0]:.3f} on the 60 fitted pairs, {curves[-1][1]:.3f} on the others")
+    print(f"strength {strength:6g}: r = {curves[-1][0]:.3f} on the 60 fitted pairs, "
+          f"{curves[-1][1]:.3f} on the others")
 plain = r_of(np.eye(200), fitted), r_of(np.eye(200), held)
 
 figure, axes = plt.subplots()
@@ -391,7 +395,8 @@ def random_average_precision(n, R):
 
 orders = np.array([[k in relevant for k in range(6)]
                    for relevant in itertools.combinations(range(6), 3)])
-print(f"all {len(orders)} orders of 3 among 6: mean of AP {average_precision(padded(orders)).mean():.6f}")
+print(f"all {len(orders)} orders of 3 among 6: mean of AP "
+      f"{average_precision(padded(orders)).mean():.6f}")
 guessing = random_average_precision(6, 3)
 expect(abs(average_precision(padded(orders)).mean() - guessing), 0, 1e-9,
        "mean over all orders less the derived one")
@@ -445,7 +450,8 @@ def judge_expected(expected):
     relevant = [True, True, True, False, False, False]
     found = expected(relevant, [0.0] * 6)
     assert abs(found - random_average_precision(6, 3)) < 1e-9, (
-        f"with all scores equal it is {found:.3f}; it should be that of guessing, {random_average_precision(6, 3):.3f}")
+        f"with all scores equal it is {found:.3f}; it should be that of guessing, "
+        f"{random_average_precision(6, 3):.3f}")
     assert abs(expected(relevant, [6, 5, 4, 3, 2, 1]) - 1) < 1e-9, (
         "a perfect order without equals has 1")
     assert abs(expected([True, False], [1, 1]) - 0.75) < 1e-9, "two equals: 1 or ½, so ¾"
@@ -458,8 +464,8 @@ check(3, expected_average_precision, judge_expected)
 # %% [markdown]
 # ## Ours beside the paper's
 #
-# The paper's figures stand in `evaluation/published.py`; ours, of the whole program with more data
-# and time than this lesson takes, in README.md, each with its command. STS Benchmark dev, r × 100:
+# The paper's figures stand in `report/published.py`; ours, of the whole program with more data and
+# time than this lesson takes, in README.md, each with its command. STS Benchmark dev, r × 100:
 #
 # | | all | captions | forums | news |
 # | --- | --- | --- | --- | --- |
@@ -500,8 +506,9 @@ expect(visits / 17e6, 300, 450, "times as many as our DAN in 20 minutes (README:
 #
 # - `evaluation/metrics.py`: `pearson`, `pearson_interval`, `williams_test`, `average_precision`,
 #   `ranking_scores`. `evaluation/sts.py`, `evaluation/cqa.py`: the two commands.
-#   `evaluation/baselines.py`, `word_baselines.py`: those to beat.
-# - `tune.py`: `similarity_backward`, `correlation_backward`, `groups_of`, which is exercise 2.
+#   `evaluation/baselines.py`, `evaluation/word_baselines.py`: those to beat.
+# - `model/losses.py`: `similarity_backward`, `correlation_backward`. `tune.py`: `groups_of`, which
+#   is exercise 2.
 # - `tests/test_significance.py`, `test_tune.py`, `test_cqa.py`.
 # - The paper, §4.3 (−arccos, tuning; Tables 3 and 4) and §4.4 (question ranking; Table 6).
 #   Maximising r itself, the spring and cross-validation are ours. Williams' test and intervals,

@@ -81,7 +81,8 @@ class Counted(np.ndarray):
     calls = []
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
-        Counted.calls.append(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
+        Counted.calls.append(ufunc.__name__ if method == "__call__"
+                             else f"{ufunc.__name__}.{method}")
         plain = lambda a: a.view(np.ndarray) if isinstance(a, Counted) else a
         if out is not None:
             options["out"] = tuple(map(plain, out))
@@ -101,7 +102,8 @@ def launches(function, *arrays):
     return list(Counted.calls)
 
 
-dy, y, norm, weight = rng.standard_normal((4, 3)), rng.standard_normal((4, 3)), np.ones((4, 1)), np.ones(3)
+dy, y = rng.standard_normal((4, 3)), rng.standard_normal((4, 3))
+norm, weight = np.ones((4, 1)), np.ones(3)
 for name, made, number in (
         ("l2_normalize_forward", launches(l2_normalize_forward, x), 6),
         ("tanh_backward", launches(tanh_backward, dy, y), 3),
@@ -224,7 +226,8 @@ for _ in range(100):
     device.launch(1000)                                       # a millisecond of work each
 naive = device.now - begin
 device.synchronize()
-print(f"100 launches of 1 ms: {naive / 1000:.1f} ms without waiting, {(device.now - begin) / 1000:.1f} ms with")
+print(f"100 launches of 1 ms: {naive / 1000:.1f} ms without waiting, "
+      f"{(device.now - begin) / 1000:.1f} ms with")
 expect(naive, 500, 500, "µs without waiting: 100 · 5")
 expect(device.now - begin, 100_005, 100_005, "µs with: 5 + 100 · 1,000")
 
@@ -297,7 +300,10 @@ check(1, time_it, judge_time_it)
 
 # %%
 def page_faults(times=10, n=4 * 2**20):
-    """Page faults of making, filling and freeing an array of n float64, so many times; None off Linux."""
+    """Page faults of making, filling and freeing an array of n float64, so many times.
+
+    None off Linux.
+    """
     try:
         import resource
     except ImportError:                                       # Windows
@@ -314,7 +320,8 @@ page_faults(1)                                                # the first one fi
 kept = page_faults()
 # pages of 4 KiB; of 2 MiB, which Linux may hand out
 small, huge = 10 * 32 * 2**20 // 4096, 10 * 32 // 2
-print(f"page faults: {without} without a pool, {kept} with one; derived: {small:,} pages of 4 KiB or {huge} of 2 MiB")
+print(f"page faults: {without} without a pool, {kept} with one; derived: {small:,} pages of 4 KiB "
+      f"or {huge} of 2 MiB")
 # a C library without mallopt may keep memory anyway
 if sys.platform == "linux" and without >= huge:
     expect(without, huge, 1.1 * small, "faults without a pool: a mixture of the two, at most")
@@ -324,7 +331,8 @@ if cupy:
     before = pool.total_bytes()
     for _ in range(10):
         cupy.empty(4 * 2**20).fill(1.0)
-    print(f"CuPy's pool grew by {(pool.total_bytes() - before) / 2**20:.0f} MiB for ten arrays of 32 MiB")
+    print(f"CuPy's pool grew by {(pool.total_bytes() - before) / 2**20:.0f} MiB for ten arrays of "
+          "32 MiB")
 
 # %% [markdown]
 # `nvidia-smi` therefore shows what the pool holds, not what is in use; `pool.used_bytes()` knows.
@@ -355,7 +363,8 @@ bits = np.arange(2, 24)
 errors = np.array([np.linalg.norm(round_mantissa(a, k) @ round_mantissa(b, k) - exact)
                    for k in bits])
 errors /= np.linalg.norm(exact)
-float32 = np.linalg.norm(a.astype(np.float32) @ b.astype(np.float32) - exact) / np.linalg.norm(exact)
+float32 = np.linalg.norm(a.astype(np.float32) @ b.astype(np.float32) - exact)
+float32 /= np.linalg.norm(exact)
 
 figure, axes = plt.subplots()
 axes.semilogy(bits, errors, "o", label="both factors rounded, summed in float64")
@@ -399,11 +408,14 @@ expect(one_by_one / max(in_pairs, u), 2, 2**20, "times as bad as in pairs")
 # it takes a cumulative sum over everything and subtracts at the borders. In float32 that is a trap:
 # the running total grows, and *its* rounding, total · u, lands in every segment, however small the
 # segment is. Write segment sums that never see a running total. (A hint in one word: matrix.
-# `layers.py: count_rows` does it so.)
+# `model/embeddings.py: count_rows` does it so.)
 
 # %%
 def segment_sums(x, offsets):
-    """Sum of x[offsets[b]:offsets[b + 1]] for each b: x: float32 (N, d), offsets: (B + 1,) → float32 (B, d)."""
+    """Sum of x[offsets[b]:offsets[b + 1]] for each b.
+
+    x: float32 (N, d), offsets: (B + 1,) → float32 (B, d)
+    """
     raise NotImplementedError
 
 
@@ -499,8 +511,9 @@ if cupy:
     compare(here, step(model._replace(params=to_device(model.params, cupy))), "CPU and GPU")
     wait = cupy.cuda.Device().synchronize
     on_gpu = model._replace(params=to_device(model.params, cupy))
-    print(f"a small step: {1e3 * seconds(lambda: loss_and_gradients(model, batch)):.2f} ms on the CPU, "
-          f"{1e3 * seconds(lambda: loss_and_gradients(on_gpu, batch), wait):.2f} ms on the GPU: all launches")
+    print(f"a small step: {1e3 * seconds(lambda: loss_and_gradients(model, batch)):.2f} ms on the "
+          f"CPU, {1e3 * seconds(lambda: loss_and_gradients(on_gpu, batch), wait):.2f} ms on "
+          "the GPU: all launches")
 
 # %% [markdown]
 # And does the check see anything? Break it: a scale of 20.02 instead of 20, one part in a thousand.
@@ -516,9 +529,9 @@ expect(worst, 1e-4, 1e-2,
 #
 # - `backend.py`: the only door to CuPy. `array_module`, `to_device`, `to_host`, `device_module`
 #   (tries a small product before it promises a GPU), `keep_freed_memory`, `add_to_rows`.
-# - `layers.py: dropout_forward`: bits from a counter, the same on both; `text.py: bigram_buckets`:
-#   64-bit products that wrap alike.
-# - `train.py: loop` looks at the loss only where it is logged (`monitor.py: log`).
+# - `model/layers.py: dropout_forward`: bits from a counter, the same on both;
+#   `data/packed.py: bigram_buckets`: 64-bit products that wrap alike.
+# - `train.py: loop` looks at the loss only where it is logged (`training/monitor.py: log`).
 # - `tests/test_gpu.py` (parity, needs a GPU), `tests/test_cupy_names.py` (that all names used exist
 #   in CuPy; needs none). The first, and this lesson's GPU half, have not been run on a GPU yet.
 # - The paper, §3.1, trains on a cluster with TensorFlow and says nothing of this. All of it is

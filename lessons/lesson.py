@@ -1,4 +1,4 @@
-"""What all lessons share: convsim_mini on the path, values beside their range, exercises, figures."""
+"""What all lessons share: convsim_mini on the path, values and ranges, exercises, figures."""
 
 import builtins
 import sys
@@ -32,8 +32,9 @@ def expect(value, low, high, what):
 
 
 def check(number, answer, judge):
-    """Say whether an exercise is solved. judge(answer) asserts what a right answer does, with a hint in each message.
+    """Say whether an exercise is solved.
 
+    judge(answer) asserts what a right answer does, with a hint in each message.
     A stub raises NotImplementedError. A wrong answer prints its hint and stops nothing.
     """
     _judges[number] = judge
@@ -50,7 +51,7 @@ def check(number, answer, judge):
 
 
 def solution(number, right, tempting):
-    """The last cell's proof: an exercise's judge accepts the solution and refuses a tempting wrong answer."""
+    """The last cell's proof: a judge accepts the solution and refuses a tempting wrong answer."""
     judge = _judges[number]
     judge(right)
     try:

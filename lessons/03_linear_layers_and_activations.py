@@ -91,9 +91,9 @@ expect(relative_error(dx, numeric_gradient(loss, x)), 0, 1e-8, "dx = dy Wᵀ, ag
 
 # %%
 def products_of_shape(shape, x, weight, dy):
-    """The products that have this shape, of two different arrays among x, weight, dy.
+    """The products of two different arrays that have this shape.
 
-    Their transposes count as arrays, too.
+    The arrays: x, weight, dy and their transposes.
     """
     named = {"x": x, "weight": weight, "dy": dy, "x.T": x.T, "weight.T": weight.T, "dy.T": dy.T}
     return {f"{left} @ {right}": named[left] @ named[right]

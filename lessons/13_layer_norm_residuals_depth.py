@@ -356,8 +356,7 @@ for kind in ("plain", "residual", "post", "pre"):
 L = 24
 height = np.arange(L + 1)
 derived = {"plain": C ** ((L - height) / 2), "residual": (1 + C) ** ((L - height) / 2),
-           "post": np.ones(L + 1),
-           "pre": 1 / np.sqrt(1 + C * height)}
+           "post": np.ones(L + 1), "pre": 1 / np.sqrt(1 + C * height)}
 measured = {}
 layers = draw_layers(L, rng)
 words, up = rng.standard_normal((100, WIDTH)), rng.standard_normal((100, WIDTH))

@@ -163,9 +163,9 @@ expect(guess_from_hypotheses(pairs, labels), 1 / 3, 1 / 3 + 0.03,
 
 # %%
 def draw_leaky_pair(label):
-    """A premise and a hypothesis (Facts) with this label, true.
+    """A premise and a hypothesis (Facts) with this label, true and yet given away.
 
-    But the hypothesis's form gives it away.
+    It is the hypothesis's form that gives it away.
     """
     raise NotImplementedError
 
@@ -393,8 +393,8 @@ replies = [reply(fact.activity) for fact in inputs]
 texts = [*(fact.tokens for fact in inputs), *replies,
          *(fact.tokens for pair in pairs for fact in pair)]
 vocabulary = Vocabulary.from_counts(Counter(token for tokens in texts for token in tokens), 1000, 1)
-chat_inputs, chat_replies = vocabulary.pack(fact.tokens
-                                            for fact in inputs), vocabulary.pack(replies)
+chat_inputs = vocabulary.pack(fact.tokens for fact in inputs)
+chat_replies = vocabulary.pack(replies)
 nli = NliSplit(vocabulary.pack(fact.tokens for pair in pairs for fact in pair), labels)
 nli_train, nli_test = np.arange(4500), np.arange(4500, 6000)
 
@@ -643,8 +643,8 @@ def solution_leaky_pair(label):
         return Fact(who, False, activity, place), Fact(who, True, activity, None)
     if label == NEUTRAL:                                      # long ones easily say too much
         return Fact(who, False, activity, None), Fact(who, False, activity, place)
-    return Fact(who, False, activity, place), Fact(who, False, (activity + 4) % len(ACTIVITIES),
-                                                   None)
+    other = (activity + 4) % len(ACTIVITIES)
+    return Fact(who, False, activity, place), Fact(who, False, other, None)
 
 
 def tempting_leaky_pair(label):

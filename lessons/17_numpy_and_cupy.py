@@ -486,9 +486,8 @@ def step(model):
     loss, grads = loss_and_gradients(model, batch)
     found = {}
     for name, grad in grads.items():
-        grad = [part._replace(rows=to_host(part.rows), values=to_host(part.values))
-                for part in grad] \
-            if isinstance(grad, list) else to_host(grad)
+        grad = ([part._replace(rows=to_host(part.rows), values=to_host(part.values))
+                 for part in grad] if isinstance(grad, list) else to_host(grad))
         found[name] = dense(grad, to_host(model.params[name]))
     return float(loss), found
 
@@ -501,10 +500,9 @@ def compare(one, other, title):
 
 
 here = step(model)
-compare(here,
-        step(model._replace(params={name: p.astype(np.float64)
-                                    for name, p in model.params.items()})),
-        "float32 and float64")
+in_float64 = model._replace(params={name: p.astype(np.float64)
+                                    for name, p in model.params.items()})
+compare(here, step(in_float64), "float32 and float64")
 assert all(grad.dtype == np.float32 for grad in here[1].values()), (
     "a function follows the dtype of its inputs")
 if cupy:

@@ -17,10 +17,9 @@ import matplotlib.pyplot as plt  # noqa: E402  (after the choice of its backend)
 
 plt.rcParams.update({
     "figure.figsize": (8, 4.5), "figure.dpi": 120, "figure.constrained_layout.use": True,
-    "font.size": 11,
-    "axes.titlesize": 12, "axes.titlelocation": "left", "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False, "image.cmap": "RdBu_r"})
+    "font.size": 11, "axes.titlesize": 12, "axes.titlelocation": "left", "axes.spines.top": False,
+    "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False,
+    "image.cmap": "RdBu_r"})
 
 _judges = {}    # exercise number → its judge, for `solution`
 

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from comments import clean, read_comment
-from dump_files import DumpLines
+from data_scripts.comments import clean, read_comment
+from data_scripts.dump_files import DumpLines
 
 AT_A_TIME = 250_000    # comments held in memory until they are written
 MEMORY = "1GB"         # that duckdb may take for a join; what needs more goes to disk

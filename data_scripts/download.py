@@ -1,8 +1,8 @@
 """Fetch the data sets that the other commands read, or take them from where you have them.
 
-    python data_scripts/download.py --list
-    python data_scripts/download.py stsbenchmark snli cqa
-    python data_scripts/download.py stsbenchmark --from ~/Stsbenchmark.tar.gz
+    python -m data_scripts.download --list
+    python -m data_scripts.download stsbenchmark snli cqa
+    python -m data_scripts.download stsbenchmark --from ~/Stsbenchmark.tar.gz
 """
 
 import os
@@ -11,8 +11,6 @@ import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the repository, wherever this is started from
 
 from convsim_mini.cli import TextParser, UserError, errors_in_one_line
 from data_scripts.check import check
@@ -161,7 +159,7 @@ def describe(name, data):
 
 def parse_options(argv):
     """The command's options."""
-    parser = TextParser(prog="python data_scripts/download.py", description=__doc__.splitlines()[0])
+    parser = TextParser(prog="python -m data_scripts.download", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"data sets: {', '.join(REGISTRY)}")
     parser.add_argument("--list", action="store_true", help="show every data set and whether it is here, then stop")
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder to put them in (default: data)")

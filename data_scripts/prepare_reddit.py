@@ -1,6 +1,6 @@
 """Monthly dumps of Reddit comments, or ConvoKit corpora → (input, response) pairs to train on.
 
-    python data_scripts/prepare_reddit.py INPUT… --out DIR
+    python -m data_scripts.prepare_reddit INPUT… --out DIR
 
 writes to DIR: pairs/*.parquet (with the comments' ids), pairs.jsonl.zst (what training reads), cache/
 (the packed corpus, so that training starts at once) and report.json. Whatever stops it, the same
@@ -12,29 +12,25 @@ import fcntl
 import json
 import os
 import shutil
-import sys
 from collections import Counter
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))    # where convsim_mini is
+import duckdb
+from tqdm import tqdm
 
-import duckdb  # noqa: E402
-from tqdm import tqdm  # noqa: E402
-
-from buckets import TEMPORARY, join_bucket, parse_dump  # noqa: E402
-from comments import REASONS, read_comment  # noqa: E402
-from convsim_mini.cli import UserError, errors_in_one_line  # noqa: E402
-from convsim_mini.config import TextConfig  # noqa: E402
-from convsim_mini.data.corpus import load_corpus  # noqa: E402
-from convsim_mini.files import replace_file, write_text  # noqa: E402
-from dump_files import DumpLines  # noqa: E402
-from tasks import cluster, local_processes, run_tasks  # noqa: E402
+from convsim_mini.cli import UserError, errors_in_one_line
+from convsim_mini.config import TextConfig
+from convsim_mini.data.corpus import load_corpus
+from convsim_mini.files import replace_file, write_text
+from data_scripts.buckets import TEMPORARY, join_bucket, parse_dump
+from data_scripts.comments import REASONS, read_comment
+from data_scripts.dump_files import DumpLines
+from data_scripts.tasks import cluster, local_processes, run_tasks
 
 FORMAT = 1
 BUCKET_BYTES, MOST_BUCKETS = 1 << 26, 512    # of the files as they are, mostly compressed tenfold
-SENT = ("buckets", "comments", "dump_files") # modules of the tasks, for the workers of a cluster
 FEW = 5_000                                  # pairs, in whose splits there may be too few to train on
 
 
@@ -61,7 +57,7 @@ def prepare(inputs, out, workers, scheduler):
             with alone_in(out / "work"):
                 if not is_done(out, plan):                    # another run may have ended just now
                     begin(out, plan)
-                    with cluster(scheduler, SENT) if scheduler else local_processes(workers) as executor:
+                    with cluster(scheduler) if scheduler else local_processes(workers) as executor:
                         parse_dumps(executor, plan, out / "work")
                         join_buckets(executor, plan, out / "work")
                     finish(out, plan)

@@ -1,6 +1,6 @@
 """What prepare_reddit.py made: pairs, lengths, vocabulary, what was left out, and a picture of it.
 
-    python data_scripts/stats.py DIR
+    python -m data_scripts.stats DIR
 
 Lengths are in words as the encoder counts them. Coverage is the share of the training text that its
 most frequent words make up.
@@ -8,23 +8,20 @@ most frequent words make up.
 
 import argparse
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))    # where convsim_mini is
+import numpy as np
+from matplotlib.figure import Figure
+from tqdm import tqdm
 
-import numpy as np  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
-from tqdm import tqdm  # noqa: E402
-
-from convsim_mini.cli import UserError, errors_in_one_line  # noqa: E402
-from convsim_mini.config import TextConfig  # noqa: E402
-from convsim_mini.data.corpus import SPLITS, load_corpus  # noqa: E402
-from convsim_mini.files import read_lines, replace_file  # noqa: E402
-from convsim_mini.data.pairs import parse  # noqa: E402
-from convsim_mini.data.text import Vocabulary, tokenize  # noqa: E402
-from prepare_reddit import table  # noqa: E402
+from convsim_mini.cli import UserError, errors_in_one_line
+from convsim_mini.config import TextConfig
+from convsim_mini.data.corpus import SPLITS, load_corpus
+from convsim_mini.data.pairs import parse
+from convsim_mini.data.text import Vocabulary, tokenize
+from convsim_mini.files import read_lines, replace_file
+from data_scripts.prepare_reddit import table
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 SIDES = ("input", "response")

@@ -72,10 +72,10 @@ def _end_with_parent():
 
 
 @contextmanager
-def cluster(address, modules):
+def cluster(address):
     """An executor of the workers of the cluster whose scheduler has that address.
 
-    They are sent these modules, files beside this one, and convsim_mini; they need the libraries alone.
+    They are sent this repository's modules, so they need only the libraries.
     """
     from distributed import Client, KilledWorker              # takes a second to import, and few need it
     try:
@@ -85,7 +85,9 @@ def cluster(address, modules):
                         ) from None
     with client, TemporaryDirectory() as folder:
         try:
-            client.upload_file(_zipped(modules, Path(folder, "convsim_data_scripts.zip")))
+            client.upload_file(_zipped(Path(folder, "convsim_mini.zip")))
+            for run in (client.run_on_scheduler, client.run):     # a library that lacks there is told here
+                run(exec, "import data_scripts.buckets")
             yield client.get_executor(pure=False, retries=ATTEMPTS)
         except ModuleNotFoundError as error:
             raise UserError(f"--scheduler {address}: on the cluster there is {str(error).lower()}; install "
@@ -96,12 +98,11 @@ def cluster(address, modules):
                             ) from None
 
 
-def _zipped(modules, target):
-    """A zip file of modules beside this one and of the package convsim_mini; → its name."""
-    here = Path(__file__).resolve().parent
+def _zipped(target):
+    """Write a zip file of the packages convsim_mini and data_scripts; → its name."""
+    repository = Path(__file__).resolve().parents[1]
     with ZipFile(target, "w") as archive:
-        for module in modules:
-            archive.write(here / f"{module}.py", f"{module}.py")
-        for path in sorted((here.parent / "convsim_mini").rglob("*.py")):
-            archive.write(path, path.relative_to(here.parent))
+        for package in ("convsim_mini", "data_scripts"):
+            for path in sorted((repository / package).rglob("*.py")):
+                archive.write(path, path.relative_to(repository))
     return str(target)

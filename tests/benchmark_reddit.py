@@ -1,4 +1,4 @@
-"""What do dumps of any size cost?  python tests/benchmark_reddit.py FOLDER [--millions 1 5 20] [--parsers]
+"""What do dumps of any size cost?  python -m tests.benchmark_reddit FOLDER [--millions 1 5 20] [--parsers]
 
 With --parsers: how long orjson and duckdb take for the fields of 200,000 comments. Without: writes
 synthetic dumps of a million comments each to FOLDER (once), lets prepare_reddit.py make pairs
@@ -21,14 +21,11 @@ import orjson
 import psutil
 import zstandard
 
-from synthetic_dumps import FIELDS, write_dump
-from synthetic_dumps import lines as synthetic_lines
+from data_scripts.comments import clean, read_comment
+from tests.synthetic_dumps import FIELDS, write_dump
+from tests.synthetic_dumps import lines as synthetic_lines
 
 MILLION = 1_000_000
-SCRIPT = Path(__file__).resolve().parents[1] / "data_scripts" / "prepare_reddit.py"
-sys.path[:0] = [str(SCRIPT.parent), str(SCRIPT.parents[1])]
-
-from comments import clean, read_comment  # noqa: E402
 
 
 def main():
@@ -86,8 +83,8 @@ def measure(dumps, out, comments):
     """Run the script and print what it took, phase by phase."""
     shutil.rmtree(out, ignore_errors=True)
     begin, before = time.perf_counter(), processor_seconds()
-    process = psutil.Popen([sys.executable, SCRIPT, *dumps, "--out", out, "--workers", "2"], stderr=subprocess.DEVNULL,
-                           stdout=subprocess.DEVNULL)
+    process = psutil.Popen([sys.executable, "-m", "data_scripts.prepare_reddit", *dumps, "--out", out,
+                            "--workers", "2"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     phases, most, disk = {}, 0, 0
     while process.poll() is None:
         most, disk = max(most, resident(process)), max(disk, size(out))

@@ -420,8 +420,9 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_fetched(official, tmp_path, 
     assert [path for path, _ in official.requests].count(SNLI) == 1
 
 
-def test_the_command_lists_from_anywhere(tmp_path):
-    done = subprocess.run([sys.executable, ROOT / "data_scripts" / "download.py", "--list"], cwd=tmp_path,
-                          capture_output=True, text=True)
-    assert done.returncode == 0 and done.stderr == "" and done.stdout.startswith("stsbenchmark: not here\n")
+def test_the_command_lists_and_writes_nothing(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "data_scripts.download", "--list", "--data", tmp_path],
+                          cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.startswith("stsbenchmark: not here\n")
     assert done.stdout.count("\n") > 4 * len(REGISTRY) and not list(tmp_path.iterdir())

@@ -6,7 +6,6 @@ import html
 import json
 import lzma
 import re
-import sys
 
 import duckdb
 import pytest
@@ -14,20 +13,14 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import ROOT
+from convsim_mini.data.pairs import parse
+from convsim_mini.files import read_lines
+from data_scripts import buckets, prepare_reddit
+from data_scripts.buckets import join_bucket, parse_dump
+from data_scripts.comments import clean, read_comment
+from data_scripts.dump_files import DumpLines
 
-sys.path.insert(0, str(ROOT / "data_scripts"))
-
-import buckets  # noqa: E402
-import prepare_reddit  # noqa: E402
-from buckets import join_bucket, parse_dump  # noqa: E402
-from comments import clean, read_comment  # noqa: E402
-from dump_files import DumpLines  # noqa: E402
-
-from convsim_mini.data.pairs import parse  # noqa: E402
-from convsim_mini.files import read_lines  # noqa: E402
-
-import synthetic_dumps  # noqa: E402
+import synthetic_dumps
 
 DELETED = ("[deleted]", "[removed]", "[deleted by user]", "[ Removed by Reddit ]")
 
@@ -337,7 +330,7 @@ def test_zeros_after_a_stream_are_no_damage(tmp_path):
 @pytest.mark.parametrize("kind", [kind for kind in COMPRESS if kind != "plain"])
 @pytest.mark.parametrize("harm", ["cut", "flipped", "cut by a byte"])
 def test_a_damaged_dump_gives_what_came_before_and_says_where_it_ended(tmp_path, monkeypatch, kind, harm):
-    monkeypatch.setattr("dump_files.BLOCK", 1 << 10)
+    monkeypatch.setattr("data_scripts.dump_files.BLOCK", 1 << 10)
     data = COMPRESS[kind](TEXT[:60_000]) + COMPRESS[kind](TEXT[60_000:])      # a block of bzip2 is whole or nothing
     place = len(COMPRESS[kind](TEXT[:60_000])) + 5_000
     data = {"cut": data[:place], "flipped": data[:place] + bytes([data[place] ^ 0xff]) + data[place + 1:],
@@ -352,7 +345,7 @@ def test_a_damaged_dump_gives_what_came_before_and_says_where_it_ended(tmp_path,
 
 
 def test_a_dump_that_is_no_text_at_all_is_not_gathered_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("dump_files.LONGEST_LINE", 1 << 19)
+    monkeypatch.setattr("data_scripts.dump_files.LONGEST_LINE", 1 << 19)
     (tmp_path / "dump").write_bytes(LINES[0] + b"\n" + bytes(3 << 20))
     lines = DumpLines(tmp_path / "dump")
     assert list(lines) == LINES[:1] and "after line 1, " in lines.cut and lines.position <= 1 << 20
@@ -383,6 +376,6 @@ def test_a_disk_that_fails_and_memory_that_lacks_are_not_taken_for_the_end_of_a_
     def no_room():
         raise zstandard.ZstdError("zstd decompress error: Allocation error : not enough memory")
 
-    monkeypatch.setattr("dump_files.KINDS", [(TEXT[:4], no_room)])
+    monkeypatch.setattr("data_scripts.dump_files.KINDS", [(TEXT[:4], no_room)])
     with pytest.raises(MemoryError, match="2 GiB"):
         list(DumpLines(tmp_path / "dump"))

@@ -14,24 +14,17 @@ import psutil
 import pytest
 import zstandard
 
+from convsim_mini.cli import UserError, errors_in_one_line
+from data_scripts import prepare_reddit, stats, tasks
+
+import synthetic_dumps
 from conftest import ROOT, SMALL, command
-
-SCRIPTS = ROOT / "data_scripts"
-sys.path.insert(0, str(SCRIPTS))
-
-import prepare_reddit  # noqa: E402
-import stats  # noqa: E402
-import tasks  # noqa: E402
-
-from convsim_mini.cli import UserError, errors_in_one_line  # noqa: E402
-
-import synthetic_dumps  # noqa: E402
 
 KILLS = 12
 
 # The script with smaller buckets, or dumps this small would fill only one.
-SMALL_BUCKETS = ("import sys; sys.path.insert(0, sys.argv.pop(1)); import prepare_reddit as script; "
-                 "script.BUCKET_BYTES = 1 << 20; script.main(sys.argv[1:])")
+SMALL_BUCKETS = ("from data_scripts import prepare_reddit as script; "
+                 "script.BUCKET_BYTES = 1 << 20; script.main()")
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +39,8 @@ def dumps(tmp_path_factory):
 
 def start(dumps, out, *options):
     """Start the command in a process group of its own."""
-    return subprocess.Popen([sys.executable, "-c", SMALL_BUCKETS, SCRIPTS, dumps, "--out", out, *options],
-                            start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return subprocess.Popen([sys.executable, "-c", SMALL_BUCKETS, dumps, "--out", out, *options],
+                            cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def contents(out):
@@ -105,7 +98,8 @@ def test_killed_at_random_points_it_goes_on_and_leaves_the_same_bytes(dumps, who
 @pytest.mark.parametrize("number, group, code", [(signal.SIGKILL, False, -signal.SIGKILL), (signal.SIGINT, True, 130)])
 def test_no_process_outlives_the_command(dumps, tmp_path, number, group, code):
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it, and so would its children
-    process = subprocess.Popen([sys.executable, SCRIPTS / "prepare_reddit.py", dumps, "--out", tmp_path / "out"],
+    process = subprocess.Popen([sys.executable, "-m", "data_scripts.prepare_reddit", dumps,
+                                "--out", tmp_path / "out"], cwd=ROOT,
                                start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     wait_until(lambda: any((tmp_path / "out" / "work" / "parsed").glob("*.tmp")))
     (os.killpg if group else os.kill)(process.pid, number)
@@ -135,7 +129,8 @@ def test_on_a_cluster_one_of_whose_workers_is_killed_midway(dumps, whole, tmp_pa
 
     def dask(name, *arguments):
         with open(tmp_path / "logs" / name, "w") as log:
-            return subprocess.Popen([sys.executable, "-m", "dask", *map(str, arguments)], cwd=tmp_path,
+            return subprocess.Popen([sys.executable, "-m", "dask", *map(str, arguments)],
+                                    cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""},
                                     stdout=log, stderr=log)
 
     file, started = tmp_path / "scheduler.json", []
@@ -320,7 +315,8 @@ def test_stats_without_pairs(tmp_path):
         stats.main([str(tmp_path / "out")])
 
 
-@pytest.mark.parametrize("script", ["prepare_reddit.py", "stats.py"])
-def test_the_scripts_run_from_anywhere(tmp_path, script):
-    done = subprocess.run([sys.executable, SCRIPTS / script, "--help"], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0 and "python data_scripts/" in done.stdout
+@pytest.mark.parametrize("module", ["data_scripts.prepare_reddit", "data_scripts.stats"])
+def test_the_scripts_run_as_modules(module):
+    done = subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT,
+                          capture_output=True, text=True)
+    assert done.returncode == 0 and f"python -m {module} " in done.stdout and not done.stderr

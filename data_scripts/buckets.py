@@ -1,7 +1,8 @@
 """The two kinds of task that make pairs of dumps: parse one dump into buckets, join one bucket.
 
-A task reads finished files, writes a folder under another name and renames it when it is whole. So
-it may be killed, repeated, or run twice at a time on two machines, and the bytes are always the same.
+A task reads finished files, writes a folder under another name, and renames the folder when it is
+whole. So a task may be killed, repeated, or run on two machines at the same time: the bytes in the
+finished folder are always the same.
 
     work/parsed/00003/bucket-007.parquet, report.json     what dump 3 holds for bucket 7
     work/joined/007/pairs.parquet, pairs.jsonl.zst, report.json
@@ -30,13 +31,14 @@ MEMORY = "1GB"         # that duckdb may take for a join; what needs more goes t
 SAMPLES = 10           # malformed lines of a dump shown in its report
 TEMPORARY = ".tmp"
 
-SCHEMA = pa.schema([("link", pa.string()), ("id", pa.string()), ("parent", pa.string()), ("text", pa.string()),
-                    ("place", pa.int64())])
+SCHEMA = pa.schema([("link", pa.string()), ("id", pa.string()), ("parent", pa.string()),
+                    ("text", pa.string()), ("place", pa.int64())])
 
-# Of a comment that stands there twice, the first that passed the filters counts.
+# Of a comment that comes several times, the first copy that passed the filters counts.
 GATHER = """
     CREATE TEMP TABLE comments AS
-    SELECT link, id, arg_min(parent, place) AS parent, arg_min(text, place) AS text, count(*) AS copies
+    SELECT link, id, arg_min(parent, place) AS parent, arg_min(text, place) AS text,
+           count(*) AS copies
     FROM read_parquet([{files}]) GROUP BY link, id
 """
 COUNT = "SELECT sum(copies), count(*), count(*) FILTER (parent <> '') FROM comments"
@@ -45,7 +47,8 @@ JOIN = """
     COPY (
         SELECT one.link AS link_id, one.id AS input_id, other.id AS response_id,
                one.text AS input, other.text AS response
-        FROM comments AS one JOIN comments AS other ON other.link = one.link AND other.parent = one.id
+        FROM comments AS one
+        JOIN comments AS other ON other.link = one.link AND other.parent = one.id
         ORDER BY link_id, input_id, response_id
     ) TO {target} (FORMAT parquet, COMPRESSION zstd)
 """
@@ -53,7 +56,10 @@ JOIN = """
 
 @contextmanager
 def finished_folder(folder):
-    """Give a new folder to write in; afterwards sync its files and rename it. Whoever is first wins."""
+    """Give a new folder to write in. At the end its files are synced and it is renamed to `folder`.
+
+    If two tasks make the same folder, the one that ends first wins.
+    """
     temporary = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}{TEMPORARY}")
     temporary.mkdir(parents=True)
     try:
@@ -63,7 +69,7 @@ def finished_folder(folder):
                 os.fsync(file.fileno())
         try:
             os.rename(temporary, folder)
-        except OSError:                                       # there it is already: "exists", "not empty", …
+        except OSError:                                       # "exists", "not empty", …
             if not folder.is_dir():
                 raise
     finally:
@@ -75,9 +81,9 @@ def finished_folder(folder):
 def parse_dump(path, number, buckets, folder):
     """Read dump `number` and write what passes the filters to `buckets` Parquet files in `folder`.
 
-    Its report counts lines, malformed ones with some examples, comments removed by each reason and
-    kept, and says where a dump that is cut ends. While it works, the file `position` in the
-    temporary folder holds the number of bytes read.
+    The dump's report counts its lines, the malformed ones (with some examples), the comments
+    removed for each reason, and those kept. Of a dump that is cut, it says where it ends. During
+    the work, the file `position` in the temporary folder holds the number of bytes read.
     """
     if folder.is_dir():
         return
@@ -108,16 +114,17 @@ def parse_dump(path, number, buckets, folder):
 
 
 class _Buckets:
-    """Appends comments to one Parquet file for each bucket: that of a comment is a hash of its link."""
+    """Appends comments to one Parquet file per bucket; a hash of the comment's link chooses it."""
 
     def __init__(self, folder, buckets):
         self.waiting, self.kept = [[] for _ in range(buckets)], 0
-        self.writers = [pq.ParquetWriter(folder / f"bucket-{k:03d}.parquet", SCHEMA, compression="zstd",
-                                         use_dictionary=False, write_statistics=False) for k in range(buckets)]
+        self.writers = [pq.ParquetWriter(folder / f"bucket-{k:03d}.parquet", SCHEMA,
+                                         compression="zstd", use_dictionary=False,
+                                         write_statistics=False) for k in range(buckets)]
 
     def add(self, comment, text, place):
-        """Take one comment; → whether all that were waiting have been written."""
-        # End to end in one list: half a million tuples would keep the garbage collector busy.
+        """Take one comment; → True if all waiting comments have now been written."""
+        # One flat list: half a million tuples would keep the garbage collector busy.
         self.waiting[zlib.crc32(comment.link.encode()) % len(self.waiting)] += (
             comment.link, comment.id, comment.parent, text, place)
         self.kept += 1
@@ -129,7 +136,8 @@ class _Buckets:
     def _flush(self):
         for writer, rows in zip(self.writers, self.waiting):
             if rows:
-                columns = [pa.array(rows[k::len(SCHEMA)], field.type) for k, field in enumerate(SCHEMA)]
+                columns = [pa.array(rows[k::len(SCHEMA)], field.type)
+                           for k, field in enumerate(SCHEMA)]
                 writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
                 rows.clear()
 
@@ -146,33 +154,39 @@ class _Buckets:
 # ---------------------------------------------------------------- join a bucket
 
 def join_bucket(bucket, dumps, work):
-    """Pair the comments of one bucket, gathered from all `dumps`, with their children."""
+    """Pair the comments of one bucket, gathered from all `dumps`, with the replies to them."""
     folder = work / "joined" / f"{bucket:03d}"
     if folder.is_dir():
         return
-    files = [str(work / "parsed" / f"{number:05d}" / f"bucket-{bucket:03d}.parquet") for number in range(dumps)]
+    files = [str(work / "parsed" / f"{number:05d}" / f"bucket-{bucket:03d}.parquet")
+             for number in range(dumps)]
     with finished_folder(folder) as temporary, duckdb.connect() as database:
-        # One thread: the order of work must not show, and there are as many processes as cores.
+        # One thread: the order of work must not show, and there is a process for each core already.
         database.execute(f"SET threads = 1; SET memory_limit = '{MEMORY}'")
         database.execute(f"SET temp_directory = {_sql(temporary / 'spill')}")
         database.execute(GATHER.format(files=", ".join(map(_sql, files))))
-        comments, different, replies = (number or 0 for number in database.execute(COUNT).fetchone())
+        counts = database.execute(COUNT).fetchone()
+        comments, different, replies = (number or 0 for number in counts)
         database.execute(JOIN.format(target=_sql(temporary / "pairs.parquet")))
         pairs = _write_lines(database, temporary)
         shutil.rmtree(temporary / "spill", ignore_errors=True)
-        _write_json(temporary / "report.json", {"comments": comments, "duplicates": comments - different,
-                                                "replies": replies, "pairs": pairs})
+        _write_json(temporary / "report.json", {
+            "comments": comments, "duplicates": comments - different, "replies": replies,
+            "pairs": pairs})
 
 
 def _write_lines(database, folder):
-    """Write the pairs once more, as the JSON lines that training reads, in a zstd frame; → number of pairs."""
-    rows = database.execute(f"SELECT input, response FROM read_parquet({_sql(folder / 'pairs.parquet')})")
+    """Write the pairs once more, as JSON lines for training, in a zstd frame; → number of pairs."""
+    table = f"read_parquet({_sql(folder / 'pairs.parquet')})"
+    rows = database.execute(f"SELECT input, response FROM {table}")
     pairs = 0
+    compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
     with (open(folder / "pairs.jsonl.zst", "wb") as file,
-          zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(file, closefd=False) as stream):
+          compressor.stream_writer(file, closefd=False) as stream):
         while some := rows.fetchmany(10_000):
             pairs += len(some)
-            stream.write(b"".join(orjson.dumps({"input": text, "response": response}, option=orjson.OPT_APPEND_NEWLINE)
+            stream.write(b"".join(orjson.dumps({"input": text, "response": response},
+                                               option=orjson.OPT_APPEND_NEWLINE)
                                   for text, response in some))
     return pairs
 

@@ -1,6 +1,7 @@
-"""Is a data set's file what it should be? Its rows are counted and its first pair is compared.
+"""Is a file of a data set the official one? Its rows are counted and its first pair is compared.
 
-A translated copy of the STS Benchmark with the right number of rows is in circulation, so a count proves little.
+A count proves little: a translation of the STS Benchmark with the same number of rows is in
+circulation.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from convsim_mini.files import read_lines
 
 
 class Checked(NamedTuple):
-    """What was found, in words, and whether rows and first pair are as expected, as far as that is known."""
+    """told: what was found, in words; the others: whether it is as expected, True if not known."""
 
     told: str
     rows_right: bool
@@ -23,20 +24,24 @@ class Checked(NamedTuple):
 
 
 def check(path, file, kind):
-    """Compare a file with its registry entry; → Checked. Raises UserError where it cannot be read as this kind."""
+    """Compare a file with its registry entry; → Checked.
+
+    Raises UserError for a file that cannot be read as this kind.
+    """
     rows, pair = READERS[kind](path)
     found = fingerprint(pair)
     if file.rows is None:
         told = f"{rows:,} rows (not checked: their number is not known)"
     else:
-        told = f"{rows:,} rows" + ("" if rows == file.rows else f" where the official file has {file.rows:,}")
+        told = f"{rows:,} rows"
+        told += "" if rows == file.rows else f" where the official file has {file.rows:,}"
     if file.first is None:
         told += "; first pair not checked: not known"
     elif file.first == found:
         told += "; first pair as expected"
     else:
-        told += (f'; the first pair is "{_short(pair[0])}" and "{_short(pair[1])}", not the official one '
-                 f"({found}, not {file.first})")
+        told += (f'; the first pair is "{_short(pair[0])}" and "{_short(pair[1])}", not the '
+                 f"official one ({found}, not {file.first})")
     return Checked(told, file.rows in (None, rows), file.first in (None, found))
 
 
@@ -50,7 +55,7 @@ def _short(text):
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-# ---------------------------------------------------------------- readers: path → (rows, first pair)
+# ---------------------------------------------------------------- path → (rows, first pair)
 
 def _sts(path):
     sts = read_sts(path)
@@ -59,7 +64,8 @@ def _sts(path):
 
 def _cqa(path):
     questions = read_questions(path)
-    return sum(len(question.candidates) for question in questions), (questions[0].text, questions[0].candidates[0].text)
+    pair = questions[0].text, questions[0].candidates[0].text
+    return sum(len(question.candidates) for question in questions), pair
 
 
 def _snli(path):
@@ -76,7 +82,8 @@ def _json_lines(path, *fields):
         record = json.loads(first)
         pair = tuple(str(record[field]) for field in fields)
     except (ValueError, KeyError, TypeError):
-        raise UserError(f"{path}, line 1: expected a JSON object with the fields {' and '.join(fields)}") from None
+        raise UserError(f"{path}, line 1: expected a JSON object with the fields "
+                        f"{' and '.join(fields)}") from None
     return sum(1 for _ in lines), pair
 
 
@@ -86,19 +93,20 @@ def _sick(path):
     first, lines = _first(path, islice(lines, 1, None))
     record = dict(zip(_columns(path, header), _columns(path, first)))
     if not {"sentence_A", "sentence_B"} <= record.keys():
-        raise UserError(f"{path}, line 1: expected a header with the columns sentence_A and sentence_B, tab-separated")
+        raise UserError(f"{path}, line 1: expected a header with the columns sentence_A and "
+                        "sentence_B, tab-separated")
     return sum(1 for _ in lines), (record["sentence_A"], record["sentence_B"])
 
 
 def _sts_year(path):
-    """Pairs, or one score a line: an empty line for a pair that was not scored."""
+    """Pairs, or one score a line; an empty line stands for a pair without a score."""
     first, lines = _first(path, read_lines(path))
     columns = (_columns(path, first) + ["", ""])[:2]
     return sum(1 for _ in lines), tuple(columns)
 
 
 def _first(path, lines):
-    """The first line that is not blank; an iterator of all of those."""
+    """The first line that is not blank, and an iterator of all such lines."""
     lines = (line for line in lines if line.strip())
     first = next(lines, None)
     if first is None:
@@ -113,4 +121,5 @@ def _columns(path, line):
         raise UserError(f"{path}: is no UTF-8 text") from None
 
 
-READERS = {"sts": _sts, "snli": _snli, "cqa": _cqa, "sick": _sick, "sts_year": _sts_year, "convokit": _convokit}
+READERS = {"sts": _sts, "snli": _snli, "cqa": _cqa, "sick": _sick, "sts_year": _sts_year,
+           "convokit": _convokit}

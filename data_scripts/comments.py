@@ -1,4 +1,4 @@
-"""One line of a dump or of a ConvoKit corpus → a comment; and what becomes of its text."""
+"""One line of a dump or of a ConvoKit corpus → a comment; what of its text is kept."""
 
 import html
 import json
@@ -10,7 +10,7 @@ import orjson
 
 from convsim_mini.data.pairs import RULES, removed_by
 
-# Why a comment is left out, in the order in which it is asked.
+# Why a comment is left out; the reasons are tried in this order.
 REASONS = {
     "post": "opens a ConvoKit conversation: it is a post and no comment",
     "deleted": "its author or a moderator took the text away",
@@ -26,8 +26,11 @@ _DIGITS = string.digits + string.ascii_lowercase
 
 
 class Comment(NamedTuple):
-    """Ids without their prefixes. link: the post it stands under, "" where unknown; parent: the comment it
-    answers, "" where that is a post or unknown; author: may be None; body: as written."""
+    """A comment. Its ids have no prefixes.
+
+    link: the post that it belongs to, "" if unknown; parent: the comment that it answers, "" if
+    that is a post or unknown; author: may be None; body: as written.
+    """
 
     link: str
     id: str
@@ -43,7 +46,7 @@ def read_comment(line):
     """
     try:
         fields = orjson.loads(line)
-    except ValueError:                                        # it is stricter than some dumps were written
+    except ValueError:                                        # stricter than some old dumps
         fields = _lenient(line)
     if type(fields) is not dict:
         raise ValueError("no JSON object")
@@ -51,13 +54,14 @@ def read_comment(line):
         return _utterance(fields)
     link = fields.get("link_id")
     link = link if isinstance(link, str) else ""
-    return _comment(fields, _bare(link), fields.get("parent_id"), fields.get("author"), fields.get("body"))
+    return _comment(fields, _bare(link), fields.get("parent_id"), fields.get("author"),
+                    fields.get("body"))
 
 
 def clean(comment):
-    """What to keep of a comment's text: (text, None), or (None, why not: a key of REASONS).
+    """The part of a comment's text to keep: (text, None), or (None, the reason: a key of REASONS).
 
-    The rules see the text with its HTML entities unescaped and nothing else done to it.
+    The rules see the text with its HTML entities unescaped and without any other change.
     """
     if comment.id == comment.link:
         return None, "post"
@@ -77,10 +81,11 @@ def clean(comment):
 
 
 def _utterance(fields):
-    """An utterance of ConvoKit, new format or old; the post's own text opens each conversation."""
+    """An utterance of ConvoKit, new format or old; the first of a conversation is its post."""
     link = fields.get("conversation_id", fields.get("root"))
     link = link if isinstance(link, str) else ""
-    parent, author = fields.get("reply-to", fields.get("reply_to")), fields.get("speaker", fields.get("user"))
+    parent = fields.get("reply-to", fields.get("reply_to"))
+    author = fields.get("speaker", fields.get("user"))
     return _comment(fields, _bare(link), parent, author, fields["text"])
 
 
@@ -90,12 +95,13 @@ def _comment(fields, link, parent, author, body):
     own = fields.get("id")
     if not isinstance(own, str) or not own:
         raise ValueError('no text in the field "id"')
-    return Comment(link, _bare(own), _parent(parent, link), author if isinstance(author, str) else None, body)
+    author = author if isinstance(author, str) else None
+    return Comment(link, _bare(own), _parent(parent, link), author, body)
 
 
 def _parent(parent, link):
-    """The id of the comment that a parent_id names, "" where it names a post or nothing."""
-    if type(parent) is int:                                   # some dumps since 2022 hold t1_ ids in base 10
+    """The id of the comment that a parent_id names, "" if it names a post or nothing."""
+    if type(parent) is int:                                   # a t1_ id in base 10, since 2022
         return _base36(parent)
     if not isinstance(parent, str):
         return ""
@@ -125,7 +131,8 @@ def _lenient(line):
         raise ValueError("JSON nested too deeply") from None
     if not isinstance(fields, dict):
         return fields
-    return {name: _without_surrogates(value) if isinstance(value, str) else value for name, value in fields.items()}
+    return {name: _without_surrogates(value) if isinstance(value, str) else value
+            for name, value in fields.items()}
 
 
 def _without_surrogates(text):

@@ -1,4 +1,4 @@
-"""Fetch the data sets that the other commands read, or take them from where you have them.
+"""Fetch the data sets that the other commands read, or take them from your own copies.
 
     python -m data_scripts.download --list
     python -m data_scripts.download stsbenchmark snli cqa
@@ -20,15 +20,16 @@ from data_scripts.unpack import choose, unpack
 
 
 def prepare(name, data, own=None):
-    """Bring a data set into its folder below data: from `own`, a folder or an archive, or from its sources.
+    """Bring a data set into its folder below data, from its sources, or from `own` if given.
 
-    What stands there already is checked and kept. Raises UserError.
+    own: a folder or an archive. Files already in the folder are checked and kept. Raises UserError.
     """
     dataset = REGISTRY[name]
     folder = data / dataset.folder
     for archive in dataset.archives:
         check_own(name, folder, archive.files, dataset.kind)
-        archive = archive._replace(files=[file for file in archive.files if not (folder / file.name).exists()])
+        archive = archive._replace(
+            files=[file for file in archive.files if not (folder / file.name).exists()])
         if not archive.files:
             continue
         with staging(folder) as stage:
@@ -39,16 +40,19 @@ def prepare(name, data, own=None):
     files = [file.name for archive in dataset.archives for file in archive.files]
     missing = [file for file in files if not (folder / file).exists()]
     if len(missing) == len(files):
-        raise UserError(f"--from {own}: holds no file of {name}; expected {', '.join(files)}, in any folder or in the "
-                        "official archive")
+        raise UserError(f"--from {own}: holds no file of {name}; expected {', '.join(files)}, "
+                        "in any folder or in the official archive")
     print(f"{name}: in {folder}" + (f", without {', '.join(missing)}" if missing else ""))
 
 
 @contextmanager
 def staging(folder):
-    """A folder whose files are moved up into `folder` at the end, beside what is there; none of them after an error."""
+    """Give a folder to write in. At the end, files that `folder` lacks move there from it.
+
+    After an error, none of them do.
+    """
     stage = folder / ".unpacked"
-    shutil.rmtree(stage, ignore_errors=True)                  # what a killed run may have left
+    shutil.rmtree(stage, ignore_errors=True)                  # a killed run may have left it
     stage.mkdir(parents=True)
     try:
         yield stage
@@ -57,39 +61,45 @@ def staging(folder):
                 os.replace(path, folder / path.name)
     finally:
         shutil.rmtree(stage)
-        with suppress(OSError):                               # only an empty folder goes
+        with suppress(OSError):                               # if it is empty
             folder.rmdir()
 
 
 def fetch_any(name, archive, downloads, stage):
-    """Fetch an archive from the first source that has it in order, and unpack its files into stage."""
+    """Fetch an archive from the first source that has the right one; unpack it into stage."""
     for source in archive.sources:
         print(f"{name}: fetching {source.url}", flush=True)
         try:
             path, found = fetch(source, downloads)
             print(f"{name}: {path.name}: {found}")
             unpack_checked(name, archive, path, stage)
-            for other in archive.sources:                     # their broken downloads are of no more use
+            for other in archive.sources:                     # no one needs their .part any more
                 forget(part_of(other, downloads))
             return
         except UserError as error:
             print(f"{name}: {error}", file=sys.stderr)
     raise UserError(f"{name}: no source gave it, for the reasons above; try again later, or get "
-                    f"{part_of(archive.sources[0], downloads).stem} by other means and name it with --from PATH")
+                    f"{part_of(archive.sources[0], downloads).stem} by other means and name it "
+                    "with --from PATH")
 
 
 def unpack_checked(name, archive, path, stage):
-    """Unpack a fetched archive, then remove it. Raises UserError, leaving nothing, if it is not exactly as expected."""
+    """Unpack a fetched archive, then remove it.
+
+    Raises UserError, and leaves nothing in stage, if the archive is not exactly the official one.
+    """
     dataset = REGISTRY[name]
     try:
         with told_of(path, stage):
-            found = unpack(path, [file.name for file in archive.files] + list(dataset.extras), stage, dataset.limit)
+            wanted = [file.name for file in archive.files] + list(dataset.extras)
+            found = unpack(path, wanted, stage, dataset.limit)
             for file in archive.files:
                 if file.name not in found:
                     raise UserError(f"{path}: holds no {file.name}; expected the official archive")
                 checked = check(stage / file.name, file, dataset.kind)
                 if not (checked.rows_right and checked.first_right):
-                    raise UserError(f"{path}: {file.name}: {checked.told}; expected the official archive")
+                    raise UserError(f"{path}: {file.name}: {checked.told}; expected the official "
+                                    "archive")
                 print(f"{name}: {file.name}: {checked.told}")
     except UserError:
         shutil.rmtree(stage)
@@ -100,7 +110,10 @@ def unpack_checked(name, archive, path, stage):
 
 
 def take(name, archive, own, stage):
-    """Take an archive's files from a user's own copy: an archive, or a folder of files or archives, however deep."""
+    """Take an archive's files from a user's own copy.
+
+    own: an archive, or a folder that holds the files or archives at any depth.
+    """
     dataset = REGISTRY[name]
     wanted = {file.name for file in archive.files} | set(dataset.extras)
     archives = [own]
@@ -119,23 +132,24 @@ def take(name, archive, own, stage):
 
 
 def check_own(name, folder, files, kind):
-    """Say how those of the files that a user has compare with the official ones; parts of a set are taken as they are.
+    """Compare a user's own files with the official ones, and print the result; parts are accepted.
 
-    Raises UserError for a file that has the right number of rows but begins with another pair.
+    Raises UserError for a file with the right number of rows whose first pair is another one.
     """
     for file in files:
         path = folder / file.name
         if path.exists():
             checked = check(path, file, kind)
             if checked.rows_right and not checked.first_right:
-                raise UserError(f"{path}: {checked.told}; this is a translation or another data set: "
-                                "replace it by the original")
-            print(f"{name}: {file.name}: {checked.told}{'' if checked.rows_right else ' (taken as it is)'}")
+                raise UserError(f"{path}: {checked.told}; this is a translation or another data "
+                                "set: replace it by the original")
+            partly = "" if checked.rows_right else " (taken as it is)"
+            print(f"{name}: {file.name}: {checked.told}{partly}")
 
 
 @contextmanager
 def told_of(origin, stage):
-    """Let a UserError name a staged file by where it comes from: the stage will be gone."""
+    """In a UserError, name the place that a staged file came from: the stage will be gone."""
     try:
         yield
     except UserError as error:
@@ -145,9 +159,11 @@ def told_of(origin, stage):
 def describe(name, data):
     """The lines of --list for one data set."""
     dataset = REGISTRY[name]
-    files = [data / dataset.folder / file.name for archive in dataset.archives for file in archive.files]
+    files = [data / dataset.folder / file.name
+             for archive in dataset.archives for file in archive.files]
     here = sum(path.exists() for path in files)
-    state = "here" if here == len(files) else f"{here} of {len(files)} files here" if here else "not here"
+    state = f"{here} of {len(files)} files here" if here else "not here"
+    state = "here" if here == len(files) else state
     lines = [f"{name}: {state}", f"    for      {dataset.use}",
              f"    size     {dataset.size}", f"    licence  {dataset.licence}"]
     for archive in dataset.archives:
@@ -160,9 +176,12 @@ def describe(name, data):
 def parse_options(argv):
     """The command's options."""
     parser = TextParser(prog="python -m data_scripts.download", description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"data sets: {', '.join(REGISTRY)}")
-    parser.add_argument("--list", action="store_true", help="show every data set and whether it is here, then stop")
-    parser.add_argument("--data", type=Path, default=Path("data"), help="folder to put them in (default: data)")
+    parser.add_argument("names", nargs="*", metavar="NAME",
+                        help=f"data sets: {', '.join(REGISTRY)}")
+    parser.add_argument("--list", action="store_true",
+                        help="show every data set and whether it is here, then stop")
+    parser.add_argument("--data", type=Path, default=Path("data"),
+                        help="folder to put them in (default: data)")
     parser.add_argument("--from", type=Path, dest="own", metavar="PATH",
                         help="your own copy: an archive, or a folder of files or archives")
     options = parser.parse_intermixed_args(argv)

@@ -1,4 +1,4 @@
-"""Fetch an archive: what pooch does, and what it lacks, to go on where a broken download ended."""
+"""Fetch an archive with pooch, and go on after a broken download, which pooch cannot."""
 
 import logging
 import os
@@ -15,12 +15,12 @@ from tqdm import tqdm
 
 from convsim_mini.cli import UserError
 
-TRIES = 5                                                     # in a row that bring nothing new
-TIMEOUT = (15, 60)                                            # seconds to connect; seconds of silence
+TRIES = 5                                                     # in a row that brought nothing new
+TIMEOUT = (15, 60)                                            # seconds to connect; of silence
 CHUNK = 1 << 18
 BUSY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
 
-pooch.get_logger().setLevel(logging.WARNING)                  # the command says itself what it does
+pooch.get_logger().setLevel(logging.WARNING)                  # the command prints its own messages
 
 
 class Interrupted(Exception):
@@ -28,13 +28,15 @@ class Interrupted(Exception):
 
 
 def fetch(source, folder):
-    """Fetch a Source into folder, if it is not there; → (path, what was found of its sha256).
+    """Fetch a Source into folder, unless it is there; → (path, what was found of its sha256).
 
-    Raises UserError; a wrong checksum leaves nothing, a broken connection a .part to go on from.
+    Raises UserError. An archive with a wrong checksum is removed. A broken download leaves a .part,
+    from which the next run goes on.
     """
     part = part_of(source, folder)
-    path = Path(pooch.retrieve(source.url, known_hash=None, fname=part.stem, path=folder,
-                               downloader=lambda url, output, _: os.replace(download(url, part), output)))
+    path = Path(pooch.retrieve(
+        source.url, known_hash=None, fname=part.stem, path=folder,
+        downloader=lambda url, output, _: os.replace(download(url, part), output)))
     forget(part)
     found = pooch.file_hash(path)
     if source.sha256 is None:
@@ -43,13 +45,15 @@ def fetch(source, folder):
     known = source.sha256.rstrip("…")
     if found[:len(known)] != known if beginning else found != known:
         path.unlink()
-        raise UserError(f"{source.url}: the archive's sha256 is {found}, expected {source.sha256}; it was removed: "
-                        "fetch it again, or ask where it comes from")
-    return path, f"sha256 begins with {known}, no more of it is known" if beginning else "sha256 as expected"
+        raise UserError(f"{source.url}: the archive's sha256 is {found}, expected {source.sha256}; "
+                        "it was removed: fetch it again, or ask where it comes from")
+    if beginning:
+        return path, f"sha256 begins with {known}, no more of it is known"
+    return path, "sha256 as expected"
 
 
 def part_of(source, folder):
-    """Where an unfinished download of a Source stands; its name without .part is the archive's."""
+    """The path of a Source's unfinished download: the archive's name with .part at the end."""
     return Path(folder, source.url.rsplit("/", 1)[1] + ".part")
 
 
@@ -60,9 +64,10 @@ def forget(part):
 
 
 def download(url, part):
-    """Fill the file part from url, going on where an earlier try ended; → part, complete.
+    """Fetch url into the file part, going on where an earlier try ended; → part, complete.
 
-    Raises UserError for an answer that no other try will change, and after TRIES tries that brought nothing.
+    Raises UserError for an answer that no other try will change, and after TRIES tries in a row
+    that brought nothing new.
     """
     failed, furthest = 0, _state(url, part)[0]
     with requests.Session() as session:
@@ -75,17 +80,20 @@ def download(url, part):
                 failed = 1 if have > furthest else failed + 1
                 furthest = max(furthest, have)
                 if failed == TRIES:
-                    raise UserError(f"{url}: {_reason(error)}; gave up after {TRIES} tries in a row that brought "
-                                    f"nothing new; {have:,} bytes are kept: run the command again to go on") from None
+                    raise UserError(
+                        f"{url}: {_reason(error)}; gave up after {TRIES} tries in a row that "
+                        f"brought nothing new; {have:,} bytes are kept: run the command again "
+                        "to go on") from None
                 pause = 2 ** (failed - 1)
                 print(f"{_reason(error)}; trying again in {pause} s", file=sys.stderr)
                 wait(pause)
             except OSError as error:
-                raise UserError(f"{part}: cannot be written ({error}); make room there, then go on") from None
+                raise UserError(f"{part}: cannot be written ({error}); make room there, then go "
+                                "on") from None
 
 
 def _reason(error):
-    """The innermost error says most."""
+    """The text of the innermost error, which says most."""
     while error.__context__:
         error = error.__context__
     return " ".join(str(error).split()) or type(error).__name__
@@ -97,13 +105,16 @@ def wait(seconds):
 
 
 def _continue(session, url, part):
-    """One request, for what part lacks: the server sends the rest (206), all (200), or finds nothing missing (416)."""
+    """Ask once for what part lacks.
+
+    The server sends the rest (206), or all (200), or finds that nothing is missing (416).
+    """
     have, validator = _state(url, part)
-    headers = {"Accept-Encoding": "identity"}                 # a range must count the file's own bytes
+    headers = {"Accept-Encoding": "identity"}                 # ranges count the file's own bytes
     if have:
         headers["Range"] = f"bytes={have}-"
         if validator:
-            headers["If-Range"] = validator                   # or a new file could be joined to an old beginning
+            headers["If-Range"] = validator                   # never join a new file to an old part
     with session.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
         start, total = _extent(response)
         if response.status_code == 416 and have and total == have:
@@ -114,26 +125,29 @@ def _continue(session, url, part):
         if response.status_code in BUSY or response.status_code >= 500:
             raise Interrupted(f"the server answered {response.status_code} {response.reason}")
         if response.status_code not in (200, 206):
-            raise UserError(f"{url}: the server answered {response.status_code} {response.reason}, expected the file")
+            raise UserError(f"{url}: the server answered {response.status_code} {response.reason}, "
+                            "expected the file")
         if response.status_code == 200:
             _keep_state(url, part, response.headers)
         _write(response, part, start, total)
 
 
 def _extent(response):
-    """(first byte, size of the whole file) of an answer, each None where it is not told."""
+    """(first byte, size of the whole file) of an answer; None for what is not told."""
     if response.status_code == 200:
         length = response.headers.get("Content-Length", "")
         return 0, int(length) if length.isdecimal() else None
-    found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)", response.headers.get("Content-Range", ""))
+    found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)",
+                         response.headers.get("Content-Range", ""))
     start, total = found.groups() if found else (None, None)
     return start and int(start), total and int(total)
 
 
 def _write(response, part, start, total):
-    """Add an answer's body to part, which has `start` bytes. Raises Interrupted where more is to come."""
+    """Add an answer's body to part, which has `start` bytes. Raises Interrupted if bytes lack."""
     with (open(part, "ab") as file,
-          tqdm(total=total, initial=start, desc=part.stem, unit="B", unit_scale=True, leave=False) as bar):
+          tqdm(total=total, initial=start, desc=part.stem, unit="B", unit_scale=True,
+               leave=False) as bar):
         # Not decoded: many servers call a .tar.gz a tar with the content encoding gzip.
         for chunk in response.raw.stream(CHUNK, decode_content=False):
             file.write(chunk)
@@ -149,7 +163,7 @@ def _size(part):
 
 
 def _state(url, part):
-    """(bytes there, what names the version they belong to); nothing of another URL counts."""
+    """(bytes there, the tag or date of their version); (0, "") for a part of another URL."""
     try:
         known, validator = _state_file(part).read_text(encoding="utf-8").split("\n")
     except (OSError, ValueError):
@@ -158,9 +172,12 @@ def _state(url, part):
 
 
 def _keep_state(url, part, headers):
-    """Begin a part: remember the version that is being fetched by its ETag, unless that is a weak one, or its date."""
-    tag = headers.get("ETag", "")
-    validator = headers.get("Last-Modified", "") if tag.startswith("W/") else tag or headers.get("Last-Modified", "")
+    """Begin a new part, and note which version of the file is fetched.
+
+    The ETag names the version; a weak ETag does not, nor a lacking one, and then the date does.
+    """
+    tag, date = headers.get("ETag", ""), headers.get("Last-Modified", "")
+    validator = date if tag.startswith("W/") else tag or date
     part.unlink(missing_ok=True)
     _state_file(part).write_text(f"{url}\n{validator}", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""What prepare_reddit.py made: pairs, lengths, vocabulary, what was left out, and a picture of it.
+"""Describe what prepare_reddit made: pairs, lengths, vocabulary, what was left out; with a picture.
 
     python -m data_scripts.stats DIR
 
@@ -30,14 +30,15 @@ AT_A_TIME = 1 << 20    # pairs whose lengths are counted at a time
 
 def main(arguments=None):
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the --out of prepare_reddit.py")
+    parser = argparse.ArgumentParser(prog="python -m data_scripts.stats", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the --out of prepare_reddit")
     folder = parser.parse_args(arguments).folder.resolve()
     try:
         report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UserError(f"{folder / 'report.json'}: cannot be read ({error}); name the --out of a prepare_reddit.py "
-                        "that came to its end") from None
+        raise UserError(f"{folder / 'report.json'}: cannot be read ({error}); name the --out of a "
+                        "prepare_reddit that came to its end") from None
     print("\n".join(table(report)))
     if report["pairs"] == 0:
         raise UserError(f"{folder}: holds no pairs, so there is nothing to count; add dumps")
@@ -51,11 +52,13 @@ def main(arguments=None):
 # ---------------------------------------------------------------- counting
 
 def packed(folder, report):
-    """From the packed corpus: its vocabulary, and how many inputs and responses have 0, 1, 2, … words."""
+    """From the packed corpus: its vocabulary, and each side's histogram of lengths in words."""
     corpus = load_corpus([folder / "pairs.jsonl.zst"], TextConfig(), folder / "cache")
-    print("\npacked for training: " + ", ".join(f"{split} {report['packed']['kept'][split]:,}" for split in SPLITS))
+    print("\npacked for training: " + ", ".join(
+        f"{split} {report['packed']['kept'][split]:,}" for split in SPLITS))
     lengths = {side: np.zeros(1, np.int64) for side in SIDES}
-    with tqdm(total=sum(getattr(corpus, split).pairs for split in SPLITS), unit=" pairs", leave=False) as bar:
+    pairs = sum(getattr(corpus, split).pairs for split in SPLITS)
+    with tqdm(total=pairs, unit=" pairs", leave=False) as bar:
         for split in SPLITS:
             offsets = getattr(corpus, split).offsets
             for start in range(0, len(offsets) - 1, 2 * AT_A_TIME):
@@ -67,7 +70,7 @@ def packed(folder, report):
 
 
 def unpacked(folder, _):
-    """The same from the pairs themselves, where they were too few to be packed."""
+    """The same from the pairs themselves, if they were too few to be packed."""
     words, lengths = Counter(), {side: np.zeros(1, np.int64) for side in SIDES}
     for line in read_lines(folder / "pairs.jsonl.zst"):
         pair = parse(".jsonl", line)
@@ -87,7 +90,7 @@ def _add(one, other):
 
 
 def percentile(histogram, per_cent):
-    """The smallest length that at least so many per cent do not exceed."""
+    """The smallest length that at least this percentage of the texts does not exceed."""
     cumulative = np.cumsum(histogram)
     return int(np.searchsorted(cumulative, cumulative[-1] * per_cent / 100))
 
@@ -107,7 +110,7 @@ def print_lengths(lengths):
 
 
 def print_coverage(vocabulary):
-    """Coverage at sizes that one might choose for a vocabulary."""
+    """The coverage of vocabularies of some usual sizes."""
     shares = coverage(vocabulary)
     for size in (1_000, 10_000, len(shares)):
         if size <= len(shares):
@@ -115,7 +118,7 @@ def print_coverage(vocabulary):
 
 
 def draw(path, report, lengths, vocabulary):
-    """Left out and why, lengths, coverage: three panels."""
+    """Draw three panels: what was left out and why, lengths, coverage."""
     figure = Figure(figsize=(14, 4), layout="constrained")
     reasons, sizes, words = figure.subplots(1, 3)
     counts = {"malformed": report["malformed"], **report["removed"], "kept": report["kept"]}

@@ -14,12 +14,12 @@ from zipfile import ZipFile
 
 from convsim_mini.cli import UserError
 
-ATTEMPTS = 5         # that a cluster gives a task whose worker dies
+ATTEMPTS = 5         # of a cluster at a task whose worker dies
 PATIENCE = "30s"     # until a scheduler must have answered
 
 
 def run_tasks(executor, function, argument_lists, progress):
-    """Call the function with each list of arguments, in any order; raises what a call raises.
+    """Call the function with each list of arguments, in any order. Raises what a call raises.
 
     progress(number of calls done) is called about once a second.
     """
@@ -32,17 +32,18 @@ def run_tasks(executor, function, argument_lists, progress):
             for future in done:
                 future.result()
         except BrokenProcessPool:
-            raise UserError("a process of this command was killed, perhaps for want of memory; what is finished is "
-                            "kept: run the same command again, with fewer --workers") from None
+            raise UserError("a process of this command was killed, perhaps for want of memory; "
+                            "what is finished is kept: run the same command again, with fewer "
+                            "--workers") from None
         except CancelledError:
-            raise UserError("the scheduler of the cluster has gone; what is finished is kept: start it again, and run "
-                            "the same command") from None
+            raise UserError("the scheduler of the cluster has gone; what is finished is kept: "
+                            "start it again, and run the same command") from None
         progress(len(futures) - len(waiting))
 
 
 @contextmanager
 def local_processes(workers):
-    """An executor of so many processes, which end with this one, however it ends."""
+    """An executor with this number of processes; they end with this process, however it ends."""
     # Fresh processes: a fork could inherit a lock that a thread of this one holds.
     executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _end_with_parent)
     try:
@@ -57,7 +58,10 @@ def local_processes(workers):
 
 @contextmanager
 def _interrupts_held():
-    """Let Ctrl-C wait: a process started meanwhile never sees one, not even before it can decide what to do about it."""
+    """Let Ctrl-C wait, and let processes that start meanwhile never see it.
+
+    Otherwise one could be interrupted before it has decided what to do about Ctrl-C.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -66,7 +70,7 @@ def _interrupts_held():
 
 
 def _end_with_parent():
-    signal.signal(signal.SIGINT, signal.SIG_IGN)              # Ctrl-C goes to all; the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)              # all get Ctrl-C; the parent decides
     sentinel = multiprocessing.parent_process().sentinel
     threading.Thread(target=lambda: (wait_for([sentinel]), os._exit(1)), daemon=True).start()
 
@@ -75,27 +79,29 @@ def _end_with_parent():
 def cluster(address):
     """An executor of the workers of the cluster whose scheduler has that address.
 
-    They are sent this repository's modules, so they need only the libraries.
+    They are sent this repository's packages, so they need only the libraries.
     """
-    from distributed import Client, KilledWorker              # takes a second to import, and few need it
+    from distributed import Client, KilledWorker              # takes a second; few commands need it
     try:
         client = Client(address, timeout=PATIENCE)
     except (OSError, ValueError) as error:
-        raise UserError(f"--scheduler {address}: no scheduler answers there ({error}); start one with: dask scheduler"
-                        ) from None
+        raise UserError(f"--scheduler {address}: no scheduler answers there ({error}); start one "
+                        "with: dask scheduler") from None
     with client, TemporaryDirectory() as folder:
         try:
             client.upload_file(_zipped(Path(folder, "convsim_mini.zip")))
-            for run in (client.run_on_scheduler, client.run):     # a library that lacks there is told here
+            # What the tasks need is imported now, so that a missing library is reported here.
+            for run in (client.run_on_scheduler, client.run):
                 run(exec, "import data_scripts.buckets")
             yield client.get_executor(pure=False, retries=ATTEMPTS)
         except ModuleNotFoundError as error:
-            raise UserError(f"--scheduler {address}: on the cluster there is {str(error).lower()}; install "
-                            "data_scripts/requirements.txt where the scheduler and the workers run") from None
+            raise UserError(f"--scheduler {address}: on the cluster there is {str(error).lower()}; "
+                            "install data_scripts/requirements.txt where the scheduler and the "
+                            "workers run") from None
         except KilledWorker:
-            raise UserError(f"--scheduler {address}: a task killed one worker after another, perhaps for want of "
-                            "memory; what is finished is kept: give each worker more memory, run the same command again"
-                            ) from None
+            raise UserError(f"--scheduler {address}: a task killed one worker after another, "
+                            "perhaps for want of memory; what is finished is kept: give each "
+                            "worker more memory, run the same command again") from None
 
 
 def _zipped(target):

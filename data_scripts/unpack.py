@@ -1,4 +1,4 @@
-"""Take the wanted files out of an archive. What an archive calls them never decides where anything is written."""
+"""Take the wanted files out of an archive. The archive's own names never decide where to write."""
 
 import gzip
 import lzma
@@ -16,14 +16,15 @@ from tqdm import tqdm
 from convsim_mini.cli import UserError
 
 CHUNK = 1 << 20
-# The table of sbert.net has one column more than the official files, which tells the file.
+# The table of sbert.net has one column more than the official files: it names the file.
 OFFICIAL_COLUMNS = ("genre", "dataset", "year", "sid", "score", "sentence1", "sentence2")
-DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile,
-           NotImplementedError, RuntimeError, UnicodeDecodeError)       # odd compression, a password, odd names
+# The last three: an odd compression, a password, odd names.
+DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError,
+           gzip.BadGzipFile, NotImplementedError, RuntimeError, UnicodeDecodeError)
 
 
 class Member(NamedTuple):
-    """Something in an archive. size: as declared; plain: a file, no link or device; open: → a file object."""
+    """Something in an archive. size: as declared; plain: no link or device; open: → a file."""
 
     name: str
     size: int
@@ -32,11 +33,12 @@ class Member(NamedTuple):
 
 
 def unpack(archive, wanted, folder, limit):
-    """Write those of the files named in `wanted` that an archive holds into folder; → their names.
+    """Write into folder those of the files named in `wanted` that an archive holds; → their names.
 
-    A zip, a tar, or sbert.net's table of the STS Benchmark. Of files with one name, the outermost is taken; what
-    macOS adds is skipped. Raises UserError for a damaged archive, for one with a name outside its folder, a link
-    or a device anywhere in it, and for one that expands to more than `limit` bytes.
+    The archive is a zip, a tar, or sbert.net's table of the STS Benchmark. Of files with one name,
+    the outermost is taken; what macOS adds is skipped. Raises UserError for an archive that is
+    damaged, that holds a name outside its folder, a link or a device, or that expands to more than
+    `limit` bytes.
     """
     if archive.name.endswith(".tsv.gz"):
         return split_table(archive, wanted, folder, limit)
@@ -44,7 +46,8 @@ def unpack(archive, wanted, folder, limit):
         members = _inspected(archive, members, limit)
         chosen = choose(members, wanted)
         total = sum(members[inside].size for inside in chosen.values())
-        with tqdm(total=total, desc=f"unpacking {archive.name}", unit="B", unit_scale=True, leave=False) as bar:
+        with tqdm(total=total, desc=f"unpacking {archive.name}", unit="B", unit_scale=True,
+                  leave=False) as bar:
             for name, inside in chosen.items():
                 # Neither zipfile nor tarfile reads past a member's declared size.
                 with members[inside].open() as source, open(folder / name, "wb") as target:
@@ -55,7 +58,10 @@ def unpack(archive, wanted, folder, limit):
 
 
 def choose(names, wanted):
-    """Wanted file → which of the names, paths with slashes, is that file: the outermost that macOS did not add."""
+    """Wanted file → the name of it among `names` (paths with slashes).
+
+    Of several, the outermost that macOS did not add.
+    """
     chosen = {}
     for name in sorted(names, key=lambda name: (name.count("/"), name)):
         path = PurePosixPath(name)
@@ -65,54 +71,60 @@ def choose(names, wanted):
 
 
 def split_table(archive, wanted, folder, limit):
-    """The STS Benchmark as sbert.net has it, one gzipped table with a header, into the official files; → their names.
+    """Split sbert.net's STS Benchmark, a gzipped table, into the official files; → their names.
 
-    No quoting, as in the official files: a quotation mark is only that.
+    Quotation marks have no meaning there, as in the official files.
     """
     with _damage_told(archive), gzip.open(archive) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
         raise UserError(_too_large(archive, limit))
     try:
-        header, *rows = [line.rstrip("\r").split("\t") for line in data.decode("utf-8-sig").split("\n") if line.strip()]
+        lines = [line.rstrip("\r") for line in data.decode("utf-8-sig").split("\n") if line.strip()]
+        header, *rows = [line.split("\t") for line in lines]
         places = [header.index(column) for column in ("split", *OFFICIAL_COLUMNS)]
         rows = [[row[k] for k in places] for row in rows]
     except (ValueError, IndexError):
-        raise UserError(f"{archive}: expected UTF-8 text, tab-separated, whose header names the columns split, "
-                        f"{', '.join(OFFICIAL_COLUMNS)}, and as many columns in each row") from None
+        raise UserError(
+            f"{archive}: expected UTF-8 text, tab-separated, whose header names the columns split, "
+            f"{', '.join(OFFICIAL_COLUMNS)}, and as many columns in each row") from None
     found = {f"sts-{split}.csv" for split, *_ in rows} & set(wanted)
     for name in found:
-        lines = ["\t".join(columns) + "\n" for split, *columns in rows if f"sts-{split}.csv" == name]
+        lines = ["\t".join(columns) + "\n"
+                 for split, *columns in rows if f"sts-{split}.csv" == name]
         Path(folder, name).write_bytes("".join(lines).encode("utf-8"))
     return found
 
 
 @contextmanager
 def _members(archive):
-    """An iterator of the Members of a zip or tar archive: all but folders."""
+    """An iterator of the Members of a zip or tar archive, without folders."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as file:
             yield (Member(info.filename.replace("\\", "/"), info.file_size,
-                          stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG), partial(file.open, info))
+                          stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG),
+                          partial(file.open, info))
                    for info in file.infolist() if not info.is_dir())
     else:
         with tarfile.open(archive) as file:
-            yield (Member(info.name.replace("\\", "/"), info.size, info.isfile(), partial(file.extractfile, info))
+            yield (Member(info.name.replace("\\", "/"), info.size, info.isfile(),
+                          partial(file.extractfile, info))
                    for info in file if not info.isdir())
 
 
 def _inspected(archive, members, limit):
-    """Name → Member. Raises UserError for a name outside the folder, a link or a device, and for too much in all.
+    """Name → Member. Raises UserError for a name outside the folder, a link, a device, or too much.
 
-    One by one, because to list a compressed tar is to expand it.
+    The members are looked at one by one: to list a compressed tar is to expand it.
     """
     found, size = {}, 0
     for member in members:
-        outside = member.name.startswith("/") or PureWindowsPath(member.name).drive or ".." in member.name.split("/")
+        outside = (member.name.startswith("/") or ".." in member.name.split("/")
+                   or PureWindowsPath(member.name).drive)
         if outside or not member.plain:
             what = "a name outside its folder" if outside else "a link or a device"
-            raise UserError(f'{archive}: holds "{member.name}", {what}, which no official archive does; '
-                            "nothing was unpacked")
+            raise UserError(f'{archive}: holds "{member.name}", {what}, which no official archive '
+                            "does; nothing was unpacked")
         size += member.size
         if size > limit:
             raise UserError(_too_large(archive, limit))
@@ -125,9 +137,10 @@ def _damage_told(archive):
     try:
         yield
     except DAMAGED as error:
-        raise UserError(f"{archive}: is damaged, cut short or no archive ({' '.join(str(error).split())}); "
-                        "fetch it again") from None
+        raise UserError(f"{archive}: is damaged, cut short or no archive "
+                        f"({' '.join(str(error).split())}); fetch it again") from None
 
 
 def _too_large(archive, limit):
-    return f"{archive}: expands to more than {limit:,} bytes, the limit set for it; nothing was kept"
+    return (f"{archive}: expands to more than {limit:,} bytes, the limit set for it; "
+            "nothing was kept")

@@ -1,7 +1,9 @@
-"""What do dumps of any size cost?  python -m tests.benchmark_reddit FOLDER [--millions 1 5 20] [--parsers]
+"""What do dumps of any size cost?
+
+    python -m tests.benchmark_reddit FOLDER [--millions 1 5 20] [--parsers]
 
 With --parsers: how long orjson and duckdb take for the fields of 200,000 comments. Without: writes
-synthetic dumps of a million comments each to FOLDER (once), lets prepare_reddit.py make pairs
+synthetic dumps of a million comments each to FOLDER (once), lets prepare_reddit make pairs
 of the first 1, 5 and 20 of them with two processes, and prints time, memory and disk. Memory is the
 largest sum of the resident sets of all processes; pages that they share count each time.
 """
@@ -38,26 +40,31 @@ def main():
     if options.parsers:
         return compare_parsers(options.folder)
     with ProcessPoolExecutor(2) as workers:
-        dumps = list(workers.map(make_dump, range(max(options.millions)), [options.folder] * max(options.millions)))
+        most = max(options.millions)
+        dumps = list(workers.map(make_dump, range(most), [options.folder] * most))
     for millions in options.millions:
         measure(dumps[:millions], options.folder / f"out{millions}", millions * MILLION)
 
 
 def compare_parsers(folder):
     """Print processor time per comment of each way from lines to the texts of its fields."""
-    lines, path = [line for year in FIELDS for line in synthetic_lines(40_000, year, seed=1)], folder / "lines.ndjson"
+    lines = [line for year in FIELDS for line in synthetic_lines(40_000, year, seed=1)]
+    path = folder / "lines.ndjson"
     path.write_bytes(b"".join(lines))
     database = duckdb.connect(config={"threads": 1})
-    columns = "{" + ", ".join(f"{name}: 'VARCHAR'" for name in ("id", "link_id", "parent_id", "author", "body")) + "}"
+    names = ("id", "link_id", "parent_id", "author", "body")
+    columns = "{" + ", ".join(f"{name}: 'VARCHAR'" for name in names) + "}"
     options = f"format = 'newline_delimited', columns = {columns}, ignore_errors = true"
     query = f"SELECT * FROM read_json('{path}', {options})"
     comments = [read_comment(line) for line in lines]
     for name, work in {
             "orjson.loads": lambda: [None for line in lines if not orjson.loads(line)],
             "json.loads": lambda: [None for line in lines if not json.loads(line)],
-            "read_comment (orjson, names and types)": lambda: [None for line in lines if not read_comment(line)],
+            "read_comment (orjson, names and types)":
+                lambda: [None for line in lines if not read_comment(line)],
             "duckdb, every field as text, fetched": lambda: database.execute(query).fetchall(),
-            "clean (entities, rules, links)": lambda: [None for comment in comments if not clean(comment)]}.items():
+            "clean (entities, rules, links)":
+                lambda: [None for comment in comments if not clean(comment)]}.items():
         seconds = []
         for _ in range(5):
             begin = time.process_time()
@@ -83,8 +90,9 @@ def measure(dumps, out, comments):
     """Run the script and print what it took, phase by phase."""
     shutil.rmtree(out, ignore_errors=True)
     begin, before = time.perf_counter(), processor_seconds()
-    process = psutil.Popen([sys.executable, "-m", "data_scripts.prepare_reddit", *dumps, "--out", out,
-                            "--workers", "2"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    process = psutil.Popen([sys.executable, "-m", "data_scripts.prepare_reddit", *dumps,
+                            "--out", out, "--workers", "2"],
+                           stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     phases, most, disk = {}, 0, 0
     while process.poll() is None:
         most, disk = max(most, resident(process)), max(disk, size(out))
@@ -94,18 +102,21 @@ def measure(dumps, out, comments):
         time.sleep(0.2)
     whole, busy = time.perf_counter() - begin, processor_seconds() - before
     assert process.returncode == 0
-    phases = {"parse": phases["parse"], "join": phases["join"] - phases["parse"], "pack": whole - phases["join"]}
+    phases = {"parse": phases["parse"], "join": phases["join"] - phases["parse"],
+              "pack": whole - phases["join"]}
     sizes = {"dumps": sum(map(size, dumps)), "most on the way": disk,
              **{name: size(out / name) for name in ("pairs", "pairs.jsonl.zst", "cache")}}
     print(f"{comments:,} comments in {whole:,.0f} s, {comments / whole:,.0f}/s ("
           + ", ".join(f"{phase} {comments / seconds:,.0f}/s" for phase, seconds in phases.items())
-          + f"); {busy:,.0f} s of processor time, {1e6 * busy / comments:.1f} µs a comment; {most / 1e9:.2f} GB")
+          + f"); {busy:,.0f} s of processor time, {1e6 * busy / comments:.1f} µs a comment; "
+          f"{most / 1e9:.2f} GB")
     print("  bytes per comment: "
-          + ", ".join(f"{name} {number / comments:.1f}" for name, number in sizes.items()), flush=True)
+          + ", ".join(f"{name} {number / comments:.1f}" for name, number in sizes.items()),
+          flush=True)
 
 
 def processor_seconds():
-    """Seconds that all processes started here, and ended, have computed: other work on the machine does not count."""
+    """Seconds that all ended processes started here have computed; other work does not count."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

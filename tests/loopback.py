@@ -10,8 +10,9 @@ from typing import NamedTuple
 class Answer(NamedTuple):
     """How a request is answered.
 
-    cut: bytes of the body after which the connection drops; ranges: whether Range is honoured; piece: the most
-    bytes in answer to one; length: whether the body's is told; status: instead of what fits.
+    cut: bytes of the body after which the connection drops; ranges: True if Range is honoured;
+    piece: the most bytes in one answer; length: True if the body's length is told; status: instead
+    of what fits.
     """
 
     body: bytes = b""
@@ -60,7 +61,8 @@ class Loopback:
         same = handler.headers.get("If-Range", answer.tag) == answer.tag
         if asked and answer.ranges and same and not answer.status:
             start = int(asked[1])
-        handler.send_response(answer.status or (416 if start and start >= total else 206 if start else 200))
+        fitting = 416 if start and start >= total else 206 if start else 200
+        handler.send_response(answer.status or fitting)
         body = answer.body[start:]
         if start >= total and start:
             handler.send_header("Content-Range", f"bytes */{total}")

@@ -32,12 +32,14 @@ ALWAYS = {
     "author_flair_css_class": flair,
     "edited": edited,
 }
-NAMED = {"name": None, "downs": lambda rng: 0, "archived": lambda rng: True, "score_hidden": lambda rng: False}
+NAMED = {"name": None, "downs": lambda rng: 0, "archived": lambda rng: True,
+         "score_hidden": lambda rng: False}
 STICKIED = {"stickied": lambda rng: False}
 
 # Fields of a year's dumps beside id, link_id, parent_id, author, body, subreddit and created_utc.
 FIELDS = {
-    2007: ALWAYS | STICKIED | {"edited": lambda rng: float(edited(rng)) or False, "distinguished": lambda rng: None},
+    2007: ALWAYS | STICKIED | {"edited": lambda rng: float(edited(rng)) or False,
+                               "distinguished": lambda rng: None},
     2010: ALWAYS | NAMED,
     2012: ALWAYS | NAMED | {"removal_reason": lambda rng: None},
     2014: ALWAYS | NAMED | {"removal_reason": lambda rng: None},
@@ -47,12 +49,15 @@ TEXT_TIME = (2010, 2012, 2014)    # created_utc is a string
 
 
 class Words:
-    """Draws texts whose words follow Zipf's law: the word of rank r with probability ∝ 1/(r + 2.7)."""
+    """Draws texts whose words follow Zipf's law: the word of rank r comes ∝ 1/(r + 2.7)."""
 
     def __init__(self, rng, size=100_000):
-        syllables = [one + other for one in "bcdfghklmnprstvwz" for other in ("a", "e", "i", "o", "ou", "y")]
-        lengths = 1 + np.minimum(np.log(np.arange(1, size + 1)) / 3.2, 3).astype(int)    # frequent words are short
-        self.words = ["".join(syllables[k] for k in rng.integers(len(syllables), size=n)) for n in lengths]
+        syllables = [one + other for one in "bcdfghklmnprstvwz"
+                     for other in ("a", "e", "i", "o", "ou", "y")]
+        # Frequent words are short.
+        lengths = 1 + np.minimum(np.log(np.arange(1, size + 1)) / 3.2, 3).astype(int)
+        self.words = ["".join(syllables[k] for k in rng.integers(len(syllables), size=n))
+                      for n in lengths]
         weights = 1 / (np.arange(size) + 2.7)
         self.cumulative = np.cumsum(weights / weights.sum())
 
@@ -81,7 +86,7 @@ def write_dump(file, comments, year, seed):
 
 def _part(number, year, first, words, rng):
     """Lines of whole threads, one of some 30 comments on average."""
-    lengths = np.maximum(rng.lognormal(2.8, 1.1, number), 1).astype(int)         # 30 words on average
+    lengths = np.maximum(rng.lognormal(2.8, 1.1, number), 1).astype(int)    # 30 on average
     bodies = words.draw(rng, lengths)
     threads = rng.integers(max(number // 30, 1), size=number)
     before = {}                                               # thread → ids of its comments so far
@@ -101,12 +106,14 @@ def _part(number, year, first, words, rng):
         siblings.append(own)
         body, author = _changed(bodies[k], chance[k, 2], chance[k, 3])
         time = 1_340_000_000 + first % 10**8 + k
-        record = {**fillers[k % 200], "id": own, "link_id": link, "parent_id": parent, "author": author, "body": body,
-                  "subreddit": f"sub{k % 97}", "created_utc": str(time) if year in TEXT_TIME else time}
+        record = {**fillers[k % 200], "id": own, "link_id": link, "parent_id": parent,
+                  "author": author, "body": body,
+                  "subreddit": f"sub{k % 97}",
+                  "created_utc": str(time) if year in TEXT_TIME else time}
         if "name" in fields:
             record["name"] = f"t1_{own}"
         records.append(json.dumps(record).encode() + b"\n")
-    for k in range(7, number - 40, 500):                      # here a child comes before its parent, there a line twice
+    for k in range(7, number - 40, 500):                      # a child before its parent; a copy
         records[k], records[k + 30] = records[k + 30], records[k]
         records[k + 39] = records[k + 3]
     return records
@@ -114,7 +121,8 @@ def _part(number, year, first, words, rng):
 
 def _changed(body, kind, who):
     """What people do to texts, in about the shares of real dumps."""
-    author = "AutoTidyBot" if who < 0.02 else "[deleted]" if who < 0.07 else f"user_{int(who * 3e6)}"
+    author = f"user_{int(who * 3e6)}"
+    author = "AutoTidyBot" if who < 0.02 else "[deleted]" if who < 0.07 else author
     if kind < 0.05:
         body = "[deleted]" if kind < 0.04 else "[removed]"
     elif kind < 0.08:

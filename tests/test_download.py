@@ -1,4 +1,4 @@
-"""data_scripts/download.py against a local server: fetching, resuming, unpacking, checking, and a user's own copies."""
+"""`download` against a local server: fetching, resuming, unpacking, checking, own copies."""
 
 import hashlib
 import io
@@ -63,11 +63,13 @@ def run(folder, *arguments):
 def test_each_set_is_fetched_into_its_layout(name, official, tmp_path, capsys):
     run(tmp_path, name)
     dataset = REGISTRY[name]
-    wanted = {f"{dataset.folder}/{file.name}" for archive in dataset.archives for file in archive.files}
+    wanted = {f"{dataset.folder}/{file.name}"
+              for archive in dataset.archives for file in archive.files}
     found = files_below(tmp_path)
-    assert wanted <= found.keys() <= wanted | {f"{dataset.folder}/{extra}" for extra in dataset.extras}
+    extras = {f"{dataset.folder}/{extra}" for extra in dataset.extras}
+    assert wanted <= found.keys() <= wanted | extras
     assert all(b"of the same name" not in data for data in found.values())
-    assert [path.name for path in tmp_path.iterdir()] == [dataset.folder]         # neither archive nor .part stays
+    assert [path.name for path in tmp_path.iterdir()] == [dataset.folder]         # no other
     assert len(official.requests) == len(dataset.archives)
     told = capsys.readouterr().out
     unknown = [file for archive in dataset.archives for file in archive.files if file.first is None]
@@ -86,7 +88,8 @@ def test_the_layout_is_what_the_evaluations_find(official, tmp_path):
     assert {split: read_sts(path).sentences1 for split, path in find_sts(tmp_path).items()} == {
         split: [pair[0] for pair in pairs_of(split)] for split in ("train", "dev", "test")}
     questions = {name: read_questions(path) for name, path in find_cqa(tmp_path).items()}
-    assert len(questions) == 5 and all(len(found[0].candidates) == 3 for found in questions.values())
+    assert len(questions) == 5
+    assert all(len(found[0].candidates) == 3 for found in questions.values())
     assert (tmp_path / "snli_1.0" / "snli_1.0_dev.jsonl").read_bytes().count(b"\n") == 3
     assert (tmp_path / "stsbenchmark" / "LICENSE.txt").read_bytes() == b"licence"
 
@@ -104,11 +107,13 @@ def test_only_what_is_missing_is_fetched(official, tmp_path):
 
 # ---------------------------------------------------------------- sources and fallbacks
 
-@pytest.mark.parametrize("answer", [Answer(status=404), Answer(status=500), Answer(b"<html>moved</html>")])
+@pytest.mark.parametrize("answer", [Answer(status=404), Answer(status=500),
+                                    Answer(b"<html>moved</html>")])
 def test_the_next_source_is_tried_and_its_columns_put_in_order(answer, official, tmp_path, capsys):
     official.answers[WIKI] = [answer]
     run(tmp_path, "stsbenchmark")
-    assert files_below(tmp_path) == {f"stsbenchmark/sts-{split}.csv": tabbed(sts_rows(split)) for split in SPLITS}
+    assert files_below(tmp_path) == {f"stsbenchmark/sts-{split}.csv": tabbed(sts_rows(split))
+                                     for split in SPLITS}
     told = capsys.readouterr()
     assert f"fetching {official.address}{SBERT}" in told.out and official.address + WIKI in told.err
 
@@ -130,10 +135,11 @@ def test_the_archived_copy_comes_last_and_must_be_the_same(official, tmp_path):
 def test_without_any_source_nothing_is_left_and_the_way_out_is_told(official, tmp_path, capsys):
     for path in (WIKI, SBERT, ARCHIVED):
         official.answers[path] = [Answer(status=404)]
-    with pytest.raises(UserError, match="stsbenchmark: no source gave it.* get Stsbenchmark.tar.gz .* --from PATH"):
+    told = "stsbenchmark: no source gave it.* get Stsbenchmark.tar.gz .* --from PATH"
+    with pytest.raises(UserError, match=told):
         run(tmp_path, "stsbenchmark", "snli")
     assert capsys.readouterr().err.count("answered 404 Not Found") == 3
-    assert [path.name for path in tmp_path.iterdir()] == ["snli_1.0"]     # the other set came all the same
+    assert [path.name for path in tmp_path.iterdir()] == ["snli_1.0"]     # this set came anyway
     assert len(official.requests) == 4                        # a 404 is not asked for twice
 
 
@@ -147,10 +153,10 @@ def test_a_gzip_file_called_an_encoding_stays_a_gzip_file(official, contents, tm
 # ---------------------------------------------------------------- checksums
 
 @pytest.mark.parametrize("damage", ["one bit", "cut at the end", "cut inside"])
-@pytest.mark.parametrize("name, path", [("snli", SNLI), ("cqa", "/alt.qcri.org/semeval2016_task3_test.zip"),
-                                        ("stsbenchmark", SBERT)])
+@pytest.mark.parametrize("name, path", [
+    ("snli", SNLI), ("cqa", "/alt.qcri.org/semeval2016_task3_test.zip"), ("stsbenchmark", SBERT)])
 def test_a_damaged_archive_keeps_nothing(name, path, damage, official, contents, tmp_path, capsys):
-    """With a checksum (SNLI) and without; the server does not tell the length, so a cut is not seen at once."""
+    """With a checksum (SNLI) and without. The server does not tell the length: cuts show late."""
     body = bytearray(contents[path.rsplit("/", 1)[1]])
     if damage == "one bit":
         body[100] ^= 16                                       # in the first member, which is wanted
@@ -163,7 +169,8 @@ def test_a_damaged_archive_keeps_nothing(name, path, damage, official, contents,
         run(tmp_path, name)
     assert ("sha256" in capsys.readouterr().err) == (name == "snli")
     kept = files_below(tmp_path)
-    assert all(file.startswith("cqa/") and "test.xml" not in file.replace("English-test", "") for file in kept), kept
+    assert all(file.startswith("cqa/") and "test.xml" not in file.replace("English-test", "")
+               for file in kept), kept
 
     official.answers[path] = [Answer(contents[path.rsplit("/", 1)[1]])]
     run(tmp_path, name)
@@ -177,17 +184,20 @@ TRANSLATED = [("Ein Flugzeug hebt ab.", "Ein Flugzeug startet."), *PAIRS[1:]]
 def sts_archive(pairs):
     """Name → bytes of the STS Benchmark with other pairs in train."""
     rows = [[*row[:5], *pair] for row, pair in zip(sts_rows("train") * len(pairs), pairs)]
-    return {**{f"stsbenchmark/sts-{split}.csv": tabbed(sts_rows(split)) for split in ("dev", "test")},
+    return {**{f"stsbenchmark/sts-{split}.csv": tabbed(sts_rows(split))
+               for split in ("dev", "test")},
             "stsbenchmark/sts-train.csv": tabbed(rows)}
 
 
 @pytest.mark.parametrize("members, message", [
-    (sts_archive(TRANSLATED), ': sts-train.csv: 3 rows; the first pair is "Ein Flugzeug hebt ab." and "Ein Flugzeug '
-                              'startet.", not the official one'),
-    (sts_archive(PAIRS[:2]), ": sts-train.csv: 2 rows where the official file has 3; first pair as expected; expected"),
+    (sts_archive(TRANSLATED), ': sts-train.csv: 3 rows; the first pair is "Ein Flugzeug hebt ab." '
+                              'and "Ein Flugzeug startet.", not the official one'),
+    (sts_archive(PAIRS[:2]), ": sts-train.csv: 2 rows where the official file has 3; "
+                             "first pair as expected; expected"),
     (sts_archive(PAIRS + PAIRS[:1]), ": sts-train.csv: 4 rows where the official file has 3"),
     ({"sts-train.csv": tabbed(sts_rows("train"))}, ": holds no sts-dev.csv"),
-    ({f"sts-{split}.csv": b"no table" for split in SPLITS}, "/sts-train.csv, line 1: 1 columns, expected 7 or more")])
+    ({f"sts-{split}.csv": b"no table" for split in SPLITS},
+     "/sts-train.csv, line 1: 1 columns, expected 7 or more")])
 def test_a_fetched_set_must_be_the_official_one(members, message, official, tmp_path, capsys):
     """Here only the checks after unpacking can tell: the checksum is the archive's."""
     body = tarred(members)
@@ -211,22 +221,26 @@ def test_of_a_refused_archive_nothing_mixes_with_the_next(official, tmp_path):
     download.REGISTRY["stsbenchmark"] = dataset._replace(archives=(archive,))
     official.answers[WIKI] = [Answer(body)]
     run(tmp_path, "stsbenchmark")
-    assert files_below(tmp_path) == {f"stsbenchmark/sts-{split}.csv": tabbed(sts_rows(split)) for split in SPLITS}
+    assert files_below(tmp_path) == {f"stsbenchmark/sts-{split}.csv": tabbed(sts_rows(split))
+                                     for split in SPLITS}
 
 
 def test_a_fingerprint_ignores_tokenisation_and_nothing_else():
     assert fingerprint(("I don't.", "It rains!")) == fingerprint(("i do n't .", "It rains !"))
-    assert len({fingerprint(pair) for pair in (("ab", "c"), ("a", "bc"), ("abc", ""), ("äbc", ""), ("c", "ab"))}) == 5
+    pairs = [("ab", "c"), ("a", "bc"), ("abc", ""), ("äbc", ""), ("c", "ab")]
+    assert len(set(map(fingerprint, pairs))) == 5
 
 
 def test_files_that_are_not_of_their_kind(tmp_path):
     path = tmp_path / "file"
-    for kind, data, message in (("snli", b"no json\n", "line 1: expected a JSON object with the fields sentence1"),
-                                ("snli", b"[1]\n", "line 1: expected a JSON object"), ("snli", b"\n\n", "holds no row"),
-                                ("convokit", b'{"id": 1}\n', "line 1: expected a JSON object with the fields speaker"),
-                                ("sick", b"a\tb\n1\t2\n", "line 1: expected a header with the columns sentence_A"),
-                                ("sick", b"pair_ID\tsentence_A\tsentence_B\n", "holds no row"),
-                                ("sts_year", b"\xff\xfe\n", "is no UTF-8 text"), ("sts_year", b"", "is empty")):
+    for kind, data, message in (
+            ("snli", b"no json\n", "line 1: expected a JSON object with the fields sentence1"),
+            ("snli", b"[1]\n", "line 1: expected a JSON object"),
+            ("snli", b"\n\n", "holds no row"),
+            ("convokit", b'{"id": 1}\n', "line 1: expected a JSON object with the fields speaker"),
+            ("sick", b"a\tb\n1\t2\n", "line 1: expected a header with the columns sentence_A"),
+            ("sick", b"pair_ID\tsentence_A\tsentence_B\n", "holds no row"),
+            ("sts_year", b"\xff\xfe\n", "is no UTF-8 text"), ("sts_year", b"", "is empty")):
         path.write_bytes(data)
         with pytest.raises(UserError, match=f"{path}.*{message}"):
             check(path, File("file"), kind)
@@ -239,9 +253,11 @@ def test_the_registry_is_complete():
         for archive in dataset.archives:
             for source in archive.sources:
                 digits = (source.sha256 or "").rstrip("…")
-                assert source.sha256 is None or len(digits) == (8 if source.sha256.endswith("…") else 64), name
+                length = 8 if (source.sha256 or "").endswith("…") else 64
+                assert source.sha256 is None or len(digits) == length, name
                 assert not source.sha256 or int(digits, 16)
-        assert all(file.first is None or (len(file.first) == 16 and int(file.first, 16)) for file in files)
+        assert all(file.first is None or (len(file.first) == 16 and int(file.first, 16))
+                   for file in files)
 
 
 @pytest.mark.parametrize("name", ["stsbenchmark", "snli", "cqa"])
@@ -253,19 +269,24 @@ def test_the_registry_agrees_with_the_official_files(name, data_folder):
             path = data_folder / dataset.folder / file.name
             if path.exists() and file.name != "snli_1.0_train.jsonl":
                 checked = check(path, file, dataset.kind)
-                assert checked.first_right and file.first and (checked.rows_right or name == "snli"), checked.told
+                assert checked.first_right and file.first, checked.told
+                assert checked.rows_right or name == "snli", checked.told
                 compared += 1
     assert compared == {"stsbenchmark": 2, "snli": 2, "cqa": 3}[name]
 
 
 def test_the_registry_agrees_with_other_official_copies(data_folder):
-    lines = (data_folder / "snli_official_samples" / "Deltaus_dev_1288.jsonl").read_text().split("\n")
+    folder = data_folder / "snli_official_samples"
+    lines = (folder / "Deltaus_dev_1288.jsonl").read_text().split("\n")
     record = json.loads(lines[0])
-    assert fingerprint((record["sentence1"], record["sentence2"])) == REGISTRY["snli"].archives[0].files[1].first
-    rows = (data_folder / "cqa" / "semeval2016_train_part1_subtaskB_merged.tsv").read_text().splitlines()
+    first = fingerprint((record["sentence1"], record["sentence2"]))
+    assert first == REGISTRY["snli"].archives[0].files[1].first
+    table = data_folder / "cqa" / "semeval2016_train_part1_subtaskB_merged.tsv"
+    rows = table.read_text().splitlines()
     columns = rows[1].split("\t")
     part1 = REGISTRY["cqa"].archives[0].files[0]
-    assert (len(rows) - 1, fingerprint(("".join(columns[4:6]), "".join(columns[6:8])))) == (part1.rows, part1.first)
+    first = fingerprint(("".join(columns[4:6]), "".join(columns[6:8])))
+    assert (len(rows) - 1, first) == (part1.rows, part1.first)
 
 
 # ---------------------------------------------------------------- a user's own copy
@@ -287,8 +308,10 @@ def test_a_users_own_folder_is_taken_as_it_is(official, contents, tmp_path, caps
     assert sorted(found) == [
         "cqa/SemEval2016-Task3-CQA-QL-test.xml",
         "snli_1.0/README.txt", *(f"snli_1.0/snli_1.0_{split}.jsonl" for split in SPLITS),
-        "stsbenchmark/LICENSE.txt", "stsbenchmark/readme.txt", *(f"stsbenchmark/sts-{split}.csv" for split in SPLITS)]
-    assert all(before[name.replace("cqa", "SemEval2016_task3_test/English")] == data for name, data in found.items())
+        "stsbenchmark/LICENSE.txt", "stsbenchmark/readme.txt",
+        *(f"stsbenchmark/sts-{split}.csv" for split in SPLITS)]
+    assert all(before[name.replace("cqa", "SemEval2016_task3_test/English")] == data
+               for name, data in found.items())
     assert "without SemEval2016-Task3-CQA-QL-train-part1.xml, " in capsys.readouterr().out
     assert files_below(own) == before and not official.requests
 
@@ -310,8 +333,9 @@ def test_a_users_own_archives_are_taken_and_kept(official, contents, tmp_path):
 
 def test_what_a_user_has_unpacked_comes_before_the_archive_beside_it(official, contents, tmp_path):
     mine = tabbed(sts_rows("train")[:2])
-    for number, (names, archive) in enumerate(((["sts-train.csv"], contents["Stsbenchmark.tar.gz"]),
-                                               ([f"sts-{split}.csv" for split in SPLITS], b"damaged"))):
+    for number, (names, archive) in enumerate((
+            (["sts-train.csv"], contents["Stsbenchmark.tar.gz"]),
+            ([f"sts-{split}.csv" for split in SPLITS], b"damaged"))):
         own = tmp_path / f"own{number}"
         own.mkdir()
         (own / "Stsbenchmark.tar.gz").write_bytes(archive)
@@ -323,13 +347,15 @@ def test_what_a_user_has_unpacked_comes_before_the_archive_beside_it(official, c
 
 
 def test_of_a_users_own_set_parts_are_taken_and_translations_refused(official, tmp_path, capsys):
-    for number, (pairs, message) in enumerate(((PAIRS[:2], None), (TRANSLATED[:2], None), (TRANSLATED, "translation"))):
+    for number, (pairs, message) in enumerate((
+            (PAIRS[:2], None), (TRANSLATED[:2], None), (TRANSLATED, "translation"))):
         own = tmp_path / f"own{number}"
         own.mkdir()
         (own / "sts-train.csv").write_bytes(sts_archive(pairs)["stsbenchmark/sts-train.csv"])
         data = tmp_path / f"data{number}"
         if message:
-            with pytest.raises(UserError, match=f"{own}/sts-train.csv: .* this is a translation or another data set"):
+            told = f"{own}/sts-train.csv: .* this is a translation or another data set"
+            with pytest.raises(UserError, match=told):
                 run(data, "stsbenchmark", "--from", own)
             assert not files_below(data)
         else:
@@ -368,7 +394,8 @@ def test_what_a_killed_run_left_is_no_obstacle(official, contents, tmp_path):
     (downloads / "snli_1.0.zip").write_bytes(contents["snli_1.0.zip"])
     run(tmp_path, "snli")
     assert not official.requests and [path.name for path in tmp_path.iterdir()] == ["snli_1.0"]
-    assert (tmp_path / "snli_1.0" / "snli_1.0_dev.jsonl").read_bytes().count(b"\n") == 3 and not stage.exists()
+    assert (tmp_path / "snli_1.0" / "snli_1.0_dev.jsonl").read_bytes().count(b"\n") == 3
+    assert not stage.exists()
 
 
 # ---------------------------------------------------------------- the command
@@ -380,17 +407,21 @@ def test_list_tells_what_is_here(official, contents, tmp_path, capsys):
     capsys.readouterr()
     run(tmp_path, "--list")
     told = capsys.readouterr().out
-    assert "stsbenchmark: here\n" in told and "cqa: 1 of 5 files here\n" in told and "snli: not here\n" in told
+    for line in ("stsbenchmark: here\n", "cqa: 1 of 5 files here\n", "snli: not here\n"):
+        assert line in told
     for name, dataset in REGISTRY.items():
-        assert name in told and all(fact in told for fact in (dataset.use, dataset.licence, dataset.size))
+        for fact in (name, dataset.use, dataset.licence, dataset.size):
+            assert fact in told
     assert f"source   {official.address}{WIKI} (else 127.0.0.1, 127.0.0.1)" in told
 
 
 @pytest.mark.parametrize("arguments, message", [
     ([], "no data set is named; --list shows them"),
     (["stsb"], '"stsb": no such data set; expected stsbenchmark, snli,'),
-    (["snli", "--from", "nowhere"], "--from nowhere: is not there"), (["--lost"], "unrecognized arguments: --lost"),
-    (["snli", "--from", "empty"], "--from empty: holds no file of snli; expected snli_1.0_train.jsonl,"),
+    (["snli", "--from", "nowhere"], "--from nowhere: is not there"),
+    (["--lost"], "unrecognized arguments: --lost"),
+    (["snli", "--from", "empty"],
+     "--from empty: holds no file of snli; expected snli_1.0_train.jsonl,"),
     (["snli", "--from", "text"], "text: is damaged, cut short or no archive"),
     (["snli", "--from", "empty", "--data", "text"], "snli: ")])
 def test_mistakes_are_one_line(arguments, message, tmp_path, monkeypatch, capsys):
@@ -400,7 +431,8 @@ def test_mistakes_are_one_line(arguments, message, tmp_path, monkeypatch, capsys
     with pytest.raises(SystemExit) as stopped, errors_in_one_line():
         download.main(arguments)
     told = capsys.readouterr().err.split("\r")[-1].lstrip()  # after what is left of a progress bar
-    assert stopped.value.code == 2 and told.startswith("error: ") and told.count("\n") == 1 and message in told
+    assert stopped.value.code == 2 and told.startswith("error: ") and told.count("\n") == 1
+    assert message in told
     assert set(files_below(tmp_path)) == {"text"} and (tmp_path / "text").read_text() == "text"
 
 
@@ -409,7 +441,8 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_fetched(official, tmp_path, 
         raise OSError(28, "No space left on device")
     with monkeypatch.context() as patch:
         patch.setattr(download, "unpack", full)
-        with pytest.raises(UserError, match="snli: .*No space left on device; make room, or choose another folder"):
+        told = "snli: .*No space left on device; make room, or choose another folder"
+        with pytest.raises(UserError, match=told):
             run(tmp_path, "snli")
     assert list(files_below(tmp_path)) == ["downloads/snli_1.0.zip"]
     with monkeypatch.context() as patch:
@@ -421,8 +454,8 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_fetched(official, tmp_path, 
 
 
 def test_the_command_lists_and_writes_nothing(tmp_path):
-    done = subprocess.run([sys.executable, "-m", "data_scripts.download", "--list", "--data", tmp_path],
-                          cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "data_scripts.download",
+                           "--list", "--data", tmp_path], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout.startswith("stsbenchmark: not here\n")
     assert done.stdout.count("\n") > 4 * len(REGISTRY) and not list(tmp_path.iterdir())

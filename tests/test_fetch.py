@@ -1,4 +1,4 @@
-"""data_scripts/fetch.py against a local server that drops, truncates, changes its mind and fails."""
+"""`fetch` against a local server that drops, truncates, changes its mind and fails."""
 
 import hashlib
 from pathlib import Path
@@ -27,20 +27,23 @@ def test_a_dropped_connection_resumes(server, tmp_path):
     part = tmp_path / "file.part"
     cuts = (1, 700_000, 50_000)
     asked = ask(server, [Answer(BODY, cut=cut) for cut in cuts] + [Answer(BODY)], part)
-    assert asked == [(None, None), ("bytes=1-", '"1"'), ("bytes=700001-", '"1"'), ("bytes=750001-", '"1"')]
+    assert asked == [(None, None), ("bytes=1-", '"1"'), ("bytes=700001-", '"1"'),
+                     ("bytes=750001-", '"1"')]
     assert part.read_bytes() == BODY and server.sent == len(BODY)       # each byte once
 
 
 def test_a_server_may_send_less_than_was_asked_for(server, tmp_path):
     part = tmp_path / "file.part"
     asked = ask(server, [Answer(BODY, cut=300_000), Answer(BODY, piece=400_000)], part)
-    assert [wanted for wanted, _ in asked] == [None, "bytes=300000-", "bytes=700000-"] and part.read_bytes() == BODY
+    assert [wanted for wanted, _ in asked] == [None, "bytes=300000-", "bytes=700000-"]
+    assert part.read_bytes() == BODY
 
 
 def test_the_next_run_goes_on(server, tmp_path):
     source = Source(f"{server.address}/file")
     server.answers["/file"] = [Answer(BODY, cut=300_000), Answer(status=503)]
-    with pytest.raises(UserError, match="answered 503 .*; gave up after 5 tries .* 300,000 bytes are kept: run"):
+    told = "answered 503 .*; gave up after 5 tries .* 300,000 bytes are kept: run"
+    with pytest.raises(UserError, match=told):
         fetch.fetch(source, tmp_path)
     assert len(server.requests) == 5
     server.answers["/file"] = [Answer(BODY)]
@@ -49,7 +52,8 @@ def test_the_next_run_goes_on(server, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("again", [Answer(BODY, ranges=False), Answer(BODY[::-1] + b"more", tag='"2"')])
+@pytest.mark.parametrize("again", [Answer(BODY, ranges=False),
+                                   Answer(BODY[::-1] + b"more", tag='"2"')])
 def test_a_server_without_ranges_or_with_a_changed_file_starts_again(again, server, tmp_path):
     part = tmp_path / "file.part"
     assert len(ask(server, [Answer(BODY, cut=300_000), again], part)) == 2
@@ -58,14 +62,16 @@ def test_a_server_without_ranges_or_with_a_changed_file_starts_again(again, serv
 
 def test_a_changed_file_that_drops_too_is_not_joined_to_the_first(server, tmp_path):
     part, new = tmp_path / "file.part", BODY[::-1]
-    asked = ask(server, [Answer(BODY, cut=300_000), Answer(new, tag='"2"', cut=310_000), Answer(new, tag='"2"')], part)
+    asked = ask(server, [Answer(BODY, cut=300_000), Answer(new, tag='"2"', cut=310_000),
+                         Answer(new, tag='"2"')], part)
     assert asked[2] == ("bytes=310000-", '"2"') and part.read_bytes() == new
 
 
 def test_weak_and_absent_tags(server, tmp_path):
-    """A weak tag does not vouch for bytes: the date does, if there is one; with neither, the checksum must do."""
+    """A weak tag does not name exact bytes, so the date counts; or only the checksum does."""
     dated = Answer(BODY, tag='W/"1"', headers=(("Last-Modified", "Thu, 01 Mar 2018 00:00:00 GMT"),))
-    asked = ask(server, [dated._replace(cut=300_000), dated._replace(ranges=False)], tmp_path / "dated.part")
+    asked = ask(server, [dated._replace(cut=300_000), dated._replace(ranges=False)],
+                tmp_path / "dated.part")
     assert asked[1] == ("bytes=300000-", "Thu, 01 Mar 2018 00:00:00 GMT")
     plain = Answer(BODY, tag="")
     asked = ask(server, [plain._replace(cut=300_000), plain], tmp_path / "plain.part")
@@ -73,7 +79,7 @@ def test_weak_and_absent_tags(server, tmp_path):
 
 
 def test_nothing_left_to_send(server, tmp_path):
-    """A run killed between the last byte and the renaming asks for nothing: 416 with the size that is here."""
+    """A run killed between the last byte and the renaming gets 416, with the size that is here."""
     part = tmp_path / "file.part"
     ask(server, [Answer(BODY)], part)
     server.sent = 0
@@ -82,9 +88,10 @@ def test_nothing_left_to_send(server, tmp_path):
 
 
 @pytest.mark.parametrize("odd", [
-    Answer(BODY[:1_000], tag='"1"'),                                                    # shorter than what is here
+    Answer(BODY[:1_000], tag='"1"'),                          # shorter than what is here
     Answer(status=416), Answer(status=416, headers=(("Content-Range", "bytes */*"),)),
-    Answer(BODY, status=206), Answer(BODY, status=206, headers=(("Content-Range", "bytes 5-9/10"),))])
+    Answer(BODY, status=206),
+    Answer(BODY, status=206, headers=(("Content-Range", "bytes 5-9/10"),))])
 def test_an_answer_that_does_not_fit_starts_again(odd, server, tmp_path):
     part = tmp_path / "file.part"
     asked = ask(server, [Answer(BODY, cut=300_000), odd, Answer(BODY)], part)
@@ -103,11 +110,13 @@ def test_a_part_of_another_address_or_without_a_note_starts_again(server, tmp_pa
 @pytest.mark.parametrize("status", [500, 502, 503, 429, 408])
 def test_a_passing_failure_is_tried_again(status, server, tmp_path):
     part = tmp_path / "file.part"
-    assert len(ask(server, [Answer(status=status)] * 4 + [Answer(BODY)], part)) == 5 and part.read_bytes() == BODY
+    assert len(ask(server, [Answer(status=status)] * 4 + [Answer(BODY)], part)) == 5
+    assert part.read_bytes() == BODY
 
 
-@pytest.mark.parametrize("answer, tries", [(Answer(status=404), 1), (Answer(status=403), 1), (Answer(status=500), 5),
-                                           (Answer(BODY, cut=9, ranges=False), 5), (Answer(status=416), 5)])
+@pytest.mark.parametrize("answer, tries", [
+    (Answer(status=404), 1), (Answer(status=403), 1), (Answer(status=500), 5),
+    (Answer(BODY, cut=9, ranges=False), 5), (Answer(status=416), 5)])
 def test_trying_again_has_an_end(answer, tries, server, tmp_path):
     with pytest.raises(UserError, match="answered 40" if tries == 1 else "gave up after 5 tries"):
         ask(server, [answer], tmp_path / "file.part")
@@ -137,7 +146,8 @@ def test_waits_grow(server, tmp_path, monkeypatch):
 
 def test_nobody_there(server, tmp_path, capsys):
     server.close()
-    told = r": \[Errno \d+\] Connection refused; gave up after 5 tries in a row that brought nothing new; 0 bytes are kept"
+    told = (r": \[Errno \d+\] Connection refused; gave up after 5 tries in a row that brought "
+            "nothing new; 0 bytes are kept")
     (tmp_path / "file.part").write_bytes(b"of another address")
     with pytest.raises(UserError, match=told):
         fetch.download(f"{server.address}/file", tmp_path / "file.part")
@@ -149,13 +159,15 @@ def test_of_a_checksum_known_in_part_the_beginning_counts_and_is_said(server, tm
     server.answers["/a.zip"] = [Answer(BODY)]
     source = Source(f"{server.address}/a.zip")
     whole = hashlib.sha256(BODY).hexdigest()
-    for known, told in ((whole, "sha256 as expected"), (None, f"sha256 {whole} not checked: not known"),
-                        (whole[:8] + "…", f"sha256 begins with {whole[:8]}, no more of it is known")):
+    for known, told in (
+            (whole, "sha256 as expected"), (None, f"sha256 {whole} not checked: not known"),
+            (whole[:8] + "…", f"sha256 begins with {whole[:8]}, no more of it is known")):
         path, found = fetch.fetch(source._replace(sha256=known), tmp_path)
         assert (path.read_bytes(), found) == (BODY, told)
         path.unlink()
     wrong = "0" if whole[7] != "0" else "1"
-    for known in (whole[:8], whole[:7] + wrong + "…", whole[:63] + ("0" if whole[63] != "0" else "1")):
+    last = "0" if whole[63] != "0" else "1"
+    for known in (whole[:8], whole[:7] + wrong + "…", whole[:63] + last):
         with pytest.raises(UserError, match=f"sha256 is {whole}, expected {known}"):
             fetch.fetch(source._replace(sha256=known), tmp_path)
         assert not list(tmp_path.iterdir())

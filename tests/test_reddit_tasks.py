@@ -1,4 +1,4 @@
-"""Preparing Reddit: killed, repeated, spread over processes and machines, always the same bytes; and mistakes."""
+"""Preparing Reddit: killed, repeated, spread over machines, always the same bytes; and mistakes."""
 
 import json
 import os
@@ -32,7 +32,8 @@ def dumps(tmp_path_factory):
     """Four dumps of 12,000 comments, a second copy of some of them among them."""
     folder = tmp_path_factory.mktemp("dumps")
     for number, year in enumerate((2007, 2010, 2014, 2016)):
-        with open(folder / f"RC_{year}-01.zst", "wb") as file, zstandard.ZstdCompressor().stream_writer(file) as stream:
+        with (open(folder / f"RC_{year}-01.zst", "wb") as file,
+              zstandard.ZstdCompressor().stream_writer(file) as stream):
             synthetic_dumps.write_dump(stream, 12_000, year, seed=number // 2 + 1)
     return folder
 
@@ -40,11 +41,12 @@ def dumps(tmp_path_factory):
 def start(dumps, out, *options):
     """Start the command in a process group of its own."""
     return subprocess.Popen([sys.executable, "-c", SMALL_BUCKETS, dumps, "--out", out, *options],
-                            cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                            cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE)
 
 
 def contents(out):
-    """Bytes of all that the command left; the cache's folder is named after the time of pairs.jsonl.zst."""
+    """Bytes of all that the command left; the cache's folder is named after a file's time."""
     return {path.name if "cache" in path.parts else str(path.relative_to(out)): path.read_bytes()
             for path in out.rglob("*") if path.is_file()}
 
@@ -57,8 +59,10 @@ def whole(dumps, tmp_path_factory):
     _, errors = process.communicate()
     assert process.returncode == 0, errors.decode()
     report = json.loads((out / "report.json").read_text())
-    assert report["plan"]["buckets"] >= 5 and report["pairs"] > 5_000 and report["duplicates"] > 5_000
-    assert {path.name for path in out.iterdir()} == {"pairs", "pairs.jsonl.zst", "cache", "report.json"}
+    assert report["plan"]["buckets"] >= 5
+    assert report["pairs"] > 5_000 and report["duplicates"] > 5_000
+    left = {path.name for path in out.iterdir()}
+    assert left == {"pairs", "pairs.jsonl.zst", "cache", "report.json"}
     return out, contents(out), time.monotonic() - begin
 
 
@@ -70,7 +74,8 @@ def end_group(group):
 
 # ---------------------------------------------------------------- always the same bytes
 
-def test_killed_at_random_points_it_goes_on_and_leaves_the_same_bytes(dumps, whole, tmp_path, request):
+def test_killed_at_random_points_it_goes_on_and_leaves_the_same_bytes(
+        dumps, whole, tmp_path, request):
     _, expected, seconds = whole
     rng, kills, kept, attempt = random.Random(5), 0, 0, 0
     while kills < KILLS:
@@ -83,27 +88,29 @@ def test_killed_at_random_points_it_goes_on_and_leaves_the_same_bytes(dumps, who
             # By turns only the parent, whose processes must then end themselves, and all at once.
             (os.killpg if kills % 2 else os.kill)(process.pid, signal.SIGKILL)
             kills += 1
-        process.wait()                                        # not for its children, who may hold its pipe
+        process.wait()                                        # its children may hold its pipe
         finished = list((out / "work").glob("*/*[0-9]"))
         kept += bool(finished) and process.returncode != 0
-        if process.returncode == 0:                           # it was quicker: the next starts from nothing
+        if process.returncode == 0:                           # too quick: the next starts anew
             assert contents(out) == expected
             attempt += 1
-    assert kept                                               # some kill left something to go on with
+    assert kept                                               # some kill left finished work
     process = start(dumps, out := tmp_path / f"out{attempt}", "--workers", "2")
     assert process.communicate() and process.returncode == 0
     assert contents(out) == expected
 
 
-@pytest.mark.parametrize("number, group, code", [(signal.SIGKILL, False, -signal.SIGKILL), (signal.SIGINT, True, 130)])
+@pytest.mark.parametrize("number, group, code", [(signal.SIGKILL, False, -signal.SIGKILL),
+                                                 (signal.SIGINT, True, 130)])
 def test_no_process_outlives_the_command(dumps, tmp_path, number, group, code):
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it, and so would its children
+    # A job in the background ignores Ctrl-C, and its children would too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen([sys.executable, "-m", "data_scripts.prepare_reddit", dumps,
-                                "--out", tmp_path / "out"], cwd=ROOT,
-                               start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                                "--out", tmp_path / "out"], cwd=ROOT, start_new_session=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     wait_until(lambda: any((tmp_path / "out" / "work" / "parsed").glob("*.tmp")))
     (os.killpg if group else os.kill)(process.pid, number)
-    _, errors = process.communicate(timeout=60)               # waits for all who hold standard error
+    _, errors = process.communicate(timeout=60)               # until no one holds standard error
     assert process.returncode == code and "Traceback" not in errors.decode()
     wait_until(lambda: not any(alive_in(process.pid)))
 
@@ -118,7 +125,8 @@ def alive_in(group):
 
 def test_two_runs_at_once_do_not_hurt_each_other(dumps, whole, tmp_path):
     processes = [start(dumps, tmp_path / "out", "--workers", "1") for _ in range(2)]
-    ends = [(process.communicate()[1].decode().splitlines()[-1], process.returncode) for process in processes]
+    ends = [(process.communicate()[1].decode().splitlines()[-1], process.returncode)
+            for process in processes]
     assert min(code for _, code in ends) == 0
     assert all(code == 0 or "another run is at work in this folder" in line for line, code in ends)
     assert contents(tmp_path / "out") == whole[1]
@@ -135,16 +143,19 @@ def test_on_a_cluster_one_of_whose_workers_is_killed_midway(dumps, whole, tmp_pa
 
     file, started = tmp_path / "scheduler.json", []
     try:
-        started.append(dask("scheduler", "scheduler", "--host", "127.0.0.1", "--port", 0, "--no-dashboard",
-                            "--scheduler-file", file))
-        started += [dask(f"worker{k}", "worker", "--scheduler-file", file, "--nthreads", 1, "--no-nanny",
-                         "--no-dashboard", "--local-directory", tmp_path / f"worker{k}") for k in range(2)]
+        started.append(dask("scheduler", "scheduler", "--host", "127.0.0.1", "--port", 0,
+                            "--no-dashboard", "--scheduler-file", file))
+        started += [dask(f"worker{k}", "worker", "--scheduler-file", file, "--nthreads", 1,
+                         "--no-nanny", "--no-dashboard",
+                         "--local-directory", tmp_path / f"worker{k}") for k in range(2)]
         wait_until(file.exists)
-        wait_until(lambda: all("Registered to" in (tmp_path / "logs" / f"worker{k}").read_text() for k in range(2)))
-        process = start(dumps, tmp_path / "out", "--scheduler", json.loads(file.read_text())["address"])
+        wait_until(lambda: all("Registered to" in (tmp_path / "logs" / f"worker{k}").read_text()
+                               for k in range(2)))
+        address = json.loads(file.read_text())["address"]
+        process = start(dumps, tmp_path / "out", "--scheduler", address)
         parsed = tmp_path / "out" / "work" / "parsed"
         wait_until(lambda: len(list(parsed.glob("*.tmp"))) == 2 or process.poll() is not None)
-        started[1].kill()                                     # both workers were in the middle of a dump
+        started[1].kill()                                     # both were in the middle of a dump
         _, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors.decode()
         assert started[1].wait() == -signal.SIGKILL and started[2].poll() is None
@@ -163,7 +174,8 @@ def wait_until(condition, seconds=60):
         time.sleep(0.002)
 
 
-def test_the_order_of_the_inputs_does_not_matter_and_a_second_run_does_nothing(dumps, whole, tmp_path, monkeypatch):
+def test_the_order_of_the_inputs_does_not_matter_and_a_second_run_does_nothing(
+        dumps, whole, tmp_path, monkeypatch):
     monkeypatch.setattr(prepare_reddit, "BUCKET_BYTES", 1 << 20)
     files = sorted(dumps.iterdir(), reverse=True)
     prepare_reddit.prepare([*files, files[0]], tmp_path, 2, None)
@@ -174,9 +186,9 @@ def test_the_order_of_the_inputs_does_not_matter_and_a_second_run_does_nothing(d
 
 def test_training_starts_from_the_packed_corpus_at_once(whole, tmp_path):
     out = whole[0]
-    sizes = SMALL[SMALL.index("--model.embedding_dim"):]      # the packed corpus has the usual vocabulary
-    done = command("train", "--pairs", out / "pairs.jsonl.zst", "--cache", out / "cache", *sizes, "--steps", 10,
-                   "--evaluations", 1, "--run", tmp_path / "run", cwd=tmp_path)
+    sizes = SMALL[SMALL.index("--model.embedding_dim"):]      # the vocabulary is the usual one
+    done = command("train", "--pairs", out / "pairs.jsonl.zst", "--cache", out / "cache", *sizes,
+                   "--steps", 10, "--evaluations", 1, "--run", tmp_path / "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "reading" not in done.stderr and contents(out) == whole[1]
 
@@ -186,13 +198,15 @@ def test_training_starts_from_the_packed_corpus_at_once(whole, tmp_path):
 def test_the_report_accounts_for_every_line_and_every_comment(dumps, tmp_path, capsys):
     cut = tmp_path / "RC_2012-01.zst"
     cut.write_bytes((dumps / "RC_2010-01.zst").read_bytes()[:-1000])
-    prepare_reddit.prepare([dumps / "RC_2007-01.zst", cut, dumps / "RC_2016-01.zst"], tmp_path / "out", 2, None)
+    inputs = [dumps / "RC_2007-01.zst", cut, dumps / "RC_2016-01.zst"]
+    prepare_reddit.prepare(inputs, tmp_path / "out", 2, None)
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["lines"] == report["malformed"] + sum(report["removed"].values()) + report["kept"]
     assert report["lines"] == sum(dump["lines"] for dump in report["dumps"])
     assert 24_000 < report["lines"] < 36_000
-    assert set(report["packed"]["removed"]) <= {"input: link or mention", "response: link or mention",
-                                                "input: not alphabetic", "response: not alphabetic"}
+    assert set(report["packed"]["removed"]) <= {
+        "input: link or mention", "response: link or mention",
+        "input: not alphabetic", "response: not alphabetic"}
     printed = capsys.readouterr().out
     [lines] = [dump["lines"] for dump in report["dumps"] if dump["cut"]]
     assert f"{cut}: ends before its time: the compressed data stops after line {lines}, " in printed
@@ -201,9 +215,9 @@ def test_the_report_accounts_for_every_line_and_every_comment(dumps, tmp_path, c
 
 
 def test_stats_of_pairs_known_in_advance(tmp_path, capsys):
-    bodies = ["a b c d e"] * 3 + ["two words"] * 2            # a thread in which each answers the one before
-    lines = [json.dumps({"id": f"c{k}", "link_id": "t3_p", "parent_id": f"t1_c{k - 1}", "body": body})
-             for k, body in enumerate(bodies)]
+    bodies = ["a b c d e"] * 3 + ["two words"] * 2            # each answers the one before
+    lines = [json.dumps({"id": f"c{k}", "link_id": "t3_p", "parent_id": f"t1_c{k - 1}",
+                         "body": body}) for k, body in enumerate(bodies)]
     (tmp_path / "RC").write_text("\n".join(lines))
     prepare_reddit.prepare([tmp_path / "RC"], tmp_path / "out", 1, None)
     capsys.readouterr()
@@ -211,7 +225,8 @@ def test_stats_of_pairs_known_in_advance(tmp_path, capsys):
     printed = capsys.readouterr().out.splitlines()
     assert any(row.startswith("pairs") and row.split()[-2] == "4" for row in printed)
     assert [row.split() for row in printed if row.startswith(("input ", "response "))] == [
-        ["input", "2", "2", "2", "5", "5", "5", "5"], ["response", "2", "2", "2", "2", "5", "5", "5"]]
+        ["input", "2", "2", "2", "5", "5", "5", "5"],
+        ["response", "2", "2", "2", "2", "5", "5", "5"]]
     assert "the 7 most frequent words cover 100.0% of the text" in printed
     assert (tmp_path / "out" / "stats.png").read_bytes().startswith(b"\x89PNG")
 
@@ -222,9 +237,10 @@ def test_stats_of_a_packed_corpus_are_those_of_its_pairs(whole):
     vocabulary, lengths = stats.packed(out, report)
     _, all_lengths = stats.unpacked(out, report)
     left_out = sum(report["packed"]["removed"].values())
-    assert left_out < report["pairs"] / 100                   # such as begin with @ now that links are text
+    assert left_out < report["pairs"] / 100                   # such as begin with @ only now
     for side in stats.SIDES:
-        assert lengths[side].sum() == sum(report["packed"]["kept"].values()) == report["pairs"] - left_out
+        packed = sum(report["packed"]["kept"].values())
+        assert lengths[side].sum() == packed == report["pairs"] - left_out
         differences = stats._add(all_lengths[side], -lengths[side])
         assert differences.sum() == left_out and differences.min() >= 0
     shares = stats.coverage(vocabulary)
@@ -250,8 +266,10 @@ GOOD = '{"id": "c1", "link_id": "t3_p", "parent_id": "t3_p", "body": "hello ther
 def test_a_file_without_comments_is_a_user_error_that_names_it(tmp_path, name, lines, reason):
     path = dump(tmp_path / name, lines)
     with pytest.raises(UserError) as error:
-        prepare_reddit.main([str(dump(tmp_path / "RC_good", [GOOD])), str(path), "--out", str(tmp_path / "out")])
-    assert str(path) in str(error.value) and reason in str(error.value) and "\n" not in str(error.value)
+        prepare_reddit.main([str(dump(tmp_path / "RC_good", [GOOD])), str(path),
+                             "--out", str(tmp_path / "out")])
+    told = str(error.value)
+    assert str(path) in told and reason in told and "\n" not in told
     assert not (tmp_path / "out").exists()                    # found out before any work
 
 
@@ -268,8 +286,9 @@ def test_wrong_arguments(tmp_path, monkeypatch, arguments, reason):
 
 def test_no_scheduler_there(tmp_path, monkeypatch):
     monkeypatch.setattr(tasks, "PATIENCE", "200ms")
-    with pytest.raises(UserError, match="--scheduler tcp://127.0.0.1:9: no scheduler answers there"):
-        prepare_reddit.prepare([dump(tmp_path / "RC", [GOOD])], tmp_path / "out", 1, "tcp://127.0.0.1:9")
+    nowhere = "tcp://127.0.0.1:9"
+    with pytest.raises(UserError, match=f"--scheduler {nowhere}: no scheduler answers there"):
+        prepare_reddit.prepare([dump(tmp_path / "RC", [GOOD])], tmp_path / "out", 1, nowhere)
 
 
 def test_other_inputs_do_not_mix_with_what_is_there(tmp_path):

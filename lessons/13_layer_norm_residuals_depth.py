@@ -479,8 +479,8 @@ u, cache = transformer_forward(params, packed, config)
 grads = transformer_backward(rng.standard_normal(u.shape), cache)
 sizes = np.array([np.linalg.norm(grads[f"encoder.layer{k}.feed_forward.linear1.weight"])
                   for k in range(6)])
-layer_caches, last_cache = cache[3], cache[4]
-next_norms = [layer_cache[0][2] for layer_cache in layer_caches[1:]] + [last_cache]
+layer_caches, last_cache = cache.layers, cache.final_norm
+next_norms = [layer.attention.norm for layer in layer_caches[1:]] + [last_cache]
 spreads = np.array([1 / math.sqrt(mean_square(norm_cache[1])) for norm_cache in next_norms])
 print("gradient of layers 0 to 5:", (sizes / sizes.mean()).round(2), "  √V after them:",
       spreads.round(2))

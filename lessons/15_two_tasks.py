@@ -31,12 +31,12 @@ from convsim_mini.data.corpus import Batch
 from convsim_mini.model.layers import feed_forward, feed_forward_backward
 from convsim_mini.gradcheck import layer_error
 from convsim_mini.model.layers import l2_normalize_forward
+from convsim_mini.evaluation.nli import classify
 from convsim_mini.model.losses import cross_entropy_backward, cross_entropy_forward
 from convsim_mini.model.initial import initial_parameters
 from convsim_mini.model.input_response import Model, embed, loss_and_gradients
 from convsim_mini.model.nli import (
-    SCALE, classifier_forward, classify, nli_features_backward, nli_features_forward,
-    nli_loss_and_gradients,
+    SCALE, classifier_forward, nli_features_backward, nli_features_forward,
 )
 from convsim_mini.training.optim import Adaptive
 from convsim_mini.data.snli import LABELS, NliSplit
@@ -428,7 +428,7 @@ def train_model(steps, share=0.0, weight=1.0, start=None, frozen=False):
         rate = min(1, (steps - step) / (steps / 2))           # falls to zero over the second half
         if int((step + 1) * share) > int(step * share):
             batch = nli.batch(random.choice(nli_train, 128, replace=False))
-            loss, grads = nli_loss_and_gradients(model, batch, weight=weight)
+            loss, grads = loss_and_gradients(model, batch, weight=weight)
             losses["nli"].append(float(loss))
         else:
             batch = chat_batch(random.choice(len(inputs), K, replace=False))
@@ -559,8 +559,8 @@ random = np.random.default_rng(3)
 sizes, angles = [], []
 for _ in range(30):
     _, chat = loss_and_gradients(talker, chat_batch(random.choice(len(inputs), K, replace=False)))
-    _, inference = nli_loss_and_gradients(probe,
-                                          nli.batch(random.choice(nli_train, 128, replace=False)))
+    _, inference = loss_and_gradients(probe,
+                                      nli.batch(random.choice(nli_train, 128, replace=False)))
     a, b = chat["encoder.linear0.weight"].ravel(), inference["encoder.linear0.weight"].ravel()
     sizes.append(np.linalg.norm(a) / np.linalg.norm(b))
     angles.append(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
@@ -622,8 +622,8 @@ expect(results[4][1] - results[2][1], 0, 2, "what w = 1000 costs the conversatio
 #
 # ## Where this lives
 #
-# - `model/nli.py`: `nli_features_forward` and `_backward`, `classifier_forward`,
-#   `nli_loss_and_gradients`; `data/snli.py` reads the files.
+# - `model/nli.py`: `nli_features_forward` and `_backward`, `classifier_forward`;
+#   `model/input_response.py`: `nli_head`, `loss_and_gradients`; `data/snli.py` reads the files.
 # - `training/schedule.py`: `nli_steps` spreads NLI's steps evenly, so that the task is a function
 #   of the step and a resumed run repeats it.
 #   `python -m convsim_mini.train --task multitask --init RUN --nli DIR`.

@@ -1,34 +1,21 @@
 """Sentence embeddings from conversations (Yang et al. 2018), every gradient by hand in NumPy/CuPy.
 
-An encoder that learns to pick the true reply to an input among the replies of other inputs
-learns what sentences mean: two sentences mean the same if the same replies would answer them.
-Text becomes packed ids, ids become sentence vectors, vectors become a loss, and the gradient
-takes the same way back. The files in reading order:
+An encoder that learns to pick the true reply to an input among the replies of other inputs learns
+what sentences mean: two sentences mean the same if the same replies would answer them. The tree is
+the road that a sentence takes, and each folder's __init__.py says what enters, what leaves, and
+what to read first:
 
-    text.py          text → tokens → word ids → rows of words and bigrams
-    layers.py        linear, tanh, norms, embeddings, dropout: forward beside backward
-    attention.py     self-attention over sentences of equal length; the timing signal
-    encoders.py      DAN and Transformer: layers composed forward, unwound backward
-    losses.py        the batch softmax over a batch's responses
-    model.py         the input-response model: one call gives the loss and all gradients
-    nli.py           the second task: natural language inference on the same encoder
-    optim.py         SGD, and Adam with row-wise Adagrad
-    schedule.py      what each step is: its task, its batch, its learning rates
-    train.py         the loop: start, resume, stop
-    monitor.py       what it shows and records
-    gradcheck.py     how all of it is known to be right
-    files.py         lines of files, plain or compressed; files written whole
-    pairs.py         conversation files and the paper's filters
-    corpus.py        pairs on disk as packed ids; batches in random order
-    snli.py          the files of natural language inference as packed ids
-    word_vectors.py  what the corpus's statistics say of words before training
-    config.py        every setting and where its default comes from
-    checkpoint.py    a run's folder
-    encode.py        a trained run at work: embed, compare, search
-    tune.py          one matrix on top, learned from human scores
-    backend.py       NumPy or CuPy: the arrays decide
-    cli.py           options, and mistakes in one line
-    evaluation/      P@N, STS, NLI, question ranking, attention, baselines, metrics, figures; the report of them all
+    data/         text → tokens → packed ids; pairs and corpora on disk
+    model/        ids → vectors → loss, and every gradient back
+    training/     batches → trained parameters
+    evaluation/   a trained run → figures, one plain script a task
+    report/       runs → every table and figure of the paper
+    train.py  encode.py  tune.py       the commands; python -m convsim_mini lists them
+    config.py  options.py              the settings of training, and its command line
+    run.py                             a run's folder
+    backend.py                         NumPy or CuPy: the arrays decide
+    gradcheck.py                       how all of it is known to be right
+    files.py  tables.py  figures.py  cli.py       what all of them share
 """
 
 import os

@@ -159,8 +159,8 @@ def device_module(device):
                         f"{INSTALL_CUPY}") from None
     if not cupy.is_available():
         raise UserError("--device gpu: CuPy is installed but finds no CUDA device; it needs an "
-                        "NVIDIA GPU and its driver (nvidia-smi must list it), and the wheel of its CUDA "
-                        f"version: {INSTALL_CUPY}")
+                        "NVIDIA GPU and its driver (nvidia-smi must list it), and the wheel of its "
+                        f"CUDA version: {INSTALL_CUPY}")
     try:
         probe = cupy.ones((8, 8), cupy.float32)
         float((probe @ probe).sum())

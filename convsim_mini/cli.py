@@ -48,19 +48,20 @@ def positive_int(text):
 
 
 def progress(*args, **options):
-    """A tqdm bar that vanishes at its end; where the output is no terminal, a line in 30 seconds."""
-    terminal = sys.stderr is not None and sys.stderr.isatty()
-    apart = {} if terminal else {"mininterval": 30, "maxinterval": 30, "delay": 30, "ncols": 80}
-    return tqdm(*args, **{"leave": False, "file": sys.stderr if terminal else _Lines(), **options, **apart})
+    """A tqdm bar that vanishes at its end; in a log file, a line every 30 seconds."""
+    options = {"leave": False, **options}
+    if not (sys.stderr and sys.stderr.isatty()):
+        options |= {"file": _Lines(), "mininterval": 30, "maxinterval": 30, "delay": 30,
+                    "leave": False, "ncols": 80}
+    return tqdm(*args, **options)
 
 
 class _Lines:
-    """A file in whose place tqdm writes whole lines on standard error instead of overwriting one."""
+    """A file for tqdm: what it would write over its last state becomes a line of its own."""
 
     def write(self, text):
-        text = text.strip("\r\n ")
-        if text:
-            sys.stderr.write(text + "\n")
+        if text.strip():
+            sys.stderr.write(text.strip() + "\n")
 
     def flush(self):
         sys.stderr.flush()

@@ -10,7 +10,6 @@ from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from .cli import Parser, UserError, errors_in_one_line, positive_int, progress
 from .files import read_lines, replace_file
@@ -40,13 +39,19 @@ class SentenceEncoder:
         """Embeddings of sentences; a dot product of two of them is their cosine.
 
         sentences: a list of n str, or one str → float32 (n, dimension), or (dimension,). A
-        sentence without any token, such as "", is embedded as one unknown word.
+        sentence without any token, such as "", is embedded as one unknown word. Raises TypeError
+        for anything that is no str.
         """
         if isinstance(sentences, str):
             return self.encode([sentences])[0]
+        for number, sentence in enumerate(sentences):
+            if not isinstance(sentence, str):
+                raise TypeError(f"sentence {number} is {sentence!r}, expected a str")
         vectors = np.empty((len(sentences), self.dimension), np.float32)
         starts = range(0, len(sentences), batch_size)
-        for start in tqdm(starts, desc="encoding", unit="batch", disable=not show_progress_bar):
+        if show_progress_bar:
+            starts = progress(starts, desc="encoding", unit=" batches")
+        for start in starts:
             packed = self.vocabulary.encode(sentences[start:start + batch_size])
             if self.model.config.encoder == "transformer":
                 self.cut += int((packed.lengths > self.model.config.max_tokens).sum())
@@ -55,7 +60,7 @@ class SentenceEncoder:
 
 
 def load(run, device="cpu"):
-    """The SentenceEncoder of a run's folder, on "cpu" or "gpu". Raises UserError as `load_run` does."""
+    """The SentenceEncoder of a run's folder, on "cpu" or "gpu". Raises UserError as `load_run`."""
     loaded = load_run(run, device)
     return SentenceEncoder(loaded.model, loaded.vocabulary)
 
@@ -63,7 +68,7 @@ def load(run, device="cpu"):
 # ---------------------------------------------------------------- files of any length
 
 def line_chunks(path):
-    """Yield lists of up to 4,096 lines of a text file, plain, .gz or .zst, or of standard input (None).
+    """Yield lists of up to 4,096 lines of a file, plain, .gz or .zst, or of standard input (None).
 
     Memory does not grow with the file. Raises UserError where there is no line or one is not
     UTF-8, and as `read_lines` does.
@@ -75,8 +80,8 @@ def line_chunks(path):
             try:
                 some[(number - 1) % CHUNK] = line.decode("utf-8")
             except UnicodeDecodeError as error:
-                raise UserError(f"{name}, line {number}: is not UTF-8 text ({error.reason} at byte {error.start}); "
-                                "expected one sentence a line") from None
+                raise UserError(f"{name}, line {number}: is not UTF-8 text ({error.reason} at byte "
+                                f"{error.start}); expected one sentence a line") from None
         yield some
     if number == 0:
         raise UserError(f"{name}: is empty; expected one sentence a line")
@@ -89,8 +94,8 @@ def _lines_with_a_bar(path):
                                  unit_scale=True):
                 yield line.rstrip(b"\r\n")
         except (OSError, AttributeError) as error:            # a folder; closed
-            raise UserError(f"standard input: cannot be read ({error}); give sentences there, or as arguments, or with "
-                            "--file") from None
+            raise UserError(f"standard input: cannot be read ({error}); give sentences there, or "
+                            "as arguments, or with --file") from None
     else:
         size = path.stat().st_size if path.is_file() else None
         with progress(total=size, desc="encoding", unit="B", unit_scale=True) as bar:
@@ -112,35 +117,41 @@ def write_vectors(encoder, chunks, path):
                 encoder.encode(sentences).tofile(file)
                 shape = (shape[0] + len(sentences), encoder.dimension)
             file.seek(0)
-            _write_header(file, shape)                        # NumPy pads it, so it is as long as before
+            _write_header(file, shape)                        # NumPy pads it to the same length
 
     replace_file(path, write)
     return shape
 
 
 def _write_header(file, shape):
-    np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
 
 
 # ---------------------------------------------------------------- what the command prints
 
 def search(encoder, queries, path, top):
-    """The nearest lines of a file to each query: a list of (cosine, line number, line), best first."""
+    """The lines of a file nearest to each query, best first: (cosine, line number, line) each."""
     vectors = encoder.encode(queries)                                     # (q, e)
-    found, before = [[] for _ in queries], 0
+    hits, before = [[] for _ in queries], 0
     for lines in line_chunks(path):
         cosines = vectors @ encoder.encode(lines).T                       # (q, lines)
         best = np.argsort(-cosines, axis=1, kind="stable")[:, :top]       # equal ones stay in order
         for k, columns in enumerate(best):
             new = [(float(cosines[k, c]), before + c + 1, lines[c]) for c in columns]
-            found[k] = sorted(found[k] + new, key=lambda hit: -hit[0])[:top]
+            hits[k] = sorted(hits[k] + new, key=lambda hit: -hit[0])[:top]
         before += len(lines)
-    return found
+    return hits
 
 
 def comparison(encoder, sentences):
-    """The table of cosines between all sentences."""
+    """The table of cosines between all sentences; of a single one what its vector looks like."""
     vectors = encoder.encode(sentences)
+    if len(sentences) == 1:
+        begin = " ".join(f"{number:.3f}" for number in vectors[0, :8])
+        return (f"{vectors.shape[1]} numbers of unit length, from {vectors.min():.3f} to "
+                f"{vectors.max():.3f}: {begin} …\nGive two sentences or more to compare them, or "
+                "--out FILE.npy to write all the numbers.")
     header = ["cosine", *(str(k) for k in range(1, len(sentences) + 1))]
     rows = [[f"{k} {text}", *(f"{cosine:.2f}" for cosine in row)]
             for k, (text, row) in enumerate(zip(sentences, vectors @ vectors.T), start=1)]
@@ -151,19 +162,25 @@ def parse_options(argv):
     """The command's options."""
     parser = Parser(prog="python -m convsim_mini.encode", description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, help="the run's folder")
-    parser.add_argument("texts", nargs="*", help="sentences; without any, and without --file, standard input's lines")
-    parser.add_argument("--file", type=Path, help="read sentences from here, one a line; plain, .gz or .zst")
-    parser.add_argument("--search", type=Path, metavar="FILE", help="print the lines of FILE nearest to each sentence")
-    parser.add_argument("--out", type=Path, help="write the vectors here, as a .npy file: float32 (sentences, dimension)")
+    parser.add_argument("texts", nargs="*", metavar="SENTENCE",
+                        help="without any, and without --file, the lines of standard input")
+    parser.add_argument("--file", type=Path,
+                        help="read sentences from here, one a line; plain, .gz or .zst")
+    parser.add_argument("--search", type=Path, metavar="FILE",
+                        help="print the lines of FILE nearest to each sentence")
+    parser.add_argument("--out", type=Path, help="write the vectors here, as a .npy file: float32 "
+                        "(sentences, dimension)")
     parser.add_argument("--top", type=positive_int, default=10, help="lines that --search prints")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
     # bytes that are no UTF-8 come as half surrogates, which cannot be printed
     options.texts = [text.encode("utf-8", "replace").decode() for text in options.texts]
     if options.search and options.out:
-        raise UserError("--search and --out: choose one; --search prints the nearest lines, --out writes vectors")
+        raise UserError("--search and --out: choose one; --search prints the nearest lines, --out "
+                        "writes vectors")
     if options.texts and options.file:
-        raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or with --file, not both")
+        raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
+                        "with --file, not both")
     return options
 
 
@@ -178,22 +195,23 @@ def main(argv=None):
     else:
         sentences = list(islice(chain.from_iterable(chunks), MOST_COMPARED + 1))
         if len(sentences) > MOST_COMPARED:
-            raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search for at once; give fewer, or "
-                            "write their vectors with --out FILE.npy")
+            raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search "
+                            "for at once; give fewer, or write their vectors with --out FILE.npy")
         if options.search:
             print_hits(sentences, search(encoder, sentences, options.search, options.top))
         else:
             print(comparison(encoder, sentences))
     if encoder.cut:
-        print(f"{encoder.cut:,} sentences had more than {encoder.model.config.max_tokens} words and were cut there",
-              file=sys.stderr)
+        print(f"{encoder.cut:,} sentences had more than {encoder.model.config.max_tokens} words "
+              "and were cut there", file=sys.stderr)
 
 
 def print_hits(queries, found):
     """Each query, and below it what `search` found."""
     for query, hits in zip(queries, found):
         print(query)
-        print("".join(f"  {cosine:.3f}  line {number:,}: {line}\n" for cosine, number, line in hits))
+        print("".join(f"  {cosine:.3f}  line {number:,}: {line}\n"
+                      for cosine, number, line in hits))
 
 
 if __name__ == "__main__":

@@ -60,7 +60,8 @@ def directional_error(loss_and_gradients, params, rng, epsilon=1e-6):
     _, grads = loss_and_gradients()
     direction = {name: rng.standard_normal(p.shape) for name, p in params.items()}
     length = np.sqrt(sum((r * r).sum() for r in direction.values()))
-    slope = sum((dense(grads[name], params[name]) * r).sum() for name, r in direction.items()) / length
+    slope = sum((dense(grads[name], params[name]) * r).sum()
+                for name, r in direction.items()) / length
     kept = {name: p.copy() for name, p in params.items()}
     losses = []
     for sign in (1, -1):

@@ -87,7 +87,7 @@ def config_parser(all_options=False):
     parser = Parser(
         prog="python -m convsim_mini.train", usage="%(prog)s [options]", add_help=False,
         description="Train a sentence encoder on conversations.",
-        epilog="" if all_options else "--help-all shows the options of text, model and optim as well.",
+        epilog="" if all_options else "--help-all shows those of text, model and optim as well.",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=24, width=100),
         argument_default=argparse.SUPPRESS)
     parser.add_argument("--help", action="help", help="Show this help.")

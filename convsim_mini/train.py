@@ -137,13 +137,13 @@ def check(config, corpus, tasks):
     for name in ("batch_size", *dropped):
         size = getattr(config.optim, name)
         if not 2 <= size <= corpus.train.pairs:
-            raise UserError(f"--optim.{name} {size}: expected 2 to {corpus.train.pairs}, the pairs of "
-                            "the train split")
+            raise UserError(f"--optim.{name} {size}: expected 2 to {corpus.train.pairs}, the pairs "
+                            "of the train split")
     for name in ("nli_batch_size", *dropped) if tasks.nli else ():
         size = getattr(config.optim, name)
         if size > tasks.nli.pairs:
-            raise UserError(f"--optim.{name} {size}: expected no more than the {tasks.nli.pairs} NLI "
-                            "pairs to train on; lower it or raise --nli_fraction")
+            raise UserError(f"--optim.{name} {size}: expected no more than the {tasks.nli.pairs} "
+                            "NLI pairs to train on; lower it or raise --nli_fraction")
     response.draw_candidates(corpus.dev, DEV_QUERIES)
     response.draw_candidates(corpus.test)
     for path in sts.find_sts(config.data).values():
@@ -192,10 +192,10 @@ def new_folder(config):
             config.run = name
             return Path(name)
         except OSError as error:
-            raise UserError(f"{name}: cannot be made ({error.strerror}); choose another folder with "
-                            "--run") from None
-    raise UserError(f"{config.run}: exists already and is left as it is; choose another folder with "
-                    "--run")
+            raise UserError(f"{name}: cannot be made ({error.strerror}); choose another folder "
+                            "with --run") from None
+    raise UserError(f"{config.run}: exists already and is left as it is; choose another folder "
+                    "with --run")
 
 
 def corpus_report(report):
@@ -225,13 +225,13 @@ def summary(folder, corpus):
     parts += [sts.report(split, pairs, {**similarity, **baselines}),
               sts.extremes(similarity["trained"], pairs)]
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-    parts.append(f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
-                 f"{run.config.steps:,}, the best on dev. Look at {folder}/p_at_n.png and "
+    command = "  python -m convsim_mini"
+    parts.append(f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} "
+                 f"of {run.config.steps:,}, the best on dev.\nLook at {folder}/p_at_n.png and "
                  f"{folder}/loss.png. Try next:\n"
-                 f"  python -m convsim_mini.encode {folder} \"How old are you?\" \"What is your age?\"\n"
-                 f"  python -m convsim_mini.evaluation {folder}\n"
-                 f"  python -m convsim_mini.train --config {folder}/config.json --run {folder}-again"
-                 "   # the same again")
+                 f'{command}.encode {folder} "How old are you?" "What is your age?"\n'
+                 f"{command}.evaluation {folder}\n"
+                 f"{command}.train --config {folder}/config.json --run {folder}-again   # once more")
     return "\n\n".join(parts)
 
 

@@ -7,10 +7,13 @@ or .zst. Without files the corpus is chitchat-dataset, installed with the requir
 
 import json
 import string
+import sys
 from importlib.util import find_spec
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
+
+from tqdm import tqdm
 
 from ..cli import UserError
 from ..files import read_lines
@@ -19,6 +22,10 @@ CHUNK = 2_000    # lines that one worker takes at a time
 
 EXPECTED = ("pairs, one a line, in a .tsv (input TAB response) or .jsonl (fields input, response) "
             "file, plain, .gz or .zst")
+
+# A first line of a .tsv file that holds two of these words names its columns and is no pair.
+COLUMNS = set("""input response context reply question answer query prompt completion message
+              comment parent child post title text utterance source target""".split())
 
 RULES = {
     "long": "350 characters or more",
@@ -101,11 +108,21 @@ def read_chunks(path, progress=lambda position: None):
         records = _conversation_turns(path, progress)
     elif kind in (".tsv", ".jsonl"):
         records = read_lines(path, progress)
+        begin = list(islice(records, 1))
+        if kind == ".tsv" and begin and _names_columns(begin[0]):
+            tqdm.write(f"{path}, line 1: left out: it names the columns", file=sys.stderr)
+            first, begin = 2, []
+        records = chain(begin, records)
     else:
         raise UserError(f'{path}: unknown kind of file "{path.name}"; expected {EXPECTED}')
     while chunk := list(islice(records, CHUNK)):
         yield Chunk(kind, first, chunk)
         first += len(chunk)
+
+
+def _names_columns(line):
+    columns = line.decode("utf-8", "replace").lower().split("\t")
+    return len(columns) == 2 and {column.strip(' "\ufeff') for column in columns} <= COLUMNS
 
 
 def parse(kind, record):

@@ -61,8 +61,8 @@ def find_snli(folder):
             found.update({split: path for path in list(paths)[::-1] if path.exists()})
         if found:
             return found
-    raise UserError(f"{folder}: holds no snli_1.0_train, snli_1.0_dev or snli_1.0_test as .jsonl or "
-                    f".txt, nor does {folder}/snli_1.0; unpack snli_1.0.zip there")
+    raise UserError(f"{folder}: holds no snli_1.0_train, snli_1.0_dev or snli_1.0_test as .jsonl "
+                    f"or .txt, nor does {folder}/snli_1.0; unpack snli_1.0.zip there")
 
 
 def read_snli(path):

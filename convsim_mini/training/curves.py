@@ -30,8 +30,8 @@ def plot_precision(path, measured, best):
     """P@N on dev against steps, and the step whose weights are kept."""
     figure, axes = new_figure()
     for n in measured[0]["dev"]:
-        axes.plot([record["step"] for record in measured], [record["dev"][n] for record in measured],
-                  "o-", label=f"P@{n}  (at random: {n}%)")
+        axes.plot(*zip(*((record["step"], record["dev"][n]) for record in measured)), "o-",
+                  label=f"P@{n}  (at random: {n}%)")
     if best is not None:
         axes.axvline(best, color="grey", linestyle=":", label=f"kept: step {best:,}")
     axes.set(xlabel="step", ylabel="true reply among the best N of 100 (%)", ylim=(0, None),
@@ -43,7 +43,7 @@ def plot_precision(path, measured, best):
 def plot_accuracy(path, measured):
     """NLI's accuracy on dev against steps."""
     figure, axes = new_figure()
-    axes.plot([record["step"] for record in measured], [record["nli"] for record in measured], "o-")
+    axes.plot(*zip(*((record["step"], record["nli"]) for record in measured)), "o-")
     _level(axes, 100 / len(LABELS), "at random")
     axes.set(xlabel="step", ylabel="right of three classes (%)",
              title="Natural language inference, on dev")

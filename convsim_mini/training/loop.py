@@ -144,7 +144,7 @@ def sound(params, step):
 
 
 def divergence(folder, config, vocabulary, tasks, step, loss):
-    """Save the batch of the step at which the loss went wrong, as words; → what to tell the user."""
+    """Save the batch of the step at which the loss went wrong; → what to tell the user."""
     batch = next(batches(config, tasks, step - 1)).sentences
     texts = [" ".join(map(vocabulary.token, batch.part(b, b + 1).ids))
              for b in range(len(batch.lengths))]

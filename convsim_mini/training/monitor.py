@@ -1,4 +1,4 @@
-"""How training is watched: progress bar, log.jsonl, measures on dev, figures, an eye on the loss."""
+"""How training is watched: progress bar, log.jsonl, measures on dev, figures, sound losses."""
 
 import json
 import math
@@ -16,10 +16,10 @@ EXPLODED = 100    # times the loss of picking at random is where a run is stoppe
 
 
 class Monitor:
-    """Shows and records how training goes: progress bar, log.jsonl, figures, the best step so far."""
+    """Shows and records how training goes: progress bar, log.jsonl, figures, the best step."""
 
     def __init__(self, folder, config, dev):
-        """dev: a function of a Model → what was measured on dev: P@N in "dev", "dev_loss", "nli"."""
+        """dev: a function of a Model → its measures on dev: P@N in "dev", "dev_loss", "nli"."""
         self.folder, self.config, self.dev = folder, config, dev
         self.losses, self.steps, self.measured, self.log_every = [], [], [], 10
         self.most = {"loss": EXPLODED * math.log(config.optim.batch_size),
@@ -49,7 +49,7 @@ class Monitor:
         self.seconds += time.perf_counter() - self.resumed_at
 
     def resume(self, step, machine):
-        """Take up the records of an earlier start up to `step`; later ones, and a line cut short, go.
+        """Take up the records of an earlier start up to `step`; later ones and a torn line go.
 
         machine: what computes from here on, which is recorded.
         """
@@ -63,7 +63,7 @@ class Monitor:
             self._write([], {"step": step, "machine": machine})
 
     def after_step(self, step, batch, loss):
-        """Take note of the loss of a step's batch, a 0-d array of either device; log now and then."""
+        """Take note of the loss of a step's batch, a 0-d array; log now and then."""
         self.losses.append(("nli_loss" if isinstance(batch, NliBatch) else "loss", loss))
         if len(self.losses) >= self.log_every:
             self.log(step)
@@ -119,8 +119,8 @@ class Monitor:
             with open(path, "a", encoding="utf-8") as log:
                 log.write(json.dumps(record) + "\n")
         except OSError as error:
-            raise UserError(f"{path}: cannot be written ({error.strerror}); make room there, then go "
-                            "on with: python -m convsim_mini.train --resume "
+            raise UserError(f"{path}: cannot be written ({error.strerror}); make room there, then "
+                            "go on with: python -m convsim_mini.train --resume "
                             f"{self.folder}") from None
 
 

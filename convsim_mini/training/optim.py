@@ -1,8 +1,7 @@
 """Optimisers: one step on the dense parameters and on the touched rows of tables, in place.
 
 A table's gradient is a list of SparseRows: rows that a batch does not use are neither read nor
-written, and an optimiser's state for them stays as it is. `state` is a flat dict of arrays, saved and
-restored as it is.
+written, nor is an optimiser's state for them. `state` is a flat dict of arrays.
 """
 
 import numpy as np
@@ -26,12 +25,11 @@ class SGD:
 
 
 class Adaptive:
-    """Adam on dense parameters (Kingma and Ba 2015), row-wise Adagrad on tables (Duchi et al. 2011).
+    """Adam on dense parameters (Kingma, Ba 2015), row-wise Adagrad on tables (Duchi et al. 2011).
 
-    Adagrad divides a gradient by the root of the sum of squares of all so far, so a rare word
-    moves as far at its tenth time as a frequent one at its own tenth. The sum is kept for each
-    row, not for each number: state (R,) instead of (R, d), which a step need not carry through
-    memory.
+    Adagrad divides a gradient by the root of the sum of the squares of all so far. So a rare word's
+    tenth update is as large as a frequent word's tenth update. The sum is kept for each row, not
+    for each number: state (R,) instead of (R, d), which a step need not carry through memory.
     """
 
     BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
@@ -53,9 +51,11 @@ class Adaptive:
         for name, grad in grads.items():
             if isinstance(grad, list):
                 squares = self.state[f"{name}.squares"]
-                on_all_cores(lambda part: self._adagrad(params[name], part, squares, table_rate), grad)
+                on_all_cores(
+                    lambda part: self._adagrad(params[name], part, squares, table_rate), grad)
             else:
-                self._adam(params[name], grad, self.state[f"{name}.mean"], self.state[f"{name}.variance"], rate)
+                mean, variance = self.state[f"{name}.mean"], self.state[f"{name}.variance"]
+                self._adam(params[name], grad, mean, variance, rate)
 
     def _adam(self, p, grad, mean, variance, rate):
         """m ← β₁m + (1 − β₁)g; s ← β₂s + (1 − β₂)g²; p ← p − rate · m̂ / (√ŝ + ε).
@@ -65,10 +65,11 @@ class Adaptive:
         xp, t = array_module(p), int(self.state["steps"][0])
         mean += (1 - self.BETA1) * (grad - mean)
         variance += (1 - self.BETA2) * (grad * grad - variance)
-        p -= (rate / (1 - self.BETA1 ** t)) * mean / (xp.sqrt(variance / (1 - self.BETA2 ** t)) + self.EPSILON)
+        root = xp.sqrt(variance / (1 - self.BETA2 ** t))
+        p -= (rate / (1 - self.BETA1 ** t)) * mean / (root + self.EPSILON)
 
     def _adagrad(self, table, grad, squares, rate):
-        """s_r ← s_r + mean(g_r²); table_r ← table_r − rate · g_r / √s_r, for rows r of a SparseRows."""
+        """s_r ← s_r + mean(g_r²); table_r ← table_r − rate · g_r / √s_r, for its rows r."""
         xp, (rows, values) = array_module(table), grad
         seen = squares[rows] + xp.einsum("rd,rd->r", values, values) / values.shape[1]
         squares[rows] = seen

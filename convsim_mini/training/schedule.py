@@ -1,4 +1,4 @@
-"""What each step of a run is: its task, its batch, its rates. Settings and step decide all of it."""
+"""What each step of a run is: its task, its batch, its rates, all decided by settings and step."""
 
 import itertools
 import math
@@ -77,7 +77,7 @@ def batches(config, tasks, first_step=0):
     """
     optim, late = config.optim, None
     for step in itertools.count(first_step):
-        if (step >= optim.drop_at * config.steps) != late:    # at first, and where the batch size drops
+        if (step >= optim.drop_at * config.steps) != late:    # at first, and where sizes drop
             late = step >= optim.drop_at * config.steps
             begin = math.ceil(optim.drop_at * config.steps) if late else 0
             size, nli_size = batch_sizes(optim, step, config.steps)

@@ -1,0 +1,95 @@
+"""The house: imports run one way, one door to CuPy, what is loaded when, requirements in two places."""
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from convsim_mini.__main__ import COMMANDS
+
+from conftest import ROOT, command
+
+PACKAGE = ROOT / "convsim_mini"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# Each level may import itself and those before it. A folder stands for its files.
+LEVELS = ["cli", "files tables figures backend gradcheck", "config", "data", "model", "run", "options", "training",
+          "evaluation", "report", "train encode tune __main__ __init__"]
+LEVEL = {name: number for number, names in enumerate(LEVELS) for name in names.split()}
+
+
+def name_of(path):
+    """The folder of a file in the package, or its own name at the top."""
+    return Path(path.relative_to(PACKAGE).parts[0]).stem
+
+
+def imports_of(path):
+    """(line, dotted name) of everything that a file imports, wherever in it; relative names made absolute."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            parts = ["convsim_mini", *path.relative_to(PACKAGE).parent.parts]
+            base = parts[:len(parts) - node.level + 1] if node.level else []
+            for alias in node.names:
+                yield node.lineno, ".".join([*base, *filter(None, [node.module]), alias.name])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_import_runs_up(path):
+    for line, name in imports_of(path):
+        if name.startswith("convsim_mini."):
+            target = name.split(".")[1]
+            assert LEVEL[target] <= LEVEL[name_of(path)], f"{path}:{line}: {name}"
+
+
+def test_only_the_backend_imports_cupy():
+    doors = {path.name for path in FILES for _, name in imports_of(path) if name.split(".")[0] in ("cupy", "cupyx")}
+    assert doors == {"backend.py"}
+
+
+def test_data_and_model_see_each_other_only_downwards():
+    """The check above would notice: with the levels turned round it fails."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(LEVEL, "data", LEVEL["model"] + 1)
+        with pytest.raises(AssertionError):
+            for path in FILES:
+                test_no_import_runs_up(path)
+
+
+def test_opening_a_run_needs_no_parser_of_options_no_matplotlib_and_no_corpus(trained):
+    code = ("import sys; sys.modules |= dict.fromkeys(['matplotlib', 'chitchat_dataset', 'tabulate', 'defusedxml']); "
+            "import convsim_mini; convsim_mini.load(sys.argv[1]).encode(['hello']); "
+            "print(sorted({'convsim_mini.options', 'argparse', 'scipy.stats'} & set(sys.modules)))")
+    done = subprocess.run([sys.executable, "-c", code, trained[0]], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "convsim_mini.options" not in done.stdout and "scipy.stats" not in done.stdout
+
+
+def test_the_package_asks_for_what_requirements_txt_asks_for():
+    listed = {line.split("#")[0].strip() for line in (ROOT / "requirements.txt").read_text().splitlines()} - {""}
+    project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())
+    assert set(project["project"]["dependencies"]) == listed
+    folders = {path.parent for path in FILES}
+    assert {Path(name.replace(".", "/")) for name in project["tool"]["setuptools"]["packages"]} == {
+        folder.relative_to(ROOT) for folder in folders}
+
+
+def test_the_commands_are_listed_and_each_has_a_help(tmp_path):
+    done = command("__main__", cwd=tmp_path)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == len(COMMANDS) + 1
+    for name in COMMANDS:
+        done = command(name.split()[0], "--help", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "") and "usage" in done.stdout, name
+
+
+def test_lines_are_at_most_100_characters_long():
+    long = [f"{path}:{number}" for path in FILES
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1) if len(line) > 100]
+    assert not long, long

@@ -288,10 +288,10 @@ def config_from_dict(values, where=""):
 def _explained(message, values):
     """msgspec's "Expected `int`, got `str` - at `$.steps`" as "steps many: expected int"."""
     expected, _, name = re.sub(r"`|, got `\w+`|\[.*", "", message).partition(" - at $.")
-    found, choices = values[name], get_args(settings()[name].type)
+    value, choices = values[name], get_args(settings()[name].type)
     if expected.startswith("Invalid"):
-        expected = f"expected {', '.join(choices)}{did_you_mean(str(found), choices)}"
-    return f"{name} {found}: {expected[0].lower()}{expected[1:]}"
+        expected = f"expected {', '.join(choices)}{did_you_mean(str(value), choices)}"
+    return f"{name} {value}: {expected[0].lower()}{expected[1:]}"
 
 
 def _check(config, place):

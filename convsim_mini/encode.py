@@ -10,6 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 from .cli import Parser, UserError, errors_in_one_line, positive_int, progress
 from .files import read_lines, replace_file
@@ -49,9 +50,7 @@ class SentenceEncoder:
                 raise TypeError(f"sentence {number} is {sentence!r}, expected a str")
         vectors = np.empty((len(sentences), self.dimension), np.float32)
         starts = range(0, len(sentences), batch_size)
-        if show_progress_bar:
-            starts = progress(starts, desc="encoding", unit=" batches")
-        for start in starts:
+        for start in tqdm(starts, desc="encoding", unit="batch", disable=not show_progress_bar):
             packed = self.vocabulary.encode(sentences[start:start + batch_size])
             if self.model.config.encoder == "transformer":
                 self.cut += int((packed.lengths > self.model.config.max_tokens).sum())
@@ -75,14 +74,14 @@ def line_chunks(path):
     """
     name, number = path or "standard input", 0
     lines = _lines_with_a_bar(path)
-    while some := list(islice(lines, CHUNK)):
-        for number, line in enumerate(some, start=number + 1):
+    while chunk := list(islice(lines, CHUNK)):
+        for number, line in enumerate(chunk, start=number + 1):
             try:
-                some[(number - 1) % CHUNK] = line.decode("utf-8")
+                chunk[(number - 1) % CHUNK] = line.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise UserError(f"{name}, line {number}: is not UTF-8 text ({error.reason} at byte "
                                 f"{error.start}); expected one sentence a line") from None
-        yield some
+        yield chunk
     if number == 0:
         raise UserError(f"{name}: is empty; expected one sentence a line")
 
@@ -206,9 +205,9 @@ def main(argv=None):
               "and were cut there", file=sys.stderr)
 
 
-def print_hits(queries, found):
-    """Each query, and below it what `search` found."""
-    for query, hits in zip(queries, found):
+def print_hits(queries, hits_of_queries):
+    """Each query, and below it its hits from `search`."""
+    for query, hits in zip(queries, hits_of_queries):
         print(query)
         print("".join(f"  {cosine:.3f}  line {number:,}: {line}\n"
                       for cosine, number, line in hits))

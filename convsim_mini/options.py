@@ -12,15 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 from .cli import Parser, UserError
-from .config import (
-    ENCODERS,
-    INHERITED,
-    PRESETS,
-    Config,
-    config_from_dict,
-    flat,
-    settings,
-)
+from .config import ENCODERS, INHERITED, PRESETS, Config, config_from_dict, flat, settings
 
 
 def parse_config(argv):

@@ -23,15 +23,8 @@ from .model.input_response import Model, cut_report
 from .model.losses import batch_softmax_forward
 from .options import parse_config, resumed_folder
 from .run import (
-    check_corpus,
-    finished,
-    has_checkpoint,
-    keep_best,
-    load_config,
-    load_run,
-    load_state,
-    save_config,
-    save_vocabulary,
+    check_corpus, finished, has_checkpoint, keep_best, load_config, load_run, load_state,
+    save_config, save_vocabulary,
 )
 from .tables import table
 from .training.loop import run_steps

@@ -141,3 +141,18 @@ def test_the_package_is_used_from_elsewhere(trained, tmp_path):
 def test_the_command_by_name(trained, tmp_path):
     done = command("encode", trained[0], "one", "two", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("cosine")
+
+
+def test_what_is_no_string_is_refused_by_name(trained):
+    encoder = convsim_mini.load(trained[0])
+    for sentences, number in (([1], 0), (["a", None], 1), (["a", "b", b"c"], 2)):
+        with pytest.raises(TypeError, match=f"sentence {number} is .*, expected a str"):
+            encoder.encode(sentences)
+
+
+def test_a_single_sentence_shows_its_vector_and_says_what_else_there_is(trained, tmp_path):
+    done = command("encode", trained[0], "hello there", cwd=tmp_path)
+    vector = convsim_mini.load(trained[0]).encode("hello there")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"16 numbers of unit length, from {vector.min():.3f} to {vector.max():.3f}: {vector[0]:.3f} ")
+    assert "two sentences or more" in done.stdout and "--out FILE.npy" in done.stdout

@@ -260,3 +260,15 @@ def test_pairs_are_read_as_they_were_written(tmp_path_factory, some):
         path = write(folder / name, data)
         read_pairs = [parse(chunk.kind, record) for chunk in read_chunks(path) for record in chunk.records]
         assert [(pair.input, pair.response) for pair in read_pairs] == some
+
+
+@pytest.mark.parametrize("line, is_heading", [
+    ("input\tresponse", True), ("Context\tReply", True), ('"question"\t"answer"', True), ("\ufeffinput\tresponse", True),
+    ("hello\tresponse", False), ("question\tyes, ask", False), ("input", False), ("text\ttext\ttext", False)])
+def test_a_first_line_that_names_the_columns_is_no_pair(tmp_path, capsys, line, is_heading):
+    path = tmp_path / "pairs.tsv"
+    path.write_text(f"{line}\nhello\tinput\ninput\tresponse\n", encoding="utf-8")
+    (chunk,) = read_chunks(path)
+    assert len(chunk.records) == 3 - is_heading and chunk.first == 1 + is_heading
+    assert chunk.records[-1] == b"input\tresponse"            # later in the file it is a pair
+    assert (f"{path}, line 1: left out: it names the columns" in capsys.readouterr().err) == is_heading

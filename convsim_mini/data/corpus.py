@@ -105,8 +105,8 @@ def _epoch(pairs, batch_size, rng):
     blocks = rng.permutation(-(-pairs // BLOCK))
     rest = np.empty(0, np.int64)
     for start in range(0, len(blocks), BLOCKS_SHUFFLED):
-        some = blocks[start:start + BLOCKS_SHUFFLED, None] * BLOCK + np.arange(BLOCK)
-        order = np.concatenate([rest, rng.permutation(some[some < pairs])])
+        drawn = blocks[start:start + BLOCKS_SHUFFLED, None] * BLOCK + np.arange(BLOCK)
+        order = np.concatenate([rest, rng.permutation(drawn[drawn < pairs])])
         full = len(order) - len(order) % batch_size
         yield from order[:full].reshape(-1, batch_size)
         rest = order[full:]
@@ -336,8 +336,8 @@ def _encode_split(source, folder, vocabulary):
           open(folder / f"{source.name}.ids", "wb") as ids,
           open(folder / f"{source.name}.offsets", "wb") as offsets):
         np.zeros(1, np.int64).tofile(offsets)
-        while some := list(islice(lines, 50_000)):
-            sides = (side for line in some for side in line[:-1].split("\t"))
+        while chunk := list(islice(lines, 50_000)):
+            sides = (side for line in chunk for side in line[:-1].split("\t"))
             packed = vocabulary.pack(side.split(" ") if side else [] for side in sides)
             packed.ids.tofile(ids)
             (packed.offsets[1:] + base).tofile(offsets)

@@ -55,12 +55,11 @@ def find_snli(folder):
     Raises UserError where there is none.
     """
     for base in (Path(folder), Path(folder, "snli_1.0")):
-        found = {}
-        for split in SPLITS:
-            paths = (base / f"snli_1.0_{split}{suffix}" for suffix in (".jsonl", ".txt"))
-            found.update({split: path for path in list(paths)[::-1] if path.exists()})
-        if found:
-            return found
+        # where both stand, .jsonl comes later and counts
+        files = {split: path for suffix in (".txt", ".jsonl") for split in SPLITS
+                 if (path := base / f"snli_1.0_{split}{suffix}").exists()}
+        if files:
+            return {split: files[split] for split in SPLITS if split in files}
     raise UserError(f"{folder}: holds no snli_1.0_train, snli_1.0_dev or snli_1.0_test as .jsonl "
                     f"or .txt, nor does {folder}/snli_1.0; unpack snli_1.0.zip there")
 

@@ -3,12 +3,7 @@
 from ..backend import array_module, to_device
 from ..data.packed import words_and_bigrams
 from .embeddings import embedding_bag_backward, embedding_bag_forward
-from .layers import (
-    feed_forward,
-    feed_forward_backward,
-    l2_normalize_backward,
-    l2_normalize_forward,
-)
+from .layers import feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward
 
 
 def dan_forward(params, packed, word_rows):

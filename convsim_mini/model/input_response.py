@@ -9,17 +9,10 @@ from ..config import ModelConfig
 from ..data.snli import NliBatch
 from .dan import dan_backward, dan_forward
 from .layers import (
-    NO_DROPOUT,
-    feed_forward,
-    feed_forward_backward,
-    l2_normalize_backward,
-    l2_normalize_forward,
+    NO_DROPOUT, feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward,
 )
 from .losses import (
-    batch_softmax_backward,
-    batch_softmax_forward,
-    cross_entropy_backward,
-    cross_entropy_forward,
+    batch_softmax_backward, batch_softmax_forward, cross_entropy_backward, cross_entropy_forward,
 )
 from .nli import classifier_backward, classifier_forward
 from .transformer import transformer_backward, transformer_forward

@@ -7,26 +7,11 @@ import numpy as np
 
 from ..backend import add_to, array_module, to_device
 from .attention import attention_backward, attention_forward, groups, timing_signal
-from .embeddings import (
-    embedding_backward,
-    embedding_forward,
-    mean_pool_backward,
-    mean_pool_forward,
-)
+from .embeddings import embedding_backward, embedding_forward, mean_pool_backward, mean_pool_forward
 from .layers import (
-    NO_DROPOUT,
-    dropout_backward,
-    dropout_forward,
-    feed_forward,
-    feed_forward_backward,
-    l2_normalize_backward,
-    l2_normalize_forward,
-    layer_norm_backward,
-    layer_norm_forward,
-    linear_backward,
-    linear_forward,
-    relu_backward,
-    relu_forward,
+    NO_DROPOUT, dropout_backward, dropout_forward, feed_forward, feed_forward_backward,
+    l2_normalize_backward, l2_normalize_forward, layer_norm_backward, layer_norm_forward,
+    linear_backward, linear_forward, relu_backward, relu_forward,
 )
 
 

@@ -50,13 +50,15 @@ def main(folder):
             axes.text(column, row, f"{scores[row, column]:.2f}".replace("0.", "."), fontsize=8,
                       ha="center", va="center", weight="bold" if best else "normal",
                       color="white" if scores[row, column] > 0.45 else "black")
-        axes.add_line(plt.Line2D([-0.5, PAIRS - 0.5], [-0.5, PAIRS - 0.5], color="tab:orange", lw=1))
+            if row == column:
+                axes.add_patch(plt.Rectangle((row - 0.5, row - 0.5), 1, 1, fill=False, lw=2,
+                                             edgecolor="tab:orange"))
         right = int((scores.argmax(axis=1) == np.arange(PAIRS)).sum())
         axes.set_title(f"{title}: {right} of {PAIRS} true replies score highest")
         axes.set_xticks(range(PAIRS), texts[1], rotation=38, ha="right", fontsize=8)
         axes.set_yticks(range(PAIRS), texts[0], fontsize=8)
     panels[0].set_ylabel("message")
-    figure.supxlabel("reply (the true one lies on the line)", fontsize=10)
+    figure.supxlabel("reply (the true one is framed)", fontsize=10)
     figure.savefig(HERE / "picture.png", dpi=110)
     print(HERE / "picture.png")
 

@@ -19,6 +19,24 @@ what to read first:
 """
 
 import os
+import sys
+
+from .evaluation import EVALUATIONS
+
+COMMANDS = {    # python -m convsim_mini.NAME
+    "train": "train a sentence encoder on conversations",
+    "encode": "embed sentences, compare them, search a file",
+    "evaluation": "measure a run on every task whose data are there",
+    **{f"evaluation.{name}": f"… {purpose}" for name, purpose in EVALUATIONS.items()},
+    "evaluation.attention": "draw a Transformer's attention to a sentence",
+    "tune": "learn one matrix on top from people's similarity scores",
+    "report": "write every table and figure of the paper from your own runs",
+    "report.fractions": "train the runs of the paper's figure 8",
+}
+_started = sys.orig_argv[sys.orig_argv.index("-m") + 1] if "-m" in sys.orig_argv[:-1] else ""
+if _started.startswith("convsim_mini.") and _started.split(".", 1)[1] not in COMMANDS:
+    sys.stderr.write(f"error: {_started}: is no command; python -m convsim_mini lists them\n")
+    sys.exit(2)
 
 # OpenBLAS's idle threads spin for 30 ms before they sleep and so hold a core while the other half
 # of a step, copies and sparse products, wants it. 2¹⁰ cycles instead of 2²⁶ made a DAN step 15%

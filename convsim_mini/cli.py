@@ -77,12 +77,3 @@ def errors_in_one_line():
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-TextParser = Parser
-
-
-def run_command(main):
-    import jsonargparse
-    with errors_in_one_line():
-        jsonargparse.auto_cli(main, parser_class=type("P", (jsonargparse.ArgumentParser,), {"error": lambda self, m, ex=None: (_ for _ in ()).throw(UserError(" ".join(str(m).split()) + " (see --help)"))}))

@@ -183,6 +183,7 @@ def parse_options(argv):
     return options
 
 
+@errors_in_one_line()
 def main(argv=None):
     """The command: a table of cosines, the nearest lines of a file, or a file of vectors."""
     options = parse_options(sys.argv[1:] if argv is None else argv)
@@ -214,5 +215,4 @@ def print_hits(queries, hits_of_queries):
 
 
 if __name__ == "__main__":
-    with errors_in_one_line():
-        main()
+    main()

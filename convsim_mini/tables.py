@@ -1,21 +1,15 @@
 """Tables for the terminal, and in Markdown."""
 
+from tabulate import tabulate
+
 
 def table(header, rows):
     """Columns of strings, the first flush left, the others flush right."""
-    rows = [header, *rows]
-    widths = [max(len(str(row[k])) for row in rows) for k in range(len(header))]
-    lines = []
-    for row in rows:
-        cells = [str(cell).rjust(width) if k else str(cell).ljust(width)
-                 for k, (cell, width) in enumerate(zip(row, widths))]
-        lines.append("  ".join(cells).rstrip())
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(lines)
+    sides = ["left", *["right"] * (len(header) - 1)]
+    return tabulate(rows, header, disable_numparse=True, colalign=sides)
 
 
 def markdown(header, rows):
-    """The same in Markdown; a vertical bar in a cell is escaped."""
-    lines = [[str(cell).replace("|", "\\|") for cell in row] for row in (header, *rows)]
-    lines.insert(1, ["---"] * len(header))
-    return "\n".join(f"| {' | '.join(row)} |" for row in lines)
+    """The same in Markdown, all columns flush left; a vertical bar in a cell is escaped."""
+    header, *rows = ([str(cell).replace("|", "\\|") for cell in row] for row in (header, *rows))
+    return tabulate(rows, header, "pipe", disable_numparse=True)

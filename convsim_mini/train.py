@@ -18,6 +18,7 @@ from .data.pairs import RULES
 from .data.snli import encode_snli, find_snli, read_snli
 from .evaluation import response, sts
 from .evaluation.nli import classify
+from .evaluation.word_baselines import bag_cosines
 from .model.initial import initial_model, initial_parameters
 from .model.input_response import Model, cut_report
 from .model.losses import batch_softmax_forward
@@ -139,8 +140,8 @@ def check(config, corpus, tasks):
                             "NLI pairs to train on; lower it or raise --nli_fraction")
     response.draw_candidates(corpus.dev, DEV_QUERIES)
     response.draw_candidates(corpus.test)
-    for path in sts.find_sts(config.data).values():
-        sts.read_sts(path)
+    for path in sts.find(config.data, None).values():
+        sts.read(path)
 
 
 def measuring_dev(config, corpus, tasks):
@@ -204,19 +205,21 @@ def corpus_report(report):
 
 
 def summary(folder, corpus):
-    """What the run has come to, measured on what was saved: test P@N, STS, and what to try next."""
+    """What the run has come to, measured on what was saved: test P@N, STS, what to try next."""
     run = load_run(folder)
-    models = {"trained": run.model, "the same, untrained": initial_model(run.config, corpus)}
-    parts = [response.report(response.compare(models, corpus))]
-    files = sts.find_sts(run.config.data)
+    untrained = run._replace(model=initial_model(run.config, corpus))
+    choices = response.read(corpus)
+    files = sts.find(run.config.data, run)
     files.pop("test", None)                                   # that is for evaluation.sts
     split, path = (list(files.items()) or [("own set", sts.OWN)])[-1]
-    pairs = sts.read_sts(path)
-    similarity = {name: sts.model_similarity(model, run.vocabulary, pairs)
-                  for name, model in models.items()}
-    baselines = sts.baseline_similarities(run.vocabulary, pairs)
-    parts += [sts.report(split, pairs, {**similarity, **baselines}),
-              sts.extremes(similarity["trained"], pairs)]
+    pairs = sts.read(path)
+    similarity = {"trained": sts.similarity(run, pairs),
+                  "the same, untrained": sts.similarity(untrained, pairs)}
+    lexical = bag_cosines(sts.texts_of(pairs), *sts.sides(pairs), run.vocabulary)
+    parts = [response.summary("test", choices, response.scores(run, choices),
+                              response.baselines(run, choices)),
+             sts.score_table(split, pairs, similarity | lexical),
+             sts.extremes(similarity["trained"], pairs)]
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     command = "  python -m convsim_mini"
     parts.append(f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} "
@@ -224,10 +227,11 @@ def summary(folder, corpus):
                  f"{folder}/loss.png. Try next:\n"
                  f'{command}.encode {folder} "How old are you?" "What is your age?"\n'
                  f"{command}.evaluation {folder}\n"
-                 f"{command}.train --config {folder}/config.json --run {folder}-again   # once more")
+                 f"{command}.train --config {folder}/config.json --run {folder}-again")
     return "\n\n".join(parts)
 
 
+@errors_in_one_line()
 def main(argv=None):
     """The command: train or resume, then show what came of it."""
     argv = sys.argv[1:] if argv is None else argv
@@ -236,5 +240,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    with errors_in_one_line():
-        main()
+    main()

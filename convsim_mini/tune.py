@@ -3,23 +3,18 @@
     python -m convsim_mini.tune RUN --data DIR
 """
 
-from pathlib import Path
-
 import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
-from tqdm import tqdm
 
-from .cli import UserError, run_command
+from .cli import UserError, errors_in_one_line, progress
+from .evaluation import sts
+from .evaluation.command import parser_of
 from .evaluation.metrics import pearson, williams_test
-from .evaluation.sts import find_sts, read_sts
 from .model.input_response import embed
 from .model.losses import (
-    correlation_backward,
-    correlation_forward,
-    similarity_backward,
-    similarity_forward,
+    correlation_backward, correlation_forward, similarity_backward, similarity_forward,
 )
 from .run import load_run, save_matrix
 from .tables import table
@@ -52,17 +47,25 @@ def fit(u1, u2, labels, strength, iterations, watch=None):
         loss, gradient = loss_and_gradient(m.reshape(e, e), u1, u2, labels, strength)
         return loss, gradient.ravel()
 
-    found = minimize(flat, np.eye(e).ravel(), jac=True, method="L-BFGS-B", options={"maxiter": iterations, "maxcor": 10},
-                     callback=watch and (lambda m: watch(m.reshape(e, e))))
-    return found.x.reshape(e, e)
+    callback = watch and (lambda m: watch(m.reshape(e, e)))
+    return minimize(flat, np.eye(e).ravel(), jac=True, method="L-BFGS-B", callback=callback,
+                    options={"maxiter": iterations, "maxcor": 10}).x.reshape(e, e)
 
 
-def groups_of(sts):
-    """A number for each pair of an Sts, the same for pairs that share a sentence, however remotely: (n,)."""
-    _, sentences = np.unique([*sts.sentences1, *sts.sentences2], return_inverse=True)
+def groups_of(pairs):
+    """A number for each pair of an Sts: (n,). Pairs that share a sentence have the same one.
+
+    So have pairs that are linked by other pairs.
+    """
+    _, sentences = np.unique([*pairs.sentences1, *pairs.sentences2], return_inverse=True)
     one, two = sentences.reshape(2, -1)
     graph = coo_matrix((np.ones(len(one)), (one, two)), shape=(sentences.max() + 1,) * 2)
     return connected_components(graph, directed=False)[1][one]
+
+
+def r_of(matrix, u1, u2, labels):
+    """Pearson's r of people's labels with the similarity of pairs under a matrix."""
+    return pearson(similarity_forward(matrix, u1, u2)[0], labels)
 
 
 def cross_validate(u1, u2, labels, groups):
@@ -73,13 +76,13 @@ def cross_validate(u1, u2, labels, groups):
     rng = np.random.Generator(np.random.Philox(0))
     fold = rng.integers(FOLDS, size=groups.max() + 1)[groups]
     scores = np.zeros((len(STRENGTHS), ITERATIONS))
-    with tqdm(total=len(STRENGTHS) * FOLDS, desc="cross-validating", leave=False) as bar:
+    with progress(total=len(STRENGTHS) * FOLDS, desc="cross-validating") as bar:
         for s, strength in enumerate(STRENGTHS):
             for held in range(FOLDS):
                 train, test, seen = fold != held, fold == held, []
 
                 def watch(matrix):
-                    seen.append(pearson(similarity_forward(matrix, u1[test], u2[test])[0], labels[test]))
+                    seen.append(r_of(matrix, u1[test], u2[test], labels[test]))
 
                 fit(u1[train], u2[train], labels[train], strength, ITERATIONS, watch)
                 seen += seen[-1:] * (ITERATIONS - len(seen))              # it had converged
@@ -88,39 +91,51 @@ def cross_validate(u1, u2, labels, groups):
     return scores
 
 
-def main(run: Path, data: Path | None = None):
-    """Learn one matrix from STS train, choose by cross-validation inside train, look at dev once.
+def embeddings_of(run, pairs):
+    """The embeddings of an Sts's first and second sentences: float64 (n, e) each."""
+    return [embed(run.model, run.vocabulary.encode(side)).astype(np.float64)
+            for side in (pairs.sentences1, pairs.sentences2)]
 
-    Args:
-        run: the run's folder, into which tuned.safetensors is written
-        data: folder with the STS Benchmark's sts-train.csv and sts-dev.csv, or with stsbenchmark/
+
+@errors_in_one_line()
+def main(argv=None):
+    """The command: learn from STS train, choose by cross-validation inside it, look at dev once.
+
+    Pairs of train that stand in dev too are left out.
     """
-    if data is None:
-        raise UserError("--data is missing: the folder with the STS Benchmark's sts-train.csv and sts-dev.csv")
-    loaded, files = load_run(run), find_sts(data)
+    parser = parser_of("tune", __doc__, help="the run's folder, into which tuned.safetensors is "
+                       "written", data="folder with the STS Benchmark's sts-train.csv and "
+                       "sts-dev.csv, or with stsbenchmark/")
+    options = parser.parse_intermixed_args(argv)
+    if options.data is None:
+        raise UserError("--data is missing: the folder with the STS Benchmark's sts-train.csv and "
+                        "sts-dev.csv")
+    run, files = load_run(options.run), sts.find(options.data, None)
     if not {"train", "dev"} <= files.keys():
-        raise UserError(f"{data}: tuning needs sts-train.csv and sts-dev.csv, found {', '.join(files)}")
-    train, dev = read_sts(files["train"]), read_sts(files["dev"])
+        raise UserError(f"{options.data}: tuning needs sts-train.csv and sts-dev.csv, found "
+                        f"{', '.join(files)}")
+    train, dev = sts.read(files["train"]), sts.read(files["dev"])
     in_dev = set(zip(dev.sentences1, dev.sentences2))
     kept = np.array([pair not in in_dev for pair in zip(train.sentences1, train.sentences2)])
-    embeddings = {name: [embed(loaded.model, loaded.vocabulary.encode(side)).astype(np.float64)
-                         for side in (sts.sentences1, sts.sentences2)] for name, sts in (("train", train), ("dev", dev))}
-    u1, u2 = (side[kept] for side in embeddings["train"])
+    u1, u2 = (side[kept] for side in embeddings_of(run, train))
     labels = train.labels[kept]
     scores = cross_validate(u1, u2, labels, groups_of(train)[kept])
     best, iterations = np.unravel_index(scores.argmax(), scores.shape)
-    before = pearson(similarity_forward(np.eye(u1.shape[1]), u1, u2)[0], labels)
-    rows = [[f"{strength:g}", f"{100 * some.max():.1f}", str(some.argmax() + 1)] for strength, some in zip(STRENGTHS, scores)]
-    print(table([f"{len(labels):,} pairs of train, {FOLDS} folds: strength", "held-out r", "iterations"], rows))
+    rows = [[f"{strength:g}", f"{100 * of_strength.max():.1f}", str(of_strength.argmax() + 1)]
+            for strength, of_strength in zip(STRENGTHS, scores)]
+    title = f"{len(labels):,} pairs of train, {FOLDS} folds: strength"
+    print(table([title, "held-out r", "iterations"], rows))
     matrix = fit(u1, u2, labels, STRENGTHS[best], int(iterations) + 1)
-    save_matrix(loaded, matrix)
-    plain, tuned = (similarity_forward(m, *embeddings["dev"])[0] for m in (np.eye(u1.shape[1]), matrix))
+    save_matrix(run, matrix)
+    box, sides = np.eye(u1.shape[1]), embeddings_of(run, dev)
+    plain, tuned = (similarity_forward(m, *sides)[0] for m in (box, matrix))
     t, p = williams_test(tuned, plain, dev.labels)
-    print(f"\ntrain: r = {100 * before:.1f} out of the box, {100 * scores.max():.1f} tuned and held out\n"
-          f"dev: r = {100 * pearson(plain, dev.labels):.1f} out of the box, {100 * pearson(tuned, dev.labels):.1f} tuned "
-          f"(Williams' t = {t:.2f}, p = {p:.2g})\n\n"
-          f"{loaded.folder / 'tuned.safetensors'}: evaluation.sts shows both from now on")
+    print(f"\ntrain: r = {100 * r_of(box, u1, u2, labels):.1f} out of the box, "
+          f"{100 * scores.max():.1f} tuned and held out\n"
+          f"dev: r = {100 * pearson(plain, dev.labels):.1f} out of the box, "
+          f"{100 * pearson(tuned, dev.labels):.1f} tuned (Williams' t = {t:.2f}, p = {p:.2g})\n\n"
+          f"{run.folder / 'tuned.safetensors'}: evaluation.sts shows both from now on")
 
 
 if __name__ == "__main__":
-    run_command(main)
+    main()

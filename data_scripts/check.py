@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from convsim_mini.cli import UserError
 from convsim_mini.evaluation.semeval import read_questions
-from convsim_mini.evaluation.sts import read_sts
+from convsim_mini.evaluation.sts import read as read_sts
 from convsim_mini.files import read_lines
 
 

@@ -104,6 +104,10 @@ CASES = [
     ("evaluation.sts run-unwritable", "run-unwritable/sts_own_set.png: is no file that could be replaced"),
     ("evaluation.sts run-newer", "run-newer/weights-000030.safetensors: was written by a newer version of convsim_mini "
                                  "(format 2, this one reads up to 1)"),
+    ("evaluation nowhere", "nowhere: no such run folder"),
+    ("evaluation run --on stz", "argument --on: invalid choice: 'stz'"),
+    ("evaluation run --on sts --data sts-nan", 'sts-nan/sts-dev.csv, line 2: genre "main-news"'),
+    ("evaluation.response run --data .", "unrecognized arguments: --data ."),
     ("evaluation.response run-no-weights", "run-no-weights: holds no weights"),
     ("evaluation.response run-other-pairs", "run-other-pairs: the pair files are not those that this run was trained on"),
     ("train --resume nowhere", "nowhere: no such run folder"),
@@ -120,6 +124,8 @@ CASES = [
     ("evaluation.sts run --data sts-empty", "sts-empty/sts-dev.csv: is empty"),
     ("evaluation.sts run-tuned-elsewhere", "run-tuned-elsewhere/tuned.safetensors: was tuned for step 7"),
     ("evaluation.sts run-cut-matrix", "run-cut-matrix/tuned.safetensors: is damaged or cannot be read"),
+    ("tune", "run"),
+    ("tune run --data sts-nan --strength 3", "unrecognized arguments: --strength 3"),
     ("tune run", "--data is missing: the folder with the STS Benchmark's"),
     ("tune run --data sts-nan", "sts-nan: tuning needs sts-train.csv and sts-dev.csv, found dev"),
     # word vectors
@@ -175,7 +181,15 @@ CASES = [
     ("train --init run --model.layers 17", "run: encoder.linear0.weight has shape (16, 16), but (16, 17) follows"),
     ("evaluation.nli nowhere", "nowhere: no such run folder"),
     ("evaluation.nli run", "run: was trained without NLI; train on from it with"),
+    # the report
+    ("report", "run"),
+    ("report nowhere", "nowhere: no such run folder"),
+    ("report run --out here.csv/out", "here.csv/out: cannot be made (Not a directory)"),
+    ("report run --data sts-nan", 'sts-nan/sts-dev.csv, line 2: genre "main-news" and score "nan"'),
+    ("report.fractions", "run"),
+    ("report.fractions --nli nowhere run", "--nli"),
     # attention
+    ("evaluation.attention run", "sentence"),
     ("evaluation.attention run hello", "run: is the run of a DAN, which has no attention"),
     ("train --encoder lstm", "lstm"),
     ("train --encoder transformer --model.embedding_dim 18 --model.heads 4", "--model.embedding_dim 18: expected an even"),

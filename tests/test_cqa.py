@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.cli import UserError
+from convsim_mini.data.text import Vocabulary
 from convsim_mini.evaluation import cqa
 from convsim_mini.evaluation.metrics import ranking_scores, top_of_ranking
 from convsim_mini.evaluation.semeval import Candidate, Question, read_questions, read_submission
+from convsim_mini.evaluation.word_baselines import bag_cosines
 
 TEST = "SemEval2016-Task3-CQA-QL-test.xml"
 DEV = "SemEval2016-Task3-CQA-QL-dev.xml"
@@ -164,6 +166,8 @@ def test_a_submission_may_come_in_another_order(tmp_path):
 
 def test_cosines_of_word_sets_weigh_each_word():
     question = Question("Q1", "the cat", [Candidate("R1", 1, True, "the dog"), Candidate("R2", 2, False, "a cat")])
-    assert cqa.word_cosines([question], lambda token: 1.0)[0] == pytest.approx([0.5, 0.5])
-    weight = {"the": 0.1, "a": 0.1}                           # cos = w(the)² / (w(the)² + w(cat)²), and the other way round
-    assert cqa.word_cosines([question], lambda token: weight.get(token, 1.0))[0] == pytest.approx([0.01 / 1.01, 1 / 1.01])
+    assert cqa.baselines(None, [question])["binary word cosine"][0] == pytest.approx([0.5, 0.5])
+    # p = 0.009 weighs 0.1 and an unheard word 1: cos = w(the)² / (w(the)² + w(cat)²), and the other way round
+    weighs = Vocabulary(["the", "a"], [9, 9], 1_000, 5)
+    found = bag_cosines(cqa.texts_of([question]), *(side + k for k, side in enumerate(cqa.pairs_of([question]))), weighs)
+    assert found["word cosine weighted a/(a+p)"] == pytest.approx([0.01 / 1.01, 1 / 1.01])

@@ -11,8 +11,7 @@ import zipfile
 import pytest
 
 from convsim_mini.cli import UserError, errors_in_one_line
-from convsim_mini.evaluation.cqa import find_cqa, read_questions
-from convsim_mini.evaluation.sts import find_sts, read_sts
+from convsim_mini.evaluation import cqa, sts
 from data_scripts import download, fetch
 from data_scripts.check import check, fingerprint
 from data_scripts.registry import REGISTRY, File
@@ -85,9 +84,9 @@ def test_each_set_is_fetched_into_its_layout(name, official, tmp_path, capsys):
 
 def test_the_layout_is_what_the_evaluations_find(official, tmp_path):
     run(tmp_path, "stsbenchmark", "cqa", "snli")
-    assert {split: read_sts(path).sentences1 for split, path in find_sts(tmp_path).items()} == {
+    assert {split: sts.read(path).sentences1 for split, path in sts.find(tmp_path, None).items()} == {
         split: [pair[0] for pair in pairs_of(split)] for split in ("train", "dev", "test")}
-    questions = {name: read_questions(path) for name, path in find_cqa(tmp_path).items()}
+    questions = {name: cqa.read(path) for name, path in cqa.find(tmp_path, None).items()}
     assert len(questions) == 5
     assert all(len(found[0].candidates) == 3 for found in questions.values())
     assert (tmp_path / "snli_1.0" / "snli_1.0_dev.jsonl").read_bytes().count(b"\n") == 3
@@ -102,7 +101,7 @@ def test_only_what_is_missing_is_fetched(official, tmp_path):
     del official.requests[:]
     run(tmp_path, "cqa", "sick")
     assert [path for path, _ in official.requests] == ["/alt.qcri.org/semeval2016_task3_test.zip"]
-    assert dev.read_bytes().endswith(b"<!-- mine -->") and len(find_cqa(tmp_path)) == 5
+    assert dev.read_bytes().endswith(b"<!-- mine -->") and len(cqa.find(tmp_path, None)) == 5
 
 
 # ---------------------------------------------------------------- sources and fallbacks
@@ -129,7 +128,7 @@ def test_the_archived_copy_comes_last_and_must_be_the_same(official, tmp_path):
     official.answers[WIKI] = official.answers[SBERT] = [Answer(status=404)]
     run(tmp_path, "stsbenchmark")
     assert [path for path, _ in official.requests] == [WIKI, SBERT, ARCHIVED]
-    assert len(find_sts(tmp_path)) == 3
+    assert len(sts.find(tmp_path, None)) == 3
 
 
 def test_without_any_source_nothing_is_left_and_the_way_out_is_told(official, tmp_path, capsys):
@@ -323,7 +322,7 @@ def test_a_users_own_archives_are_taken_and_kept(official, contents, tmp_path):
         (own / name).write_bytes(contents[name])
     before = files_below(own)
     run(tmp_path / "data", "cqa", "stsbenchmark", "--from", own.parent)
-    assert len(find_cqa(tmp_path / "data")) == 2 and len(find_sts(tmp_path / "data")) == 3
+    assert len(cqa.find(tmp_path / "data", None)) == 2 and len(sts.find(tmp_path / "data", None)) == 3
     (own / "renamed").write_bytes(contents["snli_1.0.zip"])
     run(tmp_path / "data", "snli", "--from", own / "renamed")
     assert len(list((tmp_path / "data" / "snli_1.0").iterdir())) == 4
@@ -342,7 +341,7 @@ def test_what_a_user_has_unpacked_comes_before_the_archive_beside_it(official, c
         for name in names:
             (own / name).write_bytes(mine)
         run(tmp_path / f"data{number}", "stsbenchmark", "--from", own)
-        found = find_sts(tmp_path / f"data{number}")
+        found = sts.find(tmp_path / f"data{number}", None)
         assert len(found) == 3 and found["train"].read_bytes() == mine
 
 
@@ -372,7 +371,7 @@ def test_what_stands_there_is_never_replaced(official, tmp_path):
     (folder / "notes.txt").write_text("mine")
     (folder / "readme.txt").write_text("mine")
     run(tmp_path, "stsbenchmark")
-    assert (folder / "sts-train.csv").read_bytes() == mine and len(find_sts(tmp_path)) == 3
+    assert (folder / "sts-train.csv").read_bytes() == mine and len(sts.find(tmp_path, None)) == 3
     assert (folder / "notes.txt").read_text() == (folder / "readme.txt").read_text() == "mine"
 
 

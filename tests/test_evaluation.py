@@ -3,12 +3,15 @@
 import csv
 import gzip
 import math
+import os
+import shutil
+import subprocess
+import sys
 from collections import Counter
 from itertools import islice
 
 import numpy as np
 import pytest
-import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +19,7 @@ from convsim_mini.cli import UserError
 from convsim_mini.data.corpus import Split
 from convsim_mini.data.packed import Packed
 from convsim_mini.data.text import Vocabulary, tokenize
-from convsim_mini.evaluation import metrics, response, sts
+from convsim_mini.evaluation import cqa, metrics, response, sts
 from convsim_mini.evaluation.baselines import (
     bag_cosine,
     bm25_documents,
@@ -25,6 +28,11 @@ from convsim_mini.evaluation.baselines import (
     term_counts,
     tfidf,
 )
+from convsim_mini.evaluation.word_baselines import bag_cosines
+from convsim_mini.model.initial import initial_model
+from convsim_mini.run import load_run
+
+from conftest import ROOT, command
 
 
 def pack(*sentences):
@@ -119,26 +127,39 @@ samples = st.lists(st.tuples(*2 * [st.integers(-20, 20).map(lambda n: n / 4)]), 
 
 
 @given(samples)
-def test_correlations_and_their_intervals_are_scipys(xy):
+def test_correlations_and_their_intervals_are_the_formulas(xy):
     x, y = np.array(xy).T
-    reference = scipy.stats.pearsonr(x, y)
+
+    def by_hand(x, y):
+        x, y = x - x.mean(), y - y.mean()
+        return x @ y / math.sqrt((x @ x) * (y @ y))
+
+    def ranks(x):
+        return np.array([(x < value).sum() + ((x == value).sum() + 1) / 2 for value in x])
+
     r = metrics.pearson(x, y)
-    assert r == pytest.approx(reference.statistic, abs=1e-12)
-    assert metrics.spearman(x, y) == pytest.approx(scipy.stats.spearmanr(x, y).statistic, abs=1e-12)
-    assert metrics.ranks(x).tolist() == scipy.stats.rankdata(x).tolist()
-    if abs(r) < 1 - 1e-9:                                     # SciPy's interval is [r, r] there
-        assert metrics.pearson_interval(r, len(x)) == pytest.approx(tuple(reference.confidence_interval()), abs=1e-6)
+    assert r == pytest.approx(by_hand(x, y), abs=1e-12)
+    assert metrics.spearman(x, y) == pytest.approx(by_hand(ranks(x), ranks(y)), abs=1e-12)
+    if abs(r) < 1 - 1e-9:                                     # the interval is [r, r] there
+        z, half = math.atanh(r), 1.959964 / math.sqrt(len(x) - 3)
+        assert metrics.pearson_interval(x, y) == pytest.approx((math.tanh(z - half), math.tanh(z + half)), abs=1e-6)
 
 
-def test_a_constant_sample_has_no_correlation():
-    assert math.isnan(metrics.pearson(np.ones(5), np.arange(5.0)))
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("x", [[], [1], [1, 1], [1, 1, 1], np.ones(5), np.full(5, 0.1)])
+def test_samples_that_are_constant_or_too_short_have_no_correlation_and_no_interval(x):
+    x, y = np.array(x, float), np.arange(float(len(x)))
+    for one, other in ((x, y), (y, x)):
+        assert math.isnan(metrics.pearson(one, other)) and math.isnan(metrics.spearman(one, other))
+        assert np.isnan(metrics.pearson_interval(one, other)).all()
 
 
 @pytest.mark.parametrize("hits, n", [(0, 10), (10, 10), (1, 1), (3, 7), (50, 100), (1, 10_000), (7_777, 10_000)])
-def test_the_interval_of_a_proportion_is_scipys(hits, n):
-    reference = scipy.stats.binomtest(hits, n).proportion_ci(method="wilson")
-    low, high = metrics.proportion_interval(hits, n)
-    assert (low, high) == pytest.approx((reference.low, reference.high), abs=1e-7)
+def test_the_interval_of_a_share_is_wilsons(hits, n):
+    p, z = hits / n, 1.959963985
+    centre, half = (p + z * z / (2 * n)), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    expected = [100 * p, *(100 * end / (1 + z * z / n) for end in (centre - half, centre + half))]
+    assert metrics.per_cent(np.arange(n) < hits) == pytest.approx(expected, abs=1e-5)
 
 
 # ---------------------------------------------------------------- STS files
@@ -147,7 +168,7 @@ def test_official_files_keep_all_their_rows(data_folder):
     # Read as quoted CSV, rows that begin with a quotation mark swallow those after them.
     for name, rows, rows_if_quoted in (("train", 5_749, 5_711), ("dev", 1_500, 1_470)):
         path = data_folder / "stsbenchmark" / f"sts-{name}.csv"
-        assert len(sts.read_sts(path).labels) == rows
+        assert len(sts.read(path).labels) == rows
         with open(path, encoding="utf-8", newline="") as file:
             assert len(list(csv.reader(file, delimiter="\t"))) == rows_if_quoted
 
@@ -157,11 +178,11 @@ def test_official_files_keep_all_their_rows(data_folder):
     ("dev", {"captions": 625, "forums": 375, "news": 500}),
 ])
 def test_official_files_have_the_genres_that_are_published(data_folder, name, genres):
-    assert Counter(sts.read_sts(data_folder / "stsbenchmark" / f"sts-{name}.csv").genres.tolist()) == genres
+    assert Counter(sts.read(data_folder / "stsbenchmark" / f"sts-{name}.csv").genres.tolist()) == genres
 
 
 def test_the_own_set_has_120_pairs_of_three_genres():
-    own = sts.read_sts(sts.OWN)
+    own = sts.read(sts.OWN)
     assert Counter(own.genres.tolist()) == {"captions": 40, "forums": 40, "news": 40}
     assert own.labels.min() < 0.5 and own.labels.max() > 4.5
     assert len(set(zip(own.sentences1, own.sentences2))) == 120
@@ -173,7 +194,7 @@ ROW = "main-news\tMSRpar\t2012\t0001\t4.5\tA quote \" here\tAnother one"
 def test_columns_after_the_seventh_windows_line_ends_and_quotation_marks_are_read(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(f'{ROW}\r\n{ROW}\tlicence\tsource\n\nmain-captions\ta\t\t\t0\t"x\tNEL\x85 "" y'.encode())
-    found = sts.read_sts(path)
+    found = sts.read(path)
     assert found.genres.tolist() == ["news", "news", "captions"]
     assert found.labels.tolist() == [4.5, 4.5, 0]
     assert found.sentences1 == ['A quote " here', 'A quote " here', '"x']
@@ -196,7 +217,7 @@ def test_a_bad_sts_file_is_a_user_error_that_names_file_and_line(tmp_path, text,
     path = tmp_path / "a.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError) as error:
-        sts.read_sts(path)
+        sts.read(path)
     assert f"{path}{where}: " in str(error.value) and what in str(error.value)
 
 
@@ -204,19 +225,19 @@ def test_an_sts_file_that_is_missing_a_folder_or_no_utf8_is_a_user_error_that_na
     (tmp_path / "latin.csv").write_bytes(ROW.replace("quote", "caf\xe9").encode("latin-1"))
     for path in (tmp_path, tmp_path / "none.csv", tmp_path / "latin.csv"):
         with pytest.raises(UserError) as error:
-            sts.read_sts(path)
+            sts.read(path)
         assert str(path) in str(error.value)
 
 
 def test_sts_files_are_found_in_the_folder_or_below_it_and_else_it_is_a_user_error(tmp_path):
     with pytest.raises(UserError, match="sts-dev.csv") as error:
-        sts.find_sts(tmp_path)
+        sts.find(tmp_path, None)
     assert str(tmp_path) in str(error.value)
     folder = tmp_path / "stsbenchmark"
     folder.mkdir()
     (folder / "sts-dev.csv").write_text(ROW)
-    assert sts.find_sts(tmp_path) == sts.find_sts(folder) == {"dev": folder / "sts-dev.csv"}
-    assert sts.find_sts(None) == {"own set": sts.OWN}
+    assert sts.find(tmp_path, None) == sts.find(folder, None) == {"dev": folder / "sts-dev.csv"}
+    assert sts.find(None, None) == {"own set": sts.OWN}
 
 
 # ---------------------------------------------------------------- similarity
@@ -252,7 +273,7 @@ def test_correlations_are_those_of_each_genre():
 @pytest.mark.filterwarnings("error")
 def test_one_genre_alone_is_reported_without_a_warning():
     one = sts.Sts(np.repeat("news", 5), np.arange(5.0), ["a"] * 5, ["b"] * 5)
-    assert "news 5" in sts.report("dev", one, {"some model": np.array([0.0, 1, 3, 2, 4])})
+    assert "news 5" in sts.score_table("dev", one, {"some model": np.array([0.0, 1, 3, 2, 4])})
 
 
 # ---------------------------------------------------------------- lexical baselines
@@ -288,8 +309,9 @@ def test_lexical_baselines_reach_the_known_figures_on_sts_dev(data_folder):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for line in islice(lines, 5_000):
                 counts.update(tokenize(line))
-    dev = sts.read_sts(data_folder / "stsbenchmark" / "sts-dev.csv")
-    found = sts.baseline_similarities(Vocabulary.from_counts(counts, 50_000, 1), dev)
+    dev = sts.read(data_folder / "stsbenchmark" / "sts-dev.csv")
+    left = np.arange(len(dev.labels))
+    found = bag_cosines(sts.texts_of(dev), left, len(left) + left, Vocabulary.from_counts(counts, 50_000, 1))
     binary, weighted = (100 * metrics.pearson(similarity, dev.labels) for similarity in found.values())
     assert binary == pytest.approx(63.0, abs=1)
     assert weighted == pytest.approx(76.0, abs=2)
@@ -353,3 +375,66 @@ def test_bm25_is_the_formula_in_a_double_loop():
                 tf, idf = document.count(word), math.log(1 + (sentences - df[word] + 0.5) / (df[word] + 0.5))
                 expected += idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * len(document) / mean_length))
             assert scores[q, d] == pytest.approx(expected, rel=1e-5)
+
+
+# ---------------------------------------------------------------- the command of them all
+
+def test_a_run_is_evaluated_on_what_is_there_and_the_rest_is_named(run_copy, tmp_path):
+    done = command("evaluation", run_copy, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for title in ("Picking the true reply among 100", "STS own set", "own set: 10 questions"):
+        assert done.stdout.count(title) == 1
+    assert done.stdout.splitlines()[-1].startswith(f"nli: not measured. {run_copy}: was trained without NLI; train on")
+    done = command("evaluation", run_copy, "--on", "sts", "cqa", "--data", tmp_path, cwd=tmp_path)
+    sts_line, cqa_line = done.stdout.splitlines()
+    assert done.returncode == 0 and sts_line.startswith(f"sts: not measured. {tmp_path}: holds no sts-train.csv")
+    assert cqa_line.startswith(f"cqa: not measured. {tmp_path}: holds no *.xml")
+
+
+def test_another_model_is_scored_by_the_same_functions(trained):
+    run = load_run(trained[0])
+    choices = response.read(response.find(None, run)["test"])
+    untrained = run._replace(model=initial_model(run.config, choices.corpus))
+    expected = response.baselines(run, choices)["the same, untrained"]
+    assert (response.scores(untrained, choices)["trained"] == expected).all()
+    for task in (response, sts, cqa):
+        (source,) = task.find(None, run).values()
+        dataset = task.read(source)
+        one, other = (np.concatenate(task.scores(which, dataset)["trained"], axis=None) for which in (run, untrained))
+        assert one.shape == other.shape and (one != other).any()
+
+
+TOY = """'''How long are its texts?'''
+from pathlib import Path
+from .command import main
+
+def find(data, run):
+    return {path.stem: path for path in Path(data).glob("*.toy")}
+
+def read(path):
+    return path.read_text().splitlines()
+
+def scores(run, texts):
+    return {"trained": run.vocabulary.encode(texts).lengths}
+
+def baselines(run, texts, vectors=None):
+    return {"characters": [len(text) for text in texts]}
+
+def summary(name, texts, scores, baselines):
+    return f"{name} {[list(map(int, row)) for row in (scores | baselines).values()]}"
+
+if __name__ == "__main__":
+    main("toy", data="folder of *.toy")
+"""
+
+
+def test_a_new_evaluation_is_one_file_and_one_name_in_a_list(trained, tmp_path):
+    package = shutil.copytree(ROOT / "convsim_mini", tmp_path / "convsim_mini")
+    (package / "evaluation" / "toy.py").write_text(TOY)
+    listed = package / "evaluation" / "__init__.py"
+    listed.write_text(listed.read_text().replace("EVALUATIONS = {", 'EVALUATIONS = {"toy": "a toy",'))
+    (tmp_path / "some.toy").write_text("one two\nthree")
+    for line in (["evaluation", "--on", "toy"], ["evaluation.toy"]):
+        done = subprocess.run([sys.executable, "-m", f"convsim_mini.{line[0]}", trained[0], "--data", tmp_path, *line[1:]],
+                              cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+        assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "some [[2, 1], [7, 5]]", "")

@@ -1,6 +1,11 @@
 """The report: its cells, its rules, what it says of absent data, and the claims it judges."""
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,10 +16,10 @@ from convsim_mini.data.snli import read_snli
 from convsim_mini.evaluation.sts import Sts
 from convsim_mini.options import parse_config
 from convsim_mini.report import claims, fractions, page, published, results
-from convsim_mini.run import load_run, save_matrix
+from convsim_mini.run import finished, load_run, save_matrix
 from convsim_mini.tables import markdown
 
-from conftest import command
+from conftest import ROOT, command
 from test_nli import nli_folder  # noqa: F401  (a fixture)
 
 STS_ROW = "main-{}\tfile\t2012\t1\t{}\t{}\t{}\n"
@@ -60,7 +65,7 @@ def test_the_page_has_every_table_with_what_was_measured(runs, data, tmp_path):
     done = command("report", *runs, "--data", data, "--out", "page", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "page" / "report.md").read_text()
-    found = [results.measure(load_run(run), page.read_data(data)) for run in runs]
+    found = [results.measure(load_run(run), results.read_data(data)) for run in runs]
 
     one = table_under(text, "Table 1")
     assert [row[0] for row in one[1:]] == ["start", "nli-1"]                # parts of the NLI data are figure 8's
@@ -73,7 +78,7 @@ def test_the_page_has_every_table_with_what_was_measured(runs, data, tmp_path):
     assert "cores" in one[1][8]
 
     two = table_under(text, "Table 2")
-    labels = page.read_data(data).snli["test"].labels
+    labels = results.read_data(data).snli["test"].labels
     assert two[1][:4] == ["nli-1", "DAN", "conversations + SNLI", "84.1"]
     assert float(two[1][4]) == pytest.approx(100 * (found[2].snli["test"] == labels).mean(), abs=0.051)
     assert two[2][0].startswith("hypothesis alone")
@@ -87,8 +92,8 @@ def test_the_page_has_every_table_with_what_was_measured(runs, data, tmp_path):
     assert [row[3] for row in four[1:]] == ["out of the box", "tuned"] * 2
     assert "makes it" in four[2][4] and four[4][4] == "83.5 / 88.8 / 75.9 / 73.1"
     assert four[3][5] != four[4][5]                           # the matrix has changed something
-    assert "STS test: not here; `python data_scripts/download.py stsbenchmark` fetches it" in text
-    assert "SemEval Task 3: not here; `python data_scripts/download.py cqa` fetches it" in text
+    assert "STS test: not here; `python -m data_scripts.download stsbenchmark` fetches it" in text
+    assert "SemEval Task 3: not here; `python -m data_scripts.download cqa` fetches it" in text
     difficult = table_under(text, "Six difficult pairs")
     assert difficult[0][2:4] == ["start", "nli-1"] and len(difficult) == 7
     assert all(2.5 <= float(score) <= 5 for row in difficult[1:] for score in row[2:4])
@@ -102,12 +107,15 @@ def test_the_page_has_every_table_with_what_was_measured(runs, data, tmp_path):
     assert verdict["NLI helps captions most (§5)"][1].startswith("nli-1 − start: captions ")
 
 
-def test_without_any_data_the_page_says_how_to_get_it(trained, tmp_path):
-    done = command("report", trained[0], "--data", tmp_path, cwd=tmp_path)
+@pytest.mark.parametrize("data", [["--data", "."], []])
+def test_without_any_data_the_page_says_how_to_get_it(trained, tmp_path, data):
+    done = command("report", trained[0], *data, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "report" / "report.md").read_text()
-    assert text.count("python data_scripts/download.py") >= 4
+    assert text.count("python -m data_scripts.download") >= 4
     assert text.count("not testable here") == 5
+    for missing in ("stsbenchmark", "snli stsbenchmark", "cqa"):
+        assert f"not here; `python -m data_scripts.download {missing}` fetches it; then name its folder with --data" in text
 
 
 def test_good_and_bad_pairs_follow_the_rule():
@@ -115,7 +123,7 @@ def test_good_and_bad_pairs_follow_the_rule():
     similarity = np.array([-0.1, -0.2, -1.5, -0.3, -1.2, -1.3])             # the third too low, the fourth too high
     sts = Sts(None, labels, list("abcdef"), list("ABCDEF"))
     rows = page.table_5(SimpleNamespace(sts={"dev": similarity}), sts).splitlines()[2:]
-    assert [row.split(" | ")[3] for row in rows] == ["a", "e", "d", "c"]
+    assert [row.split(" | ")[3].strip() for row in rows] == ["a", "e", "d", "c"]
 
 
 def test_cells_keep_apart_what_is_absent():
@@ -180,14 +188,38 @@ def test_attention_widens_if_the_last_layer_reaches_further():
 
 def test_fractions_are_trained_once_and_taken_up_where_they_stopped(trained, nli_folder, tmp_path, monkeypatch, capsys):  # noqa: F811
     monkeypatch.setattr(fractions, "SHARES", (0.5, 1.0))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))               # for the trainings, which are processes
     start = shutil.copytree(trained[0], tmp_path / "run")
     options = [str(start), "--nli", str(nli_folder), "--steps", "4", "--evaluations", "2", "--optim.nli_batch_size", "60"]
     fractions.main(options)
     assert capsys.readouterr().out.splitlines()[-1].endswith(f"report {start} {start}-nli-50 {start}-nli-100")
-    for name in ("weights-000004.safetensors", "resume-000004.safetensors"):
-        (tmp_path / "run-nli-50" / name).unlink()
+    stopped = tmp_path / "run-nli-50"                         # as one that was killed before its first checkpoint
+    for path in stopped.glob("*.safetensors"):
+        path.unlink()
+    lines = (stopped / "log.jsonl").read_text().splitlines(keepends=True)
+    (stopped / "log.jsonl").write_text("".join(line for line in lines if '"best"' not in line))
     before = (tmp_path / "run-nli-100" / "log.jsonl").read_bytes()
     fractions.main(options)
-    assert load_run(tmp_path / "run-nli-50").step == 4
-    assert load_run(tmp_path / "run-nli-50").config.nli_fraction == 0.5
+    assert finished(stopped) and load_run(stopped).config.nli_fraction == 0.5
     assert (tmp_path / "run-nli-100" / "log.jsonl").read_bytes() == before
+
+
+def test_the_exit_code_of_a_training_that_fails_is_that_of_fractions(trained, tmp_path):
+    done = command("report.fractions", trained[0], "--nli", "nowhere", cwd=tmp_path)
+    assert done.returncode == 2 and "nowhere: holds no snli_1.0_train" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="process groups of POSIX")
+def test_ctrl_c_lets_the_training_save_its_checkpoint(trained, nli_folder, tmp_path):  # noqa: F811
+    start = shutil.copytree(trained[0], tmp_path / "run")
+    options = ["--nli", nli_folder, "--steps", 100_000, "--evaluations", 1, "--optim.nli_batch_size", 60]
+    process = subprocess.Popen([sys.executable, "-m", "convsim_mini.report.fractions", *map(str, [start, *options])],
+                               cwd=tmp_path, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               env={**os.environ, "PYTHONPATH": str(ROOT)})
+    log, deadline = tmp_path / "run-nli-10" / "log.jsonl", time.monotonic() + 60
+    while not (log.exists() and '"loss"' in log.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)                     # as a terminal does: to both processes
+    errors = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 130 and "Traceback" not in errors and "stopped; go on with" in errors
+    assert list((tmp_path / "run-nli-10").glob("weights-*.safetensors"))

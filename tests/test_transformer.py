@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from convsim_mini.config import ModelConfig
 from convsim_mini.data.packed import Packed
-from convsim_mini.evaluation.attention import distances, report
+from convsim_mini.evaluation.attention import distances, summary
 from convsim_mini.model import attention, layers, transformer
 from convsim_mini.model.attention import Group, attention_forward, groups, timing_signal
 from convsim_mini.model.initial import initial_parameters
@@ -224,12 +224,12 @@ def test_reach_is_the_mean_distance_of_what_is_attended_to():
 
 
 def test_one_layer_gives_no_verdict():
-    assert "one layer, so there is nothing to compare" in report(np.ones((1, 9)), np.ones(9))
+    assert "one layer, so there is nothing to compare" in summary(np.ones((1, 9)), np.ones(9))
 
 
 def test_the_verdict_follows_the_layers():
     rng = np.random.default_rng(0)
     near, far = rng.random(100), 1 + rng.random(100)
-    assert "This run shows it" in report(np.array([near, far]), far)
-    assert "This run shows the opposite" in report(np.array([far, near]), far)
-    assert "This run does not show it" in report(np.array([near, near[::-1]]), far)
+    assert "This run shows it" in summary(np.array([near, far]), far)
+    assert "This run shows the opposite" in summary(np.array([far, near]), far)
+    assert "This run does not show it" in summary(np.array([near, near[::-1]]), far)

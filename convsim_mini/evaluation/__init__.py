@@ -1,5 +1,23 @@
-"""A trained run in, figures out: one plain script a task.
+"""A trained run in, figures out: one plain script a task, all of one shape.
 
-Read response.py, then sts.py, nli.py, cqa.py, attention.py; baselines.py and word_baselines.py say
-what can be had without training; metrics.py and plots.py how figures are computed and drawn.
+    find(data, run)                    the task's files in the folder `data`: name → source
+    read(source)                       one of them, read: a data set
+    scores(run, dataset)               what the run's model predicts: row name → predictions
+    baselines(run, dataset, vectors)   what can be had without training: row name → predictions
+    summary(name, dataset, scores, baselines)                  the text to print
+
+Where word vectors can be compared with, `vectors` is a dict, row name → word → vector, and the task
+has a sixth function, `texts_of(dataset)`. `draw(run, name, dataset, scores)` makes its picture, if
+it has one.
+
+Read response.py, then sts.py, nli.py, cqa.py; command.py is what their commands share. attention.py
+draws a figure. baselines.py and word_baselines.py compute what needs no training; metrics.py counts
+and plots.py draws. A new task is a file of this shape and a name in EVALUATIONS.
 """
+
+EVALUATIONS = {
+    "response": "picking the true reply among 100 (the paper's Table 1)",
+    "sts": "semantic textual similarity (Tables 3 and 4)",
+    "nli": "natural language inference (Table 2)",
+    "cqa": "ranking forum questions (Table 6)",
+}

@@ -27,15 +27,15 @@ def document_frequency(packed, words):
 
 
 def fitted_on_train(split, words):
-    """document_frequency of up to 200,000 sentences of train: a baseline may not look at the test either."""
+    """document_frequency of up to 200,000 sentences of train: no baseline may see the test."""
     return document_frequency(split.sentences(np.arange(min(FITTED_ON, 2 * split.pairs))), words)
 
 
 def tfidf(packed, sentences, df):
     """Unit vectors of (1 + ln tf) · ln((1 + N)/(1 + df)): Packed of B sentences → CSR (B, words).
 
-    The dot product of two rows is their cosine. The logarithm of tf and an idf that lets a word
-    found everywhere count for nothing measured 2–3 points of P@1 above the plain product with
+    The dot product of two rows is their cosine. The logarithm of tf, and an idf that lets a word
+    that is everywhere count for nothing, measured 2–3 points of P@1 above the plain product with
     idf + 1 that is common elsewhere.
     """
     counts = term_counts(packed, len(df))
@@ -66,7 +66,8 @@ def bag_cosine(sentence1, sentence2, weight=lambda token: 1.0):
 
     With weight 1 this is SemEval's own baseline (Cer et al. 2017, §6); 0 where a side has no token.
     """
-    one, two = (Counter({token: weight(token) ** 2 for token in set(tokenize(text))}) for text in (sentence1, sentence2))
+    one, two = (Counter({token: weight(token) ** 2 for token in set(tokenize(text))})
+                for text in (sentence1, sentence2))
     norm = np.sqrt(one.total() * two.total())
     return float(sum(one[token] for token in one.keys() & two.keys()) / norm) if norm else 0.0
 

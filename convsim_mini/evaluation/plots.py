@@ -11,29 +11,22 @@ def plot_sts(path, split, sts, scores, r):
     """Predicted score against people's score, a point for each pair (the paper's figure 7)."""
     figure, axes = new_figure()
     for genre, colour in COLOURS.items():
-        some = sts.genres == genre
-        axes.scatter(sts.labels[some], scores[some], s=12, alpha=0.5, color=colour, label=genre, linewidths=0)
+        of_genre = sts.genres == genre
+        axes.scatter(sts.labels[of_genre], scores[of_genre], s=12, alpha=0.5, color=colour,
+                     label=genre, linewidths=0)
     axes.set(xlabel="people's score (0 unrelated … 5 the same)", ylabel="5 (1 − arccos(cos)/π)",
              title=f"STS {split}: Pearson's r = {r:.3f} over {len(scores):,} pairs")
     axes.legend(loc="lower right")
     save_figure(figure, path)
 
 
-def plot_fractions(path, curves):
-    """r against the share of the NLI data (the paper's figure 8); curves: name → {per cent: r × 100}."""
-    figure, axes = new_figure()
-    for name, curve in curves.items():
-        axes.plot(list(curve), list(curve.values()), "o-", label=name)
-    axes.set(xlabel="NLI data used in multitask training (%; 0: conversations alone)", ylabel="Pearson's r × 100",
-             title="STS Benchmark against the amount of NLI data")
-    axes.legend()
-    save_figure(figure, path)
-
-
 def plot_attention(path, tokens, weights):
-    """Who attends to whom: a grid of layers × heads. weights: (layers, heads, n, n), rows attend to columns."""
+    """Who attends to whom: a grid of layers × heads.
+
+    weights: (layers, heads, n, n), rows attend to columns.
+    """
     layers, heads, n, _ = weights.shape
-    cell = min(max(1.6, 0.16 * n), 8)                         # inches; long sentences become small print
+    cell = min(max(1.6, 0.16 * n), 8)    # inches; long sentences become small print
     figure = Figure(figsize=(heads * cell + 1, layers * cell + 1), layout="constrained")
     grid = figure.subplots(layers, heads, squeeze=False, sharex=True, sharey=True)
     for k, row in enumerate(grid):

@@ -1,6 +1,7 @@
 """Files of SemEval Task 3, subtask B (question–question similarity): XML, gold and submissions."""
 
 import math
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree.ElementTree import ParseError
@@ -14,7 +15,7 @@ LABELS = {"PerfectMatch": True, "Relevant": True, "Irrelevant": False, "true": T
 
 
 class Candidate(NamedTuple):
-    """A related question. rank: the search engine's, from 1; text: None where a file has only ids."""
+    """A related question. rank: the search engine's, from 1; text: None in a file of ids alone."""
 
     id: str
     rank: int
@@ -38,7 +39,8 @@ def read_questions(path):
     path = Path(path)
     questions = _read_xml(path) if path.suffix == ".xml" else _read_gold(path)
     if not questions:
-        raise UserError(f"{path}: holds no question; expected XML with OrgQuestion elements, or a .relevancy file")
+        raise UserError(f"{path}: holds no question; expected XML with OrgQuestion elements, or a "
+                        ".relevancy file")
     return questions
 
 
@@ -47,10 +49,11 @@ def _read_xml(path):
     try:
         root = parse(path, forbid_dtd=False, forbid_entities=True, forbid_external=True).getroot()
     except DefusedXmlException as error:
-        raise UserError(f"{path}: defines or refers to entities, which are refused ({error}); expected the official "
-                        "XML, whose DTD defines none") from None
+        raise UserError(f"{path}: defines or refers to entities, which are refused ({error}); "
+                        "expected the official XML, whose DTD defines none") from None
     except (OSError, ParseError, ValueError, LookupError) as error:
-        raise UserError(f"{path}: cannot be read as XML ({error}); expected the official file of SemEval Task 3") from None
+        raise UserError(f"{path}: cannot be read as XML ({error}); expected the official file of "
+                        "SemEval Task 3") from None
     questions = {}
     for number, element in enumerate(root.iter("OrgQuestion"), start=1):
         try:
@@ -59,10 +62,12 @@ def _read_xml(path):
             related = element.find("Thread/RelQuestion")
             question.candidates.append(Candidate(
                 related.attrib["RELQ_ID"], _rank(related.attrib["RELQ_RANKING_ORDER"]),
-                LABELS[related.attrib["RELQ_RELEVANCE2ORGQ"]], _text(related, "RelQSubject", "RelQBody")))
+                LABELS[related.attrib["RELQ_RELEVANCE2ORGQ"]],
+                _text(related, "RelQSubject", "RelQBody")))
         except (KeyError, AttributeError, ValueError) as error:
-            raise UserError(f"{path}, OrgQuestion {number}: a part is missing or wrong ({error}); expected an ORGQ_ID, a "
-                            "Thread with a RelQuestion, its RELQ_ID, RELQ_RANKING_ORDER (1 or more) and "
+            raise UserError(f"{path}, OrgQuestion {number}: a part is missing or wrong ({error}); "
+                            "expected an ORGQ_ID, a Thread with a RelQuestion, its RELQ_ID, "
+                            "RELQ_RANKING_ORDER (1 or more) and "
                             f"RELQ_RELEVANCE2ORGQ ({', '.join(list(LABELS)[:3])})") from None
     return list(questions.values())
 
@@ -87,8 +92,8 @@ def _read_gold(path):
         try:
             candidate = Candidate(related, _rank(rank), LABELS[label])
         except (KeyError, ValueError):
-            raise UserError(f'{path}, line {number}: rank "{rank}" and label "{label}", expected 1 or more and '
-                            "true or false") from None
+            raise UserError(f'{path}, line {number}: rank "{rank}" and label "{label}", expected 1 '
+                            "or more and true or false") from None
         questions.setdefault(question, Question(question, None, [])).candidates.append(candidate)
     return list(questions.values())
 
@@ -107,27 +112,31 @@ def read_submission(path, questions):
         except ValueError:
             value = math.nan
         if math.isnan(value) or (question, related) in scores:
-            raise UserError(f'{path}, line {number}: {question} {related} with score "{score}", expected a number, and '
-                            "every pair once")
+            raise UserError(f'{path}, line {number}: {question} {related} with score "{score}", '
+                            "expected a number, and every pair once")
         scores[question, related] = value
-    wanted = {(question.id, candidate.id) for question in questions for candidate in question.candidates}
+    ids = [[(question.id, candidate.id) for candidate in question.candidates]
+           for question in questions]
+    wanted = set(chain.from_iterable(ids))
     if scores.keys() != wanted:
-        question, related = min(scores.keys() ^ wanted)
-        raise UserError(f"{path}: the pair {question} {related} is {'missing' if (question, related) in wanted else 'unknown'}; "
-                        f"expected a score for each of the {len(wanted)} pairs of the gold file")
-    return [[scores[question.id, candidate.id] for candidate in question.candidates] for question in questions]
+        pair = min(scores.keys() ^ wanted)
+        raise UserError(f"{path}: the pair {' '.join(pair)} is "
+                        f"{'missing' if pair in wanted else 'unknown'}; expected a score for each "
+                        f"of the {len(wanted)} pairs of the gold file")
+    return [[scores[pair] for pair in of_question] for of_question in ids]
 
 
 def _rows(path):
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read as UTF-8 text ({error}); expected a file of SemEval Task 3") from None
+        raise UserError(f"{path}: cannot be read as UTF-8 text ({error}); expected a file of "
+                        "SemEval Task 3") from None
     for number, line in enumerate(lines, start=1):
         columns = line.split()
         if not columns:
             continue
         if len(columns) != 5:
-            raise UserError(f"{path}, line {number}: {len(columns)} columns, expected 5: question, related question, "
-                            "rank, score, label")
+            raise UserError(f"{path}, line {number}: {len(columns)} columns, expected 5: question, "
+                            "related question, rank, score, label")
         yield number, columns

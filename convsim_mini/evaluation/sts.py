@@ -1,30 +1,35 @@
-"""Semantic textual similarity: do the embeddings agree with people? (the paper's §4.3, Tables 3, 4)
+"""Semantic textual similarity: do embeddings agree with people? (the paper's §4.3, Tables 3, 4)
 
     python -m convsim_mini.evaluation.sts RUN [--data DIR] [--vectors FILE]
 
-Beside the run stand baselines that no one trained for this: cosines of bags of words (Cer et al.
-2017, §6), and means of word vectors, SIF and soft cosine by the run's own embeddings and by FILE's.
+A pair's similarity is −arccos of the cosine of its two embeddings. The figure is Pearson's r with
+people's scores. Beside the run stand baselines that no one trained for this: cosines of bags of
+words (Cer et al. 2017, §6), and means of word vectors, SIF and soft cosine by the run's own
+embeddings and by FILE's. Williams' test says whether the run is better.
 """
 
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..cli import UserError, run_command
+from ..cli import UserError
 from ..model.input_response import embed
 from ..model.layers import l2_normalize_forward
-from ..run import load_matrix, load_run
+from ..run import load_matrix
 from ..tables import table
-from .baselines import bag_cosine, frequency_weight
-from .metrics import pearson, pearson_interval, spearman, williams_test
+from .command import main
+from .metrics import NAN, pearson, pearson_interval, spearman, williams_test
 from .plots import plot_sts
-from .word_baselines import pair_similarities, vector_sources
+from .word_baselines import pair_baselines
 
 GENRES = ("all", "captions", "forums", "news")
 # The official train file says main-forum, dev and test main-forums.
-OFFICIAL_GENRES = {f"main-{genre}": genre for genre in GENRES[1:]} | {"main-forum": "forums"}
+OFFICIAL_GENRES = {f"main-{g}": g for g in GENRES[1:]} | {"main-forum": "forums"}
 OWN = Path(__file__).with_name("own_sts.csv")
+OWN_NOTE = (
+    "The own set is 120 pairs written and scored for this project by one person: good for seeing "
+    "that learning works, too small to compare, and never to be read beside the paper's figures.")
 
 
 class Sts(NamedTuple):
@@ -36,28 +41,47 @@ class Sts(NamedTuple):
     sentences2: list
 
 
-def read_sts(path):
+def find(data, run):
+    """Split → file: the official ones in DIR or DIR/stsbenchmark, or the own set without DIR."""
+    if data is None:
+        return {"own set": OWN}
+    for folder in (Path(data), Path(data, "stsbenchmark")):
+        paths = {split: folder / f"sts-{split}.csv" for split in ("train", "dev", "test")}
+        if any(path.exists() for path in paths.values()):
+            return {split: path for split, path in paths.items() if path.exists()}
+    raise UserError(f"{data}: holds no sts-train.csv, sts-dev.csv or sts-test.csv, nor does "
+                    f"{data}/stsbenchmark; unpack the STS Benchmark there, or leave out --data for "
+                    "the small own set")
+
+
+def read(path):
     """Read a file of the STS Benchmark: tab-separated genre, file, year, id, score, two sentences.
 
-    There is no header, two columns may follow, and a quotation mark is only that: read as quoted
+    There is no header, and two columns may follow. A quotation mark is only that: read as quoted
     CSV the official files lose 38 and 30 rows. Raises UserError with file and line.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read as UTF-8 text ({error}); expected a file of the STS Benchmark") from None
+        raise UserError(f"{path}: cannot be read as UTF-8 text ({error}); expected a file of the "
+                        "STS Benchmark") from None
     rows = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         columns = line.rstrip("\r").split("\t")
         if len(columns) < 7:
-            raise UserError(f"{path}, line {number}: {len(columns)} columns, expected 7 or more separated by tabs: "
-                            "genre, file, year, id, score, sentence, sentence")
-        genre, label = OFFICIAL_GENRES.get(columns[0]), _label(columns[4])
-        if genre is None or label is None:
-            raise UserError(f'{path}, line {number}: genre "{columns[0]}" and score "{columns[4]}", expected '
-                            "main-captions, main-forums or main-news and a number from 0 to 5")
+            raise UserError(f"{path}, line {number}: {len(columns)} columns, expected 7 or more "
+                            "separated by tabs: genre, file, year, id, score, sentence, sentence")
+        genre = OFFICIAL_GENRES.get(columns[0])
+        try:
+            label = float(columns[4])
+        except ValueError:
+            label = NAN
+        if genre is None or not 0 <= label <= 5:
+            raise UserError(
+                f'{path}, line {number}: genre "{columns[0]}" and score "{columns[4]}", expected '
+                "main-captions, main-forums or main-news and a number from 0 to 5")
         rows.append((genre, label, columns[5], columns[6]))
     if not rows:
         raise UserError(f"{path}: is empty; expected a file of the STS Benchmark")
@@ -65,27 +89,37 @@ def read_sts(path):
     return Sts(np.array(genres), np.array(labels), list(sentences1), list(sentences2))
 
 
-def _label(text):
-    """A score from 0 to 5, or None."""
-    try:
-        label = float(text)
-    except ValueError:
-        return None
-    return label if 0 <= label <= 5 else None
+def scores(run, sts):
+    """The similarity of each pair under the run's model: row name → (n,).
+
+    A second row shows the model under the matrix that `tune` learned, if there is one.
+    """
+    matrix = load_matrix(run)
+    tuned = {} if matrix is None else {"trained, tuned": similarity(run, sts, matrix)}
+    return {"trained": similarity(run, sts), **tuned}
 
 
-def find_sts(data):
-    """Split name → file: the official files in DIR or DIR/stsbenchmark, or the own set without DIR."""
-    if data is None:
-        return {"own set": OWN}
-    for folder in (Path(data), Path(data, "stsbenchmark")):
-        found = {split: folder / f"sts-{split}.csv" for split in ("train", "dev", "test")}
-        found = {split: path for split, path in found.items() if path.exists()}
-        if found:
-            return found
-    raise UserError(f"{data}: holds no sts-train.csv, sts-dev.csv or sts-test.csv, nor does {data}/stsbenchmark; "
-                    "unpack the STS Benchmark there, or leave out --data for the small own set")
+def baselines(run, sts, vectors=None):
+    """The baselines from words and word vectors: row name → (n,)."""
+    return pair_baselines(texts_of(sts), *sides(sts), run, vectors)
 
+
+def summary(name, sts, scores, baselines):
+    """The table of one file, Williams' test of the first row, and what that row sees."""
+    trained, *_ = scores.values()
+    return "\n\n".join([score_table(name, sts, scores | baselines),
+                        comparison(trained, baselines, sts.labels), extremes(trained, sts),
+                        *([OWN_NOTE] if name == "own set" else [])])
+
+
+def draw(run, name, sts, scores):
+    """The figure of predicted scores against people's; → its file, in the run's folder."""
+    path, similarity = run.folder / f"sts_{name.replace(' ', '_')}.png", scores["trained"]
+    plot_sts(path, name, sts, score_0_to_5(similarity), pearson(similarity, sts.labels))
+    return path
+
+
+# ---------------------------------------------------------------- similarity
 
 def angular_similarity(u, v):
     """−arccos of the cosine of unit vectors, row by row (§4.3): u, v: (n, e) → (n,), −π … 0."""
@@ -97,9 +131,9 @@ def score_0_to_5(similarity):
     return 5 * (1 + similarity / np.pi)
 
 
-def model_similarity(model, vocabulary, sts, matrix=None):
-    """angular_similarity of each pair of an Sts under a Model, its embeddings times a tuned matrix: (n,)."""
-    sides = [embed(model, vocabulary.encode(side)) for side in (sts.sentences1, sts.sentences2)]
+def similarity(run, sts, matrix=None):
+    """angular_similarity of each pair under a run's model, its embeddings times a matrix: (n,)."""
+    sides = [embed(run.model, run.vocabulary.encode(side)) for side in sts[2:]]     # (n, e) each
     if matrix is not None:
         sides = [l2_normalize_forward(side @ matrix)[0] for side in sides]
     return angular_similarity(*sides)
@@ -110,56 +144,51 @@ def texts_of(sts):
     return [*sts.sentences1, *sts.sentences2]
 
 
-def baseline_similarities(vocabulary, sts, sources=None):
-    """The lexical baselines on an Sts: name → (n,).
+def sides(sts):
+    """Where the two sentences of each pair stand in texts_of: int (n,), (n,)."""
+    left = np.arange(len(sts.sentences1))
+    return left, left + len(left)
 
-    sources: what vector_sources returned for its texts, for the baselines from word vectors.
-    """
-    weights = {"binary word cosine": lambda token: 1.0,
-               "word cosine weighted a/(a+p)": frequency_weight(vocabulary)}
-    pairs, n = list(zip(sts.sentences1, sts.sentences2)), len(sts.labels)
-    found = {name: np.array([bag_cosine(*pair, weight) for pair in pairs]) for name, weight in weights.items()}
-    if sources:
-        found |= pair_similarities(texts_of(sts), np.arange(n), n + np.arange(n), sources, vocabulary)
-    return found
 
+# ---------------------------------------------------------------- what is said of it
 
 def correlations(similarity, sts):
     """Genre → (r, low, high, Spearman's rho, number of pairs), for all and each genre."""
-    found = {}
+    figures = {}
     for genre in GENRES:
-        some = np.ones(len(sts.labels), bool) if genre == "all" else sts.genres == genre
-        n, r = int(some.sum()), pearson(similarity[some], sts.labels[some])
-        found[genre] = (r, *pearson_interval(r, n), spearman(similarity[some], sts.labels[some]), n)
-    return found
+        of_genre = np.ones(len(sts.labels), bool) if genre == "all" else sts.genres == genre
+        x, y = similarity[of_genre], sts.labels[of_genre]
+        figures[genre] = pearson(x, y), *pearson_interval(x, y), spearman(x, y), len(y)
+    return figures
 
 
-def report(split, sts, similarities):
-    """The table of one split: Pearson's r and Spearman's rho, × 100, over all pairs and by genre.
+def score_table(name, sts, similarities):
+    """The table of one file: Pearson's r and Spearman's rho, × 100, over all pairs and by genre.
 
-    similarities: name → (n,)
+    similarities: row name → (n,)
     """
     rows = []
-    for name, similarity in similarities.items():
-        found = correlations(similarity, sts)
-        r, low, high, rho, _ = found["all"]
-        rows.append([name, f"{100 * r:.1f} [{100 * low:.1f}, {100 * high:.1f}] / {100 * rho:.1f}",
-                     *(f"{100 * found[genre][0]:.1f} / {100 * found[genre][3]:.1f}" for genre in GENRES[1:])])
-    counts = {genre: int((sts.genres == genre).sum()) for genre in GENRES[1:]}
-    header = [f"STS {split}, r / rho × 100", f"all {len(sts.labels)}", *(f"{g} {n}" for g, n in counts.items())]
-    return table(header, rows)
+    for row, similarity in similarities.items():
+        figures = correlations(similarity, sts)
+        r, low, high, rho, _ = figures["all"]
+        rows.append([row, f"{100 * r:.1f} [{100 * low:.1f}, {100 * high:.1f}] / {100 * rho:.1f}",
+                     *(f"{100 * r:.1f} / {100 * rho:.1f}"
+                       for r, _, _, rho, _ in (figures[genre] for genre in GENRES[1:]))])
+    counts = (f"{genre} {(sts.genres == genre).sum()}" for genre in GENRES[1:])
+    return table([f"STS {name}, r / rho × 100", f"all {len(sts.labels)}", *counts], rows)
 
 
 def comparison(similarity, baselines, labels, level=0.05):
-    """Than which baselines is a model better? Lines of names and differences of r × 100, by Williams' test.
+    """Than which baselines is a model better? Differences of r × 100, by Williams' test.
 
-    similarity: (n,), of the model; baselines: name → (n,); labels: (n,). "Better" and "worse" are only
-    said where p < level.
+    similarity: (n,), of the model; baselines: name → (n,); labels: (n,) → lines. "Better" and
+    "worse" are only said where p < level.
     """
     groups = {"better than": [], "not told apart from": [], "worse than": []}
     for name, other in baselines.items():
         t, p = williams_test(similarity, other, labels)
-        verdict = "not told apart from" if not p < level else "better than" if t > 0 else "worse than"
+        verdict = "better than" if t > 0 else "worse than"
+        verdict = verdict if p < level else "not told apart from"
         difference = 100 * (pearson(similarity, labels) - pearson(other, labels))
         groups[verdict].append(f"{name} ({difference:+.1f}, p = {p:.1g})")
     lines = [f"  {verdict:20}{', '.join(names)}" for verdict, names in groups.items() if names]
@@ -168,53 +197,13 @@ def comparison(similarity, baselines, labels, level=0.05):
 
 def extremes(similarity, sts, count=3):
     """The `count` closest and furthest pairs as the model sees them, its score beside people's."""
-    scores = score_0_to_5(similarity)
-    order = np.argsort(similarity)
-    lines = []
-    for title, some in (("closest", order[::-1][:count]), ("furthest", order[:count])):
-        for k in some:
-            lines.append(f"{title:9}{scores[k]:4.1f} (people: {sts.labels[k]:.1f})  "
-                         f"{sts.sentences1[k]}  |  {sts.sentences2[k]}")
-    return "\n".join(lines)
-
-
-def main(run: Path, data: Path | None = None, vectors: Path | None = None, device: Literal["cpu", "gpu"] = "cpu"):
-    """Pearson's r between −arccos of the embeddings' cosine and people's scores, and a scatter plot.
-
-    Beside the run stand baselines from words alone and from word vectors: the run's own embeddings,
-    and a file's. Williams' test says whether the run is better.
-
-    Args:
-        run: the run's folder
-        data: folder with the STS Benchmark's sts-*.csv, or with stsbenchmark/; without it the
-            small set that was written for this project
-        vectors: word vectors to compare with: word2vec or GloVe text, perhaps .gz or .zst, or a
-            .npy matrix with its words in NAME.txt or in the folder's only .parquet file
-        device: "cpu" or "gpu"
-    """
-    loaded = load_run(run, device)
-    matrix = load_matrix(loaded)
-    splits = {split: read_sts(path) for split, path in find_sts(data).items()}
-    sources = vector_sources([text for sts in splits.values() for text in texts_of(sts)], loaded, vectors)
-    for split, sts in splits.items():
-        similarity = model_similarity(loaded.model, loaded.vocabulary, sts)
-        rows = {"trained": similarity}
-        if matrix is not None:
-            rows["trained, tuned"] = model_similarity(loaded.model, loaded.vocabulary, sts, matrix)
-        baselines = baseline_similarities(loaded.vocabulary, sts, sources)
-        print(report(split, sts, {**rows, **baselines}))
-        print(f"\n{comparison(similarity, baselines, sts.labels)}")
-        print(f"\n{extremes(similarity, sts)}\n")
-        picture = loaded.folder / f"sts_{split.replace(' ', '_')}.png"
-        plot_sts(picture, split, sts, score_0_to_5(similarity), pearson(similarity, sts.labels))
-        print(f"{picture}\n")
-    if data is None:
-        print(OWN_NOTE)
-
-
-OWN_NOTE = ("The own set is 120 pairs written and scored for this project by one person: good for seeing that "
-            "learning works, too small to compare, and never to be read beside the paper's figures.")
+    scores, order = score_0_to_5(similarity), np.argsort(similarity)
+    return "\n".join(
+        f"{title:9}{scores[k]:4.1f} (people: {sts.labels[k]:.1f})  "
+        f"{sts.sentences1[k]}  |  {sts.sentences2[k]}"
+        for title, pairs in (("closest", order[::-1]), ("furthest", order)) for k in pairs[:count])
 
 
 if __name__ == "__main__":
-    run_command(main)
+    main("sts", "--vectors", data="folder with the STS Benchmark's sts-*.csv, or with "
+         "stsbenchmark/; without it the small set that was written for this project")

@@ -1,5 +1,8 @@
 """Runs in, one page with every table and figure of the paper out.
 
-Read results.py, what is measured of a run; page.py, the tables; claims.py, the paper's claims;
-published.py, figures of others; fractions.py trains the runs of figure 8.
+    python -m convsim_mini.report RUN… [--data DIR] [--out DIR]
+
+Read results.py, what is measured of a run; page.py, the tables; overlap.py, the sentences that two
+data sets share; claims.py, the paper's claims; published.py, figures of others. fractions.py is a
+command of its own, which trains the runs of figure 8.
 """

@@ -1,7 +1,40 @@
-"""python -m convsim_mini.report RUN… [--data DIR] [--out DIR]"""
+"""Every table and figure of the paper from your own runs, beside the paper's numbers.
 
-from ..cli import errors_in_one_line
-from .page import main
+    python -m convsim_mini.report RUN… [--data DIR] [--out DIR]
+"""
 
-with errors_in_one_line():
+from pathlib import Path
+
+from ..cli import UserError, errors_in_one_line, progress
+from ..evaluation.command import parser_of
+from ..files import write_text
+from ..run import load_run
+from .page import page
+from .results import measure, read_data
+
+
+@errors_in_one_line()
+def main(argv=None):
+    """The command: measure every run on all data, write the page and its figures."""
+    parser = parser_of("report", __doc__, nargs="+", help="folders of runs", data="folder with "
+                       "stsbenchmark/, snli_1.0/ and cqa/, as far as they are there")
+    parser.add_argument("--out", type=Path, default=Path("report"),
+                        help="folder for report.md and its figures")
+    options = parser.parse_intermixed_args(argv)
+    runs = [load_run(folder) for folder in options.run]
+    if all(run.config.nli_fraction < 1 for run in runs):
+        raise UserError(f"{options.run[0]}: was trained on a part of the NLI data; name a run with "
+                        "all or none of it as well")
+    data = read_data(options.data)
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{options.out}: cannot be made ({error.strerror}); choose another folder "
+                        "with --out") from None
+    results = [measure(run, data) for run in progress(runs, "measuring", unit=" runs")]
+    write_text(options.out / "report.md", page(results, data, options.out))
+    print(f"{options.out / 'report.md'}: {len(results)} runs")
+
+
+if __name__ == "__main__":
     main()

@@ -1,14 +1,13 @@
-"""What the paper claims, and whether these runs show it: each claim is a function of all Results and the Data.
+"""What the paper claims, and whether these runs show it.
 
-It returns True or False, or None where it cannot be tested, and the numbers in words.
+Each claim is a function of all Results and the Data. It returns True or False, or None where it
+cannot be tested, and the numbers in words.
 """
 
 from pathlib import Path
 
-import numpy as np
-
 from ..evaluation.attention import widening
-from ..evaluation.metrics import Z95, pearson, pearson_difference
+from ..evaluation.metrics import mean_interval, pearson, pearson_difference
 from ..evaluation.sts import GENRES
 
 
@@ -40,7 +39,8 @@ def by_fraction(results):
 def starting_run(result, results):
     """The Results of the run that --init named, or None."""
     init = result.run.config.init
-    return next((other for other in results if init and other.run.folder.resolve() == Path(init)), None)
+    return next((other for other in results
+                 if init and other.run.folder.resolve() == Path(init)), None)
 
 
 def transformer_above_dan(results, data):
@@ -52,18 +52,19 @@ def transformer_above_dan(results, data):
     dan, transformer = of_encoder.get("DAN"), of_encoder.get("Transformer")
     if not dan or not transformer or dan.run.corpus != transformer.run.corpus:
         return None, "needs a run of each encoder on the same conversations"
-    difference = 100 * ((transformer.ranks == 1).astype(float) - (dan.ranks == 1))
-    half = Z95 * difference.std(ddof=1) / np.sqrt(len(difference))
-    mean = difference.mean()
-    return bool(mean - half > 0), f"P@1 of {transformer.name} − {dan.name}: {mean:+.1f} [{mean - half:+.1f}, {mean + half:+.1f}]"
+    gains = (transformer.ranks == 1).astype(float) - (dan.ranks == 1)
+    mean, low, high = (100 * figure for figure in mean_interval(gains))
+    return low > 0, (f"P@1 of {transformer.name} − {dan.name}: {mean:+.1f} "
+                     f"[{low:+.1f}, {high:+.1f}]")
 
 
 def nli_helps_captions_most(results, data):
     """On STS dev, against the run that multitask training started from."""
     for result in results:
-        before = starting_run(result, results)
-        if result.run.config.task == "multitask" and result.run.config.nli_fraction == 1 and before and "dev" in data.sts:
-            return most_in("captions", data.sts["dev"], result.sts["dev"], before.sts["dev"], f"{result.name} − {before.name}")
+        before, config = starting_run(result, results), result.run.config
+        if config.task == "multitask" and config.nli_fraction == 1 and before and "dev" in data.sts:
+            return most_in("captions", data.sts["dev"], result.sts["dev"], before.sts["dev"],
+                           f"{result.name} − {before.name}")
     return None, "needs a multitask run, the run that it started from, and STS dev"
 
 
@@ -71,13 +72,15 @@ def tuning_helps_news_most(results, data):
     """On STS dev, against the same run out of the box."""
     for result in results:
         if "dev" in result.tuned:
-            return most_in("news", data.sts["dev"], result.tuned["dev"], result.sts["dev"], f"{result.name} tuned − out of the box")
+            return most_in("news", data.sts["dev"], result.tuned["dev"], result.sts["dev"],
+                           f"{result.name} tuned − out of the box")
     return None, "needs a tuned run and STS dev"
 
 
 def most_in(genre, sts, after, before, what):
     """Did r rise in this genre, beyond its 95% interval, and more than in the others?"""
-    gains = {name: pearson_difference(*(side[sts.genres == name] for side in (after, before, sts.labels)))
+    gains = {name: pearson_difference(*(side[sts.genres == name]
+                                        for side in (after, before, sts.labels)))
              for name in GENRES[1:]}
     numbers = ", ".join(f"{name} {100 * gain:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
                         for name, (gain, low, high) in gains.items())
@@ -89,12 +92,14 @@ def a_tenth_gives_most(results, data):
     """Of what all the NLI data adds to captions on STS dev, does a tenth already add half?"""
     shares = by_fraction(results)
     if not {0.0, 0.1, 1.0} <= shares.keys() or "dev" not in data.sts:
-        return None, "needs multitask runs from one run with 10% and all of the NLI data: `python -m convsim_mini.report.fractions`"
+        return None, ("needs STS dev, and multitask runs from one run with 10% and all of the NLI "
+                      "data: `python -m convsim_mini.report.fractions`")
     sts = data.sts["dev"]
     captions = sts.genres == "captions"
-    none, tenth, all_of_it = (100 * pearson(shares[share].sts["dev"][captions], sts.labels[captions]) for share in (0.0, 0.1, 1.0))
-    return (bool(all_of_it > none and tenth - none >= (all_of_it - none) / 2),
-            f"captions r × 100 with 0, 10 and 100%: {none:.1f}, {tenth:.1f}, {all_of_it:.1f}")
+    none, tenth, whole = (100 * pearson(shares[share].sts["dev"][captions], sts.labels[captions])
+                          for share in (0.0, 0.1, 1.0))
+    return (whole > none and tenth - none >= (whole - none) / 2,
+            f"captions r × 100 with 0, 10 and 100%: {none:.1f}, {tenth:.1f}, {whole:.1f}")
 
 
 def attention_widens(results, data):
@@ -102,7 +107,8 @@ def attention_widens(results, data):
     for result in results:
         if result.reach is not None and len(result.reach) > 1:
             mean, low, high = widening(result.reach)
-            return bool(low > 0), f"{result.name}, last layer − first: {mean:+.2f} [{low:+.2f}, {high:+.2f}] words"
+            return low > 0, (f"{result.name}, last layer − first: {mean:+.2f} "
+                             f"[{low:+.2f}, {high:+.2f}] words")
     return None, "needs a Transformer's run with two layers or more"
 
 

@@ -1,15 +1,17 @@
-"""Train the runs of the paper's figure 8: multitask from one run, with 10, 20 … 100% of the NLI data.
+"""Train the runs of the paper's figure 8: multitask from one run, on 10, 20 … 100% of the NLI data.
 
     python -m convsim_mini.report.fractions RUN --nli DIR [options of convsim_mini.train]
 """
 
+import argparse
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
-from .. import train
-from ..cli import UserError, errors_in_one_line
-from ..options import parse_config
-from ..run import has_checkpoint, load_config, load_run
+from ..cli import errors_in_one_line
+from ..evaluation.command import parser_of
+from ..run import finished
 
 SHARES = tuple(k / 10 for k in range(1, 11))
 
@@ -19,22 +21,37 @@ def folder_of(run, share):
     return Path(f"{run}-nli-{100 * share:.0f}")
 
 
+def train(*options):
+    """Run the training command to its end; if it fails or is stopped, end with its exit code.
+
+    Ctrl-C reaches both processes. The training answers it with a checkpoint, so this one waits.
+    """
+    before = signal.signal(signal.SIGINT, lambda *_: None)    # unlike SIG_IGN not inherited
+    try:
+        code = subprocess.call([sys.executable, "-m", "convsim_mini.train", *map(str, options)])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if code:
+        sys.exit(code)
+
+
+@errors_in_one_line()
 def main(argv=None):
-    """The command: train those that are not there yet, go on with one that was stopped; name them all."""
-    argv = sys.argv[1:] if argv is None else argv
-    if not argv or argv[0].startswith("-"):
-        raise UserError("expected a run's folder first: python -m convsim_mini.report.fractions RUN --nli DIR")
-    run, *options = argv
+    """The command: train those that are not there yet, go on with a stopped one; name them."""
+    parser = parser_of("report.fractions", __doc__, help="the run to start from")
+    parser.add_argument("options", nargs=argparse.REMAINDER, help="options of convsim_mini.train, "
+                        "--nli DIR among them")
+    given = parser.parse_args(argv)
+    run, options = given.run, given.options
     for share in SHARES:
         folder = folder_of(run, share)
         if not (folder / "config.json").exists():
-            train.train(parse_config(["--task", "multitask", "--init", run, "--nli_fraction", str(share), "--run", str(folder),
-                                      *options]))
-        elif not has_checkpoint(folder) or load_run(folder).step < load_config(folder).steps:
-            train.resume(folder)
-    print("python -m convsim_mini.report", run, *(str(folder_of(run, share)) for share in SHARES))
+            train("--task", "multitask", "--init", run, "--nli_fraction", share, "--run", folder,
+                  *options)
+        elif not finished(folder):
+            train("--resume", folder)
+    print("python -m convsim_mini.report", run, *(folder_of(run, share) for share in SHARES))
 
 
 if __name__ == "__main__":
-    with errors_in_one_line():
-        main()
+    main()

@@ -1,4 +1,4 @@
-"""Everything that the report says of a run, measured once: P@N, SNLI, STS, question ranking, attention."""
+"""Everything that the report says of a run, measured once: P@N, SNLI, STS, questions, attention."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -6,13 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cli import UserError
-from ..data.corpus import open_corpus
-from ..data.snli import encode_snli
-from ..evaluation import cqa, response
+from ..data.snli import encode_snli, find_snli, read_snli
+from ..evaluation import cqa, response, sts
 from ..evaluation.attention import reach_on_dev
 from ..evaluation.nli import classify
-from ..evaluation.sts import model_similarity
-from ..run import Run, check_corpus, load_matrix, load_run, read_log
+from ..run import Run, load_run, read_log
 from ..training.schedule import pairs_before
 
 TRAINED_ON = {"conversation": "conversations", "multitask": "conversations + SNLI", "nli": "SNLI"}
@@ -29,9 +27,9 @@ class Data(NamedTuple):
 class Results(NamedTuple):
     """What was measured of one Run; None, or an empty dict, for what could not be.
 
-    ranks: of the true reply among 100, (n,); sts: split → similarity (n,) of each pair, and the same
-    under the tuned matrix in `tuned`; snli: split → class of each pair, (n,); cqa: file name → list of
-    scores; reach: (layers, sentences), how far attention reaches.
+    ranks: of the true reply among 100, (n,); sts: split → similarity (n,) of each pair, and the
+    same under the tuned matrix in `tuned`; snli: split → class of each pair, (n,); cqa: file name →
+    list of scores; reach: (layers, sentences), how far attention reaches.
     """
 
     run: Run
@@ -58,24 +56,39 @@ class Results(NamedTuple):
         return TRAINED_ON[self.run.config.task]
 
 
+def read_data(folder):
+    """The Data in a folder, as far as it is there; none without a folder.
+
+    Raises UserError for damaged files.
+    """
+    def read_all(find, read):
+        try:
+            sources = find(folder) if folder else {}
+        except UserError:
+            return {}
+        return {name: read(source) for name, source in sources.items()}
+
+    return Data(read_all(lambda folder: sts.find(folder, None), sts.read),
+                read_all(find_snli, read_snli),
+                read_all(lambda folder: cqa.find(folder, None), cqa.read))
+
+
 def measure(run, data):
     """The Results of a Run on a Data."""
-    matrix = load_matrix(run)
-    similarity = lambda matrix: {split: model_similarity(run.model, run.vocabulary, sts, matrix)
-                                 for split, sts in data.sts.items()}
+    of_sts = {split: sts.scores(run, pairs) for split, pairs in data.sts.items()}
+    by_row = {row: {split: scores[row] for split, scores in of_sts.items() if row in scores}
+              for row in ("trained", "trained, tuned")}
     of_snli = {split: classify(run.model, encode_snli(data.snli[split], run.vocabulary))
                for split in ("dev", "test") if run.config.classifies and split in data.snli}
-    ranking = {name: cqa.model_scores(questions, run) for name, questions in data.cqa.items()}
+    of_cqa = {name: cqa.scores(run, questions)["trained"] for name, questions in data.cqa.items()}
     try:
-        corpus = open_corpus(run.config)
-        check_corpus(run, corpus)
+        corpus = response.find(None, run)["test"]
     except UserError:                                         # its pair files are elsewhere
         ranks = reach = None
     else:
-        ranks = response.model_ranks(run.model, corpus.test, *response.draw_candidates(corpus.test))
+        ranks = response.scores(run, response.read(corpus))["trained"]
         reach = reach_on_dev(run)[0] if run.config.model.encoder == "transformer" else None
-    tuned = {} if matrix is None else similarity(matrix)
-    return Results(run, ranks, similarity(None), tuned, of_snli, ranking, reach)
+    return Results(run, ranks, *by_row.values(), of_snli, of_cqa, reach)
 
 
 def pairs_seen(run):
@@ -87,7 +100,7 @@ def pairs_seen(run):
 
 
 def training_log(run):
-    """Seconds of training, without measuring and saving, and the machines it ran on; as far as its log says."""
+    """Seconds of training, without measuring and saving, and the machines; as its log says."""
     records = read_log(run.folder / "log.jsonl")
     seconds = [record["seconds"] for record in records if "seconds" in record]
     machines = dict.fromkeys(record["machine"] for record in records if "machine" in record)

@@ -1,0 +1,35 @@
+"""Every evaluation of a run whose data are there; those that are not are named.
+
+    python -m convsim_mini.evaluation RUN [--on sts cqa …] [--data DIR] [--vectors FILE]
+"""
+
+from importlib import import_module
+
+from ..cli import UserError, errors_in_one_line
+from ..run import load_run
+from . import EVALUATIONS
+from .command import evaluate, parser_of
+
+
+@errors_in_one_line()
+def main(argv=None):
+    """The command: the tasks in turn, then which could not be measured, and why."""
+    parser = parser_of("evaluation", __doc__, "--vectors", "--device", data="folder with "
+                       "stsbenchmark/, snli_1.0/ and cqa/, as far as they are there; without it "
+                       "the small own sets, and the NLI data of the run")
+    parser.add_argument("--on", nargs="+", choices=EVALUATIONS, default=EVALUATIONS,
+                        help="which tasks (default: all)")
+    options = parser.parse_intermixed_args(argv)
+    run, absent = load_run(options.run, options.device), []
+    for name in options.on:
+        try:
+            sources = import_module(f".{name}", __package__).find(options.data, run)
+        except UserError as error:
+            absent.append(f"{name}: not measured. {error}")
+        else:
+            evaluate(name, run, sources, options.vectors)
+    print("\n".join(absent))
+
+
+if __name__ == "__main__":
+    main()

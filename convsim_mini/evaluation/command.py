@@ -1,0 +1,61 @@
+"""What the evaluations' commands share: their options, the order of the five functions, errors."""
+
+from importlib import import_module
+from pathlib import Path
+
+from ..cli import Parser, errors_in_one_line
+from ..run import load_run
+from .vector_files import read_vectors
+from .word_baselines import words_of
+
+OPTIONS = {
+    "--vectors": {"type": Path, "help": "word vectors to compare with: word2vec or GloVe text, "
+                  "perhaps .gz or .zst, or a .npy matrix with its words in NAME.txt or in the "
+                  "folder's only .parquet file"},
+    "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
+}
+
+
+def parser_of(command, description, *options, data=None, **of_run):
+    """The parser of `python -m convsim_mini.COMMAND RUN`.
+
+    description: its first line is shown; options: names from OPTIONS; data: help text of --data,
+    where there is one; of_run: what add_argument is told of RUN.
+    """
+    description = description.splitlines()[0]
+    parser = Parser(prog=f"python -m convsim_mini.{command}", description=description)
+    parser.add_argument("run", type=Path, **{"help": "the run's folder", **of_run})
+    if data:
+        parser.add_argument("--data", type=Path, help=data)
+    for option in options:
+        parser.add_argument(option, **OPTIONS[option])
+    return parser
+
+
+def evaluate(name, run, sources, vectors=None, more=lambda dataset: {}):
+    """Read, score and print data sets of the task in the file NAME.py.
+
+    run: a Run, or None for the baselines alone; sources: what the task's `find` returned; vectors:
+    a file of word vectors; more: dataset → further rows. Raises UserError.
+    """
+    task = import_module(f".{name}", __package__)
+    datasets = {source: task.read(path) for source, path in sources.items()}
+    if vectors and hasattr(task, "texts_of"):                 # one pass over what may be large
+        texts = [text for dataset in datasets.values() for text in task.texts_of(dataset)]
+        vectors = {vectors.name: read_vectors(vectors, words_of(texts))}
+    for source, dataset in datasets.items():
+        scores = task.scores(run, dataset) if run else {}
+        baselines = task.baselines(run, dataset, vectors) | more(dataset)
+        print(task.summary(source, dataset, scores, baselines) + "\n")
+        if run and hasattr(task, "draw"):
+            print(f"{task.draw(run, source, dataset, scores)}\n")
+
+
+@errors_in_one_line()
+def main(name, *options, data=None, argv=None):
+    """The command of one task, `python -m convsim_mini.evaluation.NAME RUN`."""
+    task = import_module(f".{name}", __package__)
+    parser = parser_of(f"evaluation.{name}", task.__doc__, *options, "--device", data=data)
+    given = vars(parser.parse_intermixed_args(argv))
+    run = load_run(given["run"], given["device"])
+    evaluate(name, run, task.find(given.get("data"), run), given.get("vectors"))

@@ -68,7 +68,7 @@ class ModelConfig:
     encoder starts as a weighted bag of words: P@1 15 instead of 7)."""
     svd_share: Share = 0.5
     """Share of a word's dimensions that start from the corpus's own co-occurrences (ours: without
-    it P@1 ends at 21 instead of 28, see README)."""
+    it P@1 ends at 21 instead of 28, see report/README.md)."""
     zero_bigrams: bool = True
     """Bigram rows start at zero (ours: random ones drown the words, P@1 17 instead of 28)."""
     transformer_layers: PositiveInt = 6

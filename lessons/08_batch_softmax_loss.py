@@ -354,8 +354,8 @@ for use_mask in (False, True):
 # %% [markdown]
 # So the plain loss is right in expectation, duplicates and all, and the mask bends it a little in
 # favour of frequent replies, in return for a curve that can go down to 0. On the default corpus
-# neither shows: P@1 is 28.2 with and without it (README). What no hash can find are false negatives
-# in other words: "yes" and "yeah, sure".
+# neither shows: P@1 is 28.2 with and without it (`report/README.md`). What no hash can find are
+# false negatives in other words: "yes" and "yeah, sure".
 #
 # ## What a larger batch buys
 #
@@ -420,9 +420,9 @@ expect((sharp - dull)[-2:].mean() / gap, 0.85, 1.15, "share that K = 1024 and 20
 
 # %% [markdown]
 # Past that, a larger batch still lowers the noise of a step, but a step costs more: the encoder's
-# work grows with K and the scores with K². On the default corpus (README, 800 steps of 1,024 pairs:
-# P@1 28.2): batches of 128 reach 27.3 with as many *pairs* and 22.1 with as many *steps*. The paper
-# takes 128 and forty million steps.
+# work grows with K and the scores with K². On the default corpus (`report/README.md`, 800 steps of
+# 1,024 pairs: P@1 28.2): batches of 128 reach 27.3 with as many *pairs* and 22.1 with as many
+# *steps*. The paper takes 128 and forty million steps.
 #
 # And a warning: losses at different K cannot be compared, and nor can P@1. Picking one of 1,024 is
 # harder than one of 128. That is why evaluation always takes 100 candidates.

@@ -33,7 +33,7 @@ from convsim_mini.evaluation.metrics import (
     average_precision, pearson, pearson_interval, spearman, williams_test,
 )
 from convsim_mini.evaluation.semeval import read_questions
-from convsim_mini.evaluation.sts import OWN, angular_similarity, read_sts, score_0_to_5
+from convsim_mini.evaluation.sts import OWN, angular_similarity, read, score_0_to_5
 from convsim_mini.gradcheck import numeric_gradient, relative_error
 from convsim_mini.model.initial import initial_model
 from convsim_mini.model.input_response import embed, loss_and_gradients
@@ -56,7 +56,7 @@ rng = np.random.default_rng(16)
 # person.
 
 # %%
-sts = read_sts(OWN)
+sts = read(OWN)
 labels = sts.labels
 for k in np.argsort(labels)[[0, 40, 80, 119]]:
     print(f"{labels[k]:.1f}  {sts.sentences1[k]}  |  {sts.sentences2[k]}")
@@ -142,7 +142,8 @@ def interval(r, n):
     return np.tanh(z - margin), np.tanh(z + margin)
 
 
-assert np.allclose(interval(0.6, 120), pearson_interval(0.6, 120), atol=1e-5)
+a, b = rng.standard_normal((2, 120))
+assert np.allclose(interval(pearson(a, b), 120), pearson_interval(a, b), atol=1e-4)
 for n in (120, 1500):
     low, high = interval(0.6, n)
     x = rng.standard_normal((2000, n))
@@ -246,7 +247,7 @@ for name, similarity in similarities.items():
 figure, axes = plt.subplots(figsize=(8, 3.6))
 for row, (name, similarity) in enumerate(reversed(similarities.items())):
     r = pearson(similarity, labels)
-    low, high = pearson_interval(r, len(labels))
+    low, high = pearson_interval(similarity, labels)
     axes.plot([low, high], [row, row], color="C0", linewidth=2)
     axes.plot(r, row, "o", color="C3" if "trained on" in name else "C0", markersize=9)
 axes.set_yticks(range(len(similarities)), list(reversed(similarities)))
@@ -409,7 +410,7 @@ ranked = {"trained on replies": cqa.cosines(questions, vectors(trained)),
           "the same, untrained": cqa.cosines(questions, vectors(untrained)),
           "TF-IDF": cqa.cosines(questions, cqa.tfidf_vectors(questions)),
           "as given: a random order": cqa.search_engine_scores(questions)}
-print(cqa.report("own set", questions, ranked))
+print(cqa.score_table("own set", questions, ranked))
 precisions = {name: average_precision(cqa.top_ten(questions, scores))
               for name, scores in ranked.items()}
 error = average_precision(padded(orders)).std() / np.sqrt(len(questions))
@@ -424,8 +425,8 @@ expect(precisions["trained on replies"].mean() - precisions["TF-IDF"].mean(), 0,
 # "Good vet for a cat" the candidate "Best cat food" shares the rare word and asks something else,
 # "Animal clinic" shares none and asks the same. Our small encoder resists the bait, and is back at
 # guessing. On SemEval's real questions it is otherwise: search engines have already filtered by
-# words, and TF-IDF has 68.4 on dev and 73.8 on test, our Reddit run 72.4 and 70.8 (README). A test
-# set is an opinion about what matters; know your set's.
+# words, and TF-IDF has 68.4 on dev and 73.8 on test, our Reddit run 72.4 and 70.8
+# (`report/README.md`). A test set is an opinion about what matters; know your set's.
 #
 # Ten questions: look at the intervals. Even SemEval's 50 and 70 leave ± 9 points, while the systems
 # of 2017 that the paper lists are two points apart.
@@ -465,7 +466,8 @@ check(3, expected_average_precision, judge_expected)
 # ## Ours beside the paper's
 #
 # The paper's figures stand in `report/published.py`; ours, of the whole program with more data and
-# time than this lesson takes, in README.md, each with its command. STS Benchmark dev, r × 100:
+# time than this lesson takes, in `report/README.md`, each with its command. STS Benchmark dev, r ×
+# 100:
 #
 # | | all | captions | forums | news |
 # | --- | --- | --- | --- | --- |
@@ -483,7 +485,7 @@ print("the paper, P@1 of 100:",
 
 visits = 30e6 * 128 + 10e6 * 256    # §3.1: 40 million steps, larger batches at the end
 expect(visits, 6.3e9, 6.5e9, "pairs that the paper's model sees, the same ones more than once")
-expect(visits / 17e6, 300, 450, "times as many as our DAN in 20 minutes (README: 17 million)")
+expect(visits / 17e6, 300, 450, "times as many as our DAN in 20 minutes (17 million)")
 
 # %% [markdown]
 # Where does the gap come from?

@@ -19,7 +19,7 @@ PAIRS, SHORTEST, LONGEST = 8, 4, 9
 
 
 def choose(split):
-    """The numbers of the first eight short pairs of a Split, no side of which stands there twice."""
+    """The numbers of the first eight short pairs of a Split, no side of which is there twice."""
     lengths = np.diff(split.offsets).reshape(-1, 2)
     short = np.flatnonzero(((lengths >= SHORTEST) & (lengths <= LONGEST)).all(axis=1))
     chosen, seen = [], set()

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from convsim_mini.cli import TextParser, UserError, errors_in_one_line
+from convsim_mini.cli import Parser, UserError, errors_in_one_line
 from data_scripts.check import check
 from data_scripts.fetch import fetch, forget, part_of
 from data_scripts.registry import REGISTRY
@@ -175,7 +175,7 @@ def describe(name, data):
 
 def parse_options(argv):
     """The command's options."""
-    parser = TextParser(prog="python -m data_scripts.download", description=__doc__.splitlines()[0])
+    parser = Parser(prog="python -m data_scripts.download", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME",
                         help=f"data sets: {', '.join(REGISTRY)}")
     parser.add_argument("--list", action="store_true",

@@ -41,7 +41,8 @@ def main():
         embed(encoder.model, packed)
         shares.append((time.perf_counter() - begin, tokenised - begin))
     whole, text = sorted(shares)[ROUNDS // 2]
-    print(f"text in, vectors out: {SENTENCES / whole:,.0f} sentences/s, {text / whole:.0%} of it tokenisation; "
+    print(f"text in, vectors out: {SENTENCES / whole:,.0f} sentences/s, {text / whole:.0%} of it "
+          f"tokenisation; "
           f"ids in, vectors out: {SENTENCES / (whole - text):,.0f}")
 
 

@@ -1,11 +1,11 @@
 """How fast is the DAN beside the same model in PyTorch?  python tests/benchmark_dan.py
 
 A training step, and encoding (ids in, vectors out), at the paper's size (250,000-row table, layers
-300, 300, 500, SGD), real sentences. Every contender runs in a process of its own, because the thread pools of NumPy's and PyTorch's BLAS get in each
-other's way; they take turns for several rounds, and medians are compared. PyTorch is given the
-rows of words and bigrams ready-made; ours computes the bigrams inside the step. Both keep freed
-memory (backend.keep_freed_memory). Needs torch; reads Reddit pairs where CONVSIM_DATA is set,
-the default corpus otherwise.
+300, 300, 500, SGD), real sentences. Every contender runs in a process of its own, because the
+thread pools of NumPy's and PyTorch's BLAS get in each other's way; they take turns for several
+rounds, and medians are compared. PyTorch is given the rows of words and bigrams ready-made; ours
+computes the bigrams inside the step. Both keep freed memory (backend.keep_freed_memory). Needs
+torch; reads Reddit pairs where CONVSIM_DATA is set, the default corpus otherwise.
 """
 
 import argparse
@@ -116,8 +116,8 @@ def work(contender, task, path):
 
     keep_freed_memory()
     config = parse_config(["--preset", "paper"]).model
-    step = {"ours": ours, "torch": torch}[contender](*load_batches(path), config,
-                                                     task == "training")
+    step = {"ours": ours, "torch": torch}[contender](
+        *load_batches(path), config, task == "training")
     seconds = []
     for k in range(WARM_UP + TIMED):
         begin = time.perf_counter()
@@ -130,7 +130,8 @@ def work(contender, task, path):
 def in_turns(script, contenders, arguments, rounds):
     """Let a script work for each contender, by turns: name → list of what its runs printed as JSON.
 
-    contenders: name → (contender, threads); the script is called with --work CONTENDER and the arguments.
+    contenders: name → (contender, threads); the script is called with --work CONTENDER and the
+    arguments.
     """
     measured = {name: [] for name in contenders}
     for _ in range(rounds):
@@ -166,8 +167,7 @@ def main():
         for name, ms in medians.items():
             peak = max(mb for _, mb in measured[name])
             print(f"  {name:26}{ms:8.2f} ms/batch {1e3 * batch_size / ms:9,.0f} pairs/s "
-                  f"{peak:8,.0f} MB peak   "
-                  f"{best / ms:.2f}× the best PyTorch")
+                  f"{peak:8,.0f} MB peak   {best / ms:.2f}× the best PyTorch")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How fast is the Transformer beside the same model in PyTorch?  python tests/benchmark_transformer.py
+"""How fast is the Transformer beside PyTorch's?  python tests/benchmark_transformer.py
 
 The paper's size (6 layers, 8 heads, 512/2048), batches of real pairs, both sides, forward, backward
 and SGD, float32, without dropout; and encoding. The contenders are ours, PyTorch padded to the
@@ -82,13 +82,13 @@ def torch(batches, words, config, training, packed):
     def encode(k):
         return twin(*ready[k][0])
 
-    twin.train(training)                                      # evaluation opens nn.MultiheadAttention's fast path
+    twin.train(training)                     # evaluation opens nn.MultiheadAttention's fast path
 
     return step if training else encode
 
 
 def work(contender, task, path):
-    """In a process of its own: print seconds per batch, peak memory in MB and operations per second."""
+    """In a process of its own: print seconds per batch, peak memory in MB, operations a second."""
     import numpy as np
 
     from convsim_mini.backend import keep_freed_memory
@@ -155,8 +155,8 @@ def main():
             seconds, peak, operations = (statistics.median(values) for values in zip(*runs))
             print(f"  {name:16}{seconds:7.2f} s/batch {options.batch / seconds:7.1f} pairs/s "
                   f"{peak:7,.0f} MB peak "
-                  f"{operations / rate:4.0%} of sgemm ({rate / 1e9:.0f} GF/s)   ours is "
-                  f"{seconds / mine:.2f}× as fast")
+                  f"{operations / rate:4.0%} of sgemm ({rate / 1e9:.0f} GF/s)   "
+                  f"ours is {seconds / mine:.2f}× as fast")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What several test files share: real data, generated pairs, a prepared corpus, commands, a small run."""
+"""What test files share: real data, generated pairs, a prepared corpus, commands, a small run."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")                 # the matrices here are too small for threads
+os.environ.setdefault("OMP_NUM_THREADS", "1")   # the matrices here are too small for threads
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import hypothesis
@@ -27,8 +27,8 @@ hypothesis.settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parent.parent
 
-SMALL = ("--text.words 300 --text.oov_buckets 20 --text.bigram_buckets 500 --model.embedding_dim "
-         "16 --model.layers 16 "
+SMALL = ("--text.words 300 --text.oov_buckets 20 --text.bigram_buckets 500 "
+         "--model.embedding_dim 16 --model.layers 16 "
          "--model.response_hidden 16 --optim.batch_size 64 --optim.warmup 5").split()
 
 
@@ -45,7 +45,7 @@ def command(module, *arguments, cwd):
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     done = subprocess.run([sys.executable, "-m", f"convsim_mini.{module}", *map(str, arguments)],
                           cwd=cwd, capture_output=True, env={**os.environ, "PYTHONPATH": path})
-    # Decoded here, because text=True would turn the carriage returns of a progress bar into line ends.
+    # Decoded here, because text=True would turn a progress bar's carriage returns into line ends.
     return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -32,8 +32,9 @@ CASES = [
      "unrecognized arguments: --optim.batchsize 3; did you mean --optim.batch_size?"),
     ("train --batch_size 3",
      "unrecognized arguments: --batch_size 3; did you mean --optim.batch_size?"),
-    ("train --preset chatt", "--preset chatt: expected chat, paper, paper-multitask, transformer, "
-     "transformer-small; did you mean chat?"),
+    ("train --preset chatt",
+     "--preset chatt: expected chat, paper, paper-multitask, transformer, transformer-small; "
+     "did you mean chat?"),
     ("train --preset reddit", "--preset reddit: expected chat, paper"),
     ("train --steps 0", "--steps 0: expected int >= 1"),
     ("train --steps many", "--steps many: expected int"),
@@ -83,8 +84,9 @@ CASES = [
      "cut.tsv.zst: the compressed data is damaged or cut short after line "),
     ("train --pairs flipped.tsv.zst",
      "flipped.tsv.zst: the compressed data is damaged or cut short after line "),
-    ("train --pairs three.tsv", "three.tsv: 2000 of the first 2000 lines are malformed, more than "
-     "1 in 100 (first: line 1: 3 columns, expected 2 (input TAB response))"),
+    ("train --pairs three.tsv",
+     "three.tsv: 2000 of the first 2000 lines are malformed, more than 1 in 100 (first: line 1: "
+     "3 columns, expected 2 (input TAB response))"),
     ("train --pairs latin-1.tsv", "latin-1.tsv: 200 of the first 200 lines are malformed"),
     ("train --pairs fields.jsonl",
      "fields.jsonl: 200 of the first 200 lines are malformed, more than 1 in 100 (first: line 1: "
@@ -122,14 +124,16 @@ CASES = [
      "run-cut-weights/weights-000030.safetensors: is missing, damaged or cannot be read"),
     ("evaluation.sts run-empty-weights",
      "run-empty-weights/weights-000030.safetensors: is missing, damaged"),
-    ("evaluation.sts run-flipped-weights", "run-flipped-weights/weights-000030.safetensors: is "
-     "missing, damaged or cannot be read (its checksum is wrong)"),
+    ("evaluation.sts run-flipped-weights",
+     "run-flipped-weights/weights-000030.safetensors: is missing, damaged or cannot be read "
+     "(its checksum is wrong)"),
     ("evaluation.sts run-swapped-weights",
      "weights-000030.safetensors: encoder.embedding.weight has shape None"),
     ("evaluation.sts run-unwritable",
      "run-unwritable/sts_own_set.png: is no file that could be replaced"),
-    ("evaluation.sts run-newer", "run-newer/weights-000030.safetensors: was written by a newer "
-     "version of convsim_mini (format 2, this one reads up to 1)"),
+    ("evaluation.sts run-newer",
+     "run-newer/weights-000030.safetensors: was written by a newer version of convsim_mini "
+     "(format 2, this one reads up to 1)"),
     ("evaluation nowhere", "nowhere: no such run folder"),
     ("evaluation run --on stz", "argument --on: invalid choice: 'stz'"),
     ("evaluation run --on sts --data sts-nan", 'sts-nan/sts-dev.csv, line 2: genre "main-news"'),
@@ -295,8 +299,8 @@ def newer(run):
 
 def short_vocabulary(run):
     values = json.loads((run / "vocabulary.json").read_text())
-    (run / "vocabulary.json").write_text(json.dumps({**values, "words": values["words"][:-1],
-                                                     "counts": values["counts"][:-1]}))
+    (run / "vocabulary.json").write_text(json.dumps(
+        {**values, "words": values["words"][:-1], "counts": values["counts"][:-1]}))
 
 
 def swapped_state(run):
@@ -323,8 +327,8 @@ WEIGHTS, STATE = "weights-000030.safetensors", "resume-000030.safetensors"
 DAMAGED_RUNS = {
     "no-config": lambda run: (run / "config.json").unlink(),
     "cut-config": damage_file("config.json", lambda data: data[:60]),
-    "other-config": damage_file("config.json", lambda data: data.replace(b'"layers": [\n      16',
-                                                                         b'"layers": [\n      17')),
+    "other-config": damage_file("config.json", lambda data: data.replace(
+        b'"layers": [\n      16', b'"layers": [\n      17')),
     "no-vocabulary": lambda run: (run / "vocabulary.json").unlink(),
     "cut-vocabulary": damage_file("vocabulary.json", lambda data: data[:500]),
     "half-vocabulary": damage_file("vocabulary.json", lambda data: b'{"words": ["a"]}'),

@@ -51,7 +51,7 @@ def caches(cache):
 @pytest.fixture
 def cache_copy(cache_folder, corpus, tmp_path):
     """A copy of the cache that a test may damage: cache folder, folder of the one corpus in it."""
-    name = Path(corpus.train.ids.filename).parent.name        # other tests have prepared others there
+    name = Path(corpus.train.ids.filename).parent.name   # other tests have prepared others there
     folder = shutil.copytree(cache_folder / name, tmp_path / "cache" / name)
     return folder.parent, folder
 
@@ -62,7 +62,8 @@ def test_all_replies_to_one_input_fall_into_one_split(corpus, pairs):
     inputs = {name: set(split.keys[:, 0].tolist()) for name, split in splits(corpus).items()}
     assert not any(inputs[one] & inputs[other] for one, other in itertools.combinations(SPLITS, 2))
     assert set.union(*inputs.values()) == {key(text) for text, _ in pairs}
-    assert max(Counter(corpus.train.keys[:, 0].tolist()).values()) > 1     # or the test has looked at nothing
+    # or the test has looked at nothing
+    assert max(Counter(corpus.train.keys[:, 0].tolist()).values()) > 1
 
 
 def test_an_input_written_differently_but_tokenised_equally_stays_in_its_split():
@@ -96,7 +97,7 @@ def test_the_hash_that_splits_is_the_same_in_every_version():
 def test_the_ids_on_disk_are_those_of_the_texts_in_the_file(corpus, pairs):
     vocabulary = corpus.vocabulary
     first_bucket = 1 + len(vocabulary.words)
-    assert first_bucket == 301                                # some words must be left over for the buckets
+    assert first_bucket == 301                # some words must be left over for the buckets
     expected = {name: [pair for pair in pairs if split_of(key(pair[0])) == name] for name in SPLITS}
     buckets_seen = 0
     for name, split in splits(corpus).items():
@@ -120,7 +121,8 @@ def test_offsets_go_on_where_a_block_of_50_000_lines_ends(write_tsv, text_config
     train = load_corpus([write_tsv(tmp_path / "a.tsv", pairs)], text_config,
                         tmp_path / "cache").train
     assert train.pairs > 50_000
-    assert train.offsets.tolist() == list(range(0, 6 * train.pairs + 1, 3))     # three tokens in every sentence
+    # three tokens in every sentence
+    assert train.offsets.tolist() == list(range(0, 6 * train.pairs + 1, 3))
     assert len(train.ids) == 6 * train.pairs
 
 
@@ -218,7 +220,7 @@ def test_a_cache_that_cannot_be_written_is_a_user_error(pair_file, text_config):
 # ---------------------------------------------------------------- files that cannot be used
 
 def with_malformed(pairs, numbers):
-    """The pairs as TSV lines, of which those with the given numbers, counted from 1, have no tab."""
+    """The pairs as TSV lines; those with the given numbers, counted from 1, have no tab."""
     lines = [f"{text}\t{response}\n" for text, response in pairs]
     for number in numbers:
         lines[number - 1] = "no tab here\n"
@@ -227,7 +229,7 @@ def with_malformed(pairs, numbers):
 
 def test_one_malformed_line_in_a_hundred_is_left_out_and_reported(
         pairs, text_config, tmp_path, capsys):
-    numbers = list(range(2_041, 2_081))                       # 40 of 4,000, all in the second chunk of lines
+    numbers = list(range(2_041, 2_081))           # 40 of 4,000, all in the second chunk of lines
     path = tmp_path / "a.tsv"
     path.write_text(with_malformed(pairs, numbers), encoding="utf-8")
     corpus = load_corpus([path], text_config, tmp_path / "cache")
@@ -312,17 +314,17 @@ def test_the_order_differs_between_epochs_and_seeds_and_repeats_with_the_seed(bl
 def test_first_step_continues_exactly(blocks_shuffled, first_step):
     whole = [batch.tolist() for batch in itertools.islice(batch_order(1_050, 100, seed=3), 40)]
     rest = batch_order(1_050, 100, seed=3, first_step=first_step)
-    assert [batch.tolist() for batch in itertools.islice(rest,
-                                                         40 - first_step)] == whole[first_step:]
+    assert [batch.tolist()
+            for batch in itertools.islice(rest, 40 - first_step)] == whole[first_step:]
 
 
 def test_a_batch_is_the_inputs_and_then_their_responses(corpus):
     which = np.array([5, 0, 17, 305])
     sentences = corpus.train.batch(which).sentences
-    expected = [sentence(corpus.train, 2 * n) for n in which] + [sentence(corpus.train, 2 * n + 1)
-                                                                 for n in which]
-    assert [sentences.ids[a:b].tolist() for a, b in zip(sentences.offsets,
-                                                        sentences.offsets[1:])] == expected
+    expected = ([sentence(corpus.train, 2 * n) for n in which]
+                + [sentence(corpus.train, 2 * n + 1) for n in which])
+    assert [sentences.ids[a:b].tolist()
+            for a, b in zip(sentences.offsets, sentences.offsets[1:])] == expected
     assert (sentences.ids.dtype, sentences.offsets.dtype) == (np.int32, np.int64)
 
 

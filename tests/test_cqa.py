@@ -37,8 +37,8 @@ def figures(questions, scores):
 def test_the_search_engines_published_figures(data_folder, name, suffix):
     questions = read_questions(data_folder / "cqa" / (name + suffix))
     number, pairs, expected = SEARCH_ENGINE[name]
-    assert (len(questions), sum(len(question.candidates) for question in questions)) == (number,
-                                                                                         pairs)
+    assert (len(questions),
+            sum(len(question.candidates) for question in questions)) == (number, pairs)
     assert figures(questions, cqa.search_engine_scores(questions)) == expected
 
 
@@ -54,7 +54,8 @@ def test_the_command_without_a_run(data_folder, capsys):
     cqa.main(["--data", str(data_folder)])
     out = capsys.readouterr().out
     assert "SemEval2016-Task3-CQA-QL-dev: 50 questions, 500 pairs" in out and "trained" not in out
-    assert len(re.findall("^TF-IDF cosine", out, re.MULTILINE)) == 3      # dev, test, train-part2; not test-input
+    # dev, test, train-part2; not test-input
+    assert len(re.findall("^TF-IDF cosine", out, re.MULTILINE)) == 3
     cqa.main(["--gold", str(folder / f"{TEST}.subtaskB.relevancy"), "--submission",
               str(folder / "submissions_2016/Kelp.txt"), str(folder / "submissions_2016/SLS.txt")])
     out = capsys.readouterr().out
@@ -118,21 +119,23 @@ def xml(questions):
     parts = ['<?xml version="1.0"?><!DOCTYPE xml [<!ELEMENT xml (OrgQuestion*)>]><xml>']
     for question in questions:
         for candidate in question.candidates:
-            parts.append(f"<OrgQuestion ORGQ_ID={quoteattr(question.id)}><OrgQSubject>{escape(question.text)}</OrgQSubject>"
-                         f"<OrgQBody/><Thread><RelQuestion RELQ_ID={quoteattr(candidate.id)} RELQ_RANKING_ORDER="
-                         f'"{candidate.rank}" RELQ_RELEVANCE2ORGQ="{"Relevant" if candidate.relevant else "Irrelevant"}">'
-                         f"<RelQSubject></RelQSubject><RelQBody>{escape(candidate.text)}</RelQBody></RelQuestion></Thread>"
-                         "</OrgQuestion>")
+            parts.append(f"<OrgQuestion ORGQ_ID={quoteattr(question.id)}>"
+                         f"<OrgQSubject>{escape(question.text)}</OrgQSubject><OrgQBody/>"
+                         f"<Thread><RelQuestion RELQ_ID={quoteattr(candidate.id)} "
+                         f'RELQ_RANKING_ORDER="{candidate.rank}" RELQ_RELEVANCE2ORGQ='
+                         f'"{"Relevant" if candidate.relevant else "Irrelevant"}">'
+                         f"<RelQSubject></RelQSubject><RelQBody>{escape(candidate.text)}</RelQBody>"
+                         f"</RelQuestion></Thread></OrgQuestion>")
     return "".join(parts) + "</xml>"
 
 
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"),
                 max_size=20).map(lambda text: " ".join(text.split()))
-questions = st.lists(st.builds(Question, st.text("QR_0123456789", min_size=1), texts,
-                               st.lists(st.builds(Candidate, st.text("QR_0123456789", min_size=1),
-                                                  st.integers(1, 99), st.booleans(), texts),
-                                        min_size=1, max_size=3)), min_size=1, max_size=3,
-                     unique_by=lambda question: question.id)
+questions = st.lists(st.builds(
+    Question, st.text("QR_0123456789", min_size=1), texts,
+    st.lists(st.builds(Candidate, st.text("QR_0123456789", min_size=1), st.integers(1, 99),
+                       st.booleans(), texts), min_size=1, max_size=3)),
+    min_size=1, max_size=3, unique_by=lambda question: question.id)
 
 
 @given(questions)
@@ -175,7 +178,8 @@ def test_cosines_of_word_sets_weigh_each_word():
     question = Question("Q1", "the cat",
                         [Candidate("R1", 1, True, "the dog"), Candidate("R2", 2, False, "a cat")])
     assert cqa.baselines(None, [question])["binary word cosine"][0] == pytest.approx([0.5, 0.5])
-    # p = 0.009 weighs 0.1 and an unheard word 1: cos = w(the)² / (w(the)² + w(cat)²), and the other way round
+    # p = 0.009 weighs 0.1 and an unheard word 1: cos = w(the)² / (w(the)² + w(cat)²), and the
+    # other way round.
     weighs = Vocabulary(["the", "a"], [9, 9], 1_000, 5)
     found = bag_cosines(cqa.texts_of([question]),
                         *(side + k for k, side in enumerate(cqa.pairs_of([question]))), weighs)

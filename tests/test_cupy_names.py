@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-cupy = pytest.importorskip("cupy",
-                           reason="the CuPy wheel is not installed: pip install cupy-cuda12x")
+cupy = pytest.importorskip(
+    "cupy", reason="the CuPy wheel is not installed: pip install cupy-cuda12x")
 
 PACKAGE = Path(__file__).parents[1] / "convsim_mini"
 # The files whose functions see device arrays. The others stay on the host.
@@ -29,8 +29,8 @@ def device_functions():
             inside = node.body if isinstance(node, ast.ClassDef) else [node]
             owner = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
             for function in inside:
-                if isinstance(function,
-                              ast.FunctionDef) and owner + function.name not in HOST_FUNCTIONS:
+                if (isinstance(function, ast.FunctionDef)
+                        and owner + function.name not in HOST_FUNCTIONS):
                     yield f"{name}:{owner}{function.name}", function
 
 
@@ -43,8 +43,8 @@ def is_module(node, module):
 
 def module_attributes(node, module):
     """Names that are looked up on a module (np, xp) within a syntax tree."""
-    return {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)
-            and is_module(part.value, module)}
+    return {part.attr for part in ast.walk(node)
+            if isinstance(part, ast.Attribute) and is_module(part.value, module)}
 
 
 FUNCTIONS = dict(device_functions())
@@ -66,15 +66,16 @@ def test_functions_exist_in_cupy(where):
 def test_device_code_calls_no_numpy_function(where):
     used = {name for name in module_attributes(FUNCTIONS[where], "np")
             if not isinstance(getattr(np, name), type)}
-    used -= {"zeros"} if "Adaptive.__init__" in where else set()          # the step count, which stays on the host
-    assert not used, f"on a CuPy array np.{used} fails or copies to the host: use the array's own module"
+    used -= {"zeros"} if "Adaptive.__init__" in where else set()   # the step count, on the host
+    assert not used, (f"on a CuPy array np.{used} fails or copies to the host: "
+                      f"use the array's own module")
 
 
 @pytest.mark.parametrize("where", FUNCTIONS)
 def test_array_methods_exist_in_cupy(where):
     methods = {part.attr for part in ast.walk(FUNCTIONS[where]) if isinstance(part, ast.Attribute)}
-    assert not {name for name in methods if hasattr(np.ndarray, name)
-                and not hasattr(cupy.ndarray, name)}
+    assert not {name for name in methods
+                if hasattr(np.ndarray, name) and not hasattr(cupy.ndarray, name)}
 
 
 @pytest.mark.parametrize("where", FUNCTIONS)
@@ -83,17 +84,17 @@ def test_keywords_exist_in_cupy(where):
         if not (isinstance(call.func, ast.Attribute) and is_module(call.func.value, "xp")):
             continue
         function = getattr(cupy, call.func.attr)
-        if inspect.isfunction(function):                      # ufuncs take the same keywords as NumPy's
+        if inspect.isfunction(function):                # ufuncs take the same keywords as NumPy's
             accepted = inspect.signature(function).parameters
             takes_any = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
-            assert takes_any or all(keyword.arg in accepted
-                                    for keyword in call.keywords), ast.unparse(call)
+            assert (takes_any
+                    or all(keyword.arg in accepted for keyword in call.keywords)), ast.unparse(call)
 
 
 def test_sparse_matrices_exist_in_cupy():
     import cupyx.scipy.sparse
-    assert {"T", "__matmul__"} <= set(dir(cupyx.scipy.sparse.csr_matrix)) & set(
-        dir(cupyx.scipy.sparse.csc_matrix))
+    assert {"T", "__matmul__"} <= (set(dir(cupyx.scipy.sparse.csr_matrix))
+                                   & set(dir(cupyx.scipy.sparse.csc_matrix)))
 
 
 def test_nothing_else_imports_cupy():

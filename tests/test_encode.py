@@ -1,4 +1,4 @@
-"""A trained run at work: vectors that depend on their sentence alone, tables, search, files of any length."""
+"""A trained run at work: vectors of sentences on their own, tables, search, files of any length."""
 
 import io
 import subprocess
@@ -81,8 +81,8 @@ def test_lines_of_standard_input_are_compared(trained, monkeypatch, capsys):
 
 @pytest.mark.parametrize("words", [["--search", "FILE", "fudazi vobamu", "you?"],
                                    ["fudazi vobamu", "you?", "--search", "FILE"]])
-def test_search_finds_the_nearest_lines_of_a_file(encoder, trained, tmp_path, monkeypatch, capsys,
-                                                  words):
+def test_search_finds_the_nearest_lines_of_a_file(
+        encoder, trained, tmp_path, monkeypatch, capsys, words):
     monkeypatch.setattr(encode, "CHUNK", 3)
     lines = [*SENTENCES[:2], "fudazi vobamu", *SENTENCES[2:], "fudazi vobamu"]
     (tmp_path / "lines.txt").write_text("\n".join(lines))
@@ -92,7 +92,8 @@ def test_search_finds_the_nearest_lines_of_a_file(encoder, trained, tmp_path, mo
     assert rest == "" and second.startswith("you?\n")
     title, *hits = first.splitlines()
     assert title == "fudazi vobamu"
-    assert hits[:3] == [f"  1.000  line {number}: fudazi vobamu" for number in (3, 5, 9)]    # equal ones in order
+    # equal ones in order
+    assert hits[:3] == [f"  1.000  line {number}: fudazi vobamu" for number in (3, 5, 9)]
     cosines = encoder.encode(lines) @ encoder.encode("fudazi vobamu")
     assert float(hits[3].split()[0]) == pytest.approx(np.sort(cosines)[-4], abs=1e-3)
 
@@ -120,8 +121,8 @@ def test_empty_standard_input_is_one_line(trained, tmp_path):
     done = subprocess.run([sys.executable, "-m", "convsim_mini.encode", trained[0]], input=b"",
                           capture_output=True, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == 2
-    assert done.stderr.decode().rsplit(
-        "\r", 1)[-1] == "error: standard input: is empty; expected one sentence a line\n"
+    assert (done.stderr.decode().rsplit("\r", 1)[-1]
+            == "error: standard input: is empty; expected one sentence a line\n")
 
 
 @pytest.mark.parametrize("options", [["--out", "out.npy"], ["--search", "lines.txt", "fudazi"]])
@@ -141,7 +142,8 @@ def test_memory_does_not_grow_with_the_file(trained, tmp_path, monkeypatch, opti
 
 
 def test_the_package_is_used_from_elsewhere(trained, tmp_path):
-    code = f"import convsim_mini; print(convsim_mini.load({str(trained[0])!r}).encode(['a', 'b']).shape)"
+    code = (f"import convsim_mini; "
+            f"print(convsim_mini.load({str(trained[0])!r}).encode(['a', 'b']).shape)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path,
                           env={"PYTHONPATH": str(ROOT)})
     assert done.stdout.decode().strip() == "(2, 16)", done.stderr

@@ -103,13 +103,14 @@ def test_a_perfect_scorer_has_a_precision_of_100_and_a_random_one_of_n():
     rng = np.random.default_rng(0)
     _, candidates = response.draw_candidates(split_with_responses(np.arange(3_000)))
     u, v = unit_vectors(rng, 2, 3_000, 16)
-    perfect, at_random = response.ranks_of_truth(u, u, candidates), response.ranks_of_truth(
-        u, v, candidates)
+    perfect, at_random = (response.ranks_of_truth(u, u, candidates),
+                          response.ranks_of_truth(u, v, candidates))
     assert at_random.shape == (3_000,)
     for n in response.N:
         assert response.precision(perfect, n)[0] == 100
         share, low, high = response.precision(at_random, n)
-        assert share == pytest.approx(n, abs=5 * math.sqrt(n * (100 - n) / 3_000))     # 5 standard deviations
+        # 5 standard deviations
+        assert share == pytest.approx(n, abs=5 * math.sqrt(n * (100 - n) / 3_000))
         assert low < share < high
 
 
@@ -144,8 +145,8 @@ def test_correlations_and_their_intervals_are_the_formulas(xy):
     assert metrics.spearman(x, y) == pytest.approx(by_hand(ranks(x), ranks(y)), abs=1e-12)
     if abs(r) < 1 - 1e-9:                                     # the interval is [r, r] there
         z, half = math.atanh(r), 1.959964 / math.sqrt(len(x) - 3)
-        assert metrics.pearson_interval(x, y) == pytest.approx((math.tanh(z - half),
-                                                                math.tanh(z + half)), abs=1e-6)
+        assert metrics.pearson_interval(x, y) == pytest.approx(
+            (math.tanh(z - half), math.tanh(z + half)), abs=1e-6)
 
 
 @pytest.mark.filterwarnings("error")
@@ -361,7 +362,7 @@ def test_tfidf_rows_have_unit_length_and_follow_the_formula():
     for b, row in enumerate(rows):
         expected = np.zeros(30)
         for word, tf in Counter(
-            packed.ids[packed.offsets[b]:packed.offsets[b + 1]].tolist()).items():
+                packed.ids[packed.offsets[b]:packed.offsets[b + 1]].tolist()).items():
             expected[word] = (1 + math.log(tf)) * math.log((1 + sentences) / (1 + df[word]))
         np.testing.assert_allclose(row, expected / np.linalg.norm(expected), atol=1e-6)
 
@@ -382,10 +383,10 @@ def test_bm25_is_the_formula_in_a_double_loop():
             document = documents.ids[documents.offsets[d]:documents.offsets[d + 1]].tolist()
             expected = 0
             for word in queries.ids[queries.offsets[q]:queries.offsets[q + 1]].tolist():
-                tf, idf = document.count(word), math.log(
-                    1 + (sentences - df[word] + 0.5) / (df[word] + 0.5))
-                expected += idf * tf * 2.2 / (
-                    tf + 1.2 * (0.25 + 0.75 * len(document) / mean_length))
+                tf, idf = (document.count(word),
+                           math.log(1 + (sentences - df[word] + 0.5) / (df[word] + 0.5)))
+                expected += (idf * tf * 2.2
+                             / (tf + 1.2 * (0.25 + 0.75 * len(document) / mean_length)))
             assert scores[q, d] == pytest.approx(expected, rel=1e-5)
 
 
@@ -452,7 +453,8 @@ def test_a_new_evaluation_is_one_file_and_one_name_in_a_list(trained, tmp_path):
     (tmp_path / "some.toy").write_text("one two\nthree")
     for line in (["evaluation", "--on", "toy"], ["evaluation.toy"]):
         done = subprocess.run([sys.executable, "-m", f"convsim_mini.{line[0]}", trained[0],
-                               "--data", tmp_path, *line[1:]], cwd=tmp_path, capture_output=True,
-                              text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
-        assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "some [[2, 1], [7, 5]]",
-                                                                       "")
+                               "--data", tmp_path, *line[1:]],
+                              cwd=tmp_path, capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": str(tmp_path)})
+        assert ((done.returncode, done.stdout.strip(), done.stderr)
+                == (0, "some [[2, 1], [7, 5]]", ""))

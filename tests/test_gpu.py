@@ -1,4 +1,4 @@
-"""The same source on a GPU: every layer, loss, encoder, optimiser and a short training run against the CPU."""
+"""The same source on a GPU: layers, losses, encoders, optimisers, a short run against the CPU."""
 
 import numpy as np
 import pytest
@@ -54,21 +54,21 @@ CASES = {
     "embedding": (lambda table: embeddings.embedding_forward(table, on(table).ids),
                   embeddings.embedding_backward, [(20, 4)]),
     "embedding_bag": (lambda table: embeddings.embedding_bag_forward(
-        table, packed.words_and_bigrams(on(table), 20, 10), on(table).lengths),
+                          table, packed.words_and_bigrams(on(table), 20, 10), on(table).lengths),
                       embeddings.embedding_bag_backward, [(30, 4)]),
-    "mean_pool": (lambda x: embeddings.mean_pool_forward(x, on(x)), embeddings.mean_pool_backward,
-                  [(N, 4)]),
-    "dropout": (lambda x: layers.dropout_forward(x, Dropout(0.4, 3)), layers.dropout_backward,
-                [(9, 5)]),
-    "attention": (lambda qkv: attention.attention_forward(qkv, attention.groups(IDS.offsets, 2), 2,
-                                                          Dropout(0.2, 3)),
+    "mean_pool": (lambda x: embeddings.mean_pool_forward(x, on(x)),
+                  embeddings.mean_pool_backward, [(N, 4)]),
+    "dropout": (lambda x: layers.dropout_forward(x, Dropout(0.4, 3)),
+                layers.dropout_backward, [(9, 5)]),
+    "attention": (lambda qkv: attention.attention_forward(
+                      qkv, attention.groups(IDS.offsets, 2), 2, Dropout(0.2, 3)),
                   attention.attention_backward, [(N, 12)]),
     "nli_features": (nli.nli_features_forward, nli.nli_features_backward, [(5, 3), (5, 3)]),
     "cross_entropy": (lambda logits: losses.cross_entropy_forward(
-        logits, array_module(logits).asarray([2, 0, 1, 1, 0])),
+                          logits, array_module(logits).asarray([2, 0, 1, 1, 0])),
                       lambda dy, cache: losses.cross_entropy_backward(cache, dy), [(5, 3)]),
-    "batch_softmax": (lambda u, v: losses.batch_softmax_forward(u, v, 3.0,
-                                                                to_device(MASKED, array_module(u))),
+    "batch_softmax": (lambda u, v: losses.batch_softmax_forward(
+                          u, v, 3.0, to_device(MASKED, array_module(u))),
                       lambda dy, cache: losses.batch_softmax_backward(cache, dy), [(5, 3), (5, 3)]),
 }
 
@@ -77,8 +77,8 @@ def host(gradients, inputs):
     """Gradients of a backward as dense host arrays."""
     gradients = gradients if isinstance(gradients, tuple) else (gradients,)
     return [dense([embeddings.SparseRows(*map(to_host, part)) for part in gradient], x)
-            if isinstance(gradient, list)
-            else to_host(gradient) for gradient, x in zip(gradients, inputs, strict=True)]
+            if isinstance(gradient, list) else to_host(gradient)
+            for gradient, x in zip(gradients, inputs, strict=True)]
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -99,9 +99,9 @@ def test_layers_agree(cupy, name, dtype):
 
 def test_dropout_and_hashes_are_the_same_bits(cupy):
     x = np.ones((1000, 3), np.float32)
-    np.testing.assert_array_equal(to_host(layers.dropout_forward(cupy.asarray(x),
-                                                                 Dropout(0.3, 9))[0]),
-                                  layers.dropout_forward(x, Dropout(0.3, 9))[0])
+    np.testing.assert_array_equal(
+        to_host(layers.dropout_forward(cupy.asarray(x), Dropout(0.3, 9))[0]),
+        layers.dropout_forward(x, Dropout(0.3, 9))[0])
     ids = np.arange(10_000, dtype=np.int32)
     np.testing.assert_array_equal(
         to_host(packed.bigram_buckets(cupy.asarray(ids), cupy.asarray(ids[::-1].copy()), 777)),
@@ -146,8 +146,8 @@ def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
 
 
 @pytest.mark.parametrize("preset", ["chat", "transformer-small"])
-def test_a_hundred_steps_agree_and_a_run_changes_devices(cupy, pair_file, cache_folder, tmp_path,
-                                                         monkeypatch, preset):
+def test_a_hundred_steps_agree_and_a_run_changes_devices(
+        cupy, pair_file, cache_folder, tmp_path, monkeypatch, preset):
     monkeypatch.setattr("convsim_mini.training.monitor.plot_loss", lambda *_: None)
     monkeypatch.setattr("convsim_mini.training.monitor.plot_precision", lambda *_: None)
     small = [*SMALL, "--model.heads", "2", "--model.hidden", "24",

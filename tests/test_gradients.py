@@ -260,8 +260,8 @@ def test_bag_is_the_same_on_any_number_of_cores(cores, monkeypatch):
     y, cache = embedding_bag(table)
     grad = embeddings.embedding_bag_backward(dy, cache)
     assert 1 < len(grad) <= cores or cores > len(cache[0][0].rows)
-    assert np.allclose(y, expected, atol=1e-14) and np.allclose(dense(grad, table), expected_grad,
-                                                                atol=1e-14)
+    assert (np.allclose(y, expected, atol=1e-14)
+            and np.allclose(dense(grad, table), expected_grad, atol=1e-14))
     optim.SGD({}).step({"table": table}, {"table": grad}, None, 0.5)
     assert np.allclose(table,
                        np.random.default_rng(0).standard_normal((12, 3)) - 0.5 * expected_grad,
@@ -307,8 +307,8 @@ def test_adding_in_place_reaches_every_row_once(rows, cores, monkeypatch):
     monkeypatch.setattr(backend, "_cores", lambda: cores)
     backend._threads.cache_clear()
     rng = np.random.default_rng(0)
-    x, y, row = rng.standard_normal((rows, 128)), rng.standard_normal(
-        (rows, 128)), rng.standard_normal(128)
+    x, y, row = (rng.standard_normal((rows, 128)), rng.standard_normal((rows, 128)),
+                 rng.standard_normal(128))
     found = y.copy()
     backend.add_to(found, x)
     assert (found == y + x).all()
@@ -375,8 +375,8 @@ def test_masked_pairs_do_not_count_and_get_no_gradient():
 def test_loss_survives_scores_that_overflow_exp():
     u = np.eye(3, dtype=np.float32)
     loss, cache = losses.batch_softmax_forward(u, u, 1e4)
-    assert np.isfinite(loss) and all(np.isfinite(grad).all()
-                                     for grad in losses.batch_softmax_backward(cache))
+    assert (np.isfinite(loss)
+            and all(np.isfinite(grad).all() for grad in losses.batch_softmax_backward(cache)))
 
 
 # ---------------------------------------------------------------- whole models
@@ -429,13 +429,14 @@ def test_every_parameter_of_the_whole_model(name):
         if parameter == "encoder.embedding.weight":
             grad = dense(grad, p)
         # In the paper's model a bias that all v′ share shifts whole rows of scores, which a softmax
-        # does not see: its gradient is zero, and so the relative error of the two noises means nothing.
+        # does not see: its gradient is zero, and so the relative error of the two noises means
+        # nothing.
         assert (relative_error(grad, numeric) < SMALL
                 or np.abs([grad, numeric]).max() < 1e-9), parameter
 
 
 def nli_step(small):
-    """Loss and gradients of an NLI step; parameters of the response network, which it leaves alone, get zeros."""
+    """Loss and gradients of an NLI step; zeros for the response network, which it leaves alone."""
     loss, grads = input_response.loss_and_gradients(small, NLI_BATCH, DROPOUT)
     return loss, {key: grads.get(key, np.zeros_like(p)) for key, p in small.params.items()}
 

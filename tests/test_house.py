@@ -1,4 +1,4 @@
-"""The house: imports run one way, one door to CuPy, what is loaded when, requirements in two places."""
+"""The house: imports run one way, one door to CuPy, what is loaded when, requirements, lines."""
 
 import ast
 import os
@@ -18,7 +18,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # Each level may import itself and those before it. A folder stands for its files.
 LEVELS = ["cli", "files tables figures backend gradcheck", "config", "data", "model", "run",
-          "options", "training", "evaluation", "report", "train encode tune __main__ __init__"]
+          "options", "training", "evaluation", "report",
+          "train encode tune __main__ __init__"]
 LEVEL = {name: number for number, names in enumerate(LEVELS) for name in names.split()}
 
 
@@ -28,7 +29,7 @@ def name_of(path):
 
 
 def imports_of(path):
-    """(line, dotted name) of everything that a file imports, wherever in it; relative names made absolute."""
+    """(line, dotted name) of all that a file imports, wherever in it; relative made absolute."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -64,8 +65,8 @@ def test_data_and_model_see_each_other_only_downwards():
 
 
 def test_opening_a_run_needs_no_parser_of_options_no_matplotlib_and_no_corpus(trained):
-    code = ("import sys; sys.modules |= dict.fromkeys(['matplotlib', 'chitchat_dataset', "
-            "'defusedxml']); "
+    code = ("import sys; "
+            "sys.modules |= dict.fromkeys(['matplotlib', 'chitchat_dataset', 'defusedxml']); "
             "import convsim_mini; convsim_mini.load(sys.argv[1]).encode(['hello']); "
             "print(sorted({'convsim_mini.options', 'argparse', 'scipy.stats'} & set(sys.modules)))")
     done = subprocess.run([sys.executable, "-c", code, trained[0]], capture_output=True, text=True,
@@ -112,7 +113,11 @@ def test_what_is_no_command_says_so(name, tmp_path):
 
 
 def test_lines_are_at_most_100_characters_long():
-    long = [f"{path}:{number}" for path in FILES
+    """But for the rows of tables in lessons, which cannot be wrapped."""
+    files = [path for folder in ("convsim_mini", "lessons", "data_scripts", "tests")
+             for path in sorted((ROOT / folder).rglob("*.py"))]
+    assert set(FILES) < set(files)
+    long = [f"{path}:{number}" for path in files
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
-            if len(line) > 100]
+            if len(line) > 100 and not (line.startswith("# | ") and path.parent.name == "lessons")]
     assert not long, long

@@ -1,4 +1,4 @@
-"""Natural language inference: the reader, the schedule of two tasks, starting from a run, and what is learned."""
+"""Natural language inference: reader, schedule of two tasks, start from a run, what is learned."""
 
 import json
 import shutil
@@ -26,7 +26,10 @@ from conftest import command, weights
 
 
 def generate_nli(pairs, number, seed=5):
-    """(label, premise, hypothesis): some words of the premise; the same with "not" in front; words of another text."""
+    """(label, premise, hypothesis).
+
+    A hypothesis is some words of the premise, the same with "not" in front, or another text.
+    """
     rng = np.random.default_rng(seed)
     texts, made = [text.rstrip(".").split() for text, _ in pairs], []
     for _ in range(number):
@@ -83,7 +86,7 @@ def test_both_official_formats_hold_the_same_pairs(data_folder):
 
 
 def test_train_and_dev_are_tokenised_alike(data_folder):
-    """Train writes don't, dev do n't: were it not undone, dev would hold tokens that training never saw."""
+    """Train writes don't, dev do n't: were it not undone, dev would hold tokens new to training."""
     files = find_snli(data_folder)
     dev = read_snli(files["dev"])
     pieces = [text for text in dev.hypotheses if " n't" in text or " 's" in text]
@@ -114,9 +117,9 @@ def config(arguments, nli_folder, *more):
 @pytest.mark.parametrize("share", [0.05, 0.3])
 def test_an_even_share_of_the_steps_trains_nli_and_any_step_can_be_taken_up(
         arguments, nli_folder, corpus, share):
-    settings = config(arguments, nli_folder, "--task", "multitask",
-                      "--nli_share", share, "--steps", 200, "--optim.drop_at",
-                      0.5, "--optim.nli_batch_size", 20, "--optim.dropped_batch_size", 40)
+    settings = config(arguments, nli_folder, "--task", "multitask", "--nli_share", share,
+                      "--steps", 200, "--optim.drop_at", 0.5,
+                      "--optim.nli_batch_size", 20, "--optim.dropped_batch_size", 40)
     tasks = schedule.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
     whole = list(islice(schedule.batches(settings, tasks), 200))
     is_nli = np.array([isinstance(batch, NliBatch) for batch in whole])
@@ -124,8 +127,8 @@ def test_an_even_share_of_the_steps_trains_nli_and_any_step_can_be_taken_up(
     assert set(np.diff(np.flatnonzero(is_nli))) <= {int(1 / share), int(np.ceil(1 / share))}
     assert {len(batch.labels) for batch in whole[:100] if isinstance(batch, NliBatch)} == {20}
     assert {len(batch.labels) for batch in whole[100:] if isinstance(batch, NliBatch)} == {40}
-    assert schedule.pairs_before(settings, 150) == sum(len(batch.sentences.lengths) // 2
-                                                       for batch in whole[:150])
+    assert schedule.pairs_before(settings, 150) == sum(
+        len(batch.sentences.lengths) // 2 for batch in whole[:150])
     for first in (1, 99, 100, 131):
         for expected, found in zip(whole[first:first + 30],
                                    schedule.batches(settings, tasks, first)):
@@ -153,8 +156,8 @@ def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(
     measured = [record for record in log if "dev" in record]
     assert measured[0]["nli"] < 45 and measured[-1]["nli"] > 60, measured
     assert measured[-1]["dev"]["10"] > 60
-    assert all({"loss", "nli_loss"} < record.keys()
-               for record in log if not {"dev", "machine", "best"} & record.keys())
+    assert all({"loss", "nli_loss"} < record.keys() for record in log
+               if not {"dev", "machine", "best"} & record.keys())
     for name in ("loss.png", "p_at_n.png", "nli.png"):
         assert (tmp_path / "run" / name).stat().st_size > 10_000
 
@@ -162,8 +165,8 @@ def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(
     for kind in ("weights", "resume"):
         (tmp_path / "again" / f"{kind}-000200.safetensors").unlink()
     lines = (tmp_path / "again" / "log.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "again" / "log.jsonl").write_text("".join(line for line in lines
-                                                          if '"best"' not in line))
+    (tmp_path / "again" / "log.jsonl").write_text(
+        "".join(line for line in lines if '"best"' not in line))
     train.resume(tmp_path / "again")
     assert weights(tmp_path / "again", 200) == weights(tmp_path / "run", 200)
 
@@ -181,8 +184,8 @@ def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(
     run = load_run(trained[0])
     settings = parse_config(["--init", str(trained[0]), "--task", "multitask",
                              "--nli", str(nli_folder), "--optim.rate", "0.7"])
-    assert (settings.pairs, settings.text, settings.model) == (run.config.pairs, run.config.text,
-                                                               run.config.model)
+    assert ((settings.pairs, settings.text, settings.model)
+            == (run.config.pairs, run.config.text, run.config.model))
     assert settings.optim.batch_size == run.config.optim.batch_size and settings.optim.rate == 0.7
     assert settings.steps == 2_000                            # its own, not those of the other
     model = train.starting_model(settings, corpus)
@@ -190,8 +193,8 @@ def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(
         "nli.linear0.weight", "nli.linear0.bias", "nli.linear1.weight", "nli.linear1.bias"}
     assert all((model.params[name] == p).all() for name, p in run.model.params.items())
     with pytest.raises(UserError, match="response.linear0.weight has shape"):
-        train.starting_model(parse_config(["--init", str(trained[0]),
-                                           "--model.response_hidden", "7"]), corpus)
+        train.starting_model(
+            parse_config(["--init", str(trained[0]), "--model.response_hidden", "7"]), corpus)
 
 
 def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(
@@ -218,13 +221,13 @@ def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(
 
 def test_the_papers_second_stage():
     settings = parse_config(["--preset", "paper-multitask", "--nli", "here"])
-    assert (settings.task, settings.nli_share, settings.steps,
-            settings.model.nli_hidden) == ("multitask", 0.05, 30_000_000, 512)
-    for step, expected in {0: (128, 0.01), 19_999_999: (128, 0.01),
-                           20_000_000: (256, 0.001)}.items():
+    assert ((settings.task, settings.nli_share, settings.steps, settings.model.nli_hidden)
+            == ("multitask", 0.05, 30_000_000, 512))
+    for step, expected in {
+            0: (128, 0.01), 19_999_999: (128, 0.01), 20_000_000: (256, 0.001)}.items():
         assert schedule.batch_sizes(settings.optim, step, settings.steps) == (expected[0],) * 2
-        assert schedule.rates(settings.optim, step, settings.steps,
-                              expected[0])[0] == pytest.approx(expected[0] * expected[1])
+        assert (schedule.rates(settings.optim, step, settings.steps, expected[0])[0]
+                == pytest.approx(expected[0] * expected[1]))
 
 
 # ---------------------------------------------------------------- evaluation
@@ -238,7 +241,8 @@ def test_confusion_counts_true_classes_in_rows():
 def test_the_control_sees_the_hypothesis_alone(pairs):
     made = [generate_nli(pairs, number, seed) for seed, number in enumerate((600, 300))]
     train_set, test = (Snli(*map(list, list(zip(*rows))[1:]),
-                            np.array([LABELS.index(row[0]) for row in rows]), 0) for rows in made)
+                            np.array([LABELS.index(row[0]) for row in rows]), 0)
+                       for rows in made)
     shuffled = test._replace(premises=test.premises[::-1])
     predict = evaluation.hypothesis_only(train_set)
     assert (predict(test) == predict(shuffled)).all()

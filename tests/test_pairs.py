@@ -64,8 +64,8 @@ def read(path):
     ("!?!", "not alphabetic"),
     ("2010", "not alphabetic"),
     ("a b c d e f g", None),                                  # spaces do not count against a text
-    ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ...", "not alphabetic"),      # 7 of 10
-    ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ..", None),                   # 7 of 9: letters of any script count
+    ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ...", "not alphabetic"),   # 7 of 10
+    ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ..", None),                # 7 of 9: any script counts
 ])
 def test_filter(text, rule):
     assert removed_by(text) == rule
@@ -78,8 +78,8 @@ def test_exactly_seventy_per_cent_of_letters_is_too_few_and_one_letter_more_is_e
         return "a" * letters + filler * (visible - letters)
 
     lengths = range(10, 350, 10)                              # those of which 70% is a whole number
-    assert {n: removed_by(text(7 * n // 10, n)) for n in lengths} == dict.fromkeys(lengths,
-                                                                                   "not alphabetic")
+    assert ({n: removed_by(text(7 * n // 10, n)) for n in lengths}
+            == dict.fromkeys(lengths, "not alphabetic"))
     assert {n: removed_by(text(7 * n // 10 + 1, n)) for n in lengths} == dict.fromkeys(lengths)
 
 
@@ -94,17 +94,17 @@ def test_authors_called_bot_are_removed_in_any_case(author, rule):
 # ---------------------------------------------------------------- records
 
 def test_a_tsv_line_is_input_and_response():
-    assert parse(".tsv", b"how are you?\tfine, \xc3\xa9t\xc3\xa9") == Pair("how are you?",
-                                                                           "fine, \u00e9t\u00e9")
+    assert (parse(".tsv", b"how are you?\tfine, \xc3\xa9t\xc3\xa9")
+            == Pair("how are you?", "fine, \u00e9t\u00e9"))
     assert parse(".tsv", b"a\t") == Pair("a", "")         # for the filters to remove
 
 
 def test_a_json_line_may_name_authors_and_hold_other_fields():
-    line = {"input": "a\tb", "response": "c\nd", "input_author": "x", "response_author": "y",
-            "score": 3}
+    line = {"input": "a\tb", "response": "c\nd",
+            "input_author": "x", "response_author": "y", "score": 3}
     assert parse(".jsonl", json.dumps(line).encode()) == Pair("a\tb", "c\nd", "x", "y")
-    assert parse(".jsonl", b'{"input": "a", "response": "b", "input_author": null}') == Pair(
-        "a", "b")
+    assert (parse(".jsonl", b'{"input": "a", "response": "b", "input_author": null}')
+            == Pair("a", "b"))
 
 
 def test_the_last_suffix_but_the_compression_decides_the_kind(tmp_path):
@@ -158,7 +158,8 @@ def test_every_kind_of_file_gives_the_same_lines(tmp_path, name, data):
 
 
 def test_zstd_with_a_window_as_long_as_in_the_reddit_dumps(tmp_path):
-    # Without a size in the header the frame asks for its whole window of 2 GiB, however little it holds.
+    # Without a size in the header the frame asks for its whole window of 2 GiB, however little it
+    # holds.
     parameters = zstandard.ZstdCompressionParameters(window_log=31, hash_log=12, chain_log=12,
                                                      write_content_size=False)
     stream = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
@@ -236,7 +237,8 @@ def test_only_adjacent_turns_of_different_speakers_make_a_pair(tmp_path, monkeyp
 
     conversations = {
         "1": {"messages": [turn("ann", "hi", "there"), turn("bob", "hey"), [], turn("bob", "you?"),
-                           turn("ann", "fine")]}, "2": {"messages": [turn("bob", "no answer")]},
+                           turn("ann", "fine")]},
+        "2": {"messages": [turn("bob", "no answer")]},
         "3": {"messages": []}, "4": {"messages": [turn("bob", "one"), turn("ann", "two")]},
     }
     path = tmp_path / "dataset.json"
@@ -283,5 +285,5 @@ def test_a_first_line_that_names_the_columns_is_no_pair(tmp_path, capsys, line, 
     (chunk,) = read_chunks(path)
     assert len(chunk.records) == 3 - is_heading and chunk.first == 1 + is_heading
     assert chunk.records[-1] == b"input\tresponse"            # later in the file it is a pair
-    assert (f"{path}, line 1: left out: it names the "
-            f"columns" in capsys.readouterr().err) == is_heading
+    assert (f"{path}, line 1: left out: it names the columns"
+            in capsys.readouterr().err) == is_heading

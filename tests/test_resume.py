@@ -42,23 +42,23 @@ def no_pictures(monkeypatch):
 
 @pytest.fixture
 def last_checkpoint_kept(monkeypatch):
-    """At their end runs keep the newest checkpoints, as before it, so that the last one can be compared."""
+    """At their end runs keep the newest checkpoints, so that the last one can be compared."""
     monkeypatch.setattr(train, "keep_best", lambda folder: None)
     monkeypatch.setattr(loop, "keep_best", lambda folder: None)
 
 
 @pytest.fixture
 def config(pair_file, cache_folder, tmp_path):
-    """A function that makes the Config of a run of 40 steps with four checkpoints in tmp_path/NAME."""
+    """A function that makes the Config of a run of 40 steps, four checkpoints, in tmp_path/NAME."""
     def make(name, options=()):
-        return parse_config([*SMALL, "--pairs", str(pair_file),
-                             "--cache", str(cache_folder), "--steps", str(STEPS),
-                             "--evaluations", "4", "--run", str(tmp_path / name), *options])
+        return parse_config([*SMALL, "--pairs", str(pair_file), "--cache", str(cache_folder),
+                             "--steps", str(STEPS), "--evaluations", "4",
+                             "--run", str(tmp_path / name), *options])
     return make
 
 
 def wrap_step(monkeypatch, before):
-    """Let before(number of the call, from 0) run before each step; what it returns replaces the loss."""
+    """Let before(number of the call, from 0) run before each step; its result replaces the loss."""
     real, calls = loop.loss_and_gradients, iter(range(10**9))
 
     def wrapped(*arguments):
@@ -99,8 +99,8 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
     assert states[0] == states[1]
     measured = [[record for record in read_log(tmp_path / run / "log.jsonl") if "dev" in record]
                 for run in ("whole", "parts")]
-    assert [r["step"] for r in measured[0]] == [r["step"] for r in measured[1]] == [0, 10, 20, 30,
-                                                                                    40]
+    assert ([r["step"] for r in measured[0]] == [r["step"] for r in measured[1]]
+            == [0, 10, 20, 30, 40])
     assert [r["dev"] for r in measured[0]] == [r["dev"] for r in measured[1]]
 
 
@@ -141,7 +141,8 @@ def test_a_run_by_the_minute_stopped_before_its_speed_is_known_starts_anew(
             train.train(config("run", options))
     assert not has_checkpoint(tmp_path / "run")
     train.resume(tmp_path / "run")
-    assert read_log(tmp_path / "run" / "log.jsonl")[-1]["step"] == 61      # the fewest that the warm-up allows
+    # the fewest that the warm-up allows
+    assert read_log(tmp_path / "run" / "log.jsonl")[-1]["step"] == 61
 
 
 def test_resuming_a_finished_run_changes_nothing(config, tmp_path):
@@ -154,8 +155,8 @@ def test_resuming_a_finished_run_changes_nothing(config, tmp_path):
 # ---------------------------------------------------------------- the best step
 
 @pytest.mark.parametrize("best", [10, 20, 40])
-def test_a_run_ends_with_the_step_that_is_best_on_dev(config, last_checkpoint_kept, monkeypatch,
-                                                      tmp_path, best):
+def test_a_run_ends_with_the_step_that_is_best_on_dev(
+        config, last_checkpoint_kept, monkeypatch, tmp_path, best):
     """P@1 is made to be highest at one step, whose bits are then what `load` opens."""
     real, measured = train.measuring_dev, []
 
@@ -166,8 +167,8 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(config, last_checkpoint_ke
             record = measure(model)
             measured.append(record)
             step = 10 * (len(measured) - 1)                   # 0 first, which does not count
-            return {**record, "dev": {**record["dev"],
-                                      "1": 100.0 if step == 0 else 99.0 if step == best else 5.0}}
+            return {**record, "dev": {
+                **record["dev"], "1": 100.0 if step == 0 else 99.0 if step == best else 5.0}}
         return at_its_best
 
     monkeypatch.setattr(train, "measuring_dev", measuring)
@@ -215,7 +216,7 @@ checkpoint_save = run.save_file
 
 
 def work(action, *arguments):
-    """What the process that will be killed does: train.ACTION(*arguments), slowly saved, nothing drawn or shown."""
+    """What the process to be killed does: train.ACTION(*arguments), slowly saved, nothing drawn."""
     run.save_file = slow_save
     train.keep_best = loop.keep_best = lambda folder: None    # the last checkpoint is compared
     monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None
@@ -235,7 +236,7 @@ def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(
     begin = time.monotonic()
     child.start()
     child.join()
-    whole = time.monotonic() - begin                          # so that the kills fall into the run on any machine
+    whole = time.monotonic() - begin        # so that the kills fall into the run on any machine
     child = processes.Process(target=work, args=("train", config("run", options)))
     child.start()
     while kills < 20:
@@ -251,8 +252,8 @@ def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(
         if has_checkpoint(folder):
             load_run(folder)                                  # whole, whatever the moment
         begun = (folder / "config.json").exists()
-        child = processes.Process(target=work, args=("resume", folder)
-                                  if begun else ("train", config("run", options)))
+        child = processes.Process(
+            target=work, args=("resume", folder) if begun else ("train", config("run", options)))
         child.start()
     child.join()
     assert child.exitcode == 0 and while_saving > 0
@@ -274,17 +275,17 @@ def test_a_loss_that_is_not_sound_stops_the_run_and_keeps_the_batch(
     load_run(folder)
     lines = [json.loads(line)
              for line in (folder / "diverged-000017.jsonl").read_text().splitlines()]
-    batch = next(schedule.batches(config("other"), schedule.Tasks(corpus.train, None, None),
-                                  16)).sentences
+    batch = next(schedule.batches(
+        config("other"), schedule.Tasks(corpus.train, None, None), 16)).sentences
     assert len(lines) == 64
     for number, line in ((0, lines[0]["input"]), (64, lines[0]["response"])):
         assert line == " ".join(map(corpus.vocabulary.token, batch.part(number, number + 1).ids))
 
 
 @pytest.mark.parametrize("rate, steps", [
-    ("1e8", STEPS),                                           # the loss explodes
-    ("1e30", STEPS),                                          # lengths overflow, all vectors are zero, the loss is ln 64
-    ("1e38", 1),                                              # the first update overflows, after the last loss
+    ("1e8", STEPS),                         # the loss explodes
+    ("1e30", STEPS),                        # lengths overflow, vectors are zero, the loss is ln 64
+    ("1e38", 1),                            # the first update overflows, after the last loss
 ])
 def test_a_rate_that_is_far_too_high_leaves_no_checkpoint_of_bad_numbers(
         config, tmp_path, rate, steps):
@@ -311,8 +312,8 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path):
         pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.decode().strip()}")
     try:
         save(folder, 1, 150_000)                              # 600 kB of 1 MB
-        with pytest.raises(
-            UserError, match="weights-000002.safetensors: cannot be written .* make room there"):
+        with pytest.raises(UserError, match="weights-000002.safetensors: cannot be written "
+                                            ".* make room there"):
             save(folder, 2, 150_000)
         assert sorted(path.name for path in folder.iterdir()) == [
             "resume-000001.safetensors", "resume-000002.safetensors", "weights-000001.safetensors"]

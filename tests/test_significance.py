@@ -1,4 +1,4 @@
-"""Is the difference real? Williams' test and paired bootstraps against published values, SciPy and simulation."""
+"""Is the difference real? Williams' test and bootstraps against published values and simulation."""
 
 import math
 
@@ -25,8 +25,8 @@ def graded(rng, n, noise, other):
 
 # ---------------------------------------------------------------- Williams' test
 
-# From the manuals of two R packages: cor_diff of bruceR prints t(97) = -4.56 and p = 1e-05, r.test of
-# psych p = 0.1000759.
+# From the manuals of two R packages: cor_diff of bruceR prints t(97) = -4.56 and p = 1e-05, r.test
+# of psych p = 0.1000759.
 def test_williams_test_gives_the_published_values():
     t, p = metrics.williams_test(*sample(100, 0.20, 0.45, 0.80))
     assert round(t, 2) == -4.56 and f"{p:.0e}" == "1e-05"
@@ -42,8 +42,8 @@ def test_williams_test_is_the_formula_with_the_determinant_of_the_correlation_ma
         r = np.corrcoef(data)
         (x, z, y), mean = data, (r[0, 2] + r[1, 2]) / 2
         expected = (r[0, 2] - r[1, 2]) / math.sqrt(
-            (2 * (n - 1) / (n - 3) * np.linalg.det(r) + mean**2 * (1 - r[0, 1]) ** 3) / (
-                (n - 1) * (1 + r[0, 1])))
+            (2 * (n - 1) / (n - 3) * np.linalg.det(r) + mean**2 * (1 - r[0, 1]) ** 3)
+            / ((n - 1) * (1 + r[0, 1])))
         t, p = metrics.williams_test(x, z, y)
         assert t == pytest.approx(expected, rel=1e-6)
         assert p == pytest.approx(2 * scipy.stats.t.sf(abs(expected), n - 3), rel=1e-6)
@@ -96,8 +96,8 @@ def test_the_interval_of_a_difference_of_correlations_is_scipys():
     x, z, y = graded(np.random.default_rng(0), 120, 1.5, 4)
     difference, low, high = metrics.pearson_difference(x, z, y)
     assert difference == pytest.approx(np.corrcoef(x, y)[0, 1] - np.corrcoef(z, y)[0, 1])
-    expected = scipys_interval(lambda x, z, y: np.corrcoef(x, y)[0, 1] - np.corrcoef(z, y)[0, 1], x,
-                               z, y)
+    expected = scipys_interval(
+        lambda x, z, y: np.corrcoef(x, y)[0, 1] - np.corrcoef(z, y)[0, 1], x, z, y)
     assert (low, high) == pytest.approx(expected, abs=0.05 * (high - low))
 
 
@@ -118,8 +118,8 @@ def test_the_bootstrap_and_williams_test_agree_on_normal_data():
         x, z = y + 0.5 * shared + one, y + 0.5 * shared + 1.1 * other
         difference, low, high = metrics.pearson_difference(x, z, y)
         t, _ = metrics.williams_test(x, z, y)
-        assert difference / ((high - low) / (2 * metrics.Z95)) == pytest.approx(t, rel=0.1,
-                                                                                abs=0.05)
+        assert (difference / ((high - low) / (2 * metrics.Z95))
+                == pytest.approx(t, rel=0.1, abs=0.05))
 
 
 def test_a_shift_or_a_scale_changes_no_interval():
@@ -148,7 +148,8 @@ def test_the_interval_of_a_difference_of_map_is_scipys():
 
 
 def test_map_differences_are_paired():
-    # Two orders that find the same but for one question: what all questions share must not widen the interval.
+    # Two orders that find the same but for one question: what all questions share must not widen
+    # the interval.
     relevant = np.random.default_rng(0).random((60, 10)) < 0.3
     other = relevant.copy()
     other[0], relevant[0] = False, True
@@ -185,7 +186,7 @@ def test_a_ranking_is_only_called_better_where_the_interval_leaves_out_0():
     lines = cqa.differences(questions, {"trained": mixed, cqa.SEARCH_ENGINE: wrong,
                                         cqa.TFIDF: right}).splitlines()
     assert lines[1].startswith("  better than") and lines[2].startswith("  worse than")
-    nearly = [*right[:-1], wrong[-1]]                         # many a resample lacks the last question
+    nearly = [*right[:-1], wrong[-1]]                     # many a resample lacks the last question
     for trained, tfidf in ((right, nearly), (nearly, right)):
         lines = cqa.differences(questions, {"trained": trained, cqa.SEARCH_ENGINE: wrong,
                                             cqa.TFIDF: tfidf}).splitlines()

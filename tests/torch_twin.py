@@ -1,4 +1,4 @@
-"""The same input-response model in PyTorch, written as its users would: for parity and benchmarks."""
+"""The same input-response model in PyTorch, as its users would write it: parity and benchmarks."""
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from convsim_mini.model.nli import SCALE
 
 
 class Twin(nn.Module):
-    """DAN, tied encoder, response network, batch softmax and NLI's classifier of convsim_mini, by autograd."""
+    """DAN, tied encoder, response network, batch softmax and NLI's classifier, by autograd."""
 
     def __init__(self, config, rows, dtype=torch.float32, classifies=False):
         super().__init__()

@@ -65,7 +65,7 @@ def read(path):
     ("2010", "not alphabetic"),
     ("a b c d e f g", None),                                  # spaces do not count against a text
     ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ...", "not alphabetic"),   # 7 of 10
-    ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ..", None),                # 7 of 9: any script counts
+    ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ..", None),                # 7 of 9: any script
 ])
 def test_filter(text, rule):
     assert removed_by(text) == rule

@@ -43,7 +43,7 @@ def data(tmp_path_factory, pairs, nli_folder):  # noqa: F811
 
 @pytest.fixture(scope="module")
 def runs(trained, nli_folder, tmp_path_factory):  # noqa: F811
-    """Folders: a conversation run; multitask runs from it, half and all of NLI, the last one tuned."""
+    """Folders: a conversation run; multitask runs from it, half and all of NLI, the last tuned."""
     folder = tmp_path_factory.mktemp("runs")
     start = shutil.copytree(trained[0], folder / "start")
     found = [start]

@@ -1,11 +1,11 @@
 """How fast is the DAN beside the same model in PyTorch?  python tests/benchmark_dan.py
 
 A training step, and encoding (ids in, vectors out), at the paper's size (250,000-row table, layers
-300, 300, 500, SGD), real sentences. Every contender runs in a process of its own, because the thread pools of NumPy's and PyTorch's BLAS get in each
-other's way; they take turns for several rounds, and medians are compared. PyTorch is given the
-rows of words and bigrams ready-made; ours computes the bigrams inside the step. Both keep freed
-memory (backend.keep_freed_memory). Needs torch; reads Reddit pairs where CONVSIM_DATA is set,
-the default corpus otherwise.
+300, 300, 500, SGD), real sentences. Every contender runs in a process of its own, because the
+thread pools of NumPy's and PyTorch's BLAS get in each other's way; they take turns for several
+rounds, and medians are compared. PyTorch is given the rows of words and bigrams ready-made; ours
+computes the bigrams inside the step. Both keep freed memory (backend.keep_freed_memory). Needs
+torch; reads Reddit pairs where CONVSIM_DATA is set, the default corpus otherwise.
 """
 
 import argparse
@@ -35,7 +35,8 @@ def prepare(path, batch_size):
     config = Config(pairs=[f"{data}/reddit/comment_reply.tsv.gz"] if data else [])
     corpus = open_corpus(config)
     order = batch_order(corpus.train.pairs, batch_size, seed=1)
-    batches = [corpus.train.batch(next(order), mask_false_negatives=False) for _ in range(WARM_UP + TIMED)]
+    batches = [corpus.train.batch(next(order), mask_false_negatives=False)
+               for _ in range(WARM_UP + TIMED)]
     words = corpus.vocabulary.size
     save_batches(path, batches, words=words, rows=words + config.text.bigram_buckets)
 
@@ -44,8 +45,9 @@ def save_batches(path, batches, **sizes):
     """Write Batches without false negatives, and named numbers, to a .npz file."""
     import numpy as np
 
-    np.savez(path, sizes=list(sizes.values()), **{f"{name}-{k}": array for k, batch in enumerate(batches)
-                                                  for name, array in batch.sentences._asdict().items()})
+    np.savez(path, sizes=list(sizes.values()),
+             **{f"{name}-{k}": array for k, batch in enumerate(batches)
+                for name, array in batch.sentences._asdict().items()})
 
 
 def load_batches(path):
@@ -56,7 +58,8 @@ def load_batches(path):
     from convsim_mini.data.packed import Packed
 
     file = np.load(path)
-    batches = [Batch(Packed(file[f"ids-{k}"], file[f"offsets-{k}"]), None) for k in range(len(file.files) // 2)]
+    batches = [Batch(Packed(file[f"ids-{k}"], file[f"offsets-{k}"]), None)
+               for k in range(len(file.files) // 2)]
     return [batches, *file["sizes"].tolist()]
 
 
@@ -113,7 +116,8 @@ def work(contender, task, path):
 
     keep_freed_memory()
     config = parse_config(["--preset", "paper"]).model
-    step = {"ours": ours, "torch": torch}[contender](*load_batches(path), config, task == "training")
+    step = {"ours": ours, "torch": torch}[contender](
+        *load_batches(path), config, task == "training")
     seconds = []
     for k in range(WARM_UP + TIMED):
         begin = time.perf_counter()
@@ -126,13 +130,15 @@ def work(contender, task, path):
 def in_turns(script, contenders, arguments, rounds):
     """Let a script work for each contender, by turns: name → list of what its runs printed as JSON.
 
-    contenders: name → (contender, threads); the script is called with --work CONTENDER and the arguments.
+    contenders: name → (contender, threads); the script is called with --work CONTENDER and the
+    arguments.
     """
     measured = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, (contender, threads) in contenders.items():
-            run = subprocess.run([sys.executable, script, "--work", contender, *arguments], check=True,
-                                 capture_output=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+            run = subprocess.run([sys.executable, script, "--work", contender, *arguments],
+                                 check=True, capture_output=True,
+                                 env={**os.environ, "OMP_NUM_THREADS": str(threads)})
             measured[name].append(json.loads(run.stdout))
     return measured
 
@@ -142,7 +148,8 @@ def main():
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 512, 1024])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tasks", choices=TASKS, nargs="+", default=TASKS)
-    parser.add_argument("--work", nargs=3, metavar=("CONTENDER", "TASK", "FILE"), help=argparse.SUPPRESS)
+    parser.add_argument("--work", nargs=3, metavar=("CONTENDER", "TASK", "FILE"),
+                        help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
         return work(*options.work[:2], Path(options.work[2]))
@@ -159,8 +166,8 @@ def main():
         print(f"{task}, {batch_size} pairs a batch")
         for name, ms in medians.items():
             peak = max(mb for _, mb in measured[name])
-            print(f"  {name:26}{ms:8.2f} ms/batch {1e3 * batch_size / ms:9,.0f} pairs/s {peak:8,.0f} MB peak   "
-                  f"{best / ms:.2f}× the best PyTorch")
+            print(f"  {name:26}{ms:8.2f} ms/batch {1e3 * batch_size / ms:9,.0f} pairs/s "
+                  f"{peak:8,.0f} MB peak   {best / ms:.2f}× the best PyTorch")
 
 
 if __name__ == "__main__":

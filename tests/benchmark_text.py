@@ -1,7 +1,7 @@
 """How fast is text?  CONVSIM_DATA=DIR python tests/benchmark_text.py RUN
 
-Preparing the Reddit pairs from scratch (read, filter, tokenise, count, encode), and encoding some of
-their sentences with a run: text in, vectors out, and what share of it tokenisation takes.
+Preparing the Reddit pairs from scratch (read, filter, tokenise, count, encode), and encoding some
+of their sentences with a run: text in, vectors out, and what share of it tokenisation takes.
 """
 
 import argparse
@@ -41,7 +41,8 @@ def main():
         embed(encoder.model, packed)
         shares.append((time.perf_counter() - begin, tokenised - begin))
     whole, text = sorted(shares)[ROUNDS // 2]
-    print(f"text in, vectors out: {SENTENCES / whole:,.0f} sentences/s, {text / whole:.0%} of it tokenisation; "
+    print(f"text in, vectors out: {SENTENCES / whole:,.0f} sentences/s, "
+          f"{text / whole:.0%} of it tokenisation; "
           f"ids in, vectors out: {SENTENCES / (whole - text):,.0f}")
 
 

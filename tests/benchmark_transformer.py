@@ -1,4 +1,4 @@
-"""How fast is the Transformer beside the same model in PyTorch?  python tests/benchmark_transformer.py
+"""How fast is the Transformer beside PyTorch's?  python tests/benchmark_transformer.py
 
 The paper's size (6 layers, 8 heads, 512/2048), batches of real pairs, both sides, forward, backward
 and SGD, float32, without dropout; and encoding. The contenders are ours, PyTorch padded to the
@@ -57,8 +57,10 @@ def torch(batches, words, config, training, packed):
     twin = (PackedTwin if packed else Padded)(config, words)
     response = torch.nn.Sequential(*(layer for _ in range(2) for layer in (
         torch.nn.Linear(config.layers[-1], config.layers[-1]), torch.nn.Tanh())))[:-1]
-    dense = [p for name, p in [*twin.named_parameters(), *response.named_parameters()] if name != "table.weight"]
-    optimizers = [torch.optim.SGD(dense, lr=0.01, fused=True), torch.optim.SGD([twin.table.weight], lr=0.01)]
+    dense = [p for name, p in [*twin.named_parameters(), *response.named_parameters()]
+             if name != "table.weight"]
+    optimizers = [torch.optim.SGD(dense, lr=0.01, fused=True),
+                  torch.optim.SGD([twin.table.weight], lr=0.01)]
     ready = []
     for batch in batches:
         ordered, order = sort_by_length(batch.sentences, config.max_tokens)
@@ -80,13 +82,13 @@ def torch(batches, words, config, training, packed):
     def encode(k):
         return twin(*ready[k][0])
 
-    twin.train(training)                                      # evaluation opens nn.MultiheadAttention's fast path
+    twin.train(training)                     # evaluation opens nn.MultiheadAttention's fast path
 
     return step if training else encode
 
 
 def work(contender, task, path):
-    """In a process of its own: print seconds per batch, peak memory in MB and operations per second."""
+    """In a process of its own: print seconds per batch, peak memory in MB, operations a second."""
     import numpy as np
 
     from convsim_mini.backend import keep_freed_memory
@@ -107,9 +109,11 @@ def work(contender, task, path):
         step(k)
         seconds.append(time.perf_counter() - begin)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    parameters = sum(int(np.prod(shape)) for shape in transformer_shapes(config).values() if len(shape) == 2)
+    parameters = sum(int(np.prod(shape)) for shape in transformer_shapes(config).values()
+                     if len(shape) == 2)
     words = sum(len(batch.sentences.ids) for batch in batches)
-    print(json.dumps([sum(seconds) / STEPS, peak, (6 if training else 2) * words * parameters / sum(seconds)]))
+    print(json.dumps([sum(seconds) / STEPS, peak,
+                      (6 if training else 2) * words * parameters / sum(seconds)]))
 
 
 def sgemm():
@@ -130,24 +134,29 @@ def main():
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tasks", choices=TASKS, nargs="+", default=TASKS)
-    parser.add_argument("--work", nargs=3, metavar=("CONTENDER", "TASK", "FILE"), help=argparse.SUPPRESS)
+    parser.add_argument("--work", nargs=3, metavar=("CONTENDER", "TASK", "FILE"),
+                        help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
         return work(*options.work[:2], Path(options.work[2]))
     cores = os.cpu_count()
-    contenders = {"sgemm": ("sgemm", cores), "convsim_mini": ("ours", cores), "PyTorch, padded": ("padded", cores), "PyTorch, packed": ("packed", cores)}
+    contenders = {"sgemm": ("sgemm", cores), "convsim_mini": ("ours", cores),
+                  "PyTorch, padded": ("padded", cores), "PyTorch, packed": ("packed", cores)}
     for task, similar in itertools.product(options.tasks, (False, True)):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "batches.npz")
             padding = prepare(path, options.batch, similar)
             measured = in_turns(__file__, contenders, [task, path], options.rounds)
-        print(f"{task}, {options.batch} pairs {'of similar lengths' if similar else 'at random'}, {padding:.0%} padding")
+        print(f"{task}, {options.batch} pairs {'of similar lengths' if similar else 'at random'}, "
+              f"{padding:.0%} padding")
         mine = statistics.median(seconds for seconds, _, _ in measured["convsim_mini"])
         rate = statistics.median(operations for _, _, operations in measured.pop("sgemm"))
         for name, runs in measured.items():
             seconds, peak, operations = (statistics.median(values) for values in zip(*runs))
-            print(f"  {name:16}{seconds:7.2f} s/batch {options.batch / seconds:7.1f} pairs/s {peak:7,.0f} MB peak "
-                  f"{operations / rate:4.0%} of sgemm ({rate / 1e9:.0f} GF/s)   ours is {seconds / mine:.2f}× as fast")
+            print(f"  {name:16}{seconds:7.2f} s/batch {options.batch / seconds:7.1f} pairs/s "
+                  f"{peak:7,.0f} MB peak "
+                  f"{operations / rate:4.0%} of sgemm ({rate / 1e9:.0f} GF/s)   "
+                  f"ours is {seconds / mine:.2f}× as fast")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What several test files share: real data, generated pairs, a prepared corpus, commands, a small run."""
+"""What test files share: real data, generated pairs, a prepared corpus, commands, a small run."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")                 # the matrices here are too small for threads
+os.environ.setdefault("OMP_NUM_THREADS", "1")   # the matrices here are too small for threads
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import hypothesis
@@ -21,12 +21,14 @@ from convsim_mini.data.corpus import load_corpus
 from loopback import Loopback
 
 # Derandomised, or a failure in CI could not be repeated; no deadline, because machines differ.
-hypothesis.settings.register_profile("repeatable", derandomize=True, max_examples=100, deadline=None)
+hypothesis.settings.register_profile("repeatable", derandomize=True, max_examples=100,
+                                     deadline=None)
 hypothesis.settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parent.parent
 
-SMALL = ("--text.words 300 --text.oov_buckets 20 --text.bigram_buckets 500 --model.embedding_dim 16 --model.layers 16 "
+SMALL = ("--text.words 300 --text.oov_buckets 20 --text.bigram_buckets 500 "
+         "--model.embedding_dim 16 --model.layers 16 "
          "--model.response_hidden 16 --optim.batch_size 64 --optim.warmup 5").split()
 
 
@@ -41,19 +43,21 @@ class Finished(NamedTuple):
 def command(module, *arguments, cwd):
     """Run python -m convsim_mini.MODULE in the folder cwd; → Finished."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run([sys.executable, "-m", f"convsim_mini.{module}", *map(str, arguments)], cwd=cwd,
-                          capture_output=True, env={**os.environ, "PYTHONPATH": path})
-    # Decoded here, because text=True would turn the carriage returns of a progress bar into line ends.
+    done = subprocess.run([sys.executable, "-m", f"convsim_mini.{module}", *map(str, arguments)],
+                          cwd=cwd, capture_output=True, env={**os.environ, "PYTHONPATH": path})
+    # Decoded here, because text=True would turn a progress bar's carriage returns into line ends.
     return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def weights(folder, step):
     """Parameter name → bytes, after a step of a run."""
-    return {name: array.tobytes() for name, array in load_file(folder / f"weights-{step:06d}.safetensors").items()}
+    return {name: array.tobytes()
+            for name, array in load_file(folder / f"weights-{step:06d}.safetensors").items()}
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "gpu: needs CuPy and an NVIDIA GPU; skipped, saying so, elsewhere")
+    config.addinivalue_line("markers",
+                            "gpu: needs CuPy and an NVIDIA GPU; skipped, saying so, elsewhere")
 
 
 @pytest.fixture(scope="session")
@@ -93,7 +97,8 @@ def pairs():
 def write_tsv():
     """A function that writes (input, response) pairs as a TSV file and returns its path."""
     def write(path, some):
-        path.write_text("".join(f"{text}\t{response}\n" for text, response in some), encoding="utf-8")
+        path.write_text("".join(f"{text}\t{response}\n" for text, response in some),
+                        encoding="utf-8")
         return path
     return write
 
@@ -132,7 +137,8 @@ def arguments(corpus, pair_file, cache_folder):
 def trained(tmp_path_factory, arguments):
     """A run of 30 steps: folder, Finished. Tests must not change the folder."""
     folder = tmp_path_factory.mktemp("trained") / "run"
-    done = command("train", *arguments, "--steps", 30, "--evaluations", 1, "--run", folder, cwd=folder.parent)
+    done = command("train", *arguments, "--steps", 30, "--evaluations", 1, "--run", folder,
+                   cwd=folder.parent)
     assert done.returncode == 0, done.stderr
     return folder, done
 

@@ -43,14 +43,15 @@ def assert_equal_corpora(one, other):
 
 def caches(cache):
     """The prepared corpora in a cache folder; nothing else may be left there."""
-    assert not [path for path in Path(cache).iterdir() if path.name.startswith("preparing-") or not path.is_dir()]
+    assert not [path for path in Path(cache).iterdir()
+                if path.name.startswith("preparing-") or not path.is_dir()]
     return sorted(Path(cache).iterdir())
 
 
 @pytest.fixture
 def cache_copy(cache_folder, corpus, tmp_path):
     """A copy of the cache that a test may damage: cache folder, folder of the one corpus in it."""
-    name = Path(corpus.train.ids.filename).parent.name        # other tests have prepared others there
+    name = Path(corpus.train.ids.filename).parent.name   # other tests have prepared others there
     folder = shutil.copytree(cache_folder / name, tmp_path / "cache" / name)
     return folder.parent, folder
 
@@ -61,14 +62,16 @@ def test_all_replies_to_one_input_fall_into_one_split(corpus, pairs):
     inputs = {name: set(split.keys[:, 0].tolist()) for name, split in splits(corpus).items()}
     assert not any(inputs[one] & inputs[other] for one, other in itertools.combinations(SPLITS, 2))
     assert set.union(*inputs.values()) == {key(text) for text, _ in pairs}
-    assert max(Counter(corpus.train.keys[:, 0].tolist()).values()) > 1     # or the test has looked at nothing
+    # or the test has looked at nothing
+    assert max(Counter(corpus.train.keys[:, 0].tolist()).values()) > 1
 
 
 def test_an_input_written_differently_but_tokenised_equally_stays_in_its_split():
     assert split_of(key("Do n't go !")) == split_of(key("don\u2019t   GO!"))
 
 
-def test_the_split_of_a_pair_does_not_depend_on_the_other_pairs(corpus, pairs, write_tsv, text_config, tmp_path):
+def test_the_split_of_a_pair_does_not_depend_on_the_other_pairs(
+        corpus, pairs, write_tsv, text_config, tmp_path):
     # Other files, another order, other neighbours, replies left out.
     path = write_tsv(tmp_path / "others.tsv", pairs[::-1][:3_000] + generate_pairs(1_000, seed=8))
     other = load_corpus([path], text_config, tmp_path / "cache")
@@ -94,7 +97,7 @@ def test_the_hash_that_splits_is_the_same_in_every_version():
 def test_the_ids_on_disk_are_those_of_the_texts_in_the_file(corpus, pairs):
     vocabulary = corpus.vocabulary
     first_bucket = 1 + len(vocabulary.words)
-    assert first_bucket == 301                                # some words must be left over for the buckets
+    assert first_bucket == 301                # some words must be left over for the buckets
     expected = {name: [pair for pair in pairs if split_of(key(pair[0])) == name] for name in SPLITS}
     buckets_seen = 0
     for name, split in splits(corpus).items():
@@ -106,7 +109,8 @@ def test_the_ids_on_disk_are_those_of_the_texts_in_the_file(corpus, pairs):
                 if i < first_bucket:
                     assert vocabulary.words[i - 1] == token
                 else:
-                    assert token not in vocabulary.words and i == first_bucket + stable_hash(token) % 20
+                    assert (token not in vocabulary.words
+                            and i == first_bucket + stable_hash(token) % 20)
                     buckets_seen += 1
             assert split.keys[n // 2, n % 2] == key(text)
     assert buckets_seen > 100
@@ -114,9 +118,11 @@ def test_the_ids_on_disk_are_those_of_the_texts_in_the_file(corpus, pairs):
 
 def test_offsets_go_on_where_a_block_of_50_000_lines_ends(write_tsv, text_config, tmp_path):
     pairs = [(f"remember friend {n}", f"remembering {n} always") for n in range(60_000)]
-    train = load_corpus([write_tsv(tmp_path / "a.tsv", pairs)], text_config, tmp_path / "cache").train
+    train = load_corpus([write_tsv(tmp_path / "a.tsv", pairs)], text_config,
+                        tmp_path / "cache").train
     assert train.pairs > 50_000
-    assert train.offsets.tolist() == list(range(0, 6 * train.pairs + 1, 3))     # three tokens in every sentence
+    # three tokens in every sentence
+    assert train.offsets.tolist() == list(range(0, 6 * train.pairs + 1, 3))
     assert len(train.ids) == 6 * train.pairs
 
 
@@ -129,20 +135,25 @@ def test_the_vocabulary_counts_the_words_of_train_alone(corpus, pairs):
 
 
 def test_the_report_accounts_for_every_line(pairs, write_tsv, text_config, tmp_path):
-    extra = [("x" * 400, "hello"), ("hello", "@you hello"), ("1 2 3 4 5", "hello"), ("1 2 3 4 5", "@you"), ("hello", "")]
-    corpus = load_corpus([write_tsv(tmp_path / "a.tsv", pairs + extra)], text_config, tmp_path / "cache")
+    extra = [("x" * 400, "hello"), ("hello", "@you hello"), ("1 2 3 4 5", "hello"),
+             ("1 2 3 4 5", "@you"), ("hello", "")]
+    corpus = load_corpus([write_tsv(tmp_path / "a.tsv", pairs + extra)], text_config,
+                         tmp_path / "cache")
     assert corpus.report["read"] == len(pairs) + len(extra)
     assert corpus.report["malformed"] == 0
     assert corpus.report["removed"] == {"input: long": 1, "input: not alphabetic": 2,
-                                        "response: link or mention": 1, "response: not alphabetic": 1}
+                                        "response: link or mention": 1,
+                                        "response: not alphabetic": 1}
     assert corpus.report["kept"] == {name: split.pairs for name, split in splits(corpus).items()}
     assert sum(corpus.report["kept"].values()) == len(pairs)
 
 
-def test_several_files_are_one_corpus_in_their_order(corpus, pairs, write_tsv, text_config, tmp_path):
+def test_several_files_are_one_corpus_in_their_order(corpus, pairs, write_tsv, text_config,
+                                                     tmp_path):
     first = write_tsv(tmp_path / "first.tsv", pairs[:2_500])
     second = tmp_path / "second.jsonl"
-    second.write_text("".join(json.dumps({"input": i, "response": r}) + "\n" for i, r in pairs[2_500:]), encoding="utf-8")
+    second.write_text("".join(json.dumps({"input": i, "response": r}) + "\n"
+                              for i, r in pairs[2_500:]), encoding="utf-8")
     assert_equal_corpora(load_corpus([first, second], text_config, tmp_path / "cache"), corpus)
 
 
@@ -175,7 +186,8 @@ def replace_by_list(path):
 
 
 @pytest.mark.parametrize("damage, name", [
-    *itertools.product((cut, flip, Path.unlink), ("train.ids", "dev.offsets", "test.keys", "vocabulary.json")),
+    *itertools.product((cut, flip, Path.unlink),
+                       ("train.ids", "dev.offsets", "test.keys", "vocabulary.json")),
     *itertools.product((cut, Path.unlink, rename_report, replace_by_list), ("meta.json",)),
 ])
 def test_a_damaged_cache_is_built_again(corpus, pair_file, text_config, cache_copy, damage, name):
@@ -186,7 +198,8 @@ def test_a_damaged_cache_is_built_again(corpus, pair_file, text_config, cache_co
     assert caches(cache) == [folder]
 
 
-def test_a_changed_pair_file_and_other_settings_get_a_cache_of_their_own(pairs, write_tsv, text_config, tmp_path):
+def test_a_changed_pair_file_and_other_settings_get_a_cache_of_their_own(
+        pairs, write_tsv, text_config, tmp_path):
     path = write_tsv(tmp_path / "a.tsv", pairs)
     before = load_corpus([path], text_config, tmp_path / "cache")
     write_tsv(path, pairs + generate_pairs(100, seed=9))
@@ -207,15 +220,16 @@ def test_a_cache_that_cannot_be_written_is_a_user_error(pair_file, text_config):
 # ---------------------------------------------------------------- files that cannot be used
 
 def with_malformed(pairs, numbers):
-    """The pairs as TSV lines, of which those with the given numbers, counted from 1, have no tab."""
+    """The pairs as TSV lines; those with the given numbers, counted from 1, have no tab."""
     lines = [f"{text}\t{response}\n" for text, response in pairs]
     for number in numbers:
         lines[number - 1] = "no tab here\n"
     return "".join(lines)
 
 
-def test_one_malformed_line_in_a_hundred_is_left_out_and_reported(pairs, text_config, tmp_path, capsys):
-    numbers = list(range(2_041, 2_081))                       # 40 of 4,000, all in the second chunk of lines
+def test_one_malformed_line_in_a_hundred_is_left_out_and_reported(
+        pairs, text_config, tmp_path, capsys):
+    numbers = list(range(2_041, 2_081))           # 40 of 4,000, all in the second chunk of lines
     path = tmp_path / "a.tsv"
     path.write_text(with_malformed(pairs, numbers), encoding="utf-8")
     corpus = load_corpus([path], text_config, tmp_path / "cache")
@@ -272,8 +286,10 @@ def blocks_shuffled(request, monkeypatch):
         monkeypatch.setattr(corpus_module, "BLOCKS_SHUFFLED", request.param)
 
 
-@pytest.mark.parametrize("pairs, size", [(1_000, 64), (1_024, 128), (3 * BLOCK + 1, 100), (70, 70), (2_000, 700)])
-def test_an_epoch_visits_each_pair_at_most_once_and_all_but_the_remainder(blocks_shuffled, pairs, size):
+@pytest.mark.parametrize("pairs, size",
+                         [(1_000, 64), (1_024, 128), (3 * BLOCK + 1, 100), (70, 70), (2_000, 700)])
+def test_an_epoch_visits_each_pair_at_most_once_and_all_but_the_remainder(
+        blocks_shuffled, pairs, size):
     order = batch_order(pairs, size, seed=1)
     for _ in range(3):
         epoch = [next(order) for _ in range(pairs // size)]
@@ -298,14 +314,17 @@ def test_the_order_differs_between_epochs_and_seeds_and_repeats_with_the_seed(bl
 def test_first_step_continues_exactly(blocks_shuffled, first_step):
     whole = [batch.tolist() for batch in itertools.islice(batch_order(1_050, 100, seed=3), 40)]
     rest = batch_order(1_050, 100, seed=3, first_step=first_step)
-    assert [batch.tolist() for batch in itertools.islice(rest, 40 - first_step)] == whole[first_step:]
+    assert [batch.tolist()
+            for batch in itertools.islice(rest, 40 - first_step)] == whole[first_step:]
 
 
 def test_a_batch_is_the_inputs_and_then_their_responses(corpus):
     which = np.array([5, 0, 17, 305])
     sentences = corpus.train.batch(which).sentences
-    expected = [sentence(corpus.train, 2 * n) for n in which] + [sentence(corpus.train, 2 * n + 1) for n in which]
-    assert [sentences.ids[a:b].tolist() for a, b in zip(sentences.offsets, sentences.offsets[1:])] == expected
+    expected = ([sentence(corpus.train, 2 * n) for n in which]
+                + [sentence(corpus.train, 2 * n + 1) for n in which])
+    assert [sentences.ids[a:b].tolist()
+            for a, b in zip(sentences.offsets, sentences.offsets[1:])] == expected
     assert (sentences.ids.dtype, sentences.offsets.dtype) == (np.int32, np.int64)
 
 

@@ -18,7 +18,8 @@ from convsim_mini.evaluation.word_baselines import bag_cosines
 TEST = "SemEval2016-Task3-CQA-QL-test.xml"
 DEV = "SemEval2016-Task3-CQA-QL-dev.xml"
 SEARCH_ENGINE = {DEV: (50, 500, [71.35, 86.11, 76.67]), TEST: (70, 700, [74.75, 88.30, 83.79])}
-SUBMISSIONS = {"UH-PRHLT": 76.70, "ConvKN": 76.02, "Kelp": 75.83, "SLS": 75.55, "ICL00": 75.11, "SUper_team": 74.82,
+SUBMISSIONS = {"UH-PRHLT": 76.70, "ConvKN": 76.02, "Kelp": 75.83,
+               "SLS": 75.55, "ICL00": 75.11, "SUper_team": 74.82,
                "ECNU": 73.92, "UniMelb": 70.20, "overfitting": 69.68, "QAIIIT": 69.04}
 
 
@@ -36,7 +37,8 @@ def figures(questions, scores):
 def test_the_search_engines_published_figures(data_folder, name, suffix):
     questions = read_questions(data_folder / "cqa" / (name + suffix))
     number, pairs, expected = SEARCH_ENGINE[name]
-    assert (len(questions), sum(len(question.candidates) for question in questions)) == (number, pairs)
+    assert (len(questions),
+            sum(len(question.candidates) for question in questions)) == (number, pairs)
     assert figures(questions, cqa.search_engine_scores(questions)) == expected
 
 
@@ -52,11 +54,13 @@ def test_the_command_without_a_run(data_folder, capsys):
     cqa.main(["--data", str(data_folder)])
     out = capsys.readouterr().out
     assert "SemEval2016-Task3-CQA-QL-dev: 50 questions, 500 pairs" in out and "trained" not in out
-    assert len(re.findall("^TF-IDF cosine", out, re.MULTILINE)) == 3      # dev, test, train-part2; not test-input
+    # dev, test, train-part2; not test-input
+    assert len(re.findall("^TF-IDF cosine", out, re.MULTILINE)) == 3
     cqa.main(["--gold", str(folder / f"{TEST}.subtaskB.relevancy"), "--submission",
               str(folder / "submissions_2016/Kelp.txt"), str(folder / "submissions_2016/SLS.txt")])
     out = capsys.readouterr().out
-    assert re.search(r"^Kelp.txt +75.83 \[", out, re.MULTILINE) and re.search(r"^SLS.txt +75.55 \[", out, re.MULTILINE)
+    assert (re.search(r"^Kelp.txt +75.83 \[", out, re.MULTILINE)
+            and re.search(r"^SLS.txt +75.55 \[", out, re.MULTILINE))
 
 
 # ---------------------------------------------------------------- figures by hand
@@ -86,7 +90,8 @@ def test_ties_stay_in_the_gold_files_order():
 @given(st.lists(st.lists(st.booleans(), min_size=10, max_size=10), min_size=2, max_size=8))
 def test_the_interval_holds_the_figure_and_stays_within_0_and_1(rankings):
     value, low, high = ranking_scores(np.array(rankings)).T
-    assert (0 <= low).all() and (low <= value + 1e-12).all() and (value <= high + 1e-12).all() and (high <= 1 + 1e-12).all()
+    assert ((0 <= low).all() and (low <= value + 1e-12).all() and (value <= high + 1e-12).all()
+            and (high <= 1 + 1e-12).all())
 
 
 # ---------------------------------------------------------------- the model
@@ -100,8 +105,9 @@ def test_the_own_set_under_a_run(trained, capsys):
 
 
 def test_cosines_are_those_of_each_question_with_its_own_candidates():
-    questions = [Question("Q1", "a b", [Candidate("R1", 1, True, "a b"), Candidate("R2", 2, False, "c")]),
-                 Question("Q2", "c", [Candidate("R1", 1, True, "a"), Candidate("R2", 2, False, "c c")])]
+    questions = [
+        Question("Q1", "a b", [Candidate("R1", 1, True, "a b"), Candidate("R2", 2, False, "c")]),
+        Question("Q2", "c", [Candidate("R1", 1, True, "a"), Candidate("R2", 2, False, "c c")])]
     found = cqa.cosines(questions, cqa.tfidf_vectors(questions))
     assert [list(scores) for scores in found] == [pytest.approx([1, 0]), pytest.approx([0, 1])]
 
@@ -113,20 +119,23 @@ def xml(questions):
     parts = ['<?xml version="1.0"?><!DOCTYPE xml [<!ELEMENT xml (OrgQuestion*)>]><xml>']
     for question in questions:
         for candidate in question.candidates:
-            parts.append(f"<OrgQuestion ORGQ_ID={quoteattr(question.id)}><OrgQSubject>{escape(question.text)}</OrgQSubject>"
-                         f"<OrgQBody/><Thread><RelQuestion RELQ_ID={quoteattr(candidate.id)} RELQ_RANKING_ORDER="
-                         f'"{candidate.rank}" RELQ_RELEVANCE2ORGQ="{"Relevant" if candidate.relevant else "Irrelevant"}">'
-                         f"<RelQSubject></RelQSubject><RelQBody>{escape(candidate.text)}</RelQBody></RelQuestion></Thread>"
-                         "</OrgQuestion>")
+            parts.append(f"<OrgQuestion ORGQ_ID={quoteattr(question.id)}>"
+                         f"<OrgQSubject>{escape(question.text)}</OrgQSubject><OrgQBody/>"
+                         f"<Thread><RelQuestion RELQ_ID={quoteattr(candidate.id)} "
+                         f'RELQ_RANKING_ORDER="{candidate.rank}" RELQ_RELEVANCE2ORGQ='
+                         f'"{"Relevant" if candidate.relevant else "Irrelevant"}">'
+                         f"<RelQSubject></RelQSubject><RelQBody>{escape(candidate.text)}</RelQBody>"
+                         f"</RelQuestion></Thread></OrgQuestion>")
     return "".join(parts) + "</xml>"
 
 
-texts = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), max_size=20).map(
-    lambda text: " ".join(text.split()))
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"),
+                max_size=20).map(lambda text: " ".join(text.split()))
 questions = st.lists(st.builds(
     Question, st.text("QR_0123456789", min_size=1), texts,
-    st.lists(st.builds(Candidate, st.text("QR_0123456789", min_size=1), st.integers(1, 99), st.booleans(), texts),
-             min_size=1, max_size=3)), min_size=1, max_size=3, unique_by=lambda question: question.id)
+    st.lists(st.builds(Candidate, st.text("QR_0123456789", min_size=1), st.integers(1, 99),
+                       st.booleans(), texts), min_size=1, max_size=3)),
+    min_size=1, max_size=3, unique_by=lambda question: question.id)
 
 
 @given(questions)
@@ -137,7 +146,8 @@ def test_whatever_the_texts_they_are_read_as_they_were_written(tmp_path_factory,
 
 
 @given(st.one_of(st.binary(max_size=200), questions.flatmap(lambda some: st.builds(
-    lambda at, piece: xml(some).encode()[:at] + piece + xml(some).encode()[at:], st.integers(0, 400), st.binary(max_size=5)))))
+    lambda at, piece: xml(some).encode()[:at] + piece + xml(some).encode()[at:],
+    st.integers(0, 400), st.binary(max_size=5)))))
 def test_whatever_the_bytes_they_are_read_or_refused_in_one_line(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("xml") / "a.xml"
     path.write_bytes(data)
@@ -165,9 +175,12 @@ def test_a_submission_may_come_in_another_order(tmp_path):
 
 
 def test_cosines_of_word_sets_weigh_each_word():
-    question = Question("Q1", "the cat", [Candidate("R1", 1, True, "the dog"), Candidate("R2", 2, False, "a cat")])
+    question = Question("Q1", "the cat",
+                        [Candidate("R1", 1, True, "the dog"), Candidate("R2", 2, False, "a cat")])
     assert cqa.baselines(None, [question])["binary word cosine"][0] == pytest.approx([0.5, 0.5])
-    # p = 0.009 weighs 0.1 and an unheard word 1: cos = w(the)² / (w(the)² + w(cat)²), and the other way round
+    # p = 0.009 weighs 0.1 and an unheard word 1: cos = w(the)² / (w(the)² + w(cat)²), and the
+    # other way round.
     weighs = Vocabulary(["the", "a"], [9, 9], 1_000, 5)
-    found = bag_cosines(cqa.texts_of([question]), *(side + k for k, side in enumerate(cqa.pairs_of([question]))), weighs)
+    found = bag_cosines(cqa.texts_of([question]),
+                        *(side + k for k, side in enumerate(cqa.pairs_of([question]))), weighs)
     assert found["word cosine weighted a/(a+p)"] == pytest.approx([0.01 / 1.01, 1 / 1.01])

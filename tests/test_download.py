@@ -84,7 +84,8 @@ def test_each_set_is_fetched_into_its_layout(name, official, tmp_path, capsys):
 
 def test_the_layout_is_what_the_evaluations_find(official, tmp_path):
     run(tmp_path, "stsbenchmark", "cqa", "snli")
-    assert {split: sts.read(path).sentences1 for split, path in sts.find(tmp_path, None).items()} == {
+    assert {split: sts.read(path).sentences1
+            for split, path in sts.find(tmp_path, None).items()} == {
         split: [pair[0] for pair in pairs_of(split)] for split in ("train", "dev", "test")}
     questions = {name: cqa.read(path) for name, path in cqa.find(tmp_path, None).items()}
     assert len(questions) == 5
@@ -322,7 +323,8 @@ def test_a_users_own_archives_are_taken_and_kept(official, contents, tmp_path):
         (own / name).write_bytes(contents[name])
     before = files_below(own)
     run(tmp_path / "data", "cqa", "stsbenchmark", "--from", own.parent)
-    assert len(cqa.find(tmp_path / "data", None)) == 2 and len(sts.find(tmp_path / "data", None)) == 3
+    assert (len(cqa.find(tmp_path / "data", None)) == 2
+            and len(sts.find(tmp_path / "data", None)) == 3)
     (own / "renamed").write_bytes(contents["snli_1.0.zip"])
     run(tmp_path / "data", "snli", "--from", own / "renamed")
     assert len(list((tmp_path / "data" / "snli_1.0").iterdir())) == 4

@@ -1,4 +1,4 @@
-"""A trained run at work: vectors that depend on their sentence alone, tables, search, files of any length."""
+"""A trained run at work: vectors of sentences on their own, tables, search, files of any length."""
 
 import io
 import subprocess
@@ -21,7 +21,8 @@ def encoder(trained):
     return convsim_mini.load(trained[0])
 
 
-SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu", "fudazi vobamu setodi " * 30, "\U0001f600", "a"]
+SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu",
+             "fudazi vobamu setodi " * 30, "\U0001f600", "a"]
 
 
 def test_embeddings_are_float32_unit_vectors(encoder):
@@ -29,11 +30,12 @@ def test_embeddings_are_float32_unit_vectors(encoder):
     assert vectors.shape == (7, 16) and vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
     assert encoder.encode([]).shape == (0, 16)
-    np.testing.assert_array_equal(encoder.encode("How old are you?"), encoder.encode(["How old are you?"])[0])
+    np.testing.assert_array_equal(encoder.encode("How old are you?"),
+                                  encoder.encode(["How old are you?"])[0])
 
 
-@given(st.lists(st.one_of(st.sampled_from(SENTENCES), st.text(max_size=20)), min_size=1, max_size=12), st.randoms(),
-       st.integers(1, 13))
+@given(st.lists(st.one_of(st.sampled_from(SENTENCES), st.text(max_size=20)), min_size=1,
+                max_size=12), st.randoms(), st.integers(1, 13))
 @settings(max_examples=50)
 def test_an_embedding_does_not_depend_on_its_batch(trained, sentences, random, batch_size):
     encoder = convsim_mini.load(trained[0])
@@ -64,7 +66,8 @@ def test_sentences_are_compared(encoder, trained, capsys):
     header, _, *rows = capsys.readouterr().out.splitlines()
     cosine = encoder.encode("How old are you?") @ encoder.encode("What is your age?")
     assert header.split() == ["cosine", "1", "2"]
-    assert [row.split()[-2:] for row in rows] == [["1.00", f"{cosine:.2f}"], [f"{cosine:.2f}", "1.00"]]
+    assert [row.split()[-2:] for row in rows] == [["1.00", f"{cosine:.2f}"],
+                                                  [f"{cosine:.2f}", "1.00"]]
     assert [row[:18].strip() for row in rows] == ["1 How old are you?", "2 What is your age"]
 
 
@@ -76,8 +79,10 @@ def test_lines_of_standard_input_are_compared(trained, monkeypatch, capsys):
     assert capsys.readouterr().out == expected
 
 
-@pytest.mark.parametrize("words", [["--search", "FILE", "fudazi vobamu", "you?"], ["fudazi vobamu", "you?", "--search", "FILE"]])
-def test_search_finds_the_nearest_lines_of_a_file(encoder, trained, tmp_path, monkeypatch, capsys, words):
+@pytest.mark.parametrize("words", [["--search", "FILE", "fudazi vobamu", "you?"],
+                                   ["fudazi vobamu", "you?", "--search", "FILE"]])
+def test_search_finds_the_nearest_lines_of_a_file(
+        encoder, trained, tmp_path, monkeypatch, capsys, words):
     monkeypatch.setattr(encode, "CHUNK", 3)
     lines = [*SENTENCES[:2], "fudazi vobamu", *SENTENCES[2:], "fudazi vobamu"]
     (tmp_path / "lines.txt").write_text("\n".join(lines))
@@ -87,7 +92,8 @@ def test_search_finds_the_nearest_lines_of_a_file(encoder, trained, tmp_path, mo
     assert rest == "" and second.startswith("you?\n")
     title, *hits = first.splitlines()
     assert title == "fudazi vobamu"
-    assert hits[:3] == [f"  1.000  line {number}: fudazi vobamu" for number in (3, 5, 9)]    # equal ones in order
+    # equal ones in order
+    assert hits[:3] == [f"  1.000  line {number}: fudazi vobamu" for number in (3, 5, 9)]
     cosines = encoder.encode(lines) @ encoder.encode("fudazi vobamu")
     assert float(hits[3].split()[0]) == pytest.approx(np.sort(cosines)[-4], abs=1e-3)
 
@@ -101,7 +107,8 @@ def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, cap
     data = "\n".join(sentences).encode()
     (tmp_path / "in.txt").write_bytes(data)
     stdin(monkeypatch, data)
-    options = {"arguments": sentences, "file": ["--file", str(tmp_path / "in.txt")], "stdin": []}[source]
+    options = {"arguments": sentences, "file": ["--file", str(tmp_path / "in.txt")],
+               "stdin": []}[source]
     encode.main([str(trained[0]), *options, "--out", str(out)])
     vectors = np.load(out)
     assert vectors.dtype == np.float32 and vectors.flags.c_contiguous
@@ -111,10 +118,11 @@ def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, cap
 
 
 def test_empty_standard_input_is_one_line(trained, tmp_path):
-    done = subprocess.run([sys.executable, "-m", "convsim_mini.encode", trained[0]], input=b"", capture_output=True,
-                          cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
+    done = subprocess.run([sys.executable, "-m", "convsim_mini.encode", trained[0]], input=b"",
+                          capture_output=True, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == 2
-    assert done.stderr.decode().rsplit("\r", 1)[-1] == "error: standard input: is empty; expected one sentence a line\n"
+    assert (done.stderr.decode().rsplit("\r", 1)[-1]
+            == "error: standard input: is empty; expected one sentence a line\n")
 
 
 @pytest.mark.parametrize("options", [["--out", "out.npy"], ["--search", "lines.txt", "fudazi"]])
@@ -123,7 +131,8 @@ def test_memory_does_not_grow_with_the_file(trained, tmp_path, monkeypatch, opti
     monkeypatch.chdir(tmp_path)
     peaks = []
     for lines in (1_000, 20_000):
-        (tmp_path / "lines.txt").write_text("fudazi vobamu setodi and others that it does not know\n" * lines)
+        (tmp_path / "lines.txt").write_text(
+            "fudazi vobamu setodi and others that it does not know\n" * lines)
         source = [] if "--search" in options else ["--file", "lines.txt"]
         tracemalloc.start()
         encode.main([str(trained[0]), *source, *options])
@@ -133,8 +142,10 @@ def test_memory_does_not_grow_with_the_file(trained, tmp_path, monkeypatch, opti
 
 
 def test_the_package_is_used_from_elsewhere(trained, tmp_path):
-    code = f"import convsim_mini; print(convsim_mini.load({str(trained[0])!r}).encode(['a', 'b']).shape)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
+    code = (f"import convsim_mini; "
+            f"print(convsim_mini.load({str(trained[0])!r}).encode(['a', 'b']).shape)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path,
+                          env={"PYTHONPATH": str(ROOT)})
     assert done.stdout.decode().strip() == "(2, 16)", done.stderr
 
 
@@ -154,5 +165,6 @@ def test_a_single_sentence_shows_its_vector_and_says_what_else_there_is(trained,
     done = command("encode", trained[0], "hello there", cwd=tmp_path)
     vector = convsim_mini.load(trained[0]).encode("hello there")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"16 numbers of unit length, from {vector.min():.3f} to {vector.max():.3f}: {vector[0]:.3f} ")
+    assert done.stdout.startswith(f"16 numbers of unit length, from {vector.min():.3f} to "
+                                  f"{vector.max():.3f}: {vector[0]:.3f} ")
     assert "two sentences or more" in done.stdout and "--out FILE.npy" in done.stdout

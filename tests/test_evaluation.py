@@ -103,12 +103,14 @@ def test_a_perfect_scorer_has_a_precision_of_100_and_a_random_one_of_n():
     rng = np.random.default_rng(0)
     _, candidates = response.draw_candidates(split_with_responses(np.arange(3_000)))
     u, v = unit_vectors(rng, 2, 3_000, 16)
-    perfect, at_random = response.ranks_of_truth(u, u, candidates), response.ranks_of_truth(u, v, candidates)
+    perfect, at_random = (response.ranks_of_truth(u, u, candidates),
+                          response.ranks_of_truth(u, v, candidates))
     assert at_random.shape == (3_000,)
     for n in response.N:
         assert response.precision(perfect, n)[0] == 100
         share, low, high = response.precision(at_random, n)
-        assert share == pytest.approx(n, abs=5 * math.sqrt(n * (100 - n) / 3_000))     # 5 standard deviations
+        # 5 standard deviations
+        assert share == pytest.approx(n, abs=5 * math.sqrt(n * (100 - n) / 3_000))
         assert low < share < high
 
 
@@ -116,14 +118,15 @@ def test_ranks_are_those_of_a_loop_over_the_candidates():
     rng = np.random.default_rng(0)
     _, candidates = response.draw_candidates(split_with_responses(np.arange(600)))
     u, v = rng.integers(-3, 4, (2, 600, 3)).astype(float)     # small integers: many ties
-    expected = [1 + sum(u[i] @ v[j] >= u[i] @ v[i] for j in row[1:]) for i, row in enumerate(candidates)]
+    expected = [1 + sum(u[i] @ v[j] >= u[i] @ v[i] for j in row[1:])
+                for i, row in enumerate(candidates)]
     assert response.ranks_of_truth(u, v, candidates).tolist() == expected
 
 
 # ---------------------------------------------------------------- correlations and intervals
 
-samples = st.lists(st.tuples(*2 * [st.integers(-20, 20).map(lambda n: n / 4)]), min_size=4, max_size=40).filter(
-    lambda xy: all(len(set(side)) > 1 for side in zip(*xy)))
+samples = st.lists(st.tuples(*2 * [st.integers(-20, 20).map(lambda n: n / 4)]), min_size=4,
+                   max_size=40).filter(lambda xy: all(len(set(side)) > 1 for side in zip(*xy)))
 
 
 @given(samples)
@@ -142,7 +145,8 @@ def test_correlations_and_their_intervals_are_the_formulas(xy):
     assert metrics.spearman(x, y) == pytest.approx(by_hand(ranks(x), ranks(y)), abs=1e-12)
     if abs(r) < 1 - 1e-9:                                     # the interval is [r, r] there
         z, half = math.atanh(r), 1.959964 / math.sqrt(len(x) - 3)
-        assert metrics.pearson_interval(x, y) == pytest.approx((math.tanh(z - half), math.tanh(z + half)), abs=1e-6)
+        assert metrics.pearson_interval(x, y) == pytest.approx(
+            (math.tanh(z - half), math.tanh(z + half)), abs=1e-6)
 
 
 @pytest.mark.filterwarnings("error")
@@ -154,7 +158,8 @@ def test_samples_that_are_constant_or_too_short_have_no_correlation_and_no_inter
         assert np.isnan(metrics.pearson_interval(one, other)).all()
 
 
-@pytest.mark.parametrize("hits, n", [(0, 10), (10, 10), (1, 1), (3, 7), (50, 100), (1, 10_000), (7_777, 10_000)])
+@pytest.mark.parametrize("hits, n", [(0, 10), (10, 10), (1, 1), (3, 7), (50, 100), (1, 10_000),
+                                     (7_777, 10_000)])
 def test_the_interval_of_a_share_is_wilsons(hits, n):
     p, z = hits / n, 1.959963985
     centre, half = (p + z * z / (2 * n)), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
@@ -178,7 +183,8 @@ def test_official_files_keep_all_their_rows(data_folder):
     ("dev", {"captions": 625, "forums": 375, "news": 500}),
 ])
 def test_official_files_have_the_genres_that_are_published(data_folder, name, genres):
-    assert Counter(sts.read(data_folder / "stsbenchmark" / f"sts-{name}.csv").genres.tolist()) == genres
+    assert Counter(
+        sts.read(data_folder / "stsbenchmark" / f"sts-{name}.csv").genres.tolist()) == genres
 
 
 def test_the_own_set_has_120_pairs_of_three_genres():
@@ -193,7 +199,8 @@ ROW = "main-news\tMSRpar\t2012\t0001\t4.5\tA quote \" here\tAnother one"
 
 def test_columns_after_the_seventh_windows_line_ends_and_quotation_marks_are_read(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_bytes(f'{ROW}\r\n{ROW}\tlicence\tsource\n\nmain-captions\ta\t\t\t0\t"x\tNEL\x85 "" y'.encode())
+    path.write_bytes(
+        f'{ROW}\r\n{ROW}\tlicence\tsource\n\nmain-captions\ta\t\t\t0\t"x\tNEL\x85 "" y'.encode())
     found = sts.read(path)
     assert found.genres.tolist() == ["news", "news", "captions"]
     assert found.labels.tolist() == [4.5, 4.5, 0]
@@ -311,8 +318,10 @@ def test_lexical_baselines_reach_the_known_figures_on_sts_dev(data_folder):
                 counts.update(tokenize(line))
     dev = sts.read(data_folder / "stsbenchmark" / "sts-dev.csv")
     left = np.arange(len(dev.labels))
-    found = bag_cosines(sts.texts_of(dev), left, len(left) + left, Vocabulary.from_counts(counts, 50_000, 1))
-    binary, weighted = (100 * metrics.pearson(similarity, dev.labels) for similarity in found.values())
+    found = bag_cosines(sts.texts_of(dev), left, len(left) + left,
+                        Vocabulary.from_counts(counts, 50_000, 1))
+    binary, weighted = (100 * metrics.pearson(similarity, dev.labels)
+                        for similarity in found.values())
     assert binary == pytest.approx(63.0, abs=1)
     assert weighted == pytest.approx(76.0, abs=2)
 
@@ -325,7 +334,8 @@ def random_documents(seed, documents=40, words=30):
 def frequencies(packed, words=30):
     """Document frequencies by counting: N, df."""
     sentences = [set(packed.ids[a:b].tolist()) for a, b in zip(packed.offsets, packed.offsets[1:])]
-    return len(sentences), np.array([sum(word in sentence for sentence in sentences) for word in range(words)])
+    return len(sentences), np.array([sum(word in sentence for sentence in sentences)
+                                     for word in range(words)])
 
 
 def test_term_counts_counts_and_leaves_its_input_as_it_is():
@@ -351,7 +361,8 @@ def test_tfidf_rows_have_unit_length_and_follow_the_formula():
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
     for b, row in enumerate(rows):
         expected = np.zeros(30)
-        for word, tf in Counter(packed.ids[packed.offsets[b]:packed.offsets[b + 1]].tolist()).items():
+        for word, tf in Counter(
+                packed.ids[packed.offsets[b]:packed.offsets[b + 1]].tolist()).items():
             expected[word] = (1 + math.log(tf)) * math.log((1 + sentences) / (1 + df[word]))
         np.testing.assert_allclose(row, expected / np.linalg.norm(expected), atol=1e-6)
 
@@ -372,8 +383,10 @@ def test_bm25_is_the_formula_in_a_double_loop():
             document = documents.ids[documents.offsets[d]:documents.offsets[d + 1]].tolist()
             expected = 0
             for word in queries.ids[queries.offsets[q]:queries.offsets[q + 1]].tolist():
-                tf, idf = document.count(word), math.log(1 + (sentences - df[word] + 0.5) / (df[word] + 0.5))
-                expected += idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * len(document) / mean_length))
+                tf, idf = (document.count(word),
+                           math.log(1 + (sentences - df[word] + 0.5) / (df[word] + 0.5)))
+                expected += (idf * tf * 2.2
+                             / (tf + 1.2 * (0.25 + 0.75 * len(document) / mean_length)))
             assert scores[q, d] == pytest.approx(expected, rel=1e-5)
 
 
@@ -384,10 +397,12 @@ def test_a_run_is_evaluated_on_what_is_there_and_the_rest_is_named(run_copy, tmp
     assert done.returncode == 0, done.stderr
     for title in ("Picking the true reply among 100", "STS own set", "own set: 10 questions"):
         assert done.stdout.count(title) == 1
-    assert done.stdout.splitlines()[-1].startswith(f"nli: not measured. {run_copy}: was trained without NLI; train on")
+    assert done.stdout.splitlines()[-1].startswith(
+        f"nli: not measured. {run_copy}: was trained without NLI; train on")
     done = command("evaluation", run_copy, "--on", "sts", "cqa", "--data", tmp_path, cwd=tmp_path)
     sts_line, cqa_line = done.stdout.splitlines()
-    assert done.returncode == 0 and sts_line.startswith(f"sts: not measured. {tmp_path}: holds no sts-train.csv")
+    assert (done.returncode == 0
+            and sts_line.startswith(f"sts: not measured. {tmp_path}: holds no sts-train.csv"))
     assert cqa_line.startswith(f"cqa: not measured. {tmp_path}: holds no *.xml")
 
 
@@ -400,7 +415,8 @@ def test_another_model_is_scored_by_the_same_functions(trained):
     for task in (response, sts, cqa):
         (source,) = task.find(None, run).values()
         dataset = task.read(source)
-        one, other = (np.concatenate(task.scores(which, dataset)["trained"], axis=None) for which in (run, untrained))
+        one, other = (np.concatenate(task.scores(which, dataset)["trained"], axis=None)
+                      for which in (run, untrained))
         assert one.shape == other.shape and (one != other).any()
 
 
@@ -432,9 +448,13 @@ def test_a_new_evaluation_is_one_file_and_one_name_in_a_list(trained, tmp_path):
     package = shutil.copytree(ROOT / "convsim_mini", tmp_path / "convsim_mini")
     (package / "evaluation" / "toy.py").write_text(TOY)
     listed = package / "evaluation" / "__init__.py"
-    listed.write_text(listed.read_text().replace("EVALUATIONS = {", 'EVALUATIONS = {"toy": "a toy",'))
+    listed.write_text(listed.read_text().replace("EVALUATIONS = {",
+                                                 'EVALUATIONS = {"toy": "a toy",'))
     (tmp_path / "some.toy").write_text("one two\nthree")
     for line in (["evaluation", "--on", "toy"], ["evaluation.toy"]):
-        done = subprocess.run([sys.executable, "-m", f"convsim_mini.{line[0]}", trained[0], "--data", tmp_path, *line[1:]],
-                              cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
-        assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "some [[2, 1], [7, 5]]", "")
+        done = subprocess.run([sys.executable, "-m", f"convsim_mini.{line[0]}", trained[0],
+                               "--data", tmp_path, *line[1:]],
+                              cwd=tmp_path, capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": str(tmp_path)})
+        assert ((done.returncode, done.stdout.strip(), done.stderr)
+                == (0, "some [[2, 1], [7, 5]]", ""))

@@ -1,4 +1,4 @@
-"""The same source on a GPU: every layer, loss, encoder, optimiser and a short training run against the CPU."""
+"""The same source on a GPU: layers, losses, encoders, optimisers, a short run against the CPU."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,8 @@ from conftest import SMALL, weights
 pytestmark = pytest.mark.gpu
 TOLERANCE = {np.float64: 1e-10, np.float32: 1e-5}
 LENGTHS = np.random.default_rng(5).integers(1, 9, 12)
-IDS = Packed(np.random.default_rng(6).integers(0, 20, LENGTHS.sum()).astype(np.int32), np.concatenate([[0], np.cumsum(LENGTHS)]))
+IDS = Packed(np.random.default_rng(6).integers(0, 20, LENGTHS.sum()).astype(np.int32),
+             np.concatenate([[0], np.cumsum(LENGTHS)]))
 N, B = len(IDS.ids), len(LENGTHS)
 MASKED = (np.array([0, 2]), np.array([1, 0]))
 
@@ -50,17 +51,24 @@ CASES = {
     "relu": (layers.relu_forward, layers.relu_backward, [(6, 4)]),
     "layer_norm": (layers.layer_norm_forward, layers.layer_norm_backward, [(6, 4), (4,), (4,)]),
     "l2_normalize": (layers.l2_normalize_forward, layers.l2_normalize_backward, [(6, 4)]),
-    "embedding": (lambda table: embeddings.embedding_forward(table, on(table).ids), embeddings.embedding_backward, [(20, 4)]),
-    "embedding_bag": (lambda table: embeddings.embedding_bag_forward(table, packed.words_and_bigrams(on(table), 20, 10),
-                                                                 on(table).lengths), embeddings.embedding_bag_backward, [(30, 4)]),
-    "mean_pool": (lambda x: embeddings.mean_pool_forward(x, on(x)), embeddings.mean_pool_backward, [(N, 4)]),
-    "dropout": (lambda x: layers.dropout_forward(x, Dropout(0.4, 3)), layers.dropout_backward, [(9, 5)]),
-    "attention": (lambda qkv: attention.attention_forward(qkv, attention.groups(IDS.offsets, 2), 2, Dropout(0.2, 3)),
+    "embedding": (lambda table: embeddings.embedding_forward(table, on(table).ids),
+                  embeddings.embedding_backward, [(20, 4)]),
+    "embedding_bag": (lambda table: embeddings.embedding_bag_forward(
+                          table, packed.words_and_bigrams(on(table), 20, 10), on(table).lengths),
+                      embeddings.embedding_bag_backward, [(30, 4)]),
+    "mean_pool": (lambda x: embeddings.mean_pool_forward(x, on(x)),
+                  embeddings.mean_pool_backward, [(N, 4)]),
+    "dropout": (lambda x: layers.dropout_forward(x, Dropout(0.4, 3)),
+                layers.dropout_backward, [(9, 5)]),
+    "attention": (lambda qkv: attention.attention_forward(
+                      qkv, attention.groups(IDS.offsets, 2), 2, Dropout(0.2, 3)),
                   attention.attention_backward, [(N, 12)]),
     "nli_features": (nli.nli_features_forward, nli.nli_features_backward, [(5, 3), (5, 3)]),
-    "cross_entropy": (lambda logits: losses.cross_entropy_forward(logits, array_module(logits).asarray([2, 0, 1, 1, 0])),
+    "cross_entropy": (lambda logits: losses.cross_entropy_forward(
+                          logits, array_module(logits).asarray([2, 0, 1, 1, 0])),
                       lambda dy, cache: losses.cross_entropy_backward(cache, dy), [(5, 3)]),
-    "batch_softmax": (lambda u, v: losses.batch_softmax_forward(u, v, 3.0, to_device(MASKED, array_module(u))),
+    "batch_softmax": (lambda u, v: losses.batch_softmax_forward(
+                          u, v, 3.0, to_device(MASKED, array_module(u))),
                       lambda dy, cache: losses.batch_softmax_backward(cache, dy), [(5, 3), (5, 3)]),
 }
 
@@ -68,8 +76,9 @@ CASES = {
 def host(gradients, inputs):
     """Gradients of a backward as dense host arrays."""
     gradients = gradients if isinstance(gradients, tuple) else (gradients,)
-    return [dense([embeddings.SparseRows(*map(to_host, part)) for part in gradient], x) if isinstance(gradient, list)
-            else to_host(gradient) for gradient, x in zip(gradients, inputs, strict=True)]
+    return [dense([embeddings.SparseRows(*map(to_host, part)) for part in gradient], x)
+            if isinstance(gradient, list) else to_host(gradient)
+            for gradient, x in zip(gradients, inputs, strict=True)]
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -84,23 +93,27 @@ def test_layers_agree(cupy, name, dtype):
         dy = np.random.default_rng(1).standard_normal(y.shape).astype(dtype)
         results.append([to_host(y), *host(backward(xp.asarray(dy), cache), inputs)])
     for mine, theirs in zip(*results, strict=True):
-        np.testing.assert_allclose(theirs, mine, rtol=0, atol=TOLERANCE[dtype] * max(1, np.abs(mine).max()))
+        np.testing.assert_allclose(theirs, mine, rtol=0,
+                                   atol=TOLERANCE[dtype] * max(1, np.abs(mine).max()))
 
 
 def test_dropout_and_hashes_are_the_same_bits(cupy):
     x = np.ones((1000, 3), np.float32)
-    np.testing.assert_array_equal(to_host(layers.dropout_forward(cupy.asarray(x), Dropout(0.3, 9))[0]),
-                                  layers.dropout_forward(x, Dropout(0.3, 9))[0])
+    np.testing.assert_array_equal(
+        to_host(layers.dropout_forward(cupy.asarray(x), Dropout(0.3, 9))[0]),
+        layers.dropout_forward(x, Dropout(0.3, 9))[0])
     ids = np.arange(10_000, dtype=np.int32)
-    np.testing.assert_array_equal(to_host(packed.bigram_buckets(cupy.asarray(ids), cupy.asarray(ids[::-1].copy()), 777)),
-                                  packed.bigram_buckets(ids, ids[::-1].copy(), 777))
+    np.testing.assert_array_equal(
+        to_host(packed.bigram_buckets(cupy.asarray(ids), cupy.asarray(ids[::-1].copy()), 777)),
+        packed.bigram_buckets(ids, ids[::-1].copy(), 777))
 
 
 MODELS = {
     "dan": ModelConfig(embedding_dim=8, layers=[6], response_hidden=[5]),
-    "transformer": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2, hidden=12, transformer_layers=2),
-    "post-norm": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2, hidden=12, transformer_layers=2,
-                             pre_norm=False),
+    "transformer": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2,
+                               hidden=12, transformer_layers=2),
+    "post-norm": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2, hidden=12,
+                             transformer_layers=2, pre_norm=False),
 }
 
 
@@ -116,27 +129,34 @@ def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
         model = Model(to_device({key: p.copy() for key, p in params.items()}, xp), MODELS[name], 20)
         u, _ = encoder_forward(model, IDS)
         loss, grads = loss_and_gradients(model, Batch(IDS, MASKED), Dropout(0.2, 3))
-        of_nli, nli_grads = loss_and_gradients(model, NliBatch(IDS, np.arange(B // 2) % 3), Dropout(0.2, 4))
+        of_nli, nli_grads = loss_and_gradients(model, NliBatch(IDS, np.arange(B // 2) % 3),
+                                               Dropout(0.2, 4))
         stepper = optimizer(model.params)
         for some in (grads, nli_grads):
             stepper.step(model.params, some, 0.01, 0.02)
-        results.append({"u": to_host(u), "loss": to_host(loss), "of_nli": to_host(of_nli), **to_host(model.params)})
+        results.append({"u": to_host(u), "loss": to_host(loss), "of_nli": to_host(of_nli),
+                        **to_host(model.params)})
     for key, mine in results[0].items():
         if key.endswith("qkv.bias") and dtype is np.float32 and optimizer is Adaptive:
             # Softmax does not see the keys' bias: its gradient is noise, which Adam blows up.
-            mine, results[1][key] = (np.delete(bias, np.s_[8:16]) for bias in (mine, results[1][key]))
-        np.testing.assert_allclose(results[1][key], mine, rtol=0, atol=10 * TOLERANCE[dtype], err_msg=key)
+            mine, results[1][key] = (np.delete(bias, np.s_[8:16])
+                                     for bias in (mine, results[1][key]))
+        np.testing.assert_allclose(results[1][key], mine, rtol=0, atol=10 * TOLERANCE[dtype],
+                                   err_msg=key)
 
 
 @pytest.mark.parametrize("preset", ["chat", "transformer-small"])
-def test_a_hundred_steps_agree_and_a_run_changes_devices(cupy, pair_file, cache_folder, tmp_path, monkeypatch, preset):
+def test_a_hundred_steps_agree_and_a_run_changes_devices(
+        cupy, pair_file, cache_folder, tmp_path, monkeypatch, preset):
     monkeypatch.setattr("convsim_mini.training.monitor.plot_loss", lambda *_: None)
     monkeypatch.setattr("convsim_mini.training.monitor.plot_precision", lambda *_: None)
-    small = [*SMALL, "--model.heads", "2", "--model.hidden", "24", "--model.transformer_layers", "2", "--optim.batch_size", "64"]
+    small = [*SMALL, "--model.heads", "2", "--model.hidden", "24",
+             "--model.transformer_layers", "2", "--optim.batch_size", "64"]
     losses_of = {}
     for device in ("cpu", "gpu"):
-        config = parse_config(["--preset", preset, *small, "--pairs", str(pair_file), "--cache", str(cache_folder), "--steps", "100",
-                               "--evaluations", "2", "--device", device, "--run", str(tmp_path / device)])
+        config = parse_config(["--preset", preset, *small, "--pairs", str(pair_file),
+                               "--cache", str(cache_folder), "--steps", "100", "--evaluations", "2",
+                               "--device", device, "--run", str(tmp_path / device)])
         train.train(config)
         records = run.read_log(tmp_path / device / "log.jsonl")
         losses_of[device] = [record["loss"] for record in records if "loss" in record]
@@ -152,4 +172,5 @@ def test_a_hundred_steps_agree_and_a_run_changes_devices(cupy, pair_file, cache_
         path.write_text(path.read_text().replace(f'"device": "{device}"', f'"device": "{other}"'))
         train.resume(tmp_path / device)
     assert load_run(tmp_path / "gpu", "gpu").step == load_run(tmp_path / "cpu").step == 100
-    assert load_run(tmp_path / "gpu").step == 100 and weights(tmp_path / "gpu", 100).keys() == weights(tmp_path / "cpu", 100).keys()
+    assert (load_run(tmp_path / "gpu").step == 100
+            and weights(tmp_path / "gpu", 100).keys() == weights(tmp_path / "cpu", 100).keys())

@@ -67,7 +67,8 @@ def dropout(x):
 
 def self_attention(qkv):
     """Attention in two heads as a function of queries, keys and values alone, dropout included."""
-    return attention.attention_forward(qkv, attention.groups(IDS.offsets, 2), 2, layers.Dropout(0.3, key=7))
+    return attention.attention_forward(qkv, attention.groups(IDS.offsets, 2), 2,
+                                       layers.Dropout(0.3, key=7))
 
 
 U1, U2 = np.random.default_rng(3).standard_normal((2, 6, 4))
@@ -179,7 +180,8 @@ MUTANTS = [
 def arrays(gradient):
     """All arrays of a gradient: one, a tuple of them, or a list of SparseRows."""
     if isinstance(gradient, (tuple, list)):
-        return [array for part in gradient for array in arrays(part) if np.issubdtype(array.dtype, np.floating)]
+        return [array for part in gradient for array in arrays(part)
+                if np.issubdtype(array.dtype, np.floating)]
     return [np.asarray(gradient)]
 
 
@@ -258,9 +260,12 @@ def test_bag_is_the_same_on_any_number_of_cores(cores, monkeypatch):
     y, cache = embedding_bag(table)
     grad = embeddings.embedding_bag_backward(dy, cache)
     assert 1 < len(grad) <= cores or cores > len(cache[0][0].rows)
-    assert np.allclose(y, expected, atol=1e-14) and np.allclose(dense(grad, table), expected_grad, atol=1e-14)
+    assert (np.allclose(y, expected, atol=1e-14)
+            and np.allclose(dense(grad, table), expected_grad, atol=1e-14))
     optim.SGD({}).step({"table": table}, {"table": grad}, None, 0.5)
-    assert np.allclose(table, np.random.default_rng(0).standard_normal((12, 3)) - 0.5 * expected_grad, atol=1e-14)
+    assert np.allclose(table,
+                       np.random.default_rng(0).standard_normal((12, 3)) - 0.5 * expected_grad,
+                       atol=1e-14)
     backend._threads.cache_clear()
 
 
@@ -288,7 +293,8 @@ def test_by_rows_is_the_function_itself(rows, cores, monkeypatch):
     def function(x, y):
         calls.append(len(x))
         return x * y, x.sum(axis=1)
-    for found, expected in zip(backend.by_rows(function, x, y), (x * y, x.sum(axis=1)), strict=True):
+    for found, expected in zip(backend.by_rows(function, x, y), (x * y, x.sum(axis=1)),
+                               strict=True):
         assert (found == expected).all()
     assert max(calls) <= 1024 and sum(calls) == rows          # a megabyte at a time, each row once
     assert (backend.by_rows(np.negative, x) == -x).all()
@@ -301,7 +307,8 @@ def test_adding_in_place_reaches_every_row_once(rows, cores, monkeypatch):
     monkeypatch.setattr(backend, "_cores", lambda: cores)
     backend._threads.cache_clear()
     rng = np.random.default_rng(0)
-    x, y, row = rng.standard_normal((rows, 128)), rng.standard_normal((rows, 128)), rng.standard_normal(128)
+    x, y, row = (rng.standard_normal((rows, 128)), rng.standard_normal((rows, 128)),
+                 rng.standard_normal(128))
     found = y.copy()
     backend.add_to(found, x)
     assert (found == y + x).all()
@@ -315,7 +322,8 @@ def test_bag_is_the_sum_of_words_and_bigrams_over_the_root_of_the_number_of_word
     table = np.random.default_rng(0).standard_normal((12, 3))
     y, _ = embedding_bag(table)
     for b, (begin, end) in enumerate(zip(ROWS.offsets, ROWS.offsets[1:])):
-        assert np.allclose(y[b], table[ROWS.ids[begin:end]].sum(axis=0) / np.sqrt(IDS.lengths[b]), atol=1e-14)
+        assert np.allclose(y[b], table[ROWS.ids[begin:end]].sum(axis=0) / np.sqrt(IDS.lengths[b]),
+                           atol=1e-14)
 
 
 def test_zero_row_stays_zero_and_has_a_finite_gradient():
@@ -367,21 +375,23 @@ def test_masked_pairs_do_not_count_and_get_no_gradient():
 def test_loss_survives_scores_that_overflow_exp():
     u = np.eye(3, dtype=np.float32)
     loss, cache = losses.batch_softmax_forward(u, u, 1e4)
-    assert np.isfinite(loss) and all(np.isfinite(grad).all() for grad in losses.batch_softmax_backward(cache))
+    assert (np.isfinite(loss)
+            and all(np.isfinite(grad).all() for grad in losses.batch_softmax_backward(cache)))
 
 
 # ---------------------------------------------------------------- whole models
 
-TRANSFORMER = ModelConfig(encoder="transformer", embedding_dim=8, layers=[5], heads=2, hidden=6, transformer_layers=2,
-                          scale=3.0, dropout=0.3)
+TRANSFORMER = ModelConfig(encoder="transformer", embedding_dim=8, layers=[5], heads=2, hidden=6,
+                          transformer_layers=2, scale=3.0, dropout=0.3)
 CONFIGS = {
-    "transformer": TRANSFORMER,
-    "post-norm": replace(TRANSFORMER, pre_norm=False),
-    "paper": replace(parse_config(["--preset", "paper"]).model, embedding_dim=4, layers=[3, 3, 5], response_hidden=[6]),
+    "transformer": TRANSFORMER, "post-norm": replace(TRANSFORMER, pre_norm=False),
+    "paper": replace(parse_config(["--preset", "paper"]).model, embedding_dim=4,
+                     layers=[3, 3, 5], response_hidden=[6]),
     "chat": ModelConfig(embedding_dim=4, layers=[5], response_hidden=[6], scale=3.0),
 }
 # Three inputs, then their three responses.
-SENTENCES = Packed(np.array([3, 1, 3, 4, 1, 0, 3, 2, 2, 2, 1, 4, 0, 2], np.int32), np.array([0, 4, 5, 6, 9, 11, 14]))
+SENTENCES = Packed(np.array([3, 1, 3, 4, 1, 0, 3, 2, 2, 2, 1, 4, 0, 2], np.int32),
+                   np.array([0, 4, 5, 6, 9, 11, 14]))
 BATCH = Batch(SENTENCES, (np.array([0, 2]), np.array([2, 0])))
 NLI_BATCH = NliBatch(SENTENCES, np.array([1, 0, 2]))
 DROPOUT = layers.Dropout(0.3, key=11)
@@ -391,8 +401,10 @@ def small_model(config, seed, classifies=False):
     """A float64 model with 5 word rows and 7 bigram rows."""
     rng = np.random.default_rng(seed)
     config = replace(config, nli_hidden=6)
-    params = initial.initial_parameters(config, rng.standard_normal((12, config.embedding_dim)), rng, classifies)
-    params = {name: p.astype(np.float64) + 0.1 * rng.standard_normal(p.shape) for name, p in params.items()}
+    params = initial.initial_parameters(config, rng.standard_normal((12, config.embedding_dim)),
+                                        rng, classifies)
+    params = {name: p.astype(np.float64) + 0.1 * rng.standard_normal(p.shape)
+              for name, p in params.items()}
     return input_response.Model(params, config, word_rows=5)
 
 
@@ -401,7 +413,8 @@ def small_model(config, seed, classifies=False):
 def test_whole_model_along_random_directions(name, seed):
     small = small_model(CONFIGS[name], seed)
     rng = np.random.default_rng(seed)
-    assert directional_error(lambda: input_response.loss_and_gradients(small, BATCH, DROPOUT), small.params, rng) < SMALL
+    assert directional_error(lambda: input_response.loss_and_gradients(small, BATCH, DROPOUT),
+                             small.params, rng) < SMALL
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -410,17 +423,20 @@ def test_every_parameter_of_the_whole_model(name):
     _, grads = input_response.loss_and_gradients(small, BATCH, DROPOUT)
     assert grads.keys() == small.params.keys()
     for parameter, p in small.params.items():
-        numeric = numeric_gradient(lambda: float(input_response.loss_and_gradients(small, BATCH, DROPOUT)[0]), p)
+        numeric = numeric_gradient(
+            lambda: float(input_response.loss_and_gradients(small, BATCH, DROPOUT)[0]), p)
         grad = grads[parameter]
         if parameter == "encoder.embedding.weight":
             grad = dense(grad, p)
         # In the paper's model a bias that all v′ share shifts whole rows of scores, which a softmax
-        # does not see: its gradient is zero, and so the relative error of the two noises means nothing.
-        assert relative_error(grad, numeric) < SMALL or np.abs([grad, numeric]).max() < 1e-9, parameter
+        # does not see: its gradient is zero, and so the relative error of the two noises means
+        # nothing.
+        assert (relative_error(grad, numeric) < SMALL
+                or np.abs([grad, numeric]).max() < 1e-9), parameter
 
 
 def nli_step(small):
-    """Loss and gradients of an NLI step; parameters of the response network, which it leaves alone, get zeros."""
+    """Loss and gradients of an NLI step; zeros for the response network, which it leaves alone."""
     loss, grads = input_response.loss_and_gradients(small, NLI_BATCH, DROPOUT)
     return loss, {key: grads.get(key, np.zeros_like(p)) for key, p in small.params.items()}
 
@@ -429,7 +445,8 @@ def nli_step(small):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_an_nli_step_along_random_directions(name, seed):
     small = small_model(CONFIGS[name], seed, classifies=True)
-    assert directional_error(lambda: nli_step(small), small.params, np.random.default_rng(seed)) < SMALL
+    assert directional_error(lambda: nli_step(small), small.params,
+                             np.random.default_rng(seed)) < SMALL
 
 
 def test_every_parameter_of_an_nli_step():
@@ -438,7 +455,8 @@ def test_every_parameter_of_an_nli_step():
     assert grads.keys() == {key for key in small.params if not key.startswith("response.")}
     for parameter, grad in grads.items():
         p = small.params[parameter]
-        numeric = numeric_gradient(lambda: float(input_response.loss_and_gradients(small, NLI_BATCH)[0]), p)
+        numeric = numeric_gradient(
+            lambda: float(input_response.loss_and_gradients(small, NLI_BATCH)[0]), p)
         assert relative_error(dense(grad, p), numeric) < SMALL, parameter
 
 
@@ -446,7 +464,8 @@ def test_every_parameter_of_an_nli_step():
     (nli, "classifier_backward", "SCALE * du1", "du1"),
     (nli, "classifier_backward", "SCALE * du2", "0 * du2"),
     (input_response, "nli_head", "return loss, du1, du2, grads", "return loss, du2, du1, grads"),
-    (input_response, "nli_head", "cross_entropy_backward(loss_cache, weight)", "cross_entropy_backward(loss_cache, 2)"),
+    (input_response, "nli_head", "cross_entropy_backward(loss_cache, weight)",
+     "cross_entropy_backward(loss_cache, 2)"),
     (input_response, "loss_and_gradients", "concatenate([du, dv])", "concatenate([dv, du])"),
 ])
 def test_the_check_of_an_nli_step_fails_a_wrong_composition(module, name, old, new, monkeypatch):
@@ -464,7 +483,8 @@ def test_the_check_of_an_nli_step_fails_a_wrong_composition(module, name, old, n
 @pytest.mark.parametrize("module, name, old, new", [
     (input_response, "response_backward", "dv += dy", "pass"),
     (input_response, "response_backward", "if unit_cache is not None", "if False"),
-    (input_response, "response_head", "response_backward(dv_prime, response_cache)", "(dv_prime, {})"),
+    (input_response, "response_head",
+     "response_backward(dv_prime, response_cache)", "(dv_prime, {})"),
     (input_response, "loss_and_gradients", "concatenate([du, dv])", "concatenate([dv, du])"),
     (dan, "dan_backward", "l2_normalize_backward(du, unit_cache)", "du"),
     (transformer, "transformer_backward", "du[cache.order]", "du"),
@@ -473,7 +493,8 @@ def test_the_check_of_an_nli_step_fails_a_wrong_composition(module, name, old, n
     (transformer, "transformer_backward", "if cache.final_norm is not None", "if False"),
     (transformer, "_residual_backward", "add_to(dx, dy)", "pass"),
     (transformer, "_residual_backward", "dropout_backward(dy, cache.dropout)", "dy"),
-    (transformer, "_position_wise_backward", "dropout_backward(dy, cache.dropout), cache.relu", "dy, cache.relu"),
+    (transformer, "_position_wise_backward",
+     "dropout_backward(dy, cache.dropout), cache.relu", "dy, cache.relu"),
     (transformer, "_layer_backward", "return dx, grads | more", "return dy, grads | more"),
     (layers, "feed_forward_backward", "dx = tanh_backward(dx, tanh_cache)", "pass"),
 ])

@@ -1,4 +1,4 @@
-"""Natural language inference: the reader, the schedule of two tasks, starting from a run, and what is learned."""
+"""Natural language inference: reader, schedule of two tasks, start from a run, what is learned."""
 
 import json
 import shutil
@@ -26,13 +26,17 @@ from conftest import command, weights
 
 
 def generate_nli(pairs, number, seed=5):
-    """(label, premise, hypothesis): some words of the premise; the same with "not" in front; words of another text."""
+    """(label, premise, hypothesis).
+
+    A hypothesis is some words of the premise, the same with "not" in front, or another text.
+    """
     rng = np.random.default_rng(seed)
     texts, made = [text.rstrip(".").split() for text, _ in pairs], []
     for _ in range(number):
         premise, other = texts[rng.integers(len(texts))], texts[rng.integers(len(texts))]
         label = LABELS[rng.integers(3)]
-        hypothesis = {"entailment": premise[1:], "contradiction": ["not", *premise[1:]], "neutral": other}[label]
+        hypothesis = {"entailment": premise[1:], "contradiction": ["not", *premise[1:]],
+                      "neutral": other}[label]
         made.append((label, " ".join(premise), " ".join(hypothesis)))
     return made
 
@@ -40,8 +44,9 @@ def generate_nli(pairs, number, seed=5):
 def write_snli(folder, split, rows):
     """Rows of (label, premise, hypothesis) as an official .jsonl file."""
     path = folder / f"snli_1.0_{split}.jsonl"
-    path.write_text("".join(json.dumps({"gold_label": label, "sentence1": one, "sentence2": two}) + "\n"
-                            for label, one, two in rows))
+    path.write_text(
+        "".join(json.dumps({"gold_label": label, "sentence1": one, "sentence2": two}) + "\n"
+                for label, one, two in rows))
     return path
 
 
@@ -70,16 +75,18 @@ def test_the_official_files_are_read_whole_and_pairs_without_label_dropped(data_
 
 
 def test_both_official_formats_hold_the_same_pairs(data_folder):
-    text, lines = (read_snli(data_folder / "snli_official_samples" / f"CooperUrich_snli_1.0_dev{suffix}")
-                   for suffix in (".txt", ".jsonl"))
+    text, lines = (
+        read_snli(data_folder / "snli_official_samples" / f"CooperUrich_snli_1.0_dev{suffix}")
+        for suffix in (".txt", ".jsonl"))
     shared = min(len(text.labels), len(lines.labels))
     assert shared >= 5
-    assert text.premises[:shared] == lines.premises[:shared] and text.hypotheses[:shared] == lines.hypotheses[:shared]
+    assert (text.premises[:shared] == lines.premises[:shared]
+            and text.hypotheses[:shared] == lines.hypotheses[:shared])
     assert (text.labels[:shared] == lines.labels[:shared]).all()
 
 
 def test_train_and_dev_are_tokenised_alike(data_folder):
-    """Train writes don't, dev do n't: were it not undone, dev would hold tokens that training never saw."""
+    """Train writes don't, dev do n't: were it not undone, dev would hold tokens new to training."""
     files = find_snli(data_folder)
     dev = read_snli(files["dev"])
     pieces = [text for text in dev.hypotheses if " n't" in text or " 's" in text]
@@ -91,7 +98,8 @@ def test_train_and_dev_are_tokenised_alike(data_folder):
 def test_a_smaller_fraction_is_part_of_a_larger_one(corpus, pairs):
     rows = generate_nli(pairs, 200)
     snli = Snli([one for _, one, _ in rows], [two for _, _, two in rows], np.arange(200), 0)
-    kept = [set(encode_snli(snli, corpus.vocabulary, fraction, seed=1).labels.tolist()) for fraction in (0.1, 0.4, 1)]
+    kept = [set(encode_snli(snli, corpus.vocabulary, fraction, seed=1).labels.tolist())
+            for fraction in (0.1, 0.4, 1)]
     assert [len(some) for some in kept] == [20, 80, 200]
     assert kept[0] < kept[1] < kept[2]
     split = encode_snli(snli, corpus.vocabulary)
@@ -107,9 +115,11 @@ def config(arguments, nli_folder, *more):
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3])
-def test_an_even_share_of_the_steps_trains_nli_and_any_step_can_be_taken_up(arguments, nli_folder, corpus, share):
-    settings = config(arguments, nli_folder, "--task", "multitask", "--nli_share", share, "--steps", 200, "--optim.drop_at",
-                      0.5, "--optim.nli_batch_size", 20, "--optim.dropped_batch_size", 40)
+def test_an_even_share_of_the_steps_trains_nli_and_any_step_can_be_taken_up(
+        arguments, nli_folder, corpus, share):
+    settings = config(arguments, nli_folder, "--task", "multitask", "--nli_share", share,
+                      "--steps", 200, "--optim.drop_at", 0.5,
+                      "--optim.nli_batch_size", 20, "--optim.dropped_batch_size", 40)
     tasks = schedule.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
     whole = list(islice(schedule.batches(settings, tasks), 200))
     is_nli = np.array([isinstance(batch, NliBatch) for batch in whole])
@@ -117,23 +127,28 @@ def test_an_even_share_of_the_steps_trains_nli_and_any_step_can_be_taken_up(argu
     assert set(np.diff(np.flatnonzero(is_nli))) <= {int(1 / share), int(np.ceil(1 / share))}
     assert {len(batch.labels) for batch in whole[:100] if isinstance(batch, NliBatch)} == {20}
     assert {len(batch.labels) for batch in whole[100:] if isinstance(batch, NliBatch)} == {40}
-    assert schedule.pairs_before(settings, 150) == sum(len(batch.sentences.lengths) // 2 for batch in whole[:150])
+    assert schedule.pairs_before(settings, 150) == sum(
+        len(batch.sentences.lengths) // 2 for batch in whole[:150])
     for first in (1, 99, 100, 131):
-        for expected, found in zip(whole[first:first + 30], schedule.batches(settings, tasks, first)):
+        for expected, found in zip(whole[first:first + 30],
+                                   schedule.batches(settings, tasks, first)):
             assert type(expected) is type(found)
             assert (expected.sentences.ids == found.sentences.ids).all()
 
 
 def test_no_word_of_nli_is_dropped_and_each_epoch_shows_all_pairs(arguments, nli_folder, corpus):
-    settings = config(arguments, nli_folder, "--task", "nli", "--optim.nli_batch_size", 60, "--optim.word_dropout", 0.9)
+    settings = config(arguments, nli_folder, "--task", "nli", "--optim.nli_batch_size", 60,
+                      "--optim.word_dropout", 0.9)
     tasks = schedule.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
     epoch = list(islice(schedule.batches(settings, tasks), 10))
     assert sum(len(batch.sentences.ids) for batch in epoch) == len(tasks.nli.sentences.ids)
 
 
-def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(trained, nli_folder, tmp_path, monkeypatch):
-    options = ["--task", "multitask", "--nli_share", 0.5, "--init", trained[0], "--nli", nli_folder, "--steps", 200,
-               "--evaluations", 2, "--optim.nli_batch_size", 60, "--optim.rate", 0.005, "--run", tmp_path / "run"]
+def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(
+        trained, nli_folder, tmp_path, monkeypatch):
+    options = ["--task", "multitask", "--nli_share", 0.5, "--init", trained[0], "--nli", nli_folder,
+               "--steps", 200, "--evaluations", 2, "--optim.nli_batch_size", 60,
+               "--optim.rate", 0.005, "--run", tmp_path / "run"]
     for module in (train, loop):                              # the last two checkpoints stay
         monkeypatch.setattr(module, "keep_best", lambda folder: None)
     train.train(parse_config([*map(str, options)]))
@@ -141,7 +156,8 @@ def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(trained, nli_f
     measured = [record for record in log if "dev" in record]
     assert measured[0]["nli"] < 45 and measured[-1]["nli"] > 60, measured
     assert measured[-1]["dev"]["10"] > 60
-    assert all({"loss", "nli_loss"} < record.keys() for record in log if not {"dev", "machine", "best"} & record.keys())
+    assert all({"loss", "nli_loss"} < record.keys() for record in log
+               if not {"dev", "machine", "best"} & record.keys())
     for name in ("loss.png", "p_at_n.png", "nli.png"):
         assert (tmp_path / "run" / name).stat().st_size > 10_000
 
@@ -149,7 +165,8 @@ def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(trained, nli_f
     for kind in ("weights", "resume"):
         (tmp_path / "again" / f"{kind}-000200.safetensors").unlink()
     lines = (tmp_path / "again" / "log.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "again" / "log.jsonl").write_text("".join(line for line in lines if '"best"' not in line))
+    (tmp_path / "again" / "log.jsonl").write_text(
+        "".join(line for line in lines if '"best"' not in line))
     train.resume(tmp_path / "again")
     assert weights(tmp_path / "again", 200) == weights(tmp_path / "run", 200)
 
@@ -162,10 +179,13 @@ def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(trained, nli_f
     assert figures[0] == pytest.approx(best["nli"], abs=0.06) and figures[0] > figures[1] > 30
 
 
-def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(trained, nli_folder, corpus):
+def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(
+        trained, nli_folder, corpus):
     run = load_run(trained[0])
-    settings = parse_config(["--init", str(trained[0]), "--task", "multitask", "--nli", str(nli_folder), "--optim.rate", "0.7"])
-    assert (settings.pairs, settings.text, settings.model) == (run.config.pairs, run.config.text, run.config.model)
+    settings = parse_config(["--init", str(trained[0]), "--task", "multitask",
+                             "--nli", str(nli_folder), "--optim.rate", "0.7"])
+    assert ((settings.pairs, settings.text, settings.model)
+            == (run.config.pairs, run.config.text, run.config.model))
     assert settings.optim.batch_size == run.config.optim.batch_size and settings.optim.rate == 0.7
     assert settings.steps == 2_000                            # its own, not those of the other
     model = train.starting_model(settings, corpus)
@@ -173,19 +193,25 @@ def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(t
         "nli.linear0.weight", "nli.linear0.bias", "nli.linear1.weight", "nli.linear1.bias"}
     assert all((model.params[name] == p).all() for name, p in run.model.params.items())
     with pytest.raises(UserError, match="response.linear0.weight has shape"):
-        train.starting_model(parse_config(["--init", str(trained[0]), "--model.response_hidden", "7"]), corpus)
+        train.starting_model(
+            parse_config(["--init", str(trained[0]), "--model.response_hidden", "7"]), corpus)
 
 
-def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(trained, nli_folder, corpus, monkeypatch):
-    settings = config(["--init", trained[0]], nli_folder, "--task", "nli", "--optim.nli_weight", 7, "--optim.nli_batch_size", 60)
+def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(
+        trained, nli_folder, corpus, monkeypatch):
+    settings = config(["--init", trained[0]], nli_folder, "--task", "nli", "--optim.nli_weight", 7,
+                      "--optim.nli_batch_size", 60)
     tasks = schedule.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
     model, batch = train.starting_model(settings, corpus), next(schedule.batches(settings, tasks))
-    (loss, grads), (same, heavy) = (loss_and_gradients(model, batch, weight=weight) for weight in (1, 7))
+    (loss, grads), (same, heavy) = (loss_and_gradients(model, batch, weight=weight)
+                                    for weight in (1, 7))
     assert loss == same
     for name, grad in grads.items():
-        np.testing.assert_allclose(dense(heavy[name], model.params[name]), 7 * dense(grad, model.params[name]), atol=1e-6)
+        np.testing.assert_allclose(dense(heavy[name], model.params[name]),
+                                   7 * dense(grad, model.params[name]), atol=1e-6)
     weights = []
-    monkeypatch.setattr(loop, "loss_and_gradients", lambda *args: weights.append(args[3]) or loss_and_gradients(*args))
+    monkeypatch.setattr(loop, "loss_and_gradients",
+                        lambda *args: weights.append(args[3]) or loss_and_gradients(*args))
     monitor = MagicMock(expect=lambda *_: None)
     settings.steps = 2
     monkeypatch.setattr(loop, "save_checkpoint", lambda *_: None)
@@ -195,10 +221,13 @@ def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(trained, nli_f
 
 def test_the_papers_second_stage():
     settings = parse_config(["--preset", "paper-multitask", "--nli", "here"])
-    assert (settings.task, settings.nli_share, settings.steps, settings.model.nli_hidden) == ("multitask", 0.05, 30_000_000, 512)
-    for step, expected in {0: (128, 0.01), 19_999_999: (128, 0.01), 20_000_000: (256, 0.001)}.items():
+    assert ((settings.task, settings.nli_share, settings.steps, settings.model.nli_hidden)
+            == ("multitask", 0.05, 30_000_000, 512))
+    for step, expected in {
+            0: (128, 0.01), 19_999_999: (128, 0.01), 20_000_000: (256, 0.001)}.items():
         assert schedule.batch_sizes(settings.optim, step, settings.steps) == (expected[0],) * 2
-        assert schedule.rates(settings.optim, step, settings.steps, expected[0])[0] == pytest.approx(expected[0] * expected[1])
+        assert (schedule.rates(settings.optim, step, settings.steps, expected[0])[0]
+                == pytest.approx(expected[0] * expected[1]))
 
 
 # ---------------------------------------------------------------- evaluation
@@ -211,7 +240,8 @@ def test_confusion_counts_true_classes_in_rows():
 
 def test_the_control_sees_the_hypothesis_alone(pairs):
     made = [generate_nli(pairs, number, seed) for seed, number in enumerate((600, 300))]
-    train_set, test = (Snli(*map(list, list(zip(*rows))[1:]), np.array([LABELS.index(row[0]) for row in rows]), 0)
+    train_set, test = (Snli(*map(list, list(zip(*rows))[1:]),
+                            np.array([LABELS.index(row[0]) for row in rows]), 0)
                        for rows in made)
     shuffled = test._replace(premises=test.premises[::-1])
     predict = evaluation.hypothesis_only(train_set)

@@ -24,7 +24,8 @@ from convsim_mini.data.pairs import (
 )
 
 # Texts that do not compress to nothing: a cut or a flipped byte shall fall among real data.
-LINES = [f"{a:x} asks\t{b:x} answers".encode() for a, b in np.random.default_rng(0).integers(2**60, size=(5_000, 2))]
+LINES = [f"{a:x} asks\t{b:x} answers".encode()
+         for a, b in np.random.default_rng(0).integers(2**60, size=(5_000, 2))]
 TEXT = b"\n".join(LINES) + b"\n"
 
 
@@ -63,8 +64,8 @@ def read(path):
     ("!?!", "not alphabetic"),
     ("2010", "not alphabetic"),
     ("a b c d e f g", None),                                  # spaces do not count against a text
-    ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ...", "not alphabetic"),      # 7 of 10
-    ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ..", None),                   # 7 of 9: letters of any script count
+    ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ...", "not alphabetic"),   # 7 of 10
+    ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ..", None),                # 7 of 9: any script
 ])
 def test_filter(text, rule):
     assert removed_by(text) == rule
@@ -77,7 +78,8 @@ def test_exactly_seventy_per_cent_of_letters_is_too_few_and_one_letter_more_is_e
         return "a" * letters + filler * (visible - letters)
 
     lengths = range(10, 350, 10)                              # those of which 70% is a whole number
-    assert {n: removed_by(text(7 * n // 10, n)) for n in lengths} == dict.fromkeys(lengths, "not alphabetic")
+    assert ({n: removed_by(text(7 * n // 10, n)) for n in lengths}
+            == dict.fromkeys(lengths, "not alphabetic"))
     assert {n: removed_by(text(7 * n // 10 + 1, n)) for n in lengths} == dict.fromkeys(lengths)
 
 
@@ -92,20 +94,24 @@ def test_authors_called_bot_are_removed_in_any_case(author, rule):
 # ---------------------------------------------------------------- records
 
 def test_a_tsv_line_is_input_and_response():
-    assert parse(".tsv", b"how are you?\tfine, \xc3\xa9t\xc3\xa9") == Pair("how are you?", "fine, \u00e9t\u00e9")
+    assert (parse(".tsv", b"how are you?\tfine, \xc3\xa9t\xc3\xa9")
+            == Pair("how are you?", "fine, \u00e9t\u00e9"))
     assert parse(".tsv", b"a\t") == Pair("a", "")         # for the filters to remove
 
 
 def test_a_json_line_may_name_authors_and_hold_other_fields():
-    line = {"input": "a\tb", "response": "c\nd", "input_author": "x", "response_author": "y", "score": 3}
+    line = {"input": "a\tb", "response": "c\nd",
+            "input_author": "x", "response_author": "y", "score": 3}
     assert parse(".jsonl", json.dumps(line).encode()) == Pair("a\tb", "c\nd", "x", "y")
-    assert parse(".jsonl", b'{"input": "a", "response": "b", "input_author": null}') == Pair("a", "b")
+    assert (parse(".jsonl", b'{"input": "a", "response": "b", "input_author": null}')
+            == Pair("a", "b"))
 
 
 def test_the_last_suffix_but_the_compression_decides_the_kind(tmp_path):
     line = b'{"input": "a", "response": "b"}'
     path = write(tmp_path / "converted.tsv.jsonl", line + b"\r\n")
-    assert [parse(chunk.kind, record) for chunk in read_chunks(path) for record in chunk.records] == [Pair("a", "b")]
+    assert [parse(chunk.kind, record) for chunk in read_chunks(path)
+            for record in chunk.records] == [Pair("a", "b")]
 
 
 @pytest.mark.parametrize("kind, line, reason", [
@@ -152,8 +158,10 @@ def test_every_kind_of_file_gives_the_same_lines(tmp_path, name, data):
 
 
 def test_zstd_with_a_window_as_long_as_in_the_reddit_dumps(tmp_path):
-    # Without a size in the header the frame asks for its whole window of 2 GiB, however little it holds.
-    parameters = zstandard.ZstdCompressionParameters(window_log=31, hash_log=12, chain_log=12, write_content_size=False)
+    # Without a size in the header the frame asks for its whole window of 2 GiB, however little it
+    # holds.
+    parameters = zstandard.ZstdCompressionParameters(window_log=31, hash_log=12, chain_log=12,
+                                                     write_content_size=False)
     stream = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     path = write(tmp_path / "a.tsv.zst", stream.compress(TEXT) + stream.flush())
     with pytest.raises(zstandard.ZstdError):                  # which a plain decompressor refuses
@@ -228,10 +236,10 @@ def test_only_adjacent_turns_of_different_speakers_make_a_pair(tmp_path, monkeyp
         return [{"text": text, "sender": sender} for text in texts]
 
     conversations = {
-        "1": {"messages": [turn("ann", "hi", "there"), turn("bob", "hey"), [], turn("bob", "you?"), turn("ann", "fine")]},
+        "1": {"messages": [turn("ann", "hi", "there"), turn("bob", "hey"), [], turn("bob", "you?"),
+                           turn("ann", "fine")]},
         "2": {"messages": [turn("bob", "no answer")]},
-        "3": {"messages": []},
-        "4": {"messages": [turn("bob", "one"), turn("ann", "two")]},
+        "3": {"messages": []}, "4": {"messages": [turn("bob", "one"), turn("ann", "two")]},
     }
     path = tmp_path / "dataset.json"
     path.write_text(json.dumps(conversations))
@@ -240,8 +248,9 @@ def test_only_adjacent_turns_of_different_speakers_make_a_pair(tmp_path, monkeyp
         Pair("hi there", "hey"), Pair("you?", "fine"), Pair("one", "two")]
 
 
-@given(st.sampled_from([".tsv", ".jsonl"]), st.one_of(st.binary(max_size=60), st.text(max_size=40).map(str.encode),
-                                                      st.text(max_size=20).map(lambda text: json.dumps({"input": text}).encode())))
+@given(st.sampled_from([".tsv", ".jsonl"]),
+       st.one_of(st.binary(max_size=60), st.text(max_size=40).map(str.encode),
+                 st.text(max_size=20).map(lambda text: json.dumps({"input": text}).encode())))
 def test_whatever_a_line_holds_it_is_a_pair_or_a_value_error(kind, line):
     try:
         pair = parse(kind, line)
@@ -251,24 +260,30 @@ def test_whatever_a_line_holds_it_is_a_pair_or_a_value_error(kind, line):
     removed_by(pair.input)
 
 
-@given(st.lists(st.tuples(*[st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\r\n"))] * 2), min_size=1))
+@given(st.lists(st.tuples(*[st.text(st.characters(exclude_categories=["Cs"],
+                                                  exclude_characters="\t\r\n"))] * 2), min_size=1))
 def test_pairs_are_read_as_they_were_written(tmp_path_factory, some):
     folder = tmp_path_factory.mktemp("pairs")
     tsv = "".join(f"{text}\t{response}\n" for text, response in some).encode()
-    jsonl = "".join(json.dumps({"input": text, "response": response}) + "\n" for text, response in some).encode()
-    for name, data in (("a.tsv", tsv), ("a.tsv.zst", zstd(tsv)), ("a.jsonl", jsonl), ("a.jsonl.gz", gzip.compress(jsonl))):
+    jsonl = "".join(json.dumps({"input": text, "response": response}) + "\n"
+                    for text, response in some).encode()
+    for name, data in (("a.tsv", tsv), ("a.tsv.zst", zstd(tsv)), ("a.jsonl", jsonl),
+                       ("a.jsonl.gz", gzip.compress(jsonl))):
         path = write(folder / name, data)
-        read_pairs = [parse(chunk.kind, record) for chunk in read_chunks(path) for record in chunk.records]
+        read_pairs = [parse(chunk.kind, record) for chunk in read_chunks(path)
+                      for record in chunk.records]
         assert [(pair.input, pair.response) for pair in read_pairs] == some
 
 
 @pytest.mark.parametrize("line, is_heading", [
-    ("input\tresponse", True), ("Context\tReply", True), ('"question"\t"answer"', True), ("\ufeffinput\tresponse", True),
-    ("hello\tresponse", False), ("question\tyes, ask", False), ("input", False), ("text\ttext\ttext", False)])
+    ("input\tresponse", True), ("Context\tReply", True), ('"question"\t"answer"', True),
+    ("\ufeffinput\tresponse", True), ("hello\tresponse", False), ("question\tyes, ask", False),
+    ("input", False), ("text\ttext\ttext", False)])
 def test_a_first_line_that_names_the_columns_is_no_pair(tmp_path, capsys, line, is_heading):
     path = tmp_path / "pairs.tsv"
     path.write_text(f"{line}\nhello\tinput\ninput\tresponse\n", encoding="utf-8")
     (chunk,) = read_chunks(path)
     assert len(chunk.records) == 3 - is_heading and chunk.first == 1 + is_heading
     assert chunk.records[-1] == b"input\tresponse"            # later in the file it is a pair
-    assert (f"{path}, line 1: left out: it names the columns" in capsys.readouterr().err) == is_heading
+    assert (f"{path}, line 1: left out: it names the columns"
+            in capsys.readouterr().err) == is_heading

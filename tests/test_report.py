@@ -34,7 +34,8 @@ def data(tmp_path_factory, pairs, nli_folder):  # noqa: F811
     genres = ("captions", "forums", "news")
     premises = read_snli(nli_folder / "snli_1.0_train.jsonl").premises
     for split, first in (("train", 0), ("dev", 60)):
-        rows = [STS_ROW.format(genres[k % 3], f"{5 * rng.random():.2f}", *pairs[k]) for k in range(first, first + 60)]
+        rows = [STS_ROW.format(genres[k % 3], f"{5 * rng.random():.2f}", *pairs[k])
+                for k in range(first, first + 60)]
         rows += [STS_ROW.format("news", 1.0, text, "Another.") for text in premises[:3]]
         (folder / f"sts-{split}.csv").write_text("".join(rows))
     return folder
@@ -42,22 +43,26 @@ def data(tmp_path_factory, pairs, nli_folder):  # noqa: F811
 
 @pytest.fixture(scope="module")
 def runs(trained, nli_folder, tmp_path_factory):  # noqa: F811
-    """Folders: a conversation run, multitask runs from it with half and all of the NLI data, the last one tuned."""
+    """Folders: a conversation run; multitask runs from it, half and all of NLI, the last tuned."""
     folder = tmp_path_factory.mktemp("runs")
     start = shutil.copytree(trained[0], folder / "start")
     found = [start]
     for share in ("0.5", "1"):
-        options = ["--task", "multitask", "--init", start, "--nli", nli_folder, "--nli_fraction", share, "--steps", 4,
-                   "--evaluations", 1, "--optim.nli_batch_size", 60, "--run", folder / f"nli-{share}", "--nli_share", 0.5]
+        options = ["--task", "multitask", "--init", start, "--nli", nli_folder,
+                   "--nli_fraction", share, "--steps", 4, "--evaluations", 1,
+                   "--optim.nli_batch_size", 60, "--run", folder / f"nli-{share}",
+                   "--nli_share", 0.5]
         found.append(train.train(parse_config(list(map(str, options))))[0])
-    save_matrix(load_run(found[-1]), np.eye(16) + 0.1 * np.random.default_rng(0).standard_normal((16, 16)))
+    save_matrix(load_run(found[-1]),
+                np.eye(16) + 0.1 * np.random.default_rng(0).standard_normal((16, 16)))
     return found
 
 
 def table_under(text, title):
     """The rows of the first table below a title: lists of cells, the heading first."""
     lines = text.split(f"## {title}", 1)[1].split("\n## ", 1)[0].splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if line.startswith("|")]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")]
+            for line in lines if line.startswith("|")]
     return [rows[0], *rows[2:]]
 
 
@@ -68,19 +73,22 @@ def test_the_page_has_every_table_with_what_was_measured(runs, data, tmp_path):
     found = [results.measure(load_run(run), results.read_data(data)) for run in runs]
 
     one = table_under(text, "Table 1")
-    assert [row[0] for row in one[1:]] == ["start", "nli-1"]                # parts of the NLI data are figure 8's
+    assert [row[0] for row in one[1:]] == ["start", "nli-1"]   # parts of NLI are figure 8's
     ours = [float(figure) for figure in one[1][4].split(" / ")]
-    assert ours == pytest.approx([100 * (found[0].ranks <= n).mean() for n in (1, 3, 10)], abs=0.051)
+    assert ours == pytest.approx([100 * (found[0].ranks <= n).mean() for n in (1, 3, 10)],
+                                 abs=0.051)
     differences = [float(figure) for figure in one[1][5].split(" / ")]
     assert differences == pytest.approx(np.array(ours) - published.RESPONSE["DAN"], abs=0.11)
-    assert one[1][6] == f"{30 * 64:,}" and one[2][6] == f"{30 * 64 + 2 * 64 + 2 * 60:,}"       # those before included
-    assert one[2][3] == one[2][5] == "–"                      # the paper gives no P@N of its multitask model
+    # The pairs of the run that it started from are included.
+    assert one[1][6] == f"{30 * 64:,}" and one[2][6] == f"{30 * 64 + 2 * 64 + 2 * 60:,}"
+    assert one[2][3] == one[2][5] == "–"          # the paper gives no P@N of its multitask model
     assert "cores" in one[1][8]
 
     two = table_under(text, "Table 2")
     labels = results.read_data(data).snli["test"].labels
     assert two[1][:4] == ["nli-1", "DAN", "conversations + SNLI", "84.1"]
-    assert float(two[1][4]) == pytest.approx(100 * (found[2].snli["test"] == labels).mean(), abs=0.051)
+    assert float(two[1][4]) == pytest.approx(100 * (found[2].snli["test"] == labels).mean(),
+                                             abs=0.051)
     assert two[2][0].startswith("hypothesis alone")
 
     nine = table_under(text, "Footnote 9")
@@ -100,10 +108,12 @@ def test_the_page_has_every_table_with_what_was_measured(runs, data, tmp_path):
     assert (tmp_path / "page" / "figure_7.png").stat().st_size > 10_000
     assert (tmp_path / "page" / "figure_8.png").stat().st_size > 10_000
     eight = table_under(text, "Figure 8")
-    assert eight[0][1:] == ["0%", "50%", "100%"] and [row[0] for row in eight[1:]] == ["all, dev", "captions, dev"]
+    assert (eight[0][1:] == ["0%", "50%", "100%"]
+            and [row[0] for row in eight[1:]] == ["all, dev", "captions, dev"])
     verdict = {row[0]: row[1:] for row in table_under(text, "The paper's claims")[1:]}
     assert len(verdict) == 5
-    assert verdict["The Transformer picks replies better than the DAN (§4.1)"][0] == "not testable here"
+    assert (verdict["The Transformer picks replies better than the DAN (§4.1)"][0]
+            == "not testable here")
     assert verdict["NLI helps captions most (§5)"][1].startswith("nli-1 − start: captions ")
 
 
@@ -115,12 +125,13 @@ def test_without_any_data_the_page_says_how_to_get_it(trained, tmp_path, data):
     assert text.count("python -m data_scripts.download") >= 4
     assert text.count("not testable here") == 5
     for missing in ("stsbenchmark", "snli stsbenchmark", "cqa"):
-        assert f"not here; `python -m data_scripts.download {missing}` fetches it; then name its folder with --data" in text
+        assert (f"not here; `python -m data_scripts.download {missing}` fetches it; "
+                f"then name its folder with --data" in text)
 
 
 def test_good_and_bad_pairs_follow_the_rule():
     labels = np.array([5.0, 4.5, 4.0, 2.0, 0.5, 0.2])
-    similarity = np.array([-0.1, -0.2, -1.5, -0.3, -1.2, -1.3])             # the third too low, the fourth too high
+    similarity = np.array([-0.1, -0.2, -1.5, -0.3, -1.2, -1.3])   # third too low, fourth too high
     sts = Sts(None, labels, list("abcdef"), list("ABCDEF"))
     rows = page.table_5(SimpleNamespace(sts={"dev": similarity}), sts).splitlines()[2:]
     assert [row.split(" | ")[3].strip() for row in rows] == ["a", "e", "d", "c"]
@@ -138,16 +149,20 @@ def test_cells_keep_apart_what_is_absent():
 def fake(name, task="conversation", encoder="DAN", fraction=1.0, init=None, **measured):
     """Results as far as the claims look at them."""
     config = SimpleNamespace(task=task, nli_fraction=fraction, init=init)
-    run = SimpleNamespace(config=config, corpus=7, folder=SimpleNamespace(resolve=lambda: claims.Path(f"/{name}")))
-    return SimpleNamespace(name=name, encoder=encoder, run=run, **{"ranks": None, "sts": {}, "tuned": {}, "reach": None, **measured})
+    run = SimpleNamespace(config=config, corpus=7,
+                          folder=SimpleNamespace(resolve=lambda: claims.Path(f"/{name}")))
+    return SimpleNamespace(name=name, encoder=encoder, run=run,
+                           **{"ranks": None, "sts": {}, "tuned": {}, "reach": None, **measured})
 
 
 def test_the_transformer_is_only_above_where_the_interval_says_so():
     ranks = np.array([1] * 400 + [2] * 600)
     better, equal = (np.concatenate([np.ones(n, int), np.full(1000 - n, 2)]) for n in (450, 402))
     dan = fake("d", ranks=ranks)
-    assert claims.transformer_above_dan([dan, fake("t", encoder="Transformer", ranks=better)], None)[0] is True
-    assert claims.transformer_above_dan([dan, fake("t", encoder="Transformer", ranks=equal)], None)[0] is False
+    assert claims.transformer_above_dan(
+        [dan, fake("t", encoder="Transformer", ranks=better)], None)[0] is True
+    assert claims.transformer_above_dan(
+        [dan, fake("t", encoder="Transformer", ranks=equal)], None)[0] is False
     assert claims.transformer_above_dan([dan], None)[0] is None
 
 
@@ -158,9 +173,12 @@ def test_a_genre_is_helped_most_if_it_gains_most_and_for_certain():
     after = np.where(genres == "captions", labels + 0.1 * rng.standard_normal(300), before)
     data = SimpleNamespace(sts={"dev": Sts(genres, labels, None, None)})
     start = fake("s", sts={"dev": before})
-    assert claims.nli_helps_captions_most([start, fake("m", "multitask", init="/s", sts={"dev": after})], data)[0] is True
-    assert claims.tuning_helps_news_most([fake("s", sts={"dev": before}, tuned={"dev": after})], data)[0] is False
-    assert claims.nli_helps_captions_most([fake("m", "multitask", init="/s", sts={"dev": after})], data)[0] is None
+    assert claims.nli_helps_captions_most(
+        [start, fake("m", "multitask", init="/s", sts={"dev": after})], data)[0] is True
+    assert claims.tuning_helps_news_most(
+        [fake("s", sts={"dev": before}, tuned={"dev": after})], data)[0] is False
+    assert claims.nli_helps_captions_most(
+        [fake("m", "multitask", init="/s", sts={"dev": after})], data)[0] is None
 
 
 @pytest.mark.parametrize("noise, expected", [(0.3, True), (1.9, False)])
@@ -186,14 +204,17 @@ def test_attention_widens_if_the_last_layer_reaches_further():
 
 # ---------------------------------------------------------------- figure 8's runs
 
-def test_fractions_are_trained_once_and_taken_up_where_they_stopped(trained, nli_folder, tmp_path, monkeypatch, capsys):  # noqa: F811
+def test_fractions_are_trained_once_and_taken_up_where_they_stopped(
+        trained, nli_folder, tmp_path, monkeypatch, capsys):  # noqa: F811
     monkeypatch.setattr(fractions, "SHARES", (0.5, 1.0))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))               # for the trainings, which are processes
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))             # for the trainings, which are processes
     start = shutil.copytree(trained[0], tmp_path / "run")
-    options = [str(start), "--nli", str(nli_folder), "--steps", "4", "--evaluations", "2", "--optim.nli_batch_size", "60"]
+    options = [str(start), "--nli", str(nli_folder), "--steps", "4", "--evaluations", "2",
+               "--optim.nli_batch_size", "60"]
     fractions.main(options)
-    assert capsys.readouterr().out.splitlines()[-1].endswith(f"report {start} {start}-nli-50 {start}-nli-100")
-    stopped = tmp_path / "run-nli-50"                         # as one that was killed before its first checkpoint
+    assert capsys.readouterr().out.splitlines()[-1].endswith(
+        f"report {start} {start}-nli-50 {start}-nli-100")
+    stopped = tmp_path / "run-nli-50"         # as one that was killed before its first checkpoint
     for path in stopped.glob("*.safetensors"):
         path.unlink()
     lines = (stopped / "log.jsonl").read_text().splitlines(keepends=True)
@@ -206,20 +227,25 @@ def test_fractions_are_trained_once_and_taken_up_where_they_stopped(trained, nli
 
 def test_the_exit_code_of_a_training_that_fails_is_that_of_fractions(trained, tmp_path):
     done = command("report.fractions", trained[0], "--nli", "nowhere", cwd=tmp_path)
-    assert done.returncode == 2 and "nowhere: holds no snli_1.0_train" in done.stderr.splitlines()[-1]
+    assert (done.returncode == 2
+            and "nowhere: holds no snli_1.0_train" in done.stderr.splitlines()[-1])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="process groups of POSIX")
 def test_ctrl_c_lets_the_training_save_its_checkpoint(trained, nli_folder, tmp_path):  # noqa: F811
     start = shutil.copytree(trained[0], tmp_path / "run")
-    options = ["--nli", nli_folder, "--steps", 100_000, "--evaluations", 1, "--optim.nli_batch_size", 60]
-    process = subprocess.Popen([sys.executable, "-m", "convsim_mini.report.fractions", *map(str, [start, *options])],
-                               cwd=tmp_path, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    options = ["--nli", nli_folder, "--steps", 100_000, "--evaluations", 1,
+               "--optim.nli_batch_size", 60]
+    process = subprocess.Popen([sys.executable, "-m", "convsim_mini.report.fractions",
+                                *map(str, [start, *options])],
+                               cwd=tmp_path, start_new_session=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                env={**os.environ, "PYTHONPATH": str(ROOT)})
     log, deadline = tmp_path / "run-nli-10" / "log.jsonl", time.monotonic() + 60
     while not (log.exists() and '"loss"' in log.read_text()) and time.monotonic() < deadline:
         time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)                     # as a terminal does: to both processes
+    os.killpg(process.pid, signal.SIGINT)                    # as a terminal does: to both processes
     errors = process.communicate(timeout=60)[1].decode()
-    assert process.returncode == 130 and "Traceback" not in errors and "stopped; go on with" in errors
+    assert (process.returncode == 130 and "Traceback" not in errors
+            and "stopped; go on with" in errors)
     assert list((tmp_path / "run-nli-10").glob("weights-*.safetensors"))

@@ -28,7 +28,8 @@ STEPS = 40
 OPTIONS = {
     "chat": [],
     "drop": ["--optim.drop_at", "0.5", "--optim.dropped_batch_size", "100"],
-    "sgd": ["--optim.optimizer", "sgd", "--optim.loss", "sum", "--optim.drop_at", "0.5", "--optim.dropped_batch_size", "64"],
+    "sgd": ["--optim.optimizer", "sgd", "--optim.loss", "sum", "--optim.drop_at", "0.5",
+            "--optim.dropped_batch_size", "64"],
 }
 
 
@@ -41,22 +42,23 @@ def no_pictures(monkeypatch):
 
 @pytest.fixture
 def last_checkpoint_kept(monkeypatch):
-    """At their end runs keep the newest checkpoints, as before it, so that the last one can be compared."""
+    """At their end runs keep the newest checkpoints, so that the last one can be compared."""
     monkeypatch.setattr(train, "keep_best", lambda folder: None)
     monkeypatch.setattr(loop, "keep_best", lambda folder: None)
 
 
 @pytest.fixture
 def config(pair_file, cache_folder, tmp_path):
-    """A function that makes the Config of a run of 40 steps with four checkpoints in tmp_path/NAME."""
+    """A function that makes the Config of a run of 40 steps, four checkpoints, in tmp_path/NAME."""
     def make(name, options=()):
-        return parse_config([*SMALL, "--pairs", str(pair_file), "--cache", str(cache_folder), "--steps", str(STEPS),
-                             "--evaluations", "4", "--run", str(tmp_path / name), *options])
+        return parse_config([*SMALL, "--pairs", str(pair_file), "--cache", str(cache_folder),
+                             "--steps", str(STEPS), "--evaluations", "4",
+                             "--run", str(tmp_path / name), *options])
     return make
 
 
 def wrap_step(monkeypatch, before):
-    """Let before(number of the call, from 0) run before each step; what it returns replaces the loss."""
+    """Let before(number of the call, from 0) run before each step; its result replaces the loss."""
     real, calls = loop.loss_and_gradients, iter(range(10**9))
 
     def wrapped(*arguments):
@@ -73,9 +75,10 @@ def interrupt_at(step):
 
 # ---------------------------------------------------------------- Ctrl-C
 
-@pytest.mark.parametrize("name, stops", [("chat", [7, 10, 33]), ("drop", [7, 20, 21]), ("sgd", [15, 5, 15])])
-def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(config, last_checkpoint_kept, monkeypatch, tmp_path, name,
-                                                                    stops):
+@pytest.mark.parametrize("name, stops",
+                         [("chat", [7, 10, 33]), ("drop", [7, 20, 21]), ("sgd", [15, 5, 15])])
+def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
+        config, last_checkpoint_kept, monkeypatch, tmp_path, name, stops):
     train.train(config("whole", OPTIONS[name]))
     begin = lambda: train.train(config("parts", OPTIONS[name]))
     done = 0
@@ -91,24 +94,31 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(config, last
         begin = lambda: train.resume(tmp_path / "parts")
     begin()
     assert weights(tmp_path / "parts", STEPS) == weights(tmp_path / "whole", STEPS)
-    states = [(tmp_path / run / f"resume-{STEPS:06d}.safetensors").read_bytes() for run in ("whole", "parts")]
+    states = [(tmp_path / run / f"resume-{STEPS:06d}.safetensors").read_bytes()
+              for run in ("whole", "parts")]
     assert states[0] == states[1]
     measured = [[record for record in read_log(tmp_path / run / "log.jsonl") if "dev" in record]
                 for run in ("whole", "parts")]
-    assert [r["step"] for r in measured[0]] == [r["step"] for r in measured[1]] == [0, 10, 20, 30, 40]
+    assert ([r["step"] for r in measured[0]] == [r["step"] for r in measured[1]]
+            == [0, 10, 20, 30, 40])
     assert [r["dev"] for r in measured[0]] == [r["dev"] for r in measured[1]]
 
 
-def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(pair_file, cache_folder, tmp_path):
-    arguments = ["train", *SMALL, "--pairs", pair_file, "--cache", cache_folder, "--steps", "1000000", "--run", "run"]
-    process = subprocess.Popen([sys.executable, "-m", *map(str, [f"convsim_mini.{arguments[0]}", *arguments[1:]])], cwd=tmp_path,
-                               env={**os.environ, "PYTHONPATH": str(Path(train.__file__).parents[1])},
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: any("loss" in record for record in read_log(tmp_path / "run" / "log.jsonl")), process)
+def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(
+        pair_file, cache_folder, tmp_path):
+    arguments = ["train", *SMALL, "--pairs", pair_file, "--cache", cache_folder,
+                 "--steps", "1000000", "--run", "run"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", *map(str, [f"convsim_mini.{arguments[0]}", *arguments[1:]])],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(Path(train.__file__).parents[1])},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: any("loss" in record for record in read_log(tmp_path / "run" / "log.jsonl")),
+             process)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "stopped; go on with:  python -m convsim_mini.train --resume run" in stderr and "Traceback" not in stderr
+    assert ("stopped; go on with:  python -m convsim_mini.train --resume run" in stderr
+            and "Traceback" not in stderr)
     assert load_run(tmp_path / "run").step > 0
     done = command("evaluation.sts", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -122,7 +132,8 @@ def wait_for(condition, process, seconds=60):
     assert condition() and process.poll() is None
 
 
-def test_a_run_by_the_minute_stopped_before_its_speed_is_known_starts_anew(config, monkeypatch, tmp_path):
+def test_a_run_by_the_minute_stopped_before_its_speed_is_known_starts_anew(
+        config, monkeypatch, tmp_path):
     options = ["--minutes", "1e-9", "--optim.warmup", "60"]
     with monkeypatch.context() as patch:
         wrap_step(patch, interrupt_at(20))
@@ -130,7 +141,8 @@ def test_a_run_by_the_minute_stopped_before_its_speed_is_known_starts_anew(confi
             train.train(config("run", options))
     assert not has_checkpoint(tmp_path / "run")
     train.resume(tmp_path / "run")
-    assert read_log(tmp_path / "run" / "log.jsonl")[-1]["step"] == 61      # the fewest that the warm-up allows
+    # the fewest that the warm-up allows
+    assert read_log(tmp_path / "run" / "log.jsonl")[-1]["step"] == 61
 
 
 def test_resuming_a_finished_run_changes_nothing(config, tmp_path):
@@ -143,7 +155,8 @@ def test_resuming_a_finished_run_changes_nothing(config, tmp_path):
 # ---------------------------------------------------------------- the best step
 
 @pytest.mark.parametrize("best", [10, 20, 40])
-def test_a_run_ends_with_the_step_that_is_best_on_dev(config, last_checkpoint_kept, monkeypatch, tmp_path, best):
+def test_a_run_ends_with_the_step_that_is_best_on_dev(
+        config, last_checkpoint_kept, monkeypatch, tmp_path, best):
     """P@1 is made to be highest at one step, whose bits are then what `load` opens."""
     real, measured = train.measuring_dev, []
 
@@ -154,13 +167,15 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(config, last_checkpoint_ke
             record = measure(model)
             measured.append(record)
             step = 10 * (len(measured) - 1)                   # 0 first, which does not count
-            return {**record, "dev": {**record["dev"], "1": 100.0 if step == 0 else 99.0 if step == best else 5.0}}
+            return {**record, "dev": {
+                **record["dev"], "1": 100.0 if step == 0 else 99.0 if step == best else 5.0}}
         return at_its_best
 
     monkeypatch.setattr(train, "measuring_dev", measuring)
     folder, _ = train.train(config("run"))
     steps = sorted({30, 40, best})
-    assert [path.name for path in sorted(folder.glob("weights-*"))] == [f"weights-{step:06d}.safetensors" for step in steps]
+    assert [path.name for path in sorted(folder.glob("weights-*"))] == [
+        f"weights-{step:06d}.safetensors" for step in steps]
     kept = weights(folder, best)
     run.keep_best(folder)
     assert sorted(path.name for path in folder.glob("*.safetensors")) == [
@@ -170,8 +185,10 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(config, last_checkpoint_ke
 
 
 def test_what_multitask_and_nli_call_best_counts_their_own_task(config, tmp_path):
-    records = [{"step": 0, "dev": {"1": 90.0}, "nli": 90.0}, {"step": 1, "dev": {"1": 40.0}, "nli": 50.0},
-               {"step": 2, "dev": {"1": 35.0}, "nli": 60.0}, {"step": 3, "dev": {"1": 10.0}, "nli": 61.0}]
+    records = [{"step": 0, "dev": {"1": 90.0}, "nli": 90.0},
+               {"step": 1, "dev": {"1": 40.0}, "nli": 50.0},
+               {"step": 2, "dev": {"1": 35.0}, "nli": 60.0},
+               {"step": 3, "dev": {"1": 10.0}, "nli": 61.0}]
     found = {}
     for task in ("conversation", "multitask", "nli"):
         watched = monitor.Monitor(tmp_path, config("x", ["--task", task, "--nli", "here"]), None)
@@ -199,7 +216,7 @@ checkpoint_save = run.save_file
 
 
 def work(action, *arguments):
-    """What the process that will be killed does: train.ACTION(*arguments), slowly saved, nothing drawn or shown."""
+    """What the process to be killed does: train.ACTION(*arguments), slowly saved, nothing drawn."""
     run.save_file = slow_save
     train.keep_best = loop.keep_best = lambda folder: None    # the last checkpoint is compared
     monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None
@@ -207,7 +224,8 @@ def work(action, *arguments):
     getattr(train, action)(*arguments)
 
 
-def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(config, last_checkpoint_kept, tmp_path):
+def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(
+        config, last_checkpoint_kept, tmp_path):
     options = ["--evaluations", "40"]                         # a checkpoint after every step
     train.train(config("whole", options))
     chance, folder, kills, while_saving = random.Random(3), tmp_path / "run", 0, 0
@@ -218,7 +236,7 @@ def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(co
     begin = time.monotonic()
     child.start()
     child.join()
-    whole = time.monotonic() - begin                          # so that the kills fall into the run on any machine
+    whole = time.monotonic() - begin        # so that the kills fall into the run on any machine
     child = processes.Process(target=work, args=("train", config("run", options)))
     child.start()
     while kills < 20:
@@ -234,7 +252,8 @@ def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(co
         if has_checkpoint(folder):
             load_run(folder)                                  # whole, whatever the moment
         begun = (folder / "config.json").exists()
-        child = processes.Process(target=work, args=("resume", folder) if begun else ("train", config("run", options)))
+        child = processes.Process(
+            target=work, args=("resume", folder) if begun else ("train", config("run", options)))
         child.start()
     child.join()
     assert child.exitcode == 0 and while_saving > 0
@@ -245,28 +264,33 @@ def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(co
 # ---------------------------------------------------------------- losses that go wrong
 
 @pytest.mark.parametrize("loss", [np.nan, np.inf, 1e6])
-def test_a_loss_that_is_not_sound_stops_the_run_and_keeps_the_batch(config, corpus, monkeypatch, tmp_path, loss):
+def test_a_loss_that_is_not_sound_stops_the_run_and_keeps_the_batch(
+        config, corpus, monkeypatch, tmp_path, loss):
     wrap_step(monkeypatch, lambda call: loss if call == 16 else None)
     with pytest.raises(UserError, match="step 17: the loss is .* lower --optim.rate"):
         train.train(config("run"))
     folder = tmp_path / "run"
-    assert [path.name for path in sorted(folder.glob("weights-*"))] == ["weights-000010.safetensors"]
+    assert [path.name for path in sorted(folder.glob("weights-*"))] == [
+        "weights-000010.safetensors"]
     load_run(folder)
-    lines = [json.loads(line) for line in (folder / "diverged-000017.jsonl").read_text().splitlines()]
-    batch = next(schedule.batches(config("other"), schedule.Tasks(corpus.train, None, None), 16)).sentences
+    lines = [json.loads(line)
+             for line in (folder / "diverged-000017.jsonl").read_text().splitlines()]
+    batch = next(schedule.batches(
+        config("other"), schedule.Tasks(corpus.train, None, None), 16)).sentences
     assert len(lines) == 64
     for number, line in ((0, lines[0]["input"]), (64, lines[0]["response"])):
         assert line == " ".join(map(corpus.vocabulary.token, batch.part(number, number + 1).ids))
 
 
 @pytest.mark.parametrize("rate, steps", [
-    ("1e8", STEPS),                                           # the loss explodes
-    ("1e30", STEPS),                                          # lengths overflow, all vectors are zero, the loss is ln 64
-    ("1e38", 1),                                              # the first update overflows, after the last loss
+    ("1e8", STEPS),                         # the loss explodes
+    ("1e30", STEPS),                        # lengths overflow, vectors are zero, the loss is ln 64
+    ("1e38", 1),                            # the first update overflows, after the last loss
 ])
-def test_a_rate_that_is_far_too_high_leaves_no_checkpoint_of_bad_numbers(config, tmp_path, rate, steps):
-    options = ["--optim.optimizer", "sgd", "--optim.rate", rate, "--optim.table_rate", rate, "--steps", str(steps),
-               "--model.scale", "1", "--model.unit_response", "false"]
+def test_a_rate_that_is_far_too_high_leaves_no_checkpoint_of_bad_numbers(
+        config, tmp_path, rate, steps):
+    options = ["--optim.optimizer", "sgd", "--optim.rate", rate, "--optim.table_rate", rate,
+               "--steps", str(steps), "--model.scale", "1", "--model.unit_response", "false"]
     with pytest.raises(UserError, match="the loss is"), np.errstate(all="ignore"):
         train.train(config("run", options))
     assert not list((tmp_path / "run").glob("weights-*"))
@@ -275,18 +299,21 @@ def test_a_rate_that_is_far_too_high_leaves_no_checkpoint_of_bad_numbers(config,
 # ---------------------------------------------------------------- disks
 
 def save(folder, step, size):
-    save_checkpoint(folder, step, {"weight": np.full(size, step, np.float32)}, {"steps": np.zeros(1, np.int64)})
+    save_checkpoint(folder, step, {"weight": np.full(size, step, np.float32)},
+                    {"steps": np.zeros(1, np.int64)})
 
 
 def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path):
     folder = tmp_path / "small"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder],
+                             capture_output=True)
     if mounted.returncode:
         pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.decode().strip()}")
     try:
         save(folder, 1, 150_000)                              # 600 kB of 1 MB
-        with pytest.raises(UserError, match="weights-000002.safetensors: cannot be written .* make room there"):
+        with pytest.raises(UserError, match="weights-000002.safetensors: cannot be written "
+                                            ".* make room there"):
             save(folder, 2, 150_000)
         assert sorted(path.name for path in folder.iterdir()) == [
             "resume-000001.safetensors", "resume-000002.safetensors", "weights-000001.safetensors"]

@@ -23,7 +23,8 @@ def rng(seed=0):
     return np.random.Generator(np.random.Philox(seed))
 
 
-packed_sentences = st.lists(st.lists(st.integers(0, 49), min_size=1, max_size=12), min_size=1, max_size=8)
+packed_sentences = st.lists(st.lists(st.integers(0, 49), min_size=1, max_size=12), min_size=1,
+                            max_size=8)
 
 
 # ---------------------------------------------------------------- tokens
@@ -45,14 +46,16 @@ packed_sentences = st.lists(st.lists(st.integers(0, 49), min_size=1, max_size=12
     ("see https://a.b/c?d=(e), ok", ["see", URL, "ok"]),
     ("HTTP://A.B www.a.org/x", [URL, URL]),
     ("www. http", ["www", ".", "http"]),
-    ("ok \U0001F44D\U0001F3FD!", ["ok", "\U0001F44D\U0001F3FD", "!"]),                      # skin tone
-    ("\U0001F468\u200d\U0001F469\u200d\U0001F467", ["\U0001F468\u200d\U0001F469\u200d\U0001F467"]),    # ZWJ family
-    ("\U0001F1E9\U0001F1EA\U0001F1EB\U0001F1F7", ["\U0001F1E9\U0001F1EA", "\U0001F1EB\U0001F1F7"]),    # two flags
+    ("ok \U0001F44D\U0001F3FD!", ["ok", "\U0001F44D\U0001F3FD", "!"]),           # skin tone
+    ("\U0001F468\u200d\U0001F469\u200d\U0001F467",
+     ["\U0001F468\u200d\U0001F469\u200d\U0001F467"]),                          # ZWJ family
+    ("\U0001F1E9\U0001F1EA\U0001F1EB\U0001F1F7",
+     ["\U0001F1E9\U0001F1EA", "\U0001F1EB\U0001F1F7"]),                         # two flags
     ("\u2764\ufe0f\u2764\ufe0f", ["\u2764\ufe0f", "\u2764\ufe0f"]),
-    ("\ufb01ne \uff21\uff22", ["fine", "ab"]),                                                      # NFKC
+    ("\ufb01ne \uff21\uff22", ["fine", "ab"]),                                 # NFKC
     ("cafe\u0301 Stra\u00dfe", ["caf\u00e9", "stra\u00dfe"]),
     ("a\u00a0b\u3000c", ["a", "b", "c"]),
-    ("a\ud83d", ["a", "\ufffd"]),                                                            # half surrogate
+    ("a\ud83d", ["a", "\ufffd"]),                                            # half surrogate
     ("-LRB- x -RRB- -lsb- -rcb-", ["(", "x", ")", "[", "}"]),
     ("club-house", ["club", "-", "house"]),
     ("``So''", ['"', "so", '"']),
@@ -81,10 +84,11 @@ def test_quotation_marks_are_not_taken_for_treebank_pieces(text):
     assert tokenize(text) == regex.findall(r"n't|\w+|'", text)
 
 
-# Marks that the patterns speak of are rare among random characters, so they get a strategy of their own.
-awkward = st.sampled_from([
-    "'", "\u2019", "`", "''", " n't", " 's", "-lrb-", "\t", "\n", "\u2028", "\x85", "www.", "http://", "1", ",", ".", "_",
-    "\u0301", "\u200d", "\ufe0f", "\U0001F468", "\U0001F1E9", "\ud83d", "\udc4d"])
+# Marks that the patterns speak of are rare among random characters: they get a strategy of their
+# own.
+awkward = st.sampled_from(["'", "\u2019", "`", "''", " n't", " 's", "-lrb-", "\t", "\n", "\u2028",
+                           "\x85", "www.", "http://", "1", ",", ".", "_", "\u0301", "\u200d",
+                           "\ufe0f", "\U0001F468", "\U0001F1E9", "\ud83d", "\udc4d"])
 
 
 @given(st.lists(st.one_of(st.characters(), awkward)).map("".join))
@@ -116,7 +120,8 @@ def test_treebank_pieces_are_joined_in_the_whole_of_snli_dev(data_folder):
 
 @pytest.fixture
 def vocabulary():
-    return Vocabulary.from_counts(Counter(pear=3, apple=3, fig=5, kiwi=1, lime=1), size=4, oov_buckets=10)
+    return Vocabulary.from_counts(Counter(pear=3, apple=3, fig=5, kiwi=1, lime=1), size=4,
+                                  oov_buckets=10)
 
 
 def test_ids_go_by_frequency_and_ties_by_the_alphabet(vocabulary):
@@ -199,7 +204,8 @@ def test_a_part_holds_the_same_sentences(sentences, data):
     last = data.draw(st.integers(first, len(sentences)))
     part = pack(*sentences).part(first, last)
     assert part.offsets[0] == 0
-    assert [part.ids[a:b].tolist() for a, b in zip(part.offsets, part.offsets[1:])] == sentences[first:last]
+    assert ([part.ids[a:b].tolist() for a, b in zip(part.offsets, part.offsets[1:])]
+            == sentences[first:last])
 
 
 # ---------------------------------------------------------------- bigrams
@@ -227,7 +233,8 @@ def test_bigram_rows_are_the_same_in_every_version():
     packed = pack([1, 2, 3], [7], [2, 1], [0, 0])
     assert bigram_ids(packed, 1_000, 200_000).tolist() == FIXED_BIGRAMS
     assert words_and_bigrams(packed, 1_000, 200_000).ids.tolist() == [
-        1, FIXED_BIGRAMS[0], 2, FIXED_BIGRAMS[1], 3, 7, 2, FIXED_BIGRAMS[2], 1, 0, FIXED_BIGRAMS[3], 0]
+        1, FIXED_BIGRAMS[0], 2, FIXED_BIGRAMS[1], 3, 7,
+        2, FIXED_BIGRAMS[2], 1, 0, FIXED_BIGRAMS[3], 0]
 
 
 @given(packed_sentences, st.integers(50, 2**20), st.integers(1, 2**20))
@@ -246,7 +253,8 @@ def test_no_bigram_crosses_the_end_of_a_sentence(sentences):
     assert len(together.ids) == sum(2 * len(sentence) - 1 for sentence in sentences)
     for b, sentence in enumerate(sentences):
         alone = words_and_bigrams(pack(sentence), 50, 1_000)
-        assert together.ids[together.offsets[b]:together.offsets[b + 1]].tolist() == alone.ids.tolist()
+        assert (together.ids[together.offsets[b]:together.offsets[b + 1]].tolist()
+                == alone.ids.tolist())
         assert alone.ids[::2].tolist() == sentence            # words stand at the even places
 
 
@@ -259,7 +267,8 @@ def test_one_word_sentences_have_no_bigrams():
 
 
 def test_bigrams_depend_on_the_order_of_words():
-    assert bigram_ids(pack([1, 2]), 50, 2**20).tolist() != bigram_ids(pack([2, 1]), 50, 2**20).tolist()
+    assert (bigram_ids(pack([1, 2]), 50, 2**20).tolist()
+            != bigram_ids(pack([2, 1]), 50, 2**20).tolist())
 
 
 # ---------------------------------------------------------------- word dropout
@@ -290,6 +299,7 @@ def test_dropping_every_word_leaves_each_sentence_its_first():
 def test_dropping_takes_the_share_asked_for_and_repeats_with_the_key():
     packed = pack(*np.arange(100_000).reshape(-1, 50))
     kept, again, other = (drop_words(packed, 0.4, rng(seed)) for seed in (1, 1, 2))
-    assert len(kept.ids) == pytest.approx(60_000, abs=5 * np.sqrt(100_000 * 0.4 * 0.6))     # 5 standard deviations
+    # 5 standard deviations
+    assert len(kept.ids) == pytest.approx(60_000, abs=5 * np.sqrt(100_000 * 0.4 * 0.6))
     assert kept.ids.tolist() == again.ids.tolist()
     assert kept.ids.tolist() != other.ids.tolist()

@@ -38,9 +38,11 @@ def model_and_twin(name, dtype, seed=0, classifies=False):
     """A model of the paper's size (but for the table) and its twin, with equal parameters."""
     rng = np.random.default_rng(seed)
     config = CONFIGS[name]
-    params = initial_parameters(config, rng.standard_normal((WORDS + BIGRAMS, 300)), rng, classifies)
+    params = initial_parameters(config, rng.standard_normal((WORDS + BIGRAMS, 300)), rng,
+                                classifies)
     params = {key: p.astype(dtype) for key, p in params.items()}
-    twin = Twin(config, WORDS + BIGRAMS, torch.float64 if dtype == np.float64 else torch.float32, classifies)
+    twin = Twin(config, WORDS + BIGRAMS, torch.float64 if dtype == np.float64 else torch.float32,
+                classifies)
     twin.load(params)
     return Model(params, config, WORDS), twin, rng
 
@@ -57,7 +59,8 @@ def test_loss_and_every_gradient_agree_to_1e_8(name):
         grad = p.grad.to_dense().numpy()
         grad = grad.T if "linear" in key and key.endswith("weight") else grad
         assert np.abs(dense(grads[key], grad) - grad).max() < 1e-8, key
-        assert np.abs(grad).max() > 1e-6 or key == "response.linear1.bias", f"{key}: nothing was compared"
+        assert (np.abs(grad).max() > 1e-6
+                or key == "response.linear1.bias"), f"{key}: nothing was compared"
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -91,7 +94,8 @@ def test_embeddings_agree_to_1e_8():
 def test_twenty_steps_of_training_agree(optimizer):
     """Momentum, bias corrections, sparse rows: the paths stay together only if all are right."""
     ours, twin, rng = model_and_twin("chat", np.float64)
-    dense_params = [p for name, p in twin.named_parameters_as_ours() if name != "encoder.embedding.weight"]
+    dense_params = [p for name, p in twin.named_parameters_as_ours()
+                    if name != "encoder.embedding.weight"]
     if optimizer == "sgd":
         mine, theirs = SGD(ours.params), [torch.optim.SGD(twin.parameters(), lr=0.1)]
     else:
@@ -119,9 +123,10 @@ def test_twenty_steps_of_training_agree(optimizer):
 # ---------------------------------------------------------------- Transformer
 
 TRANSFORMERS = {
-    "pre-norm": ModelConfig(encoder="transformer", embedding_dim=32, layers=[20], heads=4, hidden=48, transformer_layers=2),
-    "post-norm": ModelConfig(encoder="transformer", embedding_dim=32, layers=[20], heads=4, hidden=48, transformer_layers=2,
-                             pre_norm=False),
+    "pre-norm": ModelConfig(encoder="transformer", embedding_dim=32, layers=[20], heads=4,
+                            hidden=48, transformer_layers=2),
+    "post-norm": ModelConfig(encoder="transformer", embedding_dim=32, layers=[20], heads=4,
+                             hidden=48, transformer_layers=2, pre_norm=False),
     "the paper's size": parse_config(["--preset", "transformer"]).model,
 }
 
@@ -130,7 +135,8 @@ TRANSFORMERS = {
 def test_transformer_agrees_with_nn_multihead_attention_to_1e_8(name):
     config, rng = TRANSFORMERS[name], np.random.default_rng(0)
     table = rng.standard_normal((WORDS, config.embedding_dim)) / np.sqrt(config.embedding_dim)
-    params = {key: p.astype(np.float64) for key, p in initial_parameters(config, table, rng).items()}
+    params = {key: p.astype(np.float64)
+              for key, p in initial_parameters(config, table, rng).items()}
     for key, p in params.items():                             # biases and scales away from 0 and 1
         p += 0.1 * rng.standard_normal(p.shape) if p.ndim == 1 else 0
     twin = Padded(config, WORDS, torch.float64)

@@ -20,7 +20,8 @@ from conftest import SMALL, command, generate_pairs, weights
 
 
 def log(folder):
-    return [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line)
+            for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 # ---------------------------------------------------------------- a run
@@ -33,7 +34,8 @@ def test_a_run_leaves_everything_in_its_folder(trained):
     assert list(folder.parent.iterdir()) == [folder]
     for name in ("loss.png", "p_at_n.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
-    for expected in ("pairs read", "4,000", "P@10", "TF-IDF cosine", "BM25", "STS own set", "trained", str(folder)):
+    for expected in ("pairs read", "4,000", "P@10", "TF-IDF cosine", "BM25", "STS own set",
+                     "trained", str(folder)):
         assert expected in done.stdout
 
 
@@ -43,7 +45,8 @@ def test_the_loss_falls_and_the_true_reply_is_found_more_often(trained):
     measured = [record for record in records if "dev" in record]
     assert losses[-1] < 0.9 * losses[0]
     assert [record["step"] for record in measured] == [0, 30]
-    # Not P@1: replies of one topic cannot be told apart, and 153 queries leave it a standard error of 4.
+    # Not P@1: replies of one topic cannot be told apart, and 153 queries leave it a standard error
+    # of 4.
     assert measured[-1]["dev"]["10"] > measured[0]["dev"]["10"]
 
 
@@ -68,7 +71,8 @@ def test_a_run_replays_bit_by_bit_from_its_config(trained, tmp_path):
 
 
 def test_another_seed_gives_another_run(trained, tmp_path):
-    done = command("train", "--config", trained[0] / "config.json", "--run", "other", "--seed", 2, cwd=tmp_path)
+    done = command("train", "--config", trained[0] / "config.json", "--run", "other", "--seed", 2,
+                   cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert weights(tmp_path / "other", 30) != weights(trained[0], 30)
 
@@ -78,9 +82,11 @@ def test_another_seed_gives_another_run(trained, tmp_path):
     (1e-9, []),                                               # the fewest steps that there can be
     (1e-9, ["--optim.drop_at", "0.5", "--optim.dropped_batch_size", "32"]),
 ])
-def test_a_run_by_the_minute_stores_its_number_of_steps_and_replays(arguments, tmp_path, minutes, options):
+def test_a_run_by_the_minute_stores_its_number_of_steps_and_replays(
+        arguments, tmp_path, minutes, options):
     run, again = tmp_path / "run", tmp_path / "again"
-    done = command("train", *arguments, *options, "--minutes", minutes, "--evaluations", 3, "--run", run, cwd=tmp_path)
+    done = command("train", *arguments, *options, "--minutes", minutes, "--evaluations", 3,
+                   "--run", run, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     config = json.loads((run / "config.json").read_text())
     steps = config["steps"]
@@ -94,19 +100,22 @@ def test_a_run_by_the_minute_stores_its_number_of_steps_and_replays(arguments, t
 
 
 def test_one_checkpoint_is_left_and_the_summary_says_which_and_how_large(trained, tmp_path):
-    done = command("train", "--config", trained[0] / "config.json", "--run", "run", "--steps", 9, "--evaluations", 3,
-                   cwd=tmp_path)
+    done = command("train", "--config", trained[0] / "config.json", "--run", "run", "--steps", 9,
+                   "--evaluations", 3, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     best = log(tmp_path / "run")[-1]["best"]
     assert sorted(path.name for path in (tmp_path / "run").glob("*.safetensors")) == [
         f"{kind}-{best:06d}.safetensors" for kind in ("resume", "weights")]
-    assert re.search(rf"The run is in run, \d+ MB: the weights of step {best} of 9, the best on dev", done.stdout)
+    assert re.search(
+        rf"The run is in run, \d+ MB: the weights of step {best} of 9, the best on dev",
+        done.stdout)
 
 
 def test_files_of_a_run_can_be_read_by_whom_the_umask_allows(trained, tmp_path):
     before = os.umask(0o027)
     try:
-        done = command("train", "--config", trained[0] / "config.json", "--run", "run", "--steps", 2, cwd=tmp_path)
+        done = command("train", "--config", trained[0] / "config.json", "--run", "run",
+                       "--steps", 2, cwd=tmp_path)
     finally:
         os.umask(before)
     assert done.returncode == 0, done.stderr
@@ -114,7 +123,8 @@ def test_files_of_a_run_can_be_read_by_whom_the_umask_allows(trained, tmp_path):
 
 
 def test_a_log_file_is_not_filled_with_progress_bars(trained, tmp_path):
-    done = command("train", "--config", trained[0] / "config.json", "--run", "run", "--steps", 200, cwd=tmp_path)
+    done = command("train", "--config", trained[0] / "config.json", "--run", "run", "--steps", 200,
+                   cwd=tmp_path)
     assert done.returncode == 0 and "\r" not in done.stdout + done.stderr
     assert len(done.stderr.splitlines()) <= 2 and len(re.findall("^step ", done.stdout, re.M)) == 2
 
@@ -127,21 +137,24 @@ def test_runs_without_a_name_do_not_overwrite_one_another(arguments, tmp_path):
 
 
 def test_the_papers_recipe_trains(arguments, tmp_path):
-    done = command("train", *arguments, "--preset", "paper", "--steps", 8, "--evaluations", 1, "--run", "run",
-                   "--optim.dropped_batch_size", 100, cwd=tmp_path)
+    done = command("train", *arguments, "--preset", "paper", "--steps", 8, "--evaluations", 1,
+                   "--run", "run", "--optim.dropped_batch_size", 100, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert (config["optim"]["optimizer"], config["optim"]["loss"], config["model"]["scale"]) == ("sgd", "sum", 1.0)
-    assert (config["optim"]["batch_size"], config["model"]["layers"]) == (64, [16])      # options win over the preset
+    assert ((config["optim"]["optimizer"], config["optim"]["loss"], config["model"]["scale"])
+            == ("sgd", "sum", 1.0))
+    # Options win over the preset.
+    assert (config["optim"]["batch_size"], config["model"]["layers"]) == (64, [16])
 
 
 def test_few_distinct_words_are_enough_for_the_default_model(write_tsv, tmp_path):
     # Half of the default's 300 dimensions start from an SVD of the words' co-occurrences.
-    words = sorted({word for pair in generate_pairs(50) for text in pair for word in text[:-1].split()})[:60]
+    words = sorted({word for pair in generate_pairs(50) for text in pair
+                    for word in text[:-1].split()})[:60]
     pairs = [(f"{a} {b} {c}", f"{c} {a}") for a in words for b in words[:10] for c in words[:7]]
     path = write_tsv(tmp_path / "pairs.tsv", pairs)
-    done = command("train", "--pairs", path, "--cache", "cache", "--steps", 2, "--evaluations", 1, "--run", "run",
-                   cwd=tmp_path)
+    done = command("train", "--pairs", path, "--cache", "cache", "--steps", 2, "--evaluations", 1,
+                   "--run", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -161,7 +174,8 @@ def test_sts_of_a_run_is_reported_and_drawn(run_copy, trained, tmp_path):
     assert done.returncode == 0, done.stderr
     assert (run_copy / "sts_own_set.png").read_bytes().startswith(b"\x89PNG")
     (row,) = re.findall(r"^trained .*$", done.stdout, re.MULTILINE)
-    assert row.split() == [line for line in trained[1].stdout.splitlines() if line.startswith("trained ")][-1].split()
+    assert row.split() == [line for line in trained[1].stdout.splitlines()
+                           if line.startswith("trained ")][-1].split()
 
 
 def test_sts_of_a_run_on_files_of_the_benchmark(run_copy, tmp_path):
@@ -178,7 +192,8 @@ def test_sts_of_a_run_on_files_of_the_benchmark(run_copy, tmp_path):
 
 def test_changed_pair_files_are_told_from_those_of_the_run(pairs, write_tsv, tmp_path):
     path = write_tsv(tmp_path / "pairs.tsv", pairs)
-    done = command("train", "--pairs", path, "--cache", "cache", *SMALL, "--steps", 2, "--run", "run", cwd=tmp_path)
+    done = command("train", "--pairs", path, "--cache", "cache", *SMALL, "--steps", 2,
+                   "--run", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     write_tsv(path, pairs + generate_pairs(500, seed=9))
     done = command("evaluation.response", "run", cwd=tmp_path)
@@ -204,22 +219,26 @@ def test_rates_without_warm_up_and_decay_are_constant():
 
 def test_a_summed_loss_makes_the_rates_of_sgd_larger_and_leaves_those_of_adam():
     for optimizer, factor in (("sgd", 1024), ("adaptive", 1)):
-        optim = OptimConfig(optimizer=optimizer, loss="sum", rate=2.0, table_rate=10.0, warmup=0, decay="none")
+        optim = OptimConfig(optimizer=optimizer, loss="sum", rate=2.0, table_rate=10.0, warmup=0,
+                            decay="none")
         assert rates(optim, 7, 100, 1024) == (factor * 2.0, factor * 10.0)
 
 
 def test_the_papers_rates_drop_after_30_of_40_million_steps():
     config = parse_config(["--preset", "paper"])
     assert config.steps == 40_000_000
-    expected = {0: (128, 0.01), 29_999_999: (128, 0.01), 30_000_000: (256, 0.001), 39_999_999: (256, 0.001)}
+    expected = {0: (128, 0.01), 29_999_999: (128, 0.01), 30_000_000: (256, 0.001),
+                39_999_999: (256, 0.001)}
     for step, (pairs, rate) in expected.items():
         assert batch_sizes(config.optim, step, config.steps) == (pairs, pairs)
-        # The gradient is the mean's, so the paper's summed loss makes the rate `pairs` times larger.
-        assert rates(config.optim, step, config.steps, pairs) == pytest.approx((pairs * rate, pairs * rate))
+        # The gradient is the mean's: the paper's summed loss makes the rate `pairs` times larger.
+        assert (rates(config.optim, step, config.steps, pairs)
+                == pytest.approx((pairs * rate, pairs * rate)))
 
 
 def test_the_tables_rate_drops_by_the_same_factor_as_the_dense_one():
-    optim = OptimConfig(rate=0.5, table_rate=3.0, warmup=0, decay="none", drop_at=0.5, dropped_rate=0.1)
+    optim = OptimConfig(rate=0.5, table_rate=3.0, warmup=0, decay="none", drop_at=0.5,
+                        dropped_rate=0.1)
     assert rates(optim, 49, 100, 1024) == (0.5, 3.0)
     assert rates(optim, 50, 100, 256) == pytest.approx((0.1, 0.6))
 
@@ -228,16 +247,20 @@ def test_the_tables_rate_drops_by_the_same_factor_as_the_dense_one():
 
 def test_options_win_over_the_config_file_and_that_over_the_preset(tmp_path):
     path = tmp_path / "config.json"
-    path.write_text(json.dumps({"preset": "paper", "steps": 7, "model": {"layers": [8, 9]}, "optim": {"rate": 0.5}}))
+    path.write_text(json.dumps({"preset": "paper", "steps": 7, "model": {"layers": [8, 9]},
+                                "optim": {"rate": 0.5}}))
     config = parse_config(["--config", str(path), "--optim.rate", "0.25"])
-    assert (config.preset, config.steps, config.model.layers, config.optim.rate) == ("paper", 7, [8, 9], 0.25)
-    assert (config.optim.optimizer, config.model.scale) == ("sgd", 1.0)    # what only the preset names
+    assert ((config.preset, config.steps, config.model.layers, config.optim.rate)
+            == ("paper", 7, [8, 9], 0.25))
+    assert (config.optim.optimizer, config.model.scale) == ("sgd", 1.0)   # the preset alone says so
 
 
-@pytest.mark.parametrize("options", [["--pairs", "a.tsv", "b.tsv"], ["--pairs", '["a.tsv", "b.tsv"]'],
-                                     ['--pairs=["a.tsv", "b.tsv"]'], ["--pairs=a.tsv", "b.tsv"]])
+@pytest.mark.parametrize("options", [
+    ["--pairs", "a.tsv", "b.tsv"], ["--pairs", '["a.tsv", "b.tsv"]'],
+    ['--pairs=["a.tsv", "b.tsv"]'], ["--pairs=a.tsv", "b.tsv"]])
 def test_lists_may_be_given_plainly_or_as_json(options):
-    assert parse_config([*options, "--steps", "5"]).pairs == [str(Path(name).resolve()) for name in ("a.tsv", "b.tsv")]
+    assert parse_config([*options, "--steps", "5"]).pairs == [
+        str(Path(name).resolve()) for name in ("a.tsv", "b.tsv")]
 
 
 def test_every_preset_survives_its_config_file():
@@ -250,11 +273,13 @@ def test_every_preset_survives_its_config_file():
 
 def test_every_number_of_a_parsed_or_loaded_config_is_exactly_an_int_or_a_float():
     """CuPy refuses subclasses of float, such as a parser may make."""
-    parsed = parse_config(["--model.scale", "3", "--steps", "7", "--minutes", "2", "--model.layers", "8", "9"])
+    parsed = parse_config(["--model.scale", "3", "--steps", "7", "--minutes", "2",
+                           "--model.layers", "8", "9"])
     loaded = config_from_dict({"steps": 7, "model": {"scale": 3, "layers": [8, 9]}}, "here")
     for config in (parsed, loaded):
         values = flat(asdict(config))
-        numbers = [*values.pop("model.layers"), *(value for value in values.values() if not isinstance(value, (str, list)))]
+        numbers = [*values.pop("model.layers"),
+                   *(value for value in values.values() if not isinstance(value, (str, list)))]
         assert {type(number) for number in numbers} <= {int, float, bool, type(None)}
         assert (type(values["model.scale"]), type(values["steps"])) == (float, int)
 
@@ -280,12 +305,14 @@ def test_what_print_config_prints_can_be_given_back(tmp_path):
     printed = command("train", "--preset", "paper", "--print_config", cwd=tmp_path)
     assert printed.returncode == 0, printed.stderr
     (tmp_path / "mine.json").write_text(printed.stdout)
-    assert parse_config(["--config", str(tmp_path / "mine.json")]) == parse_config(["--preset", "paper"])
+    assert (parse_config(["--config", str(tmp_path / "mine.json")])
+            == parse_config(["--preset", "paper"]))
 
 
 def test_a_run_is_read_from_another_folder_than_it_was_trained_in(pairs, write_tsv, tmp_path):
     write_tsv(tmp_path / "pairs.tsv", pairs)
-    done = command("train", "--pairs", "pairs.tsv", "--cache", "cache", *SMALL, "--steps", 2, "--run", "run", cwd=tmp_path)
+    done = command("train", "--pairs", "pairs.tsv", "--cache", "cache", *SMALL, "--steps", 2,
+                   "--run", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (tmp_path / "elsewhere").mkdir()
     done = command("evaluation.response", tmp_path / "run", cwd=tmp_path / "elsewhere")

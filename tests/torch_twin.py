@@ -1,4 +1,4 @@
-"""The same input-response model in PyTorch, written as its users would: for parity and benchmarks."""
+"""The same input-response model in PyTorch, as its users would write it: parity and benchmarks."""
 
 import numpy as np
 import torch
@@ -10,12 +10,13 @@ from convsim_mini.model.nli import SCALE
 
 
 class Twin(nn.Module):
-    """DAN, tied encoder, response network, batch softmax and NLI's classifier of convsim_mini, by autograd."""
+    """DAN, tied encoder, response network, batch softmax and NLI's classifier, by autograd."""
 
     def __init__(self, config, rows, dtype=torch.float32, classifies=False):
         super().__init__()
         self.config = config
-        self.table = nn.EmbeddingBag(rows, config.embedding_dim, mode="sum", sparse=True, dtype=dtype)
+        self.table = nn.EmbeddingBag(rows, config.embedding_dim, mode="sum", sparse=True,
+                                     dtype=dtype)
         self.encoder = self.layers([config.embedding_dim, *config.layers], dtype)
         e = config.layers[-1]
         self.response = self.layers([e, *config.response_hidden, e], dtype)
@@ -50,7 +51,8 @@ class Twin(nn.Module):
     def nli_loss(self, ids, offsets, lengths, labels):
         """The loss of a batch of premises and hypotheses."""
         u1, u2 = (SCALE * self.encode(ids, offsets, lengths)).chunk(2)
-        return F.cross_entropy(self.nli(torch.cat([u1, u2, (u1 - u2).abs(), u1 * u2], dim=1)), labels)
+        return F.cross_entropy(self.nli(torch.cat([u1, u2, (u1 - u2).abs(), u1 * u2], dim=1)),
+                               labels)
 
     def load(self, params):
         """Take over the parameters of a convsim_mini model: name → array."""
@@ -62,7 +64,8 @@ class Twin(nn.Module):
     def named_parameters_as_ours(self):
         """(our name, parameter) for all of them; a linear weight is ours transposed."""
         yield "encoder.embedding.weight", self.table.weight
-        for part, layers in (("encoder", self.encoder), ("response", self.response), ("nli", self.nli or ())):
+        for part, layers in (("encoder", self.encoder), ("response", self.response),
+                             ("nli", self.nli or ())):
             for k, linear in enumerate(layers[::2]):
                 yield f"{part}.linear{k}.weight", linear.weight
                 yield f"{part}.linear{k}.bias", linear.bias

@@ -1,4 +1,4 @@
-"""The Transformer encoder in PyTorch, twice: padded as most people write it, and packed as fast as we could."""
+"""The Transformer encoder in PyTorch, twice: padded as is usual, and packed as fast as we could."""
 
 import math
 
@@ -11,13 +11,14 @@ from convsim_mini.model.attention import groups, timing_signal
 
 
 class Padded(nn.Module):
-    """Sentences padded to the longest of the batch, nn.MultiheadAttention with a key padding mask."""
+    """Sentences padded to the longest of the batch, nn.MultiheadAttention, a key padding mask."""
 
     def __init__(self, config, rows, dtype=torch.float32):
         super().__init__()
         self.config, d = config, config.embedding_dim
         self.table = nn.Embedding(rows, d, sparse=True, dtype=dtype)
-        self.layers = nn.ModuleList(PaddedLayer(config, dtype) for _ in range(config.transformer_layers))
+        self.layers = nn.ModuleList(PaddedLayer(config, dtype)
+                                    for _ in range(config.transformer_layers))
         self.norm = nn.LayerNorm(d, eps=1e-6, dtype=dtype) if config.pre_norm else nn.Identity()
         self.linear = nn.Linear(d, config.layers[-1], dtype=dtype)
 
@@ -69,7 +70,8 @@ class PaddedLayer(nn.Module):
         self.pre_norm = config.pre_norm
         self.norm1, self.norm2 = (nn.LayerNorm(d, eps=1e-6, dtype=dtype) for _ in range(2))
         self.attention = nn.MultiheadAttention(d, config.heads, batch_first=True, dtype=dtype)
-        self.linear0, self.linear1 = nn.Linear(d, config.hidden, dtype=dtype), nn.Linear(config.hidden, d, dtype=dtype)
+        self.linear0, self.linear1 = (nn.Linear(d, config.hidden, dtype=dtype),
+                                      nn.Linear(config.hidden, d, dtype=dtype))
 
     def forward(self, x, mask):
         """x: (B, T, d) → (B, T, d)."""
@@ -82,10 +84,14 @@ class PaddedLayer(nn.Module):
 
 
 class PackedTwin(Padded):
-    """The same parameters without padding: linear layers over all words, attention by equal lengths."""
+    """The same parameters without padding: linear over all words, attention by equal lengths."""
 
     def forward(self, ids, positions, sentences, pool):
-        """ids: (N,) sorted by length; positions: (N, d) signal; sentences: [(first, last, length)]; pool: CSR (B, N)."""
+        """→ (B, e).
+
+        ids: (N,) sorted by length; positions: (N, d) signal; sentences: [(first, last, length)];
+        pool: CSR (B, N).
+        """
         d, heads = self.config.embedding_dim, self.config.heads
         x = self.table(ids) * math.sqrt(d) + positions
         for layer in self.layers:
@@ -93,7 +99,8 @@ class PackedTwin(Padded):
             qkv = F.linear(y, layer.attention.in_proj_weight, layer.attention.in_proj_bias)
             parts = []
             for first, last, length in sentences:
-                q, k, v = qkv[first:last].view(-1, length, 3, heads, d // heads).permute(2, 0, 3, 1, 4)
+                q, k, v = qkv[first:last].view(
+                    -1, length, 3, heads, d // heads).permute(2, 0, 3, 1, 4)
                 out = F.scaled_dot_product_attention(q, k, v)             # (g, h, n, d/h)
                 parts.append(out.transpose(1, 2).reshape(-1, d))
             x = x + layer.attention.out_proj(torch.cat(parts))
@@ -106,8 +113,10 @@ def packed_batch(packed, config, dtype=torch.float32):
     lengths = torch.from_numpy(packed.lengths)
     positions = torch.cat([torch.arange(n) for n in packed.lengths])
     pool = torch.sparse_csr_tensor(torch.from_numpy(packed.offsets), torch.arange(len(packed.ids)),
-                                   (1 / lengths.to(dtype)).repeat_interleave(lengths), (len(lengths), len(packed.ids)))
-    return (torch.from_numpy(packed.ids).long(), signal(int(lengths.max()), config.embedding_dim, dtype)[positions],
+                                   (1 / lengths.to(dtype)).repeat_interleave(lengths),
+                                   (len(lengths), len(packed.ids)))
+    return (torch.from_numpy(packed.ids).long(),
+            signal(int(lengths.max()), config.embedding_dim, dtype)[positions],
             [tuple(run) for run in groups(packed.offsets, config.heads)], pool)
 
 

@@ -304,6 +304,9 @@ def short_vocabulary(run):
 
 
 def swapped_state(run):
+    lines = (run / "log.jsonl").read_text().splitlines(keepends=True)
+    unfinished = "".join(line for line in lines if '"best"' not in line)
+    (run / "log.jsonl").write_text(unfinished)                # a finished run restores no state
     save_checkpoint(run, 30, load_file(run / "weights-000030.safetensors"),
                     {"steps": np.zeros(1, np.int64)})
 

@@ -31,7 +31,7 @@ RARE = 2           # n-grams seen less often in training are left out
 
 
 class Inference(NamedTuple):
-    """dev or test (its file until it is read), the training file, and the share of it trained on."""
+    """dev or test (until read: its file), the training file, and the share of it trained on."""
 
     pairs: Snli | Path
     train: Path

@@ -21,12 +21,8 @@ def pair_baselines(texts, left, right, run=None, vectors=None):
     left, right: int (n,); run: whose word embeddings and p(word) are used; vectors: row name →
     word → vector, those of a file.
     """
-    own, vocabulary = {}, None
-    if run:
-        words, vocabulary = sorted(words_of(texts)), run.vocabulary
-        ids = [vocabulary.id(word) for word in words]         # of a rare word: its shared bucket's
-        own = {"own vectors": dict(zip(
-            words, to_host(run.model.params["encoder.embedding.weight"][ids])))}
+    own = {"own vectors": run_vectors(run, words_of(texts))} if run else {}
+    vocabulary = run.vocabulary if run else None
     return (bag_cosines(texts, left, right, vocabulary)
             | pair_similarities(texts, left, right, own | (vectors or {}), vocabulary))
 
@@ -51,6 +47,13 @@ def vocabulary_of(texts):
     counts = Counter(token for tokens in sentences for token in tokens)
     vocabulary = Vocabulary.from_counts(counts, None, 1)
     return vocabulary, vocabulary.pack(sentences)
+
+
+def run_vectors(run, words):
+    """A run's embeddings of words, those of rare ones from their shared buckets: word → (d,)."""
+    words = sorted(words)
+    rows = run.model.params["encoder.embedding.weight"][[run.vocabulary.id(word) for word in words]]
+    return dict(zip(words, to_host(rows)))
 
 
 def pair_similarities(texts, left, right, sources, vocabulary=None):

@@ -12,10 +12,8 @@ from .cli import UserError, errors_in_one_line, progress
 from .evaluation import sts
 from .evaluation.command import parser_of
 from .evaluation.metrics import pearson, williams_test
+from .model import losses
 from .model.input_response import embed
-from .model.losses import (
-    correlation_backward, correlation_forward, similarity_backward, similarity_forward,
-)
 from .run import load_run, save_matrix
 from .tables import table
 
@@ -25,21 +23,22 @@ ITERATIONS = 12    # held-out r falls after two to six
 
 
 def loss_and_gradient(matrix, u1, u2, labels, strength):
-    """1 − r + strength · ‖M − I‖²/e and its gradient: how far M may leave the identity.
+    """1 − r + strength · ‖M − I‖²/e and its gradient. The strength holds M near the identity.
 
-    Pearson's r itself is maximised: the score 5 (1 − arccos(c)/π) of cosines above 0 spans only
+    Pearson's r itself is maximised. The score 5 (1 − arccos(c)/π) of cosines above 0 spans only
     2.5 … 5, so its squared distance from labels 0 … 5 would pull all sentences apart.
     """
-    similarity, similarity_cache = similarity_forward(matrix, u1, u2)
-    r, r_cache = correlation_forward(similarity, labels)
+    similarity, similarity_cache = losses.similarity_forward(matrix, u1, u2)
+    r, r_cache = losses.correlation_forward(similarity, labels)
     away = matrix - np.eye(len(matrix))
     loss = 1 - r + strength * (away * away).sum() / len(matrix)
-    gradient = similarity_backward(correlation_backward(-1, r_cache), similarity_cache)
+    gradient = losses.similarity_backward(
+        losses.correlation_backward(-1, r_cache), similarity_cache)
     gradient += 2 * strength / len(matrix) * away
     return loss, gradient
 
 
-def fit(u1, u2, labels, strength, iterations, watch=None):
+def fit(u1, u2, labels, strength, iterations, watch=lambda matrix: None):
     """The matrix after so many iterations of L-BFGS from the identity; watch(matrix) sees each."""
     e = u1.shape[1]
 
@@ -47,31 +46,23 @@ def fit(u1, u2, labels, strength, iterations, watch=None):
         loss, gradient = loss_and_gradient(m.reshape(e, e), u1, u2, labels, strength)
         return loss, gradient.ravel()
 
-    callback = watch and (lambda m: watch(m.reshape(e, e)))
-    return minimize(flat, np.eye(e).ravel(), jac=True, method="L-BFGS-B", callback=callback,
+    return minimize(flat, np.eye(e).ravel(), jac=True, method="L-BFGS-B",
+                    callback=lambda m: watch(m.reshape(e, e)),
                     options={"maxiter": iterations, "maxcor": 10}).x.reshape(e, e)
 
 
 def groups_of(pairs):
-    """A number for each pair of an Sts: (n,). Pairs that share a sentence have the same one.
-
-    So have pairs that are linked by other pairs.
-    """
+    """Group numbers: (n,), of an Sts's pairs. Pairs linked by shared sentences have the same."""
     _, sentences = np.unique([*pairs.sentences1, *pairs.sentences2], return_inverse=True)
     one, two = sentences.reshape(2, -1)
     graph = coo_matrix((np.ones(len(one)), (one, two)), shape=(sentences.max() + 1,) * 2)
     return connected_components(graph, directed=False)[1][one]
 
 
-def r_of(matrix, u1, u2, labels):
-    """Pearson's r of people's labels with the similarity of pairs under a matrix."""
-    return pearson(similarity_forward(matrix, u1, u2)[0], labels)
-
-
 def cross_validate(u1, u2, labels, groups):
     """Mean r on held-out folds for every strength after every iteration: (strengths, iterations).
 
-    Pairs that share a sentence are in one fold.
+    Pairs of one group are in one fold.
     """
     rng = np.random.Generator(np.random.Philox(0))
     fold = rng.integers(FOLDS, size=groups.max() + 1)[groups]
@@ -82,7 +73,8 @@ def cross_validate(u1, u2, labels, groups):
                 train, test, seen = fold != held, fold == held, []
 
                 def watch(matrix):
-                    seen.append(r_of(matrix, u1[test], u2[test], labels[test]))
+                    similarity, _ = losses.similarity_forward(matrix, u1[test], u2[test])
+                    seen.append(pearson(similarity, labels[test]))
 
                 fit(u1[train], u2[train], labels[train], strength, ITERATIONS, watch)
                 seen += seen[-1:] * (ITERATIONS - len(seen))              # it had converged
@@ -91,25 +83,15 @@ def cross_validate(u1, u2, labels, groups):
     return scores
 
 
-def embeddings_of(run, pairs):
-    """The embeddings of an Sts's first and second sentences: float64 (n, e) each."""
-    return [embed(run.model, run.vocabulary.encode(side)).astype(np.float64)
-            for side in (pairs.sentences1, pairs.sentences2)]
-
-
 @errors_in_one_line()
 def main(argv=None):
-    """The command: learn from STS train, choose by cross-validation inside it, look at dev once.
-
-    Pairs of train that stand in dev too are left out.
-    """
+    """The command: learn and cross-validate on STS train without dev's pairs, look at dev once."""
     parser = parser_of("tune", __doc__, help="the run's folder, into which tuned.safetensors is "
                        "written", data="folder with the STS Benchmark's sts-train.csv and "
                        "sts-dev.csv, or with stsbenchmark/")
     options = parser.parse_intermixed_args(argv)
     if options.data is None:
-        raise UserError("--data is missing: the folder with the STS Benchmark's sts-train.csv and "
-                        "sts-dev.csv")
+        raise UserError("--data is missing: the folder with the STS Benchmark's sts-*.csv")
     run, files = load_run(options.run), sts.find(options.data, None)
     if not {"train", "dev"} <= files.keys():
         raise UserError(f"{options.data}: tuning needs sts-train.csv and sts-dev.csv, found "
@@ -117,20 +99,20 @@ def main(argv=None):
     train, dev = sts.read(files["train"]), sts.read(files["dev"])
     in_dev = set(zip(dev.sentences1, dev.sentences2))
     kept = np.array([pair not in in_dev for pair in zip(train.sentences1, train.sentences2)])
-    u1, u2 = (side[kept] for side in embeddings_of(run, train))
+    u1, u2 = (embed(run.model, run.vocabulary.encode(side)).astype(np.float64)[kept]
+              for side in (train.sentences1, train.sentences2))
     labels = train.labels[kept]
     scores = cross_validate(u1, u2, labels, groups_of(train)[kept])
-    best, iterations = np.unravel_index(scores.argmax(), scores.shape)
     rows = [[f"{strength:g}", f"{100 * of_strength.max():.1f}", str(of_strength.argmax() + 1)]
             for strength, of_strength in zip(STRENGTHS, scores)]
     title = f"{len(labels):,} pairs of train, {FOLDS} folds: strength"
     print(table([title, "held-out r", "iterations"], rows))
-    matrix = fit(u1, u2, labels, STRENGTHS[best], int(iterations) + 1)
-    save_matrix(run, matrix)
-    box, sides = np.eye(u1.shape[1]), embeddings_of(run, dev)
-    plain, tuned = (similarity_forward(m, *sides)[0] for m in (box, matrix))
+    best, iterations = np.unravel_index(scores.argmax(), scores.shape)
+    save_matrix(run, fit(u1, u2, labels, STRENGTHS[best], int(iterations) + 1))
+    plain, tuned = sts.scores(run, dev).values()
     t, p = williams_test(tuned, plain, dev.labels)
-    print(f"\ntrain: r = {100 * r_of(box, u1, u2, labels):.1f} out of the box, "
+    before = pearson(sts.angular_similarity(u1, u2), labels)
+    print(f"\ntrain: r = {100 * before:.1f} out of the box, "
           f"{100 * scores.max():.1f} tuned and held out\n"
           f"dev: r = {100 * pearson(plain, dev.labels):.1f} out of the box, "
           f"{100 * pearson(tuned, dev.labels):.1f} tuned (Williams' t = {t:.2f}, p = {p:.2g})\n\n"

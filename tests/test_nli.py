@@ -18,7 +18,7 @@ from convsim_mini.evaluation.sts import Sts
 from convsim_mini.gradcheck import dense
 from convsim_mini.model.input_response import loss_and_gradients
 from convsim_mini.options import parse_config
-from convsim_mini.report.overlap import seen_in_training
+from convsim_mini.report.page import seen_in_training
 from convsim_mini.run import load_run, read_log
 from convsim_mini.training import loop, schedule
 

@@ -6,13 +6,13 @@
     baselines(run, dataset, vectors)   what can be had without training: row name → predictions
     summary(name, dataset, scores, baselines)                  the text to print
 
-Where word vectors can be compared with, `vectors` is a dict, row name → word → vector, and the task
-has a sixth function, `texts_of(dataset)`. `draw(run, name, dataset, scores)` makes its picture, if
-it has one.
+`vectors` is a dict, row name → word → vector, or None. A task that uses it has a sixth function,
+`texts_of(dataset)`. A task with a picture has `draw(run, name, dataset, scores)`.
 
 Read response.py, then sts.py, nli.py, cqa.py; command.py is what their commands share. attention.py
-draws a figure. baselines.py and word_baselines.py compute what needs no training; metrics.py counts
-and plots.py draws. A new task is a file of this shape and a name in EVALUATIONS.
+draws a figure. baselines.py and word_baselines.py compute what needs no training; metrics.py
+counts; task_files.py, semeval.py and vector_files.py read. A new task is a file of this shape and a
+name in EVALUATIONS.
 """
 
 EVALUATIONS = {

@@ -4,16 +4,17 @@
 """
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from ..cli import UserError, errors_in_one_line
 from ..data.corpus import open_corpus
 from ..data.text import tokenize
+from ..figures import save_figure
 from ..model.transformer import attention_weights, transformer_forward
 from ..run import check_corpus, load_run
 from ..tables import table
 from .command import parser_of
 from .metrics import mean_interval
-from .plots import plot_attention
 
 SAMPLE = 2_000    # sentences of dev over which distances are averaged
 BATCH = 200
@@ -34,25 +35,24 @@ def distances(model, packed):
 
     packed: B sentences on the host → (layers, B), and (B,) of uniform attention
     """
-    layers, uniform = [], []
+    reaches = []
     for first in range(0, len(packed.lengths), BATCH):
         part = packed.part(first, min(first + BATCH, len(packed.lengths)))
-        weights = weights_of(model, part)
-        places = [np.arange(p.shape[2]) for p in weights[0]]
-        gaps = [np.abs(np.subtract.outer(place, place)) for place in places]
-        layers.append([np.concatenate([(p * gap).sum(axis=3).mean(axis=(1, 2))
-                                       for p, gap in zip(layer, gaps)]) for layer in weights])
-        uniform += [np.full(len(p), gap.mean()) for p, gap in zip(weights[0], gaps)]
-    return np.concatenate(layers, axis=1), np.concatenate(uniform)
+        for of_layers in zip(*weights_of(model, part)):       # sentences of one length
+            places = np.arange(of_layers[0].shape[2])
+            gap = np.abs(np.subtract.outer(places, places))   # |i − j|
+            reach = [(p * gap).sum(axis=3).mean(axis=(1, 2)) for p in of_layers]
+            reaches.append([*reach, np.full(len(of_layers[0]), gap.mean())])
+    *layers, uniform = np.concatenate(reaches, axis=1)
+    return np.array(layers), uniform
 
 
 def reach_on_dev(run):
     """`distances` of a Run on sentences of its corpus's dev split that have two words or more."""
     corpus = open_corpus(run.config)
     check_corpus(run, corpus)
-    sample = np.arange(min(SAMPLE, 2 * corpus.dev.pairs))
-    lengths = corpus.dev.offsets[sample + 1] - corpus.dev.offsets[sample]
-    return distances(run.model, corpus.dev.sentences(sample[lengths > 1]))
+    lengths = np.diff(corpus.dev.offsets[:SAMPLE + 1])
+    return distances(run.model, corpus.dev.sentences(np.flatnonzero(lengths > 1)))
 
 
 def widening(reach):
@@ -74,6 +74,21 @@ def summary(reach, uniform):
             f"{high:+.2f}] words beyond the first.")
 
 
+def plot(path, tokens, weights):
+    """Who attends to whom, rows to columns, as a grid: weights: (layers, heads, n, n)."""
+    layers, heads, n, _ = weights.shape
+    cell = min(max(1.6, 0.16 * n), 8)    # inches; long sentences become small print
+    figure = Figure(figsize=(heads * cell + 1, layers * cell + 1), layout="constrained")
+    grid = figure.subplots(layers, heads, squeeze=False, sharex=True, sharey=True)
+    for (layer, head), axes in np.ndenumerate(grid):
+        axes.imshow(weights[layer, head], vmin=0, vmax=1, cmap="Blues")
+        axes.set_xticks(range(n), tokens, rotation=90, fontsize=7)
+        axes.set_yticks(range(n), tokens, fontsize=7)
+        axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=8)
+    figure.suptitle("Attention: each row's word looks at the columns' words", fontsize=9)
+    save_figure(figure, path)
+
+
 @errors_in_one_line()
 def main(argv=None):
     """The command: draw a sentence's attention, layers × heads, and print each layer's reach."""
@@ -87,7 +102,7 @@ def main(argv=None):
     tokens = tokenize(options.sentence)[:run.config.model.max_tokens] or [""]
     layers = weights_of(run.model, run.vocabulary.encode([options.sentence]))
     picture = run.folder / "attention.png"
-    plot_attention(picture, tokens, np.concatenate([layer[0] for layer in layers]))
+    plot(picture, tokens, np.concatenate([layer[0] for layer in layers]))
     print(f"{picture}\n\n{summary(*reach_on_dev(run))}")
 
 

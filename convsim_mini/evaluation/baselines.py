@@ -3,7 +3,7 @@
 from collections import Counter
 
 import numpy as np
-import scipy.sparse
+import scipy.sparse.linalg
 
 from ..data.text import tokenize
 
@@ -34,15 +34,14 @@ def fitted_on_train(split, words):
 def tfidf(packed, sentences, df):
     """Unit vectors of (1 + ln tf) · ln((1 + N)/(1 + df)): Packed of B sentences → CSR (B, words).
 
-    The dot product of two rows is their cosine. The logarithm of tf, and an idf that lets a word
-    that is everywhere count for nothing, measured 2–3 points of P@1 above the plain product with
-    idf + 1 that is common elsewhere.
+    The dot product of two rows is their cosine. A word that is in every sentence weighs nothing.
+    This form measured 2–3 points of P@1 above the usual one, tf · (idf + 1).
     """
     counts = term_counts(packed, len(df))
     counts.data = 1 + np.log(counts.data)
     weighted = counts.multiply(np.log((1 + sentences) / (1 + df))).tocsr()
-    norm = np.sqrt(weighted.multiply(weighted).sum(axis=1))
-    return weighted.multiply(1 / np.maximum(norm, 1e-12).reshape(-1, 1)).tocsr()
+    norm = scipy.sparse.linalg.norm(weighted, axis=1)[:, None]
+    return weighted.multiply(1 / np.maximum(norm, 1e-12)).tocsr()
 
 
 def bm25_documents(packed, sentences, df, k1=1.2, b=0.75):

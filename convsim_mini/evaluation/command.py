@@ -1,4 +1,4 @@
-"""What the evaluations' commands share: their options, the order of the five functions, errors."""
+"""What the evaluations' commands share: their options, and the order of the five functions."""
 
 from importlib import import_module
 from pathlib import Path
@@ -12,18 +12,17 @@ OPTIONS = {
     "--vectors": {"type": Path, "help": "word vectors to compare with: word2vec or GloVe text, "
                   "perhaps .gz or .zst, or a .npy matrix with its words in NAME.txt or in the "
                   "folder's only .parquet file"},
-    "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
-}
+    "--device": {"choices": ("cpu", "gpu"), "default": "cpu"}}
 
 
 def parser_of(command, description, *options, data=None, **of_run):
     """The parser of `python -m convsim_mini.COMMAND RUN`.
 
     description: its first line is shown; options: names from OPTIONS; data: help text of --data,
-    where there is one; of_run: what add_argument is told of RUN.
+    or None for no such option; of_run: what add_argument is told of RUN.
     """
-    description = description.splitlines()[0]
-    parser = Parser(prog=f"python -m convsim_mini.{command}", description=description)
+    prog, description = f"python -m convsim_mini.{command}", description.splitlines()[0]
+    parser = Parser(prog=prog, description=description)
     parser.add_argument("run", type=Path, **{"help": "the run's folder", **of_run})
     if data:
         parser.add_argument("--data", type=Path, help=data)

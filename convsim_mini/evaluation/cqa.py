@@ -4,18 +4,16 @@
     python -m convsim_mini.evaluation.cqa --gold FILE [--submission FILE …]
 
 A run's score of a candidate is the cosine of the two texts; the search engine's rank is no feature.
-Beside it stand the search engine's order, TF-IDF, cosines of word sets, and means of word vectors,
-SIF and soft cosine (SimBow, which won the task of 2017, builds on that one) by the run's own
-embeddings and by FILE's. Without a run only what needs none is scored.
+Beside it stand the search engine's order, TF-IDF, cosines of word sets, means of word vectors, SIF
+and soft cosine. SimBow, which won the task of 2017, builds on the soft cosine. The word vectors are
+the run's own embeddings and those of FILE. Without a run, only what needs none is scored.
 """
 
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
 from ..cli import UserError, errors_in_one_line
-from ..data.text import Vocabulary, tokenize
 from ..model.input_response import cut_report, embed
 from ..run import load_run
 from ..tables import table
@@ -23,7 +21,8 @@ from .baselines import document_frequency, tfidf
 from .command import evaluate, parser_of
 from .metrics import map_difference, ranking_scores, top_of_ranking
 from .semeval import read_questions, read_submission
-from .word_baselines import pair_baselines
+from .task_files import find_files
+from .word_baselines import pair_baselines, vocabulary_of
 
 SEARCH_ENGINE, TFIDF = "search engine's order", "TF-IDF cosine"
 OWN = Path(__file__).with_name("own_cqa.xml")
@@ -37,12 +36,8 @@ def find(data, run):
     """File name → labelled XML file in DIR or DIR/cqa; the own set without DIR."""
     if data is None:
         return {"own set": OWN}
-    for folder in (Path(data), Path(data, "cqa")):
-        paths = [path for path in sorted(folder.glob("*.xml")) if not path.stem.endswith("-input")]
-        if paths:
-            return {path.stem: path for path in paths}
-    raise UserError(f"{data}: holds no *.xml with labels, nor does {data}/cqa; unpack the English "
-                    "files of SemEval Task 3 there, or leave out --data for the small own set")
+    paths = find_files(data, "cqa", ["*.xml"], "the English files of SemEval Task 3")
+    return {path.stem: path for path in paths}
 
 
 def read(path):
@@ -52,7 +47,13 @@ def read(path):
 
 def scores(run, questions):
     """Cosines of the run's embeddings: row name → list of (candidates,)."""
-    return {"trained": cosines(questions, lambda texts: _embed(run, texts))}
+    def vectors(texts):
+        packed, config = run.vocabulary.encode(texts), run.config.model
+        if config.encoder == "transformer" and packed.lengths.max() > config.max_tokens:
+            print(cut_report(config, packed.lengths))
+        return embed(run.model, packed)
+
+    return {"trained": cosines(questions, vectors)}
 
 
 def baselines(run, questions, vectors=None):
@@ -69,9 +70,11 @@ def baselines(run, questions, vectors=None):
 
 def summary(name, questions, scores, baselines):
     """The table of one file, and whether the run is better than what any ranking has to beat."""
-    return "\n\n".join([score_table(name, questions, scores | baselines),
-                        *([differences(questions, scores | baselines)] if scores else []),
-                        *([OWN_NOTE] if name == "own set" else [])])
+    rows = scores | baselines
+    parts = [score_table(name, questions, rows)]
+    if scores:
+        parts.append(differences(questions, rows))
+    return "\n\n".join(parts + [OWN_NOTE] * (name == "own set"))
 
 
 # ---------------------------------------------------------------- scores
@@ -108,36 +111,25 @@ def cosines(questions, vectors):
 
 def tfidf_vectors(questions):
     """A function from texts to TF-IDF vectors, document frequencies taken from these questions."""
-    sentences = [tokenize(text) for text in texts_of(questions)]
-    counts = Counter(token for tokens in sentences for token in tokens)
-    vocabulary = Vocabulary.from_counts(counts, None, 1)
-    frequencies = document_frequency(vocabulary.pack(sentences), vocabulary.size)
+    vocabulary, packed = vocabulary_of(texts_of(questions))
+    frequencies = document_frequency(packed, vocabulary.size)
     return lambda texts: tfidf(vocabulary.encode(texts), *frequencies)
-
-
-def _embed(run, texts):
-    packed, config = run.vocabulary.encode(texts), run.config.model
-    if config.encoder == "transformer" and packed.lengths.max() > config.max_tokens:
-        print(cut_report(config, packed.lengths))
-    return embed(run.model, packed)
 
 
 # ---------------------------------------------------------------- figures
 
 def top_ten(questions, scores):
     """Which of each question's 10 best candidates are relevant: list of lists → bool (q, 10)."""
-    return np.stack([
-        top_of_ranking([candidate.relevant for candidate in question.candidates], of_question)
-        for question, of_question in zip(questions, scores)])
+    relevant = [[candidate.relevant for candidate in question.candidates] for question in questions]
+    return np.stack([*map(top_of_ranking, relevant, scores)])
 
 
 def score_table(name, questions, scores):
     """The table of MAP, AvgRec and MRR × 100 with 95% intervals; scores: row name → lists."""
-    rows = []
-    for row, of_questions in scores.items():
-        figures = 100 * ranking_scores(top_ten(questions, of_questions))
-        rows.append([row, *(f"{value:.2f} [{low:.1f}, {up:.1f}]" for value, low, up in figures)])
-    pairs = sum(len(question.candidates) for question in questions)
+    rows = [[row, *("{:.2f} [{:.1f}, {:.1f}]".format(*(100 * figure))
+                    for figure in ranking_scores(top_ten(questions, of_questions)))]
+            for row, of_questions in scores.items()]
+    pairs = len(texts_of(questions)) - len(questions)
     title = f"{name}: {len(questions)} questions, {pairs} pairs"
     return table([title, "MAP", "AvgRec", "MRR"], rows)
 
@@ -172,11 +164,9 @@ def main(argv=None):
     if options.submission and not gold:
         raise UserError("--submission: needs --gold FILE, the labels to score it by")
     if gold and options.data:
-        raise UserError("--gold and --data: choose one; --data scores every labelled XML file of a "
-                        "folder")
+        raise UserError("--gold and --data: choose one; --data scores every XML file of a folder")
     if gold and gold.suffix != ".xml" and (options.run or options.vectors):
-        raise UserError(f"{gold}: holds no texts to embed; score a run or word vectors by the XML "
-                        "file")
+        raise UserError(f"{gold}: holds no texts to embed; score a run or vectors by the XML file")
     run = load_run(options.run, options.device) if options.run else None
     evaluate("cqa", run, {gold.name: gold} if gold else find(options.data, run), options.vectors,
              lambda questions: {file.name: read_submission(file, questions)

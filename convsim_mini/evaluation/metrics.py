@@ -1,7 +1,4 @@
-"""How the evaluations count: correlations, shares and rankings, each with its 95% interval.
-
-What every field uses comes from SciPy. What the paper's tasks define is written out here.
-"""
+"""How the evaluations count: correlations, shares and rankings, each with its 95% interval."""
 
 import warnings
 
@@ -10,7 +7,6 @@ import scipy.stats
 from scipy.special import stdtr
 
 NAN, Z95 = float("nan"), 1.959964
-RESAMPLES, AT_ONCE, SEED, TAILS = 10_000, 500, 2018, (0.025, 0.975)    # of every bootstrap
 
 
 def pearson(x, y):
@@ -44,10 +40,7 @@ def mean_interval(x):
 
 
 def per_cent(right):
-    """The share that is right, in per cent: bool (n,) → value, low, high.
-
-    The 95% interval is Wilson's (1927), which stays inside 0 … 100.
-    """
+    """The share that is right, in per cent, and Wilson's interval (1927): bool (n,) → 3 floats."""
     test = scipy.stats.binomtest(int(np.sum(right)), len(right))
     return tuple(100 * float(p) for p in (test.statistic, *test.proportion_ci(method="wilson")))
 
@@ -56,7 +49,7 @@ def williams_test(x, z, y):
     """Do x and z correlate differently with y? Williams' test (Steiger 1980).
 
     x, z, y: (n,) → t, positive where x correlates more, and the two-sided p of Student's t with
-    n − 3 degrees of freedom; nan for n < 4.
+    n − 3 degrees of freedom; both nan for n < 4.
     """
     n, rx, rz, between = len(y), pearson(x, y), pearson(z, y), pearson(x, z)
     if n < 4:
@@ -74,15 +67,15 @@ def bootstrap_interval(statistic, *samples):
     """The 95% interval of a statistic: percentiles over resamples (Efron 1979), by a fixed seed.
 
     samples: one or more (n,), resampled together; statistic(*samples, axis) works on the last axis
-    of (500, n) and may return several rows → low, high. A resample without a value, nan, is left
-    out. One sample has no interval: nan.
+    of (500, n) and may return several rows → low, high. A resample whose value is nan is left out.
+    For n = 1 both are nan.
     """
     if len(samples[0]) < 2:
         return NAN, NAN
     resamples = _quietly(lambda: scipy.stats.bootstrap(
-        samples, statistic, paired=True, vectorized=True, method="percentile", batch=AT_ONCE,
-        n_resamples=RESAMPLES, rng=np.random.Generator(np.random.Philox(SEED))))
-    return np.nanquantile(resamples.bootstrap_distribution, TAILS, axis=-1)
+        samples, statistic, paired=True, vectorized=True, method="percentile", batch=500,
+        n_resamples=10_000, rng=np.random.Generator(np.random.Philox(2018))))
+    return np.nanquantile(resamples.bootstrap_distribution, (0.025, 0.975), axis=-1)
 
 
 def pearson_difference(x, z, y):
@@ -94,12 +87,9 @@ def pearson_difference(x, z, y):
     difference = pearson(x, y) - pearson(z, y)
     if len(y) < 4 or np.isnan(difference):
         return NAN, NAN, NAN
-
-    def r_difference(x, z, y, axis):
-        return (scipy.stats.pearsonr(x, y, axis=axis).statistic
-                - scipy.stats.pearsonr(z, y, axis=axis).statistic)
-
-    return difference, *map(float, bootstrap_interval(r_difference, x, z, y))
+    r = lambda one, other, axis: scipy.stats.pearsonr(one, other, axis=axis).statistic
+    return difference, *map(float, bootstrap_interval(
+        lambda x, z, y, axis: r(x, y, axis) - r(z, y, axis), x, z, y))
 
 
 # ---------------------------------------------------------------- rankings
@@ -108,10 +98,7 @@ DEPTH = 10
 
 
 def true_ranks(scores):
-    """Rank of the true candidate, column 0, from 1; ties count against it.
-
-    scores: (n, candidates) → int (n,)
-    """
+    """Rank from 1 of the true candidate, column 0; ties count against it: (n, c) → int (n,)."""
     return 1 + (scores[:, 1:] >= scores[:, :1]).sum(axis=1)
 
 
@@ -129,8 +116,8 @@ def top_of_ranking(relevant, scores):
 def ranking_scores(relevant):
     """MAP, AvgRec and MRR of ranked lists as SemEval Task 3 scores them, with 95% intervals.
 
-    All three look at the 10 best. MAP is the mean of `average_precision` over the questions, and
-    MRR the mean of 1/rank of the first relevant one, 0 where there is none. AvgRec is the mean over
+    All three look at the 10 best. MAP is the mean of `average_precision` over the questions. MRR is
+    the mean of 1/rank of the first relevant one, 0 where there is none. AvgRec is the mean over
     k = 1 … 10 of a recall: the relevant ones up to rank k in all questions, divided by what a
     perfect order finds there, Σ min(k, all of a question's). The intervals resample the questions.
 
@@ -145,8 +132,8 @@ def ranking_scores(relevant):
     def three(questions, axis=-1):
         """MAP, AvgRec and MRR of the questions (…, q) that were drawn: (3, …)."""
         recall = hits[questions].sum(axis=-2) / np.maximum(possible[questions].sum(axis=-2), 1)
-        return np.stack([precision[questions].mean(axis=-1), recall.mean(axis=-1),
-                         reciprocal_rank[questions].mean(axis=-1)])
+        return np.stack([values.mean(axis=-1) for values in (
+            precision[questions], recall, reciprocal_rank[questions])])
 
     questions = np.arange(len(relevant))
     low, high = bootstrap_interval(three, questions)
@@ -154,10 +141,7 @@ def ranking_scores(relevant):
 
 
 def average_precision(relevant):
-    """The mean of the precisions at the relevant ones' ranks: bool (q, 10), best first → (q,).
-
-    0 where none is relevant.
-    """
+    """Mean precision at the relevant ones' ranks, else 0: bool (q, 10), best first → (q,)."""
     hits = np.cumsum(relevant, axis=1)                                    # (q, 10)
     at_each = relevant * hits / np.arange(1, DEPTH + 1)                   # (q, 10)
     return at_each.sum(axis=1) / np.maximum(hits[:, -1], 1)
@@ -167,7 +151,7 @@ def map_difference(relevant, other):
     """How much higher is the MAP of one order than that of another? By the paired bootstrap.
 
     relevant, other: (q, 10) bool, best first, of the same questions → the difference, low and high
-    of its 95% interval, −1 … 1; without an interval (nan) for q < 4.
+    of its 95% interval, −1 … 1. For q < 4 low and high are nan.
     """
     difference = average_precision(relevant) - average_precision(other)   # (q,)
     interval = bootstrap_interval(np.mean, difference) if len(difference) > 3 else (NAN, NAN)

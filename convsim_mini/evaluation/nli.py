@@ -2,8 +2,8 @@
 
     python -m convsim_mini.evaluation.nli RUN [--data DIR]
 
-Beside the run stands a control that sees the hypothesis alone. What it knows of inference is what
-annotators betray by their choice of words.
+Beside the run stands a control that sees the hypothesis alone. It learns which words annotators
+choose for each class.
 """
 
 from collections import Counter
@@ -31,10 +31,7 @@ RARE = 2           # n-grams seen less often in training are left out
 
 
 class Inference(NamedTuple):
-    """dev or test: its pairs (until they are read, their file), and what the run trained on.
-
-    train: the training file; fraction: the share of it that the run saw.
-    """
+    """dev or test (until read: its file), the training file, and the share of it trained on."""
 
     pairs: Snli | Path
     train: Path
@@ -42,18 +39,14 @@ class Inference(NamedTuple):
 
 
 def find(data, run):
-    """dev and test, as far as they are there, in DIR or where the run trained: split → Inference.
-
-    Raises UserError where train or both are missing, and for a run without a classifier.
-    """
+    """dev and test in DIR or where the run trained: split → Inference. Raises UserError."""
     if not run.config.classifies:
         raise UserError(f"{run.folder}: was trained without NLI; train on from it with: python -m "
                         f"convsim_mini.train --task multitask --init {run.folder} --nli DIR")
-    folder = data or run.config.nli
-    paths = find_snli(folder)
+    paths = find_snli(data or run.config.nli)
     if "train" not in paths or len(paths) < 2:
-        raise UserError(f"{folder}: needs snli_1.0_train and snli_1.0_dev or snli_1.0_test, found "
-                        f"{', '.join(paths)}")
+        raise UserError(f"{data or run.config.nli}: needs snli_1.0_train and snli_1.0_dev or "
+                        f"snli_1.0_test, found {', '.join(paths)}")
     train = paths.pop("train")
     return {split: Inference(path, train, run.config.nli_fraction) for split, path in paths.items()}
 
@@ -82,9 +75,9 @@ def summary(name, inference, scores, baselines):
             for row, classes in predicted.items()]
     counts = confusion(next(iter(predicted.values())), pairs.labels)
     matrix = [[f"is {label}", *(f"{n:,}" for n in row)] for label, row in zip(LABELS, counts)]
+    left_out = f"{pairs.dropped:,} without a label left out"
     return "\n\n".join([
-        table([f"SNLI {name}, {len(pairs.labels):,} pairs ({pairs.dropped:,} without a label left "
-               "out)", "right, %"], rows),
+        table([f"SNLI {name}, {len(pairs.labels):,} pairs ({left_out})", "right, %"], rows),
         table(["", *(f"taken for {label}" for label in LABELS)], matrix),
         f"trained on {inference.fraction:.0%} of {_control(inference.train)[0]:,} pairs; all of "
         "SNLI has 550,152"])
@@ -123,11 +116,10 @@ def hypothesis_only(train):
     It is a logistic regression on the words and bigrams of the hypothesis. train: Snli → a function
     from Snli to classes, int (n,)
     """
-    grams = [ngrams(text) for text in train.hypotheses]
-    counts = Counter(gram for of_text in grams for gram in of_text)
-    frequent = (gram for gram, count in counts.items() if count >= RARE)
-    columns = {gram: k for k, gram in enumerate(frequent)}
-    x = _indicators(grams, columns)                                             # (n, columns + 1)
+    counts = Counter(gram for text in train.hypotheses for gram in ngrams(text))
+    frequent = [gram for gram, count in counts.items() if count >= RARE]
+    columns = dict(zip(frequent, range(len(frequent))))
+    x = _indicators(train.hypotheses, columns)                                  # (n, columns + 1)
     shape = (len(columns) + 1, len(LABELS))
 
     def loss_and_gradient(flat):
@@ -138,17 +130,15 @@ def hypothesis_only(train):
 
     weight = minimize(loss_and_gradient, np.zeros(np.prod(shape)), jac=True, method="L-BFGS-B",
                       options={"maxiter": 100}).x.reshape(shape)
-    return lambda snli: np.argmax(
-        _indicators(map(ngrams, snli.hypotheses), columns) @ weight, axis=1)
+    return lambda snli: np.argmax(_indicators(snli.hypotheses, columns) @ weight, axis=1)
 
 
-def _indicators(grams, columns):
-    """Sets of n-grams as zeros and ones, with a last column of ones: CSR (n, columns + 1)."""
-    indices, indptr = [], [0]
-    for of_text in grams:
-        indices += [columns[gram] for gram in of_text if gram in columns] + [len(columns)]
-        indptr.append(len(indices))
-    shape = (len(indptr) - 1, len(columns) + 1)
+def _indicators(texts, columns):
+    """Which n-grams each text holds, and a last column of ones: CSR (n, columns + 1) of 0 and 1."""
+    rows = [[columns[gram] for gram in ngrams(text) if gram in columns] + [len(columns)]
+            for text in texts]
+    indices, indptr = np.concatenate(rows), np.cumsum([0, *map(len, rows)])
+    shape = (len(rows), len(columns) + 1)
     return scipy.sparse.csr_matrix((np.ones(len(indices)), indices, indptr), shape=shape)
 
 

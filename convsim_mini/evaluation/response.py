@@ -54,22 +54,17 @@ def baselines(run, choices, vectors=None):
     corpus, test, vocabulary = choices.corpus, choices.corpus.test, choices.corpus.vocabulary
     inputs, replies = (test.sentences(2 * choices.pairs + side) for side in (0, 1))
     frequencies = fitted_on_train(corpus.train, vocabulary.size)
-    untrained = initial_model(run.config, corpus)
-    return {
-        "the same, untrained": model_ranks(untrained, test, *choices[1:]),
-        "TF-IDF cosine": ranks_of_truth(tfidf(inputs, *frequencies), tfidf(replies, *frequencies),
-                                        choices.candidates),
-        "BM25": ranks_of_truth(term_counts(inputs, vocabulary.size),
-                               bm25_documents(replies, *frequencies), choices.candidates),
-    }
+    sides = {"TF-IDF cosine": (tfidf(inputs, *frequencies), tfidf(replies, *frequencies)),
+             "BM25": (term_counts(inputs, vocabulary.size), bm25_documents(replies, *frequencies))}
+    untrained = model_ranks(initial_model(run.config, corpus), test, *choices[1:])
+    return {"the same, untrained": untrained,
+            **{row: ranks_of_truth(*both, choices.candidates) for row, both in sides.items()}}
 
 
 def summary(name, choices, scores, baselines):
     """The table of P@1, P@3 and P@10 with 95% intervals."""
-    rows = []
-    for row, ranks in (scores | baselines).items():
-        figures = (precision(ranks, n) for n in N)
-        rows.append([row, *(f"{p:.1f} [{low:.1f}, {high:.1f}]" for p, low, high in figures)])
+    rows = [[row, *("{:.1f} [{:.1f}, {:.1f}]".format(*precision(ranks, n)) for n in N)]
+            for row, ranks in (scores | baselines).items()]
     return (f"Picking the true reply among 100, {len(choices.pairs):,} {name} inputs; per cent, "
             f"95% interval; ties count against\n\n{table(['', *(f'P@{n}' for n in N)], rows)}")
 
@@ -79,19 +74,18 @@ def summary(name, choices, scores, baselines):
 def draw_candidates(split, queries=QUERIES):
     """The test: which pairs, and for each the responses to choose from, by a fixed seed.
 
-    The queries are drawn from the split (all of it, if it is no larger). For each, the 99 others
-    are drawn from their responses, without repetition and never a text equal to the true one.
-    → pairs (n,), candidates (n, 100), numbers into pairs, the true one in column 0.
-    Raises UserError where there are not 99 others.
+    The pairs are drawn from the split (all of it, if it is no larger). For each pair, 99 wrong
+    responses are drawn from those of the others, without repetition and never a text equal to the
+    true one. → pairs (n,), candidates (n, 100), numbers into pairs, the true one in column 0.
+    Raises UserError where there are not 99 wrong ones.
     """
     rng = np.random.Generator(np.random.Philox(SEED))
     pairs = np.sort(rng.choice(split.pairs, min(queries, split.pairs), replace=False))
     texts = split.keys[pairs, 1]
     repeated = np.unique(texts, return_counts=True)[1].max(initial=0)
     if len(pairs) - repeated < CANDIDATES - 1:
-        raise UserError(f"P@N needs 99 wrong responses beside each true one, but of {len(pairs)} "
-                        f"responses {repeated} are one and the same text: give --pairs more "
-                        "conversations")
+        raise UserError(f"P@N needs 99 wrong responses beside each true one, but {repeated} of "
+                        f"{len(pairs)} are the same text: give --pairs more conversations")
     candidates = np.empty((len(pairs), CANDIDATES), np.int64)
     for rows in np.array_split(np.arange(len(pairs)), -(-len(pairs) // AT_ONCE)):
         draw = rng.random((len(rows), len(pairs)), np.float32)
@@ -102,16 +96,13 @@ def draw_candidates(split, queries=QUERIES):
 
 
 def ranks_of_truth(queries, responses, candidates):
-    """Rank from 1 of each true response among its candidates, by dot product; ties count against.
-
-    queries, responses: (n, d), both dense or both sparse; candidates: (n, 100) → (n,)
-    """
+    """`true_ranks` by dot products: queries, responses: (n, d); candidates: (n, 100) → (n,)."""
     ranks = []
     for start in range(0, len(candidates), AT_ONCE):
-        products = queries[start:start + AT_ONCE] @ responses.T           # (500, n)
+        part = slice(start, start + AT_ONCE)
+        products = queries[part] @ responses.T                            # (500, n)
         products = products if isinstance(products, np.ndarray) else products.toarray()
-        ranks.append(true_ranks(np.take_along_axis(
-            products, candidates[start:start + AT_ONCE], axis=1)))
+        ranks.append(true_ranks(np.take_along_axis(products, candidates[part], axis=1)))
     return np.concatenate(ranks)
 
 

@@ -3,9 +3,9 @@
     python -m convsim_mini.evaluation.sts RUN [--data DIR] [--vectors FILE]
 
 A pair's similarity is −arccos of the cosine of its two embeddings. The figure is Pearson's r with
-people's scores. Beside the run stand baselines that no one trained for this: cosines of bags of
-words (Cer et al. 2017, §6), and means of word vectors, SIF and soft cosine by the run's own
-embeddings and by FILE's. Williams' test says whether the run is better.
+people's scores. Beside the run stand baselines that were not trained for this task: cosines of bags
+of words (Cer et al. 2017, §6), means of word vectors, SIF and soft cosine. The word vectors are the
+run's own embeddings and those of FILE. Williams' test says whether the run is better.
 """
 
 from pathlib import Path
@@ -14,15 +14,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cli import UserError
+from ..figures import new_figure, save_figure
 from ..model.input_response import embed
 from ..model.layers import l2_normalize_forward
 from ..run import load_matrix
 from ..tables import table
 from .command import main
 from .metrics import NAN, pearson, pearson_interval, spearman, williams_test
-from .plots import plot_sts
+from .task_files import find_files, read_rows
 from .word_baselines import pair_baselines
 
+NAME = "the STS Benchmark"
+COLUMNS = "genre, file, year, id, score, sentence, sentence"
 GENRES = ("all", "captions", "forums", "news")
 # The official train file says main-forum, dev and test main-forums.
 OFFICIAL_GENRES = {f"main-{g}": g for g in GENRES[1:]} | {"main-forum": "forums"}
@@ -45,34 +48,19 @@ def find(data, run):
     """Split → file: the official ones in DIR or DIR/stsbenchmark, or the own set without DIR."""
     if data is None:
         return {"own set": OWN}
-    for folder in (Path(data), Path(data, "stsbenchmark")):
-        paths = {split: folder / f"sts-{split}.csv" for split in ("train", "dev", "test")}
-        if any(path.exists() for path in paths.values()):
-            return {split: path for split, path in paths.items() if path.exists()}
-    raise UserError(f"{data}: holds no sts-train.csv, sts-dev.csv or sts-test.csv, nor does "
-                    f"{data}/stsbenchmark; unpack the STS Benchmark there, or leave out --data for "
-                    "the small own set")
+    names = [f"sts-{split}.csv" for split in ("train", "dev", "test")]
+    paths = find_files(data, "stsbenchmark", names, NAME)
+    return {path.stem.removeprefix("sts-"): path for path in paths}
 
 
 def read(path):
-    """Read a file of the STS Benchmark: tab-separated genre, file, year, id, score, two sentences.
+    """Read a file of the STS Benchmark, tab-separated and without a header. → Sts
 
-    There is no header, and two columns may follow. A quotation mark is only that: read as quoted
-    CSV the official files lose 38 and 30 rows. Raises UserError with file and line.
+    Further columns may follow. A quotation mark is only that: read as quoted CSV the official files
+    lose 38 and 30 rows. Raises UserError with file and line.
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read as UTF-8 text ({error}); expected a file of the "
-                        "STS Benchmark") from None
     rows = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        columns = line.rstrip("\r").split("\t")
-        if len(columns) < 7:
-            raise UserError(f"{path}, line {number}: {len(columns)} columns, expected 7 or more "
-                            "separated by tabs: genre, file, year, id, score, sentence, sentence")
+    for number, columns in read_rows(path, NAME, COLUMNS, "\t", more=True):
         genre = OFFICIAL_GENRES.get(columns[0])
         try:
             label = float(columns[4])
@@ -84,16 +72,13 @@ def read(path):
                 "main-captions, main-forums or main-news and a number from 0 to 5")
         rows.append((genre, label, columns[5], columns[6]))
     if not rows:
-        raise UserError(f"{path}: is empty; expected a file of the STS Benchmark")
+        raise UserError(f"{path}: is empty; expected a file of {NAME}")
     genres, labels, sentences1, sentences2 = zip(*rows)
     return Sts(np.array(genres), np.array(labels), list(sentences1), list(sentences2))
 
 
 def scores(run, sts):
-    """The similarity of each pair under the run's model: row name → (n,).
-
-    A second row shows the model under the matrix that `tune` learned, if there is one.
-    """
+    """The similarity of each pair, and that under the matrix of `tune`, if any: row name → (n,)."""
     matrix = load_matrix(run)
     tuned = {} if matrix is None else {"trained, tuned": similarity(run, sts, matrix)}
     return {"trained": similarity(run, sts), **tuned}
@@ -107,15 +92,15 @@ def baselines(run, sts, vectors=None):
 def summary(name, sts, scores, baselines):
     """The table of one file, Williams' test of the first row, and what that row sees."""
     trained, *_ = scores.values()
-    return "\n\n".join([score_table(name, sts, scores | baselines),
-                        comparison(trained, baselines, sts.labels), extremes(trained, sts),
-                        *([OWN_NOTE] if name == "own set" else [])])
+    parts = [score_table(name, sts, scores | baselines),
+             comparison(trained, baselines, sts.labels), extremes(trained, sts)]
+    return "\n\n".join(parts + [OWN_NOTE] * (name == "own set"))
 
 
 def draw(run, name, sts, scores):
     """The figure of predicted scores against people's; → its file, in the run's folder."""
-    path, similarity = run.folder / f"sts_{name.replace(' ', '_')}.png", scores["trained"]
-    plot_sts(path, name, sts, score_0_to_5(similarity), pearson(similarity, sts.labels))
+    path = run.folder / f"sts_{name.replace(' ', '_')}.png"
+    plot(path, name, sts, scores["trained"])
     return path
 
 
@@ -146,62 +131,70 @@ def texts_of(sts):
 
 def sides(sts):
     """Where the two sentences of each pair stand in texts_of: int (n,), (n,)."""
-    left = np.arange(len(sts.sentences1))
-    return left, left + len(left)
+    return np.arange(2 * len(sts.sentences1)).reshape(2, -1)
 
 
-# ---------------------------------------------------------------- what is said of it
+# ---------------------------------------------------------------- what is printed
 
 def correlations(similarity, sts):
     """Genre → (r, low, high, Spearman's rho, number of pairs), for all and each genre."""
     figures = {}
     for genre in GENRES:
-        of_genre = np.ones(len(sts.labels), bool) if genre == "all" else sts.genres == genre
+        of_genre = (sts.genres == genre) | (genre == "all")
         x, y = similarity[of_genre], sts.labels[of_genre]
         figures[genre] = pearson(x, y), *pearson_interval(x, y), spearman(x, y), len(y)
     return figures
 
 
 def score_table(name, sts, similarities):
-    """The table of one file: Pearson's r and Spearman's rho, × 100, over all pairs and by genre.
-
-    similarities: row name → (n,)
-    """
+    """The table of one file: r and rho × 100, on all and by genre; similarities: name → (n,)."""
     rows = []
     for row, similarity in similarities.items():
-        figures = correlations(similarity, sts)
-        r, low, high, rho, _ = figures["all"]
+        (r, low, high, rho, _), *by_genre = correlations(similarity, sts).values()
         rows.append([row, f"{100 * r:.1f} [{100 * low:.1f}, {100 * high:.1f}] / {100 * rho:.1f}",
-                     *(f"{100 * r:.1f} / {100 * rho:.1f}"
-                       for r, _, _, rho, _ in (figures[genre] for genre in GENRES[1:]))])
+                     *(f"{100 * r:.1f} / {100 * rho:.1f}" for r, _, _, rho, _ in by_genre)])
     counts = (f"{genre} {(sts.genres == genre).sum()}" for genre in GENRES[1:])
     return table([f"STS {name}, r / rho × 100", f"all {len(sts.labels)}", *counts], rows)
 
 
-def comparison(similarity, baselines, labels, level=0.05):
-    """Than which baselines is a model better? Differences of r × 100, by Williams' test.
+def comparison(similarity, baselines, labels):
+    """Which baselines is a model better than? Differences of r × 100, by Williams' test.
 
     similarity: (n,), of the model; baselines: name → (n,); labels: (n,) → lines. "Better" and
-    "worse" are only said where p < level.
+    "worse" are only said where p < 0.05.
     """
     groups = {"better than": [], "not told apart from": [], "worse than": []}
     for name, other in baselines.items():
         t, p = williams_test(similarity, other, labels)
         verdict = "better than" if t > 0 else "worse than"
-        verdict = verdict if p < level else "not told apart from"
+        verdict = verdict if p < 0.05 else "not told apart from"
         difference = 100 * (pearson(similarity, labels) - pearson(other, labels))
         groups[verdict].append(f"{name} ({difference:+.1f}, p = {p:.1g})")
     lines = [f"  {verdict:20}{', '.join(names)}" for verdict, names in groups.items() if names]
-    return "\n".join([f"Williams' test at p < {level:g}: trained is", *lines])
+    return "\n".join(["Williams' test at p < 0.05: trained is", *lines])
 
 
-def extremes(similarity, sts, count=3):
-    """The `count` closest and furthest pairs as the model sees them, its score beside people's."""
+def extremes(similarity, sts):
+    """The 3 closest and 3 furthest pairs as the model sees them, its score beside people's."""
     scores, order = score_0_to_5(similarity), np.argsort(similarity)
-    return "\n".join(
-        f"{title:9}{scores[k]:4.1f} (people: {sts.labels[k]:.1f})  "
-        f"{sts.sentences1[k]}  |  {sts.sentences2[k]}"
-        for title, pairs in (("closest", order[::-1]), ("furthest", order)) for k in pairs[:count])
+    return "\n".join(f"{title:9}{scores[k]:4.1f} (people: {sts.labels[k]:.1f})  "
+                     f"{sts.sentences1[k]}  |  {sts.sentences2[k]}"
+                     for title, pairs in (("closest", order[:-4:-1]), ("furthest", order[:3]))
+                     for k in pairs)
+
+
+def plot(path, name, sts, similarity):
+    """Predicted score against people's score, a point for each pair (the paper's figure 7)."""
+    scores, r = score_0_to_5(similarity), pearson(similarity, sts.labels)
+    figure, axes = new_figure()
+    for genre, colour in zip(GENRES[1:], ("tab:blue", "tab:orange", "tab:green")):
+        of_genre = sts.genres == genre
+        axes.scatter(sts.labels[of_genre], scores[of_genre], s=12, alpha=0.5, color=colour,
+                     label=genre, linewidths=0)
+    axes.set(xlabel="people's score (0 unrelated … 5 the same)", ylabel="5 (1 − arccos(cos)/π)",
+             title=f"STS {name}: Pearson's r = {r:.3f} over {len(scores):,} pairs")
+    axes.legend(loc="lower right")
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Word vectors that others trained: word2vec or GloVe text, or a .npy matrix and its list of words.
 
-We know of no small library that reads them. gensim reads the text files, but it is a framework for
-training.
+We know of no small library that reads them; gensim is a framework for training.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +19,8 @@ def read_vectors(path, words):
     A text file, perhaps .gz or .zst, holds a word and its numbers a line, separated by single
     spaces, with or without word2vec's first line "count dim". A `.npy` file holds a matrix. Its
     words stand beside it, one a row: in NAME.txt, or else in the folder's only .parquet file, in
-    its only column. Where a word stands twice, the first counts. Tokens are in lower case, so of a
-    cased file only such words are used.
-
-    Raises UserError with file and line, or row.
+    its only column. Where a word stands twice, the first counts. Only words in lower case are used,
+    as tokens are. Raises UserError with file and line, or row.
     """
     path = Path(path)
     vectors = (_read_matrix if path.suffix == ".npy" else _read_text)(path, words)
@@ -46,39 +44,25 @@ def _read_text(path, words):
             spaces, (word, _, numbers) = line.count(b" "), line.partition(b" ")
             dim = dim or spaces
             # a few words of GloVe hold spaces, such as ". . ."; no token does: passed over
-            if not 0 < dim <= spaces or spaces > dim and _is_number(numbers.split(b" ", 1)[0]):
-                raise _malformed(path, number, line, dim)
-            if word in wanted and spaces == dim and wanted[word] not in vectors:
-                vectors[wanted[word]] = _floats(numbers, path, number, line, dim)
+            is_whole = 0 < dim <= spaces and (
+                spaces == dim or _floats(numbers.split(b" ", 1)[0]) is None)
+            if is_whole and word in wanted and spaces == dim and wanted[word] not in vectors:
+                vectors[wanted[word]] = vector = _floats(numbers)
+                is_whole = vector is not None and np.isfinite(vector).all()
+            if not is_whole:
+                shown = line[:40].decode(errors="replace") + "…" * (len(line) > 40)
+                raise UserError(f'{path}, line {number}: "{shown}", expected a word and '
+                                f'{dim or "its"} numbers, separated by single spaces')
     if count is not None and number - 1 != count:
         raise UserError(f"{path}: ends after {number - 1:,} vectors, but its first line says "
                         f"{count:,}; fetch the file again")
     return vectors
 
 
-def _is_number(text):
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _floats(numbers, path, number, line, dim):
-    try:
-        with np.errstate(over="ignore"):                      # what is too large becomes infinite
-            vector = np.array(numbers.split(b" "), np.float32)
-    except ValueError:
-        vector = np.array(np.nan)
-    if not np.isfinite(vector).all():
-        raise _malformed(path, number, line, dim)
-    return vector
-
-
-def _malformed(path, number, line, dim):
-    shown = line[:40].decode(errors="replace") + ("…" if len(line) > 40 else "")
-    return UserError(f'{path}, line {number}: "{shown}", expected a word and {dim or "its"} '
-                     "numbers, separated by single spaces, as word2vec and GloVe write text")
+def _floats(text):
+    """Numbers separated by single spaces: float32 (d,); None where one of them is no number."""
+    with suppress(ValueError), np.errstate(over="ignore"):    # what is too large becomes infinite
+        return np.array(text.split(b" "), np.float32)
 
 
 # ---------------------------------------------------------------- a matrix and its words
@@ -97,16 +81,14 @@ def _read_matrix(path, words):
     if len(names) != len(matrix):
         raise UserError(f"{beside}: holds {len(names):,} words, but {path.name} has "
                         f"{len(matrix):,} rows; expected one a row")
-    rows = {}
+    vectors = {}
     for row, word in enumerate(names):
-        if word in words:
-            rows.setdefault(word, row)
-    with np.errstate(over="ignore"):
-        vectors = {word: matrix[row].astype(np.float32) for word, row in rows.items()}
-    for word, vector in vectors.items():
-        if not np.isfinite(vector).all():
-            raise UserError(f'{path}, row {rows[word]} ("{word}"): holds a number that is not '
-                            "finite; mend or replace the file")
+        if word in words and word not in vectors:
+            with np.errstate(over="ignore"):                  # what is too large becomes infinite
+                vectors[word] = matrix[row].astype(np.float32)
+            if not np.isfinite(vectors[word]).all():
+                raise UserError(f'{path}, row {row} ("{word}"): holds a number that is not finite; '
+                                "mend or replace the file")
     return vectors
 
 
@@ -121,20 +103,16 @@ def _words_beside(path):
     if len(tables) != 1:
         raise UserError(f"{path}: its words are missing; expected one a line in {text.name}, or "
                         f"one .parquet file beside it with a column of words (found {len(tables)})")
-    return tables[0], _parquet_column(tables[0])
-
-
-def _parquet_column(path):
     try:
         import duckdb  # a large package that nothing else here needs
     except ImportError:
-        raise UserError(f"{path}: reading Parquet needs duckdb; pip install duckdb, or write the "
-                        "words, one a line, to a text file named like the .npy file") from None
+        raise UserError(f"{tables[0]}: reading Parquet needs duckdb; pip install duckdb, or write "
+                        f"the words, one a line, to {text.name}") from None
     try:
-        rows = duckdb.read_parquet(str(path)).fetchall()
+        rows = duckdb.read_parquet(str(tables[0])).fetchall()
     except duckdb.Error as error:
         reason = " ".join(str(error).split())
-        raise UserError(f"{path}: cannot be read as Parquet ({reason})") from None
+        raise UserError(f"{tables[0]}: cannot be read as Parquet ({reason})") from None
     if rows and len(rows[0]) != 1:
-        raise UserError(f"{path}: holds {len(rows[0])} columns, expected one, of words")
-    return [word for word, in rows]
+        raise UserError(f"{tables[0]}: holds {len(rows[0])} columns, expected one, of words")
+    return tables[0], [word for word, in rows]

@@ -1,8 +1,8 @@
 """Texts compared by their words alone, and by the vectors of their words.
 
-By vectors: the mean of a text's, SIF, and the tf-idf soft cosine. Vectors are a dict, word → (d,),
-which may lack words: those are left out, as if they were not in the text; only the soft cosine
-still sees whether both texts have them.
+By vectors: the mean of a text's, SIF, and the tf-idf soft cosine. Vectors are a dict, word → (d,).
+A word without a vector is left out of the mean and of SIF. In the soft cosine it is like itself
+alone.
 """
 
 from collections import Counter
@@ -14,8 +14,6 @@ from ..data.text import UNKNOWN, Vocabulary, tokenize
 from ..model.layers import l2_normalize_forward
 from .baselines import bag_cosine, document_frequency, frequency_weight, term_counts, tfidf
 
-OWN_VECTORS = "own vectors"
-
 
 def pair_baselines(texts, left, right, run=None, vectors=None):
     """All baselines for the pairs texts[left[i]], texts[right[i]]: row name → (n,).
@@ -23,7 +21,7 @@ def pair_baselines(texts, left, right, run=None, vectors=None):
     left, right: int (n,); run: whose word embeddings and p(word) are used; vectors: row name →
     word → vector, those of a file.
     """
-    own = {OWN_VECTORS: run_vectors(run, words_of(texts))} if run else {}
+    own = {"own vectors": run_vectors(run, words_of(texts))} if run else {}
     vocabulary = run.vocabulary if run else None
     return (bag_cosines(texts, left, right, vocabulary)
             | pair_similarities(texts, left, right, own | (vectors or {}), vocabulary))
@@ -39,8 +37,16 @@ def bag_cosines(texts, left, right, vocabulary=None):
 
 
 def words_of(texts):
-    """The set of all tokens of some texts."""
+    """The set of all tokens of a list of texts."""
     return {token for text in texts for token in tokenize(text)}
+
+
+def vocabulary_of(texts):
+    """The Vocabulary of all words of a list of B texts, and the texts as Packed of B."""
+    sentences = [tokenize(text) for text in texts]
+    counts = Counter(token for tokens in sentences for token in tokens)
+    vocabulary = Vocabulary.from_counts(counts, None, 1)
+    return vocabulary, vocabulary.pack(sentences)
 
 
 def run_vectors(run, words):
@@ -53,14 +59,10 @@ def run_vectors(run, words):
 def pair_similarities(texts, left, right, sources, vocabulary=None):
     """The baselines from vectors for the pairs texts[left[i]], texts[right[i]]: name → (n,).
 
-    left, right: int (n,); sources: row name → vectors. SIF takes p(word) from a Vocabulary, or from
-    these texts where there is none; its component is that of all the texts. The idf of the soft
-    cosine, too, is that of the texts.
+    left, right: int (n,); sources: row name → vectors. SIF takes p(word) from a Vocabulary, or else
+    from the texts. Its common direction and the idf of the soft cosine come from the texts, too.
     """
-    sentences = [tokenize(text) for text in texts]
-    counted = Counter(token for tokens in sentences for token in tokens)
-    own = Vocabulary.from_counts(counted, None, 1)
-    packed = own.pack(sentences)
+    own, packed = vocabulary_of(texts)
     total, df = document_frequency(packed, own.size)
     df[UNKNOWN] = total                                       # what stands in an empty text: idf 0
     counts, weighted = term_counts(packed, own.size), tfidf(packed, total, df)
@@ -68,44 +70,33 @@ def pair_similarities(texts, left, right, sources, vocabulary=None):
     weight = np.array([0, *map(frequency_weight(vocabulary or own), own.words), 0])
     rows = {}
     for name, vectors in sources.items():
-        table, known = table_of(own, vectors)
-        for kind, matrix in (("mean of", mean_vectors(counts, table, known)),
-                             ("SIF of", sif_vectors(counts, table, known, weight))):
+        none = np.zeros(len(next(iter(vectors.values()), [0])))     # texts may have no word at all
+        table = np.array([none, *(vectors.get(word, none) for word in own.words), none])
+        for kind, matrix in (("mean of", mean_vectors(counts, table, np.ones(own.size))),
+                             ("SIF of", sif_vectors(counts, table, weight))):
             unit, _ = l2_normalize_forward(matrix)
             rows[f"{kind} {name}"] = (unit[left] * unit[right]).sum(axis=1)
         rows[f"soft cosine of {name}"] = soft_cosines(weighted, table, left, right)
     return rows
 
 
-def table_of(vocabulary, vectors):
-    """Vectors as a table by word id: float64 (size, d), zero where there is none, bool (size,)."""
-    dim = len(next(iter(vectors.values()), [0]))    # texts without any word have none
-    table = np.zeros((vocabulary.size, dim))
-    for word in vocabulary.words:
-        if word in vectors:
-            table[vocabulary.id(word)] = vectors[word]
-    return table, table.any(axis=1)
-
-
-def mean_vectors(counts, table, known, weight=1.0):
+def mean_vectors(counts, table, weight):
     """Σ weight(word) v(word) over a text's words that have a vector, divided by how many they are.
 
-    counts: CSR (B, words); table: (words, d); known: bool (words,); weight: (words,) → (B, d), a
-    zero row where no word has a vector.
+    counts: CSR (B, words); table: (words, d), zero rows for words without a vector; weight:
+    (words,) → (B, d), a zero row where no word has a vector.
     """
-    words = counts @ known.astype(np.float64)                 # (B,)
-    weighted = table * np.broadcast_to(weight, known.shape)[:, None]
-    return counts @ weighted / np.maximum(words, 1)[:, None]
+    words = counts @ table.any(axis=1).astype(np.float64)     # (B,)
+    return counts @ (table * weight[:, None]) / np.maximum(words, 1)[:, None]
 
 
-def sif_vectors(counts, table, known, weight):
+def sif_vectors(counts, table, weight):
     """Smooth inverse frequency (Arora, Liang and Ma 2017): means weighted by a/(a + p(word)).
 
-    The direction that all the texts share, their first singular vector, is projected out.
-
-    counts: CSR (B, words); table: (words, d); known: bool (words,); weight: (words,) → (B, d).
+    The direction that all the texts share, their first singular vector, is projected out. Shapes
+    are those of `mean_vectors`.
     """
-    means = mean_vectors(counts, table, known, weight)
+    means = mean_vectors(counts, table, weight)
     _, directions = np.linalg.eigh(means.T @ means)           # by rising eigenvalue
     common = directions[:, -1]                                # (d,)
     return means - np.outer(means @ common, common)
@@ -114,11 +105,10 @@ def sif_vectors(counts, table, known, weight):
 def soft_cosines(weighted, table, left, right):
     """xᵀMy/√(xᵀMx · yᵀMy), M_ij = max(0, cos(v_i, v_j))², M_ii = 1 (Charlet and Damnati 2017).
 
-    A word without a vector is like itself alone. weighted: CSR (B, words) of tf-idf; table:
-    (words, d); left, right: int (n,) → (n,), 0 where a side has no word that weighs anything.
+    weighted: CSR (B, words) of tf-idf; table: (words, d); left, right: int (n,) → (n,), 0 where a
+    side has no word that weighs anything.
     """
     unit, _ = l2_normalize_forward(table)
-    weighted = weighted.tocsr()
     texts = [(weighted.indices[a:b], weighted.data[a:b])
              for a, b in zip(weighted.indptr, weighted.indptr[1:])]
 

@@ -2,7 +2,6 @@
 
     python -m convsim_mini.report RUN… [--data DIR] [--out DIR]
 
-Read results.py, what is measured of a run; page.py, the tables; overlap.py, the sentences that two
-data sets share; claims.py, the paper's claims; published.py, figures of others. fractions.py is a
-command of its own, which trains the runs of figure 8.
+Read results.py, what is measured of a run; page.py, the tables; claims.py, the paper's claims;
+published.py, figures of others. fractions.py is a command of its own. It trains figure 8's runs.
 """

@@ -14,17 +14,14 @@ from ..evaluation.sts import GENRES
 def verdicts(results, data):
     """The list of claims: rows of claim, verdict, numbers."""
     words = {True: "reproduced", False: "not reproduced", None: "not testable here"}
-    rows = []
-    for claim, judge in CLAIMS.items():
-        shown, numbers = judge(results, data)
-        rows.append([claim, words[shown], numbers])
-    return rows
+    judged = {claim: judge(results, data) for claim, judge in CLAIMS.items()}
+    return [[claim, words[shown], numbers] for claim, (shown, numbers) in judged.items()]
 
 
 def by_fraction(results):
     """Share of the NLI data → Results: multitask runs from one starting run, and that one at 0.
 
-    Of several starting runs the one with most such runs.
+    Where there are several starting runs, it is the one with most multitask runs.
     """
     groups = {}
     for result in results:
@@ -38,24 +35,20 @@ def by_fraction(results):
 
 def starting_run(result, results):
     """The Results of the run that --init named, or None."""
-    init = result.run.config.init
-    return next((other for other in results
-                 if init and other.run.folder.resolve() == Path(init)), None)
+    of_folder = {other.run.folder.resolve(): other for other in results}
+    return of_folder.get(result.run.config.init and Path(result.run.config.init))
 
 
 def transformer_above_dan(results, data):
     """Of runs on the same conversations: do more true replies come first with the Transformer?"""
-    of_encoder = {}
-    for result in results:
-        if result.run.config.task == "conversation" and result.ranks is not None:
-            of_encoder.setdefault(result.encoder, result)
+    of_encoder = {result.encoder: result for result in reversed(results)    # the first ones count
+                  if result.run.config.task == "conversation" and result.ranks is not None}
     dan, transformer = of_encoder.get("DAN"), of_encoder.get("Transformer")
     if not dan or not transformer or dan.run.corpus != transformer.run.corpus:
         return None, "needs a run of each encoder on the same conversations"
     gains = (transformer.ranks == 1).astype(float) - (dan.ranks == 1)
-    mean, low, high = (100 * figure for figure in mean_interval(gains))
-    return low > 0, (f"P@1 of {transformer.name} − {dan.name}: {mean:+.1f} "
-                     f"[{low:+.1f}, {high:+.1f}]")
+    mean, low, high = mean_interval(100 * gains)
+    return low > 0, f"P@1 of {transformer.name} − {dan.name}: {mean:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
 def nli_helps_captions_most(results, data):
@@ -107,8 +100,8 @@ def attention_widens(results, data):
     for result in results:
         if result.reach is not None and len(result.reach) > 1:
             mean, low, high = widening(result.reach)
-            return low > 0, (f"{result.name}, last layer − first: {mean:+.2f} "
-                             f"[{low:+.2f}, {high:+.2f}] words")
+            gain = f"{mean:+.2f} [{low:+.2f}, {high:+.2f}] words"
+            return low > 0, f"{result.name}, last layer − first: {gain}"
     return None, "needs a Transformer's run with two layers or more"
 
 

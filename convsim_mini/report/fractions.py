@@ -16,15 +16,10 @@ from ..run import finished
 SHARES = tuple(k / 10 for k in range(1, 11))
 
 
-def folder_of(run, share):
-    """Where the run with this share of the NLI data goes: beside the one that it starts from."""
-    return Path(f"{run}-nli-{100 * share:.0f}")
-
-
 def train(*options):
     """Run the training command to its end; if it fails or is stopped, end with its exit code.
 
-    Ctrl-C reaches both processes. The training answers it with a checkpoint, so this one waits.
+    Ctrl-C reaches both processes. The training then saves a checkpoint, so this one waits.
     """
     before = signal.signal(signal.SIGINT, lambda *_: None)    # unlike SIG_IGN not inherited
     try:
@@ -42,15 +37,15 @@ def main(argv=None):
     parser.add_argument("options", nargs=argparse.REMAINDER, help="options of convsim_mini.train, "
                         "--nli DIR among them")
     given = parser.parse_args(argv)
-    run, options = given.run, given.options
-    for share in SHARES:
-        folder = folder_of(run, share)
+    # each beside the run that it starts from
+    folders = {share: Path(f"{given.run}-nli-{100 * share:.0f}") for share in SHARES}
+    for share, folder in folders.items():
         if not (folder / "config.json").exists():
-            train("--task", "multitask", "--init", run, "--nli_fraction", share, "--run", folder,
-                  *options)
+            train("--task", "multitask", "--init", given.run, "--nli_fraction", share,
+                  "--run", folder, *given.options)
         elif not finished(folder):
             train("--resume", folder)
-    print("python -m convsim_mini.report", run, *(folder_of(run, share) for share in SHARES))
+    print("python -m convsim_mini.report", given.run, *folders.values())
 
 
 if __name__ == "__main__":

@@ -13,8 +13,6 @@ from ..evaluation.nli import classify
 from ..run import Run, load_run, read_log
 from ..training.schedule import pairs_before
 
-TRAINED_ON = {"conversation": "conversations", "multitask": "conversations + SNLI", "nli": "SNLI"}
-
 
 class Data(NamedTuple):
     """The labelled sets at hand, each by split or file name, and empty where there is none."""
@@ -27,9 +25,9 @@ class Data(NamedTuple):
 class Results(NamedTuple):
     """What was measured of one Run; None, or an empty dict, for what could not be.
 
-    ranks: of the true reply among 100, (n,); sts: split → similarity (n,) of each pair, and the
-    same under the tuned matrix in `tuned`; snli: split → class of each pair, (n,); cqa: file name →
-    list of scores; reach: (layers, sentences), how far attention reaches.
+    ranks: of the true reply among 100, (n,); sts: split → similarity (n,) of each pair; tuned: the
+    same under the tuned matrix; snli: split → class of each pair, (n,); cqa: file name → list of
+    scores; reach: (layers, sentences), how far attention reaches.
     """
 
     run: Run
@@ -50,27 +48,18 @@ class Results(NamedTuple):
         """The encoder as the paper spells it."""
         return {"dan": "DAN", "transformer": "Transformer"}[self.run.config.model.encoder]
 
-    @property
-    def trained_on(self):
-        """The tasks it was trained on."""
-        return TRAINED_ON[self.run.config.task]
-
 
 def read_data(folder):
-    """The Data in a folder, as far as it is there; none without a folder.
-
-    Raises UserError for damaged files.
-    """
-    def read_all(find, read):
+    """The Data in a folder or None, as far as it is there. Raises UserError for damaged files."""
+    def read_all(read, find, *run):
         try:
-            sources = find(folder) if folder else {}
+            sources = find(folder, *run) if folder else {}
         except UserError:
             return {}
         return {name: read(source) for name, source in sources.items()}
 
-    return Data(read_all(lambda folder: sts.find(folder, None), sts.read),
-                read_all(find_snli, read_snli),
-                read_all(lambda folder: cqa.find(folder, None), cqa.read))
+    return Data(read_all(sts.read, sts.find, None), read_all(read_snli, find_snli),
+                read_all(cqa.read, cqa.find, None))
 
 
 def measure(run, data):
@@ -93,9 +82,8 @@ def measure(run, data):
 
 def pairs_seen(run):
     """Pairs in all batches of a Run's training, those of the run that it started from included."""
-    before = 0
-    if run.config.init and Path(run.config.init).is_dir():
-        before = pairs_seen(load_run(run.config.init))
+    init = run.config.init
+    before = pairs_seen(load_run(init)) if init and Path(init).is_dir() else 0
     return before + pairs_before(run.config, run.step)
 
 

@@ -50,8 +50,8 @@ def resumed_folder(argv):
     if "resume" not in given:
         return None
     if len(given) > 1 or not given["resume"]:
-        raise UserError("--resume: expected a run's folder and no other option, for a run keeps its "
-                        "settings; to train with others start a new one: --config RUN/config.json")
+        raise UserError("--resume: expected a run's folder and no other option, for a run keeps "
+                        "its settings; to train with others: --config RUN/config.json")
     return Path(given["resume"])
 
 

@@ -117,9 +117,9 @@ def load_run(folder, device="cpu", newest=False):
     stored = {name: p.shape for name, p in params.items()}
     for name in sorted(expected.keys() | stored.keys()):
         if expected.get(name) != stored.get(name):
-            raise UserError(f"{path}: {name} has shape {stored.get(name)}, but {expected.get(name)} "
-                            "follows from config.json and vocabulary.json; restore the files of "
-                            "one run")
+            raise UserError(f"{path}: {name} has shape {stored.get(name)}, but "
+                            f"{expected.get(name)} follows from config.json and vocabulary.json; "
+                            "restore the files of one run")
     model = Model(to_device(params, xp), config.model, vocabulary.size)
     return Run(folder, config, vocabulary, model, step, corpus)
 

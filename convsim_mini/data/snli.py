@@ -17,12 +17,12 @@ SPLITS = ("train", "dev", "test")
 
 
 class Snli(NamedTuple):
-    """The labelled pairs of one file; labels: (n,), numbers into LABELS; dropped: "-" pairs."""
+    """The n labelled pairs of one file."""
 
     premises: list
     hypotheses: list
-    labels: np.ndarray
-    dropped: int
+    labels: np.ndarray    # (n,) numbers into LABELS
+    dropped: int          # pairs without a label
 
 
 class NliBatch(NamedTuple):
@@ -86,8 +86,7 @@ def read_snli(path):
             labels.append(LABELS.index(label))
     if not pairs:
         raise UserError(f"{path}: holds no labelled pair; expected a file of SNLI")
-    premises, hypotheses = map(list, zip(*pairs))
-    return Snli(premises, hypotheses, np.array(labels), dropped)
+    return Snli(*map(list, zip(*pairs)), np.array(labels), dropped)
 
 
 def _json_rows(path):
@@ -120,8 +119,8 @@ def _text_rows(path):
 def encode_snli(snli, vocabulary, fraction=1.0, seed=0):
     """Pairs to ids: Snli → NliSplit.
 
-    fraction: the share of the pairs to keep, drawn by the seed so that a smaller share is part of a
-    larger one.
+    fraction: the share of the pairs to keep. The seed draws them; of one seed a smaller share is
+    part of a larger one.
     """
     order = np.random.Generator(np.random.Philox(seed)).permutation(len(snli.labels))
     kept = np.sort(order[:max(1, round(fraction * len(order)))])

@@ -82,8 +82,8 @@ def default_corpus():
     """Path of the data file inside the installed package chitchat-dataset."""
     package = find_spec("chitchat_dataset")
     if package is None:
-        raise UserError("the default corpus is the package chitchat-dataset, which is not installed"
-                        ": pip install chitchat-dataset, or name your own files with --pairs")
+        raise UserError("the default corpus, the package chitchat-dataset, is not installed: "
+                        "pip install chitchat-dataset, or name your own files with --pairs")
     return Path(package.origin).with_name("dataset.json")
 
 

@@ -112,8 +112,7 @@ class Vocabulary:
 
     def id(self, token):
         """The id of one token; that of a bucket if the vocabulary does not hold the token."""
-        bucket = 1 + len(self.words) + stable_hash(token) % self.oov_buckets
-        return self.ids.get(token, bucket)
+        return self.ids.get(token) or 1 + len(self.words) + stable_hash(token) % self.oov_buckets
 
     def token(self, i):
         """The token of an id, or the name of a shared id: <unknown>, <bucket 17>."""

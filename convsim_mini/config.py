@@ -27,8 +27,7 @@ class TextConfig:
     oov_buckets: PositiveInt = 1_000
     """Rows shared by all other words (ours: an unknown word still looks like itself)."""
     bigram_buckets: PositiveInt = 200_000
-    """Rows shared by all bigrams (ours: the paper does not say how many; with 50,000 words this
-    makes the table of 250,000 rows)."""
+    """Rows shared by all bigrams (ours: with 50,000 words the table then has 250,000 rows)."""
 
 
 @dataclass
@@ -41,17 +40,15 @@ class ModelConfig:
     """Width of a word's or bigram's embedding, and of a Transformer throughout (ours: the paper
     names only the widths of the layers, 300 first)."""
     layers: list[PositiveInt] = field(default_factory=lambda: [500])
-    """Widths of the encoder's fully connected layers; the last is the sentence embedding's (paper
-    §3.1: 300, 300, 500; ours: one layer learns more in minutes, P@1 28, not 26, and 3 points more
-    of STS)."""
+    """Widths of the encoder's fully connected layers, the sentence embedding's last (paper §3.1:
+    300, 300, 500; ours: one layer learns more in minutes: P@1 28, not 26, STS 3 points more)."""
     response_hidden: list[PositiveInt] = field(default_factory=list)
     """Widths of the hidden layers of the response network; a last layer as wide as the embedding
     follows (paper §2.2: layers, without number or sizes; ours: none, no worse in minutes)."""
     nli_hidden: PositiveInt = 512
     """Width of the hidden layer of NLI's classifier (paper §2.4)."""
     residual_response: bool = True
-    """The response is v′ = v + layers(v), not layers(v) (ours: v′ starts near v, so the first step
-    already ranks by overlap instead of by noise)."""
+    """The response is v′ = v + layers(v), not layers(v) (ours: the first step ranks by overlap)."""
     unit_response: bool = True
     """The response v′ has unit length, too (ours: a score is then a cosine)."""
     scale: PositiveFloat = 20.0
@@ -160,8 +157,7 @@ class Config:
     run: str | None = None
     """Folder for the run; runs/PRESET, or runs/PRESET-2 …, if none is named."""
     data: str | None = None
-    """Folder with stsbenchmark/ for the table at the end; without it, a small set of this project's
-    own."""
+    """Folder with stsbenchmark/ for the table at the end; without it, a small set of our own."""
     cache: str = "~/.cache/convsim_mini"
     """Folder for prepared corpora."""
     text: TextConfig = field(default_factory=TextConfig)
@@ -231,21 +227,17 @@ PRESETS = {
         "optim.word_dropout": 0.0,
     },
 }
-INHERITED = ("text.", "model.", "optim.")    # from the run that --init names
+GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
+INHERITED = ("preset", "pairs", "text.", "model.", "optim.")    # from the run that --init names
 ENCODERS = {"dan": "chat", "transformer": "transformer-small"}
 
 
 # ---------------------------------------------------------------- settings as nested dicts
 
-def settings(cls=Config, group=""):
+def settings():
     """Every setting under its dotted name: name → dataclass field."""
-    named = {}
-    for setting in dataclasses.fields(cls):
-        if dataclasses.is_dataclass(setting.type):
-            named |= settings(setting.type, f"{setting.name}.")
-        else:
-            named[group + setting.name] = setting
-    return named
+    return {group + setting.name: setting for group, cls in GROUPS.items()
+            for setting in dataclasses.fields(cls) if f"{setting.name}." not in GROUPS}
 
 
 def flat(values, group=""):

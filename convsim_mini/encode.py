@@ -167,8 +167,7 @@ def parse_options(argv):
     # bytes that are not UTF-8 come as half surrogates, which cannot be printed
     options.texts = [text.encode("utf-8", "replace").decode() for text in options.texts]
     if options.search and options.out:
-        raise UserError("--search and --out: choose one; --search prints lines, --out writes "
-                        "vectors")
+        raise UserError("--search and --out: choose one: print lines or write vectors")
     if options.texts and options.file:
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")

@@ -59,8 +59,9 @@ def _zstd_lines(file):
         raise EOFError("the zstd stream has no end")
 
 
-def read_object(path, where, fault, advice):
-    """The object in a JSON file, as a dict. Raises UserError: "WHERE: FAULT (…); ADVICE"."""
+def read_object(path, fault, advice, option=""):
+    """The object in a JSON file, as a dict. Raises UserError: "OPTION PATH: FAULT (…); ADVICE"."""
+    where = f"{option} {path}".lstrip()
     with user_errors(f"{where}: {fault}", advice, (OSError, ValueError)):
         value = json.loads(Path(path).read_text(encoding="utf-8"))
     if not isinstance(value, dict):

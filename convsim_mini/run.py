@@ -28,6 +28,8 @@ from .model.input_response import Model
 
 KEPT = 2      # newest checkpoints, while a run trains
 FORMAT = 1    # of the files in a run's folder
+VOCABULARY = "vocabulary.json"
+NEEDED = ("is missing or damaged", "a run folder needs it")
 DAMAGE = (OSError, SafetensorError, ValueError, KeyError, TypeError)    # what a damaged file raises
 
 
@@ -50,7 +52,7 @@ def save_config(folder, config):
 def save_vocabulary(folder, corpus):
     """Write vocabulary.json: the vocabulary of a Corpus, and the checksum of the Corpus."""
     values = {"corpus": corpus.checksum, **corpus.vocabulary.to_dict()}
-    write_text(_vocabulary(folder), json.dumps(values))
+    write_text(Path(folder, VOCABULARY), json.dumps(values))
 
 
 def save_checkpoint(folder, step, params, state, best=None):
@@ -61,9 +63,9 @@ def save_checkpoint(folder, step, params, state, best=None):
     for kind, arrays in (("resume", state), ("weights", params)):
         # safetensors writes the buffer of a strided array as it lies, so it must be contiguous
         host = {name: np.ascontiguousarray(array) for name, array in to_host(arrays).items()}
-        _save(_path(folder, kind, step), host, {
-            "format": FORMAT, "crc32": _checksum(host), "vocabulary": _crc(_vocabulary(folder)),
-            "best": best or step})
+        about = {"format": FORMAT, "crc32": _checksum(host),
+                 "vocabulary": _crc(Path(folder, VOCABULARY)), "best": best or step}
+        _save(_path(folder, kind, step), host, about)
     _keep(folder, [*_steps(folder)[-KEPT:], best or step])
 
 
@@ -106,10 +108,11 @@ def load_run(folder, device="cpu", newest=False):
     path = _path(folder, "weights", step)
     params, about = _load(path)                               # first: it tells the format of all
     config = load_config(folder)
-    values = _values(_vocabulary(folder))
-    if _crc(_vocabulary(folder)) != about.get("vocabulary"):
-        raise UserError(f"{_vocabulary(folder)}: is not the one that {path.name} was trained with; "
-                        "restore the files of one run")
+    words = folder / VOCABULARY
+    values = read_object(words, *NEEDED)
+    if _crc(words) != about.get("vocabulary"):
+        raise UserError(f"{words}: is not the one that {path.name} was trained with; restore the "
+                        "files of one run")
     corpus = values.pop("corpus")
     vocabulary = Vocabulary(**values)
     rows = vocabulary.size + config.bigram_rows
@@ -127,7 +130,7 @@ def load_run(folder, device="cpu", newest=False):
 def load_config(folder):
     """The Config of a run folder. Raises UserError where it is missing or damaged."""
     path = _existing(folder) / "config.json"
-    return config_from_dict(_values(path), path)
+    return config_from_dict(read_object(path, *NEEDED), path)
 
 
 def load_state(run):
@@ -172,10 +175,6 @@ def _existing(folder):
     return Path(folder)
 
 
-def _vocabulary(folder):
-    return Path(folder, "vocabulary.json")
-
-
 def _crc(path):
     return zlib.crc32(path.read_bytes()) if path.exists() else None
 
@@ -185,8 +184,8 @@ def _path(folder, kind, step):
 
 
 def _steps(folder):
-    numbers = (path.stem.removeprefix("weights-")
-               for path in Path(folder).glob("weights-*.safetensors"))
+    names = [path.stem for path in Path(folder).glob("weights-*.safetensors")]
+    numbers = [name.removeprefix("weights-") for name in names]
     return sorted(int(number) for number in numbers if number.isdecimal())
 
 
@@ -204,8 +203,7 @@ def _about(path):
 
 def _load(path, arrays=True):
     """Arrays (or None) of one file of a checkpoint, and what is written beside them."""
-    advice = ("restore it, or delete the newest step's weights and resume files to use the one "
-              "before")
+    advice = "restore it, or delete the newest step's weights and resume files to use older ones"
     with user_errors(f"{path}: is missing, damaged or cannot be read", advice, DAMAGE):
         about = _about(path)
         if about["format"] > FORMAT:
@@ -222,10 +220,6 @@ def _checksum(arrays):
     for name in sorted(arrays):
         crc = zlib.crc32(arrays[name].reshape(-1).view(np.uint8), zlib.crc32(name.encode(), crc))
     return crc
-
-
-def _values(path):
-    return read_object(path, path, "is missing or damaged", "a run folder needs it")
 
 
 def read_log(path):

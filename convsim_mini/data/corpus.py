@@ -61,8 +61,8 @@ class Split(NamedTuple):
     def batch(self, which, mask_false_negatives=True):
         """The pairs `which` (B,) as a Batch."""
         sentences = self.sentences(np.concatenate([2 * which, 2 * which + 1]))
-        return Batch(sentences,
-                     false_negatives(*self.keys[which].T) if mask_false_negatives else None)
+        equal = false_negatives(*self.keys[which].T) if mask_false_negatives else None
+        return Batch(sentences, equal)
 
 
 class Corpus(NamedTuple):
@@ -138,8 +138,7 @@ def _cache_key(paths, text):
         try:
             stat = path.stat()
         except OSError as error:
-            raise UserError(f"{path}: cannot be read: {error.strerror}; name existing files with "
-                            "--pairs") from None
+            raise UserError(f"{path}: cannot be read: {error.strerror}; name a pair file") from None
         sources.append([str(path.resolve()), stat.st_size, stat.st_mtime_ns])
     key = json.dumps([FORMAT, sources, text.words, text.oov_buckets])
     return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
@@ -214,17 +213,17 @@ def _tokenize_files(paths, scratch):
     text = {split: open(scratch / split, "w", encoding="utf-8", newline="\n") for split in SPLITS}
     keys = {split: open(scratch / f"{split}.keys", "wb") for split in SPLITS}
     total = sum(Path(path).stat().st_size for path in paths)
-    with (Pool() as workers,
-          progress(total=total, desc="reading", unit="B", unit_scale=True) as bar):
+    bar = progress(total=total, desc="reading", unit="B", unit_scale=True)
+    with Pool() as workers, bar:
         for path in paths:
-            bad, before = _Malformed(path), bar.n
+            before = bar.n
             chunks = read_chunks(path, lambda position: bar.update(before + position - bar.n))
             room = BoundedSemaphore(4 * os.cpu_count())       # or results would pile up unwritten
             admitted = (chunk for chunk in chunks if room.acquire())
-            for part in workers.imap(_tokenize_chunk, admitted):
+            for part in _watched(path, workers.imap(_tokenize_chunk, admitted)):
                 room.release()
-                bad.add(part)
                 read += part.records
+                malformed += len(part.malformed)
                 removed += part.removed
                 counts.update(part.counts)
                 prune(counts, MOST_WORDS_COUNTED)
@@ -232,7 +231,6 @@ def _tokenize_files(paths, scratch):
                     kept[split] += len(part.keys[split])
                     text[split].write(part.text[split])
                     part.keys[split].tofile(keys[split])
-            malformed += bad.close()
     for file in [*text.values(), *keys.values()]:
         file.close()
     if min(kept[split] for split in SPLITS) < 100:
@@ -243,35 +241,30 @@ def _tokenize_files(paths, scratch):
     return counts, {"read": read, "malformed": malformed, "kept": kept, "removed": removed}
 
 
-class _Malformed:
-    """Counts the malformed lines of one file and shows the first five."""
+def _watched(path, parts):
+    """Yield every Tokenized of one file; show the first five malformed lines, and their number.
 
-    def __init__(self, path):
-        self.path, self.lines, self.bad, self.first = path, 0, 0, None
+    Raises UserError if more than 1 line in 100 is malformed, checked from 1,000 lines on.
+    """
+    lines, bad, first = 0, 0, None
 
-    def add(self, part):
-        """Count a Tokenized; check the file from its 1,000th line on."""
-        self.lines += part.records
+    def check():
+        if bad * 100 > lines:
+            raise UserError(f"{path}: {bad} of the first {lines} lines are malformed, more than 1 "
+                            f"in 100 (first: {first}); expected {EXPECTED}")
+
+    for part in parts:
+        lines += part.records
         for line, reason in part.malformed:
-            self.bad += 1
-            self.first = self.first or f"line {line}: {reason}"
-            if self.bad <= 5:
-                tqdm.write(f"{self.path}, line {line}: left out: {reason}", file=sys.stderr)
-        if self.lines >= 1_000:
-            self.check()
-
-    def check(self):
-        """Raise UserError if more than 1 line in 100 is malformed."""
-        if self.bad * 100 > self.lines:
-            raise UserError(f"{self.path}: {self.bad} of the first {self.lines} lines are malformed,"
-                            f" more than 1 in 100 (first: {self.first}); expected {EXPECTED}")
-
-    def close(self):
-        """Check the file as a whole; → number of malformed lines."""
-        self.check()
-        if self.bad > 5:
-            print(f"{self.path}: {self.bad} malformed lines left out in all", file=sys.stderr)
-        return self.bad
+            bad, first = bad + 1, first or f"line {line}: {reason}"
+            if bad <= 5:
+                tqdm.write(f"{path}, line {line}: left out: {reason}", file=sys.stderr)
+        if lines >= 1_000:
+            check()
+        yield part
+    check()
+    if bad > 5:
+        print(f"{path}: {bad} malformed lines left out in all", file=sys.stderr)
 
 
 def _tokenize_chunk(chunk):

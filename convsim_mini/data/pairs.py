@@ -1,8 +1,8 @@
 """Conversations as they arrive: files of (input, response) pairs, and the paper's filters.
 
-A pair file holds one pair a line, as TSV (input TAB response) or as JSON with the fields `input` and
-`response` (and `input_author`, `response_author` where they are known); plain, .gz or .zst. Without
-files the corpus is chitchat-dataset, installed with the requirements.
+A pair file holds one pair a line, as TSV (input TAB response) or as JSON with the fields `input`
+and `response` (and `input_author`, `response_author` where they are known); plain, .gz or .zst.
+Without files the corpus is chitchat-dataset, installed with the requirements.
 """
 
 import json

@@ -220,8 +220,8 @@ def _tokenize_files(paths, scratch):
             chunks = read_chunks(path, lambda position: bar.update(before + position - bar.n))
             room = BoundedSemaphore(4 * os.cpu_count())       # or results would pile up unwritten
             admitted = (chunk for chunk in chunks if room.acquire())
-            for part in _watched(path, workers.imap(_tokenize_chunk, admitted)):
-                room.release()
+            parts = (part for part in workers.imap(_tokenize_chunk, admitted) if not room.release())
+            for part in _watched(path, parts):
                 read += part.records
                 malformed += len(part.malformed)
                 removed += part.removed

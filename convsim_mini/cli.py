@@ -9,29 +9,26 @@ from tqdm import tqdm
 
 
 class UserError(Exception):
-    """A mistake that a user can make and mend.
-
-    The message says where, what was found, what was expected and what to do.
-    """
+    """A user's mistake. The message says where, what was found and expected, and what to do."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line and name the option that may have been meant."""
+    """A parser that raises a UserError, which names the option that may have been meant."""
 
     def __init__(self, **kwargs):
         super().__init__(allow_abbrev=False, **kwargs)
 
     def error(self, message):
-        """Raise UserError with the message."""
+        """What argparse calls for a wrong command line."""
         wrong = message.removeprefix("unrecognized arguments: ").split("=")[0].split()
         options = [] if message.startswith("argument") else self._option_string_actions
         raise UserError(f"{message}{did_you_mean(wrong[0], options)} (see --help)")
 
 
 def did_you_mean(word, choices):
-    """"; did you mean X?", X the choice spelled most like a word; "" where none is near.
+    """"; did you mean X?", X the choice that is spelled most like the word; "" if none is near.
 
-    Of a dotted choice its last part counts, too: batch_size is near --optim.batch_size.
+    The last part of a dotted choice counts, too: batch_size is near --optim.batch_size.
     """
     last_parts = {choice.rpartition(".")[2].lstrip("-"): choice for choice in choices}
     named = last_parts | {choice.lstrip("-"): choice for choice in choices}
@@ -51,13 +48,13 @@ def progress(*args, **options):
     """A tqdm bar that vanishes at its end; in a log file, a line every 30 seconds."""
     options = {"leave": False, **options}
     if not (sys.stderr and sys.stderr.isatty()):
-        options |= {"file": _Lines(), "mininterval": 30, "maxinterval": 30, "delay": 30,
-                    "leave": False, "ncols": 80}
+        in_a_log = dict.fromkeys(["mininterval", "maxinterval", "delay"], 30)
+        options |= {**in_a_log, "file": _Lines(), "leave": False, "ncols": 80}
     return tqdm(*args, **options)
 
 
 class _Lines:
-    """A file for tqdm: what it would write over its last state becomes a line of its own."""
+    """A file for tqdm: each state of a bar becomes a line of its own."""
 
     def write(self, text):
         if text.strip():
@@ -65,6 +62,16 @@ class _Lines:
 
     def flush(self):
         sys.stderr.flush()
+
+
+@contextmanager
+def user_errors(where, advice, errors=OSError):
+    """Turn errors of these types into UserError: "WHERE (what went wrong); ADVICE"."""
+    try:
+        yield
+    except errors as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{where} ({reason}); {advice}") from None
 
 
 @contextmanager

@@ -14,13 +14,8 @@ from msgspec import Meta
 from .cli import UserError, did_you_mean
 
 PositiveInt = Annotated[int, Meta(ge=1)]
-NonNegativeInt = Annotated[int, Meta(ge=0)]
 PositiveFloat = Annotated[float, Meta(gt=0)]
-NonNegativeFloat = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-PositiveShare = Annotated[float, Meta(gt=0, le=1)]
-OpenShare = Annotated[float, Meta(gt=0, lt=1)]
-Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 @dataclass
@@ -32,8 +27,7 @@ class TextConfig:
     oov_buckets: PositiveInt = 1_000
     """Rows shared by all other words (ours: an unknown word still looks like itself)."""
     bigram_buckets: PositiveInt = 200_000
-    """Rows shared by all bigrams (ours: the paper learns bigrams but does not say how many; with
-    50,000 words this makes the table of 250,000 rows)."""
+    """Rows shared by all bigrams (ours: with 50,000 words the table then has 250,000 rows)."""
 
 
 @dataclass
@@ -43,27 +37,24 @@ class ModelConfig:
     encoder: Literal["dan", "transformer"] = "dan"
     """The "dan" of the paper's §2.3.1, or the "transformer" of §2.3.2."""
     embedding_dim: PositiveInt = 300
-    """Width of a word's or bigram's embedding (ours: the paper names the layers' widths, 300 first,
-    but not this one), and of a Transformer throughout."""
+    """Width of a word's or bigram's embedding, and of a Transformer throughout (ours: the paper
+    names only the widths of the layers, 300 first)."""
     layers: list[PositiveInt] = field(default_factory=lambda: [500])
-    """Widths of the encoder's fully connected layers, the last one the sentence embedding's, 500 in
-    the paper (§3.1: 300, 300, 500; ours: one layer learns more in minutes, P@1 28 instead of 26,
-    and keeps 3 more points of STS)."""
+    """Widths of the encoder's fully connected layers, the sentence embedding's last (paper §3.1:
+    300, 300, 500; ours: one layer learns more in minutes: P@1 28, not 26, STS 3 points more)."""
     response_hidden: list[PositiveInt] = field(default_factory=list)
-    """Widths of the hidden layers that only the response passes, before a last one as wide as the
-    embedding (§2.2 speaks of layers without number or sizes; ours: none, for a second layer was
-    not better in minutes)."""
+    """Widths of the hidden layers of the response network; a last layer as wide as the embedding
+    follows (paper §2.2: layers, without number or sizes; ours: none, no worse in minutes)."""
     nli_hidden: PositiveInt = 512
     """Width of the hidden layer of NLI's classifier (paper §2.4)."""
     residual_response: bool = True
-    """The response is v′ = v + layers(v), not layers(v) (ours: v′ starts near v, so the first step
-    already ranks by overlap instead of by noise)."""
+    """The response is v′ = v + layers(v), not layers(v) (ours: the first step ranks by overlap)."""
     unit_response: bool = True
     """The response v′ has unit length, too (ours: a score is then a cosine)."""
     scale: PositiveFloat = 20.0
     """Factor on the scores (ours: cosines span 2, a softmax over 1,024 needs more; the paper's free
     dot product has 1)."""
-    frequency_weight: NonNegativeFloat = 1e-3
+    frequency_weight: Annotated[float, Meta(ge=0)] = 1e-3
     """The a in a/(a + p(word)), the initial length of word rows; 0 for none (ours: the untrained
     encoder starts as a weighted bag of words: P@1 15 instead of 7)."""
     svd_share: Share = 0.5
@@ -79,7 +70,7 @@ class ModelConfig:
     """Width of the position-wise feed-forward networks (paper §3.1: 2048)."""
     pre_norm: bool = True
     """Layer norm before attention and feed-forward, and once after the last layer (tensor2tensor's
-    default of the time), or after each residual connection."""
+    default of the time); false: after each residual connection."""
     dropout: Share = 0.1
     """Share of the numbers left out in training after embedding, attention's softmax, relu and each
     sublayer (tensor2tensor's 0.1), in steps of 1/256."""
@@ -107,15 +98,13 @@ class OptimConfig:
     table_rate: PositiveFloat = 0.06
     """Learning rate of the embedding table (paper: the same; ours: found on dev)."""
     loss: Literal["mean", "sum"] = "mean"
-    """The loss is the "mean" or the "sum" over the batch. The paper does not say which. In 4,000
-    steps of its SGD on the default corpus the sum took P@1 from 1.0 to 5.6, the mean to 1.6: the
-    mean's gradient is 128 times smaller at the same rate. For an adaptive optimiser they are the
-    same."""
-    warmup: NonNegativeInt = 50
+    """The loss is the "mean" or the "sum" over the batch; the paper does not say which. In 4,000
+    steps of its SGD on the default corpus the sum took P@1 from 1.0 to 5.6, the mean to 1.6, for
+    its gradient is 128 times smaller. For an adaptive optimiser they are the same."""
+    warmup: Annotated[int, Meta(ge=0)] = 50
     """Steps over which the rates rise from zero (ours: Adam's first steps are noise)."""
     decay: Literal["linear", "none"] = "linear"
-    """How the rates fall: "linear" to zero at the last step (ours: short runs gain from it), or
-    "none"."""
+    """"linear": the rates fall to zero at the last step (ours: short runs gain from it)."""
     drop_at: Share = 1.0
     """Share of the steps after which dropped_batch_size and dropped_rate hold; 1 for never (paper
     §3.1: 30 of 40 million steps, then 256 and 0.001)."""
@@ -137,26 +126,26 @@ class Config:
     preset: Literal["chat", "paper", "paper-multitask", "transformer", "transformer-small"] = "chat"
     """A named set of changes to the defaults. "chat" is the DAN that learns most in minutes on two
     cores, "paper" the paper's DAN and its recipe; "transformer-small" and "transformer" are the
-    same for the other encoder; "paper-multitask" is the paper's second stage, for a run of
-    either of its presets with --init."""
+    same for the other encoder. "paper-multitask" is the paper's second stage, for a run of "paper"
+    or "transformer" with --init."""
     task: Literal["conversation", "multitask", "nli"] = "conversation"
     """Train on conversations alone; "multitask": on natural language inference beside them (paper
-    §2.4); or "nli": on that alone, the control without conversations."""
+    §2.4); "nli": on that alone, the control without conversations."""
     init: str | None = None
     """Folder of a run whose parameters to start from, as the paper's multitask model does (§3.1).
     Its preset, pairs, text, model and optim hold where no option says otherwise."""
     nli: str | None = None
     """Folder with snli_1.0_train and snli_1.0_dev, .jsonl or .txt, or with snli_1.0/."""
-    nli_share: OpenShare = 0.05
+    nli_share: Annotated[float, Meta(gt=0, lt=1)] = 0.05
     """Share of multitask's steps that train NLI (paper §3.1: 5% of the workers)."""
-    nli_fraction: PositiveShare = 1.0
+    nli_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Share of the NLI pairs to train on (the paper's figure 8)."""
     pairs: list[str] = field(default_factory=list)
     """Files of pairs, .tsv (input TAB response) or .jsonl (fields input and response), plain, .gz
     or .zst; none for chitchat-dataset."""
     device: Literal["cpu", "gpu"] = "cpu"
     """Where to compute."""
-    seed: Seed = 1
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
     """The seed of every random number."""
     steps: PositiveInt = 2_000
     """Number of batches."""
@@ -168,20 +157,16 @@ class Config:
     run: str | None = None
     """Folder for the run; runs/PRESET, or runs/PRESET-2 …, if none is named."""
     data: str | None = None
-    """Folder with stsbenchmark/ for the table at the end; a small set written for this project
-    without it."""
+    """Folder with stsbenchmark/ for the table at the end; without it, a small set of our own."""
     cache: str = "~/.cache/convsim_mini"
     """Folder for prepared corpora."""
     text: TextConfig = field(default_factory=TextConfig)
-    """Sentences to ids."""
     model: ModelConfig = field(default_factory=ModelConfig)
-    """Encoder, response network and loss."""
     optim: OptimConfig = field(default_factory=OptimConfig)
-    """How it learns."""
 
     @property
     def bigram_rows(self):
-        """Rows of the embedding table for bigrams: a Transformer has words alone."""
+        """Rows of the embedding table for bigrams; a Transformer has none."""
         return self.text.bigram_buckets if self.model.encoder == "dan" else 0
 
     @property
@@ -242,21 +227,17 @@ PRESETS = {
         "optim.word_dropout": 0.0,
     },
 }
-INHERITED = ("text.", "model.", "optim.")    # from the run that --init names
+GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
+INHERITED = ("preset", "pairs", "text.", "model.", "optim.")    # from the run that --init names
 ENCODERS = {"dan": "chat", "transformer": "transformer-small"}
 
 
 # ---------------------------------------------------------------- settings as nested dicts
 
-def settings(cls=Config, group=""):
+def settings():
     """Every setting under its dotted name: name → dataclass field."""
-    named = {}
-    for setting in dataclasses.fields(cls):
-        if dataclasses.is_dataclass(setting.type):
-            named |= settings(setting.type, f"{setting.name}.")
-        else:
-            named[group + setting.name] = setting
-    return named
+    return {group + setting.name: setting for group, cls in GROUPS.items()
+            for setting in dataclasses.fields(cls) if f"{setting.name}." not in GROUPS}
 
 
 def flat(values, group=""):
@@ -268,20 +249,25 @@ def flat(values, group=""):
 
 
 def config_from_dict(values, where=""):
-    """Nested dicts as a Config: each value of its field's type and in its range.
+    """A dict of settings, nested or with dotted names, as a Config.
 
     where: the file that the values come from; without one they come from the command line, where
     a number may be text. Raises UserError that names the setting, what was found and what was
-    expected.
+    expected, for a value of the wrong type, out of its range, or that does not fit the others.
     """
     place = f"{where}: " if where else "--"
-    for name in flat(values).keys() - settings().keys():
-        raise UserError(f"{place}{name}: is no setting{did_you_mean(name, settings())}")
+    values, known, nested = flat(values), settings(), {}
+    for name, value in values.items():
+        if name not in known:
+            raise UserError(f"{place}{name}: is no setting{did_you_mean(name, known)}")
+        group, _, last = name.rpartition(".")
+        (nested.setdefault(group, {}) if group else nested)[last] = value
     try:
-        config = msgspec.convert(values, Config, strict=bool(where))
+        config = msgspec.convert(nested, Config, strict=bool(where))
     except msgspec.ValidationError as error:
-        raise UserError(place + _explained(str(error), flat(values))) from None
-    _check(config, place)
+        raise UserError(place + _explained(str(error), values)) from None
+    if fault := _fault(config):
+        raise UserError(place + fault)
     return config
 
 
@@ -294,18 +280,15 @@ def _explained(message, values):
     return f"{name} {value}: {expected[0].lower()}{expected[1:]}"
 
 
-def _check(config, place):
-    """Raise a UserError for settings that do not go together."""
+def _fault(config):
+    """What does not go together in a Config, or None."""
     model, dim = config.model, config.model.embedding_dim
     if model.encoder == "transformer" and (dim % model.heads or dim % 2):
-        raise UserError(f"{place}model.embedding_dim {dim}: expected an even multiple of the "
-                        f"{model.heads} heads")
+        return f"model.embedding_dim {dim}: expected an even multiple of the {model.heads} heads"
     if model.dropout > 0.99:
-        raise UserError(f"{place}model.dropout {model.dropout}: expected a share up to 0.99, or "
-                        "nothing is left to learn from")
+        return f"model.dropout {model.dropout}: expected a share up to 0.99, or nothing is left"
     if config.classifies and not config.nli:
-        raise UserError(f"{place}task {config.task}: needs --nli, the folder with snli_1.0_train "
-                        "and snli_1.0_dev")
+        return f"task {config.task}: needs --nli, the folder with snli_1.0_train and snli_1.0_dev"
     if not model.layers:
-        raise UserError(f"{place}model.layers: no layer is given, expected the width of one or "
-                        "more, such as 500")
+        return "model.layers: no layer is given, expected the width of one or more, such as 500"
+    return None

@@ -6,13 +6,14 @@
 """
 
 import sys
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
-from .cli import Parser, UserError, errors_in_one_line, positive_int, progress
+from .cli import Parser, UserError, errors_in_one_line, positive_int, progress, user_errors
 from .files import read_lines, replace_file
 from .model.input_response import embed
 from .run import load_run
@@ -23,13 +24,11 @@ MOST_COMPARED = 30
 
 
 class SentenceEncoder:
-    """A trained model and its vocabulary: sentences in, unit vectors out.
-
-    `cut` counts the sentences so far that were longer than a Transformer takes.
-    """
+    """A trained model and its vocabulary: sentences in, unit vectors out."""
 
     def __init__(self, model, vocabulary):
-        self.model, self.vocabulary, self.cut = model, vocabulary, 0
+        self.model, self.vocabulary = model, vocabulary
+        self.cut = 0    # sentences so far that were longer than a Transformer takes
 
     @property
     def dimension(self):
@@ -37,11 +36,11 @@ class SentenceEncoder:
         return self.model.config.layers[-1]
 
     def encode(self, sentences, batch_size=1024, show_progress_bar=False):
-        """Embeddings of sentences; a dot product of two of them is their cosine.
+        """Embeddings of sentences; the dot product of two embeddings is their cosine.
 
-        sentences: a list of n str, or one str → float32 (n, dimension), or (dimension,). A
-        sentence without any token, such as "", is embedded as one unknown word. Raises TypeError
-        for anything that is no str.
+        sentences: a list of n str, or one str → float32 (n, dimension), or (dimension,). A sentence
+        without any token, such as "", is embedded as one unknown word. Raises TypeError for
+        anything that is no str.
         """
         if isinstance(sentences, str):
             return self.encode([sentences])[0]
@@ -72,29 +71,30 @@ def line_chunks(path):
     Memory does not grow with the file. Raises UserError where there is no line or one is not
     UTF-8, and as `read_lines` does.
     """
-    name, number = path or "standard input", 0
-    lines = _lines_with_a_bar(path)
+    lines = _decoded(path or "standard input", _lines_with_a_bar(path))
     while chunk := list(islice(lines, CHUNK)):
-        for number, line in enumerate(chunk, start=number + 1):
-            try:
-                chunk[(number - 1) % CHUNK] = line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise UserError(f"{name}, line {number}: is not UTF-8 text ({error.reason} at byte "
-                                f"{error.start}); expected one sentence a line") from None
         yield chunk
+
+
+def _decoded(name, lines):
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{name}, line {number}: is not UTF-8 text ({error.reason} at byte "
+                            f"{error.start}); expected one sentence a line") from None
     if number == 0:
         raise UserError(f"{name}: is empty; expected one sentence a line")
 
 
 def _lines_with_a_bar(path):
     if path is None:
-        try:
-            for line in progress(sys.stdin.buffer, desc="encoding", unit=" lines",
-                                 unit_scale=True):
+        advice = "give sentences there, or as arguments, or with --file"
+        # OSError: it is a folder; AttributeError: it is closed
+        with user_errors("standard input: cannot be read", advice, (OSError, AttributeError)):
+            for line in progress(sys.stdin.buffer, desc="encoding", unit=" lines", unit_scale=True):
                 yield line.rstrip(b"\r\n")
-        except (OSError, AttributeError) as error:            # a folder; closed
-            raise UserError(f"standard input: cannot be read ({error}); give sentences there, or "
-                            "as arguments, or with --file") from None
     else:
         size = path.stat().st_size if path.is_file() else None
         with progress(total=size, desc="encoding", unit="B", unit_scale=True) as bar:
@@ -106,31 +106,25 @@ def write_vectors(encoder, chunks, path):
 
     The file appears under its name when it is whole. Raises UserError if it cannot be written.
     """
-    shape = (0, encoder.dimension)
+    header = {"descr": "<f4", "fortran_order": False, "shape": (0, encoder.dimension)}
 
     def write(temporary):
-        nonlocal shape
         with open(temporary, "wb") as file:
-            _write_header(file, shape)
+            np.lib.format.write_array_header_1_0(file, header)
             for sentences in chunks:
                 encoder.encode(sentences).tofile(file)
-                shape = (shape[0] + len(sentences), encoder.dimension)
+                header["shape"] = (header["shape"][0] + len(sentences), encoder.dimension)
             file.seek(0)
-            _write_header(file, shape)                        # NumPy pads it to the same length
+            np.lib.format.write_array_header_1_0(file, header)    # NumPy pads it to one length
 
     replace_file(path, write)
-    return shape
-
-
-def _write_header(file, shape):
-    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(file, header)
+    return header["shape"]
 
 
 # ---------------------------------------------------------------- what the command prints
 
 def search(encoder, queries, path, top):
-    """The lines of a file nearest to each query, best first: (cosine, line number, line) each."""
+    """For each query the nearest lines of a file, best first: (cosine, line number, line) each."""
     vectors = encoder.encode(queries)                                     # (q, e)
     hits, before = [[] for _ in queries], 0
     for lines in line_chunks(path):
@@ -144,14 +138,14 @@ def search(encoder, queries, path, top):
 
 
 def comparison(encoder, sentences):
-    """The table of cosines between all sentences; of a single one what its vector looks like."""
+    """A table of the cosines of all sentences; for a single sentence a line about its vector."""
     vectors = encoder.encode(sentences)
     if len(sentences) == 1:
         begin = " ".join(f"{number:.3f}" for number in vectors[0, :8])
         return (f"{vectors.shape[1]} numbers of unit length, from {vectors.min():.3f} to "
                 f"{vectors.max():.3f}: {begin} …\nGive two sentences or more to compare them, or "
                 "--out FILE.npy to write all the numbers.")
-    header = ["cosine", *(str(k) for k in range(1, len(sentences) + 1))]
+    header = ["cosine", *map(str, range(1, len(sentences) + 1))]
     rows = [[f"{k} {text}", *(f"{cosine:.2f}" for cosine in row)]
             for k, (text, row) in enumerate(zip(sentences, vectors @ vectors.T), start=1)]
     return table(header, rows)
@@ -163,20 +157,17 @@ def parse_options(argv):
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("texts", nargs="*", metavar="SENTENCE",
                         help="without any, and without --file, the lines of standard input")
-    parser.add_argument("--file", type=Path,
-                        help="read sentences from here, one a line; plain, .gz or .zst")
-    parser.add_argument("--search", type=Path, metavar="FILE",
-                        help="print the lines of FILE nearest to each sentence")
-    parser.add_argument("--out", type=Path, help="write the vectors here, as a .npy file: float32 "
-                        "(sentences, dimension)")
+    add_file = partial(parser.add_argument, type=Path, metavar="FILE")
+    add_file("--file", help="read sentences from here, one a line; plain, .gz or .zst")
+    add_file("--search", help="print the lines of FILE nearest to each sentence")
+    add_file("--out", help="write the vectors here, as .npy: float32 (sentences, dimension)")
     parser.add_argument("--top", type=positive_int, default=10, help="lines that --search prints")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
-    # bytes that are no UTF-8 come as half surrogates, which cannot be printed
+    # bytes that are not UTF-8 come as half surrogates, which cannot be printed
     options.texts = [text.encode("utf-8", "replace").decode() for text in options.texts]
     if options.search and options.out:
-        raise UserError("--search and --out: choose one; --search prints the nearest lines, --out "
-                        "writes vectors")
+        raise UserError("--search and --out: choose one: print lines or write vectors")
     if options.texts and options.file:
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")
@@ -198,20 +189,15 @@ def main(argv=None):
             raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search "
                             "for at once; give fewer, or write their vectors with --out FILE.npy")
         if options.search:
-            print_hits(sentences, search(encoder, sentences, options.search, options.top))
+            hits = search(encoder, sentences, options.search, options.top)
+            for query, nearest in zip(sentences, hits):
+                print(query, *(f"  {cosine:.3f}  line {number:,}: {line}"
+                               for cosine, number, line in nearest), "", sep="\n")
         else:
             print(comparison(encoder, sentences))
     if encoder.cut:
         print(f"{encoder.cut:,} sentences had more than {encoder.model.config.max_tokens} words "
               "and were cut there", file=sys.stderr)
-
-
-def print_hits(queries, hits_of_queries):
-    """Each query, and below it its hits from `search`."""
-    for query, hits in zip(queries, hits_of_queries):
-        print(query)
-        print("".join(f"  {cosine:.3f}  line {number:,}: {line}\n"
-                      for cosine, number, line in hits))
 
 
 if __name__ == "__main__":

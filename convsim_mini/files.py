@@ -1,6 +1,7 @@
-"""Lines of plain, gzip or zstd text, read to their very end; files written whole or not at all."""
+"""Plain, gzip or zstd text, read to its very end; JSON; files written whole or not at all."""
 
 import gzip
+import json
 import os
 import zlib
 from contextlib import suppress
@@ -9,33 +10,32 @@ from pathlib import Path
 import zstandard
 from safetensors import SafetensorError
 
-from .cli import UserError
+from .cli import UserError, user_errors
 
 
 def read_lines(path, progress=lambda position: None):
     """Yield the lines of a file as bytes, without their ends; .gz and .zst are decompressed.
 
     progress(position) is told now and then how many bytes have been read from disk. Raises
-    UserError for a file that is missing, unreadable or empty, or whose compressed data is damaged
-    or cut short.
+    UserError for a file that cannot be read or is empty, and for damaged or cut compressed data.
     """
     path, number = Path(path), 0
     reader = {".gz": gzip.open, ".zst": _zstd_lines}.get(path.suffix, iter)
     try:
         with open(path, "rb") as file:
-            # a pipe has no position
-            tell = (lambda: progress(file.tell())) if file.seekable() else (lambda: None)
+            seekable = file.seekable()                        # a pipe has no position
             for number, line in enumerate(reader(file), start=1):
                 yield line.rstrip(b"\r\n")
-                if number % 1_000 == 0:
-                    tell()
-            tell()
+                if seekable and number % 1_000 == 0:
+                    progress(file.tell())
+            if seekable:
+                progress(file.tell())
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}; give the name of a "
-                        "text file") from None
+        reason = error.strerror or error
+        raise UserError(f"{path}: cannot be read: {reason}; give the name of a text file") from None
     except (EOFError, zlib.error, zstandard.ZstdError) as error:
-        raise UserError(f"{path}: the compressed data is damaged or cut short after line {number} "
-                        f"({error}); fetch or write the file again") from None
+        fault = f"the compressed data is damaged or cut short after line {number} ({error})"
+        raise UserError(f"{path}: {fault}; fetch or write the file again") from None
     if number == 0:
         raise UserError(f"{path}: is empty; expected one or more lines of text")
 
@@ -59,34 +59,43 @@ def _zstd_lines(file):
         raise EOFError("the zstd stream has no end")
 
 
+def read_object(path, fault, advice, option=""):
+    """The object in a JSON file, as a dict. Raises UserError: "OPTION PATH: FAULT (…); ADVICE"."""
+    where = f"{option} {path}".lstrip()
+    with user_errors(f"{where}: {fault}", advice, (OSError, ValueError)):
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(value, dict):
+        raise UserError(f"{where}: holds no JSON object; {advice}")
+    return value
+
+
 # ---------------------------------------------------------------- writing
 
 def write_text(path, text):
-    """Write a text file as a whole or not at all."""
+    """Write a text file whole or not at all."""
     replace_file(path, lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
 
 
 def replace_file(path, write):
     """Let write(name) fill a temporary file, then sync it and rename it to path.
 
-    Where path is a link, the file that it names is replaced. Raises UserError where that cannot be
-    done; what stood there before is then untouched.
+    Where path is a link, the file that it names is replaced. Raises UserError where the file cannot
+    be written; the file that stood there before is then untouched.
     """
     path = os.path.realpath(path)
     if os.path.exists(path) and not os.path.isfile(path):
         raise UserError(f"{path}: is no file that could be replaced; choose another name")
     temporary = f"{path}.tmp"
+    advice = "make room there or choose another folder"
     try:
-        with open(temporary, "wb") as file:
-            mode = os.fstat(file.fileno()).st_mode            # as the user's umask wants it
-        write(temporary)
-        os.chmod(temporary, mode & 0o777)                     # safetensors makes files private
-        _sync(temporary)
-        os.replace(temporary, path)
-        _sync(Path(path).parent)                              # or a power cut may undo renaming
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: cannot be written ({error}); make room there or choose another "
-                        "folder") from None
+        with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
+            with open(temporary, "wb") as file:
+                mode = os.fstat(file.fileno()).st_mode        # as the user's umask wants it
+            write(temporary)
+            os.chmod(temporary, mode & 0o777)                 # safetensors makes files private
+            _sync(temporary)
+            os.replace(temporary, path)
+            _sync(Path(path).parent)                          # or a power cut may undo renaming
     finally:
         with suppress(OSError):                               # there only if something went wrong
             os.unlink(temporary)

@@ -8,26 +8,31 @@ import ast
 import dataclasses
 import inspect
 import json
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
 from .cli import Parser, UserError
-from .config import ENCODERS, INHERITED, PRESETS, Config, config_from_dict, flat, settings
+from .config import (
+    ENCODERS, GROUPS, INHERITED, PRESETS, Config, config_from_dict, flat, settings,
+)
+from .files import read_object
 
 
 def parse_config(argv):
     """Command line to Config. Raises UserError for options and files that cannot be used."""
     given = parse(argv)
     encoder, path, shown = (given.pop(name, None) for name in ("encoder", "config", "print_config"))
-    from_file = flat(_checked_file(path, f"--config {path}")) if path else {}
-    inherited = _inherited(given["init"]) if "init" in given else {}
+    from_file = _settings_in(path, "--config") if path else {}
+    start = _settings_in(Path(given["init"], "config.json"), "--init") if "init" in given else {}
+    inherited = {name: start[name] for name in start if name.startswith(INHERITED)}
     short = {"preset": ENCODERS[encoder]} if encoder else {}
     chosen = {"preset": "chat", **inherited, **short, **from_file, **given}["preset"]
     preset = PRESETS.get(chosen, {})
     if inherited and not (short or "preset" in given):
-        preset = {name: value for name, value in preset.items() if not name.startswith(INHERITED)}
-    values = {**inherited, **preset, **from_file, **given, "preset": chosen}
-    config = config_from_dict(_nested(values))
+        preset = {name: preset[name] for name in preset if not name.startswith(INHERITED)}
+    config = config_from_dict({**inherited, **preset, **from_file, **given, "preset": chosen})
     if encoder and encoder != config.model.encoder:
         raise UserError(f"--encoder {encoder}: another option or config file asks for "
                         f"--model.encoder {config.model.encoder}")
@@ -49,14 +54,13 @@ def resumed_folder(argv):
     if "resume" not in given:
         return None
     if len(given) > 1 or not given["resume"]:
-        raise UserError("--resume: expected a run's folder and no other option, for a run goes on "
-                        "with its own settings; to train with others start a new one with --config "
-                        "RUN/config.json")
+        raise UserError("--resume: expected a run's folder and no other option, for a run keeps "
+                        "its settings; to train with others: --config RUN/config.json")
     return Path(given["resume"])
 
 
 def parse(argv):
-    """The options that stand on a command line: name → text, or list of texts, nothing checked."""
+    """The options on a command line, not yet checked: name → text, or list of texts."""
     if "--help-all" in argv:
         config_parser(all_options=True).parse_args(["--help"])
     # --pairs=a b as --pairs a b
@@ -64,10 +68,8 @@ def parse(argv):
     given = vars(config_parser().parse_args(argv))
     for name, value in given.items():
         if isinstance(value, list) and len(value) == 1 and value[0].startswith("["):
-            try:                                              # a list as JSON is welcome, too
+            with suppress(ValueError):                        # a list as JSON is welcome, too
                 given[name] = json.loads(value[0])
-            except ValueError:
-                pass
     return given
 
 
@@ -90,7 +92,7 @@ def config_parser(all_options=False):
                         help="Short for the --preset that learns in minutes with this encoder.")
     parser.add_argument("--resume", metavar="RUN", nargs="?",
                         help="Go on with a stopped run, with its own settings.")
-    docs = _docs(Config)
+    docs = _docs()
     for name, default in flat(dataclasses.asdict(Config())).items():
         choices = [kind for kind in get_args(settings()[name].type) if isinstance(kind, str)]
         value = "" if default in (None, []) else f" Default: {default}."
@@ -101,44 +103,20 @@ def config_parser(all_options=False):
     return parser
 
 
-def _docs(cls, group=""):
-    """The docstring under each setting of a config class: dotted name → text for argparse."""
-    body = ast.parse(inspect.getsource(cls)).body[0].body
-    docs = {group + setting.target.id: " ".join(doc.value.value.split()).replace("%", "%%")
-            for setting, doc in zip(body, body[1:]) if isinstance(setting, ast.AnnAssign)}
-    for setting in dataclasses.fields(cls):
-        if dataclasses.is_dataclass(setting.type):
-            docs |= _docs(setting.type, f"{setting.name}.")
+def _docs():
+    """The docstring under each setting: dotted name → text for argparse."""
+    docs = {}
+    for group, cls in GROUPS.items():
+        body = ast.parse(inspect.getsource(cls)).body[0].body
+        docs |= {group + setting.target.id: " ".join(doc.value.value.split()).replace("%", "%%")
+                 for setting, doc in pairwise(body) if isinstance(doc, ast.Expr)}
     return docs
 
 
-def _inherited(folder):
-    """What a run takes over from the one that it starts from: dotted name → value."""
-    path = Path(folder, "config.json")
-    values = flat(_checked_file(path, f"--init {path}"))
-    return {name: value for name, value in values.items()
-            if name in ("preset", "pairs") or name.startswith(INHERITED)}
-
-
-def _checked_file(path, where):
-    """The settings in a JSON file as nested dicts. Raises UserError, which names the file."""
-    try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{where}: cannot be read as JSON ({error}); expected a run's "
-                        "config.json") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{where}: holds no JSON object; expected a run's config.json")
+def _settings_in(path, option):
+    """The settings in the JSON file of an option: dotted name → value. Raises UserError."""
+    values = read_object(path, "cannot be read as JSON", "expected a run's config.json", option)
     for name in values.keys() & {"encoder", "resume"}:
-        raise UserError(f'{where}: "{name}" is an option of the command line alone')
-    config_from_dict(values, where)
-    return values
-
-
-def _nested(values):
-    """Dotted names as nested dicts: the reverse of config.flat."""
-    nested = {}
-    for name, value in values.items():
-        group, _, last = name.rpartition(".")
-        (nested.setdefault(group, {}) if group else nested)[last] = value
-    return nested
+        raise UserError(f'{option} {path}: "{name}" is an option of the command line alone')
+    config_from_dict(values, f"{option} {path}")
+    return flat(values)

@@ -1,8 +1,8 @@
 """Train a sentence encoder on conversations:  python -m convsim_mini.train
 
-Without arguments: the DAN on chitchat-dataset, two to three minutes on two cores. A run that was
-stopped goes on with --resume RUN; --task multitask --init RUN --nli DIR teaches a trained one
-natural language inference beside its conversations.
+Without arguments: the DAN on chitchat-dataset, two to three minutes on two cores. --resume RUN goes
+on with a run that was stopped. --task multitask --init RUN --nli DIR teaches a trained run natural
+language inference beside its conversations.
 """
 
 import itertools
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .backend import device_module, keep_freed_memory
-from .cli import UserError, errors_in_one_line
+from .cli import UserError, errors_in_one_line, user_errors
 from .data.corpus import false_negatives, open_corpus
 from .data.pairs import RULES
 from .data.snli import encode_snli, find_snli, read_snli
@@ -37,9 +37,8 @@ DEV_QUERIES = 5_000
 def train(config):
     """Train a model as the Config says; → the run's folder, the corpus.
 
-    The run's model is that of the measured step that is best on dev.
-
-    Raises UserError for pair files, folders and devices that cannot be used.
+    The run keeps the model of the measured step that is best on dev. Raises UserError for pair
+    files, folders and devices that cannot be used.
     """
     corpus, tasks = prepare(config)
     model = starting_model(config, corpus)
@@ -55,8 +54,8 @@ def resume(folder):
     """Go on with a run from its last checkpoint, or from the start if it has none; → as `train`.
 
     On the CPU the weights at the end are those of a run that was never stopped, bit by bit. A run
-    that has come to its end is left as it is.
-    Raises UserError where the run's files, or those it was trained on, are missing or changed.
+    that has come to its end is left as it is. Raises UserError where the run's files, or those that
+    it was trained on, are missing or changed.
     """
     config = load_config(folder)
     corpus, tasks = prepare(config)
@@ -64,13 +63,12 @@ def resume(folder):
     if has_checkpoint(folder):
         run = load_run(folder, newest=True)
         check_corpus(run, corpus)
-        state = load_state(run)
-        if not finished(folder):
-            run_steps(folder, config, corpus.vocabulary, tasks, run.model, dev, run.step, state)
+        start = (run.model, dev, run.step, load_state(run))
     else:
         save_vocabulary(folder, corpus)
-        model = starting_model(config, corpus)
-        run_steps(folder, config, corpus.vocabulary, tasks, model, dev)
+        start = (starting_model(config, corpus), dev)
+    if not (has_checkpoint(folder) and finished(folder)):
+        run_steps(folder, config, corpus.vocabulary, tasks, *start)
     keep_best(folder)                                         # if it was killed at its very end
     return folder, corpus
 
@@ -85,20 +83,21 @@ def starting_model(config, corpus):
     run = load_run(config.init)
     check_corpus(run, corpus)
     rng = np.random.Generator(np.random.Philox(config.seed))
-    table = run.model.params["encoder.embedding.weight"]
+    trained = run.model.params
+    table = trained["encoder.embedding.weight"]
     params = initial_parameters(config.model, table, rng, config.classifies)
     for name, p in params.items():
-        trained = run.model.params.get(name, p if name.startswith("nli.") else None)
-        if getattr(trained, "shape", None) != p.shape:
-            raise UserError(f"--init {config.init}: {name} has shape "
-                            f"{getattr(trained, 'shape', None)}, but {p.shape} follows from the "
-                            "settings; leave the model's settings to that run")
-        params[name] = trained
+        if name in trained or not name.startswith("nli."):
+            shape = getattr(trained.get(name), "shape", None)
+            if shape != p.shape:
+                raise UserError(f"--init {config.init}: {name} has shape {shape}, but {p.shape} "
+                                "follows from the settings; leave the model's settings to that run")
+            params[name] = trained[name]
     return Model(params, config.model, corpus.vocabulary.size)
 
 
 def prepare(config):
-    """The Corpus that a Config names and its Tasks, after every check that needs no training."""
+    """The Corpus that a Config names, and its Tasks, after every check that needs no training."""
     device_module(config.device)
     keep_freed_memory()
     corpus = open_corpus(config)
@@ -112,7 +111,7 @@ def prepare(config):
 
 
 def open_nli(config, vocabulary):
-    """NliSplits of train and dev in config.nli. Raises UserError where one is missing or wrong."""
+    """The NliSplits train and dev in config.nli. Raises UserError where one is missing or wrong."""
     files = find_snli(config.nli)
     if not {"train", "dev"} <= files.keys():
         raise UserError(f"{config.nli}: training needs snli_1.0_train and snli_1.0_dev, found "
@@ -120,19 +119,19 @@ def open_nli(config, vocabulary):
     train, dev = read_snli(files["train"]), read_snli(files["dev"])
     split = encode_snli(train, vocabulary, config.nli_fraction, config.seed)
     print(f"SNLI: {split.pairs:,} pairs to train on ({config.nli_fraction:.0%} of the file), "
-          f"{len(dev.labels):,} of dev; {train.dropped:,} and {dev.dropped:,} without a label left "
-          "out\n")
+          f"{len(dev.labels):,} of dev; {train.dropped:,} and {dev.dropped:,} have no label\n")
     return split, encode_snli(dev, vocabulary)
 
 
 def check(config, corpus, tasks):
-    """Raise a UserError for what would otherwise come to light only after training."""
+    """Raise a UserError for mistakes that would otherwise come to light only after training."""
     dropped = ["dropped_batch_size"] if config.optim.drop_at < 1 else []
+    pairs = corpus.train.pairs
     for name in ("batch_size", *dropped):
         size = getattr(config.optim, name)
-        if not 2 <= size <= corpus.train.pairs:
-            raise UserError(f"--optim.{name} {size}: expected 2 to {corpus.train.pairs}, the pairs "
-                            "of the train split")
+        if not 2 <= size <= pairs:
+            raise UserError(f"--optim.{name} {size}: expected 2 to {pairs}, the pairs of the train "
+                            "split")
     for name in ("nli_batch_size", *dropped) if tasks.nli else ():
         size = getattr(config.optim, name)
         if size > tasks.nli.pairs:
@@ -147,7 +146,7 @@ def check(config, corpus, tasks):
 def measuring_dev(config, corpus, tasks):
     """What a Monitor measures: a function of a Model → P@N, the loss and NLI's accuracy on dev.
 
-    The loss is the mean over dev batches of the training's size, as far as dev is that large.
+    The loss is the mean over batches of dev as large as those of training, where dev is so large.
     """
     dev = corpus.dev
     pairs, candidates = response.draw_candidates(dev, DEV_QUERIES)
@@ -172,45 +171,40 @@ def measuring_dev(config, corpus, tasks):
 
 
 def new_folder(config):
-    """Make the run's folder. Raises UserError if it is there already, not empty, or cannot be made.
+    """Make the run's folder. Raises UserError if it holds files already or cannot be made.
 
-    A run killed before its config.json was written left a folder that is as good as empty.
+    A run that was killed before its config.json was written left nothing but a temporary file.
     """
     names = [config.run] if config.run else (
         f"runs/{config.preset}{'' if k == 1 else f'-{k}'}" for k in itertools.count(1))
+    advice = "choose another folder with --run"
     for name in names:
-        try:
+        with user_errors(f"{name}: cannot be made", advice):
             Path(name).mkdir(parents=True, exist_ok=True)
-            if any(path.suffix != ".tmp" for path in Path(name).iterdir()):
-                continue
-            config.run = name
-            return Path(name)
-        except OSError as error:
-            raise UserError(f"{name}: cannot be made ({error.strerror}); choose another folder "
-                            "with --run") from None
-    raise UserError(f"{config.run}: exists already and is left as it is; choose another folder "
-                    "with --run")
+            if all(path.suffix == ".tmp" for path in Path(name).iterdir()):
+                config.run = name
+                return Path(name)
+    raise UserError(f"{config.run}: exists already and is left as it is; {advice}")
 
 
 def corpus_report(report):
     """What became of the pairs that were read, as a table."""
-    kept = report["kept"]
     rows = [["pairs read", f"{report['read']:,}"],
             *([f"removed, {side}: {text}", f"{report['removed'].get(f'{side}: {rule}', 0):,}"]
               for rule, text in RULES.items() for side in ("input", "response")),
-            *([f"kept for {split}", f"{number:,}"] for split, number in kept.items())]
+            *([f"kept for {split}", f"{number:,}"] for split, number in report["kept"].items())]
     if report["malformed"]:
         rows.insert(1, ["malformed", f"{report['malformed']:,}"])
     return table(["the corpus, after the paper's filters", ""], rows) + "\n"
 
 
 def summary(folder, corpus):
-    """What the run has come to, measured on what was saved: test P@N, STS, what to try next."""
+    """What the run has learned, measured on the saved weights: test P@N, STS, what to try next."""
     run = load_run(folder)
     untrained = run._replace(model=initial_model(run.config, corpus))
     choices = response.read(corpus)
     files = sts.find(run.config.data, run)
-    files.pop("test", None)                                   # that is for evaluation.sts
+    files.pop("test", None)                                   # evaluation.sts shows it
     split, path = (list(files.items()) or [("own set", sts.OWN)])[-1]
     pairs = sts.read(path)
     similarity = {"trained": sts.similarity(run, pairs),
@@ -233,7 +227,7 @@ def summary(folder, corpus):
 
 @errors_in_one_line()
 def main(argv=None):
-    """The command: train or resume, then show what came of it."""
+    """The command: train or resume, then show the result."""
     argv = sys.argv[1:] if argv is None else argv
     folder = resumed_folder(argv)
     print(summary(*(resume(folder) if folder else train(parse_config(argv)))))

@@ -1,8 +1,8 @@
 """Pairs on disk as packed ids: filtered, split, encoded once, memory-mapped ever after.
 
 A prepared corpus is a folder in the cache with the vocabulary and, for each of the splits train,
-dev and test, three flat files: the ids of all sentences end to end (input, response, input, …),
-the offsets of the sentences, and a hash of each text. `meta.json`, written last, holds sizes and
+dev and test, three flat files: the ids of all sentences end to end (input, response, input, …), the
+offsets of the sentences, and a hash of each text. `meta.json`, written last, holds sizes and
 checksums. Memory does not grow with the corpus.
 """
 
@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from ..cli import UserError, progress
+from ..cli import UserError, progress, user_errors
 from .packed import Packed
 from .pairs import EXPECTED, default_corpus, parse, read_chunks, removed_by
 from .text import Vocabulary, prune, tokenize
@@ -36,25 +36,18 @@ BLOCK, BLOCKS_SHUFFLED = 256, 4096
 
 
 class Batch(NamedTuple):
-    """B pairs: `sentences` holds the B inputs, then their B responses, as one Packed of 2B.
+    """B pairs."""
 
-    false_negatives: (rows, columns) of `losses.false_negatives`, or None.
-    """
-
-    sentences: Packed
-    false_negatives: tuple | None
+    sentences: Packed                 # 2B: the B inputs, then their B responses
+    false_negatives: tuple | None     # of `false_negatives` below
 
 
 class Split(NamedTuple):
-    """The pairs of one split, memory-mapped.
+    """The n pairs of one split, memory-mapped. Sentence 2i is an input, 2i + 1 its response."""
 
-    ids: int32 (N,); offsets: int64 (2n + 1,); keys: uint64 (n, 2), hashes of input and response.
-    Sentence 2i is the input of pair i, sentence 2i + 1 its response.
-    """
-
-    ids: np.ndarray
-    offsets: np.ndarray
-    keys: np.ndarray
+    ids: np.ndarray        # int32 (N,)
+    offsets: np.ndarray    # int64 (2n + 1,)
+    keys: np.ndarray       # uint64 (n, 2): hashes of input and response
 
     @property
     def pairs(self):
@@ -62,42 +55,39 @@ class Split(NamedTuple):
         return len(self.keys)
 
     def sentences(self, which):
-        """Copy sentences out of the map: which: (B,) sentence numbers → Packed of B."""
+        """Copies of sentences: which: (B,) sentence numbers → Packed of B."""
         return Packed(self.ids, self.offsets).take(which)
 
     def batch(self, which, mask_false_negatives=True):
         """The pairs `which` (B,) as a Batch."""
         sentences = self.sentences(np.concatenate([2 * which, 2 * which + 1]))
-        masked = false_negatives(*self.keys[which].T) if mask_false_negatives else None
-        return Batch(sentences, masked)
+        equal = false_negatives(*self.keys[which].T) if mask_false_negatives else None
+        return Batch(sentences, equal)
 
 
 class Corpus(NamedTuple):
-    """A prepared corpus: vocabulary, three splits, what preparing it counted, and a checksum."""
+    """A prepared corpus."""
 
     vocabulary: Vocabulary
     train: Split
     dev: Split
     test: Split
-    report: dict
+    report: dict     # what preparing it counted
     checksum: int
 
 
 def batch_order(pairs, batch_size, seed, first_step=0):
     """Yield the pair numbers of every batch, for ever, from step `first_step` on: (B,) arrays.
 
-    Each epoch visits all pairs in a new random order, blocks of 256 neighbours drawn at random
-    and a million pairs shuffled at a time, so memory does not grow with the corpus (up to a
-    million pairs it is a full shuffle). The order is a function of (seed, epoch) alone. Pairs
-    that do not fill an epoch's last batch wait for another epoch.
+    Each epoch visits all pairs in a new random order: it draws blocks of 256 neighbours at random
+    and shuffles a million pairs at a time. So memory does not grow with the corpus; up to a million
+    pairs it is a full shuffle. The order is a function of (seed, epoch) alone. Pairs that do not
+    fill an epoch's last batch wait for another epoch.
     """
-    steps = pairs // batch_size
-    epoch, skip = divmod(first_step, steps)
+    epoch, skip = divmod(first_step, pairs // batch_size)
     while True:
         rng = np.random.Generator(np.random.Philox(key=[seed, epoch]))
-        for step, batch in enumerate(_epoch(pairs, batch_size, rng)):
-            if step >= skip:
-                yield batch
+        yield from islice(_epoch(pairs, batch_size, rng), skip, None)
         epoch, skip = epoch + 1, 0
 
 
@@ -120,7 +110,7 @@ def open_corpus(config):
 
 
 def load_corpus(paths, text, cache):
-    """Open a corpus from the cache, preparing it first if it is not there or is damaged.
+    """Open a corpus from the cache; where it is not there or is damaged, prepare it first.
 
     paths: pair files; text: TextConfig; cache: folder. Raises UserError for files that cannot be
     read, or with too few pairs to train and measure on.
@@ -128,21 +118,16 @@ def load_corpus(paths, text, cache):
     folder = Path(cache).expanduser() / _cache_key(paths, text)
     corpus = _open(folder)
     if corpus is None:
-        try:
+        advice = "make room there or choose another folder with --cache"
+        with user_errors(f"{folder.parent}: cannot be written", advice):
             folder.parent.mkdir(parents=True, exist_ok=True)
             work = Path(tempfile.mkdtemp(prefix="preparing-", dir=folder.parent))
-        except OSError as error:
-            raise UserError(f"{folder.parent}: cannot be written ({error.strerror}); choose "
-                            "another folder with --cache") from None
-        try:
-            _prepare(paths, text, work)
-            shutil.rmtree(folder, ignore_errors=True)         # a damaged one
-            os.replace(work, folder)
-        except OSError as error:
-            raise UserError(f"{work}: cannot be written ({error.strerror}); make room there or "
-                            "choose another folder with --cache") from None
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
+            try:
+                _prepare(paths, text, work)
+                shutil.rmtree(folder, ignore_errors=True)     # a damaged one
+                os.replace(work, folder)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
         corpus = _open(folder)
     return corpus
 
@@ -153,8 +138,7 @@ def _cache_key(paths, text):
         try:
             stat = path.stat()
         except OSError as error:
-            raise UserError(f"{path}: cannot be read: {error.strerror}; give --pairs existing "
-                            "files") from None
+            raise UserError(f"{path}: cannot be read: {error.strerror}; name a pair file") from None
         sources.append([str(path.resolve()), stat.st_size, stat.st_mtime_ns])
     key = json.dumps([FORMAT, sources, text.words, text.oov_buckets])
     return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
@@ -188,7 +172,7 @@ def _checksum(path):
 # ---------------------------------------------------------------- preparing
 
 class Tokenized(NamedTuple):
-    """What a worker makes of one Chunk: text and keys by split, word counts, what it left out."""
+    """What a worker makes of one Chunk."""
 
     records: int
     malformed: list       # (line number, reason)
@@ -201,7 +185,7 @@ class Tokenized(NamedTuple):
 def split_of(input_key):
     """The split of a pair, from the hash of its input alone: 10% test, 3.6% dev, the rest train.
 
-    So all replies to one input fall into one split, and the same text in the same split for ever.
+    So all replies to one input are in one split, and it is the same split in every corpus.
     """
     if input_key % 10 == 0:
         return "test"
@@ -229,18 +213,17 @@ def _tokenize_files(paths, scratch):
     text = {split: open(scratch / split, "w", encoding="utf-8", newline="\n") for split in SPLITS}
     keys = {split: open(scratch / f"{split}.keys", "wb") for split in SPLITS}
     total = sum(Path(path).stat().st_size for path in paths)
-    with (Pool() as workers,
-          progress(total=total, desc="reading", unit="B", unit_scale=True) as bar):
+    bar = progress(total=total, desc="reading", unit="B", unit_scale=True)
+    with Pool() as workers, bar:
         for path in paths:
-            bad = _Malformed(path)
             before = bar.n
             chunks = read_chunks(path, lambda position: bar.update(before + position - bar.n))
             room = BoundedSemaphore(4 * os.cpu_count())       # or results would pile up unwritten
             admitted = (chunk for chunk in chunks if room.acquire())
-            for part in workers.imap(_tokenize_chunk, admitted):
-                room.release()
-                bad.add(part)
+            parts = (part for part in workers.imap(_tokenize_chunk, admitted) if not room.release())
+            for part in _watched(path, parts):
                 read += part.records
+                malformed += len(part.malformed)
                 removed += part.removed
                 counts.update(part.counts)
                 prune(counts, MOST_WORDS_COUNTED)
@@ -248,56 +231,46 @@ def _tokenize_files(paths, scratch):
                     kept[split] += len(part.keys[split])
                     text[split].write(part.text[split])
                     part.keys[split].tofile(keys[split])
-            malformed += bad.close()
     for file in [*text.values(), *keys.values()]:
         file.close()
     if min(kept[split] for split in SPLITS) < 100:
         raise UserError(f"{', '.join(map(str, paths))}: {kept.total():,} pairs are left after the "
                         f"filters (train {kept['train']}, dev {kept['dev']}, test {kept['test']}); "
-                        "training and measuring need at least 100 in each, about 3,000 in all: add "
-                        "files to --pairs")
-    report = {"read": read, "malformed": malformed, "kept": kept,
-              "removed": {f"{side}: {rule}": number
-                          for (rule, side), number in sorted(removed.items())}}
-    return counts, report
+                        "expected at least 100 in each, about 3,000 in all: add files to --pairs")
+    removed = {f"{side}: {rule}": number for (rule, side), number in sorted(removed.items())}
+    return counts, {"read": read, "malformed": malformed, "kept": kept, "removed": removed}
 
 
-class _Malformed:
-    """Counts malformed lines of one file, shows the first five, stops at more than 1 in 100."""
+def _watched(path, parts):
+    """Yield every Tokenized of one file; show the first five malformed lines, and their number.
 
-    def __init__(self, path):
-        self.path, self.lines, self.bad, self.example = path, 0, 0, None
+    Raises UserError if more than 1 line in 100 is malformed, checked from 1,000 lines on.
+    """
+    lines, bad, first = 0, 0, None
 
-    def add(self, part):
-        """Count a Tokenized; raises UserError once 1,000 lines or more show the file to be bad."""
-        self.lines += part.records
+    def check():
+        if bad * 100 > lines:
+            raise UserError(f"{path}: {bad} of the first {lines} lines are malformed, more than 1 "
+                            f"in 100 (first: {first}); expected {EXPECTED}")
+
+    for part in parts:
+        lines += part.records
         for line, reason in part.malformed:
-            self.bad += 1
-            self.example = self.example or f"line {line}: {reason}"
-            if self.bad <= 5:
-                tqdm.write(f"{self.path}, line {line}: left out: {reason}", file=sys.stderr)
-        if self.lines >= 1_000:
-            self._stop_if_bad()
-
-    def close(self):
-        """Check the file as a whole; → number of malformed lines."""
-        self._stop_if_bad()
-        if self.bad > 5:
-            print(f"{self.path}: {self.bad} malformed lines left out in all", file=sys.stderr)
-        return self.bad
-
-    def _stop_if_bad(self):
-        if self.bad * 100 > self.lines:
-            raise UserError(f"{self.path}: {self.bad} of the first {self.lines} lines are "
-                            f"malformed, more than 1 in 100 (first: {self.example}); expected "
-                            f"{EXPECTED}")
+            bad, first = bad + 1, first or f"line {line}: {reason}"
+            if bad <= 5:
+                tqdm.write(f"{path}, line {line}: left out: {reason}", file=sys.stderr)
+        if lines >= 1_000:
+            check()
+        yield part
+    check()
+    if bad > 5:
+        print(f"{path}: {bad} malformed lines left out in all", file=sys.stderr)
 
 
 def _tokenize_chunk(chunk):
     """Work of one process: parse, filter, tokenise, hash, split."""
     malformed, removed, counts = [], Counter(), Counter()
-    text = {split: [] for split in SPLITS}
-    keys = {split: [] for split in SPLITS}
+    text, keys = {split: [] for split in SPLITS}, {split: [] for split in SPLITS}
     for line, record in enumerate(chunk.records, start=chunk.first):
         try:
             pair = parse(chunk.kind, record)
@@ -316,16 +289,14 @@ def _tokenize_chunk(chunk):
             text[split].append("\t".join(joined) + "\n")
             keys[split].append(pair_keys)
             if split == "train":
-                for tokens in sides:
-                    counts.update(tokens)
-    return Tokenized(len(chunk.records), malformed, removed, counts,
-                     {split: "".join(lines) for split, lines in text.items()},
-                     {split: np.array(rows, np.uint64).reshape(-1, 2)
-                      for split, rows in keys.items()})
+                counts.update(sides[0] + sides[1])
+    text = {split: "".join(lines) for split, lines in text.items()}
+    keys = {split: np.array(rows, np.uint64).reshape(-1, 2) for split, rows in keys.items()}
+    return Tokenized(len(chunk.records), malformed, removed, counts, text, keys)
 
 
 def text_key(joined_tokens):
-    """64-bit hash of a tokenised text, the same everywhere: equal texts are found by it."""
+    """64-bit hash of a tokenised text, the same on every machine; equal texts have equal hashes."""
     return int.from_bytes(hashlib.blake2b(joined_tokens.encode(), digest_size=8).digest(), "little")
 
 
@@ -345,9 +316,9 @@ def _encode_split(source, folder, vocabulary):
 
 
 def false_negatives(input_keys, response_keys):
-    """Pairs (i, j), i ≠ j, of a batch whose inputs or whose responses are the same text.
+    """Numbers (i, j), i ≠ j, of pairs in a batch whose inputs or whose responses are the same text.
 
-    Such a response j is no wrong answer to input i, though it is not the one that was given.
+    Response j then is no wrong answer to input i, though it is not the one that was given.
     input_keys, response_keys: (B,) hashes of the texts, on the host → (rows, columns), or None.
     """
     rows, columns = np.concatenate([_equal_pairs(input_keys), _equal_pairs(response_keys)], axis=1)

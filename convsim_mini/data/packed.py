@@ -1,8 +1,4 @@
-"""Packed: sentences of ids laid end to end, and what a DAN makes of them.
-
-Everything downstream of the text sees sentences as one flat array of ids and the places where
-sentences begin. Nothing is padded, so nothing has to be masked.
-"""
+"""Packed: sentences of ids laid end to end, without padding and so without masks; a DAN's input."""
 
 from typing import NamedTuple
 
@@ -12,13 +8,10 @@ from ..backend import array_module
 
 
 class Packed(NamedTuple):
-    """Sentences laid end to end: sentence b is `ids[offsets[b]:offsets[b + 1]]`.
+    """B sentences laid end to end: sentence b is `ids[offsets[b]:offsets[b + 1]]`."""
 
-    ids: int32 (N,); offsets: int64 (B + 1,).
-    """
-
-    ids: np.ndarray
-    offsets: np.ndarray
+    ids: np.ndarray        # int32 (N,)
+    offsets: np.ndarray    # int64 (B + 1,)
 
     @property
     def lengths(self):
@@ -44,32 +37,34 @@ class Packed(NamedTuple):
         lengths = self.offsets[which + 1] - begin
         if longest is not None:
             lengths = np.minimum(lengths, longest)
-        offsets = np.zeros(len(which) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
+        offsets = offsets_of(lengths)
         place = np.arange(offsets[-1]) + np.repeat(begin - offsets[:-1], lengths)
         return Packed(self.ids[place], offsets)
 
 
-def drop_words(packed, share, rng):
-    """Leave out each word with probability `share`; a sentence that would lose all keeps its first.
+def offsets_of(lengths):
+    """Where sentences of these lengths begin, and the last one ends: (B,) → int64 (B + 1,)."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
-    Word dropout (Iyyer et al. 2015); words on both sides of a gap then form a bigram.
-    packed: on the host; rng: numpy Generator → Packed.
+
+def drop_words(packed, share, rng):
+    """Leave out each word with probability `share`: word dropout (Iyyer et al. 2015).
+
+    A sentence that would lose all its words keeps the first. Words on both sides of a gap then form
+    a bigram. packed: on the host; rng: numpy Generator → Packed.
     """
-    draw = rng.random(len(packed.ids), np.float32)
-    keep = draw >= np.float32(share)
+    keep = rng.random(len(packed.ids), np.float32) >= np.float32(share)
     begin = packed.offsets[:-1]
     empty = ~np.logical_or.reduceat(keep, begin)              # (B,) sentences that lost everything
     keep[begin[empty]] = True
-    kept = np.concatenate([[0], np.cumsum(keep)])             # (N + 1,)
-    return Packed(packed.ids[keep], kept[packed.offsets])
+    return Packed(packed.ids[keep], offsets_of(keep)[packed.offsets])
 
 
 def words_and_bigrams(packed, words, buckets):
     """Table rows of a DAN's inputs: w₀ (w₀w₁) w₁ (w₁w₂) w₂ …, 2n − 1 rows for n words.
 
-    packed: ids of N words in B sentences; words: rows of the table that are words, after which
-    `buckets` rows for bigrams follow → Packed of 2N − B rows.
+    packed: ids of N words in B sentences; words: how many rows the table has for words; `buckets`
+    rows for bigrams follow them → Packed of 2N − B rows.
     """
     xp = array_module(packed.ids)
     rows = xp.empty((len(packed.ids), 2), xp.int32)           # a word; the bigram it starts
@@ -83,9 +78,9 @@ def words_and_bigrams(packed, words, buckets):
 def bigram_buckets(left, right, buckets):
     """Hash pairs of word ids to 0 … buckets − 1: left, right: (N,) → (N,).
 
-    64-bit products wrap around alike in NumPy and CuPy. Fold and multiply, twice, as MurmurHash3
-    ends, with the multipliers of SplitMix64; the last line scales the upper 32 bits to the range,
-    which is cheaper than a remainder.
+    Fold and multiply, twice, as at the end of MurmurHash3, with the multipliers of SplitMix64.
+    64-bit products wrap around alike in NumPy and CuPy. The last line scales the upper 32 bits to
+    the range, which is cheaper than a remainder.
     """
     xp = array_module(left)
     key = (left.astype(xp.uint64) << xp.uint64(32)) | right.astype(xp.uint64)

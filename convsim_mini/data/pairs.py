@@ -1,15 +1,15 @@
 """Conversations as they arrive: files of (input, response) pairs, and the paper's filters.
 
-A pair file holds one pair a line, as TSV (input TAB response) or as JSON lines with the fields
-`input` and `response` (and `input_author`, `response_author` where they are known); plain, .gz
-or .zst. Without files the corpus is chitchat-dataset, installed with the requirements.
+A pair file holds one pair a line, as TSV (input TAB response) or as JSON with the fields `input`
+and `response` (and `input_author`, `response_author` where they are known); plain, .gz or .zst.
+Without files the corpus is chitchat-dataset, installed with the requirements.
 """
 
 import json
 import string
 import sys
 from importlib.util import find_spec
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,14 +45,11 @@ class Pair(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Consecutive records of one file, not yet parsed: lines of ".tsv" or ".jsonl", or Pairs.
+    """Consecutive records of one file, not yet parsed."""
 
-    first: the number of the first line.
-    """
-
-    kind: str
-    first: int
-    records: list
+    kind: str        # ".tsv", ".jsonl" or ".json"
+    first: int       # number of the first line
+    records: list    # lines as bytes; for ".json" Pairs
 
 
 # ---------------------------------------------------------------- filters
@@ -60,12 +57,16 @@ class Chunk(NamedTuple):
 def removed_by(text, author=None):
     """The rule of the paper's §3 that removes this comment, a key of RULES, or None.
 
-    The text is taken as it arrives. The paper does not say 70% of what: here it is letters over
-    all characters but white space, or every ten-word sentence would lose a sixth to its spaces.
+    The text is taken as it arrives. The paper does not say 70% of what. Here it is the letters over
+    all characters but white space: spaces are a sixth of a usual sentence.
     """
     if len(text) >= 350:
         return "long"
-    letters, visible = _letters_and_visible(text)
+    visible = sum(map(len, text.split()))
+    if text.isascii():                                        # deleting bytes is much faster
+        letters = len(text) - len(text.encode().translate(None, string.ascii_letters.encode()))
+    else:
+        letters = sum(map(str.isalpha, text))
     if 10 * letters <= 7 * visible:                           # exact, as 0.7 · visible is not
         return "not alphabetic"
     if text.startswith(("https", "/r/", "@")):
@@ -75,32 +76,22 @@ def removed_by(text, author=None):
     return None
 
 
-def _letters_and_visible(text):
-    """Number of letters, and of characters other than white space."""
-    visible = sum(map(len, text.split()))
-    if text.isascii():                                        # deleting bytes is much faster
-        others = text.encode().translate(None, string.ascii_letters.encode())
-        return len(text) - len(others), visible
-    return sum(map(str.isalpha, text)), visible
-
-
 # ---------------------------------------------------------------- files
 
 def default_corpus():
     """Path of the data file inside the installed package chitchat-dataset."""
     package = find_spec("chitchat_dataset")
     if package is None:
-        raise UserError("the default corpus is the package chitchat-dataset, which is not "
-                        "installed: pip install chitchat-dataset, or name your own files with "
-                        "--pairs")
+        raise UserError("the default corpus, the package chitchat-dataset, is not installed: "
+                        "pip install chitchat-dataset, or name your own files with --pairs")
     return Path(package.origin).with_name("dataset.json")
 
 
 def read_chunks(path, progress=lambda position: None):
     """Yield the Chunks of a pair file, or of chitchat-dataset's JSON.
 
-    progress(position) is told how many bytes have been read from disk. Raises UserError for a
-    file of an unknown kind, and as `read_lines` does.
+    progress(position) is told how many bytes have been read from disk. Raises UserError for a file
+    of an unknown kind, and as `read_lines` does.
     """
     path, first = Path(path), 1
     kind = Path(path.stem if path.suffix in (".gz", ".zst") else path.name).suffix
@@ -126,7 +117,7 @@ def _names_columns(line):
 
 
 def parse(kind, record):
-    """One record of a Chunk of that kind to a Pair. Raises ValueError that says what is wrong."""
+    """A Chunk's kind and one of its records to a Pair. Raises ValueError: what is wrong."""
     if isinstance(record, Pair):
         return record
     line = record.decode("utf-8")                             # UnicodeDecodeError is a ValueError
@@ -157,7 +148,6 @@ def _conversation_turns(path, progress):
     conversations = json.loads(b"\n".join(read_lines(path, progress)))
     for conversation in conversations.values():
         turns = [turn for turn in conversation["messages"] if turn]
-        for one, other in zip(turns, turns[1:]):
-            if one[0]["sender"] != other[0]["sender"]:
-                yield Pair(*(" ".join(message["text"] for message in turn)
-                             for turn in (one, other)))
+        for pair in pairwise(turns):
+            if pair[0][0]["sender"] != pair[1][0]["sender"]:
+                yield Pair(*(" ".join(message["text"] for message in turn) for turn in pair))

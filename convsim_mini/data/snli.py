@@ -17,19 +17,19 @@ SPLITS = ("train", "dev", "test")
 
 
 class Snli(NamedTuple):
-    """The labelled pairs of one file; labels: (n,), numbers into LABELS; dropped: "-" pairs."""
+    """The n labelled pairs of one file."""
 
     premises: list
     hypotheses: list
-    labels: np.ndarray
-    dropped: int
+    labels: np.ndarray    # (n,) numbers into LABELS
+    dropped: int          # pairs without a label
 
 
 class NliBatch(NamedTuple):
-    """B pairs: `sentences` holds the B premises, then their B hypotheses; labels: (B,)."""
+    """B pairs."""
 
-    sentences: Packed
-    labels: np.ndarray
+    sentences: Packed     # 2B: the B premises, then their B hypotheses
+    labels: np.ndarray    # (B,)
 
 
 class NliSplit(NamedTuple):
@@ -56,10 +56,10 @@ def find_snli(folder):
     """
     for base in (Path(folder), Path(folder, "snli_1.0")):
         # where both stand, .jsonl comes later and counts
-        files = {split: path for suffix in (".txt", ".jsonl") for split in SPLITS
+        files = {split: path for split in SPLITS for suffix in (".txt", ".jsonl")
                  if (path := base / f"snli_1.0_{split}{suffix}").exists()}
         if files:
-            return {split: files[split] for split in SPLITS if split in files}
+            return files
     raise UserError(f"{folder}: holds no snli_1.0_train, snli_1.0_dev or snli_1.0_test as .jsonl "
                     f"or .txt, nor does {folder}/snli_1.0; unpack snli_1.0.zip there")
 
@@ -70,11 +70,11 @@ def read_snli(path):
     Raises UserError with file and line for a missing field, a wrong label, or a file without pairs.
     """
     pairs, labels, dropped = [], [], 0
-    for number, values in (_text_rows if path.suffix == ".txt" else _json_rows)(path):
+    for number, values in _rows(path):
         missing = [field for field in FIELDS if not isinstance(values.get(field), str)]
         if missing:
             raise UserError(f'{path}, line {number}: no text in the field "{missing[0]}"; expected '
-                            f'{", ".join(FIELDS)}')
+                            "a file of SNLI")
         label, *sentences = (values[field] for field in FIELDS)
         if label == NO_LABEL:
             dropped += 1
@@ -86,32 +86,24 @@ def read_snli(path):
             labels.append(LABELS.index(label))
     if not pairs:
         raise UserError(f"{path}: holds no labelled pair; expected a file of SNLI")
-    premises, hypotheses = map(list, zip(*pairs))
-    return Snli(premises, hypotheses, np.array(labels), dropped)
+    return Snli(*map(list, zip(*pairs)), np.array(labels), dropped)
 
 
-def _json_rows(path):
-    """Yield (line number, object) of every line that is not blank."""
+def _rows(path):
+    """Yield (line number, field → text) of every line with a pair; a short line lacks fields."""
+    text, heading = path.suffix == ".txt", None
     for number, line in enumerate(read_lines(path), start=1):
-        if line.strip():
-            try:
-                values = json.loads(line)
-            except ValueError as error:
-                raise UserError(f"{path}, line {number}: is no JSON ({error}); expected a file of "
-                                "SNLI") from None
-            yield number, values if isinstance(values, dict) else {}
-
-
-def _text_rows(path):
-    """Yield (line number, column name → text); a line that is too short lacks its last columns."""
-    heading = None
-    for number, line in enumerate(read_lines(path), start=1):
+        if not (text or line.strip()):
+            continue
         try:
-            values = line.decode("utf-8").split("\t")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{path}, line {number}: is no UTF-8 text ({error}); expected a file "
-                            "of SNLI") from None
-        if heading is None:
+            values = line.decode("utf-8").split("\t") if text else json.loads(line)
+        except ValueError as error:                           # a UnicodeDecodeError is one
+            kind = "UTF-8 text" if text else "JSON"
+            raise UserError(f"{path}, line {number}: is no {kind} ({error}); expected a file of "
+                            "SNLI") from None
+        if not text:
+            yield number, values if isinstance(values, dict) else {}
+        elif heading is None:
             heading = values
         elif values != [""]:
             yield number, dict(zip(heading, values))
@@ -120,8 +112,8 @@ def _text_rows(path):
 def encode_snli(snli, vocabulary, fraction=1.0, seed=0):
     """Pairs to ids: Snli → NliSplit.
 
-    fraction: the share of the pairs to keep, drawn by the seed so that a smaller share is part of a
-    larger one.
+    fraction: the share of the pairs to keep. The seed draws them; of one seed a smaller share is
+    part of a larger one.
     """
     order = np.random.Generator(np.random.Philox(seed)).permutation(len(snli.labels))
     kept = np.sort(order[:max(1, round(fraction * len(order)))])

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import regex
 
-from .packed import Packed
+from .packed import Packed, offsets_of
 
 UNKNOWN = 0    # the id of an empty sentence's only token, and the first row of the table
 URL = "<url>"
@@ -68,8 +68,8 @@ def stable_hash(text):
 def prune(counts, limit):
     """Drop the rarest entries of a Counter until at most `limit` are left: memory stays bounded.
 
-    A word dropped here may return. Its count is then too low, by at most the threshold that dropped
-    it. With millions of entries kept, none of the words that a vocabulary holds is near it.
+    A dropped word may return. Its count is then too low, by at most the threshold that dropped it.
+    With millions of entries kept, that threshold is far below the count of a vocabulary's words.
     """
     threshold = 1
     while len(counts) > limit:
@@ -82,14 +82,13 @@ def prune(counts, limit):
 class Vocabulary:
     """The most frequent words and their counts; every other word falls into a hashed bucket.
 
-    Ids: 0 is the unknown token, 1 … len(words) the words by falling frequency, and the
-    `oov_buckets` ids after them are shared by all other words through `stable_hash`.
-    `total` counts every token of the training text, also those that are no words here.
+    Id 0 is the unknown token, 1 … len(words) are the words by falling frequency. All other words
+    share the `oov_buckets` ids after them through `stable_hash`.
     """
 
     words: list
     counts: list
-    total: int
+    total: int    # all tokens of the training text, those without a row of their own included
     oov_buckets: int
 
     def __post_init__(self):
@@ -112,14 +111,11 @@ class Vocabulary:
         return 1 + len(self.words) + self.oov_buckets
 
     def id(self, token):
-        """The id of one token, in a bucket if the vocabulary does not hold it."""
-        known = self.ids.get(token)
-        if known is None:
-            known = 1 + len(self.words) + stable_hash(token) % self.oov_buckets
-        return known
+        """The id of one token; that of a bucket if the vocabulary does not hold the token."""
+        return self.ids.get(token) or 1 + len(self.words) + stable_hash(token) % self.oov_buckets
 
     def token(self, i):
-        """The token of an id; of a shared one its name: <unknown>, <bucket 17>."""
+        """The token of an id, or the name of a shared id: <unknown>, <bucket 17>."""
         if i == UNKNOWN:
             return "<unknown>"
         return self.words[i - 1] if i <= len(self.words) else f"<bucket {i - len(self.words) - 1}>"
@@ -131,9 +127,7 @@ class Vocabulary:
         for tokens in sentences:
             lengths.append(len(tokens) or 1)
             ids += [known.get(token) or bucket(token) for token in tokens] or [UNKNOWN]
-        offsets = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        return Packed(np.array(ids, np.int32), offsets)
+        return Packed(np.array(ids, np.int32), offsets_of(lengths))
 
     def encode(self, texts):
         """Strings to a Packed of word ids."""
@@ -142,7 +136,7 @@ class Vocabulary:
     def probabilities(self):
         """p(word) for every word id: float64 (size,).
 
-        What the listed words leave over is shared by the buckets; the unknown token has 0.
+        The buckets share what the words leave over; the unknown token has 0.
         """
         p = np.zeros(self.size)
         total = max(self.total, 1)
@@ -152,6 +146,6 @@ class Vocabulary:
         return p
 
     def probability(self, token):
-        """p(word) of one token as a string; a word that the vocabulary does not hold has 0."""
+        """p(word) of one token; 0 for a token that the vocabulary does not hold."""
         known = self.ids.get(token)
         return self.counts[known - 1] / self.total if known else 0.0

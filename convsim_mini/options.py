@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import get_args
 
 from .cli import Parser, UserError
-from .config import (
-    ENCODERS, GROUPS, INHERITED, PRESETS, Config, config_from_dict, flat, settings,
-)
+from .config import ENCODERS, GROUPS, INHERITED, PRESETS, Config, config_from_dict, flat, settings
 from .files import read_object
 
 

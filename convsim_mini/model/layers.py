@@ -1,8 +1,8 @@
 """The layers, each as a pair of pure functions: forward(x, …) → (y, cache), backward(dy, cache).
 
-B is the number of sentences in a batch, N that of their words, d, e feature sizes. A backward's
-docstring starts with the forward it differentiates. Nothing here fixes a dtype or a device:
-results follow their inputs.
+B is the number of sentences in a batch, N the number of their words; d and e are feature sizes. A
+backward's docstring starts with the forward that it differentiates. Results have the dtype and the
+device of the inputs.
 """
 
 from typing import NamedTuple
@@ -14,10 +14,7 @@ from ..backend import add_to, array_module, by_rows
 # ---------------------------------------------------------------- linear
 
 def linear_forward(x, weight, bias):
-    """y = x W + b.
-
-    x: (B, d), weight: (d, e), bias: (e,) → y: (B, e), cache.
-    """
+    """y = x W + b: x: (B, d), weight: (d, e), bias: (e,) → y: (B, e), cache."""
     y = x @ weight                                            # (B, e)
     add_to(y, bias)
     return y, (x, weight)
@@ -44,7 +41,7 @@ def tanh_forward(x):
 
 
 def tanh_backward(dy, cache):
-    """Forward: y = tanh x. dy/dx = 1 − tanh² x = 1 − y², so the output is all it takes."""
+    """Forward: y = tanh x. dy/dx = 1 − tanh² x = 1 − y², so the cache is y alone."""
     y = cache
     return dy * (1 - y * y)
 
@@ -91,9 +88,9 @@ def layer_norm_forward(x, weight, bias):
 def layer_norm_backward(dy, cache):
     """Forward: y = x̂ w + b, x̂ = (x − μ) s, s = 1/√(variance + ε).
 
-    dw = Σ_n dy x̂, db = Σ_n dy, and dx̂ = dy w. A row's μ and s depend on all of its x, so two
-    directions in which x could move do not show in x̂: adding a constant (μ takes it away) and, but
-    for ε, stretching along x̂ (s undoes it). Both are projected out of dx̂:
+    dw = Σ_n dy x̂, db = Σ_n dy, and dx̂ = dy w. A row's μ and s depend on all of its x. So two changes
+    of x do not change x̂: adding a constant (μ takes it away) and, apart from ε, stretching along x̂
+    (s undoes it). Both directions are projected out of dx̂:
     dx = s (dx̂ − mean(dx̂) − x̂ mean(dx̂ x̂)).
 
     dy: (N, d) → dx: (N, d), dweight: (d,), dbias: (d,)
@@ -121,7 +118,7 @@ def l2_normalize_forward(x):
     """
     xp = array_module(x)
     norm = xp.sqrt((x * x).sum(axis=1, keepdims=True))        # (B, 1)
-    norm = xp.where(norm > 0, norm, 1)                        # a zero row has no direction
+    norm = xp.where(norm > 0, norm, 1)                        # keeps 0/0 from a zero row
     y = x / norm                                              # (B, d)
     return y, (y, norm)
 
@@ -129,8 +126,8 @@ def l2_normalize_forward(x):
 def l2_normalize_backward(dy, cache):
     """Forward: y = x / n, n = ‖x‖.
 
-    ∂yᵢ/∂xⱼ = (δᵢⱼ − yᵢ yⱼ) / n, so the part of dy along y is projected out (moving x along
-    itself does not turn it) and the rest is divided by n.
+    ∂yᵢ/∂xⱼ = (δᵢⱼ − yᵢ yⱼ) / n. So the part of dy along y is projected out (moving x along itself
+    does not turn it), and the rest is divided by n.
 
     dy: (B, d) → dx: (B, d)
     """
@@ -139,20 +136,16 @@ def l2_normalize_backward(dy, cache):
     return (dy - along * y) / norm
 
 
-# ---------------------------------------------------------------- embeddings
-
-# ---------------------------------------------------------------- mean over a sentence
-
 # ---------------------------------------------------------------- dropout
 
 class Dropout(NamedTuple):
-    """What is left out at one place of one step: a share of the numbers; the random bits' key."""
+    """Dropout at one place of one step. rate: the share of numbers left out; key: of the bits."""
 
     rate: float
     key: int
 
     def at(self, place):
-        """The Dropout of step, layer or group number `place` in this one, with bits of its own."""
+        """The Dropout of step, layer or group number `place` within this one: other random bits."""
         if not self.rate:
             return self
         return Dropout(self.rate, _mix_python(_mix_python(self.key) + place + 1))
@@ -162,10 +155,10 @@ NO_DROPOUT = Dropout(0.0, 0)    # at evaluation
 
 
 def dropout_forward(x, dropout):
-    """Set a share of x to zero and scale the rest so that the mean stays: any shape.
+    """Set a share of x to zero and scale the rest so that the expected value stays. Any shape.
 
-    The bits are a function of the key and a number's place alone (SplitMix64 of a counter), the
-    same in NumPy and CuPy; one 64-bit word decides eight numbers, so the share comes in steps of
+    The random bits follow from the key and a number's place alone (SplitMix64 of a counter); NumPy
+    and CuPy give the same. One 64-bit word decides eight numbers, so the share comes in steps of
     1/256. dropout: Dropout; with rate 0 nothing is left out → y, cache.
     """
     threshold = round(256 * dropout.rate)
@@ -180,13 +173,13 @@ def dropout_forward(x, dropout):
 
 
 def dropout_backward(dy, cache):
-    """Forward: y = x · factor, factor 0 or 1/(1 − rate): so dx = dy · factor."""
+    """Forward: y = x · factor, where factor is 0 or 1/(1 − rate). So dx = dy · factor."""
     factor = cache
     return dy if factor is None else dy * factor
 
 
 def _mix(word):
-    """SplitMix64's finaliser, in place: uint64 (n,), neighbouring counters to unrelated bits."""
+    """SplitMix64's finaliser, in place: uint64 (n,); neighbouring counters get unrelated bits."""
     kind = array_module(word).uint64
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         word ^= word >> kind(shift)
@@ -196,18 +189,17 @@ def _mix(word):
 
 
 def _mix_python(number):
-    """The same for one Python int."""
+    """`_mix` of one Python int."""
     return int(_mix(np.array([number % 2**64], np.uint64))[0])
 
 
-def feed_forward(params, name, x):
-    """Fully connected layers `name`.linear0, linear1, … with tanh between them.
+# ---------------------------------------------------------------- linear layers with tanh between
 
-    x: (B, d) → (B, e), cache.
-    """
-    caches = []
+def feed_forward(params, name, x):
+    """Layers `name`.linear0, linear1, … with tanh between them: x: (B, d) → (B, e), cache."""
+    caches, tanh_cache = [], None
     while f"{name}.linear{len(caches)}.weight" in params:
-        layer, tanh_cache = f"{name}.linear{len(caches)}", None
+        layer = f"{name}.linear{len(caches)}"
         if caches:
             x, tanh_cache = tanh_forward(x)
         x, linear_cache = linear_forward(x, params[f"{layer}.weight"], params[f"{layer}.bias"])
@@ -216,7 +208,7 @@ def feed_forward(params, name, x):
 
 
 def feed_forward_backward(dx, caches):
-    """Forward: x → linear0 → tanh → linear1 → … The chain rule walks the layers from the last.
+    """Forward: x → linear0 → tanh → linear1 → … The chain rule starts at the last layer.
 
     dx: (B, e) → dx: (B, d), gradients by parameter name.
     """

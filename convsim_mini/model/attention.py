@@ -25,7 +25,7 @@ class Group(NamedTuple):
 
 
 class AttentionCache(NamedTuple):
-    """The inputs; for each Group p: (g, h, n, n), each row where a word looks; dropout's factors."""
+    """p: for each Group (g, h, n, n), whose rows say where a word looks; factors: dropout's."""
 
     qkv: np.ndarray
     sentences: list
@@ -55,8 +55,8 @@ def groups(offsets, heads):
 def timing_signal(length, width, dtype, xp=np):
     """Sines and cosines that tell positions apart (Vaswani et al. 2017, in tensor2tensor's layout).
 
-    Channel k of the first half is sin(position/t_k), channel k of the second half cos(position/t_k).
-    The timescales t_k rise geometrically from 1 to 10,000. width: even
+    Channel k of the first half is sin(position/t_k), channel k of the second cos(position/t_k). The
+    timescales t_k rise geometrically from 1 to 10,000. width: even
     → (length, width) of the dtype, for positions 0 … length − 1
     """
     half = width // 2
@@ -66,11 +66,10 @@ def timing_signal(length, width, dtype, xp=np):
 
 
 def attention_forward(qkv, sentences, heads, dropout=NO_DROPOUT):
-    """Scaled dot-product attention of each sentence to itself, in h heads (Vaswani et al. 2017, §3.2).
+    """Dot-product attention of each sentence to itself, in h heads (Vaswani et al. 2017, §3.2).
 
     For each head: scores = q kᵀ/√(d/h), p = softmax over the words attended to, y = p v. Dropout is
     applied to p, as in tensor2tensor.
-
     qkv: (N, 3d), queries, keys and values side by side; sentences: list of Group
     → y: (N, d), AttentionCache
     """
@@ -79,7 +78,11 @@ def attention_forward(qkv, sentences, heads, dropout=NO_DROPOUT):
 
     def one(number, group):
         q, k, v = _split_heads(qkv, group, heads, 3)                      # (g, h, n, d/h) each
-        p = _softmax(q @ k.swapaxes(2, 3), 1 / math.sqrt(q.shape[3]))     # (g, h, n, n)
+        scores = q @ k.swapaxes(2, 3)                                     # (g, h, n, n)
+        scores *= 1 / math.sqrt(q.shape[3])                   # in place: the largest array here
+        scores -= scores.max(axis=3, keepdims=True)           # keeps exp from overflowing
+        p = xp.exp(scores, out=scores)
+        p /= p.sum(axis=3, keepdims=True)
         dropped, factor = dropout_forward(p, dropout.at(number))
         (heads_out,) = _split_heads(y, group, heads, 1)
         heads_out[...] = dropped @ v                                      # (g, h, n, d/h)
@@ -124,15 +127,6 @@ def _split_heads(x, group, heads, parts):
     width = x.shape[1] // (parts * heads)                                 # d/h
     rows = x[group.first:group.last].reshape(-1, group.length, parts, heads, width)
     return [rows[:, :, part].swapaxes(1, 2) for part in range(parts)]
-
-
-def _softmax(scores, scale):
-    """Softmax of scale · scores over the last axis, in place: no other array here is as large."""
-    scores *= scale
-    scores -= scores.max(axis=-1, keepdims=True)              # keeps exp from overflowing
-    p = array_module(scores).exp(scores, out=scores)
-    p /= p.sum(axis=-1, keepdims=True)
-    return p
 
 
 def _on_all_cores(function, items, sentences, xp):

@@ -9,9 +9,8 @@ from .layers import feed_forward, feed_forward_backward, l2_normalize_backward, 
 def dan_forward(params, packed, word_rows):
     """Deep averaging network (Iyyer et al. 2015; Yang et al. 2018, §2.3.1 and §3.1).
 
-    The embeddings of a sentence's words and bigrams are summed and divided by √n. Fully connected
-    layers follow, with tanh between them (ours: the paper names no activation). The result is
-    scaled to unit length.
+    The embeddings of a sentence's words and bigrams, summed and divided by √n; fully connected
+    layers with tanh between them (ours: the paper names no activation); unit length.
 
     params: "encoder.linear{k}.weight" and ".bias", and "encoder.embedding.weight" (R, d), whose
     first `word_rows` rows are words and whose others are hashed bigrams; packed: word ids of B

@@ -30,7 +30,6 @@ def embedding_bag_forward(table, rows, lengths):
 
     As matrices, y = S E: E (U, d) holds the distinct rows in use; S (B, U) holds their counts in
     each sentence, times 1/√n. Both are cut into blocks along U, one for each core.
-
     table: (R, d); rows: Packed, M table rows (words and bigrams alike) in B sentences;
     lengths: (B,) words of each sentence → y: (B, d), cache
     """
@@ -90,12 +89,11 @@ def embedding_forward(table, ids):
     return table.take(ids, axis=0), ids
 
 
-def embedding_backward(dy, cache):
+def embedding_backward(dy, ids):
     """Forward: y_n = E_{ids n}. As in bags of one word each, dE_r = Σ dy_n over all n with word r.
 
     dy: (N, d) → dtable: list of SparseRows
     """
-    ids = cache
     blocks = count_rows(Packed(ids, array_module(ids).arange(len(ids) + 1)), dy.dtype)
     return on_all_cores(lambda block: SparseRows(block.rows, block.counts @ dy), blocks)
 

@@ -1,8 +1,8 @@
 """The layers, each as a pair of pure functions: forward(x, …) → (y, cache), backward(dy, cache).
 
 B is the number of sentences in a batch, N the number of their words; d and e are feature sizes. A
-backward's docstring starts with the forward that it differentiates. Results have the dtype and the
-device of the inputs.
+backward's docstring starts with the forward that it differentiates. A cache of one array has that
+array's name in the backward. Results have the dtype and the device of the inputs.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,8 @@ import numpy as np
 
 from ..backend import add_to, array_module, by_rows
 
-# ---------------------------------------------------------------- linear
+EPSILON = 1e-6    # of layer norm: tensor2tensor's
+
 
 def linear_forward(x, weight, bias):
     """y = x W + b: x: (B, d), weight: (d, e), bias: (e,) → y: (B, e), cache."""
@@ -32,17 +33,14 @@ def linear_backward(dy, cache):
     return dy @ weight.T, x.T @ dy, dy.sum(axis=0)
 
 
-# ---------------------------------------------------------------- activations
-
 def tanh_forward(x):
     """y = tanh x, elementwise; any shape."""
     y = array_module(x).tanh(x)
     return y, y
 
 
-def tanh_backward(dy, cache):
+def tanh_backward(dy, y):
     """Forward: y = tanh x. dy/dx = 1 − tanh² x = 1 − y², so the cache is y alone."""
-    y = cache
     return dy * (1 - y * y)
 
 
@@ -52,22 +50,15 @@ def relu_forward(x):
     return y, y
 
 
-def relu_backward(dy, cache):
+def relu_backward(dy, y):
     """Forward: y = max(x, 0). dy/dx is 1 where y > 0 and 0 elsewhere (at 0 by convention)."""
-    y = cache
     return by_rows(lambda dy, y: dy * (y > 0), dy, y)
-
-
-# ---------------------------------------------------------------- layer norm
-
-EPSILON = 1e-6    # tensor2tensor's
 
 
 def layer_norm_forward(x, weight, bias):
     """Give each row mean 0 and variance 1, then scale and shift its features (Ba et al. 2016).
 
     y = x̂ · weight + bias, x̂ = (x − mean) / √(variance + ε), both taken over the row.
-
     x: (N, d), weight, bias: (d,) → y: (N, d), cache.
     """
     xp = array_module(x)
@@ -88,9 +79,9 @@ def layer_norm_forward(x, weight, bias):
 def layer_norm_backward(dy, cache):
     """Forward: y = x̂ w + b, x̂ = (x − μ) s, s = 1/√(variance + ε).
 
-    dw = Σ_n dy x̂, db = Σ_n dy, and dx̂ = dy w. A row's μ and s depend on all of its x. So two changes
-    of x do not change x̂: adding a constant (μ takes it away) and, apart from ε, stretching along x̂
-    (s undoes it). Both directions are projected out of dx̂:
+    dw = Σ_n dy x̂, db = Σ_n dy, and dx̂ = dy w. μ and s depend on the whole row x. So two changes
+    of a row leave x̂ as it is: adding a constant (μ takes it away) and, apart from ε, stretching
+    along x̂ (s undoes it). Both directions are projected out of dx̂:
     dx = s (dx̂ − mean(dx̂) − x̂ mean(dx̂ x̂)).
 
     dy: (N, d) → dx: (N, d), dweight: (d,), dbias: (d,)
@@ -108,8 +99,6 @@ def layer_norm_backward(dy, cache):
 
     return by_rows(rows, dy, normal, scale), dweight, dbias
 
-
-# ---------------------------------------------------------------- unit length
 
 def l2_normalize_forward(x):
     """Scale each row to unit length: y = x / ‖x‖ (Yang et al. 2018, §3.1).
@@ -135,8 +124,6 @@ def l2_normalize_backward(dy, cache):
     along = (dy * y).sum(axis=1, keepdims=True)               # (B, 1)
     return (dy - along * y) / norm
 
-
-# ---------------------------------------------------------------- dropout
 
 class Dropout(NamedTuple):
     """Dropout at one place of one step. rate: the share of numbers left out; key: of the bits."""
@@ -172,9 +159,8 @@ def dropout_forward(x, dropout):
     return x * factor, factor
 
 
-def dropout_backward(dy, cache):
+def dropout_backward(dy, factor):
     """Forward: y = x · factor, where factor is 0 or 1/(1 − rate). So dx = dy · factor."""
-    factor = cache
     return dy if factor is None else dy * factor
 
 
@@ -192,8 +178,6 @@ def _mix_python(number):
     """`_mix` of one Python int."""
     return int(_mix(np.array([number % 2**64], np.uint64))[0])
 
-
-# ---------------------------------------------------------------- linear layers with tanh between
 
 def feed_forward(params, name, x):
     """Layers `name`.linear0, linear1, … with tanh between them: x: (B, d) → (B, e), cache."""

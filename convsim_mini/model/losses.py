@@ -61,9 +61,9 @@ def cross_entropy_forward(logits, labels):
 
 
 def cross_entropy_backward(cache, dloss=1.0):
-    """Forward: loss = (1/B) Σ_b (log Σ_c e^{z_bc} − z_b,label). → dlogits: (B, classes)
+    """Forward: loss = (1/B) Σ_b (log Σ_c e^{z_bc} − z_b,label). So dz = dloss (p − one-hot)/B.
 
-    As in the batch softmax, dz = dloss (p − one-hot)/B.
+    → dlogits: (B, classes)
     """
     log_p, rows, labels = cache
     step = dloss / len(rows)
@@ -110,10 +110,10 @@ def correlation_forward(x, y):
 
 
 def correlation_backward(dr, cache):
-    """Forward: r = x̂ · ŷ, both centred and of unit length. dr: a number → dx: (n,)
+    """Forward: r = x̂ · ŷ, both centred and of unit length.
 
-    As in l2_normalize_backward, the part of ŷ along x̂ is projected out: dx = dr (ŷ − r x̂)/‖x‖. Its
-    sum is 0, so centring, which would subtract its mean, does not change it.
+    As in l2_normalize_backward, the part of ŷ along x̂ is projected out: dx = dr (ŷ − r x̂)/‖x‖.
+    Centring would subtract its mean, which is 0. dr: a number → dx: (n,)
     """
     x_unit, y_unit, x_norm, r = cache
     return dr * (y_unit - r * x_unit) / x_norm

@@ -17,16 +17,11 @@ from .layers import (
 
 
 class TransformerCache(NamedTuple):
-    """The order of sort_by_length; a LayerCache for each layer; the caches of the other parts."""
+    """layers: LayerCaches; final_norm: None for post-norm; others: the other parts' caches."""
 
-    order: np.ndarray
-    embedding: np.ndarray
-    dropout: np.ndarray | None
     layers: list
-    final_norm: tuple | None    # None for post-norm
-    pool: tuple
-    linear: list
-    unit: tuple
+    final_norm: tuple | None
+    others: tuple
 
 
 class LayerCache(NamedTuple):
@@ -86,8 +81,8 @@ def transformer_forward(params, packed, config, dropout=NO_DROPOUT):
     u, unit_cache = l2_normalize_forward(x)                               # (B, e), sorted by length
     unsorted = xp.empty_like(u)
     unsorted[order] = u
-    return unsorted, TransformerCache(order, embedding_cache, dropout_cache, layer_caches,
-                                      norm_cache, pool_cache, linear_cache, unit_cache)
+    others = order, embedding_cache, dropout_cache, pool_cache, linear_cache, unit_cache
+    return unsorted, TransformerCache(layer_caches, norm_cache, others)
 
 
 def transformer_backward(du, cache):
@@ -95,19 +90,19 @@ def transformer_backward(du, cache):
 
     Each step is undone in turn, last first. Unsorting moved row k to row order_k, so its gradient
     comes from there. The timing signal is a constant and has no gradient.
-
     du: (B, e) → gradients by parameter name; the table's is a list of SparseRows
     """
-    dx = l2_normalize_backward(du[cache.order], cache.unit)               # (B, e)
-    dx, grads = feed_forward_backward(dx, cache.linear)                   # (B, d)
-    dx = mean_pool_backward(dx, cache.pool)                               # (N, d)
+    order, embedding_cache, dropout_cache, pool_cache, linear_cache, unit_cache = cache.others
+    dx = l2_normalize_backward(du[order], unit_cache)                     # (B, e)
+    dx, grads = feed_forward_backward(dx, linear_cache)                   # (B, d)
+    dx = mean_pool_backward(dx, pool_cache)                               # (N, d)
     if cache.final_norm is not None:
         dx = _collect(grads, "encoder.norm", layer_norm_backward(dx, cache.final_norm))
     for layer in reversed(cache.layers):
         dx, layer_grads = _layer_backward(dx, layer)
         grads.update(layer_grads)
-    dx = dropout_backward(dx, cache.dropout) * math.sqrt(dx.shape[1])
-    grads["encoder.embedding.weight"] = embedding_backward(dx, cache.embedding)
+    dx = dropout_backward(dx, dropout_cache) * math.sqrt(dx.shape[1])
+    grads["encoder.embedding.weight"] = embedding_backward(dx, embedding_cache)
     return grads
 
 

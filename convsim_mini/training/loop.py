@@ -1,4 +1,4 @@
-"""The training loop: step after step, now and then measure and save; stop and go on."""
+"""The training loop: train, measure and save; stop, and go on later."""
 
 import json
 import math
@@ -27,8 +27,8 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
     """Train a Model from `first_step` to the end, its arrays moved to the device.
 
     dev: a function of a Model that measures dev; state: the optimiser's, from a checkpoint. Ctrl-C
-    saves a checkpoint after the current step and raises KeyboardInterrupt; a loss that is not sound
-    raises UserError and saves none. At the end only the checkpoint that is best on dev is kept.
+    saves a checkpoint after the current step and raises KeyboardInterrupt. A loss that is nan or
+    far too large raises UserError and saves none. The end keeps only the checkpoint best on dev.
     """
     xp = device_module(config.device)
     model = model._replace(params=to_device(model.params, xp))
@@ -52,7 +52,7 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
 
 
 def loop(config, tasks, model, optimizer, monitor, first_step):
-    """Step after step; `evaluations` times measure and save."""
+    """Train step after step; measure and save `evaluations` times."""
     if first_step == 0:
         monitor.measure(0, model)
     with asked_to_stop() as stop:
@@ -61,10 +61,8 @@ def loop(config, tasks, model, optimizer, monitor, first_step):
             first_step = settle(config, tasks, model, optimizer, monitor, stop)
         monitor.expect(first_step)
         every = -(-config.steps // config.evaluations)
-        remaining = range(first_step, config.steps)
-        for step, batch in zip(remaining, batches(config, tasks, first_step)):
-            loss, done = train_step(config, model, optimizer, step, batch), step + 1
-            monitor.after_step(done, batch, loss)
+        steps = train_steps(config, tasks, model, optimizer, monitor, first_step, config.steps)
+        for done, _ in steps:
             due = done % every == 0 or done == config.steps
             if due or stop.is_set():
                 monitor.log(done)
@@ -78,27 +76,27 @@ def loop(config, tasks, model, optimizer, monitor, first_step):
                 raise KeyboardInterrupt
 
 
-def train_step(config, model, optimizer, step, batch):
-    """Forward, backward, update: one step, counted from 0, on a batch; → its loss, a 0-d array."""
-    dropout = Dropout(config.model.dropout, config.seed).at(step)
-    weight = config.optim.nli_weight if isinstance(batch, NliBatch) else 1.0
-    loss, grads = loss_and_gradients(model, batch, dropout, weight)
-    pairs = len(batch.sentences.lengths) // 2
-    optimizer.step(model.params, grads, *rates(config.optim, step, config.steps, pairs))
-    return loss
+def train_steps(config, tasks, model, optimizer, monitor, first_step, last_step):
+    """Forward, backward, update, step after step: yield the number of steps done, the 0-d loss."""
+    for step, batch in zip(range(first_step, last_step), batches(config, tasks, first_step)):
+        dropout = Dropout(config.model.dropout, config.seed).at(step)
+        weight = config.optim.nli_weight if isinstance(batch, NliBatch) else 1.0
+        loss, grads = loss_and_gradients(model, batch, dropout, weight)
+        pairs = len(batch.sentences.lengths) // 2
+        optimizer.step(model.params, grads, *rates(config.optim, step, config.steps, pairs))
+        monitor.after_step(step + 1, batch, loss)
+        yield step + 1, loss
 
 
 def settle(config, tasks, model, optimizer, monitor, stop):
-    """The first steps of a run by the minute: learn their speed and fix config.steps by it.
+    """Train the first steps of a run with --minutes, measure their speed and set config.steps.
 
-    No rate depends on the number of steps yet. Raises KeyboardInterrupt where `stop` is set: there
-    is nothing to go on with. → the step to go on with
+    No rate depends on the number of steps yet. Raises KeyboardInterrupt where `stop` is set; there
+    is no checkpoint yet. → the step to go on with
     """
     minutes, config.steps, config.minutes = config.minutes, sys.maxsize, None
     timed, clock = settled_at(config.optim), []
-    for step, batch in zip(range(timed), batches(config, tasks)):
-        loss, done = train_step(config, model, optimizer, step, batch), step + 1
-        monitor.after_step(done, batch, loss)
+    for done, loss in train_steps(config, tasks, model, optimizer, monitor, 0, timed):
         if stop.is_set():
             raise KeyboardInterrupt
         if done in (timed // 2, timed):
@@ -112,7 +110,7 @@ def settle(config, tasks, model, optimizer, monitor, stop):
 
 @contextmanager
 def asked_to_stop():
-    """An event that Ctrl-C sets instead of interrupting; a second Ctrl-C interrupts at once."""
+    """An event, set by a first Ctrl-C, which does not interrupt; a second one interrupts."""
     asked = threading.Event()
 
     def ask(number, frame):
@@ -146,12 +144,11 @@ def sound(params, step):
 def divergence(folder, config, vocabulary, tasks, step, loss):
     """Save the batch of the step at which the loss went wrong; → what to tell the user."""
     batch = next(batches(config, tasks, step - 1)).sentences
-    texts = [" ".join(map(vocabulary.token, batch.part(b, b + 1).ids))
-             for b in range(len(batch.lengths))]
+    B = len(batch.lengths) // 2
+    texts = [" ".join(map(vocabulary.token, batch.part(b, b + 1).ids)) for b in range(2 * B)]
+    lines = [json.dumps({"input": texts[b], "response": texts[B + b]}) for b in range(B)]
     path = Path(folder, f"diverged-{step:06d}.jsonl")
-    pairs = zip(texts[:len(texts) // 2], texts[len(texts) // 2:])
-    write_text(path, "".join(json.dumps({"input": text, "response": reply}) + "\n"
-                             for text, reply in pairs))
+    write_text(path, "".join(f"{line}\n" for line in lines))
     return (f"step {step:,}: the loss is {loss:.4g}, expected less than {EXPLODED} times that of "
             f"picking at random; the step's batch is in {path} and the checkpoints before it are "
             "kept; train again with a lower --optim.rate and --optim.table_rate")

@@ -26,7 +26,7 @@ def embedding_bag_forward(table, rows, lengths):
     """Sum the embeddings of each sentence and divide by √n, n its length (the paper, §2.3.1).
 
     The length of a sum of n vectors in unrelated directions grows like √n. So a sum would give long
-    sentences long vectors and a mean would give them short ones. TensorFlow calls it "sqrtn".
+    sentences long vectors and a mean would give them short ones. TensorFlow: "sqrtn".
 
     As matrices, y = S E: E (U, d) holds the distinct rows in use; S (B, U) holds their counts in
     each sentence, times 1/√n. Both are cut into blocks along U, one for each core.

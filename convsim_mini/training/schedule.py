@@ -95,5 +95,5 @@ def steps_in(minutes, seconds_per_step, optim):
     """The number of steps in so many minutes. seconds_per_step: with the first batch size"""
     growth = optim.dropped_batch_size / optim.batch_size
     mean_seconds = seconds_per_step * (optim.drop_at + (1 - optim.drop_at) * growth)
-    fewest = math.ceil((settled_at(optim) + 1) / (optim.drop_at or 1))    # none so far was late
+    fewest = math.ceil((settled_at(optim) + 1) / (optim.drop_at or 1))    # no step yet is late
     return max(fewest, round(60 * minutes / mean_seconds))

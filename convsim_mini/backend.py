@@ -1,7 +1,7 @@
-"""Where arrays live and what differs between NumPy and CuPy: the only door to CuPy.
+"""Where arrays live and what differs between NumPy and CuPy. Only this file imports CuPy.
 
-The arrays decide: `array_module(x)` is NumPy for a NumPy array and CuPy for a CuPy array, so
-every function of this package runs on whatever it is given. There is no global switch.
+The arrays decide: every function of this package computes with the `array_module` of its inputs.
+There is no global switch.
 """
 
 import ctypes
@@ -52,10 +52,10 @@ def _threads():
 
 
 def on_all_cores(function, parts):
-    """[function(part) for part in parts], side by side: each part in a thread of its own.
+    """[function(part) for part in parts], each part in a thread of its own.
 
-    It pays for work inside NumPy and SciPy that takes long enough (a tenth of a millisecond):
-    they let go of the interpreter while they copy, add and multiply.
+    It pays for work inside NumPy and SciPy of a tenth of a millisecond or more: they release the
+    interpreter's lock while they copy, add and multiply.
     """
     first, *others = parts
     running = [_threads().submit(function, part) for part in others]
@@ -65,7 +65,7 @@ def on_all_cores(function, parts):
 def fair_shares(work):
     """Cut items into slices of equal work, one for each core; on the device one slice of all.
 
-    work: (n,), n ≥ 1, for item i the total work of items 0 … i − 1 → list of slices, none empty
+    work: (n,), n ≥ 1; work[i] is the total work of items 0 … i − 1 → list of slices, none empty
     """
     cores = _cores() if array_module(work) is np else 1
     if cores == 1 or len(work) < cores:
@@ -78,8 +78,8 @@ def fair_shares(work):
 def by_rows(function, *arrays):
     """function(*arrays) for a function that treats each row on its own, in chunks, on all cores.
 
-    So what it computes on the way stays in the cache; on the device, and for little, it is called
-    once. function: arrays of n rows → an array, or a tuple of arrays, of n rows.
+    A chunk's intermediate results stay in the cache. On the device, and for a single chunk, the
+    function is called once. function: arrays of n rows → an array or a tuple of arrays of n rows
     """
     chunks = _chunks(arrays[0])
     if len(chunks) <= 1:
@@ -90,8 +90,7 @@ def by_rows(function, *arrays):
         return result if isinstance(result, tuple) else (result,)
 
     first_parts = parts(chunks[0])
-    n = len(arrays[0])
-    whole = tuple(np.empty((n, *part.shape[1:]), part.dtype) for part in first_parts)
+    whole = tuple(np.empty((len(arrays[0]), *part.shape[1:]), part.dtype) for part in first_parts)
 
     def fill(rows):
         for target, part in zip(whole, parts(rows) if rows.start else first_parts):
@@ -104,7 +103,7 @@ def by_rows(function, *arrays):
 def add_to(y, x, factor=1):
     """y += factor · x, in place and on all cores: one core does not use all of the memory's speed.
 
-    y: (n, …); x: like y, or a row of it that is added to all; factor: a number
+    y: (n, …); x: like y, or one row that is added to every row of y; factor: a number
     """
     def add(rows):
         part = x[rows] if x.ndim == y.ndim else x
@@ -114,7 +113,7 @@ def add_to(y, x, factor=1):
 
 
 def _chunks(x):
-    """Slices of x's rows, each a megabyte, which a core's cache holds; on the device one of all."""
+    """Slices of x's rows, each a megabyte, which a core's cache holds; on the device one slice."""
     at_once = max(1, 2**20 // max(1, x[:1].nbytes)) if array_module(x) is np else max(1, len(x))
     return [slice(first, first + at_once) for first in range(0, len(x), at_once)]
 
@@ -129,12 +128,12 @@ def _share_out(function, chunks):
 def add_to_rows(table, rows, values, factor):
     """table[rows] += factor · values, in place, for distinct rows.
 
-    rows: (U,); values: (U, d); factor: a number or (U, 1). On the host a few rows at a time, so
-    that they are read, added to and written while the cache holds them.
+    rows: (U,); values: (U, d); factor: a number or (U, 1). On the host 512 rows at a time, so that
+    the cache still holds them when they are written.
     """
     xp = array_module(table)
     factor = xp.broadcast_to(xp.asarray(factor, values.dtype), (len(rows), 1))
-    at_once = 512 if isinstance(table, np.ndarray) else len(rows)
+    at_once = 512 if xp is np else len(rows)
     for first in range(0, len(rows), at_once):
         part = slice(first, first + at_once)
         changed = table.take(rows[part], axis=0)              # faster than table[rows] += …
@@ -155,8 +154,8 @@ def device_module(device):
     try:
         import cupy
     except ImportError:
-        raise UserError("--device gpu: CuPy is not installed; install it with: "
-                        f"{INSTALL_CUPY}") from None
+        raise UserError(
+            f"--device gpu: CuPy is not installed; install it with: {INSTALL_CUPY}") from None
     if not cupy.is_available():
         raise UserError("--device gpu: CuPy is installed but finds no CUDA device; it needs an "
                         "NVIDIA GPU and its driver (nvidia-smi must list it), and the wheel of its "
@@ -172,7 +171,7 @@ def device_module(device):
 
 
 def machine(xp):
-    """What computes, in words: the processor and the cores in use, or the GPU."""
+    """The name of what computes: the processor and the cores in use, or the GPU."""
     if xp is not np:
         return xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)["name"].decode()
     info = Path("/proc/cpuinfo")                              # Linux
@@ -200,9 +199,9 @@ def to_host(x):
 def keep_freed_memory():
     """Make the C library keep the memory of freed arrays instead of returning it to the kernel.
 
-    Every step frees and asks for the same large arrays; returned memory comes back as fresh
-    pages that have to be faulted in and zeroed. CuPy has such a pool for the device. Quietly
-    skipped where the C library has no mallopt.
+    Every step frees large arrays and asks for the same sizes again. The kernel would hand memory
+    out as new pages, which cost a page fault and zeroing each. CuPy has such a pool for the device.
+    Does nothing where the C library has no mallopt.
     """
     M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4                     # malloc.h
     try:

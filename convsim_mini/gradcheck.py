@@ -1,6 +1,6 @@
-"""Numeric gradients, and how far an analytic gradient is from them; for lessons and tests alike.
+"""Numeric gradients, and how far an analytic gradient is from them; for lessons and tests.
 
-All of it wants float64: central differences lose half the digits, and float32 has seven.
+Inputs must be float64: central differences lose half the digits, and float32 has only seven.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 def numeric_gradient(f, x, epsilon=1e-5):
     """Central differences (f(x + ε) − f(x − ε)) / 2ε of a scalar function, entry by entry.
 
-    f: () → float, which reads x; x: an array that is changed and restored → like x
+    f: () → float, which reads x; x: array, changed and restored → array like x
     """
     gradient = np.empty_like(x)
     for place in np.ndindex(x.shape):
@@ -24,7 +24,7 @@ def numeric_gradient(f, x, epsilon=1e-5):
 
 
 def relative_error(analytic, numeric):
-    """‖a − n‖ / (‖a‖ + ‖n‖): 0 when equal, 1 when one of them is zero; 0 when both are."""
+    """‖a − n‖ / (‖a‖ + ‖n‖): 0 if they are equal, 1 if only one of them is zero."""
     size = np.linalg.norm(analytic) + np.linalg.norm(numeric)
     return float(np.linalg.norm(analytic - numeric) / size) if size else 0.0
 
@@ -32,9 +32,8 @@ def relative_error(analytic, numeric):
 def layer_error(forward, backward, inputs, rng, epsilon=1e-5):
     """The largest relative error over the gradients of a layer's inputs.
 
-    The upstream gradient dy is drawn at random. With dy = 1 some wrong backwards pass: the rows
-    of a softmax sum to 1 whatever x is, so its gradient under ones is zero, and so is a bug's.
-
+    The upstream gradient dy is drawn at random. With dy = 1 the gradient of a softmax is zero,
+    because its rows sum to 1 whatever x is. A wrong backward that returns zeros would pass.
     forward: (*inputs) → (y, cache); backward: (dy, cache) → gradient of the inputs, as a tuple
     or alone; inputs: float64 arrays; rng: numpy Generator → float
     """
@@ -51,26 +50,23 @@ def layer_error(forward, backward, inputs, rng, epsilon=1e-5):
 def directional_error(loss_and_gradients, params, rng, epsilon=1e-6):
     """Relative error of a whole model's gradient along one random direction of all parameters.
 
-    The slope (L(p + εr) − L(p − εr)) / 2ε has to be Σ g · r, for a unit vector r: two evaluations,
-    however many parameters there are.
-
+    The slope (L(p + εr) − L(p − εr)) / 2ε has to be Σ g · r, for a unit vector r. That takes two
+    evaluations, however many parameters there are.
     loss_and_gradients: () → (loss, gradients by name), which reads params; params: float64 arrays
     by name, changed and restored → float
     """
     _, grads = loss_and_gradients()
     direction = {name: rng.standard_normal(p.shape) for name, p in params.items()}
     length = np.sqrt(sum((r * r).sum() for r in direction.values()))
-    slope = sum((dense(grads[name], params[name]) * r).sum()
-                for name, r in direction.items()) / length
-    kept = {name: p.copy() for name, p in params.items()}
-    losses = []
+    slope = sum((dense(grads[name], p) * direction[name]).sum() for name, p in params.items())
+    losses, kept = [], {name: p.copy() for name, p in params.items()}
     for sign in (1, -1):
         for name, p in params.items():
             p[...] = kept[name] + sign * epsilon / length * direction[name]
         losses.append(float(loss_and_gradients()[0]))
     for name, p in params.items():
         p[...] = kept[name]
-    return relative_error(np.array(slope), np.array((losses[0] - losses[1]) / (2 * epsilon)))
+    return relative_error(slope / length, (losses[0] - losses[1]) / (2 * epsilon))
 
 
 def dense(gradient, like):

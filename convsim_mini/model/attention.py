@@ -1,8 +1,8 @@
-"""Self-attention over packed sentences, and the signal that tells it where words stand.
+"""Self-attention over packed sentences, and the timing signal that tells it where words stand.
 
-Sentences of equal length lie side by side, so their tokens are one array (sentences, length, d):
-exact, without padding, without a mask. N is the number of tokens, d their width, h the number of
-heads, d/h the width of a head.
+Sentences of equal length lie side by side. So the tokens of g of them are one array (g, length, d)
+without padding and without a mask. N is the number of tokens, d their width, h the number of heads,
+d/h the width of a head, n the length of a sentence.
 """
 
 import math
@@ -13,37 +13,31 @@ import numpy as np
 from ..backend import array_module, fair_shares, on_all_cores
 from .layers import NO_DROPOUT, dropout_backward, dropout_forward
 
-SCORES_AT_ONCE = 2**20    # of all heads; 4 MB in float32, which a core's caches hold
+SCORES_AT_ONCE = 2**20    # in all heads of a Group; 4 MB in float32, which a core's caches hold
 
 
 class Group(NamedTuple):
-    """Consecutive sentences of equal length: tokens first … last − 1, `length` to each sentence."""
+    """Consecutive sentences of equal length: tokens first … last − 1, `length` in each sentence."""
 
     first: int
     last: int
     length: int
 
 
-class GroupCache(NamedTuple):
-    """Attention of one Group: p (g, h, n, n), a row says where a word looks; factor: dropout's."""
-
-    p: np.ndarray
-    factor: np.ndarray | None
-
-
 class AttentionCache(NamedTuple):
-    """What attention's backward needs; kept: a GroupCache for each Group in `sentences`."""
+    """p: for each Group (g, h, n, n), whose rows say where a word looks; factors: dropout's."""
 
     qkv: np.ndarray
     sentences: list
     heads: int
-    kept: list
+    p: tuple
+    factors: tuple
 
 
 def groups(offsets, heads):
     """Cut packed sentences into Groups: offsets: (B + 1,) on the host → list of Group.
 
-    Sorted sentences make few and large groups, but any order is right. A sentence has
+    Any order is right; sentences sorted by length make few and large groups. A sentence has
     heads · length² scores. A group has at most 2²⁰ of them, unless it is a single sentence.
     """
     lengths = np.diff(offsets)
@@ -61,10 +55,9 @@ def groups(offsets, heads):
 def timing_signal(length, width, dtype, xp=np):
     """Sines and cosines that tell positions apart (Vaswani et al. 2017, in tensor2tensor's layout).
 
-    Channel k of the first half is sin(position/t_k), channel k of the second cos(position/t_k);
-    the timescales t_k rise geometrically from 1 to 10,000.
-
-    → (length, width) of the dtype, for positions 0 … length − 1; the width is even
+    Channel k of the first half is sin(position/t_k), channel k of the second cos(position/t_k). The
+    timescales t_k rise geometrically from 1 to 10,000. width: even
+    → (length, width) of the dtype, for positions 0 … length − 1
     """
     half = width // 2
     rates = xp.exp(xp.arange(half) * (-math.log(10_000) / max(half - 1, 1)))    # 1/t_k: (half,)
@@ -73,48 +66,48 @@ def timing_signal(length, width, dtype, xp=np):
 
 
 def attention_forward(qkv, sentences, heads, dropout=NO_DROPOUT):
-    """Scaled dot-product attention of each sentence to itself, in several heads.
+    """Dot-product attention of each sentence to itself, in h heads (Vaswani et al. 2017, §3.2).
 
-    Vaswani et al. 2017, §3.2.
-
-    For each head: scores = q kᵀ/√(d/h), p = softmax over the words attended to, y = p v. Dropout
-    falls on p, as in tensor2tensor.
-
+    For each head: scores = q kᵀ/√(d/h), p = softmax over the words attended to, y = p v. Dropout is
+    applied to p, as in tensor2tensor.
     qkv: (N, 3d), queries, keys and values side by side; sentences: list of Group
-    → y: (N, d), AttentionCache.
+    → y: (N, d), AttentionCache
     """
-    y = array_module(qkv).empty((len(qkv), qkv.shape[1] // 3), qkv.dtype)
+    xp = array_module(qkv)
+    y = xp.empty((len(qkv), qkv.shape[1] // 3), qkv.dtype)
 
-    def one(number_and_group):
-        number, group = number_and_group
-        q, k, v = _split_heads(qkv, group, heads, 3)                        # (g, h, n, d/h) each
-        p = _softmax(q @ k.swapaxes(2, 3), 1 / math.sqrt(q.shape[3]))     # (g, h, n, n)
+    def one(number, group):
+        q, k, v = _split_heads(qkv, group, heads, 3)                      # (g, h, n, d/h) each
+        scores = q @ k.swapaxes(2, 3)                                     # (g, h, n, n)
+        scores *= 1 / math.sqrt(q.shape[3])                   # in place: the largest array here
+        scores -= scores.max(axis=3, keepdims=True)           # keeps exp from overflowing
+        p = xp.exp(scores, out=scores)
+        p /= p.sum(axis=3, keepdims=True)
         dropped, factor = dropout_forward(p, dropout.at(number))
         (heads_out,) = _split_heads(y, group, heads, 1)
         heads_out[...] = dropped @ v                                      # (g, h, n, d/h)
-        return GroupCache(p, factor)
+        return p, factor
 
-    kept = _on_all_cores(one, list(enumerate(sentences)), sentences, array_module(qkv))
-    return y, AttentionCache(qkv, sentences, heads, kept)
+    p, factors = zip(*_on_all_cores(one, list(enumerate(sentences)), sentences, xp))
+    return y, AttentionCache(qkv, sentences, heads, p, factors)
 
 
 def attention_backward(dy, cache):
     """Forward, for each head: s = q kᵀ/√m, p = softmax(s), y = p v, m = d/h.
 
-    y_i = Σ_j p_ij v_j, so dv = pᵀ dy and dp = dy vᵀ. A row of p sums to 1 whatever s is: with
-    ∂p_ij/∂s_il = p_ij (δ_jl − p_il), ds_ij = p_ij (dp_ij − Σ_l p_il dp_il). s_ij = q_i · k_j/√m, so
-    dq = ds k/√m and dk = dsᵀ q/√m. Heads and sentences are independent: splitting and merging
-    them only moves numbers, and so do their gradients.
+    y_i = Σ_j p_ij v_j, so dv = pᵀ dy and dp = dy vᵀ. Softmax has ∂p_ij/∂s_il = p_ij (δ_jl − p_il),
+    so ds_ij = p_ij (dp_ij − Σ_l p_il dp_il). s_ij = q_i · k_j/√m, so dq = ds k/√m and
+    dk = dsᵀ q/√m. Heads and sentences are independent of each other. Splitting into heads and
+    merging them only moves numbers; their gradients are moved in the same way.
 
     dy: (N, d) → dqkv: (N, 3d)
     """
-    qkv, sentences, heads, kept = cache
+    qkv, sentences, heads, *p_and_factors = cache
     xp = array_module(dy)
     dqkv = xp.empty_like(qkv)
 
-    def one(group_and_kept):
-        group, (p, factor) = group_and_kept
-        q, k, v = _split_heads(qkv, group, heads, 3)                        # (g, h, n, d/h) each
+    def one(group, p, factor):
+        q, k, v = _split_heads(qkv, group, heads, 3)                      # (g, h, n, d/h) each
         dq, dk, dv = _split_heads(dqkv, group, heads, 3)
         (dout,) = _split_heads(dy, group, heads, 1)
         dv[...] = (p if factor is None else p * factor).swapaxes(2, 3) @ dout
@@ -125,7 +118,7 @@ def attention_backward(dy, cache):
         dq[...] = ds @ k
         dk[...] = ds.swapaxes(2, 3) @ q
 
-    _on_all_cores(one, list(zip(sentences, kept)), sentences, xp)
+    _on_all_cores(one, list(zip(sentences, *p_and_factors)), sentences, xp)
     return dqkv
 
 
@@ -136,19 +129,9 @@ def _split_heads(x, group, heads, parts):
     return [rows[:, :, part].swapaxes(1, 2) for part in range(parts)]
 
 
-def _softmax(scores, scale):
-    """Softmax of scale · scores over the last axis, in place: nothing here is larger."""
-    scores *= scale
-    scores -= scores.max(axis=-1, keepdims=True)
-    xp = array_module(scores)
-    p = xp.exp(scores, out=scores)
-    p /= p.sum(axis=-1, keepdims=True)
-    return p
-
-
 def _on_all_cores(function, items, sentences, xp):
-    """[function(item) for item in items], an item a Group; cores share them by their scores."""
+    """[function(*item) for item in items], one item for each Group; cores get equal scores."""
     scores = [group.length * (group.last - group.first) for group in sentences]
     shares = fair_shares(xp.asarray(np.cumsum([0, *scores[:-1]])))
-    parts = on_all_cores(lambda share: [function(item) for item in items[share]], shares)
+    parts = on_all_cores(lambda share: [function(*item) for item in items[share]], shares)
     return [result for part in parts for result in part]

@@ -9,13 +9,12 @@ from .layers import feed_forward, feed_forward_backward, l2_normalize_backward, 
 def dan_forward(params, packed, word_rows):
     """Deep averaging network (Iyyer et al. 2015; Yang et al. 2018, §2.3.1 and §3.1).
 
-    The embeddings of a sentence's words and bigrams are summed and divided by √n; then come fully
-    connected layers with tanh between them (ours: the paper names no activation); the result has
-    unit length.
+    The embeddings of a sentence's words and bigrams, summed and divided by √n; fully connected
+    layers with tanh between them (ours: the paper names no activation); unit length.
 
-    params: "encoder.embedding.weight" (R, d), of which the first `word_rows` rows are words and
-    the others hashed bigrams, and "encoder.linear{k}.weight" and ".bias"; packed: word ids of B
-    sentences, on the host → u: (B, e) unit vectors, cache.
+    params: "encoder.linear{k}.weight" and ".bias", and "encoder.embedding.weight" (R, d), whose
+    first `word_rows` rows are words and whose others are hashed bigrams; packed: word ids of B
+    sentences, on the host → u: (B, e) unit vectors, cache
     """
     table = params["encoder.embedding.weight"]
     packed = to_device(packed, array_module(table))

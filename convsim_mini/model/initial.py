@@ -18,10 +18,10 @@ def initial_model(config, corpus):
 def initial_parameters(config, table, rng, classifies=False):
     """The parameters before any training: a flat dict of float32 arrays with dotted names.
 
-    config: ModelConfig; table: (R, d) initial embeddings; rng: numpy Generator; classifies: with
-    NLI's classifier. Matrices are drawn uniformly with the variance that keeps signal and gradient
-    the same size (Glorot and Bengio 2010), biases are zero, the scales of layer norms one; the last
-    layer of a residual response network starts small.
+    Matrices are drawn uniformly, with the variance that keeps signal and gradient the same size
+    (Glorot and Bengio 2010). The last layer of a residual response network starts small. Biases are
+    zero, the scales of layer norms one. config: ModelConfig; table: (R, d) initial embeddings;
+    rng: numpy Generator; classifies: with NLI's classifier
     """
     params, last_of_response = {}, f"response.linear{len(config.response_hidden)}.weight"
     for name, shape in parameter_shapes(config, len(table), classifies).items():
@@ -41,63 +41,53 @@ def initial_parameters(config, table, rng, classifies=False):
 
 
 def parameter_shapes(config, rows, classifies=False):
-    """Name → shape of every parameter of a ModelConfig whose table has so many rows."""
-    shapes = {"encoder.embedding.weight": (rows, config.embedding_dim)}
+    """Name → shape of every parameter of a ModelConfig; rows: of its embedding table."""
+    e, shapes = config.layers[-1], {"encoder.embedding.weight": (rows, config.embedding_dim)}
     if config.encoder == "transformer":
         shapes.update(transformer_shapes(config))
-    e = config.layers[-1]
     networks = {"encoder": [config.embedding_dim, *config.layers],
                 "response": [e, *config.response_hidden, e]}
     if classifies:
         networks["nli"] = [4 * e, config.nli_hidden, len(LABELS)]
     for name, widths in networks.items():
-        for k, (fan_in, fan_out) in enumerate(zip(widths, widths[1:])):
-            shapes[f"{name}.linear{k}.weight"] = (fan_in, fan_out)
-            shapes[f"{name}.linear{k}.bias"] = (fan_out,)
+        for k, shape in enumerate(zip(widths, widths[1:])):
+            shapes |= {f"{name}.linear{k}.weight": shape, f"{name}.linear{k}.bias": shape[1:]}
     return shapes
 
 
 def transformer_shapes(config):
     """Name → shape of the parameters of a ModelConfig's Transformer layers."""
-    d, hidden, shapes = config.embedding_dim, config.hidden, {}
-    for k in range(config.transformer_layers):
-        linears = {"attention": {"qkv": (d, 3 * d), "output": (d, d)},
-                   "feed_forward": {"linear0": (d, hidden), "linear1": (hidden, d)}}
-        for sublayer, parts in linears.items():
-            prefix = f"encoder.layer{k}.{sublayer}"
-            shapes[f"{prefix}.norm.weight"] = shapes[f"{prefix}.norm.bias"] = (d,)
-            for name, shape in parts.items():
-                shapes[f"{prefix}.{name}.weight"] = shape
-                shapes[f"{prefix}.{name}.bias"] = shape[1:]
+    d, hidden = config.embedding_dim, config.hidden
+    layer = {"attention.norm": (d,), "attention.qkv": (d, 3 * d), "attention.output": (d, d),
+             "feed_forward.norm": (d,), "feed_forward.linear0": (d, hidden),
+             "feed_forward.linear1": (hidden, d)}
+    weights = {f"layer{k}.{name}": shape for k in range(config.transformer_layers)
+               for name, shape in layer.items()}
     if config.pre_norm:
-        shapes["encoder.norm.weight"] = shapes["encoder.norm.bias"] = (d,)
-    return shapes
+        weights["norm"] = (d,)
+    return {f"encoder.{name}.{kind}": shape if kind == "weight" else shape[-1:]
+            for name, shape in weights.items() for kind in ("weight", "bias")}
 
 
 def initial_table(corpus, bigrams, model, rng):
     """Word rows, then bigram rows: float32 (vocabulary size + bigrams, embedding_dim).
 
-    Words are drawn from a normal distribution. With `svd_share` that share of their dimensions
-    comes from the corpus's own co-occurrences instead; with `frequency_weight` a the row of a
-    word is scaled by a/(a + p(word)), so that sums of embeddings start as weighted bags of words
-    in which "the" hardly counts (Arora et al. 2017). Bigrams start at zero or like words. A
-    Transformer multiplies rows by √embedding_dim, so they start that much shorter.
+    Words are drawn from a normal distribution. A share `svd_share` of their dimensions comes from
+    the corpus's own co-occurrences instead. With `frequency_weight` a the row of a word is scaled
+    by a/(a + p(word)). So a sum of embeddings starts as a weighted bag of words, in which "the"
+    hardly counts (Arora et al. 2017). Bigrams start at zero or like words. A Transformer multiplies
+    rows by √embedding_dim, so its table is divided by that.
     """
     words, dim = corpus.vocabulary.size, model.embedding_dim
     table = np.empty((words + bigrams, dim), np.float32)
     table[:words] = rng.standard_normal((words, dim), np.float32)
-    from_svd = round(model.svd_share * dim)
-    if from_svd:
+    if from_svd := round(model.svd_share * dim):
         vectors = ppmi_svd(corpus.train, 1 + len(corpus.vocabulary.words), from_svd, rng)
         table[:vectors.shape[0], :vectors.shape[1]] = vectors
-    if model.frequency_weight:
-        p = corpus.vocabulary.probabilities()
-        weight = model.frequency_weight / (model.frequency_weight + p)
+    if a := model.frequency_weight:
+        weight = a / (a + corpus.vocabulary.probabilities())
         table[:words] *= weight.astype(np.float32)[:, None]
-    if model.zero_bigrams:
-        table[words:] = 0
-    else:
-        table[words:] = rng.standard_normal((bigrams, dim), np.float32)
+    table[words:] = 0 if model.zero_bigrams else rng.standard_normal((bigrams, dim), np.float32)
     if model.encoder == "transformer":
         table /= np.float32(np.sqrt(dim))
     return table

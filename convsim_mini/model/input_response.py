@@ -17,11 +17,11 @@ from .losses import (
 from .nli import classifier_backward, classifier_forward
 from .transformer import transformer_backward, transformer_forward
 
-WORDS_AT_ONCE = 16_384    # when embedding, or a Transformer's layers would need gigabytes
+WORDS_AT_ONCE = 16_384    # in `embed`: with more, a Transformer's layers would need gigabytes
 
 
 class Model(NamedTuple):
-    """All that a forward pass needs: parameters, ModelConfig, and how many table rows are words."""
+    """All that a forward pass needs. word_rows: how many rows of the table are words."""
 
     params: dict
     config: ModelConfig
@@ -31,8 +31,8 @@ class Model(NamedTuple):
 def encoder_forward(model, packed, dropout=NO_DROPOUT):
     """The tied encoder: Packed of B sentences, on the host → unit vectors (B, e), cache.
 
-    The vectors are on the model's device. Raises IndexError for ids that are no words: a device
-    would quietly take other rows.
+    The vectors are on the model's device. Raises IndexError for ids that are no words: a GPU would
+    read other rows without an error.
     """
     low, high = (packed.ids.min(), packed.ids.max()) if len(packed.ids) else (0, 0)
     if not 0 <= low <= high < model.word_rows:
@@ -43,17 +43,15 @@ def encoder_forward(model, packed, dropout=NO_DROPOUT):
 
 
 def encoder_backward(du, cache, config):
-    """Forward: u = dan(packed) or transformer(packed). → gradients by parameter name."""
+    """Forward: u = dan(packed) or transformer(packed). → gradients by parameter name"""
     return (dan_backward if config.encoder == "dan" else transformer_backward)(du, cache)
 
 
 def response_forward(params, v, config):
     """v′: the response embedding after the layers that only responses pass (§2.2, figure 3).
 
-    With `residual_response` v′ = v + layers(v), which starts near v itself (ours); with
-    `unit_response` v′ has unit length, so a score is a cosine (ours).
-
-    v: (B, e) → v′: (B, e), cache.
+    v: (B, e) → v′: (B, e), cache. With `residual_response` v′ = v + layers(v), which starts near v
+    (ours). With `unit_response` v′ has unit length, so a score is a cosine (ours).
     """
     x, layers_cache = feed_forward(params, "response", v)                 # (B, e)
     if config.residual_response:
@@ -67,7 +65,7 @@ def response_forward(params, v, config):
 def response_backward(dy, cache):
     """Forward: v′ = normalise(v + layers(v)). v influences v′ along two paths: gradients add.
 
-    dy: (B, e) → dv: (B, e), gradients by parameter name.
+    dy: (B, e) → dv: (B, e), gradients by parameter name
     """
     layers_cache, unit_cache, residual = cache
     if unit_cache is not None:
@@ -81,9 +79,9 @@ def response_backward(dy, cache):
 def loss_and_gradients(model, batch, dropout=NO_DROPOUT, weight=1.0):
     """One forward and one backward pass over B pairs, a Batch or an NliBatch, on the host.
 
-    Both sides of the pairs pass the tied encoder at once. What follows it is the task's head.
+    Both sides of the pairs pass the tied encoder in one call. The task's head follows.
     dropout: Dropout of this step, for a Transformer; weight: factor on the gradients
-    → loss: 0-d array, gradients by parameter name; the other task's head has none.
+    → loss: 0-d array, gradients by parameter name, without those of the other task's head
     """
     head = nli_head if isinstance(batch, NliBatch) else response_head
     both, encoder_cache = encoder_forward(model, batch.sentences, dropout)          # (2B, e)
@@ -97,8 +95,8 @@ def loss_and_gradients(model, batch, dropout=NO_DROPOUT, weight=1.0):
 def response_head(model, u, v, batch, weight):
     """The batch softmax over the responses of a Batch (§2.1, §2.2).
 
-    u, v: (B, e) inputs and responses; weight: factor on the gradients → loss: 0-d array, du, dv:
-    (B, e), gradients of the response network.
+    u, v: (B, e) inputs and responses; weight: factor on the gradients
+    → loss: 0-d array, du, dv: (B, e), gradients of the response network by name
     """
     masked = to_device(batch.false_negatives, array_module(u))
     v_prime, response_cache = response_forward(model.params, v, model.config)       # (B, e)
@@ -110,7 +108,7 @@ def response_head(model, u, v, batch, weight):
 
 
 def nli_head(model, u1, u2, batch, weight):
-    """Three classes of the pairs of an NliBatch (§2.4). As `response_head`, of the classifier."""
+    """The three classes of an NliBatch (§2.4): like `response_head`, with NLI's classifier."""
     logits, classifier_cache = classifier_forward(model.params, u1, u2)             # (B, 3)
     loss, loss_cache = cross_entropy_forward(logits, to_device(batch.labels, array_module(u1)))
 
@@ -124,7 +122,7 @@ def nli_head(model, u1, u2, batch, weight):
 def embed(model, packed, batch_size=1024):
     """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host."""
     parts, first = [], 0
-    while first < len(packed.lengths):                    # a few long sentences, or many short ones
+    while first < len(packed.lengths):                    # few long sentences or many short ones
         full = np.searchsorted(packed.offsets, packed.offsets[first] + WORDS_AT_ONCE, "right") - 1
         last = max(first + 1, min(first + batch_size, full))
         parts.append(to_host(encoder_forward(model, packed.part(first, last))[0]))

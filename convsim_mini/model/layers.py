@@ -1,8 +1,8 @@
 """The layers, each as a pair of pure functions: forward(x, …) → (y, cache), backward(dy, cache).
 
-B is the number of sentences in a batch, N that of their words, d, e feature sizes. A backward's
-docstring starts with the forward it differentiates. Nothing here fixes a dtype or a device:
-results follow their inputs.
+B is the number of sentences in a batch, N the number of their words; d and e are feature sizes. A
+backward's docstring starts with the forward that it differentiates. A cache of one array has that
+array's name in the backward. Results have the dtype and the device of the inputs.
 """
 
 from typing import NamedTuple
@@ -11,13 +11,11 @@ import numpy as np
 
 from ..backend import add_to, array_module, by_rows
 
-# ---------------------------------------------------------------- linear
+EPSILON = 1e-6    # of layer norm: tensor2tensor's
+
 
 def linear_forward(x, weight, bias):
-    """y = x W + b.
-
-    x: (B, d), weight: (d, e), bias: (e,) → y: (B, e), cache.
-    """
+    """y = x W + b: x: (B, d), weight: (d, e), bias: (e,) → y: (B, e), cache."""
     y = x @ weight                                            # (B, e)
     add_to(y, bias)
     return y, (x, weight)
@@ -35,17 +33,14 @@ def linear_backward(dy, cache):
     return dy @ weight.T, x.T @ dy, dy.sum(axis=0)
 
 
-# ---------------------------------------------------------------- activations
-
 def tanh_forward(x):
     """y = tanh x, elementwise; any shape."""
     y = array_module(x).tanh(x)
     return y, y
 
 
-def tanh_backward(dy, cache):
-    """Forward: y = tanh x. dy/dx = 1 − tanh² x = 1 − y², so the output is all it takes."""
-    y = cache
+def tanh_backward(dy, y):
+    """Forward: y = tanh x. dy/dx = 1 − tanh² x = 1 − y², so the cache is y alone."""
     return dy * (1 - y * y)
 
 
@@ -55,22 +50,15 @@ def relu_forward(x):
     return y, y
 
 
-def relu_backward(dy, cache):
+def relu_backward(dy, y):
     """Forward: y = max(x, 0). dy/dx is 1 where y > 0 and 0 elsewhere (at 0 by convention)."""
-    y = cache
     return by_rows(lambda dy, y: dy * (y > 0), dy, y)
-
-
-# ---------------------------------------------------------------- layer norm
-
-EPSILON = 1e-6    # tensor2tensor's
 
 
 def layer_norm_forward(x, weight, bias):
     """Give each row mean 0 and variance 1, then scale and shift its features (Ba et al. 2016).
 
     y = x̂ · weight + bias, x̂ = (x − mean) / √(variance + ε), both taken over the row.
-
     x: (N, d), weight, bias: (d,) → y: (N, d), cache.
     """
     xp = array_module(x)
@@ -91,9 +79,9 @@ def layer_norm_forward(x, weight, bias):
 def layer_norm_backward(dy, cache):
     """Forward: y = x̂ w + b, x̂ = (x − μ) s, s = 1/√(variance + ε).
 
-    dw = Σ_n dy x̂, db = Σ_n dy, and dx̂ = dy w. A row's μ and s depend on all of its x, so two
-    directions in which x could move do not show in x̂: adding a constant (μ takes it away) and, but
-    for ε, stretching along x̂ (s undoes it). Both are projected out of dx̂:
+    dw = Σ_n dy x̂, db = Σ_n dy, and dx̂ = dy w. μ and s depend on the whole row x. So two changes
+    of a row leave x̂ as it is: adding a constant (μ takes it away) and, apart from ε, stretching
+    along x̂ (s undoes it). Both directions are projected out of dx̂:
     dx = s (dx̂ − mean(dx̂) − x̂ mean(dx̂ x̂)).
 
     dy: (N, d) → dx: (N, d), dweight: (d,), dbias: (d,)
@@ -112,8 +100,6 @@ def layer_norm_backward(dy, cache):
     return by_rows(rows, dy, normal, scale), dweight, dbias
 
 
-# ---------------------------------------------------------------- unit length
-
 def l2_normalize_forward(x):
     """Scale each row to unit length: y = x / ‖x‖ (Yang et al. 2018, §3.1).
 
@@ -121,7 +107,7 @@ def l2_normalize_forward(x):
     """
     xp = array_module(x)
     norm = xp.sqrt((x * x).sum(axis=1, keepdims=True))        # (B, 1)
-    norm = xp.where(norm > 0, norm, 1)                        # a zero row has no direction
+    norm = xp.where(norm > 0, norm, 1)                        # keeps 0/0 from a zero row
     y = x / norm                                              # (B, d)
     return y, (y, norm)
 
@@ -129,8 +115,8 @@ def l2_normalize_forward(x):
 def l2_normalize_backward(dy, cache):
     """Forward: y = x / n, n = ‖x‖.
 
-    ∂yᵢ/∂xⱼ = (δᵢⱼ − yᵢ yⱼ) / n, so the part of dy along y is projected out (moving x along
-    itself does not turn it) and the rest is divided by n.
+    ∂yᵢ/∂xⱼ = (δᵢⱼ − yᵢ yⱼ) / n. So the part of dy along y is projected out (moving x along itself
+    does not turn it), and the rest is divided by n.
 
     dy: (B, d) → dx: (B, d)
     """
@@ -139,20 +125,14 @@ def l2_normalize_backward(dy, cache):
     return (dy - along * y) / norm
 
 
-# ---------------------------------------------------------------- embeddings
-
-# ---------------------------------------------------------------- mean over a sentence
-
-# ---------------------------------------------------------------- dropout
-
 class Dropout(NamedTuple):
-    """What is left out at one place of one step: a share of the numbers; the random bits' key."""
+    """Dropout at one place of one step. rate: the share of numbers left out; key: of the bits."""
 
     rate: float
     key: int
 
     def at(self, place):
-        """The Dropout of step, layer or group number `place` in this one, with bits of its own."""
+        """The Dropout of step, layer or group number `place` within this one: other random bits."""
         if not self.rate:
             return self
         return Dropout(self.rate, _mix_python(_mix_python(self.key) + place + 1))
@@ -162,10 +142,10 @@ NO_DROPOUT = Dropout(0.0, 0)    # at evaluation
 
 
 def dropout_forward(x, dropout):
-    """Set a share of x to zero and scale the rest so that the mean stays: any shape.
+    """Set a share of x to zero and scale the rest so that the expected value stays. Any shape.
 
-    The bits are a function of the key and a number's place alone (SplitMix64 of a counter), the
-    same in NumPy and CuPy; one 64-bit word decides eight numbers, so the share comes in steps of
+    The random bits follow from the key and a number's place alone (SplitMix64 of a counter); NumPy
+    and CuPy give the same. One 64-bit word decides eight numbers, so the share comes in steps of
     1/256. dropout: Dropout; with rate 0 nothing is left out → y, cache.
     """
     threshold = round(256 * dropout.rate)
@@ -179,14 +159,13 @@ def dropout_forward(x, dropout):
     return x * factor, factor
 
 
-def dropout_backward(dy, cache):
-    """Forward: y = x · factor, factor 0 or 1/(1 − rate): so dx = dy · factor."""
-    factor = cache
+def dropout_backward(dy, factor):
+    """Forward: y = x · factor, where factor is 0 or 1/(1 − rate). So dx = dy · factor."""
     return dy if factor is None else dy * factor
 
 
 def _mix(word):
-    """SplitMix64's finaliser, in place: uint64 (n,), neighbouring counters to unrelated bits."""
+    """SplitMix64's finaliser, in place: uint64 (n,); neighbouring counters get unrelated bits."""
     kind = array_module(word).uint64
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         word ^= word >> kind(shift)
@@ -196,18 +175,15 @@ def _mix(word):
 
 
 def _mix_python(number):
-    """The same for one Python int."""
+    """`_mix` of one Python int."""
     return int(_mix(np.array([number % 2**64], np.uint64))[0])
 
 
 def feed_forward(params, name, x):
-    """Fully connected layers `name`.linear0, linear1, … with tanh between them.
-
-    x: (B, d) → (B, e), cache.
-    """
-    caches = []
+    """Layers `name`.linear0, linear1, … with tanh between them: x: (B, d) → (B, e), cache."""
+    caches, tanh_cache = [], None
     while f"{name}.linear{len(caches)}.weight" in params:
-        layer, tanh_cache = f"{name}.linear{len(caches)}", None
+        layer = f"{name}.linear{len(caches)}"
         if caches:
             x, tanh_cache = tanh_forward(x)
         x, linear_cache = linear_forward(x, params[f"{layer}.weight"], params[f"{layer}.bias"])
@@ -216,7 +192,7 @@ def feed_forward(params, name, x):
 
 
 def feed_forward_backward(dx, caches):
-    """Forward: x → linear0 → tanh → linear1 → … The chain rule walks the layers from the last.
+    """Forward: x → linear0 → tanh → linear1 → … The chain rule starts at the last layer.
 
     dx: (B, e) → dx: (B, d), gradients by parameter name.
     """

@@ -1,4 +1,4 @@
-"""The losses, forward and backward, like the layers: forward → (loss, cache), backward(cache)."""
+"""The losses, in pairs like the layers: forward(…) → (loss, cache), backward(cache, dloss)."""
 
 import numpy as np
 
@@ -7,20 +7,20 @@ from .layers import l2_normalize_backward, l2_normalize_forward
 
 
 def batch_softmax_forward(u, v, scale=1.0, false_negatives=None):
-    """Pick the true reply among the batch's replies (Yang et al. 2018, §2.1–2.2).
+    """Pick the true response among those of the batch (Yang et al. 2018, §2.1–2.2).
 
-    scores = scale · u vᵀ; row i is a softmax over all B responses, of which response i is the
-    true one; loss = −mean log p(true).
+    scores = scale · u vᵀ. Row i of p is a softmax over all B responses; response i is the true one.
+    loss = −mean log p(true). With B equally good responses it is ln B.
 
     u, v: (B, d) inputs and responses; false_negatives: (rows, columns) of pairs (i, j), i ≠ j,
     in which response j would answer input i as well: they leave the softmax (ours)
-    → loss: 0-d array, cache. With B equally good replies the loss is ln B.
+    → loss: 0-d array, cache
     """
     xp = array_module(u)
     scores = u @ v.T                                          # (B, B)
     scores *= scale                                           # in place: the largest array here
     if false_negatives is not None:
-        scores[false_negatives] = -xp.inf                     # e^−∞ = 0: as if they were not there
+        scores[false_negatives] = -xp.inf                     # e^−∞ = 0: they do not count
     true = scores.diagonal().copy()                           # (B,)
     top = scores.max(axis=1, keepdims=True)                   # (B, 1) keeps exp from overflowing
     scores -= top
@@ -34,9 +34,9 @@ def batch_softmax_forward(u, v, scale=1.0, false_negatives=None):
 def batch_softmax_backward(cache, dloss=1.0):
     """Forward: loss = (1/B) Σ_i (log Σ_j e^{s_ij} − s_ii), s = scale · u vᵀ.
 
-    ∂ log Σ_j e^{s_ij} / ∂s_ij = p_ij, so ∂loss/∂s_ij = (p_ij − δ_ij)/B: each row pulls the true
-    response near and pushes the others away by as much as the model believes in them. A masked
-    pair has p = 0 and is left in peace. Then du = scale · ds v and dv = scale · dsᵀ u.
+    ∂ log Σ_j e^{s_ij} / ∂s_ij = p_ij, so ∂loss/∂s_ij = (p_ij − δ_ij)/B. A step pulls u_i towards
+    the true response and pushes it away from each other one in proportion to p_ij. A false negative
+    has p = 0, so nothing pushes it. Then du = scale · ds v and dv = scale · dsᵀ u.
 
     → du: (B, d), dv: (B, d)
     """
@@ -75,9 +75,9 @@ FLAT = 1e-9    # cosines this near to ±1 have no slope
 
 
 def similarity_forward(matrix, u1, u2):
-    """−arccos of the cosine of A u1 and A u2 (§4.3), for rows u, so u Aᵀ; `matrix` holds Aᵀ.
+    """−arccos of the cosine of A u1 and A u2 (Yang et al. 2018, §4.3).
 
-    matrix: (e, e), u1, u2: (n, e) → similarity: (n,), −π … 0, cache.
+    matrix: (e, e), Aᵀ, because u1 and u2 (n, e) hold rows → similarity: (n,), −π … 0, cache
     """
     a, a_cache = l2_normalize_forward(u1 @ matrix)                        # (n, e)
     b, b_cache = l2_normalize_forward(u2 @ matrix)                        # (n, e)
@@ -110,10 +110,10 @@ def correlation_forward(x, y):
 
 
 def correlation_backward(dr, cache):
-    """Forward: r = x̂ · ŷ, both centred and of unit length. As for any unit vector, the part of ŷ
-    along x̂ is projected out: dx = dr (ŷ − r x̂)/‖x‖. It sums to 0, as centring wants.
+    """Forward: r = x̂ · ŷ, both centred and of unit length.
 
-    dr: a number → dx: (n,)
+    As in l2_normalize_backward, the part of ŷ along x̂ is projected out: dx = dr (ŷ − r x̂)/‖x‖.
+    Centring would subtract its mean, which is 0. dr: a number → dx: (n,)
     """
     x_unit, y_unit, x_norm, r = cache
     return dr * (y_unit - r * x_unit) / x_norm

@@ -1,6 +1,7 @@
 """The Transformer encoder: compose layers forward, unwind them backward."""
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,20 +17,16 @@ from .layers import (
 
 
 class TransformerCache(NamedTuple):
-    """What the encoder's backward needs: the order of sort_by_length, and the caches of its parts.
-
-    layers: a LayerCache for each layer; final_norm: None for post-norm.
-    """
+    """The order of sort_by_length, and the parts' caches; layers: LayerCaches."""
 
     order: np.ndarray
     embedding: np.ndarray
     dropout: np.ndarray | None
     layers: list
-    final_norm: tuple | None
+    final_norm: tuple | None    # None for post-norm
     pool: tuple
     linear: list
     unit: tuple
-    width: int
 
 
 class LayerCache(NamedTuple):
@@ -40,7 +37,7 @@ class LayerCache(NamedTuple):
 
 
 class ResidualCache(NamedTuple):
-    """A sublayer with its residual connection; inner: an AttendCache or a PositionWiseCache."""
+    """A sublayer with its residual connection; inner: an AttendCache, or position-wise layers'."""
 
     name: str
     pre_norm: bool
@@ -52,35 +49,23 @@ class ResidualCache(NamedTuple):
 class AttendCache(NamedTuple):
     """Linear to queries, keys and values; attention, an AttentionCache; linear."""
 
-    name: str
     qkv: tuple
     attention: tuple
     output: tuple
 
 
-class PositionWiseCache(NamedTuple):
-    """Linear, relu, dropout, linear."""
-
-    name: str
-    linear0: tuple
-    relu: np.ndarray
-    dropout: np.ndarray | None
-    linear1: tuple
-
-
 def transformer_forward(params, packed, config, dropout=NO_DROPOUT):
     """Transformer encoder (Vaswani et al. 2017; Yang et al. 2018, §2.3.2 and §3.1).
 
-    Word embeddings times √d plus the timing signal, then layers of self-attention and
-    feed-forward networks, each around a residual connection; the rows of a sentence are
-    averaged; a linear layer brings them to the embedding's width (ours: the paper does not say how
-    512 becomes 500); the result has unit length.
+    Word embeddings times √d plus the timing signal; layers of self-attention and feed-forward
+    networks, each with a residual connection; the mean of a sentence's rows; a linear layer to the
+    width of a sentence embedding (ours: the paper does not say how 512 becomes 500); unit length.
 
     params: as model/initial.py lists them; packed: word ids of B sentences, on the host;
-    config: ModelConfig → u: (B, e) unit vectors, TransformerCache.
+    config: ModelConfig → u: (B, e) unit vectors, TransformerCache
     """
-    table, width = params["encoder.embedding.weight"], config.embedding_dim
-    xp = array_module(table)
+    table = params["encoder.embedding.weight"]
+    xp, width = array_module(table), table.shape[1]
     packed, order = sort_by_length(packed, config.max_tokens)
     sentences, longest = groups(packed.offsets, config.heads), int(packed.lengths.max())
     packed, order = to_device(packed, xp), xp.asarray(order)
@@ -92,9 +77,8 @@ def transformer_forward(params, packed, config, dropout=NO_DROPOUT):
     x, dropout_cache = dropout_forward(x, dropout)
     layer_caches, norm_cache = [], None
     for k in range(config.transformer_layers):
-        x, layer_cache = _layer_forward(params, f"encoder.layer{k}", x, sentences, config,
-                                        dropout.at(k))
-        layer_caches.append(layer_cache)
+        x, cache = _layer_forward(params, f"encoder.layer{k}", x, sentences, config, dropout.at(k))
+        layer_caches.append(cache)
     if config.pre_norm:                                       # nothing has normalised x itself yet
         x, norm_cache = layer_norm_forward(x, *_weights(params, "encoder.norm"))
     x, pool_cache = mean_pool_forward(x, packed)                          # (B, d)
@@ -103,16 +87,15 @@ def transformer_forward(params, packed, config, dropout=NO_DROPOUT):
     unsorted = xp.empty_like(u)
     unsorted[order] = u
     return unsorted, TransformerCache(order, embedding_cache, dropout_cache, layer_caches,
-                                      norm_cache, pool_cache, linear_cache, unit_cache, width)
+                                      norm_cache, pool_cache, linear_cache, unit_cache)
 
 
 def transformer_backward(du, cache):
     """Forward: u = unsort(normalise(linear(mean(norm(layers(dropout(√d E + timing))))))).
 
-    Each step is undone in turn, last first. Unsorting sent row k to row order_k, so its gradient
-    comes from there; the timing signal is a constant and takes none.
-
-    du: (B, e) → gradients by parameter name; the table's is a list of SparseRows.
+    Each step is undone in turn, last first. Unsorting moved row k to row order_k, so its gradient
+    comes from there. The timing signal is a constant and has no gradient.
+    du: (B, e) → gradients by parameter name; the table's is a list of SparseRows
     """
     dx = l2_normalize_backward(du[cache.order], cache.unit)               # (B, e)
     dx, grads = feed_forward_backward(dx, cache.linear)                   # (B, d)
@@ -122,22 +105,21 @@ def transformer_backward(du, cache):
     for layer in reversed(cache.layers):
         dx, layer_grads = _layer_backward(dx, layer)
         grads.update(layer_grads)
-    dx = dropout_backward(dx, cache.dropout)
-    dx = dx * math.sqrt(cache.width)
+    dx = dropout_backward(dx, cache.dropout) * math.sqrt(dx.shape[1])
     grads["encoder.embedding.weight"] = embedding_backward(dx, cache.embedding)
     return grads
 
 
 def attention_weights(cache):
     """Attention in a TransformerCache: for each layer, p (g, h, n, n) of every Group."""
-    return [[group.p for group in layer.attention.inner.attention.kept] for layer in cache.layers]
+    return [layer.attention.inner.attention.p for layer in cache.layers]
 
 
 def sort_by_length(packed, max_tokens):
     """Bring sentences of equal length side by side: few groups for attention.
 
-    packed: on the host → Packed, each sentence cut to its first max_tokens words; order: (B,), so
-    that sentence b of it was sentence order[b].
+    packed: on the host → Packed, each sentence cut to its first max_tokens words; order: (B,):
+    sentence b of the result was sentence order[b].
     """
     order = np.argsort(packed.lengths, kind="stable")
     return packed.take(order, max_tokens), order
@@ -147,16 +129,11 @@ def sort_by_length(packed, max_tokens):
 
 def _layer_forward(params, name, x, sentences, config, dropout):
     """Self-attention, then a feed-forward network, each around a residual connection."""
-    def attend(x, dropout):
-        return _attend_forward(params, f"{name}.attention", x, sentences, config.heads, dropout)
-
-    def position_wise(x, dropout):
-        return _position_wise_forward(params, f"{name}.feed_forward", x, dropout)
-
+    attend = partial(_attend_forward, sentences=sentences, heads=config.heads)
     x, attention_cache = _residual_forward(params, f"{name}.attention", x, config.pre_norm,
                                            dropout.at(0), attend)
     x, feed_forward_cache = _residual_forward(params, f"{name}.feed_forward", x, config.pre_norm,
-                                              dropout.at(1), position_wise)
+                                              dropout.at(1), _position_wise_forward)
     return x, LayerCache(attention_cache, feed_forward_cache)
 
 
@@ -170,49 +147,49 @@ def _layer_backward(dy, cache):
 def _residual_forward(params, name, x, pre_norm, dropout, inner):
     """Pre-norm, tensor2tensor's default: x + dropout(inner(norm(x))).
 
-    Post-norm: norm(x + dropout(inner(x))). inner: (x, dropout) → y, cache.
+    Post-norm: norm(x + dropout(inner(x))). inner: (params, name, x, dropout) → y, cache.
     """
     norm = _weights(params, f"{name}.norm")
     y, norm_cache = layer_norm_forward(x, *norm) if pre_norm else (x, None)
-    y, inner_cache = inner(y, dropout.at(0))
+    y, inner_cache = inner(params, name, y, dropout.at(0))
     y, dropout_cache = dropout_forward(y, dropout)
-    add_to(y, x)                                              # y is new: nobody else holds it
+    add_to(y, x)                                              # y is new: no one else reads it
     if not pre_norm:
         y, norm_cache = layer_norm_forward(y, *norm)
     return y, ResidualCache(name, pre_norm, norm_cache, inner_cache, dropout_cache)
 
 
 def _residual_backward(dy, cache, inner_backward):
-    """Forward: y = x + dropout(inner(norm(x))).
+    """Forward: y = x + dropout(inner(norm(x))), or for post-norm y = norm(x + dropout(inner(x))).
 
-    x influences y along two paths, so its gradient is the sum of theirs. Post-norm:
-    y = norm(x + dropout(inner(x))), so norm is undone first, for both paths at once.
-    → dx, gradients by name.
+    x influences y along two paths, so its gradient is the sum of theirs. Post-norm's norm is undone
+    first, for both paths at once. inner_backward: (dy, name, cache) → dx, gradients by name
+    → dx, gradients by name
     """
     norm, norm_grads = f"{cache.name}.norm", {}
     if not cache.pre_norm:
         dy = _collect(norm_grads, norm, layer_norm_backward(dy, cache.norm))
-    dx, grads = inner_backward(dropout_backward(dy, cache.dropout), cache.inner)
+    dx, grads = inner_backward(dropout_backward(dy, cache.dropout), cache.name, cache.inner)
     if cache.pre_norm:
         dx = _collect(norm_grads, norm, layer_norm_backward(dx, cache.norm))
     add_to(dx, dy)
     return dx, grads | norm_grads
 
 
-def _attend_forward(params, name, x, sentences, heads, dropout):
+def _attend_forward(params, name, x, dropout, sentences, heads):
     """Linear to queries, keys and values; attention; linear: x: (N, d) → (N, d), AttendCache."""
     qkv, qkv_cache = linear_forward(x, *_weights(params, f"{name}.qkv"))              # (N, 3d)
     y, attention_cache = attention_forward(qkv, sentences, heads, dropout)            # (N, d)
     y, output_cache = linear_forward(y, *_weights(params, f"{name}.output"))          # (N, d)
-    return y, AttendCache(name, qkv_cache, attention_cache, output_cache)
+    return y, AttendCache(qkv_cache, attention_cache, output_cache)
 
 
-def _attend_backward(dy, cache):
-    """Forward: y = output(attention(qkv(x))). → dx: (N, d), gradients by name."""
+def _attend_backward(dy, name, cache):
+    """Forward: y = output(attention(qkv(x))). → dx: (N, d), gradients by name"""
     grads = {}
-    dy = _collect(grads, f"{cache.name}.output", linear_backward(dy, cache.output))   # (N, d)
+    dy = _collect(grads, f"{name}.output", linear_backward(dy, cache.output))         # (N, d)
     dqkv = attention_backward(dy, cache.attention)                                    # (N, 3d)
-    return _collect(grads, f"{cache.name}.qkv", linear_backward(dqkv, cache.qkv)), grads
+    return _collect(grads, f"{name}.qkv", linear_backward(dqkv, cache.qkv)), grads
 
 
 def _position_wise_forward(params, name, x, dropout):
@@ -221,15 +198,16 @@ def _position_wise_forward(params, name, x, dropout):
     y, relu_cache = relu_forward(y)
     y, dropout_cache = dropout_forward(y, dropout)
     y, second_cache = linear_forward(y, *_weights(params, f"{name}.linear1"))         # (N, d)
-    return y, PositionWiseCache(name, first_cache, relu_cache, dropout_cache, second_cache)
+    return y, (first_cache, relu_cache, dropout_cache, second_cache)
 
 
-def _position_wise_backward(dy, cache):
-    """Forward: y = linear1(dropout(relu(linear0(x)))). → dx: (N, d), gradients by name."""
+def _position_wise_backward(dy, name, cache):
+    """Forward: y = linear1(dropout(relu(linear0(x)))). → dx: (N, d), gradients by name"""
+    first_cache, relu_cache, dropout_cache, second_cache = cache
     grads = {}
-    dy = _collect(grads, f"{cache.name}.linear1", linear_backward(dy, cache.linear1))  # (N, hidden)
-    dy = relu_backward(dropout_backward(dy, cache.dropout), cache.relu)
-    return _collect(grads, f"{cache.name}.linear0", linear_backward(dy, cache.linear0)), grads
+    dy = _collect(grads, f"{name}.linear1", linear_backward(dy, second_cache))        # (N, hidden)
+    dy = relu_backward(dropout_backward(dy, dropout_cache), relu_cache)
+    return _collect(grads, f"{name}.linear0", linear_backward(dy, first_cache)), grads
 
 
 def _weights(params, name):

@@ -1,4 +1,4 @@
-"""The embedding table before training: what the corpus's own statistics already say of words."""
+"""Word vectors before training, from the corpus's own statistics."""
 
 import numpy as np
 import scipy.sparse
@@ -16,9 +16,9 @@ def ppmi_svd(split, words, dim, rng):
     PPMI_wc = max(0, ln p(w, c) / (p(w) p(c)^¾)) over windows of 5 words to either side, on up to
     4 million tokens and for the 30,000 most frequent words; U √Σ of its SVD, rows scaled to the
     length that a random row has (Levy, Goldberg and Dagan 2015 compare these choices).
-
-    → float32 (min(words, 30,000), dim), with fewer columns where there are hardly more words than
-    dim; a word that never stands beside another has a zero row.
+    split: Split; words: how many ids are words; dim: number of columns
+    → float32 (min(words, 30,000), dim), with at most words − 1 columns; a word that never stands
+    beside another has a zero row
     """
     words = min(words, MOST_WORDS)
     counts = cooccurrences(split, words)
@@ -27,8 +27,8 @@ def ppmi_svd(split, words, dim, rng):
     row, column = (np.asarray(counts.sum(axis=axis)).ravel() for axis in (1, 0))
     context = column ** SMOOTHING / (column ** SMOOTHING).sum()
     ppmi = counts.tocoo()
-    ppmi.data = np.log(ppmi.data / (row[ppmi.row] * context[ppmi.col]))
-    ppmi.data = np.maximum(ppmi.data, 0).astype(np.float32)
+    pmi = np.log(ppmi.data / (row[ppmi.row] * context[ppmi.col]))
+    ppmi.data = np.maximum(pmi, 0).astype(np.float32)
     u, s, _ = svds(ppmi.tocsr(), k=min(dim, words - 1), rng=rng)
     vectors = u * np.sqrt(s)                                  # (words, dim)
     norm = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -7,9 +7,9 @@ from ..figures import new_figure, save_figure
 
 
 def plot_loss(path, losses, measured, batch_size):
-    """Loss of each task on training batches, that of replies on dev, and those of guessing.
+    """Loss of each task on training batches, loss of replies on dev, and the losses of guessing.
 
-    losses: records with "loss" or "nli_loss"; measured: records with "dev_loss".
+    losses: records with "loss" or "nli_loss"; measured: records with "dev_loss"
     """
     figure, axes = new_figure()
     for key, name, choices in (("loss", "replies, training", batch_size),
@@ -21,8 +21,8 @@ def plot_loss(path, losses, measured, batch_size):
         axes.plot(*zip(*((record["step"], record["dev_loss"]) for record in measured)), "o-",
                   label="replies, dev")
     axes.legend()
-    axes.set(xlabel="step", ylabel="loss (nats per pair)", title="Loss: training is harder where "
-             "words are dropped")
+    axes.set(xlabel="step", ylabel="loss (nats per pair)",
+             title="Loss: training is harder where words are dropped")
     save_figure(figure, path)
 
 

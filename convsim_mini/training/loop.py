@@ -1,4 +1,4 @@
-"""The training loop: step after step, now and then measure and save; stop and go on."""
+"""The training loop: train, measure and save; stop, and go on later."""
 
 import json
 import math
@@ -27,8 +27,8 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
     """Train a Model from `first_step` to the end, its arrays moved to the device.
 
     dev: a function of a Model that measures dev; state: the optimiser's, from a checkpoint. Ctrl-C
-    saves a checkpoint after the current step and raises KeyboardInterrupt; a loss that is not sound
-    raises UserError and saves none. At the end only the checkpoint that is best on dev is kept.
+    saves a checkpoint after the current step and raises KeyboardInterrupt. A loss that is nan or
+    far too large raises UserError and saves none. The end keeps only the checkpoint best on dev.
     """
     xp = device_module(config.device)
     model = model._replace(params=to_device(model.params, xp))
@@ -52,7 +52,7 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
 
 
 def loop(config, tasks, model, optimizer, monitor, first_step):
-    """Step after step; `evaluations` times measure and save."""
+    """Train step after step; measure and save `evaluations` times."""
     if first_step == 0:
         monitor.measure(0, model)
     with asked_to_stop() as stop:
@@ -89,10 +89,10 @@ def train_step(config, model, optimizer, step, batch):
 
 
 def settle(config, tasks, model, optimizer, monitor, stop):
-    """The first steps of a run by the minute: learn their speed and fix config.steps by it.
+    """Train the first steps of a run with --minutes, measure their speed and set config.steps.
 
-    No rate depends on the number of steps yet. Raises KeyboardInterrupt where `stop` is set: there
-    is nothing to go on with. → the step to go on with
+    No rate depends on the number of steps yet. Raises KeyboardInterrupt where `stop` is set; there
+    is no checkpoint yet. → the step to go on with
     """
     minutes, config.steps, config.minutes = config.minutes, sys.maxsize, None
     timed, clock = settled_at(config.optim), []
@@ -112,7 +112,7 @@ def settle(config, tasks, model, optimizer, monitor, stop):
 
 @contextmanager
 def asked_to_stop():
-    """An event that Ctrl-C sets instead of interrupting; a second Ctrl-C interrupts at once."""
+    """An event, set by a first Ctrl-C, which does not interrupt; a second one interrupts."""
     asked = threading.Event()
 
     def ask(number, frame):
@@ -146,12 +146,11 @@ def sound(params, step):
 def divergence(folder, config, vocabulary, tasks, step, loss):
     """Save the batch of the step at which the loss went wrong; → what to tell the user."""
     batch = next(batches(config, tasks, step - 1)).sentences
-    texts = [" ".join(map(vocabulary.token, batch.part(b, b + 1).ids))
-             for b in range(len(batch.lengths))]
+    B = len(batch.lengths) // 2
+    texts = [" ".join(map(vocabulary.token, batch.part(b, b + 1).ids)) for b in range(2 * B)]
+    lines = [json.dumps({"input": texts[b], "response": texts[B + b]}) for b in range(B)]
     path = Path(folder, f"diverged-{step:06d}.jsonl")
-    pairs = zip(texts[:len(texts) // 2], texts[len(texts) // 2:])
-    write_text(path, "".join(json.dumps({"input": text, "response": reply}) + "\n"
-                             for text, reply in pairs))
+    write_text(path, "".join(f"{line}\n" for line in lines))
     return (f"step {step:,}: the loss is {loss:.4g}, expected less than {EXPLODED} times that of "
             f"picking at random; the step's batch is in {path} and the checkpoints before it are "
             "kept; train again with a lower --optim.rate and --optim.table_rate")

@@ -1,4 +1,4 @@
-"""How training is watched: progress bar, log.jsonl, measures on dev, figures, sound losses."""
+"""How training is watched: progress bar, log.jsonl, measures on dev, figures, check of losses."""
 
 import json
 import math
@@ -11,15 +11,17 @@ from ..run import read_log
 from .curves import plot_accuracy, plot_loss, plot_precision
 from .schedule import pairs_before
 
-LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last
-EXPLODED = 100    # times the loss of picking at random is where a run is stopped
+LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
+EXPLODED = 100    # a run is stopped at so many times the loss of picking at random
 
 
 class Monitor:
-    """Shows and records how training goes: progress bar, log.jsonl, figures, the best step."""
+    """Shows and records how training goes.
+
+    dev: a function of a Model → its measures on dev: P@N in "dev", "dev_loss", "nli"
+    """
 
     def __init__(self, folder, config, dev):
-        """dev: a function of a Model → its measures on dev: P@N in "dev", "dev_loss", "nli"."""
         self.folder, self.config, self.dev = folder, config, dev
         self.losses, self.steps, self.measured, self.log_every = [], [], [], 10
         self.most = {"loss": EXPLODED * math.log(config.optim.batch_size),
@@ -32,8 +34,8 @@ class Monitor:
     def best(self):
         """The measured step that is best on dev, or None before there is one.
 
-        Measured is the share of right answers in the tasks that are trained: P@1, NLI's accuracy,
-        or for two tasks both. The untrained model does not count.
+        The best has the largest share of right answers in the tasks that are trained: P@1, NLI's
+        accuracy, or their sum. The untrained model does not count.
         """
         keys = {"conversation": (1, 0), "multitask": (1, 1), "nli": (0, 1)}[self.config.task]
         shares = {record["step"]: keys[0] * record["dev"]["1"] + keys[1] * record.get("nli", 0)
@@ -41,7 +43,7 @@ class Monitor:
         return max(shares, key=shares.get, default=None)
 
     def start_clock(self):
-        """Count training time from here on; measuring and saving do not count."""
+        """Count training time from now on. Measuring and saving do not count."""
         self.resumed_at = time.perf_counter()
 
     def stop_clock(self):
@@ -49,9 +51,9 @@ class Monitor:
         self.seconds += time.perf_counter() - self.resumed_at
 
     def resume(self, step, machine):
-        """Take up the records of an earlier start up to `step`; later ones and a torn line go.
+        """Read the log of an earlier start and remove what comes after `step`, or is half a line.
 
-        machine: what computes from here on, which is recorded.
+        machine: the name of what computes from now on, which is recorded
         """
         path = self.folder / "log.jsonl"
         records = [record for record in read_log(path) if record["step"] <= step]
@@ -63,17 +65,14 @@ class Monitor:
             self._write([], {"step": step, "machine": machine})
 
     def after_step(self, step, batch, loss):
-        """Take note of the loss of a step's batch, a 0-d array; log now and then."""
+        """Keep the loss of a step's batch, a 0-d array; log after every `log_every` steps."""
         self.losses.append(("nli_loss" if isinstance(batch, NliBatch) else "loss", loss))
         if len(self.losses) >= self.log_every:
             self.log(step)
         self.bar.update(len(batch.sentences.lengths) // 2)
 
     def log(self, step):
-        """Log the mean of each task's losses since the last time.
-
-        Raises Diverged where a loss is not sound.
-        """
+        """Log the mean of each task's losses since the last time. Raises Diverged if one is bad."""
         losses = [(task, float(loss)) for task, loss in self.losses]    # waits for the device
         for at, (task, loss) in enumerate(losses, start=step - len(losses) + 1):
             if not loss < self.most[task]:                    # nan is not
@@ -88,7 +87,7 @@ class Monitor:
             self._write(self.steps, {"step": step, **means})
 
     def measure(self, step, model):
-        """Measure dev: printed, recorded, drawn."""
+        """Measure a Model on dev; print, record and draw the measures."""
         record = {"step": step, "seconds": round(self.seconds, 1), **self.dev(model)}
         figures = [f"P@{n} {value:4.1f}" for n, value in record["dev"].items()]
         figures += [f"NLI {record['nli']:4.1f}"] if "nli" in record else []
@@ -99,15 +98,15 @@ class Monitor:
         if "nli" in record:
             plot_accuracy(self.folder / "nli.png", self.measured)
         if self.steps:
-            plot_loss(self.folder / "loss.png", self.steps, self.measured,
-                      self.config.optim.batch_size)
+            batch_size = self.config.optim.batch_size
+            plot_loss(self.folder / "loss.png", self.steps, self.measured, batch_size)
 
     def finish(self):
         """Record that training has come to its end, and which step is the best."""
         self._write([], {"step": self.config.steps, "best": self.best})
 
     def expect(self, step):
-        """Tell the progress bar how many pairs there are, and how many were seen before `step`."""
+        """Tell the progress bar how many pairs a run sees, and how many it saw before `step`."""
         self.log_every = max(10, self.config.steps // LOGGED)
         self.bar.total = pairs_before(self.config, self.config.steps)
         self.bar.update(pairs_before(self.config, step) - self.bar.n)
@@ -119,10 +118,10 @@ class Monitor:
             with open(path, "a", encoding="utf-8") as log:
                 log.write(json.dumps(record) + "\n")
         except OSError as error:
-            raise UserError(f"{path}: cannot be written ({error.strerror}); make room there, then "
-                            "go on with: python -m convsim_mini.train --resume "
-                            f"{self.folder}") from None
+            raise UserError(
+                f"{path}: cannot be written ({error.strerror}); make room there, then go on with: "
+                f"python -m convsim_mini.train --resume {self.folder}") from None
 
 
 class Diverged(Exception):
-    """The loss, or a parameter, is no longer a sound number: Diverged(step, loss)."""
+    """A loss or a parameter is nan or far too large: Diverged(step, loss)."""

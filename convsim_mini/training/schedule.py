@@ -1,4 +1,4 @@
-"""What each step of a run is: its task, its batch, its rates, all decided by settings and step."""
+"""What each step of a run is: its task, batch and rates. Settings and step alone decide them."""
 
 import itertools
 import math
@@ -10,11 +10,11 @@ from ..data.corpus import Split, batch_order
 from ..data.packed import drop_words
 from ..data.snli import NliSplit
 
-SETTLED = 50    # steps, at least, before the rate decays: --minutes learns the speed from them
+SETTLED = 50    # steps, at least, before the rate decays: --minutes measures the speed in them
 
 
 class Tasks(NamedTuple):
-    """What is trained on, and the NLI pairs that are measured on; None without that task."""
+    """Splits to train on, and NLI pairs to measure on; the NLI ones are None without that task."""
 
     conversation: Split
     nli: NliSplit | None
@@ -24,12 +24,11 @@ class Tasks(NamedTuple):
 def rates(optim, step, steps, pairs):
     """The learning rates of one step: of dense parameters, of tables.
 
-    They rise for `warmup` steps, hold until `settled_at`, and fall linearly to zero at `steps`.
+    They rise for `warmup` steps, stay until `settled_at`, and fall linearly to zero at `steps`.
     From `drop_at` on dropped_rate takes the place of rate. The losses of losses.py are means. The
-    gradient of a sum over the batch is `pairs` times larger, so for the summed loss SGD's rates
-    are. An adaptive optimiser divides by the size of the gradient: for it nothing changes.
-
-    step: counted from 0; steps: of the whole run; pairs: in this step's batch.
+    gradient of a sum over the batch is `pairs` times larger, so a summed loss multiplies SGD's
+    rates by `pairs`. An adaptive optimiser divides by the size of the gradient, so its rates stay.
+    step: counted from 0; steps: of the whole run; pairs: in this step's batch
     """
     factor = min(1, (step + 1) / optim.warmup) if optim.warmup else 1
     if optim.decay == "linear" and step >= settled_at(optim):
@@ -49,7 +48,7 @@ def batch_sizes(optim, step, steps):
 
 
 def pairs_before(config, step):
-    """How many pairs the steps before one see, of both tasks together."""
+    """How many pairs of both tasks the first `step` steps see."""
     drop = min(step, math.ceil(config.optim.drop_at * config.steps))
     total = 0
     for begin, end in ((0, drop), (drop, step)):
@@ -65,16 +64,13 @@ def settled_at(optim):
 
 
 def nli_steps(config, step):
-    """How many of the first `step` steps train NLI: an even share. So the step decides the task."""
+    """How many of the first `step` steps train NLI; they are spread evenly."""
     share = {"conversation": 0, "multitask": config.nli_share, "nli": 1}[config.task]
     return math.floor(share * step)
 
 
 def batches(config, tasks, first_step=0):
-    """Yield the Batch or NliBatch of every step from `first_step` on, for ever.
-
-    Seed and step decide each of them.
-    """
+    """Yield the Batch or NliBatch, decided by seed and step, of every step from `first_step` on."""
     optim, late = config.optim, None
     for step in itertools.count(first_step):
         if (step >= optim.drop_at * config.steps) != late:    # at first, and where sizes drop
@@ -89,16 +85,15 @@ def batches(config, tasks, first_step=0):
             continue
         batch = tasks.conversation.batch(next(pairs), optim.mask_false_negatives)
         if optim.word_dropout:
-            # the upper half of the keys: batch_order uses the lower
+            # keys of the upper half: batch_order uses those of the lower
             rng = np.random.Generator(np.random.Philox(key=[config.seed, 2**63 + step]))
             batch = batch._replace(sentences=drop_words(batch.sentences, optim.word_dropout, rng))
         yield batch
 
 
 def steps_in(minutes, seconds_per_step, optim):
-    """The number of steps that take so many minutes, judged by steps of the first batch size."""
+    """The number of steps in so many minutes. seconds_per_step: with the first batch size"""
     growth = optim.dropped_batch_size / optim.batch_size
     mean_seconds = seconds_per_step * (optim.drop_at + (1 - optim.drop_at) * growth)
-    # no step so far may be a late one
-    fewest = math.ceil((settled_at(optim) + 1) / (optim.drop_at or 1))
+    fewest = math.ceil((settled_at(optim) + 1) / (optim.drop_at or 1))    # no step yet is late
     return max(fewest, round(60 * minutes / mean_seconds))

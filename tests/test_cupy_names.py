@@ -16,8 +16,8 @@ DEVICE_FILES = ("backend.py", "data/packed.py", "model/layers.py", "model/embedd
                 "model/attention.py", "model/dan.py", "model/transformer.py", "model/losses.py",
                 "model/input_response.py", "model/nli.py", "training/optim.py")
 # What these files do on the host, before arrays reach a device or after they came back.
-HOST_FUNCTIONS = {"device_module", "machine", "to_host", "fair_shares", "Packed.take", "classify",
-                  "add_to", "drop_words", "similarity_forward", "similarity_backward",
+HOST_FUNCTIONS = {"device_module", "machine", "to_host", "fair_shares", "Packed.take",
+                  "offsets_of", "add_to", "drop_words", "similarity_forward", "similarity_backward",
                   "correlation_forward", "embed", "SGD.__init__", "by_rows", "_share_out", "groups",
                   "_on_all_cores", "sort_by_length", "_mix_python"}
 

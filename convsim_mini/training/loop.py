@@ -61,11 +61,13 @@ def loop(config, tasks, model, optimizer, monitor, first_step):
             first_step = settle(config, tasks, model, optimizer, monitor, stop)
         monitor.expect(first_step)
         every = -(-config.steps // config.evaluations)
+        # --minutes does not know `every` before; a replay of its run must measure at the same steps
+        early = settled_at(config.optim) if config.steps > settled_at(config.optim) else 0
         remaining = range(first_step, config.steps)
         for step, batch in zip(remaining, batches(config, tasks, first_step)):
             loss, done = train_step(config, model, optimizer, step, batch), step + 1
             monitor.after_step(done, batch, loss)
-            due = done % every == 0 or done == config.steps
+            due = done > early and done % every == 0 or done == config.steps
             if due or stop.is_set():
                 monitor.log(done)
                 monitor.stop_clock()

@@ -566,9 +566,9 @@ expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is ne
 # %% [markdown]
 # ## Where this lives
 #
-# - `train.py`: `loop` is this lesson's loop with checkpoints. `training/schedule.py`: `rates` the
-#   schedule, `batches` the order. `training/monitor.py` stops a run whose loss is 100 times ln K or
-#   not a number, and saves the batch as text.
+# - `training/loop.py`: `loop` is this lesson's loop with checkpoints; `divergence` saves the batch
+#   as text where the loss is 100 times ln K or not a number (`training/monitor.py` looks at it).
+#   `training/schedule.py`: `rates` is the schedule, `batches` the order.
 # - `evaluation/response.py`: `draw_candidates`, `ranks_of_truth`; ties count against the model, or
 #   all sentences alike would score 100%.
 # - `tests/test_train.py`: the loss falls and the true reply is found more often; every parameter

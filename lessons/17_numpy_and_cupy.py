@@ -529,7 +529,7 @@ expect(worst, 1e-4, 1e-2,
 #   (tries a small product before it promises a GPU), `keep_freed_memory`, `add_to_rows`.
 # - `model/layers.py: dropout_forward`: bits from a counter, the same on both;
 #   `data/packed.py: bigram_buckets`: 64-bit products that wrap alike.
-# - `train.py: loop` looks at the loss only where it is logged (`training/monitor.py: log`).
+# - `training/loop.py: loop` looks at the loss only where it is logged (`training/monitor.py: log`).
 # - `tests/test_gpu.py` (parity, needs a GPU), `tests/test_cupy_names.py` (that all names used exist
 #   in CuPy; needs none). The first, and this lesson's GPU half, have not been run on a GPU yet.
 # - The paper, §3.1, trains on a cluster with TensorFlow and says nothing of this. All of it is

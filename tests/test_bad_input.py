@@ -100,7 +100,7 @@ CASES = [
     ("train --pairs good.tsv --cache /proc/cache", "/proc/cache: cannot be written ("),
     ("train --pairs good.tsv --run run", "run: exists already and is left as it is"),
     ("train --pairs good.tsv --data nowhere",
-     "nowhere: holds no sts-train.csv, sts-dev.csv or sts-test.csv"),
+     "nowhere: holds no sts-train.csv, sts-dev.csv, sts-test.csv"),
     # run folders
     ("evaluation.sts nowhere", "nowhere: no such run folder"),
     ("evaluation.sts", "run"),

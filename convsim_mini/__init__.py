@@ -8,7 +8,7 @@ what to read first:
     data/         text → tokens → packed ids; pairs and corpora on disk
     model/        ids → vectors → loss, and every gradient back
     training/     batches → trained parameters
-    evaluation/   a trained run → figures, one plain script a task
+    evaluation/   a trained run → scores, one plain script a task
     report/       runs → every table and figure of the paper
     train.py  encode.py  tune.py       the commands; python -m convsim_mini lists them
     config.py  options.py              the settings of training, and its command line

@@ -89,7 +89,7 @@ def config_parser(all_options=False):
     parser.add_argument("--encoder", choices=ENCODERS,
                         help="Short for the --preset that learns in minutes with this encoder.")
     parser.add_argument("--resume", metavar="RUN", nargs="?",
-                        help="Go on with a stopped run, with its own settings.")
+                        help="Go on with the stopped run RUN, with its own settings.")
     docs = _docs()
     for name, default in flat(dataclasses.asdict(Config())).items():
         choices = [kind for kind in get_args(settings()[name].type) if isinstance(kind, str)]

@@ -465,9 +465,8 @@ check(3, expected_average_precision, judge_expected)
 # %% [markdown]
 # ## Ours beside the paper's
 #
-# The paper's figures stand in `report/published.py`; ours, of the whole program with more data and
-# time than this lesson takes, in `report/README.md`, each with its command. STS Benchmark dev, r ×
-# 100:
+# The paper's figures stand in `report/published.json`; ours, of the whole program with more data
+# and time than this lesson takes, in `report/README.md`. STS Benchmark dev, r × 100:
 #
 # | | all | captions | forums | news |
 # | --- | --- | --- | --- | --- |
@@ -490,7 +489,7 @@ expect(visits / 17e6, 300, 450, "times as many as our DAN in 20 minutes (17 mill
 # %% [markdown]
 # Where does the gap come from?
 #
-# - **Data and time.** 6.4 billion visits against 17 million. Our DAN has been flat since minute two
+# - **Data and time.** 6.4 billion visits against 17 million. Our DAN gains nothing after minute ten
 #   on 634,113 pairs: it wants more pairs, not more steps. Our Transformer is the reverse: 0.9
 #   million visits, and still rising.
 # - **The encoder.** The paper's STS rows are the Transformer's. What word order adds needs the data

@@ -535,8 +535,8 @@ expect(worst, 1e-4, 1e-2,
 # - The paper, §3.1, trains on a cluster with TensorFlow and says nothing of this. All of it is
 #   ours.
 #
-# That was the last lesson. `README.md` tells how to train on millions of pairs; `DIR/config.json`
-# of a run says what you did.
+# That was the last lesson. `data_scripts/README.md` tells how to make millions of pairs;
+# `DIR/config.json` of a run says what you did.
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_time_it(device, work, calls=10):

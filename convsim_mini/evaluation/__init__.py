@@ -1,9 +1,9 @@
-"""A trained run in, figures out: one plain script a task, all of one shape.
+"""A trained run in, scores out: one plain script a task, all of one shape.
 
     find(data, run)                    the task's files in the folder `data`: name → source
     read(source)                       one of them, read: a data set
     scores(run, dataset)               what the run's model predicts: row name → predictions
-    baselines(run, dataset, vectors)   what can be had without training: row name → predictions
+    baselines(run, dataset, vectors)   what the run has to beat: row name → predictions
     summary(name, dataset, scores, baselines)                  the text to print
 
 `vectors` is a dict, row name → word → vector, or None. A task that uses it has a sixth function,

@@ -27,7 +27,7 @@ from .word_baselines import pair_baselines, vocabulary_of
 SEARCH_ENGINE, TFIDF = "search engine's order", "TF-IDF cosine"
 OWN = Path(__file__).with_name("own_cqa.xml")
 OWN_NOTE = (
-    "The own set is a few questions written and judged for this project by one person, in a random "
+    "The own set is a few questions made for this project, each judged once, in a random "
     "order where a search engine's would stand: good for seeing that ranking works, never to be "
     "read beside published figures.")
 

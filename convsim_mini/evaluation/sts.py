@@ -31,7 +31,7 @@ GENRES = ("all", "captions", "forums", "news")
 OFFICIAL_GENRES = {f"main-{g}": g for g in GENRES[1:]} | {"main-forum": "forums"}
 OWN = Path(__file__).with_name("own_sts.csv")
 OWN_NOTE = (
-    "The own set is 120 pairs written and scored for this project by one person: good for seeing "
+    "The own set is 120 pairs made for this project, each scored once: good for seeing "
     "that learning works, too small to compare, and never to be read beside the paper's figures.")
 
 

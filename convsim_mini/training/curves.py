@@ -21,8 +21,7 @@ def plot_loss(path, losses, measured, batch_size):
         axes.plot(*zip(*((record["step"], record["dev_loss"]) for record in measured)), "o-",
                   label="replies, dev")
     axes.legend()
-    axes.set(xlabel="step", ylabel="loss (nats per pair)",
-             title="Loss: training is harder where words are dropped")
+    axes.set(xlabel="step", ylabel="loss (nats per pair)", title="Loss in training and on dev")
     save_figure(figure, path)
 
 

@@ -27,7 +27,8 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
     """Train a Model from `first_step` to the end, its arrays moved to the device.
 
     dev: a function of a Model that measures dev; state: the optimiser's, from a checkpoint. Ctrl-C
-    saves a checkpoint after the current step and raises KeyboardInterrupt. A loss that is nan or
+    saves a checkpoint after the current step and raises KeyboardInterrupt (the first steps of a run
+    with --minutes have none). A loss that is nan or
     far too large raises UserError and saves none. The end keeps only the checkpoint best on dev.
     """
     xp = device_module(config.device)
@@ -61,7 +62,7 @@ def loop(config, tasks, model, optimizer, monitor, first_step):
             first_step = settle(config, tasks, model, optimizer, monitor, stop)
         monitor.expect(first_step)
         every = -(-config.steps // config.evaluations)
-        # --minutes does not know `every` before; a replay of its run must measure at the same steps
+        # --minutes knows `every` only after these; a replay of its run measures at the same steps
         early = settled_at(config.optim) if config.steps > settled_at(config.optim) else 0
         remaining = range(first_step, config.steps)
         for step, batch in zip(remaining, batches(config, tasks, first_step)):

@@ -3,12 +3,11 @@
 import math
 from pathlib import Path
 from typing import NamedTuple
-from xml.etree.ElementTree import ParseError
 
 from defusedxml.common import DefusedXmlException
-from defusedxml.ElementTree import parse
+from defusedxml.ElementTree import ParseError, parse
 
-from ..cli import UserError, positive_int
+from ..cli import UserError, positive_int, user_errors
 from .task_files import read_rows
 
 NAME = "SemEval Task 3"
@@ -39,23 +38,22 @@ def read_questions(path):
     for question, candidate in (_xml_pairs if path.suffix == ".xml" else _gold_pairs)(path):
         questions.setdefault(question.id, question).candidates.append(candidate)
     if not questions:
-        raise UserError(f"{path}: holds no question; expected XML with OrgQuestion elements, or a "
-                        ".relevancy file")
+        raise UserError(f"{path}: holds no question; expected a file of {NAME}, XML or .relevancy")
     return list(questions.values())
 
 
 def _xml_pairs(path):
     """Yield each related question behind its original one, which the file repeats every time."""
-    try:
+    with (user_errors(f"{path}: cannot be read as XML", f"expected a file of {NAME}",
+                      (OSError, ParseError, ValueError, LookupError)),
+          user_errors(f"{path}: defines or refers to entities, which are refused",
+                      "expected the official XML, whose DTD defines none", DefusedXmlException)):
         root = parse(path).getroot()    # accepts the file's inline DTD, refuses entities
-    except DefusedXmlException as error:
-        raise UserError(f"{path}: defines or refers to entities, which are refused ({error}); "
-                        "expected the official XML, whose DTD defines none") from None
-    except (OSError, ParseError, ValueError, LookupError) as error:
-        raise UserError(
-            f"{path}: cannot be read as XML ({error}); expected a file of {NAME}") from None
     for number, element in enumerate(root.iter("OrgQuestion"), start=1):
-        try:
+        with user_errors(f"{path}, OrgQuestion {number}: a part is missing or wrong",
+                         "expected ORGQ_ID, Thread/RelQuestion, RELQ_ID, RELQ_RANKING_ORDER (1 or "
+                         "more) and RELQ_RELEVANCE2ORGQ (PerfectMatch, Relevant, Irrelevant)",
+                         (KeyError, AttributeError, ValueError)):
             related = element.find("Thread/RelQuestion")
             question = Question(
                 element.attrib["ORGQ_ID"], _text(element, "OrgQSubject", "OrgQBody"), [])
@@ -63,11 +61,6 @@ def _xml_pairs(path):
                 related.attrib["RELQ_ID"], positive_int(related.attrib["RELQ_RANKING_ORDER"]),
                 LABELS[related.attrib["RELQ_RELEVANCE2ORGQ"]],
                 _text(related, "RelQSubject", "RelQBody"))
-        except (KeyError, AttributeError, ValueError) as error:
-            raise UserError(
-                f"{path}, OrgQuestion {number}: a part is missing or wrong ({error}); expected "
-                "ORGQ_ID, Thread/RelQuestion, RELQ_ID, RELQ_RANKING_ORDER (1 or more) and "
-                "RELQ_RELEVANCE2ORGQ (PerfectMatch, Relevant, Irrelevant)") from None
         yield question, candidate
 
 
@@ -90,8 +83,7 @@ def _gold_pairs(path):
 def read_submission(path, questions):
     """A participant's scores, in the order of `questions`: a list of lists of float.
 
-    The columns are those of a gold file; only the score counts. Raises UserError for lines that are
-    no such scores, and for pairs that are missing, doubled or unknown.
+    Raises UserError for lines that hold none, and for pairs missing, doubled or unknown.
     """
     scores = {}
     for number, (question, related, _, score, _) in read_rows(path, NAME, COLUMNS):

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-from ..cli import UserError
+from ..cli import UserError, user_errors
 
 
 def find_files(data, below, patterns, name):
     """The files of a data set in the folder `data`, or else in data/below: list of paths.
 
-    patterns: of file names, in the order wanted; name: the data set's. Files without labels
-    (*-input.*) are passed over. Raises UserError where there is no file.
+    name: the data set's. Files without labels (*-input.*) are passed over. Raises UserError.
     """
     for folder in (Path(data), Path(data, below)):
         paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))
@@ -26,18 +25,16 @@ def read_rows(path, name, titles, separator=None, more=False):
     name: the data set's; titles: of the columns, with commas; separator: None for white space;
     more: whether further columns may follow. Raises UserError with file and line.
     """
-    try:
+    with user_errors(f"{path}: cannot be read as UTF-8 text", f"expected a file of {name}",
+                     (OSError, UnicodeDecodeError)):
         lines = Path(path).read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"{path}: cannot be read as UTF-8 text ({error}); expected a file of {name}") from None
     count = len(titles.split(","))
     for number, line in enumerate(lines, start=1):
         columns = line.split(separator)
         if not line.strip():
             continue
         if len(columns) < count or len(columns) > count and not more:
+            expected = f"{count}{' or more' * more} between {'tabs' if separator else 'spaces'}"
             raise UserError(
-                f"{path}, line {number}: {len(columns)} columns, expected {count}"
-                f"{' or more' * more} between {'tabs' if separator else 'spaces'}: {titles}")
+                f"{path}, line {number}: {len(columns)} columns, expected {expected}: {titles}")
         yield number, columns

@@ -3,13 +3,12 @@
 We know of no small library that reads them; gensim is a framework for training.
 """
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
-from ..cli import UserError, progress
+from ..cli import UserError, progress, user_errors
 from ..files import read_lines
 
 
@@ -17,10 +16,9 @@ def read_vectors(path, words):
     """The vectors of a file for a set of words, as far as it knows them: word → float32 (d,).
 
     A text file, perhaps .gz or .zst, holds a word and its numbers a line, separated by single
-    spaces, with or without word2vec's first line "count dim". A `.npy` file holds a matrix. Its
-    words stand beside it, one a row: in NAME.txt, or else in the folder's only .parquet file, in
-    its only column. Where a word stands twice, the first counts. Only words in lower case are used,
-    as tokens are. Raises UserError with file and line, or row.
+    spaces, with or without word2vec's first line "count dim". A `.npy` file holds a matrix; its
+    words, one a row, are in NAME.txt, or else in the only column of the folder's only .parquet
+    file. Where a word stands twice, the first counts. Raises UserError with file and line, or row.
     """
     path = Path(path)
     vectors = (_read_matrix if path.suffix == ".npy" else _read_text)(path, words)
@@ -33,7 +31,7 @@ def read_vectors(path, words):
 def _read_text(path, words):
     wanted = {word.encode(): word for word in words}
     vectors, count, dim, number = {}, None, None, 0
-    size = os.path.getsize(path) if path.is_file() else None
+    size = path.stat().st_size if path.is_file() else None
     with progress(total=size, unit="B", unit_scale=True, desc=path.name, delay=1) as bar:
         lines = read_lines(path, lambda position: bar.update(position - bar.n))
         for number, line in enumerate(lines, start=1):
@@ -65,8 +63,6 @@ def _floats(text):
         return np.array(text.split(b" "), np.float32)
 
 
-# ---------------------------------------------------------------- a matrix and its words
-
 def _read_matrix(path, words):
     try:
         matrix = np.lib.format.open_memmap(path, mode="r")
@@ -96,10 +92,8 @@ def _words_beside(path):
     """The file that lists the words of a matrix, and the list."""
     text, tables = path.with_suffix(".txt"), sorted(path.parent.glob("*.parquet"))
     if text.exists():
-        try:
+        with user_errors(f"{text}: is not UTF-8 text", "expected a word a line", UnicodeError):
             return text, [line.decode() for line in read_lines(text)]
-        except UnicodeDecodeError as why:
-            raise UserError(f"{text}: is not UTF-8 text ({why}); expected a word a line") from None
     if len(tables) != 1:
         raise UserError(f"{path}: its words are missing; expected one a line in {text.name}, or "
                         f"one .parquet file beside it with a column of words (found {len(tables)})")

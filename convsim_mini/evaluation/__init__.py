@@ -9,10 +9,8 @@
 `vectors` is a dict, row name → word → vector, or None. A task that uses it has a sixth function,
 `texts_of(dataset)`. A task with a picture has `draw(run, name, dataset, scores)`.
 
-Read response.py, then sts.py, nli.py, cqa.py; command.py is what their commands share. attention.py
-draws a figure. baselines.py and word_baselines.py compute what needs no training; metrics.py
-counts; task_files.py, semeval.py and vector_files.py read. A new task is a file of this shape and a
-name in EVALUATIONS.
+Read response.py, then sts.py, nli.py, cqa.py; command.py is what their commands share. A new task
+is a file of this shape and a name in EVALUATIONS.
 """
 
 EVALUATIONS = {

@@ -21,24 +21,17 @@ BATCH = 200
 CLAIM = "The paper sees nearby words in the first layer and more distant ones higher up. This run "
 
 
-def weights_of(model, packed):
-    """Attention on host sentences: for each layer a list of (sentences, heads, length, length)."""
-    _, cache = transformer_forward(model.params, packed, model.config)
-    return attention_weights(cache)
-
-
 def distances(model, packed):
     """How far attention reaches in each sentence, and how far uniform attention would.
 
-    The reach is Σ_j p_ij |i − j|, averaged over the words i and the heads. Uniform attention has
-    the same p_ij everywhere. Within each 200, sentences are in the order of their lengths.
-
-    packed: B sentences on the host → (layers, B), and (B,) of uniform attention
+    The reach is Σ_j p_ij |i − j|, averaged over the words i and the heads. packed: B sentences on
+    the host → (layers, B), and (B,) of uniform attention; each 200 in the order of their lengths.
     """
     reaches = []
     for first in range(0, len(packed.lengths), BATCH):
         part = packed.part(first, min(first + BATCH, len(packed.lengths)))
-        for of_layers in zip(*weights_of(model, part)):       # sentences of one length
+        _, cache = transformer_forward(model.params, part, model.config)
+        for of_layers in zip(*attention_weights(cache)):      # sentences of one length
             places = np.arange(of_layers[0].shape[2])
             gap = np.abs(np.subtract.outer(places, places))   # |i − j|
             reach = [(p * gap).sum(axis=3).mean(axis=(1, 2)) for p in of_layers]
@@ -100,9 +93,9 @@ def main(argv=None):
         raise UserError(f"{run.folder}: is the run of a DAN, which has no attention; train one "
                         "with --encoder transformer")
     tokens = tokenize(options.sentence)[:run.config.model.max_tokens] or [""]
-    layers = weights_of(run.model, run.vocabulary.encode([options.sentence]))
-    picture = run.folder / "attention.png"
-    plot(picture, tokens, np.concatenate([layer[0] for layer in layers]))
+    packed, picture = run.vocabulary.encode([options.sentence]), run.folder / "attention.png"
+    _, cache = transformer_forward(run.model.params, packed, run.config.model)
+    plot(picture, tokens, np.concatenate([layer[0] for layer in attention_weights(cache)]))
     print(f"{picture}\n\n{summary(*reach_on_dev(run))}")
 
 

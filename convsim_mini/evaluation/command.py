@@ -18,8 +18,7 @@ OPTIONS = {
 def parser_of(command, description, *options, data=None, **of_run):
     """The parser of `python -m convsim_mini.COMMAND RUN`.
 
-    description: its first line is shown; options: names from OPTIONS; data: help text of --data,
-    or None for no such option; of_run: what add_argument is told of RUN.
+    options: names from OPTIONS; data: help of --data, if any; of_run: what RUN's argument is told.
     """
     prog, description = f"python -m convsim_mini.{command}", description.splitlines()[0]
     parser = Parser(prog=prog, description=description)
@@ -34,8 +33,8 @@ def parser_of(command, description, *options, data=None, **of_run):
 def evaluate(name, run, sources, vectors=None, more=lambda dataset: {}):
     """Read, score and print data sets of the task in the file NAME.py.
 
-    run: a Run, or None for the baselines alone; sources: what the task's `find` returned; vectors:
-    a file of word vectors; more: dataset → further rows. Raises UserError.
+    run: None for the baselines alone; sources: what the task's `find` returned; vectors: a file of
+    word vectors; more: dataset → further rows. Raises UserError.
     """
     task = import_module(f".{name}", __package__)
     datasets = {source: task.read(path) for source, path in sources.items()}

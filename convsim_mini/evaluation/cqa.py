@@ -3,10 +3,9 @@
     python -m convsim_mini.evaluation.cqa RUN [--data DIR] [--vectors FILE]
     python -m convsim_mini.evaluation.cqa --gold FILE [--submission FILE …]
 
-A run's score of a candidate is the cosine of the two texts; the search engine's rank is no feature.
-Beside it stand the search engine's order, TF-IDF, cosines of word sets, means of word vectors, SIF
-and soft cosine. SimBow, which won the task of 2017, builds on the soft cosine. The word vectors are
-the run's own embeddings and those of FILE. Without a run, only what needs none is scored.
+A run's score of a candidate is the cosine of the two texts. Beside it stand the search engine's
+order, TF-IDF, and the baselines of STS; SimBow, which won the task of 2017, builds on the soft
+cosine. Without a run, only what needs none is scored.
 """
 
 from pathlib import Path
@@ -26,10 +25,9 @@ from .word_baselines import pair_baselines, vocabulary_of
 
 SEARCH_ENGINE, TFIDF = "search engine's order", "TF-IDF cosine"
 OWN = Path(__file__).with_name("own_cqa.xml")
-OWN_NOTE = (
-    "The own set is a few questions made for this project, each judged once, in a random "
-    "order where a search engine's would stand: good for seeing that ranking works, never to be "
-    "read beside published figures.")
+OWN_NOTE = ("The own set is a few questions made for this project, each judged once, in a random "
+            "order where a search engine's would stand: good for seeing that ranking works, never "
+            "to be read beside published figures.")
 
 
 def find(data, run):
@@ -62,9 +60,8 @@ def baselines(run, questions, vectors=None):
     if questions[0].text is not None:
         rows[TFIDF] = cosines(questions, tfidf_vectors(questions))
         original, related = pairs_of(questions)
-        similarities = pair_baselines(
-            texts_of(questions), original, len(questions) + related, run, vectors)
-        rows |= {name: by_question(questions, pairs) for name, pairs in similarities.items()}
+        rows |= {name: by_question(questions, pairs) for name, pairs in pair_baselines(
+            texts_of(questions), original, len(questions) + related, run, vectors).items()}
     return rows
 
 
@@ -72,12 +69,9 @@ def summary(name, questions, scores, baselines):
     """The table of one file, and whether the run is better than what any ranking has to beat."""
     rows = scores | baselines
     parts = [score_table(name, questions, rows)]
-    if scores:
-        parts.append(differences(questions, rows))
+    parts += [differences(questions, rows)] if scores else []
     return "\n\n".join(parts + [OWN_NOTE] * (name == "own set"))
 
-
-# ---------------------------------------------------------------- scores
 
 def search_engine_scores(questions):
     """1/rank in the search engine's order, for each candidate of each question."""
@@ -116,8 +110,6 @@ def tfidf_vectors(questions):
     return lambda texts: tfidf(vocabulary.encode(texts), *frequencies)
 
 
-# ---------------------------------------------------------------- figures
-
 def top_ten(questions, scores):
     """Which of each question's 10 best candidates are relevant: list of lists → bool (q, 10)."""
     relevant = [[candidate.relevant for candidate in question.candidates] for question in questions]
@@ -129,17 +121,12 @@ def score_table(name, questions, scores):
     rows = [[row, *("{:.2f} [{:.1f}, {:.1f}]".format(*(100 * figure))
                     for figure in ranking_scores(top_ten(questions, of_questions)))]
             for row, of_questions in scores.items()]
-    pairs = len(texts_of(questions)) - len(questions)
-    title = f"{name}: {len(questions)} questions, {pairs} pairs"
+    title = f"{name}: {len(questions)} questions, {len(pairs_of(questions)[0])} pairs"
     return table([title, "MAP", "AvgRec", "MRR"], rows)
 
 
 def differences(questions, scores):
-    """Is "trained" better than the search engine's order and TF-IDF? MAP × 100, paired bootstrap.
-
-    scores: row name → lists, with those three → lines. "Better" and "worse" are only said where the
-    95% interval leaves out 0.
-    """
+    """Is "trained" better than the search engine and TF-IDF? MAP × 100, by a paired bootstrap."""
     lines = ["MAP of resampled questions, 95% intervals: trained is"]
     for name in (SEARCH_ENGINE, TFIDF):
         value, low, high = (100 * figure for figure in map_difference(

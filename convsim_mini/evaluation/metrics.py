@@ -6,7 +6,7 @@ import numpy as np
 import scipy.stats
 from scipy.special import stdtr
 
-NAN, Z95 = float("nan"), 1.959964
+NAN, Z95, DEPTH = float("nan"), 1.959964, 10
 
 
 def pearson(x, y):
@@ -48,8 +48,7 @@ def per_cent(right):
 def williams_test(x, z, y):
     """Do x and z correlate differently with y? Williams' test (Steiger 1980).
 
-    x, z, y: (n,) → t, positive where x correlates more, and the two-sided p of Student's t with
-    n − 3 degrees of freedom; both nan for n < 4.
+    x, z, y: (n,) → t, positive where x correlates more, and its two-sided p; nan for n < 4.
     """
     n, rx, rz, between = len(y), pearson(x, y), pearson(z, y), pearson(x, z)
     if n < 4:
@@ -61,14 +60,11 @@ def williams_test(x, z, y):
     return float(t), float(2 * stdtr(n - 3, -abs(t)))
 
 
-# ---------------------------------------------------------------- bootstraps
-
 def bootstrap_interval(statistic, *samples):
     """The 95% interval of a statistic: percentiles over resamples (Efron 1979), by a fixed seed.
 
-    samples: one or more (n,), resampled together; statistic(*samples, axis) works on the last axis
-    of (500, n) and may return several rows → low, high. A resample whose value is nan is left out.
-    For n = 1 both are nan.
+    samples: one or more (n,), resampled together; statistic(*samples, axis) may return several rows
+    → low, high; nan for n = 1. A resample whose value is nan is left out.
     """
     if len(samples[0]) < 2:
         return NAN, NAN
@@ -81,8 +77,7 @@ def bootstrap_interval(statistic, *samples):
 def pearson_difference(x, z, y):
     """How much more does x correlate with y than z does? By the paired bootstrap.
 
-    x, z, y: (n,) → r(x, y) − r(z, y), and low and high of its 95% interval; all nan where an r is
-    nan, and for n < 4.
+    x, z, y: (n,) → r(x, y) − r(z, y), low, high; all nan where an r is nan, and for n < 4.
     """
     difference = pearson(x, y) - pearson(z, y)
     if len(y) < 4 or np.isnan(difference):
@@ -92,36 +87,24 @@ def pearson_difference(x, z, y):
         lambda x, z, y, axis: r(x, y, axis) - r(z, y, axis), x, z, y))
 
 
-# ---------------------------------------------------------------- rankings
-
-DEPTH = 10
-
-
 def true_ranks(scores):
     """Rank from 1 of the true candidate, column 0; ties count against it: (n, c) → int (n,)."""
     return 1 + (scores[:, 1:] >= scores[:, :1]).sum(axis=1)
 
 
 def top_of_ranking(relevant, scores):
-    """Which of the 10 best candidates are relevant: relevant, scores: (n,) → bool (10,).
-
-    Equal scores stay in the order in which they are given. A shorter list is filled with False.
-    """
+    """Which of the 10 best are relevant: (n,), (n,) → bool (10,); ties stay in the order given."""
     order = np.argsort(-np.asarray(scores, np.float64), kind="stable")[:DEPTH]
-    top = np.zeros(DEPTH, bool)
-    top[:len(order)] = np.asarray(relevant, bool)[order]
-    return top
+    return np.pad(np.asarray(relevant, bool)[order], (0, DEPTH - len(order)))
 
 
 def ranking_scores(relevant):
     """MAP, AvgRec and MRR of ranked lists as SemEval Task 3 scores them, with 95% intervals.
 
-    All three look at the 10 best. MAP is the mean of `average_precision` over the questions. MRR is
-    the mean of 1/rank of the first relevant one, 0 where there is none. AvgRec is the mean over
-    k = 1 … 10 of a recall: the relevant ones up to rank k in all questions, divided by what a
-    perfect order finds there, Σ min(k, all of a question's). The intervals resample the questions.
-
-    relevant: (q, 10) bool, best first → (3, 3): value, low, high of each, 0 … 1
+    MAP is the mean of `average_precision` over the questions. MRR is the mean of 1/rank of the
+    first relevant one, 0 where there is none. AvgRec is the mean over k = 1 … 10 of a recall: the
+    relevant ones up to rank k in all questions, divided by what a perfect order finds there,
+    Σ min(k, all of a question's). relevant: (q, 10) bool, best first → (3, 3): value, low, high
     """
     k = np.arange(1, DEPTH + 1)
     hits = np.cumsum(relevant, axis=1)                                    # (q, 10)
@@ -142,16 +125,14 @@ def ranking_scores(relevant):
 
 def average_precision(relevant):
     """Mean precision at the relevant ones' ranks, else 0: bool (q, 10), best first → (q,)."""
-    hits = np.cumsum(relevant, axis=1)                                    # (q, 10)
-    at_each = relevant * hits / np.arange(1, DEPTH + 1)                   # (q, 10)
-    return at_each.sum(axis=1) / np.maximum(hits[:, -1], 1)
+    at_each = relevant * np.cumsum(relevant, axis=1) / np.arange(1, DEPTH + 1)      # (q, 10)
+    return at_each.sum(axis=1) / np.maximum(np.sum(relevant, axis=1), 1)
 
 
 def map_difference(relevant, other):
     """How much higher is the MAP of one order than that of another? By the paired bootstrap.
 
-    relevant, other: (q, 10) bool, best first, of the same questions → the difference, low and high
-    of its 95% interval, −1 … 1. For q < 4 low and high are nan.
+    relevant, other: (q, 10) bool, best first → difference, low, high; these two nan for q < 4.
     """
     difference = average_precision(relevant) - average_precision(other)   # (q,)
     interval = bootstrap_interval(np.mean, difference) if len(difference) > 3 else (NAN, NAN)

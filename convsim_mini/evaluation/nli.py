@@ -2,8 +2,7 @@
 
     python -m convsim_mini.evaluation.nli RUN [--data DIR]
 
-Beside the run stands a control that sees the hypothesis alone. It learns which words annotators
-choose for each class.
+Beside the run stands a control that sees the hypothesis alone.
 """
 
 from collections import Counter
@@ -96,8 +95,6 @@ def confusion(predicted, labels):
     return pairs.reshape(len(LABELS), -1)
 
 
-# ---------------------------------------------------------------- the hypothesis alone
-
 @lru_cache(maxsize=1)    # dev and test share one training
 def _control(path):
     train = read_snli(path)
@@ -111,10 +108,9 @@ def ngrams(text):
 
 
 def hypothesis_only(train):
-    """A classifier that never sees a premise, the control of Gururangan et al. (2018).
+    """Logistic regression on n-grams of the hypothesis alone (Gururangan et al. 2018).
 
-    It is a logistic regression on the words and bigrams of the hypothesis. train: Snli → a function
-    from Snli to classes, int (n,)
+    train: Snli → a function from Snli to classes, int (n,)
     """
     counts = Counter(gram for text in train.hypotheses for gram in ngrams(text))
     frequent = [gram for gram, count in counts.items() if count >= RARE]

@@ -69,15 +69,12 @@ def summary(name, choices, scores, baselines):
             f"95% interval; ties count against\n\n{table(['', *(f'P@{n}' for n in N)], rows)}")
 
 
-# ---------------------------------------------------------------- the test and its ranks
-
 def draw_candidates(split, queries=QUERIES):
     """The test: which pairs, and for each the responses to choose from, by a fixed seed.
 
-    The pairs are drawn from the split (all of it, if it is no larger). For each pair, 99 wrong
-    responses are drawn from those of the others, without repetition and never a text equal to the
-    true one. → pairs (n,), candidates (n, 100), numbers into pairs, the true one in column 0.
-    Raises UserError where there are not 99 wrong ones.
+    For each pair, 99 wrong responses are drawn from those of the others, without repetition and
+    never a text equal to the true one. → pairs (n,), candidates (n, 100), numbers into pairs, the
+    true one in column 0. Raises UserError where there are not 99 wrong ones.
     """
     rng = np.random.Generator(np.random.Philox(SEED))
     pairs = np.sort(rng.choice(split.pairs, min(queries, split.pairs), replace=False))

@@ -2,10 +2,9 @@
 
     python -m convsim_mini.evaluation.sts RUN [--data DIR] [--vectors FILE]
 
-A pair's similarity is −arccos of the cosine of its two embeddings. The figure is Pearson's r with
-people's scores. Beside the run stand baselines that were not trained for this task: cosines of bags
-of words (Cer et al. 2017, §6), means of word vectors, SIF and soft cosine. The word vectors are the
-run's own embeddings and those of FILE. Williams' test says whether the run is better.
+The figure is Pearson's r of the angular similarity with people's scores. Beside the run stand
+baselines from words alone and from word vectors, the run's own embeddings and those of FILE.
+Williams' test says whether the run is better.
 """
 
 from pathlib import Path
@@ -54,10 +53,9 @@ def find(data, run):
 
 
 def read(path):
-    """Read a file of the STS Benchmark, tab-separated and without a header. → Sts
+    """Read a file of the STS Benchmark, tab-separated, without a header or quoting. → Sts
 
-    Further columns may follow. A quotation mark is only that: read as quoted CSV the official files
-    lose 38 and 30 rows. Raises UserError with file and line.
+    Read as quoted CSV the official files lose 38 and 30 rows. Raises UserError with file and line.
     """
     rows = []
     for number, columns in read_rows(path, NAME, COLUMNS, "\t", more=True):
@@ -104,8 +102,6 @@ def draw(run, name, sts, scores):
     return path
 
 
-# ---------------------------------------------------------------- similarity
-
 def angular_similarity(u, v):
     """−arccos of the cosine of unit vectors, row by row (§4.3): u, v: (n, e) → (n,), −π … 0."""
     return -np.arccos(np.clip((u.astype(np.float64) * v).sum(axis=1), -1, 1))
@@ -134,8 +130,6 @@ def sides(sts):
     return np.arange(2 * len(sts.sentences1)).reshape(2, -1)
 
 
-# ---------------------------------------------------------------- what is printed
-
 def correlations(similarity, sts):
     """Genre → (r, low, high, Spearman's rho, number of pairs), for all and each genre."""
     figures = {}
@@ -158,16 +152,11 @@ def score_table(name, sts, similarities):
 
 
 def comparison(similarity, baselines, labels):
-    """Which baselines is a model better than? Differences of r × 100, by Williams' test.
-
-    similarity: (n,), of the model; baselines: name → (n,); labels: (n,) → lines. "Better" and
-    "worse" are only said where p < 0.05.
-    """
+    """Which baselines is the model, its similarity (n,), better than? Differences of r × 100."""
     groups = {"better than": [], "not told apart from": [], "worse than": []}
     for name, other in baselines.items():
         t, p = williams_test(similarity, other, labels)
-        verdict = "better than" if t > 0 else "worse than"
-        verdict = verdict if p < 0.05 else "not told apart from"
+        verdict = ("better than" if t > 0 else "worse than") if p < 0.05 else "not told apart from"
         difference = 100 * (pearson(similarity, labels) - pearson(other, labels))
         groups[verdict].append(f"{name} ({difference:+.1f}, p = {p:.1g})")
     lines = [f"  {verdict:20}{', '.join(names)}" for verdict, names in groups.items() if names]

@@ -1,8 +1,7 @@
 """Texts compared by their words alone, and by the vectors of their words.
 
-By vectors: the mean of a text's, SIF, and the tf-idf soft cosine. Vectors are a dict, word → (d,).
-A word without a vector is left out of the mean and of SIF. In the soft cosine it is like itself
-alone.
+By vectors, a dict, word → (d,): the mean of a text's, SIF, and the tf-idf soft cosine. A word
+without a vector is left out of the first two. In the soft cosine it is like itself alone.
 """
 
 from collections import Counter
@@ -18,8 +17,7 @@ from .baselines import bag_cosine, document_frequency, frequency_weight, term_co
 def pair_baselines(texts, left, right, run=None, vectors=None):
     """All baselines for the pairs texts[left[i]], texts[right[i]]: row name → (n,).
 
-    left, right: int (n,); run: whose word embeddings and p(word) are used; vectors: row name →
-    word → vector, those of a file.
+    run: whose word embeddings and p(word) are used; vectors: row name → word → vector, of a file.
     """
     own = {"own vectors": run_vectors(run, words_of(texts))} if run else {}
     vocabulary = run.vocabulary if run else None
@@ -43,24 +41,21 @@ def words_of(texts):
 
 def vocabulary_of(texts):
     """The Vocabulary of all words of a list of B texts, and the texts as Packed of B."""
-    sentences = [tokenize(text) for text in texts]
-    counts = Counter(token for tokens in sentences for token in tokens)
+    counts = Counter(token for text in texts for token in tokenize(text))
     vocabulary = Vocabulary.from_counts(counts, None, 1)
-    return vocabulary, vocabulary.pack(sentences)
+    return vocabulary, vocabulary.encode(texts)
 
 
 def run_vectors(run, words):
     """A run's embeddings of words, those of rare ones from their shared buckets: word → (d,)."""
-    words = sorted(words)
-    rows = run.model.params["encoder.embedding.weight"][[run.vocabulary.id(word) for word in words]]
-    return dict(zip(words, to_host(rows)))
+    rows = [run.vocabulary.id(word) for word in words]
+    return dict(zip(words, to_host(run.model.params["encoder.embedding.weight"][rows])))
 
 
 def pair_similarities(texts, left, right, sources, vocabulary=None):
     """The baselines from vectors for the pairs texts[left[i]], texts[right[i]]: name → (n,).
 
-    left, right: int (n,); sources: row name → vectors. SIF takes p(word) from a Vocabulary, or else
-    from the texts. Its common direction and the idf of the soft cosine come from the texts, too.
+    sources: row name → vectors. SIF takes p(word) from a Vocabulary, or else from the texts.
     """
     own, packed = vocabulary_of(texts)
     total, df = document_frequency(packed, own.size)
@@ -83,8 +78,7 @@ def pair_similarities(texts, left, right, sources, vocabulary=None):
 def mean_vectors(counts, table, weight):
     """Σ weight(word) v(word) over a text's words that have a vector, divided by how many they are.
 
-    counts: CSR (B, words); table: (words, d), zero rows for words without a vector; weight:
-    (words,) → (B, d), a zero row where no word has a vector.
+    counts: CSR (B, words); table: (words, d), 0 without a vector; weight: (words,) → (B, d)
     """
     words = counts @ table.any(axis=1).astype(np.float64)     # (B,)
     return counts @ (table * weight[:, None]) / np.maximum(words, 1)[:, None]
@@ -93,8 +87,7 @@ def mean_vectors(counts, table, weight):
 def sif_vectors(counts, table, weight):
     """Smooth inverse frequency (Arora, Liang and Ma 2017): means weighted by a/(a + p(word)).
 
-    The direction that all the texts share, their first singular vector, is projected out. Shapes
-    are those of `mean_vectors`.
+    Their first singular vector is projected out. Shapes are those of `mean_vectors`.
     """
     means = mean_vectors(counts, table, weight)
     _, directions = np.linalg.eigh(means.T @ means)           # by rising eigenvalue
@@ -105,8 +98,7 @@ def sif_vectors(counts, table, weight):
 def soft_cosines(weighted, table, left, right):
     """xᵀMy/√(xᵀMx · yᵀMy), M_ij = max(0, cos(v_i, v_j))², M_ii = 1 (Charlet and Damnati 2017).
 
-    weighted: CSR (B, words) of tf-idf; table: (words, d); left, right: int (n,) → (n,), 0 where a
-    side has no word that weighs anything.
+    weighted: CSR (B, words) of tf-idf; table: (words, d); left, right: int (n,) → (n,)
     """
     unit, _ = l2_normalize_forward(table)
     texts = [(weighted.indices[a:b], weighted.data[a:b])

@@ -99,7 +99,6 @@ def attention_backward(dy, cache):
     so ds_ij = p_ij (dp_ij − Σ_l p_il dp_il). s_ij = q_i · k_j/√m, so dq = ds k/√m and
     dk = dsᵀ q/√m. Heads and sentences are independent of each other. Splitting into heads and
     merging them only moves numbers; their gradients are moved in the same way.
-
     dy: (N, d) → dqkv: (N, 3d)
     """
     qkv, sentences, heads, *p_and_factors = cache

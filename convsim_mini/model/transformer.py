@@ -17,7 +17,7 @@ from .layers import (
 
 
 class TransformerCache(NamedTuple):
-    """The order of sort_by_length, and the parts' caches; layers: LayerCaches."""
+    """The order of sort_by_length, and the parts' caches; layers: pairs of ResidualCaches."""
 
     order: np.ndarray
     embedding: np.ndarray
@@ -27,13 +27,6 @@ class TransformerCache(NamedTuple):
     pool: tuple
     linear: list
     unit: tuple
-
-
-class LayerCache(NamedTuple):
-    """The ResidualCaches of a layer's two sublayers."""
-
-    attention: tuple
-    feed_forward: tuple
 
 
 class ResidualCache(NamedTuple):
@@ -60,7 +53,6 @@ def transformer_forward(params, packed, config, dropout=NO_DROPOUT):
     Word embeddings times √d plus the timing signal; layers of self-attention and feed-forward
     networks, each with a residual connection; the mean of a sentence's rows; a linear layer to the
     width of a sentence embedding (ours: the paper does not say how 512 becomes 500); unit length.
-
     params: as model/initial.py lists them; packed: word ids of B sentences, on the host;
     config: ModelConfig → u: (B, e) unit vectors, TransformerCache
     """
@@ -69,7 +61,6 @@ def transformer_forward(params, packed, config, dropout=NO_DROPOUT):
     packed, order = sort_by_length(packed, config.max_tokens)
     sentences, longest = groups(packed.offsets, config.heads), int(packed.lengths.max())
     packed, order = to_device(packed, xp), xp.asarray(order)
-
     x, embedding_cache = embedding_forward(table, packed.ids)             # (N, d)
     x *= math.sqrt(width)
     positions = xp.arange(len(x)) - packed.offsets.take(packed.sentence_numbers)
@@ -112,7 +103,7 @@ def transformer_backward(du, cache):
 
 def attention_weights(cache):
     """Attention in a TransformerCache: for each layer, p (g, h, n, n) of every Group."""
-    return [layer.attention.inner.attention.p for layer in cache.layers]
+    return [attention.inner.attention.p for attention, _ in cache.layers]
 
 
 def sort_by_length(packed, max_tokens):
@@ -125,8 +116,6 @@ def sort_by_length(packed, max_tokens):
     return packed.take(order, max_tokens), order
 
 
-# ---------------------------------------------------------------- one layer
-
 def _layer_forward(params, name, x, sentences, config, dropout):
     """Self-attention, then a feed-forward network, each around a residual connection."""
     attend = partial(_attend_forward, sentences=sentences, heads=config.heads)
@@ -134,13 +123,14 @@ def _layer_forward(params, name, x, sentences, config, dropout):
                                            dropout.at(0), attend)
     x, feed_forward_cache = _residual_forward(params, f"{name}.feed_forward", x, config.pre_norm,
                                               dropout.at(1), _position_wise_forward)
-    return x, LayerCache(attention_cache, feed_forward_cache)
+    return x, (attention_cache, feed_forward_cache)
 
 
 def _layer_backward(dy, cache):
     """Forward: y = feed_forward(attention(x)), each with its residual. → dx, gradients by name."""
-    dy, grads = _residual_backward(dy, cache.feed_forward, _position_wise_backward)
-    dx, more = _residual_backward(dy, cache.attention, _attend_backward)
+    attention_cache, feed_forward_cache = cache
+    dy, grads = _residual_backward(dy, feed_forward_cache, _position_wise_backward)
+    dx, more = _residual_backward(dy, attention_cache, _attend_backward)
     return dx, grads | more
 
 

@@ -37,7 +37,6 @@ def main(argv=None):
     parser.add_argument("options", nargs=argparse.REMAINDER, help="options of convsim_mini.train, "
                         "--nli DIR among them")
     given = parser.parse_args(argv)
-    # each beside the run that it starts from
     folders = {share: Path(f"{given.run}-nli-{100 * share:.0f}") for share in SHARES}
     for share, folder in folders.items():
         if not (folder / "config.json").exists():

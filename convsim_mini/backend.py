@@ -82,14 +82,12 @@ def by_rows(function, *arrays):
     def parts(rows):
         result = function(*(array[rows] for array in arrays))
         return result if isinstance(result, tuple) else (result,)
-
     first_parts = parts(chunks[0])
     whole = tuple(np.empty((len(arrays[0]), *part.shape[1:]), part.dtype) for part in first_parts)
 
     def fill(rows):
         for target, part in zip(whole, parts(rows) if rows.start else first_parts):
             target[rows] = part
-
     _share_out(fill, chunks)
     return whole if len(whole) > 1 else whole[0]
 
@@ -102,7 +100,6 @@ def add_to(y, x, factor=1):
     def add(rows):
         part = x[rows] if x.ndim == y.ndim else x
         y[rows] += part if factor == 1 else factor * part
-
     _share_out(add, _chunks(y))
 
 

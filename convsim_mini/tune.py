@@ -46,7 +46,6 @@ def fit(u1, u2, labels, strength, iterations, watch=lambda matrix: None):
     def flat(m):
         loss, gradient = loss_and_gradient(m.reshape(e, e), u1, u2, labels, strength)
         return loss, gradient.ravel()
-
     return minimize(flat, np.eye(e).ravel(), jac=True, method="L-BFGS-B",
                     callback=lambda m: watch(m.reshape(e, e)),
                     options={"maxiter": iterations, "maxcor": 10}).x.reshape(e, e)

@@ -87,7 +87,6 @@ def attention_forward(qkv, sentences, heads, dropout=NO_DROPOUT):
         (heads_out,) = _split_heads(y, group, heads, 1)
         heads_out[...] = dropped @ v                                      # (g, h, n, d/h)
         return p, factor
-
     p, factors = zip(*_on_all_cores(one, list(enumerate(sentences)), sentences, xp))
     return y, AttentionCache(qkv, sentences, heads, p, factors)
 
@@ -116,7 +115,6 @@ def attention_backward(dy, cache):
         ds *= 1 / math.sqrt(q.shape[3])
         dq[...] = ds @ k
         dk[...] = ds.swapaxes(2, 3) @ q
-
     _on_all_cores(one, list(zip(sentences, *p_and_factors)), sentences, xp)
     return dqkv
 

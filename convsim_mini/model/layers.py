@@ -70,7 +70,6 @@ def layer_norm_forward(x, weight, bias):
         y = normal * weight
         y += bias
         return y, normal, scale
-
     y, normal, scale = by_rows(rows, x)
     return y, (normal, scale, weight)
 
@@ -94,7 +93,6 @@ def layer_norm_backward(dy, cache):
         dx -= normal * along
         dx *= scale
         return dx
-
     return by_rows(rows, dy, normal, scale), dweight, dbias
 
 

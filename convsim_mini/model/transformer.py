@@ -30,21 +30,13 @@ class TransformerCache(NamedTuple):
 
 
 class ResidualCache(NamedTuple):
-    """A sublayer with its residual connection; inner: an AttendCache, or position-wise layers'."""
+    """A sublayer with its residual connection; inner: the caches of its layers."""
 
     name: str
     pre_norm: bool
     norm: tuple
     inner: tuple
     dropout: np.ndarray | None
-
-
-class AttendCache(NamedTuple):
-    """Linear to queries, keys and values; attention, an AttentionCache; linear."""
-
-    qkv: tuple
-    attention: tuple
-    output: tuple
 
 
 def transformer_forward(params, packed, config, dropout=NO_DROPOUT):
@@ -103,7 +95,7 @@ def transformer_backward(du, cache):
 
 def attention_weights(cache):
     """Attention in a TransformerCache: for each layer, p (g, h, n, n) of every Group."""
-    return [attention.inner.attention.p for attention, _ in cache.layers]
+    return [attention.inner[1].p for attention, _ in cache.layers]    # inner[0]: the linear layer's
 
 
 def sort_by_length(packed, max_tokens):
@@ -167,19 +159,19 @@ def _residual_backward(dy, cache, inner_backward):
 
 
 def _attend_forward(params, name, x, dropout, sentences, heads):
-    """Linear to queries, keys and values; attention; linear: x: (N, d) → (N, d), AttendCache."""
+    """Linear to queries, keys and values; attention; linear: x: (N, d) → (N, d), cache."""
     qkv, qkv_cache = linear_forward(x, *_weights(params, f"{name}.qkv"))              # (N, 3d)
     y, attention_cache = attention_forward(qkv, sentences, heads, dropout)            # (N, d)
     y, output_cache = linear_forward(y, *_weights(params, f"{name}.output"))          # (N, d)
-    return y, AttendCache(qkv_cache, attention_cache, output_cache)
+    return y, (qkv_cache, attention_cache, output_cache)
 
 
 def _attend_backward(dy, name, cache):
     """Forward: y = output(attention(qkv(x))). → dx: (N, d), gradients by name"""
-    grads = {}
-    dy = _collect(grads, f"{name}.output", linear_backward(dy, cache.output))         # (N, d)
-    dqkv = attention_backward(dy, cache.attention)                                    # (N, 3d)
-    return _collect(grads, f"{name}.qkv", linear_backward(dqkv, cache.qkv)), grads
+    (qkv_cache, attention_cache, output_cache), grads = cache, {}
+    dy = _collect(grads, f"{name}.output", linear_backward(dy, output_cache))         # (N, d)
+    dqkv = attention_backward(dy, attention_cache)                                    # (N, 3d)
+    return _collect(grads, f"{name}.qkv", linear_backward(dqkv, qkv_cache)), grads
 
 
 def _position_wise_forward(params, name, x, dropout):
@@ -193,8 +185,7 @@ def _position_wise_forward(params, name, x, dropout):
 
 def _position_wise_backward(dy, name, cache):
     """Forward: y = linear1(dropout(relu(linear0(x)))). → dx: (N, d), gradients by name"""
-    first_cache, relu_cache, dropout_cache, second_cache = cache
-    grads = {}
+    (first_cache, relu_cache, dropout_cache, second_cache), grads = cache, {}
     dy = _collect(grads, f"{name}.linear1", linear_backward(dy, second_cache))        # (N, hidden)
     dy = relu_backward(dropout_backward(dy, dropout_cache), relu_cache)
     return _collect(grads, f"{name}.linear0", linear_backward(dy, first_cache)), grads

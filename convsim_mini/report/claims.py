@@ -76,8 +76,7 @@ def most_in(genre, sts, after, before, what):
              for name in GENRES[1:]}
     numbers = ", ".join(f"{name} {100 * gain:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
                         for name, (gain, low, high) in gains.items())
-    most = max(gains, key=lambda name: gains[name][0])
-    return most == genre and gains[genre][1] > 0, f"{what}: {numbers}"
+    return max(gains, key=gains.get) == genre and gains[genre][1] > 0, f"{what}: {numbers}"
 
 
 def a_tenth_gives_most(results, data):

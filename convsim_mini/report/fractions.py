@@ -17,11 +17,9 @@ SHARES = tuple(k / 10 for k in range(1, 11))
 
 
 def train(*options):
-    """Run the training command to its end; if it fails or is stopped, end with its exit code.
-
-    Ctrl-C reaches both processes. The training then saves a checkpoint, so this one waits.
-    """
-    before = signal.signal(signal.SIGINT, lambda *_: None)    # unlike SIG_IGN not inherited
+    """Run the training command to its end; if it fails or is stopped, end with its exit code."""
+    # Ctrl-C reaches both; the training then saves a checkpoint. SIG_IGN would be inherited.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.call([sys.executable, "-m", "convsim_mini.train", *map(str, options)])
     finally:

@@ -11,7 +11,6 @@ from ..evaluation import cqa, sts
 from ..evaluation.metrics import pearson, per_cent, ranking_scores
 from ..evaluation.nli import hypothesis_only
 from ..evaluation.response import N, precision
-from ..evaluation.sts import GENRES, Sts, score_0_to_5
 from ..figures import new_figure, save_figure
 from ..run import read_log
 from ..tables import markdown
@@ -93,9 +92,8 @@ def table_2(results, data):
             paper = published.SNLI.get(PAPER_ROW[result.run.config.task])
             rows.append(row_of(result, *beside(paper and [paper], ours)))
     if snli and train:
-        ours = beside(None, accuracy(hypothesis_only(train)(snli)))
         rows.append(other_row("hypothesis alone, n-grams", f"SNLI, {len(train.labels):,} pairs",
-                              *ours))
+                              *beside(None, accuracy(hypothesis_only(train)(snli)))))
     pairs = f"SNLI, {published.SNLI_PAIRS:,} pairs"
     rows += [other_row(f"{name}, published", pairs, *beside([figure]))
              for name, figure in published.SNLI.items() if name != "Reddit+SNLI"]
@@ -163,8 +161,8 @@ def seen_in_training(sts, train):
 def table_4(results, data):
     """r by genre: a table for each split."""
     return "\n\n".join(
-        markdown([*RUN, "", *compared(f"{split}: {' / '.join(GENRES)}"), *PROVENANCE],
-                 sts_rows(results, data, (split,), count=len(GENRES)))
+        markdown([*RUN, "", *compared(f"{split}: {' / '.join(sts.GENRES)}"), *PROVENANCE],
+                 sts_rows(results, data, (split,), count=len(sts.GENRES)))
         if split in data.sts else f"STS {split}: {DOWNLOAD.format('stsbenchmark')}"
         for split in ("dev", "test"))
 
@@ -202,12 +200,12 @@ def table_6(results, data):
 
 def difficult_pairs(results):
     """The six difficult pairs of the STS task paper as each run scores them."""
-    pairs = Sts(None, None, *list(zip(*published.DIFFICULT))[2:])
-    scores = np.stack([score_0_to_5(sts.similarity(result.run, pairs)) for result in results], 1)
+    pairs = sts.Sts(None, None, *list(zip(*published.DIFFICULT))[2:])
+    scores = zip(*(sts.score_0_to_5(sts.similarity(result.run, pairs)) for result in results))
     rows = [[kind, f"{label:.1f}", *(f"{score:.1f}" for score in of_pair), one, two]
             for (kind, label, one, two), of_pair in zip(published.DIFFICULT, scores)]
-    names = [result.name for result in results]
-    return markdown(["kind of error", "people", *names, "sentence 1", "sentence 2"], rows)
+    return markdown(["kind of error", "people", *(result.name for result in results),
+                     "sentence 1", "sentence 2"], rows)
 
 
 def figure_8(results, data, out):
@@ -215,8 +213,7 @@ def figure_8(results, data, out):
     shares, curves = claims.by_fraction(results), {}
     for split in sorted(data.sts.keys() - {"train"}):
         r = [sts_figures(shares[share].sts[split], data.sts[split]) for share in sorted(shares)]
-        curves |= {f"{genre}, {split}": [of_genres[k] for of_genres in r]
-                   for k, genre in enumerate(GENRES[:2])}
+        curves |= {f"{genre}, {split}": curve for genre, curve in zip(sts.GENRES[:2], zip(*r))}
     if not curves or len(shares) < 3:
         return ["Needs STS, and runs with parts of the NLI data: `python -m "
                 "convsim_mini.report.fractions RUN --nli DIR`."]
@@ -251,7 +248,7 @@ def page(results, data, out):
         "## Table 2: natural language inference", table_2(whole, data),
         "## Table 3: STS Benchmark, r × 100", table_3(whole, data),
         "## Footnote 9: what NLI has shown of STS", footnote_9(whole, data),
-        f"## Table 4: STS Benchmark by genre, r × 100 on {' / '.join(GENRES)}",
+        f"## Table 4: STS Benchmark by genre, r × 100 on {' / '.join(sts.GENRES)}",
         table_4(whole, data),
         *(on_dev(whole[0], dev, out) if dev else []),
         "## Table 6: question ranking, MAP × 100", table_6(whole, data),

@@ -57,7 +57,6 @@ def read_data(folder):
         except UserError:
             return {}
         return {name: read(source) for name, source in sources.items()}
-
     return Data(read_all(sts.read, sts.find, None), read_all(read_snli, find_snli),
                 read_all(cqa.read, cqa.find, None))
 

@@ -1,7 +1,6 @@
 """Where arrays live and what differs between NumPy and CuPy. Only this file imports CuPy.
 
-The arrays decide: every function of this package computes with the `array_module` of its inputs.
-There is no global switch.
+No global switch: every function of this package computes with the `array_module` of its inputs.
 """
 
 import ctypes
@@ -9,7 +8,9 @@ import os
 import platform
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -29,14 +30,8 @@ def array_module(x):
 
 def sparse_module(xp):
     """scipy.sparse for numpy, cupyx.scipy.sparse for cupy."""
-    if xp is np:
-        import scipy.sparse
-        return scipy.sparse
-    import cupyx.scipy.sparse
-    return cupyx.scipy.sparse
+    return import_module("scipy.sparse" if xp is np else "cupyx.scipy.sparse")
 
-
-# ---------------------------------------------------------------- all cores of the host
 
 @cache
 def _cores():
@@ -54,8 +49,7 @@ def _threads():
 def on_all_cores(function, parts):
     """[function(part) for part in parts], each part in a thread of its own.
 
-    It pays for work inside NumPy and SciPy of a tenth of a millisecond or more: they release the
-    interpreter's lock while they copy, add and multiply.
+    It pays from a tenth of a millisecond of NumPy's and SciPy's work, which releases the GIL.
     """
     first, *others = parts
     running = [_threads().submit(function, part) for part in others]
@@ -88,14 +82,12 @@ def by_rows(function, *arrays):
     def parts(rows):
         result = function(*(array[rows] for array in arrays))
         return result if isinstance(result, tuple) else (result,)
-
     first_parts = parts(chunks[0])
     whole = tuple(np.empty((len(arrays[0]), *part.shape[1:]), part.dtype) for part in first_parts)
 
     def fill(rows):
         for target, part in zip(whole, parts(rows) if rows.start else first_parts):
             target[rows] = part
-
     _share_out(fill, chunks)
     return whole if len(whole) > 1 else whole[0]
 
@@ -108,7 +100,6 @@ def add_to(y, x, factor=1):
     def add(rows):
         part = x[rows] if x.ndim == y.ndim else x
         y[rows] += part if factor == 1 else factor * part
-
     _share_out(add, _chunks(y))
 
 
@@ -141,8 +132,6 @@ def add_to_rows(table, rows, values, factor):
         table[rows[part]] = changed
 
 
-# ---------------------------------------------------------------- devices
-
 def device_module(device):
     """numpy for "cpu", cupy for "gpu".
 
@@ -154,15 +143,12 @@ def device_module(device):
     try:
         import cupy
     except ImportError:
-        raise UserError(
-            f"--device gpu: CuPy is not installed; install it with: {INSTALL_CUPY}") from None
+        raise UserError(f"--device gpu: CuPy is not installed: {INSTALL_CUPY}") from None
     if not cupy.is_available():
-        raise UserError("--device gpu: CuPy is installed but finds no CUDA device; it needs an "
-                        "NVIDIA GPU and its driver (nvidia-smi must list it), and the wheel of its "
-                        f"CUDA version: {INSTALL_CUPY}")
+        raise UserError("--device gpu: CuPy is installed but finds no CUDA device; nvidia-smi must "
+                        f"list a GPU, and the wheel fit its CUDA version: {INSTALL_CUPY}")
     try:
-        probe = cupy.ones((8, 8), cupy.float32)
-        float((probe @ probe).sum())
+        float((cupy.ones((8, 8), cupy.float32) @ cupy.ones((8, 8), cupy.float32)).sum())
     except Exception as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"--device gpu: the GPU was found but a matrix product failed ({reason}); "
@@ -184,8 +170,8 @@ def to_device(x, xp):
     if isinstance(x, dict):
         return {name: to_device(value, xp) for name, value in x.items()}
     if isinstance(x, tuple):
-        values = (to_device(value, xp) for value in x)
-        return type(x)(*values) if hasattr(x, "_fields") else tuple(values)
+        values = [to_device(value, xp) for value in x]
+        return x._make(values) if hasattr(x, "_make") else tuple(values)
     return None if x is None else xp.asarray(x)
 
 
@@ -204,9 +190,7 @@ def keep_freed_memory():
     Does nothing where the C library has no mallopt.
     """
     M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4                     # malloc.h
-    try:
+    with suppress(AttributeError, OSError, TypeError):
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_MAX, 0)
         libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
-    except (AttributeError, OSError, TypeError):
-        pass

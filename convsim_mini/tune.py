@@ -3,6 +3,8 @@
     python -m convsim_mini.tune RUN --data DIR
 """
 
+from itertools import product
+
 import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import coo_matrix
@@ -32,10 +34,9 @@ def loss_and_gradient(matrix, u1, u2, labels, strength):
     r, r_cache = losses.correlation_forward(similarity, labels)
     away = matrix - np.eye(len(matrix))
     loss = 1 - r + strength * (away * away).sum() / len(matrix)
-    gradient = losses.similarity_backward(
-        losses.correlation_backward(-1, r_cache), similarity_cache)
-    gradient += 2 * strength / len(matrix) * away
-    return loss, gradient
+    gradient = losses.similarity_backward(losses.correlation_backward(-1, r_cache),
+                                          similarity_cache)
+    return loss, gradient + 2 * strength / len(matrix) * away
 
 
 def fit(u1, u2, labels, strength, iterations, watch=lambda matrix: None):
@@ -45,7 +46,6 @@ def fit(u1, u2, labels, strength, iterations, watch=lambda matrix: None):
     def flat(m):
         loss, gradient = loss_and_gradient(m.reshape(e, e), u1, u2, labels, strength)
         return loss, gradient.ravel()
-
     return minimize(flat, np.eye(e).ravel(), jac=True, method="L-BFGS-B",
                     callback=lambda m: watch(m.reshape(e, e)),
                     options={"maxiter": iterations, "maxcor": 10}).x.reshape(e, e)
@@ -60,26 +60,16 @@ def groups_of(pairs):
 
 
 def cross_validate(u1, u2, labels, groups):
-    """Mean r on held-out folds for every strength after every iteration: (strengths, iterations).
-
-    Pairs of one group are in one fold.
-    """
-    rng = np.random.Generator(np.random.Philox(0))
-    fold = rng.integers(FOLDS, size=groups.max() + 1)[groups]
+    """Mean r on held-out folds, no group in two: (strengths, iterations) after each iteration."""
+    fold = np.random.Generator(np.random.Philox(0)).integers(FOLDS, size=groups.max() + 1)[groups]
     scores = np.zeros((len(STRENGTHS), ITERATIONS))
-    with progress(total=len(STRENGTHS) * FOLDS, desc="cross-validating") as bar:
-        for s, strength in enumerate(STRENGTHS):
-            for held in range(FOLDS):
-                train, test, seen = fold != held, fold == held, []
-
-                def watch(matrix):
-                    similarity, _ = losses.similarity_forward(matrix, u1[test], u2[test])
-                    seen.append(pearson(similarity, labels[test]))
-
-                fit(u1[train], u2[train], labels[train], strength, ITERATIONS, watch)
-                seen += seen[-1:] * (ITERATIONS - len(seen))              # it had converged
-                scores[s] += np.array(seen) / FOLDS
-                bar.update()
+    for s, held in progress([*product(range(len(STRENGTHS)), range(FOLDS))], "cross-validating"):
+        train, test, seen = fold != held, fold == held, []
+        watch = lambda matrix: seen.append(pearson(
+            losses.similarity_forward(matrix, u1[test], u2[test])[0], labels[test]))
+        fit(u1[train], u2[train], labels[train], STRENGTHS[s], ITERATIONS, watch)
+        seen += seen[-1:] * (ITERATIONS - len(seen))                      # it had converged
+        scores[s] += np.array(seen) / FOLDS
     return scores
 
 
@@ -105,8 +95,8 @@ def main(argv=None):
     scores = cross_validate(u1, u2, labels, groups_of(train)[kept])
     rows = [[f"{strength:g}", f"{100 * of_strength.max():.1f}", str(of_strength.argmax() + 1)]
             for strength, of_strength in zip(STRENGTHS, scores)]
-    title = f"{len(labels):,} pairs of train, {FOLDS} folds: strength"
-    print(table([title, "held-out r", "iterations"], rows))
+    print(table([f"{len(labels):,} pairs of train, {FOLDS} folds: strength", "held-out r",
+                 "iterations"], rows))
     best, iterations = np.unravel_index(scores.argmax(), scores.shape)
     save_matrix(run, fit(u1, u2, labels, STRENGTHS[best], int(iterations) + 1))
     plain, tuned = sts.scores(run, dev).values()

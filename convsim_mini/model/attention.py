@@ -87,7 +87,6 @@ def attention_forward(qkv, sentences, heads, dropout=NO_DROPOUT):
         (heads_out,) = _split_heads(y, group, heads, 1)
         heads_out[...] = dropped @ v                                      # (g, h, n, d/h)
         return p, factor
-
     p, factors = zip(*_on_all_cores(one, list(enumerate(sentences)), sentences, xp))
     return y, AttentionCache(qkv, sentences, heads, p, factors)
 
@@ -99,7 +98,6 @@ def attention_backward(dy, cache):
     so ds_ij = p_ij (dp_ij − Σ_l p_il dp_il). s_ij = q_i · k_j/√m, so dq = ds k/√m and
     dk = dsᵀ q/√m. Heads and sentences are independent of each other. Splitting into heads and
     merging them only moves numbers; their gradients are moved in the same way.
-
     dy: (N, d) → dqkv: (N, 3d)
     """
     qkv, sentences, heads, *p_and_factors = cache
@@ -117,7 +115,6 @@ def attention_backward(dy, cache):
         ds *= 1 / math.sqrt(q.shape[3])
         dq[...] = ds @ k
         dk[...] = ds.swapaxes(2, 3) @ q
-
     _on_all_cores(one, list(zip(sentences, *p_and_factors)), sentences, xp)
     return dqkv
 

@@ -11,7 +11,6 @@ def dan_forward(params, packed, word_rows):
 
     The embeddings of a sentence's words and bigrams, summed and divided by √n; fully connected
     layers with tanh between them (ours: the paper names no activation); unit length.
-
     params: "encoder.linear{k}.weight" and ".bias", and "encoder.embedding.weight" (R, d), whose
     first `word_rows` rows are words and whose others are hashed bigrams; packed: word ids of B
     sentences, on the host → u: (B, e) unit vectors, cache

@@ -49,7 +49,6 @@ def embedding_bag_backward(dy, cache):
     y_b contains E_r count_br/√n_b times, so dE_r = Σ_b count_br dy_b/√n_b, that is dE = Sᵀ dy. A
     row that stands in several places gets the sum of their gradients. A row that the batch does not
     use has no gradient and is not in the list.
-
     dy: (B, d) → dtable: list of SparseRows, one for each block, no row in two of them
     """
     blocks, scale = cache

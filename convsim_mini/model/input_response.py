@@ -42,11 +42,6 @@ def encoder_forward(model, packed, dropout=NO_DROPOUT):
     return transformer_forward(model.params, packed, model.config, dropout)
 
 
-def encoder_backward(du, cache, config):
-    """Forward: u = dan(packed) or transformer(packed). → gradients by parameter name"""
-    return (dan_backward if config.encoder == "dan" else transformer_backward)(du, cache)
-
-
 def response_forward(params, v, config):
     """v′: the response embedding after the layers that only responses pass (§2.2, figure 3).
 
@@ -88,8 +83,8 @@ def loss_and_gradients(model, batch, dropout=NO_DROPOUT, weight=1.0):
     u, v = both[:len(both) // 2], both[len(both) // 2:]                             # (B, e) each
     loss, du, dv, grads = head(model, u, v, batch, weight)
     dboth = array_module(both).concatenate([du, dv])                                # (2B, e)
-    grads.update(encoder_backward(dboth, encoder_cache, model.config))
-    return loss, grads
+    encoder_backward = dan_backward if model.config.encoder == "dan" else transformer_backward
+    return loss, grads | encoder_backward(dboth, encoder_cache)
 
 
 def response_head(model, u, v, batch, weight):
@@ -101,7 +96,6 @@ def response_head(model, u, v, batch, weight):
     masked = to_device(batch.false_negatives, array_module(u))
     v_prime, response_cache = response_forward(model.params, v, model.config)       # (B, e)
     loss, loss_cache = batch_softmax_forward(u, v_prime, model.config.scale, masked)
-
     du, dv_prime = batch_softmax_backward(loss_cache, weight)                       # (B, e) each
     dv, grads = response_backward(dv_prime, response_cache)
     return loss, du, dv, grads
@@ -111,13 +105,10 @@ def nli_head(model, u1, u2, batch, weight):
     """The three classes of an NliBatch (§2.4): like `response_head`, with NLI's classifier."""
     logits, classifier_cache = classifier_forward(model.params, u1, u2)             # (B, 3)
     loss, loss_cache = cross_entropy_forward(logits, to_device(batch.labels, array_module(u1)))
-
     dlogits = cross_entropy_backward(loss_cache, weight)                            # (B, 3)
     du1, du2, grads = classifier_backward(dlogits, classifier_cache)                # (B, e) each
     return loss, du1, du2, grads
 
-
-# ---------------------------------------------------------------- without gradients
 
 def embed(model, packed, batch_size=1024):
     """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host."""

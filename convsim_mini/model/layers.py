@@ -26,7 +26,6 @@ def linear_backward(dy, cache):
 
     ∂y_be/∂W_de = x_bd, so dW_de = Σ_b x_bd dy_be = (xᵀ dy)_de; ∂y_be/∂x_bd = W_de, so
     dx = dy Wᵀ; b_e stands in every row, so db sums dy over the rows.
-
     dy: (B, e) → dx: (B, d), dweight: (d, e), dbias: (e,)
     """
     x, weight = cache
@@ -71,7 +70,6 @@ def layer_norm_forward(x, weight, bias):
         y = normal * weight
         y += bias
         return y, normal, scale
-
     y, normal, scale = by_rows(rows, x)
     return y, (normal, scale, weight)
 
@@ -83,7 +81,6 @@ def layer_norm_backward(dy, cache):
     of a row leave x̂ as it is: adding a constant (μ takes it away) and, apart from ε, stretching
     along x̂ (s undoes it). Both directions are projected out of dx̂:
     dx = s (dx̂ − mean(dx̂) − x̂ mean(dx̂ x̂)).
-
     dy: (N, d) → dx: (N, d), dweight: (d,), dbias: (d,)
     """
     normal, scale, weight = cache
@@ -96,7 +93,6 @@ def layer_norm_backward(dy, cache):
         dx -= normal * along
         dx *= scale
         return dx
-
     return by_rows(rows, dy, normal, scale), dweight, dbias
 
 
@@ -117,7 +113,6 @@ def l2_normalize_backward(dy, cache):
 
     ∂yᵢ/∂xⱼ = (δᵢⱼ − yᵢ yⱼ) / n. So the part of dy along y is projected out (moving x along itself
     does not turn it), and the rest is divided by n.
-
     dy: (B, d) → dx: (B, d)
     """
     y, norm = cache
@@ -133,9 +128,8 @@ class Dropout(NamedTuple):
 
     def at(self, place):
         """The Dropout of step, layer or group number `place` within this one: other random bits."""
-        if not self.rate:
-            return self
-        return Dropout(self.rate, _mix_python(_mix_python(self.key) + place + 1))
+        key = _mix_python(_mix_python(self.key) + place + 1) if self.rate else self.key
+        return Dropout(self.rate, key)
 
 
 NO_DROPOUT = Dropout(0.0, 0)    # at evaluation

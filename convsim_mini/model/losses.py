@@ -5,13 +5,14 @@ import numpy as np
 from ..backend import array_module
 from .layers import l2_normalize_backward, l2_normalize_forward
 
+FLAT = 1e-9    # cosines this near to ±1 have no slope
+
 
 def batch_softmax_forward(u, v, scale=1.0, false_negatives=None):
     """Pick the true response among those of the batch (Yang et al. 2018, §2.1–2.2).
 
     scores = scale · u vᵀ. Row i of p is a softmax over all B responses; response i is the true one.
     loss = −mean log p(true). With B equally good responses it is ln B.
-
     u, v: (B, d) inputs and responses; false_negatives: (rows, columns) of pairs (i, j), i ≠ j,
     in which response j would answer input i as well: they leave the softmax (ours)
     → loss: 0-d array, cache
@@ -37,7 +38,6 @@ def batch_softmax_backward(cache, dloss=1.0):
     ∂ log Σ_j e^{s_ij} / ∂s_ij = p_ij, so ∂loss/∂s_ij = (p_ij − δ_ij)/B. A step pulls u_i towards
     the true response and pushes it away from each other one in proportion to p_ij. A false negative
     has p = 0, so nothing pushes it. Then du = scale · ds v and dv = scale · dsᵀ u.
-
     → du: (B, d), dv: (B, d)
     """
     u, v, scale, p = cache
@@ -71,8 +71,6 @@ def cross_entropy_backward(cache, dloss=1.0):
     dlogits[rows, labels] -= step
     return dlogits
 
-FLAT = 1e-9    # cosines this near to ±1 have no slope
-
 
 def similarity_forward(matrix, u1, u2):
     """−arccos of the cosine of A u1 and A u2 (Yang et al. 2018, §4.3).
@@ -90,7 +88,6 @@ def similarity_backward(dsimilarity, cache):
 
     ds/dc = 1/√(1 − c²), which has no bound as c nears ±1. At c = ±1 s has no derivative; we use 0.
     da = dc b, db = dc a; M is used twice, so dM = u1ᵀ d(u1 M) + u2ᵀ d(u2 M).
-
     dsimilarity: (n,) → dmatrix: (e, e)
     """
     u1, u2, a, b, a_cache, b_cache, cosine = cache

@@ -1,7 +1,5 @@
 """Runs in, one page with every table and figure of the paper out.
 
-    python -m convsim_mini.report RUN… [--data DIR] [--out DIR]
-
 Read results.py, what is measured of a run; page.py, the tables; claims.py, the paper's claims;
 published.py, figures of others. fractions.py is a command of its own. It trains figure 8's runs.
 """

@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from ..cli import UserError, errors_in_one_line, progress
+from ..cli import UserError, errors_in_one_line, progress, user_errors
 from ..evaluation.command import parser_of
 from ..files import write_text
 from ..run import load_run
@@ -26,11 +26,8 @@ def main(argv=None):
         raise UserError(f"{options.run[0]}: was trained on a part of the NLI data; name a run with "
                         "all or none of it as well")
     data = read_data(options.data)
-    try:
+    with user_errors(f"{options.out}: cannot be made", "choose another folder with --out"):
         options.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{options.out}: cannot be made ({error.strerror}); choose another folder "
-                        "with --out") from None
     results = [measure(run, data) for run in progress(runs, "measuring", unit=" runs")]
     write_text(options.out / "report.md", page(results, data, options.out))
     print(f"{options.out / 'report.md'}: {len(results)} runs")

@@ -1,7 +1,7 @@
 """What the paper claims, and whether these runs show it.
 
-Each claim is a function of all Results and the Data. It returns True or False, or None where it
-cannot be tested, and the numbers in words.
+Each claim is a function of all Results and the Data → True, False, or None where it cannot be
+tested; the numbers in words.
 """
 
 from pathlib import Path
@@ -14,8 +14,8 @@ from ..evaluation.sts import GENRES
 def verdicts(results, data):
     """The list of claims: rows of claim, verdict, numbers."""
     words = {True: "reproduced", False: "not reproduced", None: "not testable here"}
-    judged = {claim: judge(results, data) for claim, judge in CLAIMS.items()}
-    return [[claim, words[shown], numbers] for claim, (shown, numbers) in judged.items()]
+    return [[claim, words[shown], numbers] for claim, judge in CLAIMS.items()
+            for shown, numbers in [judge(results, data)]]
 
 
 def by_fraction(results):
@@ -25,9 +25,8 @@ def by_fraction(results):
     """
     groups = {}
     for result in results:
-        config = result.run.config
-        if config.task == "multitask" and config.init:
-            groups.setdefault(config.init, {})[config.nli_fraction] = result
+        if result.run.config.task == "multitask" and (init := result.run.config.init):
+            groups.setdefault(init, {})[result.run.config.nli_fraction] = result
     shares = max(groups.values(), key=len, default={})
     start = starting_run(next(iter(shares.values())), results) if shares else None
     return {0.0: start, **shares} if start else shares
@@ -77,8 +76,7 @@ def most_in(genre, sts, after, before, what):
              for name in GENRES[1:]}
     numbers = ", ".join(f"{name} {100 * gain:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
                         for name, (gain, low, high) in gains.items())
-    most = max(gains, key=lambda name: gains[name][0])
-    return most == genre and gains[genre][1] > 0, f"{what}: {numbers}"
+    return max(gains, key=gains.get) == genre and gains[genre][1] > 0, f"{what}: {numbers}"
 
 
 def a_tenth_gives_most(results, data):
@@ -87,9 +85,8 @@ def a_tenth_gives_most(results, data):
     if not {0.0, 0.1, 1.0} <= shares.keys() or "dev" not in data.sts:
         return None, ("needs STS dev, and multitask runs from one run with 10% and all of the NLI "
                       "data: `python -m convsim_mini.report.fractions`")
-    sts = data.sts["dev"]
-    captions = sts.genres == "captions"
-    none, tenth, whole = (100 * pearson(shares[share].sts["dev"][captions], sts.labels[captions])
+    labels, captions = data.sts["dev"].labels, data.sts["dev"].genres == "captions"
+    none, tenth, whole = (100 * pearson(shares[share].sts["dev"][captions], labels[captions])
                           for share in (0.0, 0.1, 1.0))
     return (whole > none and tenth - none >= (whole - none) / 2,
             f"captions r × 100 with 0, 10 and 100%: {none:.1f}, {tenth:.1f}, {whole:.1f}")
@@ -100,8 +97,8 @@ def attention_widens(results, data):
     for result in results:
         if result.reach is not None and len(result.reach) > 1:
             mean, low, high = widening(result.reach)
-            gain = f"{mean:+.2f} [{low:+.2f}, {high:+.2f}] words"
-            return low > 0, f"{result.name}, last layer − first: {gain}"
+            return low > 0, (f"{result.name}, last layer − first: {mean:+.2f} "
+                             f"[{low:+.2f}, {high:+.2f}] words")
     return None, "needs a Transformer's run with two layers or more"
 
 

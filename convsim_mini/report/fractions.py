@@ -17,11 +17,9 @@ SHARES = tuple(k / 10 for k in range(1, 11))
 
 
 def train(*options):
-    """Run the training command to its end; if it fails or is stopped, end with its exit code.
-
-    Ctrl-C reaches both processes. The training then saves a checkpoint, so this one waits.
-    """
-    before = signal.signal(signal.SIGINT, lambda *_: None)    # unlike SIG_IGN not inherited
+    """Run the training command to its end; if it fails or is stopped, end with its exit code."""
+    # Ctrl-C reaches both; the training then saves a checkpoint. SIG_IGN would be inherited.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.call([sys.executable, "-m", "convsim_mini.train", *map(str, options)])
     finally:
@@ -37,7 +35,6 @@ def main(argv=None):
     parser.add_argument("options", nargs=argparse.REMAINDER, help="options of convsim_mini.train, "
                         "--nli DIR among them")
     given = parser.parse_args(argv)
-    # each beside the run that it starts from
     folders = {share: Path(f"{given.run}-nli-{100 * share:.0f}") for share in SHARES}
     for share, folder in folders.items():
         if not (folder / "config.json").exists():

@@ -11,14 +11,15 @@ from ..evaluation import cqa, sts
 from ..evaluation.metrics import pearson, per_cent, ranking_scores
 from ..evaluation.nli import hypothesis_only
 from ..evaluation.response import N, precision
-from ..evaluation.sts import GENRES, Sts, score_0_to_5
 from ..figures import new_figure, save_figure
+from ..run import read_log
 from ..tables import markdown
 from . import claims, published
-from .results import pairs_seen, training_log
+from .results import pairs_seen
 
 RUN, PROVENANCE = ["run", "encoder", "trained on"], ["pairs seen", "seconds", "machine"]
 TRAINED_ON = {"conversation": "conversations", "multitask": "conversations + SNLI", "nli": "SNLI"}
+PAPER_ROW = {"conversation": "Reddit", "multitask": "Reddit+SNLI", "nli": None}    # by task
 DOWNLOAD = ("not here; `python -m data_scripts.download {}` fetches it; then name its folder with "
             "--data")
 INTRODUCTION = """# The paper's tables and figures, from our own runs
@@ -33,8 +34,6 @@ they gave 1 or less. A bad pair has very different ranks. We show the one that t
 too high, and the one that it ranks most too low."""
 
 
-# ---------------------------------------------------------------- cells
-
 def figures(values):
     """Several figures in one cell: 56.1 / 70.2 / 83.6; nan and None as –; a text as it is."""
     if isinstance(values, str):
@@ -42,11 +41,8 @@ def figures(values):
     return " / ".join("–" if np.isnan(v) else f"{v:.1f}" for v in values or [np.nan])
 
 
-def beside(paper, ours):
-    """Three cells, headed by `compared`: the paper's figures, ours, and the differences.
-
-    Either side may be None, and ours a text.
-    """
+def beside(paper, ours=None):
+    """Three cells: the paper's figures or None, ours or None or a text, and the differences."""
     difference = "–"
     if paper and ours and not isinstance(ours, str):
         difference = " / ".join(f"{a - b:+.1f}" for a, b in zip(ours, paper))
@@ -59,29 +55,29 @@ def compared(what):
 
 
 def row_of(result, *cells):
-    """A row headed by RUN, the cells' own headings, and PROVENANCE."""
-    seconds, machine = training_log(result.run)
+    """A row headed by RUN, the cells' own headings, and PROVENANCE, as the run's log says.
+
+    Its seconds are those of training, without measuring and saving.
+    """
+    log = read_log(result.run.folder / "log.jsonl")
+    seconds = [f"{record['seconds']:,.0f}" for record in log if "seconds" in record]
+    machines = dict.fromkeys(record["machine"] for record in log if "machine" in record)
     return [result.name, result.encoder, TRAINED_ON[result.run.config.task], *cells,
-            f"{pairs_seen(result.run):,}",
-            "not recorded" if seconds is None else f"{seconds:,.0f}", machine or "not recorded"]
+            f"{pairs_seen(result.run):,}", (seconds or ["not recorded"])[-1],
+            " and ".join(machines) or "not recorded"]
 
 
-def paper_row(result):
-    """The paper's name of what a run is trained on, or None for SNLI alone."""
-    return {"conversation": "Reddit", "multitask": "Reddit+SNLI"}.get(result.run.config.task)
+def other_row(name, trained_on, *cells):
+    """The like of what is no run: a baseline or a published figure."""
+    return [name, "–", trained_on, *cells, *"–––"]
 
-
-# ---------------------------------------------------------------- tables
 
 def table_1(results):
     """P@N of every run on its own corpus's test split."""
-    rows = []
-    for result in results:
-        paper = published.RESPONSE[result.encoder] if paper_row(result) == "Reddit" else None
-        ours = "its pair files are not here"
-        if result.ranks is not None:
-            ours = [precision(result.ranks, n)[0] for n in N]
-        rows.append(row_of(result, *beside(paper, ours)))
+    rows = [row_of(result, *beside(
+        published.RESPONSE[result.encoder] if result.run.config.task == "conversation" else None,
+        "its pair files are not here" if result.ranks is None
+        else [precision(result.ranks, n)[0] for n in N])) for result in results]
     return markdown([*RUN, *compared("P@1 / P@3 / P@10"), *PROVENANCE], rows)
 
 
@@ -93,14 +89,13 @@ def table_2(results, data):
     for result in results:
         if result.run.config.classifies:
             ours = accuracy(result.snli["test"]) if snli else DOWNLOAD.format("snli")
-            paper = [published.SNLI["Reddit+SNLI"]] if paper_row(result) else None
-            rows.append(row_of(result, *beside(paper, ours)))
+            paper = published.SNLI.get(PAPER_ROW[result.run.config.task])
+            rows.append(row_of(result, *beside(paper and [paper], ours)))
     if snli and train:
-        ours = beside(None, accuracy(hypothesis_only(train)(snli)))
-        pairs = f"SNLI, {len(train.labels):,} pairs"
-        rows.append(["hypothesis alone, n-grams", "–", pairs, *ours, *"–––"])
+        rows.append(other_row("hypothesis alone, n-grams", f"SNLI, {len(train.labels):,} pairs",
+                              *beside(None, accuracy(hypothesis_only(train)(snli)))))
     pairs = f"SNLI, {published.SNLI_PAIRS:,} pairs"
-    rows += [[f"{name}, published", "–", pairs, *beside([figure], None), *"–––"]
+    rows += [other_row(f"{name}, published", pairs, *beside([figure]))
              for name, figure in published.SNLI.items() if name != "Reddit+SNLI"]
     return markdown([*RUN, *compared("accuracy on test"), *PROVENANCE], rows)
 
@@ -114,14 +109,13 @@ def sts_rows(results, data, splits, count):
     """The rows of every run, out of the box and tuned: the first `count` figures on each split."""
     rows = []
     for result in results:
-        name = paper_row(result)
+        name = PAPER_ROW[result.run.config.task]
         for state, similarity, papers in (("out of the box", result.sts, name),
                                           ("tuned", result.tuned, f"{name} tuned")):
             cells = []
             for split in splits:
-                ours = None if split in data.sts else DOWNLOAD.format("stsbenchmark")
-                if split in similarity:
-                    ours = sts_figures(similarity[split], data.sts[split])[:count]
+                ours = (sts_figures(similarity[split], data.sts[split])[:count]
+                        if split in similarity else DOWNLOAD.format("stsbenchmark"))
                 cells += beside(published.STS.get(papers, {}).get(split, [])[:count], ours)
             if state == "tuned" and not similarity:
                 hint = f"`python -m convsim_mini.tune {result.run.folder}` makes it"
@@ -134,9 +128,9 @@ def table_3(results, data):
     """r on all pairs of STS Benchmark dev and test."""
     rows, dev = sts_rows(results, data, ("dev", "test"), count=1), data.sts.get("dev")
     if dev:
-        rows += [[name, "–", "–", "baseline", *beside(None, sts_figures(similarity, dev)[:1]),
-                  *"––––––"] for name, similarity in sts.baselines(results[0].run, dev).items()]
-    rows += [[f"{name}, published", *"–––", *beside([dev], None), *beside([test], None), *"–––"]
+        rows += [other_row(name, "–", "baseline", *beside(None, sts_figures(x, dev)[:1]), *"–––")
+                 for name, x in sts.baselines(results[0].run, dev).items()]
+    rows += [other_row(f"{name}, published", *"––", *beside([dev]), *beside([test]))
              for name, (dev, test) in published.STS_SYSTEMS.items()]
     return markdown([*RUN, "", *compared("dev"), *compared("test"), *PROVENANCE], rows)
 
@@ -166,12 +160,11 @@ def seen_in_training(sts, train):
 
 def table_4(results, data):
     """r by genre: a table for each split."""
-    parts = []
-    for split in ("dev", "test"):
-        header = [*RUN, "", *compared(f"{split}: {' / '.join(GENRES)}"), *PROVENANCE]
-        parts.append(markdown(header, sts_rows(results, data, (split,), count=len(GENRES)))
-                     if split in data.sts else f"STS {split}: {DOWNLOAD.format('stsbenchmark')}")
-    return "\n\n".join(parts)
+    return "\n\n".join(
+        markdown([*RUN, "", *compared(f"{split}: {' / '.join(sts.GENRES)}"), *PROVENANCE],
+                 sts_rows(results, data, (split,), count=len(sts.GENRES)))
+        if split in data.sts else f"STS {split}: {DOWNLOAD.format('stsbenchmark')}"
+        for split in ("dev", "test"))
 
 
 def table_5(result, pairs):
@@ -192,37 +185,35 @@ def table_6(results, data):
         return f"SemEval Task 3: {DOWNLOAD.format('cqa')}"
     rows = []
     for name, questions in data.cqa.items():
-        is_papers = "2017" in name and "test" in name
+        papers = published.CQA if "2017" in name and "test" in name else {}
         score = lambda scores: [100 * ranking_scores(cqa.top_ten(questions, scores))[0, 0]]
         for result in results:
-            paper = [published.CQA[paper_row(result)]] if is_papers and paper_row(result) else None
-            rows.append([name, *row_of(result, *beside(paper, score(result.cqa[name])))])
-        rows += [[name, baseline, "–", "–", *beside(None, score(scores)), *"–––"]
+            paper = papers.get(PAPER_ROW[result.run.config.task])
+            rows.append([name, *row_of(result, *beside(paper and [paper],
+                                                       score(result.cqa[name])))])
+        rows += [[name, *other_row(baseline, "–", *beside(None, score(scores)))]
                  for baseline, scores in cqa.baselines(results[0].run, questions).items()]
-    rows += [["test of 2017", f"{name}, published", "–", "–", *beside([figure], None), *"–––"]
+    rows += [["test of 2017", *other_row(f"{name}, published", "–", *beside([figure]))]
              for name, figure in published.CQA.items() if not name.startswith("Reddit")]
     return markdown(["file", *RUN, *compared("MAP"), *PROVENANCE], rows)
 
 
 def difficult_pairs(results):
     """The six difficult pairs of the STS task paper as each run scores them."""
-    pairs = Sts(None, None, *list(zip(*published.DIFFICULT))[2:])
-    scores = np.stack([score_0_to_5(sts.similarity(result.run, pairs)) for result in results], 1)
+    pairs = sts.Sts(None, None, *list(zip(*published.DIFFICULT))[2:])
+    scores = zip(*(sts.score_0_to_5(sts.similarity(result.run, pairs)) for result in results))
     rows = [[kind, f"{label:.1f}", *(f"{score:.1f}" for score in of_pair), one, two]
             for (kind, label, one, two), of_pair in zip(published.DIFFICULT, scores)]
-    names = [result.name for result in results]
-    return markdown(["kind of error", "people", *names, "sentence 1", "sentence 2"], rows)
+    return markdown(["kind of error", "people", *(result.name for result in results),
+                     "sentence 1", "sentence 2"], rows)
 
-
-# ---------------------------------------------------------------- figures and the page
 
 def figure_8(results, data, out):
     """r against the share of the NLI data: figure and table, or what is missing for them."""
     shares, curves = claims.by_fraction(results), {}
     for split in sorted(data.sts.keys() - {"train"}):
         r = [sts_figures(shares[share].sts[split], data.sts[split]) for share in sorted(shares)]
-        curves |= {f"{genre}, {split}": [of_genres[k] for of_genres in r]
-                   for k, genre in enumerate(GENRES[:2])}
+        curves |= {f"{genre}, {split}": curve for genre, curve in zip(sts.GENRES[:2], zip(*r))}
     if not curves or len(shares) < 3:
         return ["Needs STS, and runs with parts of the NLI data: `python -m "
                 "convsim_mini.report.fractions RUN --nli DIR`."]
@@ -234,9 +225,9 @@ def figure_8(results, data, out):
              ylabel="Pearson's r × 100", title="STS Benchmark against the amount of NLI data")
     axes.legend()
     save_figure(figure, out / "figure_8.png")
-    header = ["r × 100", *(f"{percentage:.0f}%" for percentage in percentages)]
-    rows = [[name, *(f"{r:.1f}" for r in curve)] for name, curve in curves.items()]
-    return ["![figure 8](figure_8.png)", markdown(header, rows)]
+    return ["![figure 8](figure_8.png)", markdown(
+        ["r × 100", *(f"{percentage:.0f}%" for percentage in percentages)],
+        [[name, *(f"{r:.1f}" for r in curve)] for name, curve in curves.items()])]
 
 
 def on_dev(result, dev, out):
@@ -257,7 +248,7 @@ def page(results, data, out):
         "## Table 2: natural language inference", table_2(whole, data),
         "## Table 3: STS Benchmark, r × 100", table_3(whole, data),
         "## Footnote 9: what NLI has shown of STS", footnote_9(whole, data),
-        f"## Table 4: STS Benchmark by genre, r × 100 on {' / '.join(GENRES)}",
+        f"## Table 4: STS Benchmark by genre, r × 100 on {' / '.join(sts.GENRES)}",
         table_4(whole, data),
         *(on_dev(whole[0], dev, out) if dev else []),
         "## Table 6: question ranking, MAP × 100", table_6(whole, data),

@@ -10,7 +10,7 @@ from ..data.snli import encode_snli, find_snli, read_snli
 from ..evaluation import cqa, response, sts
 from ..evaluation.attention import reach_on_dev
 from ..evaluation.nli import classify
-from ..run import Run, load_run, read_log
+from ..run import Run, load_run
 from ..training.schedule import pairs_before
 
 
@@ -57,7 +57,6 @@ def read_data(folder):
         except UserError:
             return {}
         return {name: read(source) for name, source in sources.items()}
-
     return Data(read_all(sts.read, sts.find, None), read_all(read_snli, find_snli),
                 read_all(cqa.read, cqa.find, None))
 
@@ -85,11 +84,3 @@ def pairs_seen(run):
     init = run.config.init
     before = pairs_seen(load_run(init)) if init and Path(init).is_dir() else 0
     return before + pairs_before(run.config, run.step)
-
-
-def training_log(run):
-    """Seconds of training, without measuring and saving, and the machines; as its log says."""
-    records = read_log(run.folder / "log.jsonl")
-    seconds = [record["seconds"] for record in records if "seconds" in record]
-    machines = dict.fromkeys(record["machine"] for record in records if "machine" in record)
-    return seconds[-1] if seconds else None, " and ".join(machines) or None

@@ -17,7 +17,7 @@ from .layers import (
 
 
 class TransformerCache(NamedTuple):
-    """The order of sort_by_length, and the parts' caches; layers: pairs of ResidualCaches."""
+    """The order of sort_by_length, and the parts' caches; layers: LayerCaches."""
 
     order: np.ndarray
     embedding: np.ndarray
@@ -29,8 +29,15 @@ class TransformerCache(NamedTuple):
     unit: tuple
 
 
+class LayerCache(NamedTuple):
+    """The ResidualCaches of a layer's two sublayers."""
+
+    attention: tuple
+    feed_forward: tuple
+
+
 class ResidualCache(NamedTuple):
-    """A sublayer with its residual connection; inner: the caches of its layers."""
+    """A sublayer with its residual connection; inner: an AttendCache, or position-wise layers'."""
 
     name: str
     pre_norm: bool
@@ -39,12 +46,21 @@ class ResidualCache(NamedTuple):
     dropout: np.ndarray | None
 
 
+class AttendCache(NamedTuple):
+    """Linear to queries, keys and values; attention, an AttentionCache; linear."""
+
+    qkv: tuple
+    attention: tuple
+    output: tuple
+
+
 def transformer_forward(params, packed, config, dropout=NO_DROPOUT):
     """Transformer encoder (Vaswani et al. 2017; Yang et al. 2018, §2.3.2 and §3.1).
 
     Word embeddings times √d plus the timing signal; layers of self-attention and feed-forward
     networks, each with a residual connection; the mean of a sentence's rows; a linear layer to the
     width of a sentence embedding (ours: the paper does not say how 512 becomes 500); unit length.
+
     params: as model/initial.py lists them; packed: word ids of B sentences, on the host;
     config: ModelConfig → u: (B, e) unit vectors, TransformerCache
     """
@@ -53,6 +69,7 @@ def transformer_forward(params, packed, config, dropout=NO_DROPOUT):
     packed, order = sort_by_length(packed, config.max_tokens)
     sentences, longest = groups(packed.offsets, config.heads), int(packed.lengths.max())
     packed, order = to_device(packed, xp), xp.asarray(order)
+
     x, embedding_cache = embedding_forward(table, packed.ids)             # (N, d)
     x *= math.sqrt(width)
     positions = xp.arange(len(x)) - packed.offsets.take(packed.sentence_numbers)
@@ -95,7 +112,7 @@ def transformer_backward(du, cache):
 
 def attention_weights(cache):
     """Attention in a TransformerCache: for each layer, p (g, h, n, n) of every Group."""
-    return [attention.inner[1].p for attention, _ in cache.layers]    # inner[0]: the linear layer's
+    return [layer.attention.inner.attention.p for layer in cache.layers]
 
 
 def sort_by_length(packed, max_tokens):
@@ -108,6 +125,8 @@ def sort_by_length(packed, max_tokens):
     return packed.take(order, max_tokens), order
 
 
+# ---------------------------------------------------------------- one layer
+
 def _layer_forward(params, name, x, sentences, config, dropout):
     """Self-attention, then a feed-forward network, each around a residual connection."""
     attend = partial(_attend_forward, sentences=sentences, heads=config.heads)
@@ -115,14 +134,13 @@ def _layer_forward(params, name, x, sentences, config, dropout):
                                            dropout.at(0), attend)
     x, feed_forward_cache = _residual_forward(params, f"{name}.feed_forward", x, config.pre_norm,
                                               dropout.at(1), _position_wise_forward)
-    return x, (attention_cache, feed_forward_cache)
+    return x, LayerCache(attention_cache, feed_forward_cache)
 
 
 def _layer_backward(dy, cache):
     """Forward: y = feed_forward(attention(x)), each with its residual. → dx, gradients by name."""
-    attention_cache, feed_forward_cache = cache
-    dy, grads = _residual_backward(dy, feed_forward_cache, _position_wise_backward)
-    dx, more = _residual_backward(dy, attention_cache, _attend_backward)
+    dy, grads = _residual_backward(dy, cache.feed_forward, _position_wise_backward)
+    dx, more = _residual_backward(dy, cache.attention, _attend_backward)
     return dx, grads | more
 
 
@@ -159,19 +177,19 @@ def _residual_backward(dy, cache, inner_backward):
 
 
 def _attend_forward(params, name, x, dropout, sentences, heads):
-    """Linear to queries, keys and values; attention; linear: x: (N, d) → (N, d), cache."""
+    """Linear to queries, keys and values; attention; linear: x: (N, d) → (N, d), AttendCache."""
     qkv, qkv_cache = linear_forward(x, *_weights(params, f"{name}.qkv"))              # (N, 3d)
     y, attention_cache = attention_forward(qkv, sentences, heads, dropout)            # (N, d)
     y, output_cache = linear_forward(y, *_weights(params, f"{name}.output"))          # (N, d)
-    return y, (qkv_cache, attention_cache, output_cache)
+    return y, AttendCache(qkv_cache, attention_cache, output_cache)
 
 
 def _attend_backward(dy, name, cache):
     """Forward: y = output(attention(qkv(x))). → dx: (N, d), gradients by name"""
-    (qkv_cache, attention_cache, output_cache), grads = cache, {}
-    dy = _collect(grads, f"{name}.output", linear_backward(dy, output_cache))         # (N, d)
-    dqkv = attention_backward(dy, attention_cache)                                    # (N, 3d)
-    return _collect(grads, f"{name}.qkv", linear_backward(dqkv, qkv_cache)), grads
+    grads = {}
+    dy = _collect(grads, f"{name}.output", linear_backward(dy, cache.output))         # (N, d)
+    dqkv = attention_backward(dy, cache.attention)                                    # (N, 3d)
+    return _collect(grads, f"{name}.qkv", linear_backward(dqkv, cache.qkv)), grads
 
 
 def _position_wise_forward(params, name, x, dropout):
@@ -185,7 +203,8 @@ def _position_wise_forward(params, name, x, dropout):
 
 def _position_wise_backward(dy, name, cache):
     """Forward: y = linear1(dropout(relu(linear0(x)))). → dx: (N, d), gradients by name"""
-    (first_cache, relu_cache, dropout_cache, second_cache), grads = cache, {}
+    first_cache, relu_cache, dropout_cache, second_cache = cache
+    grads = {}
     dy = _collect(grads, f"{name}.linear1", linear_backward(dy, second_cache))        # (N, hidden)
     dy = relu_backward(dropout_backward(dy, dropout_cache), relu_cache)
     return _collect(grads, f"{name}.linear0", linear_backward(dy, first_cache)), grads

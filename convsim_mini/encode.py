@@ -38,9 +38,8 @@ class SentenceEncoder:
     def encode(self, sentences, batch_size=1024, show_progress_bar=False):
         """Embeddings of sentences; the dot product of two embeddings is their cosine.
 
-        sentences: a list of n str, or one str → float32 (n, dimension), or (dimension,). A sentence
-        without any token, such as "", is embedded as one unknown word. Raises TypeError for
-        anything that is no str.
+        sentences: a list of n str, or one str → float32 (n, dimension), or (dimension,). "" counts
+        as one unknown word. Raises TypeError for anything that is no str.
         """
         if isinstance(sentences, str):
             return self.encode([sentences])[0]
@@ -63,13 +62,10 @@ def load(run, device="cpu"):
     return SentenceEncoder(loaded.model, loaded.vocabulary)
 
 
-# ---------------------------------------------------------------- files of any length
-
 def line_chunks(path):
     """Yield lists of up to 4,096 lines of a file, plain, .gz or .zst, or of standard input (None).
 
-    Memory does not grow with the file. Raises UserError where there is no line or one is not
-    UTF-8, and as `read_lines` does.
+    Raises UserError where there is no line or one is not UTF-8, and as `read_lines` does.
     """
     lines = _decoded(path or "standard input", _lines_with_a_bar(path))
     while chunk := list(islice(lines, CHUNK)):
@@ -120,8 +116,6 @@ def write_vectors(encoder, chunks, path):
     replace_file(path, write)
     return header["shape"]
 
-
-# ---------------------------------------------------------------- what the command prints
 
 def search(encoder, queries, path, top):
     """For each query the nearest lines of a file, best first: (cosine, line number, line) each."""

@@ -50,15 +50,11 @@ class NliSplit(NamedTuple):
 
 
 def find_snli(folder):
-    """Split name → file: the official .jsonl, or else .txt, in DIR or DIR/snli_1.0.
-
-    Raises UserError where there is none.
-    """
+    """Split name → official .jsonl, or else .txt, in DIR or DIR/snli_1.0. Raises UserError."""
     for base in (Path(folder), Path(folder, "snli_1.0")):
         # where both stand, .jsonl comes later and counts
-        files = {split: path for split in SPLITS for suffix in (".txt", ".jsonl")
-                 if (path := base / f"snli_1.0_{split}{suffix}").exists()}
-        if files:
+        if files := {split: path for split in SPLITS for suffix in (".txt", ".jsonl")
+                     if (path := base / f"snli_1.0_{split}{suffix}").exists()}:
             return files
     raise UserError(f"{folder}: holds no snli_1.0_train, snli_1.0_dev or snli_1.0_test as .jsonl "
                     f"or .txt, nor does {folder}/snli_1.0; unpack snli_1.0.zip there")
@@ -112,8 +108,7 @@ def _rows(path):
 def encode_snli(snli, vocabulary, fraction=1.0, seed=0):
     """Pairs to ids: Snli → NliSplit.
 
-    fraction: the share of the pairs to keep. The seed draws them; of one seed a smaller share is
-    part of a larger one.
+    fraction: the share to keep, drawn by the seed; a smaller share is part of a larger one.
     """
     order = np.random.Generator(np.random.Philox(seed)).permutation(len(snli.labels))
     kept = np.sort(order[:max(1, round(fraction * len(order)))])

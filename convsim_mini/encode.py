@@ -98,10 +98,7 @@ def _lines_with_a_bar(path):
 
 
 def write_vectors(encoder, chunks, path):
-    """Write embeddings of lists of sentences, one after the other, as one .npy file; → its shape.
-
-    The file appears under its name when it is whole. Raises UserError if it cannot be written.
-    """
+    """Write embeddings of lists of sentences as one .npy file, whole or not at all; → its shape."""
     header = {"descr": "<f4", "fortran_order": False, "shape": (0, encoder.dimension)}
 
     def write(temporary):
@@ -139,10 +136,9 @@ def comparison(encoder, sentences):
         return (f"{vectors.shape[1]} numbers of unit length, from {vectors.min():.3f} to "
                 f"{vectors.max():.3f}: {begin} …\nGive two sentences or more to compare them, or "
                 "--out FILE.npy to write all the numbers.")
-    header = ["cosine", *map(str, range(1, len(sentences) + 1))]
     rows = [[f"{k} {text}", *(f"{cosine:.2f}" for cosine in row)]
             for k, (text, row) in enumerate(zip(sentences, vectors @ vectors.T), start=1)]
-    return table(header, rows)
+    return table(["cosine", *map(str, range(1, len(sentences) + 1))], rows)
 
 
 def parse_options(argv):

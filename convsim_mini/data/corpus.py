@@ -14,7 +14,7 @@ import sys
 import tempfile
 import zlib
 from collections import Counter
-from itertools import islice
+from itertools import chain, count, islice
 from multiprocessing import Pool
 from pathlib import Path
 from threading import BoundedSemaphore
@@ -83,14 +83,13 @@ def batch_order(pairs, batch_size, seed, first_step=0):
     blocks of 256 neighbours at random and shuffles a million pairs at a time. Pairs that do not
     fill an epoch's last batch wait for another epoch.
     """
-    epoch, skip = divmod(first_step, pairs // batch_size)
-    while True:
-        rng = np.random.Generator(np.random.Philox(key=[seed, epoch]))
-        yield from islice(_epoch(pairs, batch_size, rng), skip, None)
-        epoch, skip = epoch + 1, 0
+    first, skip = divmod(first_step, pairs // batch_size)
+    epochs = (_epoch(pairs, batch_size, seed, epoch) for epoch in count(first))
+    yield from islice(chain.from_iterable(epochs), skip, None)
 
 
-def _epoch(pairs, batch_size, rng):
+def _epoch(pairs, batch_size, seed, epoch):
+    rng = np.random.Generator(np.random.Philox(key=[seed, epoch]))
     blocks = rng.permutation(-(-pairs // BLOCK))
     rest = np.empty(0, np.int64)
     for start in range(0, len(blocks), BLOCKS_SHUFFLED):
@@ -109,8 +108,7 @@ def open_corpus(config):
 def load_corpus(paths, text, cache):
     """Open a corpus from the cache; where it is not there or is damaged, prepare it first.
 
-    paths: pair files; text: TextConfig; cache: folder. Raises UserError for files that cannot be
-    read, or with too few pairs to train and measure on.
+    paths: pair files; text: TextConfig; cache: folder. Raises UserError: unreadable, too few pairs.
     """
     folder = Path(cache).expanduser() / _cache_key(paths, text)
     corpus = _open(folder)
@@ -177,7 +175,8 @@ def _prepare(paths, text, folder):
         for split in SPLITS:
             _encode_split(Path(scratch, split), new, vocabulary)
         (new / "vocabulary.json").write_text(json.dumps(vocabulary.to_dict()))
-        files = [(path.name, path.stat().st_size, _checksum(path)) for path in sorted(new.iterdir())]
+        paths = sorted(new.iterdir())
+        files = [(path.name, path.stat().st_size, _checksum(path)) for path in paths]
         (new / "meta.json").write_text(json.dumps({"files": files, "report": report}))
         shutil.rmtree(folder, ignore_errors=True)             # a damaged one
         os.replace(new, folder)
@@ -206,8 +205,8 @@ def _tokenize_files(paths, scratch, folder):
                     kept[split] += len(keys)
                     with (open(scratch / split, "ab") as text_file,
                           open(folder / f"{split}.keys", "ab") as key_file):
-                        text_file.write("".join(lines).encode())
-                        np.array(keys, np.uint64).tofile(key_file)
+                        text_file.write(lines)
+                        keys.tofile(key_file)
     if min(kept[split] for split in SPLITS) < 100:
         raise UserError(f"{', '.join(map(str, paths))}: {kept.total():,} pairs are left after the "
                         f"filters (train {kept['train']}, dev {kept['dev']}, test {kept['test']}); "
@@ -240,7 +239,7 @@ def _tokenize_chunk(chunk):
     """Parse, filter, tokenise, hash and split the records of a Chunk, in a process of its own.
 
     → number of records; malformed ones: (line number, reason); numbers by (rule, side) of removed
-    pairs; word counts of train; split → ("input TAB response" lines, pairs of hashes).
+    pairs; word counts of train; split → (bytes, "input TAB response" lines; uint64 (n, 2) hashes).
     """
     malformed, removed, counts = [], Counter(), Counter()
     made = {split: ([], []) for split in SPLITS}
@@ -263,6 +262,8 @@ def _tokenize_chunk(chunk):
             made[split][1].append(pair_keys)
             if split == "train":
                 counts.update(sides[0] + sides[1])
+    made = {split: ("".join(lines).encode(), np.array(keys, np.uint64))
+            for split, (lines, keys) in made.items()}
     return len(chunk.records), malformed, removed, counts, made
 
 
@@ -297,8 +298,8 @@ def false_negatives(input_keys, response_keys):
 
 def _equal_pairs(keys):
     """All (i, j), i ≠ j, with keys[i] == keys[j]: int64 (2, number of pairs)."""
-    _, group, count = np.unique(keys, return_inverse=True, return_counts=True)
-    repeated = np.flatnonzero(count[group] > 1)               # few, so their square is small
+    _, group, number = np.unique(keys, return_inverse=True, return_counts=True)
+    repeated = np.flatnonzero(number[group] > 1)              # few, so their square is small
     equal = keys[repeated, None] == keys[None, repeated]
     np.fill_diagonal(equal, False)
     return repeated[np.array(np.nonzero(equal))]

@@ -61,8 +61,8 @@ def drop_words(packed, share, rng):
 def words_and_bigrams(packed, words, buckets):
     """Table rows of a DAN's inputs: w₀ (w₀w₁) w₁ (w₁w₂) w₂ …, 2n − 1 rows for n words.
 
-    packed: N words in B sentences; the table holds `words` rows, then `buckets` for bigrams → Packed
-    of 2N − B rows.
+    packed: N words in B sentences; the table holds `words` rows, then `buckets` for bigrams. →
+    Packed of 2N − B rows.
     """
     xp = array_module(packed.ids)
     rows = xp.empty((len(packed.ids), 2), xp.int32)           # a word; the bigram it starts

@@ -11,7 +11,6 @@ from ..files import read_lines
 from .packed import Packed
 
 LABELS = ("entailment", "neutral", "contradiction")
-NO_LABEL = "-"    # the annotators did not agree
 FIELDS = ("gold_label", "sentence1", "sentence2")
 SPLITS = ("train", "dev", "test")
 
@@ -72,11 +71,11 @@ def read_snli(path):
             raise UserError(f'{path}, line {number}: no text in the field "{missing[0]}"; expected '
                             "a file of SNLI")
         label, *sentences = (values[field] for field in FIELDS)
-        if label == NO_LABEL:
+        if label == "-":                                      # the annotators did not agree
             dropped += 1
         elif label not in LABELS:
             raise UserError(f'{path}, line {number}: gold_label "{label}", expected '
-                            f'{", ".join(LABELS)} or "{NO_LABEL}"')
+                            f'{", ".join(LABELS)} or "-"')
         else:
             pairs.append(sentences)
             labels.append(LABELS.index(label))

@@ -33,12 +33,10 @@ _TOKEN = regex.compile(
 
 
 def normalize(text):
-    """NFKC, lower case, straight quotes, no half surrogates; Treebank pieces are joined again."""
+    """NFKC, lower case, straight quotes; half surrogates replaced, Treebank pieces joined."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _SURROGATE.sub("\ufffd", text.translate(_QUOTES)))
-    text = text.lower()
-    if "`" in text or "''" in text:
-        text = text.replace("``", '"').replace("''", '"').replace("`", "'")
+    text = text.lower().replace("``", '"').replace("''", '"').replace("`", "'")
     if "b-" in text:
         text = _TREEBANK_BRACKET.sub(lambda match: _BRACKETS.get(match[0], match[0]), text)
     if "'" in text:
@@ -51,7 +49,8 @@ def tokenize(text):
     text = normalize(text)
     tokens = _TOKEN.findall(text)
     if "://" in text or "www." in text:
-        tokens = [URL if token.startswith(("http://", "https://", "www.")) else token for token in tokens]
+        tokens = [URL if token.startswith(("http://", "https://", "www.")) else token
+                  for token in tokens]
     return tokens
 
 

@@ -175,8 +175,8 @@ def _prepare(paths, text, folder):
         for split in SPLITS:
             _encode_split(Path(scratch, split), new, vocabulary)
         (new / "vocabulary.json").write_text(json.dumps(vocabulary.to_dict()))
-        paths = sorted(new.iterdir())
-        files = [(path.name, path.stat().st_size, _checksum(path)) for path in paths]
+        made = sorted(new.iterdir())
+        files = [(path.name, path.stat().st_size, _checksum(path)) for path in made]
         (new / "meta.json").write_text(json.dumps({"files": files, "report": report}))
         shutil.rmtree(folder, ignore_errors=True)             # a damaged one
         os.replace(new, folder)

@@ -60,10 +60,7 @@ def find_snli(folder):
 
 
 def read_snli(path):
-    """Read an official file: .jsonl, or .txt with tabs and a heading. → Snli
-
-    Raises UserError with file and line for a missing field, a wrong label, or a file without pairs.
-    """
+    """An official file, .jsonl or .txt, as an Snli. Raises UserError, with the mistake's line."""
     pairs, labels, dropped = [], [], 0
     for number, values in _rows(path):
         missing = [field for field in FIELDS if not isinstance(values.get(field), str)]

@@ -38,9 +38,8 @@ class SentenceEncoder:
     def encode(self, sentences, batch_size=1024, show_progress_bar=False):
         """Embeddings of sentences; the dot product of two embeddings is their cosine.
 
-        sentences: a list of n str, or one str → float32 (n, dimension), or (dimension,). A sentence
-        without any token, such as "", is embedded as one unknown word. Raises TypeError for
-        anything that is no str.
+        sentences: a list of n str, or one str → float32 (n, dimension), or (dimension,). "" counts
+        as one unknown word. Raises TypeError for anything that is no str.
         """
         if isinstance(sentences, str):
             return self.encode([sentences])[0]
@@ -63,13 +62,10 @@ def load(run, device="cpu"):
     return SentenceEncoder(loaded.model, loaded.vocabulary)
 
 
-# ---------------------------------------------------------------- files of any length
-
 def line_chunks(path):
     """Yield lists of up to 4,096 lines of a file, plain, .gz or .zst, or of standard input (None).
 
-    Memory does not grow with the file. Raises UserError where there is no line or one is not
-    UTF-8, and as `read_lines` does.
+    Raises UserError where there is no line or one is not UTF-8, and as `read_lines` does.
     """
     lines = _decoded(path or "standard input", _lines_with_a_bar(path))
     while chunk := list(islice(lines, CHUNK)):
@@ -102,10 +98,7 @@ def _lines_with_a_bar(path):
 
 
 def write_vectors(encoder, chunks, path):
-    """Write embeddings of lists of sentences, one after the other, as one .npy file; → its shape.
-
-    The file appears under its name when it is whole. Raises UserError if it cannot be written.
-    """
+    """Write embeddings of lists of sentences as one .npy file, whole or not at all; → its shape."""
     header = {"descr": "<f4", "fortran_order": False, "shape": (0, encoder.dimension)}
 
     def write(temporary):
@@ -120,8 +113,6 @@ def write_vectors(encoder, chunks, path):
     replace_file(path, write)
     return header["shape"]
 
-
-# ---------------------------------------------------------------- what the command prints
 
 def search(encoder, queries, path, top):
     """For each query the nearest lines of a file, best first: (cosine, line number, line) each."""
@@ -145,10 +136,9 @@ def comparison(encoder, sentences):
         return (f"{vectors.shape[1]} numbers of unit length, from {vectors.min():.3f} to "
                 f"{vectors.max():.3f}: {begin} …\nGive two sentences or more to compare them, or "
                 "--out FILE.npy to write all the numbers.")
-    header = ["cosine", *map(str, range(1, len(sentences) + 1))]
     rows = [[f"{k} {text}", *(f"{cosine:.2f}" for cosine in row)]
             for k, (text, row) in enumerate(zip(sentences, vectors @ vectors.T), start=1)]
-    return table(header, rows)
+    return table(["cosine", *map(str, range(1, len(sentences) + 1))], rows)
 
 
 def parse_options(argv):

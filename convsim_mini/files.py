@@ -47,8 +47,7 @@ def _zstd_lines(file):
         while block:
             if stream is None:
                 stream = zstandard.ZstdDecompressor(max_window_size=2**31).decompressobj()
-            text = rest + stream.decompress(block)
-            *lines, rest = text.split(b"\n")
+            *lines, rest = (rest + stream.decompress(block)).split(b"\n")
             yield from lines
             block = b""
             if stream.eof:                                    # another frame may follow
@@ -69,8 +68,6 @@ def read_object(path, fault, advice, option=""):
     return value
 
 
-# ---------------------------------------------------------------- writing
-
 def write_text(path, text):
     """Write a text file whole or not at all."""
     replace_file(path, lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
@@ -79,14 +76,12 @@ def write_text(path, text):
 def replace_file(path, write):
     """Let write(name) fill a temporary file, then sync it and rename it to path.
 
-    Where path is a link, the file that it names is replaced. Raises UserError where the file cannot
-    be written; the file that stood there before is then untouched.
+    A link stays one: the file that it names is replaced. Raises UserError; nothing is then changed.
     """
     path = os.path.realpath(path)
     if os.path.exists(path) and not os.path.isfile(path):
         raise UserError(f"{path}: is no file that could be replaced; choose another name")
-    temporary = f"{path}.tmp"
-    advice = "make room there or choose another folder"
+    temporary, advice = f"{path}.tmp", "make room there or choose another folder"
     try:
         with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
             with open(temporary, "wb") as file:

@@ -50,21 +50,19 @@ def offsets_of(lengths):
 def drop_words(packed, share, rng):
     """Leave out each word with probability `share`: word dropout (Iyyer et al. 2015).
 
-    A sentence that would lose all its words keeps the first. Words on both sides of a gap then form
-    a bigram. packed: on the host; rng: numpy Generator → Packed.
+    A sentence that would lose all its words keeps the first. packed: on the host → Packed.
     """
     keep = rng.random(len(packed.ids), np.float32) >= np.float32(share)
     begin = packed.offsets[:-1]
-    empty = ~np.logical_or.reduceat(keep, begin)              # (B,) sentences that lost everything
-    keep[begin[empty]] = True
+    keep[begin[~np.logical_or.reduceat(keep, begin)]] = True  # where all words were to go
     return Packed(packed.ids[keep], offsets_of(keep)[packed.offsets])
 
 
 def words_and_bigrams(packed, words, buckets):
     """Table rows of a DAN's inputs: w₀ (w₀w₁) w₁ (w₁w₂) w₂ …, 2n − 1 rows for n words.
 
-    packed: ids of N words in B sentences; words: how many rows the table has for words; `buckets`
-    rows for bigrams follow them → Packed of 2N − B rows.
+    packed: N words in B sentences; the table holds `words` rows, then `buckets` for bigrams. →
+    Packed of 2N − B rows.
     """
     xp = array_module(packed.ids)
     rows = xp.empty((len(packed.ids), 2), xp.int32)           # a word; the bigram it starts
@@ -78,9 +76,8 @@ def words_and_bigrams(packed, words, buckets):
 def bigram_buckets(left, right, buckets):
     """Hash pairs of word ids to 0 … buckets − 1: left, right: (N,) → (N,).
 
-    Fold and multiply, twice, as at the end of MurmurHash3, with the multipliers of SplitMix64.
-    64-bit products wrap around alike in NumPy and CuPy. The last line scales the upper 32 bits to
-    the range, which is cheaper than a remainder.
+    Fold and multiply, twice, as in MurmurHash3, with SplitMix64's multipliers; products wrap around
+    alike in NumPy and CuPy. Scaling the upper 32 bits to the range is cheaper than a remainder.
     """
     xp = array_module(left)
     key = (left.astype(xp.uint64) << xp.uint64(32)) | right.astype(xp.uint64)

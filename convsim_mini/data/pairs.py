@@ -2,7 +2,6 @@
 
 A pair file holds one pair a line, as TSV (input TAB response) or as JSON with the fields `input`
 and `response` (and `input_author`, `response_author` where they are known); plain, .gz or .zst.
-Without files the corpus is chitchat-dataset, installed with the requirements.
 """
 
 import json
@@ -52,22 +51,18 @@ class Chunk(NamedTuple):
     records: list    # lines as bytes; for ".json" Pairs
 
 
-# ---------------------------------------------------------------- filters
-
 def removed_by(text, author=None):
     """The rule of the paper's §3 that removes this comment, a key of RULES, or None.
 
-    The text is taken as it arrives. The paper does not say 70% of what. Here it is the letters over
-    all characters but white space: spaces are a sixth of a usual sentence.
+    The paper does not say 70% of what: here it is of all characters but white space.
     """
     if len(text) >= 350:
         return "long"
-    visible = sum(map(len, text.split()))
     if text.isascii():                                        # deleting bytes is much faster
         letters = len(text) - len(text.encode().translate(None, string.ascii_letters.encode()))
     else:
         letters = sum(map(str.isalpha, text))
-    if 10 * letters <= 7 * visible:                           # exact, as 0.7 · visible is not
+    if 10 * letters <= 7 * sum(map(len, text.split())):       # exact, as 0.7 · … is not
         return "not alphabetic"
     if text.startswith(("https", "/r/", "@")):
         return "link or mention"
@@ -76,22 +71,18 @@ def removed_by(text, author=None):
     return None
 
 
-# ---------------------------------------------------------------- files
-
 def default_corpus():
     """Path of the data file inside the installed package chitchat-dataset."""
-    package = find_spec("chitchat_dataset")
-    if package is None:
-        raise UserError("the default corpus, the package chitchat-dataset, is not installed: "
-                        "pip install chitchat-dataset, or name your own files with --pairs")
-    return Path(package.origin).with_name("dataset.json")
+    if package := find_spec("chitchat_dataset"):
+        return Path(package.origin).with_name("dataset.json")
+    raise UserError("the default corpus, the package chitchat-dataset, is not installed: "
+                    "pip install chitchat-dataset, or name your own files with --pairs")
 
 
 def read_chunks(path, progress=lambda position: None):
     """Yield the Chunks of a pair file, or of chitchat-dataset's JSON.
 
-    progress(position) is told how many bytes have been read from disk. Raises UserError for a file
-    of an unknown kind, and as `read_lines` does.
+    progress as in `read_lines`. Raises UserError for an unknown kind, and as `read_lines` does.
     """
     path, first = Path(path), 1
     kind = Path(path.stem if path.suffix in (".gz", ".zst") else path.name).suffix
@@ -135,19 +126,13 @@ def parse(kind, record):
     for name in ("input", "response"):
         if not isinstance(fields.get(name), str):
             raise ValueError(f'no text in the field "{name}"')
-    authors = (fields.get("input_author"), fields.get("response_author"))
-    return Pair(fields["input"], fields["response"],
-                *(author if isinstance(author, str) else None for author in authors))
+    return Pair(**{name: fields[name] for name in Pair._fields
+                   if isinstance(fields.get(name), str)})
 
 
 def _conversation_turns(path, progress):
-    """Pairs of adjacent turns of different speakers in chitchat-dataset's JSON.
-
-    A turn is a list of messages that one person sent in a row; they are joined by a space.
-    """
-    conversations = json.loads(b"\n".join(read_lines(path, progress)))
-    for conversation in conversations.values():
-        turns = [turn for turn in conversation["messages"] if turn]
-        for pair in pairwise(turns):
+    """Pairs of adjacent turns, lists of messages, of different speakers in chitchat-dataset."""
+    for conversation in json.loads(b"\n".join(read_lines(path, progress))).values():
+        for pair in pairwise(filter(None, conversation["messages"])):
             if pair[0][0]["sender"] != pair[1][0]["sender"]:
                 yield Pair(*(" ".join(message["text"] for message in turn) for turn in pair))

@@ -11,7 +11,6 @@ from ..files import read_lines
 from .packed import Packed
 
 LABELS = ("entailment", "neutral", "contradiction")
-NO_LABEL = "-"    # the annotators did not agree
 FIELDS = ("gold_label", "sentence1", "sentence2")
 SPLITS = ("train", "dev", "test")
 
@@ -50,25 +49,18 @@ class NliSplit(NamedTuple):
 
 
 def find_snli(folder):
-    """Split name → file: the official .jsonl, or else .txt, in DIR or DIR/snli_1.0.
-
-    Raises UserError where there is none.
-    """
+    """Split name → official .jsonl, or else .txt, in DIR or DIR/snli_1.0. Raises UserError."""
     for base in (Path(folder), Path(folder, "snli_1.0")):
         # where both stand, .jsonl comes later and counts
-        files = {split: path for split in SPLITS for suffix in (".txt", ".jsonl")
-                 if (path := base / f"snli_1.0_{split}{suffix}").exists()}
-        if files:
+        if files := {split: path for split in SPLITS for suffix in (".txt", ".jsonl")
+                     if (path := base / f"snli_1.0_{split}{suffix}").exists()}:
             return files
     raise UserError(f"{folder}: holds no snli_1.0_train, snli_1.0_dev or snli_1.0_test as .jsonl "
                     f"or .txt, nor does {folder}/snli_1.0; unpack snli_1.0.zip there")
 
 
 def read_snli(path):
-    """Read an official file: .jsonl, or .txt with tabs and a heading. → Snli
-
-    Raises UserError with file and line for a missing field, a wrong label, or a file without pairs.
-    """
+    """An official file, .jsonl or .txt, as an Snli. Raises UserError, with the mistake's line."""
     pairs, labels, dropped = [], [], 0
     for number, values in _rows(path):
         missing = [field for field in FIELDS if not isinstance(values.get(field), str)]
@@ -76,11 +68,11 @@ def read_snli(path):
             raise UserError(f'{path}, line {number}: no text in the field "{missing[0]}"; expected '
                             "a file of SNLI")
         label, *sentences = (values[field] for field in FIELDS)
-        if label == NO_LABEL:
+        if label == "-":                                      # the annotators did not agree
             dropped += 1
         elif label not in LABELS:
             raise UserError(f'{path}, line {number}: gold_label "{label}", expected '
-                            f'{", ".join(LABELS)} or "{NO_LABEL}"')
+                            f'{", ".join(LABELS)} or "-"')
         else:
             pairs.append(sentences)
             labels.append(LABELS.index(label))
@@ -112,8 +104,7 @@ def _rows(path):
 def encode_snli(snli, vocabulary, fraction=1.0, seed=0):
     """Pairs to ids: Snli → NliSplit.
 
-    fraction: the share of the pairs to keep. The seed draws them; of one seed a smaller share is
-    part of a larger one.
+    fraction: the share to keep, drawn by the seed; a smaller share is part of a larger one.
     """
     order = np.random.Generator(np.random.Philox(seed)).permutation(len(snli.labels))
     kept = np.sort(order[:max(1, round(fraction * len(order)))])

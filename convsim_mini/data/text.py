@@ -11,7 +11,6 @@ from .packed import Packed, offsets_of
 
 UNKNOWN = 0    # the id of an empty sentence's only token, and the first row of the table
 URL = "<url>"
-ADDRESS = ("http://", "https://", "www.")
 
 _SURROGATE = regex.compile(r"\p{Cs}")
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"'})
@@ -34,16 +33,10 @@ _TOKEN = regex.compile(
 
 
 def normalize(text):
-    """NFKC, lower case, straight quotes; Penn Treebank pieces are joined again.
-
-    Half surrogates, which no encoding can hold, become U+FFFD.
-    """
+    """NFKC, lower case, straight quotes; half surrogates replaced, Treebank pieces joined."""
     if not text.isascii():
-        text = _SURROGATE.sub("\ufffd", text.translate(_QUOTES))
-        text = unicodedata.normalize("NFKC", text)
-    text = text.lower()
-    if "`" in text or "''" in text:
-        text = text.replace("``", '"').replace("''", '"').replace("`", "'")
+        text = unicodedata.normalize("NFKC", _SURROGATE.sub("\ufffd", text.translate(_QUOTES)))
+    text = text.lower().replace("``", '"').replace("''", '"').replace("`", "'")
     if "b-" in text:
         text = _TREEBANK_BRACKET.sub(lambda match: _BRACKETS.get(match[0], match[0]), text)
     if "'" in text:
@@ -56,7 +49,8 @@ def tokenize(text):
     text = normalize(text)
     tokens = _TOKEN.findall(text)
     if "://" in text or "www." in text:
-        tokens = [URL if token.startswith(ADDRESS) else token for token in tokens]
+        tokens = [URL if token.startswith(("http://", "https://", "www.")) else token
+                  for token in tokens]
     return tokens
 
 
@@ -68,8 +62,7 @@ def stable_hash(text):
 def prune(counts, limit):
     """Drop the rarest entries of a Counter until at most `limit` are left: memory stays bounded.
 
-    A dropped word may return. Its count is then too low, by at most the threshold that dropped it.
-    With millions of entries kept, that threshold is far below the count of a vocabulary's words.
+    The count of a dropped word that returns is too low, but by no more than the threshold then.
     """
     threshold = 1
     while len(counts) > limit:
@@ -80,10 +73,9 @@ def prune(counts, limit):
 
 @dataclass
 class Vocabulary:
-    """The most frequent words and their counts; every other word falls into a hashed bucket.
+    """Id 0 is the unknown token, 1 … len(words) are the words by falling frequency.
 
-    Id 0 is the unknown token, 1 … len(words) are the words by falling frequency. All other words
-    share the `oov_buckets` ids after them through `stable_hash`.
+    All other words share the `oov_buckets` ids after them through `stable_hash`.
     """
 
     words: list
@@ -122,11 +114,10 @@ class Vocabulary:
 
     def pack(self, sentences):
         """Lists of tokens to a Packed; an empty sentence becomes one unknown token."""
-        known, bucket = self.ids, self.id
         lengths, ids = [], []
         for tokens in sentences:
             lengths.append(len(tokens) or 1)
-            ids += [known.get(token) or bucket(token) for token in tokens] or [UNKNOWN]
+            ids += [self.ids.get(token) or self.id(token) for token in tokens] or [UNKNOWN]
         return Packed(np.array(ids, np.int32), offsets_of(lengths))
 
     def encode(self, texts):
@@ -134,12 +125,8 @@ class Vocabulary:
         return self.pack(map(tokenize, texts))
 
     def probabilities(self):
-        """p(word) for every word id: float64 (size,).
-
-        The buckets share what the words leave over; the unknown token has 0.
-        """
-        p = np.zeros(self.size)
-        total = max(self.total, 1)
+        """p(word) of every id: float64 (size,). The buckets share the rest; unknown has 0."""
+        p, total = np.zeros(self.size), max(self.total, 1)
         p[1:1 + len(self.words)] = np.array(self.counts) / total
         if self.oov_buckets:
             p[1 + len(self.words):] = (1 - sum(self.counts) / total) / self.oov_buckets

@@ -17,7 +17,7 @@ from collections import Counter
 from itertools import chain, count, islice
 from multiprocessing import Pool
 from pathlib import Path
-from threading import Semaphore
+from threading import BoundedSemaphore
 from typing import NamedTuple
 
 import numpy as np
@@ -192,9 +192,8 @@ def _tokenize_files(paths, scratch, folder):
         for path in paths:
             before = bar.n
             chunks = read_chunks(path, lambda position: bar.update(before + position - bar.n))
-            room = Semaphore(4 * os.cpu_count())              # or results would pile up unwritten
-            # the limit of a second lets the pool end after an error in this loop, or with Ctrl-C
-            admitted = (chunk for chunk in chunks if room.acquire(timeout=1) or True)
+            room = BoundedSemaphore(4 * os.cpu_count())       # or results would pile up unwritten
+            admitted = (chunk for chunk in chunks if room.acquire())
             parts = (part for part in workers.imap(_tokenize_chunk, admitted) if not room.release())
             for records, bad, rules, words, made in _watched(path, parts):
                 read += records

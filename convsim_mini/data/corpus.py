@@ -14,7 +14,7 @@ import sys
 import tempfile
 import zlib
 from collections import Counter
-from itertools import chain, count, islice
+from itertools import islice
 from multiprocessing import Pool
 from pathlib import Path
 from threading import BoundedSemaphore
@@ -30,7 +30,7 @@ from .text import Vocabulary, prune, tokenize
 
 FORMAT = 1
 SPLITS = ("train", "dev", "test")
-FILES = {"ids": np.int32, "offsets": np.int64, "keys": (np.uint64, 2)}
+FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
 MOST_WORDS_COUNTED = 5_000_000
 BLOCK, BLOCKS_SHUFFLED = 256, 4096
 
@@ -79,17 +79,19 @@ class Corpus(NamedTuple):
 def batch_order(pairs, batch_size, seed, first_step=0):
     """Yield the pair numbers of every batch, for ever, from step `first_step` on: (B,) arrays.
 
-    Each epoch visits all pairs in a new random order, a function of (seed, epoch) alone: it draws
-    blocks of 256 neighbours at random and shuffles a million pairs at a time. Pairs that do not
+    Each epoch visits all pairs in a new random order: it draws blocks of 256 neighbours at random
+    and shuffles a million pairs at a time. So memory does not grow with the corpus; up to a million
+    pairs it is a full shuffle. The order is a function of (seed, epoch) alone. Pairs that do not
     fill an epoch's last batch wait for another epoch.
     """
-    first, skip = divmod(first_step, pairs // batch_size)
-    epochs = (_epoch(pairs, batch_size, seed, epoch) for epoch in count(first))
-    yield from islice(chain.from_iterable(epochs), skip, None)
+    epoch, skip = divmod(first_step, pairs // batch_size)
+    while True:
+        rng = np.random.Generator(np.random.Philox(key=[seed, epoch]))
+        yield from islice(_epoch(pairs, batch_size, rng), skip, None)
+        epoch, skip = epoch + 1, 0
 
 
-def _epoch(pairs, batch_size, seed, epoch):
-    rng = np.random.Generator(np.random.Philox(key=[seed, epoch]))
+def _epoch(pairs, batch_size, rng):
     blocks = rng.permutation(-(-pairs // BLOCK))
     rest = np.empty(0, np.int64)
     for start in range(0, len(blocks), BLOCKS_SHUFFLED):
@@ -100,6 +102,8 @@ def _epoch(pairs, batch_size, seed, epoch):
         rest = order[full:]
 
 
+# ---------------------------------------------------------------- the cache
+
 def open_corpus(config):
     """The corpus that a Config names: its pair files, or chitchat-dataset where it names none."""
     return load_corpus(config.pairs or [default_corpus()], config.text, config.cache)
@@ -108,7 +112,8 @@ def open_corpus(config):
 def load_corpus(paths, text, cache):
     """Open a corpus from the cache; where it is not there or is damaged, prepare it first.
 
-    paths: pair files; text: TextConfig; cache: folder. Raises UserError: unreadable, too few pairs.
+    paths: pair files; text: TextConfig; cache: folder. Raises UserError for files that cannot be
+    read, or with too few pairs to train and measure on.
     """
     folder = Path(cache).expanduser() / _cache_key(paths, text)
     corpus = _open(folder)
@@ -116,7 +121,13 @@ def load_corpus(paths, text, cache):
         advice = "make room there or choose another folder with --cache"
         with user_errors(f"{folder.parent}: cannot be written", advice):
             folder.parent.mkdir(parents=True, exist_ok=True)
-            _prepare(paths, text, folder)
+            work = Path(tempfile.mkdtemp(prefix="preparing-", dir=folder.parent))
+            try:
+                _prepare(paths, text, work)
+                shutil.rmtree(folder, ignore_errors=True)     # a damaged one
+                os.replace(work, folder)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
         corpus = _open(folder)
     return corpus
 
@@ -136,15 +147,16 @@ def _cache_key(paths, text):
 def _open(folder):
     """The corpus in a cache folder, or None if it is missing, incomplete or damaged."""
     try:
-        meta = json.loads((folder / "meta.json").read_bytes())
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
         for name, size, checksum in meta["files"]:
             if (folder / name).stat().st_size != size or _checksum(folder / name) != checksum:
                 return None
-        vocabulary = Vocabulary(**json.loads((folder / "vocabulary.json").read_bytes()))
+        words = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
         splits = [Split(*(np.memmap(folder / f"{split}.{name}", dtype, "r")
                           for name, dtype in FILES.items())) for split in SPLITS]
+        splits = [split._replace(keys=split.keys.reshape(-1, 2)) for split in splits]
         checksum = zlib.crc32(json.dumps(meta["files"]).encode())
-        return Corpus(vocabulary, *splits, meta["report"], checksum)
+        return Corpus(Vocabulary(**words), *splits, meta["report"], checksum)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -157,8 +169,24 @@ def _checksum(path):
     return crc
 
 
+# ---------------------------------------------------------------- preparing
+
+class Tokenized(NamedTuple):
+    """What a worker makes of one Chunk."""
+
+    records: int
+    malformed: list       # (line number, reason)
+    removed: Counter      # by (rule, side)
+    counts: Counter       # words of the train split
+    text: dict            # split → lines of space-separated tokens, input TAB response
+    keys: dict            # split → (n, 2) uint64
+
+
 def split_of(input_key):
-    """The split of all pairs with an input of this hash, in every corpus: 10% test, 3.6% dev."""
+    """The split of a pair, from the hash of its input alone: 10% test, 3.6% dev, the rest train.
+
+    So all replies to one input are in one split, and it is the same split in every corpus.
+    """
     if input_key % 10 == 0:
         return "test"
     return "dev" if input_key // 10 % 25 == 0 else "train"
@@ -166,26 +194,24 @@ def split_of(input_key):
 
 def _prepare(paths, text, folder):
     """Two passes: filter, split, tokenise and count, on all cores; then encode."""
-    with tempfile.TemporaryDirectory(prefix="preparing-", dir=folder.parent,
-                                     ignore_cleanup_errors=True) as scratch:
-        new = Path(scratch, "corpus")
-        new.mkdir(0o700)
-        counts, report = _tokenize_files(paths, Path(scratch), new)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        counts, report = _tokenize_files(paths, Path(scratch))
         vocabulary = Vocabulary.from_counts(counts, text.words, text.oov_buckets)
         for split in SPLITS:
-            _encode_split(Path(scratch, split), new, vocabulary)
-        (new / "vocabulary.json").write_text(json.dumps(vocabulary.to_dict()))
-        made = sorted(new.iterdir())
-        files = [(path.name, path.stat().st_size, _checksum(path)) for path in made]
-        (new / "meta.json").write_text(json.dumps({"files": files, "report": report}))
-        shutil.rmtree(folder, ignore_errors=True)             # a damaged one
-        os.replace(new, folder)
+            _encode_split(Path(scratch, split), folder, vocabulary)
+            shutil.move(Path(scratch, f"{split}.keys"), folder)
+    (folder / "vocabulary.json").write_text(json.dumps(vocabulary.to_dict()), encoding="utf-8")
+    files = [(path.name, path.stat().st_size, _checksum(path)) for path in sorted(folder.iterdir())]
+    meta = json.dumps({"files": files, "report": report})
+    (folder / "meta.json").write_text(meta, encoding="utf-8")
 
 
-def _tokenize_files(paths, scratch, folder):
-    """First pass, to texts in scratch and keys in folder. → word counts of train, report."""
+def _tokenize_files(paths, scratch):
+    """First pass, into text files of the three splits. → word counts of train, report."""
     counts, removed, kept = Counter(), Counter(), Counter()
     read = malformed = 0
+    text = {split: open(scratch / split, "w", encoding="utf-8", newline="\n") for split in SPLITS}
+    keys = {split: open(scratch / f"{split}.keys", "wb") for split in SPLITS}
     total = sum(Path(path).stat().st_size for path in paths)
     bar = progress(total=total, desc="reading", unit="B", unit_scale=True)
     with Pool() as workers, bar:
@@ -195,18 +221,18 @@ def _tokenize_files(paths, scratch, folder):
             room = BoundedSemaphore(4 * os.cpu_count())       # or results would pile up unwritten
             admitted = (chunk for chunk in chunks if room.acquire())
             parts = (part for part in workers.imap(_tokenize_chunk, admitted) if not room.release())
-            for records, bad, rules, words, made in _watched(path, parts):
-                read += records
-                malformed += len(bad)
-                removed += rules
-                counts.update(words)
+            for part in _watched(path, parts):
+                read += part.records
+                malformed += len(part.malformed)
+                removed += part.removed
+                counts.update(part.counts)
                 prune(counts, MOST_WORDS_COUNTED)
-                for split, (lines, keys) in made.items():
-                    kept[split] += len(keys)
-                    with (open(scratch / split, "ab") as text_file,
-                          open(folder / f"{split}.keys", "ab") as key_file):
-                        text_file.write(lines)
-                        keys.tofile(key_file)
+                for split in SPLITS:
+                    kept[split] += len(part.keys[split])
+                    text[split].write(part.text[split])
+                    part.keys[split].tofile(keys[split])
+    for file in [*text.values(), *keys.values()]:
+        file.close()
     if min(kept[split] for split in SPLITS) < 100:
         raise UserError(f"{', '.join(map(str, paths))}: {kept.total():,} pairs are left after the "
                         f"filters (train {kept['train']}, dev {kept['dev']}, test {kept['test']}); "
@@ -216,33 +242,35 @@ def _tokenize_files(paths, scratch, folder):
 
 
 def _watched(path, parts):
-    """Yield the parts of one file; show the first five malformed lines, and their number.
+    """Yield every Tokenized of one file; show the first five malformed lines, and their number.
 
-    Raises UserError if more than 1 line in 100 is malformed, checked after every Chunk.
+    Raises UserError if more than 1 line in 100 is malformed, checked from 1,000 lines on.
     """
     lines, bad, first = 0, 0, None
-    for part in parts:
-        lines += part[0]
-        for line, reason in part[1]:
-            bad, first = bad + 1, first or f"line {line}: {reason}"
-            if bad <= 5:
-                tqdm.write(f"{path}, line {line}: left out: {reason}", file=sys.stderr)
+
+    def check():
         if bad * 100 > lines:
             raise UserError(f"{path}: {bad} of the first {lines} lines are malformed, more than 1 "
                             f"in 100 (first: {first}); expected {EXPECTED}")
+
+    for part in parts:
+        lines += part.records
+        for line, reason in part.malformed:
+            bad, first = bad + 1, first or f"line {line}: {reason}"
+            if bad <= 5:
+                tqdm.write(f"{path}, line {line}: left out: {reason}", file=sys.stderr)
+        if lines >= 1_000:
+            check()
         yield part
+    check()
     if bad > 5:
         print(f"{path}: {bad} malformed lines left out in all", file=sys.stderr)
 
 
 def _tokenize_chunk(chunk):
-    """Parse, filter, tokenise, hash and split the records of a Chunk, in a process of its own.
-
-    → number of records; malformed ones: (line number, reason); numbers by (rule, side) of removed
-    pairs; word counts of train; split → (bytes, "input TAB response" lines; uint64 (n, 2) hashes).
-    """
+    """Work of one process: parse, filter, tokenise, hash, split."""
     malformed, removed, counts = [], Counter(), Counter()
-    made = {split: ([], []) for split in SPLITS}
+    text, keys = {split: [] for split in SPLITS}, {split: [] for split in SPLITS}
     for line, record in enumerate(chunk.records, start=chunk.first):
         try:
             pair = parse(chunk.kind, record)
@@ -258,13 +286,13 @@ def _tokenize_chunk(chunk):
             joined = [" ".join(tokens) for tokens in sides]
             pair_keys = [text_key(side) for side in joined]
             split = split_of(pair_keys[0])
-            made[split][0].append("\t".join(joined) + "\n")
-            made[split][1].append(pair_keys)
+            text[split].append("\t".join(joined) + "\n")
+            keys[split].append(pair_keys)
             if split == "train":
                 counts.update(sides[0] + sides[1])
-    made = {split: ("".join(lines).encode(), np.array(keys, np.uint64))
-            for split, (lines, keys) in made.items()}
-    return len(chunk.records), malformed, removed, counts, made
+    text = {split: "".join(lines) for split, lines in text.items()}
+    keys = {split: np.array(rows, np.uint64).reshape(-1, 2) for split, rows in keys.items()}
+    return Tokenized(len(chunk.records), malformed, removed, counts, text, keys)
 
 
 def text_key(joined_tokens):
@@ -290,7 +318,8 @@ def _encode_split(source, folder, vocabulary):
 def false_negatives(input_keys, response_keys):
     """Numbers (i, j), i ≠ j, of pairs in a batch whose inputs or whose responses are the same text.
 
-    Response j then is no wrong answer to input i. Keys: (B,) hashes → (rows, columns), or None.
+    Response j then is no wrong answer to input i, though it is not the one that was given.
+    input_keys, response_keys: (B,) hashes of the texts, on the host → (rows, columns), or None.
     """
     rows, columns = np.concatenate([_equal_pairs(input_keys), _equal_pairs(response_keys)], axis=1)
     return (rows, columns) if len(rows) else None
@@ -298,8 +327,8 @@ def false_negatives(input_keys, response_keys):
 
 def _equal_pairs(keys):
     """All (i, j), i ≠ j, with keys[i] == keys[j]: int64 (2, number of pairs)."""
-    _, group, number = np.unique(keys, return_inverse=True, return_counts=True)
-    repeated = np.flatnonzero(number[group] > 1)              # few, so their square is small
+    _, group, count = np.unique(keys, return_inverse=True, return_counts=True)
+    repeated = np.flatnonzero(count[group] > 1)               # few, so their square is small
     equal = keys[repeated, None] == keys[None, repeated]
     np.fill_diagonal(equal, False)
     return repeated[np.array(np.nonzero(equal))]

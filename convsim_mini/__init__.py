@@ -38,14 +38,12 @@ if _started.startswith("convsim_mini.") and _started.split(".", 1)[1] not in COM
     sys.stderr.write(f"error: {_started}: is no command; python -m convsim_mini lists them\n")
     sys.exit(2)
 
-# OpenBLAS's idle threads spin for 30 ms before they sleep and so hold a core while the other half
-# of a step, copies and sparse products, wants it. 2¹⁰ cycles instead of 2²⁶ made a DAN step 15%
-# faster and no matrix product slower. It is read when NumPy is first imported.
+# OpenBLAS's idle threads spin for 30 ms and so hold a core that copies and sparse products want.
+# 2¹⁰ cycles, not 2²⁶, made a DAN step 15% faster. It is read when NumPy is first imported.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
 
 
 def load(run, device="cpu"):
     """Open a run's folder: `load(run).encode(list_of_str)` → float32 (n, 500) unit vectors."""
     from .encode import load
-
     return load(run, device)

@@ -46,11 +46,10 @@ def positive_int(text):
 
 def progress(*args, **options):
     """A tqdm bar that vanishes at its end; in a log file, a line every 30 seconds."""
-    options = {"leave": False, **options}
     if not (sys.stderr and sys.stderr.isatty()):
         in_a_log = dict.fromkeys(["mininterval", "maxinterval", "delay"], 30)
         options |= {**in_a_log, "file": _Lines(), "leave": False, "ncols": 80}
-    return tqdm(*args, **options)
+    return tqdm(*args, **{"leave": False, **options})
 
 
 class _Lines:
@@ -59,9 +58,6 @@ class _Lines:
     def write(self, text):
         if text.strip():
             sys.stderr.write(text.strip() + "\n")
-
-    def flush(self):
-        sys.stderr.flush()
 
 
 @contextmanager

@@ -37,14 +37,12 @@ class ModelConfig:
     encoder: Literal["dan", "transformer"] = "dan"
     """The "dan" of the paper's §2.3.1, or the "transformer" of §2.3.2."""
     embedding_dim: PositiveInt = 300
-    """Width of a word's or bigram's embedding, and of a Transformer throughout (ours: the paper
-    names only the widths of the layers, 300 first)."""
+    """Width of embeddings, and of a Transformer throughout (ours: the paper names none)."""
     layers: list[PositiveInt] = field(default_factory=lambda: [500])
     """Widths of the encoder's fully connected layers, the sentence embedding's last (paper §3.1:
     300, 300, 500; ours: one layer learns more in minutes: P@1 28, not 26, STS 3 points more)."""
     response_hidden: list[PositiveInt] = field(default_factory=list)
-    """Widths of the hidden layers of the response network; a last layer as wide as the embedding
-    follows (paper §2.2: layers, without number or sizes; ours: none, no worse in minutes)."""
+    """Widths of the response network's layers but the last (paper §2.2: not given; ours: none)."""
     nli_hidden: PositiveInt = 512
     """Width of the hidden layer of NLI's classifier (paper §2.4)."""
     residual_response: bool = True
@@ -52,14 +50,11 @@ class ModelConfig:
     unit_response: bool = True
     """The response v′ has unit length, too (ours: a score is then a cosine)."""
     scale: PositiveFloat = 20.0
-    """Factor on the scores (ours: cosines span 2, a softmax over 1,024 needs more; the paper's free
-    dot product has 1)."""
+    """Factor on scores (paper §2.2: 1; ours: cosines span 2, a softmax over 1,024 needs more)."""
     frequency_weight: Annotated[float, Meta(ge=0)] = 1e-3
-    """The a in a/(a + p(word)), the initial length of word rows; 0 for none (ours: the untrained
-    encoder starts as a weighted bag of words: P@1 15 instead of 7)."""
+    """The a in a/(a + p(word)), a word row's first length; 0: none (ours: P@1 starts at 15)."""
     svd_share: Share = 0.5
-    """Share of a word's dimensions that start from the corpus's own co-occurrences (ours: without
-    it P@1 ends at 21 instead of 28, see convsim_mini/report/README.md)."""
+    """Share of a word's numbers that start from co-occurrences (ours: P@1 ends at 28, not 21)."""
     zero_bigrams: bool = True
     """Bigram rows start at zero (ours: random ones drown the words, P@1 17 instead of 28)."""
     transformer_layers: PositiveInt = 6
@@ -69,11 +64,9 @@ class ModelConfig:
     hidden: PositiveInt = 2048
     """Width of the position-wise feed-forward networks (paper §3.1: 2048)."""
     pre_norm: bool = True
-    """Layer norm before attention and feed-forward, and once after the last layer (tensor2tensor's
-    default of the time); false: after each residual connection."""
+    """Layer norm before each sublayer (tensor2tensor's default of the time); false: after it."""
     dropout: Share = 0.1
-    """Share of the numbers left out in training after embedding, attention's softmax, relu and each
-    sublayer (tensor2tensor's 0.1), in steps of 1/256."""
+    """Share of a Transformer's numbers left out in training, in 1/256ths (tensor2tensor's 0.1)."""
     max_tokens: PositiveInt = 256
     """Longer sentences are cut to so many words (ours: attention's cost grows with the square)."""
 
@@ -83,38 +76,32 @@ class OptimConfig:
     """How it learns."""
 
     optimizer: Literal["adaptive", "sgd"] = "adaptive"
-    """The paper's "sgd" (§3.1), or "adaptive": Adam, and row-wise Adagrad on the table (ours: a
-    rare word cannot wait for as many steps as 40 million)."""
+    """The paper's "sgd" (§3.1), or "adaptive": Adam, Adagrad on the table (ours: fewer steps)."""
     batch_size: PositiveInt = 1024
-    """Pairs in a batch, each with batch_size − 1 wrong responses (paper §3.1: 128; ours: a point of
-    P@1 more from as many pairs)."""
+    """Pairs in a batch of replies (paper §3.1: 128; ours: a point of P@1 more from as many)."""
     nli_batch_size: PositiveInt = 256
     """Pairs in a batch of NLI (paper §3.1: 128; ours: as many pairs in fewer steps)."""
     nli_weight: PositiveFloat = 30.0
-    """Factor on NLI's gradients, which are small beside the conversations' (ours: with 1, 10, 30
-    NLI's accuracy on dev is 63.5, 66.5, 67.2)."""
+    """Factor on NLI's gradients (ours: with 1, 10, 30 its accuracy on dev is 63.5, 66.5, 67.2)."""
     rate: PositiveFloat = 1e-3
     """Learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: Adam's usual)."""
     table_rate: PositiveFloat = 0.06
     """Learning rate of the embedding table (paper: the same; ours: found on dev)."""
     loss: Literal["mean", "sum"] = "mean"
-    """The loss is the "mean" or the "sum" over the batch; the paper does not say which. In 4,000
-    steps of its SGD on the default corpus the sum took P@1 from 1.0 to 5.6, the mean to 1.6, for
-    its gradient is 128 times smaller. For an adaptive optimiser they are the same."""
+    """The loss is the batch's "mean" or its "sum"; the paper does not say which. 4,000 steps of its
+    SGD took P@1 to 5.6 with the sum, to 1.6 with the mean. "adaptive" learns the same from both."""
     warmup: Annotated[int, Meta(ge=0)] = 50
     """Steps over which the rates rise from zero (ours: Adam's first steps are noise)."""
     decay: Literal["linear", "none"] = "linear"
     """"linear": the rates fall to zero at the last step (ours: short runs gain from it)."""
     drop_at: Share = 1.0
-    """Share of the steps after which dropped_batch_size and dropped_rate hold; 1 for never (paper
-    §3.1: 30 of 40 million steps, then 256 and 0.001)."""
+    """Share of the steps after which the next two hold; 1: never (paper §3.1: 30 of 40 million)."""
     dropped_batch_size: PositiveInt = 256
-    """Pairs in a batch of either task from drop_at on."""
+    """Pairs in a batch of either task from drop_at on (paper §3.1)."""
     dropped_rate: PositiveFloat = 1e-3
-    """The rate from drop_at on; the table's rate changes by the same factor."""
+    """The rate from drop_at on (paper §3.1); the table's rate changes by the same factor."""
     word_dropout: Share = 0.4
-    """Share of the words left out of each sentence in training (Iyyer et al. 2015; ours: a corpus
-    this small is otherwise learned by heart)."""
+    """Share of words left out in training (Iyyer et al. 2015; ours: a small corpus overfits)."""
     mask_false_negatives: bool = True
     """Equal inputs or responses in a batch are no wrong answers (ours; P@1 is the same without)."""
 
@@ -124,13 +111,12 @@ class Config:
     """Everything a run depends on; stored in its folder, from which `--config` replays it."""
 
     preset: Literal["chat", "paper", "paper-multitask", "transformer", "transformer-small"] = "chat"
-    """A named set of changes to the defaults. "chat" is the DAN that learns most in minutes on two
-    cores, "paper" the paper's DAN and its recipe; "transformer-small" and "transformer" are the
-    same for the other encoder. "paper-multitask" is the paper's second stage, for a run of "paper"
-    or "transformer" with --init."""
+    """A named set of changes to the defaults. "chat" (a DAN) and "transformer-small" learn most in
+    minutes on two cores. "paper" (a DAN) and "transformer" follow the paper. "paper-multitask" is
+    its second stage, for a run of these two with --init."""
     task: Literal["conversation", "multitask", "nli"] = "conversation"
     """Train on conversations alone; "multitask": on natural language inference beside them (paper
-    §2.4); "nli": on that alone, the control without conversations."""
+    §2.4); "nli": on that alone (ours: the control)."""
     init: str | None = None
     """Folder of a run whose parameters to start from, as the paper's multitask model does (§3.1).
     Its preset, pairs, text, model and optim hold where no option says otherwise."""
@@ -150,8 +136,7 @@ class Config:
     steps: PositiveInt = 2_000
     """Number of batches."""
     minutes: PositiveFloat | None = None
-    """Train for about so long instead: the number of steps is fixed at the end of the warm-up, when
-    their speed is known, and stored as `steps`."""
+    """Train for about so long instead: `steps` is set and stored once the speed is known."""
     evaluations: PositiveInt = 8
     """How many times in a run dev is measured and a checkpoint saved."""
     run: str | None = None
@@ -232,8 +217,6 @@ INHERITED = ("preset", "pairs", "text.", "model.", "optim.")    # from the run t
 ENCODERS = {"dan": "chat", "transformer": "transformer-small"}
 
 
-# ---------------------------------------------------------------- settings as nested dicts
-
 def settings():
     """Every setting under its dotted name: name → dataclass field."""
     return {group + setting.name: setting for group, cls in GROUPS.items()
@@ -251,9 +234,8 @@ def flat(values, group=""):
 def config_from_dict(values, where=""):
     """A dict of settings, nested or with dotted names, as a Config.
 
-    where: the file that the values come from; without one they come from the command line, where
-    a number may be text. Raises UserError that names the setting, what was found and what was
-    expected, for a value of the wrong type, out of its range, or that does not fit the others.
+    where: the file that they come from; "": the command line, where a number may be text. Raises
+    UserError for a value of the wrong type, out of its range, or that does not fit the others.
     """
     place = f"{where}: " if where else "--"
     values, known, nested = flat(values), settings(), {}

@@ -34,8 +34,7 @@ def parse_config(argv):
     if encoder and encoder != config.model.encoder:
         raise UserError(f"--encoder {encoder}: another option or config file asks for "
                         f"--model.encoder {config.model.encoder}")
-    # a run is read again from anywhere
-    config.pairs = [str(Path(path).resolve()) for path in config.pairs]
+    config.pairs = [str(Path(path).resolve()) for path in config.pairs]    # read from anywhere
     for name in ("data", "init", "nli"):
         value = getattr(config, name)
         setattr(config, name, value and str(Path(value).resolve()))
@@ -52,8 +51,8 @@ def resumed_folder(argv):
     if "resume" not in given:
         return None
     if len(given) > 1 or not given["resume"]:
-        raise UserError("--resume: expected a run's folder and no other option, for a run keeps "
-                        "its settings; to train with others: --config RUN/config.json")
+        raise UserError("--resume: expected a run's folder and no other option; to train with "
+                        "other settings: --config RUN/config.json")
     return Path(given["resume"])
 
 
@@ -72,10 +71,7 @@ def parse(argv):
 
 
 def config_parser(all_options=False):
-    """The parser of the training command, an option for every setting.
-
-    all_options: whether its help shows the options of text, model and optim as well.
-    """
+    """The parser of the training command; with all_options its help shows every setting."""
     parser = Parser(
         prog="python -m convsim_mini.train", usage="%(prog)s [options]", add_help=False,
         description="Train a sentence encoder on conversations.",

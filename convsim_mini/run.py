@@ -95,10 +95,9 @@ def finished(folder):
 
 
 def load_run(folder, device="cpu", newest=False):
-    """Open a run folder at its best step, its parameters on the host or on the "gpu".
+    """Open a run folder at its best (or newest) step, its parameters on the host or on the "gpu".
 
-    newest: open it at its newest step instead, to train on from there. Raises UserError where a
-    file is missing or damaged, or where the device cannot be used.
+    Raises UserError where a file is missing or damaged, or where the device cannot be used.
     """
     folder, xp = _existing(folder), device_module(device)
     if not has_checkpoint(folder):
@@ -111,18 +110,16 @@ def load_run(folder, device="cpu", newest=False):
     words = folder / VOCABULARY
     values = read_object(words, *NEEDED)
     if _crc(words) != about.get("vocabulary"):
-        raise UserError(f"{words}: is not the one that {path.name} was trained with; restore the "
-                        "files of one run")
-    corpus = values.pop("corpus")
-    vocabulary = Vocabulary(**values)
+        raise UserError(f"{words}: is not the one that {path.name} was trained with; restore it")
+    corpus, vocabulary = values.pop("corpus"), Vocabulary(**values)
     rows = vocabulary.size + config.bigram_rows
     expected = parameter_shapes(config.model, rows, config.classifies)
     stored = {name: p.shape for name, p in params.items()}
     for name in sorted(expected.keys() | stored.keys()):
-        if expected.get(name) != stored.get(name):
-            raise UserError(f"{path}: {name} has shape {stored.get(name)}, but "
-                            f"{expected.get(name)} follows from config.json and vocabulary.json; "
-                            "restore the files of one run")
+        shape, other = stored.get(name), expected.get(name)
+        if shape != other:
+            raise UserError(f"{path}: {name} has shape {shape}, but {other} follows from "
+                            "config.json and vocabulary.json; restore the files of one run")
     model = Model(to_device(params, xp), config.model, vocabulary.size)
     return Run(folder, config, vocabulary, model, step, corpus)
 
@@ -184,8 +181,7 @@ def _path(folder, kind, step):
 
 
 def _steps(folder):
-    names = [path.stem for path in Path(folder).glob("weights-*.safetensors")]
-    numbers = [name.removeprefix("weights-") for name in names]
+    numbers = [path.stem.partition("-")[2] for path in Path(folder).glob("weights-*.safetensors")]
     return sorted(int(number) for number in numbers if number.isdecimal())
 
 

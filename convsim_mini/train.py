@@ -37,25 +37,22 @@ DEV_QUERIES = 5_000
 def train(config):
     """Train a model as the Config says; → the run's folder, the corpus.
 
-    The run keeps the model of the measured step that is best on dev. Raises UserError for pair
-    files, folders and devices that cannot be used.
+    Raises UserError for pair files, folders and devices that cannot be used.
     """
     corpus, tasks = prepare(config)
     model = starting_model(config, corpus)
     folder = new_folder(config)
     save_config(folder, config)
     save_vocabulary(folder, corpus)
-    dev = measuring_dev(config, corpus, tasks)
-    run_steps(folder, config, corpus.vocabulary, tasks, model, dev)
+    run_steps(folder, config, corpus.vocabulary, tasks, model, measuring_dev(config, corpus, tasks))
     return folder, corpus
 
 
 def resume(folder):
     """Go on with a run from its last checkpoint, or from the start if it has none; → as `train`.
 
-    On the CPU the weights at the end are those of a run that was never stopped, bit by bit. A run
-    that has come to its end is left as it is. Raises UserError where the run's files, or those that
-    it was trained on, are missing or changed.
+    On the CPU the final weights are those of a run that was never stopped, bit by bit. A finished
+    run is left as it is. Raises UserError where its files or its pairs are missing or changed.
     """
     config = load_config(folder)
     corpus, tasks = prepare(config)
@@ -106,7 +103,20 @@ def prepare(config):
         print(cut_report(config.model, np.diff(corpus.train.offsets)) + "\n")
     nli = open_nli(config, corpus.vocabulary) if config.classifies else (None, None)
     tasks = Tasks(corpus.train, *nli)
-    check(config, corpus, tasks)
+    dropped = ["dropped_batch_size"] if config.optim.drop_at < 1 else []
+    pairs = corpus.train.pairs
+    for name in ("batch_size", *dropped):
+        if not 2 <= (size := getattr(config.optim, name)) <= pairs:
+            raise UserError(f"--optim.{name} {size}: expected 2 to {pairs}, the pairs of the train "
+                            "split")
+    for name in ("nli_batch_size", *dropped) if tasks.nli else ():
+        if (size := getattr(config.optim, name)) > tasks.nli.pairs:
+            raise UserError(f"--optim.{name} {size}: expected no more than the {tasks.nli.pairs} "
+                            "NLI pairs to train on; lower it or raise --nli_fraction")
+    response.draw_candidates(corpus.dev, DEV_QUERIES)
+    response.draw_candidates(corpus.test)
+    for path in sts.find(config.data, None).values():
+        sts.read(path)
     return corpus, tasks
 
 
@@ -121,26 +131,6 @@ def open_nli(config, vocabulary):
     print(f"SNLI: {split.pairs:,} pairs to train on ({config.nli_fraction:.0%} of the file), "
           f"{len(dev.labels):,} of dev; {train.dropped:,} and {dev.dropped:,} have no label\n")
     return split, encode_snli(dev, vocabulary)
-
-
-def check(config, corpus, tasks):
-    """Raise a UserError for mistakes that would otherwise come to light only after training."""
-    dropped = ["dropped_batch_size"] if config.optim.drop_at < 1 else []
-    pairs = corpus.train.pairs
-    for name in ("batch_size", *dropped):
-        size = getattr(config.optim, name)
-        if not 2 <= size <= pairs:
-            raise UserError(f"--optim.{name} {size}: expected 2 to {pairs}, the pairs of the train "
-                            "split")
-    for name in ("nli_batch_size", *dropped) if tasks.nli else ():
-        size = getattr(config.optim, name)
-        if size > tasks.nli.pairs:
-            raise UserError(f"--optim.{name} {size}: expected no more than the {tasks.nli.pairs} "
-                            "NLI pairs to train on; lower it or raise --nli_fraction")
-    response.draw_candidates(corpus.dev, DEV_QUERIES)
-    response.draw_candidates(corpus.test)
-    for path in sts.find(config.data, None).values():
-        sts.read(path)
 
 
 def measuring_dev(config, corpus, tasks):
@@ -171,17 +161,14 @@ def measuring_dev(config, corpus, tasks):
 
 
 def new_folder(config):
-    """Make the run's folder. Raises UserError if it holds files already or cannot be made.
-
-    A run that was killed before its config.json was written left nothing but a temporary file.
-    """
+    """Make the run's folder. Raises UserError if it holds files already or cannot be made."""
     names = [config.run] if config.run else (
         f"runs/{config.preset}{'' if k == 1 else f'-{k}'}" for k in itertools.count(1))
     advice = "choose another folder with --run"
     for name in names:
         with user_errors(f"{name}: cannot be made", advice):
             Path(name).mkdir(parents=True, exist_ok=True)
-            if all(path.suffix == ".tmp" for path in Path(name).iterdir()):
+            if all(path.suffix == ".tmp" for path in Path(name).iterdir()):    # killed at once
                 config.run = name
                 return Path(name)
     raise UserError(f"{config.run}: exists already and is left as it is; {advice}")
@@ -210,19 +197,19 @@ def summary(folder, corpus):
     similarity = {"trained": sts.similarity(run, pairs),
                   "the same, untrained": sts.similarity(untrained, pairs)}
     lexical = bag_cosines(sts.texts_of(pairs), *sts.sides(pairs), run.vocabulary)
-    parts = [response.summary("test", choices, response.scores(run, choices),
-                              response.baselines(run, choices)),
-             sts.score_table(split, pairs, similarity | lexical),
-             sts.extremes(similarity["trained"], pairs)]
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     command = "  python -m convsim_mini"
-    parts.append(f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} "
-                 f"of {run.config.steps:,}, the best on dev.\nLook at {folder}/p_at_n.png and "
-                 f"{folder}/loss.png. Try next:\n"
-                 f'{command}.encode {folder} "How old are you?" "What is your age?"\n'
-                 f"{command}.evaluation {folder}\n"
-                 f"{command}.train --config {folder}/config.json --run {folder}-again")
-    return "\n\n".join(parts)
+    return "\n\n".join([
+        response.summary("test", choices, response.scores(run, choices),
+                         response.baselines(run, choices)),
+        sts.score_table(split, pairs, similarity | lexical),
+        sts.extremes(similarity["trained"], pairs),
+        f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
+        f"{run.config.steps:,}, the best on dev.\nLook at {folder}/p_at_n.png and "
+        f"{folder}/loss.png. Try next:\n"
+        f'{command}.encode {folder} "How old are you?" "What is your age?"\n'
+        f"{command}.evaluation {folder}\n"
+        f"{command}.train --config {folder}/config.json --run {folder}-again"])
 
 
 @errors_in_one_line()

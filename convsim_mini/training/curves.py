@@ -7,10 +7,7 @@ from ..figures import new_figure, save_figure
 
 
 def plot_loss(path, losses, measured, batch_size):
-    """Loss of each task on training batches, loss of replies on dev, and the losses of guessing.
-
-    losses: records with "loss" or "nli_loss"; measured: records with "dev_loss"
-    """
+    """Losses in training ("loss", "nli_loss"), those measured ("dev_loss"), those of guessing."""
     figure, axes = new_figure()
     for key, name, choices in (("loss", "replies, training", batch_size),
                                ("nli_loss", "NLI, training", len(LABELS))):

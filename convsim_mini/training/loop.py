@@ -27,8 +27,7 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
     """Train a Model from `first_step` to the end, its arrays moved to the device.
 
     dev: a function of a Model that measures dev; state: the optimiser's, from a checkpoint. Ctrl-C
-    saves a checkpoint after the current step and raises KeyboardInterrupt (the first steps of a run
-    with --minutes have none). A loss that is nan or
+    saves a checkpoint after the current step and raises KeyboardInterrupt. A loss that is nan or
     far too large raises UserError and saves none. The end keeps only the checkpoint best on dev.
     """
     xp = device_module(config.device)
@@ -36,8 +35,7 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
     optimizer = {"sgd": SGD, "adaptive": Adaptive}[config.optim.optimizer](model.params)
     if state is not None:
         restore(optimizer, state, folder)
-    monitor = Monitor(folder, config, dev)
-    monitor.resume(first_step, machine(xp))
+    monitor = Monitor(folder, config, dev, first_step, machine(xp))
     try:
         loop(config, tasks, model, optimizer, monitor, first_step)
     except Diverged as error:
@@ -57,7 +55,7 @@ def loop(config, tasks, model, optimizer, monitor, first_step):
     if first_step == 0:
         monitor.measure(0, model)
     with asked_to_stop() as stop:
-        monitor.start_clock()
+        began = time.perf_counter()
         if config.minutes:
             first_step = settle(config, tasks, model, optimizer, monitor, stop)
         monitor.expect(first_step)
@@ -71,12 +69,14 @@ def loop(config, tasks, model, optimizer, monitor, first_step):
             due = done > early and done % every == 0 or done == config.steps
             if due or stop.is_set():
                 monitor.log(done)
-                monitor.stop_clock()
-                sound(model.params, done)
+                monitor.seconds += time.perf_counter() - began
+                for p in model.params.values():
+                    if not (p.min() > -LARGEST and p.max() < LARGEST):    # nan is neither
+                        raise Diverged(done, math.nan)
                 if due:
                     monitor.measure(done, model)
                 save_checkpoint(monitor.folder, done, model.params, optimizer.state, monitor.best)
-                monitor.start_clock()
+                began = time.perf_counter()
             if stop.is_set():
                 raise KeyboardInterrupt
 
@@ -94,8 +94,7 @@ def train_step(config, model, optimizer, step, batch):
 def settle(config, tasks, model, optimizer, monitor, stop):
     """Train the first steps of a run with --minutes, measure their speed and set config.steps.
 
-    No rate depends on the number of steps yet. Raises KeyboardInterrupt where `stop` is set; there
-    is no checkpoint yet. → the step to go on with
+    No rate depends on it yet. `stop` raises KeyboardInterrupt, without a checkpoint. → steps done
     """
     minutes, config.steps, config.minutes = config.minutes, sys.maxsize, None
     timed, clock = settled_at(config.optim), []
@@ -137,13 +136,6 @@ def restore(optimizer, state, folder):
             raise UserError(f"{folder}: its resume-*.safetensors does not fit its config.json at "
                             f"{name}; restore the files of one run")
         own[...] = array_module(own).asarray(saved)
-
-
-def sound(params, step):
-    """Raise Diverged if a parameter is nan, or so large that its square overflows."""
-    for p in params.values():
-        if not (p.min() > -LARGEST and p.max() < LARGEST):    # nan is neither
-            raise Diverged(step, math.nan)
 
 
 def divergence(folder, config, vocabulary, tasks, step, loss):

@@ -2,9 +2,8 @@
 
 import json
 import math
-import time
 
-from ..cli import UserError, progress
+from ..cli import progress, user_errors
 from ..data.snli import LABELS, NliBatch
 from ..files import write_text
 from ..run import read_log
@@ -16,53 +15,35 @@ EXPLODED = 100    # a run is stopped at so many times the loss of picking at ran
 
 
 class Monitor:
-    """Shows and records how training goes.
+    """Shows and records how training goes from `step` on; later records in the log are removed.
 
-    dev: a function of a Model → its measures on dev: P@N in "dev", "dev_loss", "nli"
+    dev: a function of a Model → its measures on dev: P@N in "dev", "dev_loss", "nli"; machine: the
+    name of what computes. `seconds` is the time spent in training, not in measuring or saving.
     """
 
-    def __init__(self, folder, config, dev):
-        self.folder, self.config, self.dev = folder, config, dev
-        self.losses, self.steps, self.measured, self.log_every = [], [], [], 10
+    def __init__(self, folder, config, dev, step=0, machine="unknown"):
+        self.folder, self.config, self.dev, self.log_every = folder, config, dev, 10
         self.most = {"loss": EXPLODED * math.log(config.optim.batch_size),
                      "nli_loss": EXPLODED * math.log(len(LABELS))}
-        self.seconds, self.resumed_at = 0.0, time.perf_counter()
-        self.bar = progress(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05,
-                            leave=True)
-
-    @property
-    def best(self):
-        """The measured step that is best on dev, or None before there is one.
-
-        The best has the largest share of right answers in the tasks that are trained: P@1, NLI's
-        accuracy, or their sum. The untrained model does not count.
-        """
-        keys = {"conversation": (1, 0), "multitask": (1, 1), "nli": (0, 1)}[self.config.task]
-        shares = {record["step"]: keys[0] * record["dev"]["1"] + keys[1] * record.get("nli", 0)
-                  for record in self.measured if record["step"] > 0}
-        return max(shares, key=shares.get, default=None)
-
-    def start_clock(self):
-        """Count training time from now on. Measuring and saving do not count."""
-        self.resumed_at = time.perf_counter()
-
-    def stop_clock(self):
-        """Stop counting training time."""
-        self.seconds += time.perf_counter() - self.resumed_at
-
-    def resume(self, step, machine):
-        """Read the log of an earlier start and remove what comes after `step`, or is half a line.
-
-        machine: the name of what computes from now on, which is recorded
-        """
-        path = self.folder / "log.jsonl"
-        records = [record for record in read_log(path) if record["step"] <= step]
-        write_text(path, "".join(json.dumps(record) + "\n" for record in records))
+        self.path = folder / "log.jsonl"
+        records = [record for record in read_log(self.path) if record["step"] <= step]
+        write_text(self.path, "".join(json.dumps(record) + "\n" for record in records))
+        self.losses = []
         self.steps = [record for record in records if {"loss", "nli_loss"} & record.keys()]
         self.measured = [record for record in records if "dev" in record]
         self.seconds = self.measured[-1]["seconds"] if self.measured else 0.0
         if machine not in [record["machine"] for record in records if "machine" in record][-1:]:
             self._write([], {"step": step, "machine": machine})
+        self.bar = progress(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05,
+                            leave=True)
+
+    @property
+    def best(self):
+        """The step after 0 that is best on dev, by P@1, NLI's accuracy or their sum; or None."""
+        keys = {"conversation": (1, 0), "multitask": (1, 1), "nli": (0, 1)}[self.config.task]
+        shares = {record["step"]: keys[0] * record["dev"]["1"] + keys[1] * record.get("nli", 0)
+                  for record in self.measured if record["step"] > 0}
+        return max(shares, key=shares.get, default=None)
 
     def after_step(self, step, batch, loss):
         """Keep the loss of a step's batch, a 0-d array; log after every `log_every` steps."""
@@ -82,8 +63,7 @@ class Monitor:
             for task in sorted(dict(losses)):
                 of_task = [loss for name, loss in losses if name == task]
                 means[task] = sum(of_task) / len(of_task)
-            shown = {task: f"{mean:.3f}" for task, mean in means.items()}
-            self.bar.set_postfix(shown, refresh=False)
+            self.bar.set_postfix({task: f"{means[task]:.3f}" for task in means}, refresh=False)
             self._write(self.steps, {"step": step, **means})
 
     def measure(self, step, model):
@@ -113,14 +93,10 @@ class Monitor:
 
     def _write(self, records, record):
         records.append(record)
-        path = self.folder / "log.jsonl"
-        try:
-            with open(path, "a", encoding="utf-8") as log:
-                log.write(json.dumps(record) + "\n")
-        except OSError as error:
-            raise UserError(
-                f"{path}: cannot be written ({error.strerror}); make room there, then go on with: "
-                f"python -m convsim_mini.train --resume {self.folder}") from None
+        resume = f"python -m convsim_mini.train --resume {self.folder}"
+        with (user_errors(f"{self.path}: cannot be written", f"make room, then go on: {resume}"),
+              open(self.path, "a", encoding="utf-8") as log):
+            log.write(json.dumps(record) + "\n")
 
 
 class Diverged(Exception):

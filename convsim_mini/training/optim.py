@@ -27,9 +27,8 @@ class SGD:
 class Adaptive:
     """Adam on dense parameters (Kingma, Ba 2015), row-wise Adagrad on tables (Duchi et al. 2011).
 
-    Adagrad divides a gradient by the root of the sum of the squares of all gradients so far. So a
-    rare word's tenth update is as large as a frequent word's tenth update. The sum is kept for each
-    row, not for each number: state (R,) instead of (R, d) means less memory to read and write.
+    Adagrad divides by the root of the sum of all squared gradients so far, so a rare word's tenth
+    update is as large as a frequent word's. One sum a row, (R,), is less memory than (R, d).
     """
 
     BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8

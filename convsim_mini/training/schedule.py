@@ -25,9 +25,8 @@ def rates(optim, step, steps, pairs):
     """The learning rates of one step: of dense parameters, of tables.
 
     They rise for `warmup` steps, stay until `settled_at`, and fall linearly to zero at `steps`.
-    From `drop_at` on dropped_rate takes the place of rate. The losses of losses.py are means. The
-    gradient of a sum over the batch is `pairs` times larger, so a summed loss multiplies SGD's
-    rates by `pairs`. An adaptive optimiser divides by the size of the gradient, so its rates stay.
+    The gradient of a sum is `pairs` times that of the mean that losses.py computes; so are SGD's
+    rates for it. An adaptive optimiser divides by the gradient's size.
     step: counted from 0; steps: of the whole run; pairs: in this step's batch
     """
     factor = min(1, (step + 1) / optim.warmup) if optim.warmup else 1

@@ -39,12 +39,12 @@ def train(config):
 
     Raises UserError for pair files, folders and devices that cannot be used.
     """
-    corpus, tasks = prepare(config)
+    corpus, tasks, dev = prepare(config)
     model = starting_model(config, corpus)
     folder = new_folder(config)
     save_config(folder, config)
     save_vocabulary(folder, corpus)
-    run_steps(folder, config, corpus.vocabulary, tasks, model, measuring_dev(config, corpus, tasks))
+    run_steps(folder, config, corpus.vocabulary, tasks, model, dev)
     return folder, corpus
 
 
@@ -55,8 +55,7 @@ def resume(folder):
     run is left as it is. Raises UserError where its files or its pairs are missing or changed.
     """
     config = load_config(folder)
-    corpus, tasks = prepare(config)
-    dev = measuring_dev(config, corpus, tasks)
+    corpus, tasks, dev = prepare(config)
     if has_checkpoint(folder):
         run = load_run(folder, newest=True)
         check_corpus(run, corpus)
@@ -94,7 +93,7 @@ def starting_model(config, corpus):
 
 
 def prepare(config):
-    """The Corpus that a Config names, and its Tasks, after every check that needs no training."""
+    """A Config's Corpus, its Tasks, what measures dev, after every check that needs no training."""
     device_module(config.device)
     keep_freed_memory()
     corpus = open_corpus(config)
@@ -113,11 +112,10 @@ def prepare(config):
         if (size := getattr(config.optim, name)) > tasks.nli.pairs:
             raise UserError(f"--optim.{name} {size}: expected no more than the {tasks.nli.pairs} "
                             "NLI pairs to train on; lower it or raise --nli_fraction")
-    response.draw_candidates(corpus.dev, DEV_QUERIES)
     response.draw_candidates(corpus.test)
     for path in sts.find(config.data, None).values():
         sts.read(path)
-    return corpus, tasks
+    return corpus, tasks, measuring_dev(config, corpus, tasks)
 
 
 def open_nli(config, vocabulary):
@@ -143,11 +141,12 @@ def measuring_dev(config, corpus, tasks):
     order = np.random.Generator(np.random.Philox(config.seed)).permutation(len(pairs))
     size = min(config.optim.batch_size, len(pairs))
     batches = order[:len(order) // size * size].reshape(-1, size)
+    masks = [false_negatives(*dev.keys[pairs[batch]].T) if config.optim.mask_false_negatives
+             else None for batch in batches]
 
     def measure(model):
         u, v = response.vectors(model, dev, pairs)
         ranks = response.ranks_of_truth(u, v, candidates)
-        masks = [false_negatives(*dev.keys[pairs[batch]].T) for batch in batches]
         losses = [batch_softmax_forward(u[batch], v[batch], config.model.scale, mask)[0]
                   for batch, mask in zip(batches, masks)]
         record = {"dev": {str(n): round(response.precision(ranks, n)[0], 2) for n in response.N},

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from convsim_mini import train
 from convsim_mini.cli import UserError
 from convsim_mini.config import OptimConfig, config_from_dict, flat, settings
 from convsim_mini.model.initial import initial_model
 from convsim_mini.options import parse_config
 from convsim_mini.run import load_config
-from convsim_mini.training.schedule import batch_sizes, rates
+from convsim_mini.training.schedule import Tasks, batch_sizes, rates
 
 from conftest import SMALL, command, generate_pairs, weights
 
@@ -48,6 +49,15 @@ def test_the_loss_falls_and_the_true_reply_is_found_more_often(trained):
     # Not P@1: replies of one topic cannot be told apart, and 153 queries leave it a standard error
     # of 4.
     assert measured[-1]["dev"]["10"] > measured[0]["dev"]["10"]
+
+
+def test_the_loss_on_dev_masks_what_the_training_loss_masks(arguments, corpus):
+    losses = []
+    for masked in ("true", "false"):
+        config = parse_config([*map(str, arguments), "--optim.mask_false_negatives", masked])
+        measure = train.measuring_dev(config, corpus, Tasks(corpus.train, None, None))
+        losses.append(measure(initial_model(config, corpus))["dev_loss"])
+    assert losses[0] < losses[1]                              # fewer wrong answers to choose from
 
 
 def test_training_moves_every_parameter(trained, corpus):

@@ -1,4 +1,4 @@
-"""Where arrays live and what differs between NumPy and CuPy. Only this file imports CuPy.
+"""Where arrays live and what differs between NumPy and CuPy. Kernels stand in model/kernels.py.
 
 No global switch: every function of this package computes with the `array_module` of its inputs.
 """
@@ -9,14 +9,14 @@ import platform
 import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
-from importlib import import_module
+from functools import cache, wraps
 from pathlib import Path
 
 import numpy as np
 
 from .cli import UserError
 
+products = "tf32"    # the precision of a GPU's: a setting of its library, not of an array
 INSTALL_CUPY = 'pip install "cupy-cuda12x[ctk]"   (CUDA 13 drivers: "cupy-cuda13x[ctk]")'
 
 
@@ -28,9 +28,21 @@ def array_module(x):
     return cupy.get_array_module(x)
 
 
-def sparse_module(xp):
-    """scipy.sparse for numpy, cupyx.scipy.sparse for cupy."""
-    return import_module("scipy.sparse" if xp is np else "cupyx.scipy.sparse")
+def on_gpu(kernel):
+    """Decorator: where the first array is CuPy's, `kernel` is called in the function's place.
+
+    Both have the same contract. The NumPy function is the one to read, and what tests compare with.
+    """
+    def decorate(plain):
+        @wraps(plain)
+        def either(first, *others, **named):
+            array = first
+            while isinstance(array, (tuple, list)):
+                array = array[0] if array else np.float64(0)
+            function = plain if array_module(array) is np else kernel
+            return function(first, *others, **named)
+        return either
+    return decorate
 
 
 @cache
@@ -132,11 +144,11 @@ def add_to_rows(table, rows, values, factor):
         table[rows[part]] = changed
 
 
-def device_module(device):
-    """numpy for "cpu", cupy for "gpu".
+def device_module(device, precision="tf32"):
+    """numpy for "cpu", cupy for "gpu"; precision: of a GPU's products, as for `set_precision`.
 
     Raises UserError when the GPU cannot be used: CuPy is missing, there is no CUDA device, or a
-    first small matrix product fails (cuBLAS is loaded only then).
+    first small product or kernel fails (cuBLAS and the compiler are loaded only then).
     """
     if device == "cpu":
         return np
@@ -148,12 +160,29 @@ def device_module(device):
         raise UserError("--device gpu: CuPy is installed but finds no CUDA device; nvidia-smi must "
                         f"list a GPU, and the wheel fit its CUDA version: {INSTALL_CUPY}")
     try:
+        set_precision(precision)
         float((cupy.ones((8, 8), cupy.float32) @ cupy.ones((8, 8), cupy.float32)).sum())
+    except MemoryError:
+        raise UserError(f"--device gpu: {machine(cupy)} has no free memory; stop what else runs "
+                        "on it (nvidia-smi lists it)") from None
     except Exception as error:
         reason = str(error).strip().splitlines()[0]
-        raise UserError(f"--device gpu: the GPU was found but a matrix product failed ({reason}); "
+        raise UserError(f"--device gpu: the GPU was found but a first product failed ({reason}); "
                         f"install CuPy with its CUDA libraries: {INSTALL_CUPY}") from None
     return cupy
+
+
+def set_precision(precision):
+    """How a GPU multiplies float32 matrices from now on: "tf32", "fp32" or "bf16".
+
+    TF32 keeps 10 bits of each factor's fraction and bfloat16 7, where float32 has 23. All three sum
+    in float32.
+    """
+    global products
+    import cupy._core._routines_linalg as linalg
+    products = precision
+    linalg.set_compute_type(np.float32, linalg.COMPUTE_TYPE_TF32 if precision == "tf32"
+                            else linalg.COMPUTE_TYPE_DEFAULT)
 
 
 def machine(xp):
@@ -166,13 +195,40 @@ def machine(xp):
 
 
 def to_device(x, xp):
-    """A host array, or a dict or (named) tuple of them, as arrays of module xp; None stays None."""
+    """A host array, or a dict or (named) tuple of them, as arrays of module xp; None stays None.
+
+    A tuple's arrays go to the device in one transfer: CuPy copies through memory that the kernel
+    keeps in place ("pinned"), and does not wait.
+    """
     if isinstance(x, dict):
         return {name: to_device(value, xp) for name, value in x.items()}
+    if not isinstance(x, tuple):
+        return None if x is None else xp.asarray(x)
+    arrays = _arrays(x)
+    if xp is not np and any(isinstance(array, np.ndarray) for array in arrays):
+        begins = np.cumsum([0, *(-(-array.nbytes // 16) * 16 for array in arrays)])
+        packed = np.zeros(begins[-1], np.uint8)
+        for array, begin in zip(arrays, begins):
+            packed[begin:begin + array.nbytes] = array.reshape(-1).view(np.uint8)
+        packed = xp.asarray(packed)
+        arrays = [packed[begin:begin + array.nbytes].view(array.dtype).reshape(array.shape)
+                  for array, begin in zip(arrays, begins)]
+    return _rebuilt(x, iter(arrays))
+
+
+def _arrays(x):
+    """The arrays in nested tuples, in order."""
     if isinstance(x, tuple):
-        values = [to_device(value, xp) for value in x]
-        return x._make(values) if hasattr(x, "_make") else tuple(values)
-    return None if x is None else xp.asarray(x)
+        return [array for part in x for array in _arrays(part)]
+    return [] if x is None else [x]
+
+
+def _rebuilt(x, arrays):
+    """The same nested tuples with other arrays, taken one by one."""
+    if isinstance(x, tuple):
+        parts = [_rebuilt(part, arrays) for part in x]
+        return x._make(parts) if hasattr(x, "_make") else tuple(parts)
+    return None if x is None else next(arrays)
 
 
 def to_host(x):

@@ -99,7 +99,7 @@ def load_run(folder, device="cpu", newest=False):
 
     Raises UserError where a file is missing or damaged, or where the device cannot be used.
     """
-    folder, xp = _existing(folder), device_module(device)
+    folder = _existing(folder)
     if not has_checkpoint(folder):
         raise UserError(f"{folder}: holds no weights-*.safetensors, for the run stopped before its "
                         f"first checkpoint; go on: python -m convsim_mini.train --resume {folder}")
@@ -107,6 +107,7 @@ def load_run(folder, device="cpu", newest=False):
     path = _path(folder, "weights", step)
     params, about = _load(path)                               # first: it tells the format of all
     config = load_config(folder)
+    xp = device_module(device, config.precision)
     words = folder / VOCABULARY
     values = read_object(words, *NEEDED)
     if _crc(words) != about.get("vocabulary"):

@@ -94,7 +94,7 @@ def starting_model(config, corpus):
 
 def prepare(config):
     """A Config's Corpus, its Tasks, what measures dev, after every check that needs no training."""
-    device_module(config.device)
+    device_module(config.device, config.precision)
     keep_freed_memory()
     corpus = open_corpus(config)
     print(corpus_report(corpus.report))

@@ -20,7 +20,7 @@ from lesson import check, expect, plt, show, solution
 
 import numpy as np
 
-from convsim_mini.model.attention import Group, attention_backward, attention_forward
+from convsim_mini.model.attention import attention_backward, attention_forward
 from convsim_mini.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.model.layers import linear_backward, linear_forward
 from convsim_mini.training.optim import Adaptive
@@ -89,7 +89,7 @@ p = softmax(s)                        # (n, n): each row sums to 1
 y = p @ v                             # (n, m)
 
 # words 0 … n − 1 are one sentence of n words
-library_y, cache = attention_forward(qkv, [Group(0, n, n)], heads=1)
+library_y, cache = attention_forward(qkv, [0, n], heads=1)
 expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
 
 # %% [markdown]
@@ -231,7 +231,7 @@ expect(relative_error(dqkv, attention_backward(dy, cache)), 0, 1e-13,
 def head_forward(x, weight, bias):
     """One head on one sentence: x: (n, d), weight: (d, 3m), bias: (3m,) → y: (n, m), cache."""
     qkv, linear_cache = linear_forward(x, weight, bias)
-    y, attention_cache = attention_forward(qkv, [Group(0, len(x), len(x))], heads=1)
+    y, attention_cache = attention_forward(qkv, [0, len(x)], heads=1)
     return y, (linear_cache, attention_cache)
 
 

@@ -89,7 +89,7 @@ assert np.shares_memory(q, qkv), "a view: nothing was copied"
 p = softmax(q @ k.swapaxes(1, 2) / np.sqrt(m))    # (h, n, m) (h, m, n) → (h, n, n), head by head
 at_once = (p @ v).swapaxes(0, 1).reshape(n, d)    # (h, n, m) → (n, h, m) → (n, d)
 expect(relative_error(at_once, by_loop), 0, 1e-14, "all heads at once against a loop")
-expect(relative_error(attention_forward(qkv, [Group(0, n, n)], heads)[0], by_loop), 0, 1e-14,
+expect(relative_error(attention_forward(qkv, [0, n], heads)[0], by_loop), 0, 1e-14,
        "the library's")
 
 # %% [markdown]
@@ -329,7 +329,7 @@ drawn = np.minimum(rng.choice(lengths, 64), 60)
 for name, some in (("as drawn", drawn), ("sorted", np.sort(drawn))):
     offsets = ends(some)
     qkv, dy = rng.standard_normal((offsets[-1], 36)), rng.standard_normal((offsets[-1], 12))
-    y, cache = attention_forward(qkv, groups(offsets, 3), 3)
+    y, cache = attention_forward(qkv, offsets, 3)
     loop_y, loop_cache = loop_forward(qkv, offsets, 3)
     expect(relative_error(y, loop_y), 0, 1e-14, f"{name}: y, groups against the loop")
     expect(relative_error(padded_forward(qkv, offsets, 3), loop_y), 0, 1e-14,
@@ -347,7 +347,7 @@ qkv = rng.standard_normal((offsets[-1], 3 * 256)).astype(np.float32)
 seconds = {}
 for name, forward in (("loop", lambda: loop_forward(qkv, offsets, 8)),
                       ("padded", lambda: padded_forward(qkv, offsets, 8)),
-                      ("groups", lambda: attention_forward(qkv, groups(offsets, 8), 8))):
+                      ("groups", lambda: attention_forward(qkv, offsets, 8))):
     forward()                                                 # once to warm up
     begin = time.perf_counter()
     forward()
@@ -360,16 +360,14 @@ print(f"groups: {seconds['padded'] / seconds['groups']:.0f} × as fast as paddin
 # ## There and back
 #
 # Sorting reorders the batch, and pair i must find its response i again. `sort_by_length` returns
-# the order: sentence b of the sorted batch was sentence order[b]. The encoder computes u sorted,
-# and then writes it back where it came from.
+# the order: sentence b of the sorted batch was sentence order[b]. It also returns the places:
+# sentence i now stands at places[i]. The encoder computes u sorted and takes u[places].
 
 # %%
 packed = Packed(np.arange(9, dtype=np.int32), np.array([0, 4, 5, 7, 9]))       # lengths 4, 1, 2, 2
-by_length, order = sort_by_length(packed, max_tokens=256)
+by_length, order, places = sort_by_length(packed, max_tokens=256)
 print("lengths", packed.lengths, "→", by_length.lengths, " order", order, " words", by_length.ids)
-sorted_back = np.empty(4)
-sorted_back[order] = by_length.lengths
-assert np.array_equal(sorted_back, packed.lengths)
+assert np.array_equal(by_length.lengths[places], packed.lengths)
 
 # %% [markdown]
 # ### Exercise 2: the gradient of sorting
@@ -406,12 +404,12 @@ check(2, reorder_backward, judge_reorder)
 
 # %%
 def right_attention(qkv, offsets, heads):
-    return attention_forward(qkv, groups(offsets, heads), heads)[0]
+    return attention_forward(qkv, offsets, heads)[0]
 
 
 def one_long_sentence(qkv, offsets, heads):
     """Where the sentences end is ignored."""
-    return attention_forward(qkv, [Group(0, len(qkv), len(qkv))], heads)[0]
+    return attention_forward(qkv, [0, len(qkv)], heads)[0]
 
 
 def no_mask(qkv, offsets, heads):
@@ -421,7 +419,7 @@ def no_mask(qkv, offsets, heads):
 def one_word_too_many(qkv, offsets, heads):
     """The last word of a sentence (of two or more) falls to the next sentence."""
     moved = np.concatenate([offsets[:1], offsets[1:-1] - (np.diff(offsets)[:-1] > 1), offsets[-1:]])
-    return attention_forward(qkv, groups(moved, heads), heads)[0]
+    return attention_forward(qkv, moved, heads)[0]
 
 
 def leaks(attention):
@@ -445,8 +443,8 @@ check(3, leaks, judge_leaks)
 # ## Where this lives
 #
 # - `model/attention.py`: `groups`, `attention_forward`, `attention_backward`, `_split_heads`.
-# - `model/transformer.py`: `sort_by_length`; `transformer_forward` sorts, `transformer_backward`
-#   starts with du[order].
+# - `model/transformer.py`: `sort_by_length`; `transformer_forward` ends with u[places],
+#   `transformer_backward` starts with du[order].
 # - `tests/test_transformer.py`: attention against loops for many sets of lengths; a sentence alone
 #   and in company.
 # - The paper, §3.1: 8 heads, 512 wide. Packing without padding is ours; the numbers are the same.

@@ -23,9 +23,11 @@ import numpy as np
 from scipy.special import sici
 
 from convsim_mini.model import transformer
-from convsim_mini.model.attention import Group, attention_forward, timing_signal
+from convsim_mini.model.attention import attention_forward, timing_signal
 from convsim_mini.config import ModelConfig
-from convsim_mini.model.transformer import transformer_backward, transformer_forward
+from convsim_mini.model.transformer import (
+    sort_by_length, transformer_backward, transformer_forward,
+)
 from convsim_mini.model.losses import cross_entropy_backward, cross_entropy_forward
 from convsim_mini.model.initial import initial_parameters
 from convsim_mini.training.optim import Adaptive
@@ -50,7 +52,7 @@ rng = np.random.default_rng(12)
 
 # %%
 qkv, order = rng.standard_normal((7, 36)), rng.permutation(7)
-whole = [Group(0, 7, 7)]
+whole = [0, 7]
 permuted = attention_forward(qkv[order], whole, 3)[0]
 expect(np.abs(permuted - attention_forward(qkv, whole, 3)[0][order]).max(), 0, 1e-14,
        "attention: permuted in, out")
@@ -83,9 +85,9 @@ params = {name: p.astype(np.float64) for name, p in initial_parameters(config, t
 dog, bites, man = 17, 4, 99
 both = pack(np.array([[dog, bites, man], [man, bites, dog]]))
 with without_signal():
-    u, _ = transformer_forward(params, both, config)
+    u, _ = transformer_forward(params, sort_by_length(both, config.max_tokens), config)
 expect(1 - u[0] @ u[1], -1e-14, 1e-14, "1 − cosine without the signal")
-u, _ = transformer_forward(params, both, config)
+u, _ = transformer_forward(params, sort_by_length(both, config.max_tokens), config)
 expect(1 - u[0] @ u[1], 1e-6, 0.1, "1 − cosine with it")
 
 # %% [markdown]
@@ -269,7 +271,8 @@ sentences = np.array([rng.choice(len(table), n, replace=False) for _ in range(ma
 
 
 def embed(sentences):
-    return transformer_forward(params, pack(sentences), config)[0]
+    packed = sort_by_length(pack(sentences), config.max_tokens)
+    return transformer_forward(params, packed, config)[0]
 
 
 def swapped(distance):
@@ -328,7 +331,7 @@ def train(steps=250, scale=10):
     params["winner.weight"] = np.zeros((16, PLAYERS))
     optimizer, losses = Adaptive(params), []
     for _ in range(steps):
-        u, cache = transformer_forward(params, pack(games), small)
+        u, cache = transformer_forward(params, sort_by_length(pack(games), small.max_tokens), small)
         loss, loss_cache = cross_entropy_forward(scale * u @ params["winner.weight"], winners)
         dlogits = scale * cross_entropy_backward(loss_cache)
         grads = transformer_backward(dlogits @ params["winner.weight"].T, cache)
@@ -402,9 +405,9 @@ check(3, positions, judge_positions)
 # %% [markdown]
 # ## Where this lives
 #
-# - `model/attention.py`: `timing_signal`. `model/transformer.py`: `transformer_forward` multiplies
-#   by √d and adds it, at the words' positions. It is a constant: `transformer_backward` has no line
-#   for it.
+# - `model/attention.py`: `timing_signal`. `model/embeddings.py`: `placed_embedding_forward`
+#   multiplies by √d and adds it, at the words' positions. It is a constant: the backward has no
+#   line for it.
 # - `tests/test_transformer.py`: the signal against its formula; order matters; a sentence is the
 #   same in any batch.
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all

@@ -23,7 +23,9 @@ import math
 import numpy as np
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.model.transformer import transformer_backward, transformer_forward
+from convsim_mini.model.transformer import (
+    sort_by_length, transformer_backward, transformer_forward,
+)
 from convsim_mini.gradcheck import directional_error, layer_error, numeric_gradient, relative_error
 from convsim_mini.model.layers import (
     EPSILON, layer_norm_backward, layer_norm_forward, linear_backward, linear_forward,
@@ -460,7 +462,7 @@ for pre_norm in (True, False):
     du = rng.standard_normal((4, 16))
 
     def loss_and_gradients():
-        u, cache = transformer_forward(params, packed, config)
+        u, cache = transformer_forward(params, sort_by_length(packed, config.max_tokens), config)
         return (u * du).sum(), transformer_backward(du, cache)
 
     expect(directional_error(loss_and_gradients, params, rng), 0, 1e-5,
@@ -475,12 +477,12 @@ for pre_norm in (True, False):
 
 # %%
 params, packed, config = encoder(True, 64, [8] * 64)
-u, cache = transformer_forward(params, packed, config)
+u, cache = transformer_forward(params, sort_by_length(packed, config.max_tokens), config)
 grads = transformer_backward(rng.standard_normal(u.shape), cache)
 sizes = np.array([np.linalg.norm(grads[f"encoder.layer{k}.feed_forward.linear1.weight"])
                   for k in range(6)])
-layer_caches, last_cache = cache.layers, cache.final_norm
-next_norms = [layer.attention.norm for layer in layer_caches[1:]] + [last_cache]
+next_norms = [norm_cache for _, norm_cache in             # of a feed-forward network's add_norm
+              (sublayer.add_norm for sublayer in cache.sublayers[1::2])]
 spreads = np.array([1 / math.sqrt(mean_square(norm_cache[1])) for norm_cache in next_norms])
 print("gradient of layers 0 to 5:", (sizes / sizes.mean()).round(2), "  √V after them:",
       spreads.round(2))
@@ -514,9 +516,9 @@ check(3, branch_scale, judge_branch_scale)
 # %% [markdown]
 # ## Where this lives
 #
-# - `model/layers.py`: `layer_norm_forward`, `layer_norm_backward`. `model/transformer.py`:
-#   `_residual_forward`, `_residual_backward` (both orders), `transformer_forward` (the norm at the
-#   end). `config.py`: `pre_norm`.
+# - `model/layers.py`: `layer_norm_forward`, `layer_norm_backward`, `add_norm_forward` (the residual
+#   connection with the norm that follows it). `model/transformer.py`: `transformer_forward` (both
+#   orders, and pre-norm's norm at the end). `config.py`: `pre_norm`.
 # - `tests/test_gradients.py`: layer norm's mutants, a projection dropped, a scale forgotten; both
 #   orders checked.
 # - The paper, §3.1: six layers, 512 wide, 2048 inside, by tensor2tensor's defaults, which had moved

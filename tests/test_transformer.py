@@ -63,7 +63,7 @@ def test_attention_is_what_loops_over_sentences_and_heads_give(lengths, at_once,
     monkeypatch.setattr(attention, "SCORES_AT_ONCE", at_once)
     packed = pack(lengths)
     qkv = np.random.default_rng(1).standard_normal((len(packed.ids), 24))
-    y, _ = attention_forward(qkv, groups(packed.offsets, 4), 4)
+    y, _ = attention_forward(qkv, packed.offsets, 4)
     assert np.abs(y - attention_by_loops(qkv, packed.offsets, 4)).max() < 1e-12
 
 

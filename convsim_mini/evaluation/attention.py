@@ -10,7 +10,7 @@ from ..cli import UserError, errors_in_one_line
 from ..data.corpus import open_corpus
 from ..data.text import tokenize
 from ..figures import save_figure
-from ..model.transformer import attention_weights, transformer_forward
+from ..model.transformer import attention_weights, sort_by_length, transformer_forward
 from ..run import check_corpus, load_run
 from ..tables import table
 from .command import parser_of
@@ -30,7 +30,8 @@ def distances(model, packed):
     reaches = []
     for first in range(0, len(packed.lengths), BATCH):
         part = packed.part(first, min(first + BATCH, len(packed.lengths)))
-        _, cache = transformer_forward(model.params, part, model.config)
+        _, cache = transformer_forward(
+            model.params, sort_by_length(part, model.config.max_tokens), model.config)
         for of_layers in zip(*attention_weights(cache)):      # sentences of one length
             places = np.arange(of_layers[0].shape[2])
             gap = np.abs(np.subtract.outer(places, places))   # |i − j|
@@ -94,7 +95,8 @@ def main(argv=None):
                         "with --encoder transformer")
     tokens = tokenize(options.sentence)[:run.config.model.max_tokens] or [""]
     packed, picture = run.vocabulary.encode([options.sentence]), run.folder / "attention.png"
-    _, cache = transformer_forward(run.model.params, packed, run.config.model)
+    ordered = sort_by_length(packed, run.config.model.max_tokens)
+    _, cache = transformer_forward(run.model.params, ordered, run.config.model)
     plot(picture, tokens, np.concatenate([layer[0] for layer in attention_weights(cache)]))
     print(f"{picture}\n\n{summary(*reach_on_dev(run))}")
 

@@ -6,14 +6,17 @@ d/h the width of a head, n the length of a sentence.
 """
 
 import math
+from functools import cache as remember
 from typing import NamedTuple
 
 import numpy as np
 
-from ..backend import array_module, fair_shares, on_all_cores
+from ..backend import fair_shares, on_all_cores, on_gpu
+from . import kernels
 from .layers import NO_DROPOUT, dropout_backward, dropout_forward
 
 SCORES_AT_ONCE = 2**20    # in all heads of a Group; 4 MB in float32, which a core's caches hold
+COUNTERS = 24    # bits: each word has 2²⁴ counters of its own for dropout, 8 scores each
 
 
 class Group(NamedTuple):
@@ -28,7 +31,7 @@ class AttentionCache(NamedTuple):
     """p: for each Group (g, h, n, n), whose rows say where a word looks; factors: dropout's."""
 
     qkv: np.ndarray
-    sentences: list
+    sentences: list    # of Group
     heads: int
     p: tuple
     factors: tuple
@@ -52,12 +55,13 @@ def groups(offsets, heads):
     return cut
 
 
+@remember
 def timing_signal(length, width, dtype, xp=np):
     """Sines and cosines that tell positions apart (Vaswani et al. 2017, in tensor2tensor's layout).
 
     Channel k of the first half is sin(position/t_k), channel k of the second cos(position/t_k). The
     timescales t_k rise geometrically from 1 to 10,000. width: even
-    → (length, width) of the dtype, for positions 0 … length − 1
+    → (length, width) of the dtype, for positions 0 … length − 1; the same array for every call
     """
     half = width // 2
     rates = xp.exp(xp.arange(half) * (-math.log(10_000) / max(half - 1, 1)))    # 1/t_k: (half,)
@@ -65,32 +69,34 @@ def timing_signal(length, width, dtype, xp=np):
     return xp.concatenate([xp.sin(angles), xp.cos(angles)], axis=1).astype(dtype)
 
 
-def attention_forward(qkv, sentences, heads, dropout=NO_DROPOUT):
+@on_gpu(kernels.attention_forward)
+def attention_forward(qkv, offsets, heads, dropout=NO_DROPOUT):
     """Dot-product attention of each sentence to itself, in h heads (Vaswani et al. 2017, §3.2).
 
     For each head: scores = q kᵀ/√(d/h), p = softmax over the words attended to, y = p v. Dropout is
     applied to p, as in tensor2tensor.
-    qkv: (N, 3d), queries, keys and values side by side; sentences: list of Group
+    qkv: (N, 3d), queries, keys and values side by side; offsets: (B + 1,), of the sentences
     → y: (N, d), AttentionCache
     """
-    xp = array_module(qkv)
-    y = xp.empty((len(qkv), qkv.shape[1] // 3), qkv.dtype)
+    y, sentences = np.empty((len(qkv), qkv.shape[1] // 3), qkv.dtype), groups(offsets, heads)
 
-    def one(number, group):
+    def one(group):
         q, k, v = _split_heads(qkv, group, heads, 3)                      # (g, h, n, d/h) each
         scores = q @ k.swapaxes(2, 3)                                     # (g, h, n, n)
         scores *= 1 / math.sqrt(q.shape[3])                   # in place: the largest array here
         scores -= scores.max(axis=3, keepdims=True)           # keeps exp from overflowing
-        p = xp.exp(scores, out=scores)
+        p = np.exp(scores, out=scores)
         p /= p.sum(axis=3, keepdims=True)
-        dropped, factor = dropout_forward(p, dropout.at(number))
+        begins = np.arange(group.first, group.last, group.length, dtype=np.uint64)
+        dropped, factor = dropout_forward(p, dropout, begins << np.uint64(COUNTERS))
         (heads_out,) = _split_heads(y, group, heads, 1)
         heads_out[...] = dropped @ v                                      # (g, h, n, d/h)
         return p, factor
-    p, factors = zip(*_on_all_cores(one, list(enumerate(sentences)), sentences, xp))
+    p, factors = zip(*_on_all_cores(one, [(group,) for group in sentences], sentences))
     return y, AttentionCache(qkv, sentences, heads, p, factors)
 
 
+@on_gpu(kernels.attention_backward)
 def attention_backward(dy, cache):
     """Forward, for each head: s = q kᵀ/√m, p = softmax(s), y = p v, m = d/h.
 
@@ -101,8 +107,7 @@ def attention_backward(dy, cache):
     dy: (N, d) → dqkv: (N, 3d)
     """
     qkv, sentences, heads, *p_and_factors = cache
-    xp = array_module(dy)
-    dqkv = xp.empty_like(qkv)
+    dqkv = np.empty_like(qkv)
 
     def one(group, p, factor):
         q, k, v = _split_heads(qkv, group, heads, 3)                      # (g, h, n, d/h) each
@@ -115,7 +120,7 @@ def attention_backward(dy, cache):
         ds *= 1 / math.sqrt(q.shape[3])
         dq[...] = ds @ k
         dk[...] = ds.swapaxes(2, 3) @ q
-    _on_all_cores(one, list(zip(sentences, *p_and_factors)), sentences, xp)
+    _on_all_cores(one, list(zip(sentences, *p_and_factors)), sentences)
     return dqkv
 
 
@@ -126,9 +131,9 @@ def _split_heads(x, group, heads, parts):
     return [rows[:, :, part].swapaxes(1, 2) for part in range(parts)]
 
 
-def _on_all_cores(function, items, sentences, xp):
+def _on_all_cores(function, items, sentences):
     """[function(*item) for item in items], one item for each Group; cores get equal scores."""
     scores = [group.length * (group.last - group.first) for group in sentences]
-    shares = fair_shares(xp.asarray(np.cumsum([0, *scores[:-1]])))
+    shares = fair_shares(np.cumsum([0, *scores[:-1]]))
     parts = on_all_cores(lambda share: [function(*item) for item in items[share]], shares)
     return [result for part in parts for result in part]

@@ -1,8 +1,7 @@
 """The deep averaging network: a bag of words and bigrams, then fully connected layers."""
 
 from ..backend import array_module, to_device
-from ..data.packed import words_and_bigrams
-from .embeddings import embedding_bag_backward, embedding_bag_forward
+from .embeddings import embedding_bag_backward, word_bag_forward
 from .layers import feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward
 
 
@@ -13,12 +12,11 @@ def dan_forward(params, packed, word_rows):
     layers with tanh between them (ours: the paper names no activation); unit length.
     params: "encoder.linear{k}.weight" and ".bias", and "encoder.embedding.weight" (R, d), whose
     first `word_rows` rows are words and whose others are hashed bigrams; packed: word ids of B
-    sentences, on the host → u: (B, e) unit vectors, cache
+    sentences, on the host or the device → u: (B, e) unit vectors, cache
     """
     table = params["encoder.embedding.weight"]
     packed = to_device(packed, array_module(table))
-    rows = words_and_bigrams(packed, word_rows, len(table) - word_rows)
-    x, bag_cache = embedding_bag_forward(table, rows, packed.lengths)     # (B, d)
+    x, bag_cache = word_bag_forward(table, packed, word_rows)             # (B, d)
     x, layers_cache = feed_forward(params, "encoder", x)                  # (B, e)
     u, unit_cache = l2_normalize_forward(x)                               # (B, e)
     return u, (bag_cache, layers_cache, unit_cache)

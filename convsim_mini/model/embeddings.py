@@ -3,13 +3,16 @@
 B is the number of sentences in a batch, N the number of their words; a table is (R, d).
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 
-from ..backend import array_module, fair_shares, on_all_cores, sparse_module
-from ..data.packed import Packed
+from ..backend import fair_shares, on_all_cores, on_gpu
+from ..data.packed import Packed, words_and_bigrams
+from . import kernels
+from .layers import NO_DROPOUT, dropout_backward, dropout_forward
 
 
 class SparseRows(NamedTuple):
@@ -20,6 +23,17 @@ class SparseRows(NamedTuple):
 
     rows: np.ndarray
     values: np.ndarray
+
+
+@on_gpu(kernels.word_bag_forward)
+def word_bag_forward(table, packed, word_rows):
+    """The bag of a sentence's words and hashed bigrams, what a DAN starts from (§2.3.1).
+
+    table: (R, d), whose first `word_rows` rows are words and whose others are bigrams; packed: word
+    ids of B sentences → y: (B, d), cache
+    """
+    rows = words_and_bigrams(packed, word_rows, len(table) - word_rows)
+    return embedding_bag_forward(table, rows, packed.lengths)
 
 
 def embedding_bag_forward(table, rows, lengths):
@@ -33,8 +47,7 @@ def embedding_bag_forward(table, rows, lengths):
     table: (R, d); rows: Packed, M table rows (words and bigrams alike) in B sentences;
     lengths: (B,) words of each sentence → y: (B, d), cache
     """
-    xp = array_module(table)
-    scale = (1 / xp.sqrt(lengths)).astype(table.dtype)[:, None]           # (B, 1)
+    scale = (1 / np.sqrt(lengths)).astype(table.dtype)[:, None]           # (B, 1)
     blocks = count_rows(rows, table.dtype)
     y, *others = on_all_cores(lambda block: block.counts.T @ table.take(block.rows, axis=0), blocks)
     for part in others:                                               # Σ (B, Uₖ) (Uₖ, d) → (B, d)
@@ -43,6 +56,7 @@ def embedding_bag_forward(table, rows, lengths):
     return y, (blocks, scale)
 
 
+@on_gpu(kernels.embedding_bag_backward)
 def embedding_bag_backward(dy, cache):
     """Forward: y_b = (1/√n_b) Σ_r count_br E_r, that is y = S E.
 
@@ -69,16 +83,15 @@ def count_rows(rows, dtype):
     Sorting brings equal rows together. Their sentences, in that order, are the column numbers of a
     sparse matrix. Each block has about the same work: rows to fetch and entries to add.
     """
-    xp = array_module(rows.ids)
-    order = xp.argsort(rows.ids)                                          # (M,)
+    order = np.argsort(rows.ids)                                          # (M,)
     ids, sentence = rows.ids[order], rows.sentence_numbers[order]         # (M,) each
-    changes = xp.flatnonzero(ids[1:] != ids[:-1]) + 1
-    begin = xp.concatenate([xp.zeros(1, changes.dtype), changes])         # (U,) where a row begins
-    indptr = xp.append(begin, len(ids)).astype(xp.int32)                  # (U + 1,)
-    counts = sparse_module(xp).csr_matrix((xp.ones(len(ids), dtype), sentence, indptr),
-                                          shape=(len(begin), len(rows.offsets) - 1))
+    changes = np.flatnonzero(ids[1:] != ids[:-1]) + 1
+    begin = np.concatenate([np.zeros(1, changes.dtype), changes])         # (U,) where a row begins
+    indptr = np.append(begin, len(ids)).astype(np.int32)                  # (U + 1,)
+    counts = scipy.sparse.csr_matrix((np.ones(len(ids), dtype), sentence, indptr),
+                                     shape=(len(begin), len(rows.offsets) - 1))
     distinct = ids[begin]                                                 # (U,)
-    shares = fair_shares(begin + xp.arange(len(begin)))
+    shares = fair_shares(begin + np.arange(len(begin)))
     return [RowBlock(distinct[share], counts[share] if len(shares) > 1 else counts)
             for share in shares]
 
@@ -88,26 +101,61 @@ def embedding_forward(table, ids):
     return table.take(ids, axis=0), ids
 
 
+@on_gpu(kernels.embedding_backward)
 def embedding_backward(dy, ids):
     """Forward: y_n = E_{ids n}. As in bags of one word each, dE_r = Σ dy_n over all n with word r.
 
     dy: (N, d) → dtable: list of SparseRows
     """
-    blocks = count_rows(Packed(ids, array_module(ids).arange(len(ids) + 1)), dy.dtype)
+    blocks = count_rows(Packed(ids, np.arange(len(ids) + 1)), dy.dtype)
     return on_all_cores(lambda block: SparseRows(block.rows, block.counts @ dy), blocks)
 
 
+@on_gpu(kernels.placed_embedding_forward)
+def placed_embedding_forward(table, packed, signal, dropout=NO_DROPOUT):
+    """What a Transformer starts from: √d times a word's embedding plus its position's signal.
+
+    table: (R, d); packed: Packed of N words; signal: (longest or more, d), see `timing_signal`
+    → x: (N, d), with dropout, cache
+    """
+    x, embedding_cache = embedding_forward(table, packed.ids)             # (N, d)
+    x *= math.sqrt(x.shape[1])
+    positions = np.arange(len(x)) - packed.offsets.take(packed.sentence_numbers)
+    x += signal.take(positions, axis=0)
+    x, dropout_cache = dropout_forward(x, dropout)
+    return x, (embedding_cache, dropout_cache)
+
+
+@on_gpu(kernels.placed_embedding_backward)
+def placed_embedding_backward(dx, cache):
+    """Forward: x = dropout(√d E + signal). The signal is a constant and has no gradient.
+
+    dx: (N, d) → dtable: list of SparseRows
+    """
+    embedding_cache, dropout_cache = cache
+    return embedding_backward(dropout_backward(dx, dropout_cache) * math.sqrt(dx.shape[1]),
+                              embedding_cache)
+
+
+@on_gpu(kernels.sum_of_rows)
+def sum_of_rows(parts):
+    """Several gradients of one table as one: SparseRows whose rows overlap → list of SparseRows."""
+    rows, values = (np.concatenate(arrays) for arrays in zip(*parts))
+    return embedding_backward(values, rows)
+
+
+@on_gpu(kernels.mean_pool_forward)
 def mean_pool_forward(x, packed):
     """The mean of each sentence's rows: x: (N, d), packed: Packed of N words → y: (B, d), cache."""
-    xp = array_module(x)
     share = (1 / packed.lengths).astype(x.dtype)                          # (B,)
     sentences = packed.sentence_numbers                                   # (N,)
-    rows, indptr = xp.arange(len(x), dtype=xp.int32), packed.offsets.astype(xp.int32)
-    means = sparse_module(xp).csr_matrix((share.take(sentences), rows, indptr),
-                                         shape=(len(share), len(x)))
+    rows, indptr = np.arange(len(x), dtype=np.int32), packed.offsets.astype(np.int32)
+    means = scipy.sparse.csr_matrix((share.take(sentences), rows, indptr),
+                                    shape=(len(share), len(x)))
     return means @ x, (share, sentences)
 
 
+@on_gpu(kernels.mean_pool_backward)
 def mean_pool_backward(dy, cache):
     """Forward: y_b = (1/n_b) Σ x_i over sentence b. So dx_i = dy_b/n_b: dy: (B, d) → dx: (N, d)."""
     share, sentences = cache

@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..backend import array_module, to_device, to_host
+from ..backend import add_to, array_module, to_device, to_host
 from ..config import ModelConfig
 from ..data.snli import NliBatch
 from .dan import dan_backward, dan_forward
+from .embeddings import sum_of_rows
 from .layers import (
     NO_DROPOUT, feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward,
 )
@@ -15,7 +16,7 @@ from .losses import (
     batch_softmax_backward, batch_softmax_forward, cross_entropy_backward, cross_entropy_forward,
 )
 from .nli import classifier_backward, classifier_forward
-from .transformer import transformer_backward, transformer_forward
+from .transformer import sort_by_length, transformer_backward, transformer_forward
 
 WORDS_AT_ONCE = 16_384    # in `embed`: with more, a Transformer's layers would need gigabytes
 
@@ -31,15 +32,33 @@ class Model(NamedTuple):
 def encoder_forward(model, packed, dropout=NO_DROPOUT):
     """The tied encoder: Packed of B sentences, on the host → unit vectors (B, e), cache.
 
-    The vectors are on the model's device. Raises IndexError for ids that are no words: a GPU would
-    read other rows without an error.
+    The vectors are on the model's device. Raises IndexError for ids that are no words.
+    """
+    return _encode(model, arrange(model, packed), dropout)
+
+
+def encoder_backward(model, du, cache):
+    """Forward: u = encoder(packed). du: (B, e) → gradients by parameter name."""
+    return (dan_backward if model.config.encoder == "dan" else transformer_backward)(du, cache)
+
+
+def arrange(model, packed):
+    """Packed sentences, on the host, as the encoder wants them: a Transformer's are Sorted.
+
+    Raises IndexError for ids that are no words: a GPU would read other rows without an error.
     """
     low, high = (packed.ids.min(), packed.ids.max()) if len(packed.ids) else (0, 0)
     if not 0 <= low <= high < model.word_rows:
         raise IndexError(f"word ids {low} to {high}, expected 0 to {model.word_rows - 1}")
+    return packed if model.config.encoder == "dan" else (
+        sort_by_length(packed, model.config.max_tokens))
+
+
+def _encode(model, arranged, dropout):
+    """The encoder after `arrange`, on the host or already on the model's device."""
     if model.config.encoder == "dan":
-        return dan_forward(model.params, packed, model.word_rows)
-    return transformer_forward(model.params, packed, model.config, dropout)
+        return dan_forward(model.params, arranged, model.word_rows)
+    return transformer_forward(model.params, arranged, model.config, dropout)
 
 
 def response_forward(params, v, config):
@@ -78,13 +97,51 @@ def loss_and_gradients(model, batch, dropout=NO_DROPOUT, weight=1.0):
     dropout: Dropout of this step, for a Transformer; weight: factor on the gradients
     → loss: 0-d array, gradients by parameter name, without those of the other task's head
     """
-    head = nli_head if isinstance(batch, NliBatch) else response_head
-    both, encoder_cache = encoder_forward(model, batch.sentences, dropout)          # (2B, e)
+    xp = array_module(model.params["encoder.embedding.weight"])
+    sentences, target = to_device((arrange(model, batch.sentences), batch[1]), xp)    # one transfer
+    both, cache = _encode(model, sentences, dropout)                                # (2B, e)
+    loss, dboth, grads = head(model, both, type(batch)(sentences, target), weight)
+    return loss, grads | encoder_backward(model, dboth, cache)
+
+
+def loss_and_gradients_in_chunks(model, batch, chunk, dropout=NO_DROPOUT, weight=1.0):
+    """`loss_and_gradients` in less memory, for more time: `chunk` pairs are encoded at once.
+
+    The loss needs all vectors of the batch, but no cache of an encoder. So a first pass encodes
+    chunk by chunk and keeps the vectors alone; then come the loss and the vectors' gradients; a
+    second pass encodes each chunk once more and goes back from there (Gao et al. 2021, "Scaling
+    Deep Contrastive Learning Batch Size under Memory Limited Setup"). The gradients are the same up
+    to rounding. Dropout draws other bits than for a whole batch, in both passes the same.
+    """
+    xp, sentences = array_module(model.params["encoder.embedding.weight"]), batch.sentences
+    cuts = [*range(0, len(sentences.lengths), 2 * chunk), len(sentences.lengths)]
+    parts = [(slice(a, b), sentences.part(a, b), dropout.at(a)) for a, b in zip(cuts, cuts[1:])]
+    both = xp.concatenate([encoder_forward(model, part, here)[0] for _, part, here in parts])
+    target = to_device(batch[1], xp)
+    loss, dboth, grads = head(model, both, type(batch)(sentences, target), weight)
+    tables = {}
+    for rows, part, here in parts:
+        _, cache = encoder_forward(model, part, here)
+        for name, grad in encoder_backward(model, dboth[rows], cache).items():
+            if isinstance(grad, list):
+                tables.setdefault(name, []).extend(grad)
+            elif name in grads:
+                add_to(grads[name], grad)
+            else:
+                grads[name] = grad
+    return loss, grads | {name: sum_of_rows(grad) for name, grad in tables.items()}
+
+
+def head(model, both, batch, weight):
+    """The loss on encoded pairs: of replies for a Batch, of inference for an NliBatch.
+
+    both: (2B, e), the B first sentences, then the B second ones; batch: its targets on the model's
+    device; weight: factor on the gradients → loss: 0-d array, dboth: (2B, e), gradients by name
+    """
     u, v = both[:len(both) // 2], both[len(both) // 2:]                             # (B, e) each
-    loss, du, dv, grads = head(model, u, v, batch, weight)
-    dboth = array_module(both).concatenate([du, dv])                                # (2B, e)
-    encoder_backward = dan_backward if model.config.encoder == "dan" else transformer_backward
-    return loss, grads | encoder_backward(dboth, encoder_cache)
+    task_head = nli_head if isinstance(batch, NliBatch) else response_head
+    loss, du, dv, grads = task_head(model, u, v, batch, weight)
+    return loss, array_module(both).concatenate([du, dv]), grads
 
 
 def response_head(model, u, v, batch, weight):
@@ -93,9 +150,8 @@ def response_head(model, u, v, batch, weight):
     u, v: (B, e) inputs and responses; weight: factor on the gradients
     → loss: 0-d array, du, dv: (B, e), gradients of the response network by name
     """
-    masked = to_device(batch.false_negatives, array_module(u))
     v_prime, response_cache = response_forward(model.params, v, model.config)       # (B, e)
-    loss, loss_cache = batch_softmax_forward(u, v_prime, model.config.scale, masked)
+    loss, loss_cache = batch_softmax_forward(u, v_prime, model.config.scale, batch.false_negatives)
     du, dv_prime = batch_softmax_backward(loss_cache, weight)                       # (B, e) each
     dv, grads = response_backward(dv_prime, response_cache)
     return loss, du, dv, grads
@@ -104,7 +160,7 @@ def response_head(model, u, v, batch, weight):
 def nli_head(model, u1, u2, batch, weight):
     """The three classes of an NliBatch (§2.4): like `response_head`, with NLI's classifier."""
     logits, classifier_cache = classifier_forward(model.params, u1, u2)             # (B, 3)
-    loss, loss_cache = cross_entropy_forward(logits, to_device(batch.labels, array_module(u1)))
+    loss, loss_cache = cross_entropy_forward(logits, batch.labels)
     dlogits = cross_entropy_backward(loss_cache, weight)                            # (B, 3)
     du1, du2, grads = classifier_backward(dlogits, classifier_cache)                # (B, e) each
     return loss, du1, du2, grads

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..backend import add_to, array_module, by_rows
+from ..backend import add_to, array_module, by_rows, on_gpu
+from . import kernels
 
 EPSILON = 1e-6    # of layer norm: tensor2tensor's
 
@@ -54,6 +55,7 @@ def relu_backward(dy, y):
     return by_rows(lambda dy, y: dy * (y > 0), dy, y)
 
 
+@on_gpu(kernels.layer_norm_forward)
 def layer_norm_forward(x, weight, bias):
     """Give each row mean 0 and variance 1, then scale and shift its features (Ba et al. 2016).
 
@@ -74,6 +76,7 @@ def layer_norm_forward(x, weight, bias):
     return y, (normal, scale, weight)
 
 
+@on_gpu(kernels.layer_norm_backward)
 def layer_norm_backward(dy, cache):
     """Forward: y = x̂ w + b, x̂ = (x − μ) s, s = 1/√(variance + ε).
 
@@ -96,6 +99,7 @@ def layer_norm_backward(dy, cache):
     return by_rows(rows, dy, normal, scale), dweight, dbias
 
 
+@on_gpu(kernels.l2_normalize_forward)
 def l2_normalize_forward(x):
     """Scale each row to unit length: y = x / ‖x‖ (Yang et al. 2018, §3.1).
 
@@ -108,6 +112,7 @@ def l2_normalize_forward(x):
     return y, (y, norm)
 
 
+@on_gpu(kernels.l2_normalize_backward)
 def l2_normalize_backward(dy, cache):
     """Forward: y = x / n, n = ‖x‖.
 
@@ -135,24 +140,27 @@ class Dropout(NamedTuple):
 NO_DROPOUT = Dropout(0.0, 0)    # at evaluation
 
 
-def dropout_forward(x, dropout):
+@on_gpu(kernels.dropout_forward)
+def dropout_forward(x, dropout, begins=np.zeros(1, np.uint64)):
     """Set a share of x to zero and scale the rest so that the expected value stays. Any shape.
 
-    The random bits follow from the key and a number's place alone (SplitMix64 of a counter); NumPy
-    and CuPy give the same. One 64-bit word decides eight numbers, so the share comes in steps of
-    1/256. dropout: Dropout; with rate 0 nothing is left out → y, cache.
+    The random bits follow from the key and a number's place alone (SplitMix64 of a counter); a GPU
+    gives the same. One 64-bit word decides eight numbers, so the share comes in steps of 1/256.
+    dropout: Dropout; with rate 0 nothing is left out; begins: uint64 (k,), the counters at which
+    each of k equal parts of x begins → y, cache.
     """
     threshold = round(256 * dropout.rate)
     if not threshold:
         return x, None
-    xp = array_module(x)
-    word = xp.arange(-(-x.size // 8), dtype=xp.uint64)
-    word += xp.uint64(dropout.key)
-    keep = _mix(word).view(xp.uint8)[:x.size].reshape(x.shape) >= threshold
+    size = x.size // len(begins)                              # of a part
+    word = begins[:, None] + np.arange(-(-size // 8), dtype=np.uint64)    # (k, words)
+    word += np.uint64(dropout.key)
+    keep = _mix(word).view(np.uint8)[:, :size].reshape(x.shape) >= threshold
     factor = keep * x.dtype.type(256 / (256 - threshold))
     return x * factor, factor
 
 
+@on_gpu(kernels.dropout_backward)
 def dropout_backward(dy, factor):
     """Forward: y = x · factor, where factor is 0 or 1/(1 − rate). So dx = dy · factor."""
     return dy if factor is None else dy * factor
@@ -173,15 +181,65 @@ def _mix_python(number):
     return int(_mix(np.array([number % 2**64], np.uint64))[0])
 
 
+@on_gpu(kernels.dense_forward)
+def dense_forward(x, weight, bias, activation=None, dropout=NO_DROPOUT):
+    """y = dropout(f(x W + b)): a linear layer with what follows it; a GPU does that in one pass.
+
+    x: (N, d), weight: (d, e), bias: (e,); activation: "tanh", "relu" or None → y: (N, e), cache
+    """
+    y, linear_cache = linear_forward(x, weight, bias)
+    f, f_backward = ACTIVATIONS[activation]
+    y, activation_cache = f(y)
+    y, dropout_cache = dropout_forward(y, dropout)
+    return y, (linear_cache, f_backward, activation_cache, dropout_cache)
+
+
+@on_gpu(kernels.dense_backward)
+def dense_backward(dy, cache):
+    """Forward: y = dropout(f(x W + b)). → dx: (N, d), dweight: (d, e), dbias: (e,)"""
+    linear_cache, f_backward, activation_cache, dropout_cache = cache
+    return linear_backward(f_backward(dropout_backward(dy, dropout_cache), activation_cache),
+                           linear_cache)
+
+
+ACTIVATIONS = {"tanh": (tanh_forward, tanh_backward), "relu": (relu_forward, relu_backward),
+               None: (lambda x: (x, None), lambda dy, cache: dy)}
+
+
+@on_gpu(kernels.add_norm_forward)
+def add_norm_forward(x, y, weight, bias, dropout=NO_DROPOUT):
+    """s = x + dropout(y), the residual connection around a sublayer; z = layer_norm(s).
+
+    x, y: (N, d), y is overwritten; weight, bias: (d,) → s, z: (N, d), cache
+    """
+    y, dropout_cache = dropout_forward(y, dropout)
+    add_to(y, x)
+    z, norm_cache = layer_norm_forward(y, weight, bias)
+    return y, z, (dropout_cache, norm_cache)
+
+
+@on_gpu(kernels.add_norm_backward)
+def add_norm_backward(dz, cache, ds=None):
+    """Forward: s = x + dropout(y), z = layer_norm(s). s is used twice: its gradients add.
+
+    dz: (N, d); ds: (N, d), or None where nothing but the norm reads s
+    → dx, dy: (N, d), dweight, dbias: (d,)
+    """
+    dropout_cache, norm_cache = cache
+    dx, dweight, dbias = layer_norm_backward(dz, norm_cache)
+    if ds is not None:
+        add_to(dx, ds)
+    return dx, dropout_backward(dx, dropout_cache), dweight, dbias
+
+
 def feed_forward(params, name, x):
     """Layers `name`.linear0, linear1, … with tanh between them: x: (B, d) → (B, e), cache."""
-    caches, tanh_cache = [], None
-    while f"{name}.linear{len(caches)}.weight" in params:
-        layer = f"{name}.linear{len(caches)}"
-        if caches:
-            x, tanh_cache = tanh_forward(x)
-        x, linear_cache = linear_forward(x, params[f"{layer}.weight"], params[f"{layer}.bias"])
-        caches.append((layer, tanh_cache, linear_cache))
+    caches = []
+    while (layer := f"{name}.linear{len(caches)}") + ".weight" in params:
+        last = f"{name}.linear{len(caches) + 1}.weight" not in params
+        x, cache = dense_forward(x, params[f"{layer}.weight"], params[f"{layer}.bias"],
+                                 None if last else "tanh")
+        caches.append((layer, cache))
     return x, caches
 
 
@@ -191,8 +249,6 @@ def feed_forward_backward(dx, caches):
     dx: (B, e) → dx: (B, d), gradients by parameter name.
     """
     grads = {}
-    for layer, tanh_cache, linear_cache in reversed(caches):
-        dx, grads[f"{layer}.weight"], grads[f"{layer}.bias"] = linear_backward(dx, linear_cache)
-        if tanh_cache is not None:
-            dx = tanh_backward(dx, tanh_cache)
+    for layer, cache in reversed(caches):
+        dx, grads[f"{layer}.weight"], grads[f"{layer}.bias"] = dense_backward(dx, cache)
     return dx, grads

@@ -2,12 +2,14 @@
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import array_module, on_gpu
+from . import kernels
 from .layers import l2_normalize_backward, l2_normalize_forward
 
 FLAT = 1e-9    # cosines this near to ±1 have no slope
 
 
+@on_gpu(kernels.batch_softmax_forward)
 def batch_softmax_forward(u, v, scale=1.0, false_negatives=None):
     """Pick the true response among those of the batch (Yang et al. 2018, §2.1–2.2).
 
@@ -32,6 +34,7 @@ def batch_softmax_forward(u, v, scale=1.0, false_negatives=None):
     return loss, (u, v, scale, p)
 
 
+@on_gpu(kernels.batch_softmax_backward)
 def batch_softmax_backward(cache, dloss=1.0):
     """Forward: loss = (1/B) Σ_i (log Σ_j e^{s_ij} − s_ii), s = scale · u vᵀ.
 

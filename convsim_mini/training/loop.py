@@ -13,7 +13,7 @@ from ..backend import array_module, device_module, machine, to_device
 from ..cli import UserError
 from ..data.snli import NliBatch
 from ..files import write_text
-from ..model.input_response import loss_and_gradients
+from ..model.input_response import loss_and_gradients, loss_and_gradients_in_chunks
 from ..model.layers import Dropout
 from ..run import keep_best, save_checkpoint, save_config
 from .monitor import EXPLODED, Diverged, Monitor
@@ -30,7 +30,7 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
     saves a checkpoint after the current step and raises KeyboardInterrupt. A loss that is nan or
     far too large raises UserError and saves none. The end keeps only the checkpoint best on dev.
     """
-    xp = device_module(config.device)
+    xp = device_module(config.device, config.precision)
     model = model._replace(params=to_device(model.params, xp))
     optimizer = {"sgd": SGD, "adaptive": Adaptive}[config.optim.optimizer](model.params)
     if state is not None:
@@ -85,8 +85,9 @@ def train_step(config, model, optimizer, step, batch):
     """Forward, backward, update: one step, counted from 0, on a batch; → its loss, a 0-d array."""
     dropout = Dropout(config.model.dropout, config.seed).at(step)
     weight = config.optim.nli_weight if isinstance(batch, NliBatch) else 1.0
-    loss, grads = loss_and_gradients(model, batch, dropout, weight)
-    pairs = len(batch.sentences.lengths) // 2
+    pairs, chunk = len(batch.sentences.lengths) // 2, config.optim.chunk
+    loss, grads = loss_and_gradients(model, batch, dropout, weight) if not chunk else (
+        loss_and_gradients_in_chunks(model, batch, chunk, dropout, weight))
     optimizer.step(model.params, grads, *rates(config.optim, step, config.steps, pairs))
     return loss
 

@@ -6,7 +6,8 @@ neither read nor written. `state` is a flat dict of arrays.
 
 import numpy as np
 
-from ..backend import add_to, add_to_rows, array_module, on_all_cores
+from ..backend import add_to, add_to_rows, array_module, on_all_cores, on_gpu
+from ..model import kernels
 
 
 class SGD:
@@ -17,11 +18,10 @@ class SGD:
 
     def step(self, params, grads, rate, table_rate):
         """Update params in place. rate: for dense parameters; table_rate: for tables."""
-        for name, grad in grads.items():
-            if isinstance(grad, list):
-                on_all_cores(lambda part: add_to_rows(params[name], *part, -table_rate), grad)
-            else:
-                add_to(params[name], grad, -rate)
+        dense = [name for name, grad in grads.items() if not isinstance(grad, list)]
+        sgd([params[name] for name in dense], [grads[name] for name in dense], rate)
+        for name in grads.keys() - dense:
+            on_all_cores(lambda part: update_rows(params[name], part, table_rate), grads[name])
 
 
 class Adaptive:
@@ -47,27 +47,47 @@ class Adaptive:
     def step(self, params, grads, rate, table_rate):
         """Update params in place. rate: for dense parameters; table_rate: for tables."""
         self.state["steps"] += 1
-        for name, grad in grads.items():
-            if isinstance(grad, list):
-                on_all_cores(lambda part: self._adagrad(name, params[name], part, table_rate), grad)
-            else:
-                self._adam(name, params[name], grad, rate)
+        dense = [name for name, grad in grads.items() if not isinstance(grad, list)]
+        moments = ([self.state[f"{name}.{moment}"] for name in dense]
+                   for moment in ("mean", "variance"))
+        adam([params[name] for name in dense], [grads[name] for name in dense], *moments,
+             int(self.state["steps"][0]), rate, self.BETA1, self.BETA2, self.EPSILON)
+        for name in grads.keys() - dense:
+            squares = self.state[f"{name}.squares"]
+            on_all_cores(lambda part: update_rows(params[name], part, table_rate, squares),
+                         grads[name])
 
-    def _adam(self, name, p, grad, rate):
-        """m ← β₁m + (1 − β₁)g; s ← β₂s + (1 − β₂)g²; p ← p − rate · m̂ / (√ŝ + ε).
 
-        m̂ = m/(1 − β₁ᵗ) and ŝ = s/(1 − β₂ᵗ) undo the start at zero.
-        """
-        mean, variance = self.state[f"{name}.mean"], self.state[f"{name}.variance"]
-        xp, t = array_module(p), int(self.state["steps"][0])
-        mean += (1 - self.BETA1) * (grad - mean)
-        variance += (1 - self.BETA2) * (grad * grad - variance)
-        root = xp.sqrt(variance / (1 - self.BETA2 ** t))
-        p -= (rate / (1 - self.BETA1 ** t)) * mean / (root + self.EPSILON)
+@on_gpu(kernels.sgd)
+def sgd(params, grads, rate):
+    """p ← p − rate · g for lists of arrays, in place."""
+    for p, grad in zip(params, grads):
+        add_to(p, grad, -rate)
 
-    def _adagrad(self, name, table, grad, rate):
-        """s_r ← s_r + mean(g_r²); table_r ← table_r − rate · g_r / √s_r, for rows r of grad."""
-        squares, xp, (rows, values) = self.state[f"{name}.squares"], array_module(table), grad
-        total = squares[rows] + xp.einsum("rd,rd->r", values, values) / values.shape[1]
+
+@on_gpu(kernels.adam)
+def adam(params, grads, means, variances, t, rate, beta1, beta2, epsilon):
+    """m ← β₁m + (1 − β₁)g; s ← β₂s + (1 − β₂)g²; p ← p − rate · m̂ / (√ŝ + ε), for lists of arrays.
+
+    m̂ = m/(1 − β₁ᵗ) and ŝ = s/(1 − β₂ᵗ) undo the start at zero. t: the number of this step, from 1
+    """
+    for p, grad, mean, variance in zip(params, grads, means, variances):
+        mean += (1 - beta1) * (grad - mean)
+        variance += (1 - beta2) * (grad * grad - variance)
+        root = np.sqrt(variance / (1 - beta2 ** t))
+        p -= (rate / (1 - beta1 ** t)) * mean / (root + epsilon)
+
+
+@on_gpu(kernels.update_rows)
+def update_rows(table, part, rate, squares=None):
+    """table_r ← table_r − rate · g_r for the rows r of SparseRows, in place.
+
+    With `squares` (R,) as row-wise Adagrad: s_r ← s_r + mean(g_r²); the rate is divided by √s_r.
+    """
+    rows, values = part
+    factor = -rate
+    if squares is not None:
+        total = squares[rows] + np.einsum("rd,rd->r", values, values) / values.shape[1]
         squares[rows] = total
-        add_to_rows(table, rows, values, -rate / xp.sqrt(total)[:, None])
+        factor = -rate / np.sqrt(total)[:, None]
+    add_to_rows(table, rows, values, factor)

@@ -1,0 +1,96 @@
+// The kernels of embeddings.py. A block has a sentence, a thread some of its d columns.
+
+// packed.bigram_buckets, of one pair of words
+__device__ int bigram_bucket(int left, int right, u64 buckets) {
+    u64 key = (u64)left << 32 | (u64)right;
+    key ^= key >> 29;
+    key *= 0xBF58476D1CE4E5B9ull;
+    key ^= key >> 32;
+    key *= 0x94D049BB133111EBull;
+    return (key >> 32) * buckets >> 32;
+}
+
+// word_bag_forward: y_b = (1/√n) Σ E_r over the 2n − 1 rows of sentence b. It also writes down each
+// of these rows and its sentence, for the backward.
+extern "C" __global__ void word_bag_forward(const real* table, const int* ids, const i64* offsets,
+                                            real* y, real* scale, int* rows, int* sources,
+                                            int word_rows, i64 buckets, int d) {
+    int b = blockIdx.x, n = offsets[b + 1] - offsets[b];
+    const int* word = ids + offsets[b];
+    rows += 2 * offsets[b] - b;
+    sources += 2 * offsets[b] - b;
+    for (int k = threadIdx.x; k < 2 * n - 1; k += blockDim.x) {
+        int w = word[k / 2];
+        rows[k] = k % 2 ? word_rows + bigram_bucket(w, word[k / 2 + 1], buckets) : w;
+        sources[k] = b;
+    }
+    __syncthreads();                                          // each thread reads all rows
+    real share = 1 / sqrt(double(n));
+    if (threadIdx.x == 0) scale[b] = share;
+    for (int c = threadIdx.x; c < d; c += blockDim.x) {
+        real sum = 0;
+        for (int k = 0; k < 2 * n - 1; ++k) sum += table[(i64)rows[k] * d + c];
+        y[(i64)b * d + c] = sum * share;
+    }
+}
+
+// placed_embedding_forward: x = dropout(√d E + signal)
+extern "C" __global__ void placed_embedding_forward(const real* table, const int* ids,
+                                                    const i64* offsets, const real* signal, real* x,
+                                                    int d, u64 key, int threshold) {
+    i64 begin = offsets[blockIdx.x], n = offsets[blockIdx.x + 1] - begin;
+    real root = sqrt(double(d));
+    for (i64 i = 0; i < n; ++i)
+        for (int c = threadIdx.x; c < d; c += blockDim.x) {
+            real value = root * table[(i64)ids[begin + i] * d + c] + signal[i * d + c];
+            i64 at = (begin + i) * d + c;
+            x[at] = value * dropout_factor(key, threshold, at);
+        }
+}
+
+// mean_pool_forward: y_b = (1/n) Σ x_i
+extern "C" __global__ void mean_pool_forward(const real* x, const i64* offsets, real* y, int d) {
+    i64 begin = offsets[blockIdx.x], n = offsets[blockIdx.x + 1] - begin;
+    for (int c = threadIdx.x; c < d; c += blockDim.x) {
+        real sum = 0;
+        for (i64 i = 0; i < n; ++i) sum += x[(begin + i) * d + c];
+        y[(i64)blockIdx.x * d + c] = sum / n;
+    }
+}
+
+// mean_pool_backward: dx_i = dy_b/n
+extern "C" __global__ void mean_pool_backward(const real* dy, const i64* offsets, real* dx, int d) {
+    i64 begin = offsets[blockIdx.x], n = offsets[blockIdx.x + 1] - begin;
+    for (int c = threadIdx.x; c < d; c += blockDim.x)
+        for (i64 i = 0; i < n; ++i)
+            dx[(begin + i) * d + c] = dy[(i64)blockIdx.x * d + c] / n;
+}
+
+// A step of SGD, or with `squares` of row-wise Adagrad, on UnsummedRows. `order` brings equal rows
+// together. The block of the first of them sums them all, 8 warps taking turns, and updates the
+// row; the others have nothing to do. All sums have a fixed order, so runs repeat bit by bit.
+extern "C" __global__ void update_rows(real* table, real* squares, const int* rows,
+                                       const int* sources, const i64* order, const real* values,
+                                       i64 count, int d, real rate) {
+    extern __shared__ real sums[];                            // (8, d): one row for each warp
+    int row = rows[order[blockIdx.x]], t = threadIdx.y * 32 + threadIdx.x;
+    if (blockIdx.x > 0 && rows[order[blockIdx.x - 1]] == row) return;
+    for (int c = threadIdx.x; c < d; c += 32) sums[threadIdx.y * d + c] = 0;
+    for (i64 j = (i64)blockIdx.x + threadIdx.y; j < count && rows[order[j]] == row; j += 8) {
+        const real* value = values + (sources ? sources[order[j]] : order[j]) * d;
+        for (int c = threadIdx.x; c < d; c += 32) sums[threadIdx.y * d + c] += value[c];
+    }
+    __syncthreads();
+    real square = 0;
+    for (int c = t; c < d; c += 256) {
+        for (int warp = 1; warp < 8; ++warp) sums[c] += sums[warp * d + c];
+        square += sums[c] * sums[c];
+    }
+    if (squares) {
+        real total = squares[row] + over_block<false>(square) / d;
+        __syncthreads();                                      // all have read squares[row]
+        if (t == 0) squares[row] = total;
+        rate /= sqrt(total);
+    }
+    for (int c = t; c < d; c += 256) table[(i64)row * d + c] -= rate * sums[c];
+}

@@ -1,0 +1,343 @@
+"""What a GPU runs in place of the NumPy functions: each stands here under its name and contract.
+
+The kernels are CUDA C, in the .cu file beside the functions that they replace. The comment above a
+kernel says which of the loops a block, a warp and a thread do. Results are the same up to rounding;
+dropout draws the same bits. No function waits for the device.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from .. import backend
+
+FILES = ("model/layers.cu", "model/embeddings.cu", "model/attention.cu", "model/losses.cu",
+         "training/optim.cu")
+PACKAGE = Path(__file__).parents[1]
+STATIC_SHARED = 48 * 1024    # bytes: a block must ask for more
+ACTIVATIONS = {None: 0, "relu": 1, "tanh": 2}
+PARAMETERS = np.dtype([(name, np.uint64, 96)                  # struct Parameters in optim.cu
+                       for name in ("p", "grad", "mean", "variance", "size")])
+
+
+def source(file, dtype):
+    """The complete CUDA C of one of FILES, for arrays of float32 or float64."""
+    real = {4: "float", 8: "double"}[np.dtype(dtype).itemsize]
+    return f"typedef {real} real;\n" + "".join(
+        (PACKAGE / name).read_text(encoding="utf-8") for name in ("model/common.cuh", file))
+
+
+@cache
+def _module(file, dtype):
+    import cupy
+    return cupy.RawModule(code=source(file, dtype), options=("-std=c++17",))
+
+
+@cache
+def _function(file, name, dtype):
+    return _module(file, dtype).get_function(name)
+
+
+def launch(kernel, blocks, threads, like, *arguments, shared=0):
+    """Start a kernel, "file.name", on the current stream; returns at once.
+
+    blocks, threads: tuples; like: the array whose dtype is `real`; shared: how many numbers of it a
+    block shares. Arguments are C-contiguous arrays, None (a null pointer), ints (an `int`), floats
+    (a `real`) and NumPy scalars.
+    """
+    file, name = kernel.split(".")
+    folder = "training" if file == "optim" else "model"
+    function = _function(f"{folder}/{file}.cu", name, like.dtype)
+    shared *= like.dtype.itemsize
+    if shared > STATIC_SHARED:
+        function.max_dynamic_shared_size_bytes = shared
+    function(blocks, threads, tuple(_argument(x, like.dtype.type) for x in arguments),
+             shared_mem=shared)
+
+
+def _argument(x, real):
+    if hasattr(x, "data") and hasattr(x, "_c_contiguous"):    # a CuPy array
+        if not x._c_contiguous:
+            raise ValueError(f"a kernel needs a C-contiguous array, not one of strides {x.strides}")
+        return x
+    if x is None:
+        return np.uint64(0)
+    return np.int32(x) if type(x) is int else real(x) if type(x) is float else x
+
+
+def _bits(dropout):
+    """A Dropout as the kernels take it: its key, its share in 256ths."""
+    rate, key = dropout
+    return np.uint64(key), round(256 * rate)
+
+
+def _like(x, *shape, dtype=None):
+    import cupy
+    return cupy.empty(shape or x.shape, dtype or x.dtype)
+
+
+def _columns(number):
+    """Blocks and threads of a kernel whose threads have 8 columns and 64 shares of the rows."""
+    return (-(-number // 8),), (8, 64)
+
+
+def _warps(rows):
+    """Blocks and threads of a kernel whose warps have a row each."""
+    return (-(-rows // 4),), (128,)
+
+
+def _threads(number):
+    """As many threads, in whole warps, as a row of so many columns can use."""
+    return (min(256, -(-number // 32) * 32),)
+
+
+# ---------------------------------------------------------------- layers.py
+
+def product(a, b):
+    """a @ b of matrices, in the precision of `backend.set_precision`: (m, k), (k, n) → (m, n)."""
+    if backend.products != "bf16" or a.dtype != np.float32:
+        return a @ b
+    from cupy.cuda import cublas, device, runtime
+    (a, a_flag, a_stride), (b, b_flag, b_stride) = _bfloat16(a), _bfloat16(b)
+    y = _like(a, a.shape[0], b.shape[1], dtype=np.float32)
+    one, zero = np.ones(1, np.float32), np.zeros(1, np.float32)
+    bf16, single = runtime.CUDA_R_16BF, runtime.CUDA_R_32F
+    # cuBLAS counts columns first: yᵀ = bᵀ aᵀ
+    cublas.gemmEx(device.get_cublas_handle(), b_flag, a_flag, b.shape[1], a.shape[0], a.shape[1],
+                  one.ctypes.data, b.data.ptr, bf16, b_stride, a.data.ptr, bf16, a_stride,
+                  zero.ctypes.data, y.data.ptr, single, b.shape[1], cublas.CUBLAS_COMPUTE_32F,
+                  cublas.CUBLAS_GEMM_DEFAULT)
+    return y
+
+
+def _bfloat16(x):
+    """A matrix in bfloat16, whether cuBLAS has to transpose it, its rows' length in memory."""
+    transposed = not x.flags.c_contiguous
+    y = _like(x, *x.shape[::-1] if transposed else x.shape, dtype=np.uint16)
+    launch("layers.to_bfloat16", (-(-x.size // 256),), (256,), x, x.T if transposed else x, y,
+           np.int64(x.size))
+    return (y.T if transposed else y), int(transposed), y.shape[1]
+
+
+def dense_forward(x, weight, bias, activation=None, dropout=(0.0, 0)):
+    y, f, bits = product(x, weight), ACTIVATIONS[activation], _bits(dropout)
+    launch("layers.bias_activation", (len(y),), _threads(y.shape[1]), y, y, bias, y.shape[1], f,
+           *bits)
+    return y, (x, weight, y, f, bits)
+
+
+def dense_backward(dy, cache):
+    x, weight, y, f, bits = cache
+    dbias = _like(dy, dy.shape[1])
+    dx = _like(dy) if f or bits[1] else dy
+    launch("layers.bias_activation_backward", *_columns(dy.shape[1]), dy, dy, y, dx, dbias,
+           *dy.shape, f, *bits)
+    return product(dx, weight.T), product(x.T, dx), dbias
+
+
+def layer_norm_forward(x, weight, bias):
+    y, normal, scale = _like(x), _like(x), _like(x, len(x), 1)
+    launch("layers.add_norm_forward", *_warps(len(x)), x, None, x, weight, bias, y, normal, scale,
+           *x.shape, np.uint64(0), 0)
+    return y, (normal, scale, weight, (np.uint64(0), 0))
+
+
+def layer_norm_backward(dy, cache):
+    dx, _, dweight, dbias = add_norm_backward(dy, cache)
+    return dx, dweight, dbias
+
+
+def add_norm_forward(x, y, weight, bias, dropout=(0.0, 0)):
+    z, normal, scale, bits = _like(y), _like(y), _like(y, len(y), 1), _bits(dropout)
+    launch("layers.add_norm_forward", *_warps(len(y)), y, x, y, weight, bias, z, normal, scale,
+           *y.shape, *bits)
+    return y, z, (normal, scale, weight, bits)
+
+
+def add_norm_backward(dz, cache, ds=None):
+    normal, scale, weight, bits = cache
+    dx, dweight, dbias = _like(dz), _like(weight), _like(weight)
+    dy = _like(dz) if bits[1] else dx
+    launch("layers.add_norm_backward", *_warps(len(dz)), dz, dz, ds, normal, scale, weight, dx, dy,
+           *dz.shape, *bits)
+    launch("layers.norm_weights_backward", *_columns(dz.shape[1]), dz, dz, normal, dweight, dbias,
+           *dz.shape)
+    return dx, dy, dweight, dbias
+
+
+def l2_normalize_forward(x):
+    y, norm = _like(x), _like(x, len(x), 1)
+    launch("layers.l2_normalize_forward", *_warps(len(x)), x, x, y, norm, *x.shape)
+    return y, (y, norm)
+
+
+def l2_normalize_backward(dy, cache):
+    y, norm = cache
+    dx = _like(dy)
+    launch("layers.l2_normalize_backward", *_warps(len(dy)), dy, dy, y, norm, dx, *dy.shape)
+    return dx
+
+
+def dropout_forward(x, dropout):
+    bits = _bits(dropout)
+    return dropout_backward(x, bits), bits
+
+
+def dropout_backward(dy, bits):
+    if not (bits and bits[1]):
+        return dy
+    dx = _like(dy)
+    launch("layers.dropout", (-(-dy.size // 256),), (256,), dy, dy, dx, np.int64(dy.size), *bits)
+    return dx
+
+
+# ---------------------------------------------------------------- embeddings.py
+
+class UnsummedRows(NamedTuple):
+    """A table's gradient on a GPU: in SparseRows' place, but its rows may repeat.
+
+    How many distinct rows there are is known on the device alone, and asking for it would wait. So
+    the optimiser sums equal rows while it updates them. rows: int32 (M,); sources: int32 (M,), the
+    row of `values` that belongs to each, or None: the row of the same number; order: (M,), which
+    sorts rows; values: (B, d)
+    """
+
+    rows: np.ndarray
+    sources: np.ndarray | None
+    order: np.ndarray
+    values: np.ndarray
+
+
+def word_bag_forward(table, packed, word_rows):
+    B, d, M = len(packed.offsets) - 1, table.shape[1], 2 * len(packed.ids) - len(packed.offsets) + 1
+    y, scale = _like(table, B, d), _like(table, B, 1)
+    rows, sources = _like(table, M, dtype=np.int32), _like(table, M, dtype=np.int32)
+    launch("embeddings.word_bag_forward", (B,), _threads(d), table, table, packed.ids,
+           packed.offsets, y, scale, rows, sources, word_rows, np.int64(len(table) - word_rows), d)
+    return y, (rows, sources, scale)
+
+
+def embedding_bag_backward(dy, cache):
+    rows, sources, scale = cache
+    return [UnsummedRows(rows, sources, rows.argsort(), dy * scale)]
+
+
+def placed_embedding_forward(table, packed, signal, dropout=(0.0, 0)):
+    d, bits = table.shape[1], _bits(dropout)
+    x = _like(table, len(packed.ids), d)
+    launch("embeddings.placed_embedding_forward", (len(packed.offsets) - 1,), _threads(d), table,
+           table, packed.ids, packed.offsets, signal, x, d, *bits)
+    return x, (packed.ids, bits)
+
+
+def placed_embedding_backward(dx, cache):
+    ids, bits = cache
+    dx = dropout_backward(dx, bits) * dx.dtype.type(np.sqrt(dx.shape[1]))
+    return embedding_backward(dx, ids)
+
+
+def embedding_backward(dy, ids):
+    return [UnsummedRows(ids, None, ids.argsort(), dy)]
+
+
+def sum_of_rows(parts):
+    import cupy
+    begins = np.cumsum([0, *(len(part.values) for part in parts)])
+    sources = [begin + (cupy.arange(len(part.rows), dtype=np.int32) if part.sources is None
+                        else part.sources) for begin, part in zip(begins.tolist(), parts)]
+    rows, values = (cupy.concatenate([getattr(part, name) for part in parts])
+                    for name in ("rows", "values"))
+    return [UnsummedRows(rows, cupy.concatenate(sources), rows.argsort(), values)]
+
+
+def mean_pool_forward(x, packed):
+    y = _like(x, len(packed.offsets) - 1, x.shape[1])
+    launch("embeddings.mean_pool_forward", (len(y),), _threads(x.shape[1]), x, x, packed.offsets, y,
+           x.shape[1])
+    return y, (packed.offsets, len(x))
+
+
+def mean_pool_backward(dy, cache):
+    offsets, N = cache
+    dx = _like(dy, N, dy.shape[1])
+    launch("embeddings.mean_pool_backward", (len(dy),), _threads(dy.shape[1]), dy, dy, offsets, dx,
+           dy.shape[1])
+    return dx
+
+
+def update_rows(table, part, rate, squares=None):
+    """table[rows] −= rate · gradient, in place, or with Adagrad's squares: see optim.py.
+
+    part: UnsummedRows; squares: (R,)
+    """
+    d = table.shape[1]
+    launch("embeddings.update_rows", (len(part.rows),), (32, 8), table, table, squares, part.rows,
+           part.sources, part.order, part.values, np.int64(len(part.rows)), d, float(rate),
+           shared=8 * d)
+
+
+# ---------------------------------------------------------------- attention.py
+
+def attention_forward(qkv, offsets, heads, dropout=(0.0, 0)):
+    N, d, bits = len(qkv), qkv.shape[1] // 3, _bits(dropout)
+    y, log_sums, m = _like(qkv, N, d), _like(qkv, N, heads), d // heads
+    launch("attention.attention_forward", (heads * (len(offsets) - 1),), (256,), qkv, qkv, offsets,
+           y, log_sums, heads, m, *bits, shared=64 * (m + 1) + 8 * (2 * m + 32))
+    return y, (qkv, offsets, heads, bits, y, log_sums)        # log Σ_j e^s_ij of each i: (N, h)
+
+
+def attention_backward(dy, cache):
+    qkv, offsets, heads, bits, y, log_sums = cache
+    dqkv, dots, m = _like(qkv), _like(log_sums), y.shape[1] // heads
+    launch("attention.attention_backward", (heads * (len(offsets) - 1),), (256,), qkv, dy, y, qkv,
+           offsets, log_sums, dots, dqkv, heads, m, *bits,
+           shared=64 * (m + 1) + 8 * (4 * m + 64))
+    return dqkv
+
+
+# ---------------------------------------------------------------- losses.py
+
+def batch_softmax_forward(u, v, scale=1.0, false_negatives=None):
+    p, losses = product(u, v.T), _like(u, len(u))
+    if false_negatives is not None:
+        rows, columns = false_negatives
+        launch("losses.mask_scores", (-(-len(rows) // 256),), (256,), p, p, rows, columns,
+               len(rows), len(p))
+    launch("losses.softmax_rows", (len(p),), _threads(len(p)), p, p, losses, len(p), float(scale))
+    return losses.mean(), (u, v, scale, p)
+
+
+def batch_softmax_backward(cache, dloss=1.0):
+    u, v, scale, p = cache
+    ds = _like(p)
+    launch("losses.softmax_rows_backward", (len(p),), _threads(len(p)), p, p, ds, len(p),
+           float(dloss * scale / len(p)))
+    return product(ds, v), product(ds.T, u)
+
+
+# ---------------------------------------------------------------- optim.py
+
+def sgd(params, grads, rate):
+    _update("sgd", (params, grads), rate)
+
+
+def adam(params, grads, means, variances, t, rate, beta1, beta2, epsilon):
+    _update("adam", (params, grads, means, variances), rate / (1 - beta1 ** t), 1 - beta2 ** t,
+            beta1, beta2, epsilon)
+
+
+def _update(kernel, arrays, *numbers):
+    """All dense parameters in one launch for each 96. arrays: lists of them, the parameters first.
+
+    numbers: floats that the kernel takes
+    """
+    params = arrays[0]
+    most = PARAMETERS["p"].shape[0]
+    for first in range(0, len(params), most):
+        some, table = params[first:first + most], np.zeros((), PARAMETERS)
+        for name, of_kind in zip(PARAMETERS.names, arrays):
+            table[name][:len(some)] = [x.data.ptr for x in of_kind[first:first + most]]
+        table["size"][:len(some)] = [p.size for p in some]
+        launch(f"optim.{kernel}", (64, len(some)), (256,), some[0], table, *map(float, numbers))

@@ -1,0 +1,157 @@
+// The kernels of layers.py. A warp is 32 threads that run together.
+#define EPSILON 1e-6                                          // of layer norm, as in layers.py
+
+// dense_forward after the product: y = dropout(f(y + b)). A block has a row, a thread some columns.
+// f: 0 nothing, 1 relu, 2 tanh
+extern "C" __global__ void bias_activation(real* y, const real* bias, int e, int f, u64 key,
+                                           int threshold) {
+    u64 row = (u64)blockIdx.x * e;
+    for (int c = threadIdx.x; c < e; c += blockDim.x) {
+        real x = y[row + c] + bias[c];
+        x = f == 1 ? max(x, real(0)) : f == 2 ? tanh(x) : x;
+        y[row + c] = x * dropout_factor(key, threshold, row + c);
+    }
+}
+
+// Adds what the threads of one column, threadIdx.y = 0, 1, …, hold; thread 0 of the column gets it.
+__device__ real column_sum(real x) {
+    __shared__ real sums[512];
+    int t = threadIdx.y * blockDim.x + threadIdx.x;
+    __syncthreads();                                          // of a call before: all have read
+    sums[t] = x;
+    for (int half = blockDim.y / 2; half; half /= 2) {
+        __syncthreads();
+        if (threadIdx.y < half) sums[t] += sums[t + half * blockDim.x];
+    }
+    return sums[t];
+}
+
+// dense_backward before the products: dx = dy · factor · f′, db = Σ dx. A block has 8 columns, as
+// many as one memory access brings, and 64 threads for the rows of each. Without f and dropout dx
+// is dy itself and is not written.
+extern "C" __global__ void bias_activation_backward(const real* dy, const real* y, real* dx,
+                                                    real* dbias, int rows, int e, int f, u64 key,
+                                                    int threshold) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x;
+    real sum = 0;
+    for (int row = threadIdx.y; row < rows && c < e; row += blockDim.y) {
+        u64 at = (u64)row * e + c;
+        real d = dy[at];
+        if (f || threshold) {
+            real factor = dropout_factor(key, threshold, at);
+            real value = factor ? y[at] / factor : real(0);   // before dropout
+            d *= factor * (f == 1 ? real(value > 0) : f == 2 ? 1 - value * value : real(1));
+            dx[at] = d;
+        }
+        sum += d;
+    }
+    sum = column_sum(sum);
+    if (threadIdx.y == 0 && c < e) dbias[c] = sum;
+}
+
+// add_norm_forward: s = x + y · factor, in place of y; z = ŝ w + b. A warp has a row. Without x it
+// is layer_norm_forward of y, which stays as it is.
+extern "C" __global__ void add_norm_forward(const real* x, real* y, const real* weight,
+                                            const real* bias, real* z, real* normal, real* scale,
+                                            int rows, int d, u64 key, int threshold) {
+    int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (row >= rows) return;
+    u64 begin = (u64)row * d;
+    real sum = 0, squares = 0;
+    for (int c = lane; c < d; c += 32) {
+        u64 at = begin + c;
+        if (x) y[at] = x[at] + y[at] * dropout_factor(key, threshold, at);
+        sum += y[at];
+    }
+    real mean = warp_sum(sum) / d;
+    for (int c = lane; c < d; c += 32) squares += (y[begin + c] - mean) * (y[begin + c] - mean);
+    real s = 1 / sqrt(warp_sum(squares) / d + real(EPSILON));
+    for (int c = lane; c < d; c += 32) {
+        real value = (y[begin + c] - mean) * s;
+        normal[begin + c] = value;
+        z[begin + c] = value * weight[c] + bias[c];
+    }
+    if (lane == 0) scale[row] = s;
+}
+
+// add_norm_backward: dx = s (dŝ − mean(dŝ) − ŝ mean(dŝ ŝ)) + ds, dŝ = dz w; dy = dx · factor. A warp
+// has a row. Without dropout dy is dx itself and is not written.
+extern "C" __global__ void add_norm_backward(const real* dz, const real* ds, const real* normal,
+                                             const real* scale, const real* weight, real* dx,
+                                             real* dy, int rows, int d, u64 key, int threshold) {
+    int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (row >= rows) return;
+    u64 begin = (u64)row * d;
+    real sum = 0, along = 0;
+    for (int c = lane; c < d; c += 32) {
+        real g = dz[begin + c] * weight[c];
+        sum += g;
+        along += g * normal[begin + c];
+    }
+    real mean = warp_sum(sum) / d;
+    along = warp_sum(along) / d;
+    for (int c = lane; c < d; c += 32) {
+        u64 at = begin + c;
+        real g = scale[row] * (dz[at] * weight[c] - mean - normal[at] * along);
+        dx[at] = ds ? g + ds[at] : g;
+        if (threshold) dy[at] = dx[at] * dropout_factor(key, threshold, at);
+    }
+}
+
+// layer_norm_backward's other results: dw = Σ dz ŝ, db = Σ dz; threads as in
+// bias_activation_backward.
+extern "C" __global__ void norm_weights_backward(const real* dz, const real* normal, real* dweight,
+                                                 real* dbias, int rows, int d) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x;
+    real weight = 0, bias = 0;
+    for (int row = threadIdx.y; row < rows && c < d; row += blockDim.y) {
+        u64 at = (u64)row * d + c;
+        weight += dz[at] * normal[at];
+        bias += dz[at];
+    }
+    weight = column_sum(weight);
+    bias = column_sum(bias);
+    if (threadIdx.y == 0 && c < d) { dweight[c] = weight; dbias[c] = bias; }
+}
+
+// l2_normalize_forward: a warp has a row.
+extern "C" __global__ void l2_normalize_forward(const real* x, real* y, real* norm, int rows,
+                                                int d) {
+    int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (row >= rows) return;
+    u64 begin = (u64)row * d;
+    real squares = 0;
+    for (int c = lane; c < d; c += 32) squares += x[begin + c] * x[begin + c];
+    real length = sqrt(warp_sum(squares));
+    length = length > 0 ? length : real(1);
+    for (int c = lane; c < d; c += 32) y[begin + c] = x[begin + c] / length;
+    if (lane == 0) norm[row] = length;
+}
+
+// l2_normalize_backward: a warp has a row.
+extern "C" __global__ void l2_normalize_backward(const real* dy, const real* y, const real* norm,
+                                                 real* dx, int rows, int d) {
+    int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (row >= rows) return;
+    u64 begin = (u64)row * d;
+    real along = 0;
+    for (int c = lane; c < d; c += 32) along += dy[begin + c] * y[begin + c];
+    along = warp_sum(along);
+    for (int c = lane; c < d; c += 32)
+        dx[begin + c] = (dy[begin + c] - along * y[begin + c]) / norm[row];
+}
+
+// dropout_forward, and backward: a thread has a number.
+extern "C" __global__ void dropout(const real* x, real* y, i64 size, u64 key, int threshold) {
+    i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < size) y[at] = x[at] * dropout_factor(key, threshold, at);
+}
+
+// The operands of a product in bfloat16: the upper half of a float, rounded to the nearest, ties to
+// even. A thread has a number.
+extern "C" __global__ void to_bfloat16(const float* x, unsigned short* y, i64 size) {
+    i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= size) return;
+    unsigned bits = __float_as_uint(x[at]);
+    y[at] = x[at] != x[at] ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;    // nan stays nan
+}

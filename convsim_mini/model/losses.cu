@@ -1,0 +1,30 @@
+// The kernels of losses.py. A block has a row of the scores, a thread some of its columns.
+
+// False negatives leave the softmax. A thread has one pair (i, j).
+extern "C" __global__ void mask_scores(real* scores, const i64* rows, const i64* columns, int count,
+                                       int B) {
+    int k = blockIdx.x * blockDim.x + threadIdx.x;
+    if (k < count) scores[rows[k] * B + columns[k]] = minus_infinity();
+}
+
+// batch_softmax_forward after the product: p in place of the scores, and each row's loss.
+extern "C" __global__ void softmax_rows(real* scores, real* losses, int B, real scale) {
+    real* row = scores + (i64)blockIdx.x * B;
+    real top = minus_infinity(), total = 0, here = scale * row[blockIdx.x];
+    for (int j = threadIdx.x; j < B; j += blockDim.x) top = max(top, scale * row[j]);
+    top = over_block<true>(top);                              // a barrier: all have read `here`
+    for (int j = threadIdx.x; j < B; j += blockDim.x) {
+        row[j] = exp(scale * row[j] - top);
+        total += row[j];
+    }
+    total = over_block<false>(total);
+    for (int j = threadIdx.x; j < B; j += blockDim.x) row[j] /= total;
+    if (threadIdx.x == 0) losses[blockIdx.x] = log(total) + top - here;
+}
+
+// batch_softmax_backward before the products: ds = step · (p − 1 on the diagonal)
+extern "C" __global__ void softmax_rows_backward(const real* p, real* ds, int B, real step) {
+    i64 begin = (i64)blockIdx.x * B;
+    for (int j = threadIdx.x; j < B; j += blockDim.x)
+        ds[begin + j] = step * (p[begin + j] - real(j == blockIdx.x));
+}

@@ -154,8 +154,12 @@ def device_module(device, precision="tf32"):
         return np
     try:
         import cupy
-    except ImportError:
+    except ModuleNotFoundError:
         raise UserError(f"--device gpu: CuPy is not installed: {INSTALL_CUPY}") from None
+    except ImportError as error:
+        raise UserError("--device gpu: CuPy cannot be loaded "
+                        f"({str(error).strip().splitlines()[0]}); uninstall it and install the "
+                        f"wheel of your driver's CUDA version: {INSTALL_CUPY}") from None
     if not cupy.is_available():
         raise UserError("--device gpu: CuPy is installed but finds no CUDA device; nvidia-smi must "
                         f"list a GPU, and the wheel fit its CUDA version: {INSTALL_CUPY}")

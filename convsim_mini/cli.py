@@ -72,11 +72,16 @@ def user_errors(where, advice, errors=OSError):
 
 @contextmanager
 def errors_in_one_line():
-    """Turn a UserError into one line on standard error and exit code 2."""
+    """Turn a UserError, or too little memory, into one line on standard error and exit code 2."""
     try:
         yield
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
+        sys.exit(2)
+    except MemoryError as error:
+        reason = " ".join(str(error).split()) or "the system gives no more"
+        sys.stderr.write(f"error: too little memory ({reason}); stop what else uses it, or give "
+                         "less to work on at once\n")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

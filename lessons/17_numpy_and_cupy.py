@@ -534,8 +534,8 @@ expect(worst, 1e-4, 1e-2,
 # - `model/layers.py: dropout_forward`: bits from a counter, the same on both;
 #   `data/packed.py: bigram_buckets`: 64-bit products that wrap alike.
 # - `training/loop.py: loop` looks at the loss only where it is logged (`training/monitor.py: log`).
-# - `tests/test_gpu.py`, `tests/test_kernels.py`: parity, on a GPU or on a device that the host plays
-#   (`tests/vgpu/README.md`). They and this lesson's GPU half have not been run on a GPU yet.
+# - `tests/test_gpu.py`, `tests/test_kernels.py`: parity, on a GPU or on a device that the host
+#   plays (`tests/vgpu/README.md`). They and this lesson's GPU half have not been run on a GPU yet.
 # - The paper, §3.1, trains on a cluster with TensorFlow and says nothing of this. All of it is
 #   ours.
 #

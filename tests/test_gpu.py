@@ -13,7 +13,7 @@ from convsim_mini.data.packed import Packed
 from convsim_mini.data.snli import NliBatch
 from convsim_mini.encode import load
 from convsim_mini.gradcheck import dense
-from convsim_mini.model import attention, embeddings, layers, losses, nli
+from convsim_mini.model import embeddings, layers, losses, nli
 from convsim_mini.model.initial import initial_parameters
 from convsim_mini.model.input_response import Model, encoder_forward, loss_and_gradients
 from convsim_mini.model.layers import Dropout

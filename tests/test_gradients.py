@@ -435,6 +435,29 @@ def test_every_parameter_of_the_whole_model(name):
                 or np.abs([grad, numeric]).max() < 1e-9), parameter
 
 
+@pytest.mark.parametrize("chunk", [1, 2, 3, 99])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_gradients_in_chunks_are_those_of_the_whole_batch(name, chunk):
+    small = small_model(CONFIGS[name], 0, classifies=True)
+    for batch in (BATCH, NLI_BATCH):
+        loss, grads = input_response.loss_and_gradients(small, batch, weight=3.0)
+        found, chunked = input_response.loss_and_gradients_in_chunks(small, batch, chunk, weight=3.0)
+        assert abs(found - loss) < 1e-12 and chunked.keys() == grads.keys()
+        for key, p in small.params.items():
+            if key in grads:
+                assert np.abs(dense(chunked[key], p) - dense(grads[key], p)).max() < 1e-12, key
+        rows = np.concatenate([part.rows for part in chunked["encoder.embedding.weight"]])
+        assert len(np.unique(rows)) == len(rows)              # the optimiser writes each row once
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_gradients_in_chunks_with_dropout_along_random_directions(name):
+    small = small_model(CONFIGS[name], 1)
+    assert directional_error(
+        lambda: input_response.loss_and_gradients_in_chunks(small, BATCH, 2, DROPOUT),
+        small.params, np.random.default_rng(1)) < SMALL
+
+
 def nli_step(small):
     """Loss and gradients of an NLI step; zeros for the response network, which it leaves alone."""
     loss, grads = input_response.loss_and_gradients(small, NLI_BATCH, DROPOUT)

@@ -234,7 +234,7 @@ MUTANTS = [
     ("l2_normalize", "- along * y[begin + c]", ""),
     ("batch_softmax", "    __syncthreads();\n    x = parts", "    x = parts"),    # a barrier
     ("batch_softmax", "scores[rows[k] * B + columns[k]]", "scores[columns[k] * B + rows[k]]"),
-    ("word_bag", "__syncthreads();                                          // each thread", "//"),
+    ("word_bag", "__syncthreads();                                          // each thread", ""),
     ("word_bag", "sum * share", "sum"),
     ("placed_embedding", "root * table", "table"),
     ("mean_pool", "dy[(i64)blockIdx.x * d + c] / n", "dy[(i64)blockIdx.x * d + c]"),
@@ -244,7 +244,7 @@ MUTANTS = [
     ("attention", "    }\n    __syncthreads();\n}", "    }\n}"),
     ("attention", "__syncthreads();                                          // all have read the",
      "//"),
-    ("attention", "__syncthreads();                                          // each warp", "//"),
+    ("attention", "__syncthreads();                                          // each warp", ""),
     ("attention", "total * shrink + warp_sum(e)", "total + warp_sum(e)"),
     ("attention", "sum[c] * shrink", "sum[c]"),
     ("attention", "(dp - s.dots[at]) * scale", "(dp - s.dots[at])"),
@@ -334,20 +334,21 @@ STEP_MODELS = {
 }
 
 
-def step_on_device(cupy, name, chunk=None, optimizer=optim.SGD):
-    """A function that takes one training step on the device; → its loss and gradients."""
+def step_on_device(cupy, name, chunk=None, optimizer=optim.SGD, dropout=DROPOUT):
+    """A function that takes one training step on the device and gives its loss; the Model."""
     rng = np.random.default_rng(0)
     params = initial_parameters(STEP_MODELS[name], rng.standard_normal((40, 8)), rng)
-    params = {key: p.astype(np.float32) for key, p in params.items()}
+    params = {key: p.astype(np.float64 if dropout is NO_DROPOUT else np.float32)
+              for key, p in params.items()}
     model = Model(to_device(params, cupy), STEP_MODELS[name], 9)
     batch = Batch(pack([3, 1, 4, 2, 6, 2, 1, 3]), (np.array([0, 2]), np.array([1, 0])))
     stepper = optimizer(model.params)
 
     def step():
         if chunk:
-            loss, grads = loss_and_gradients_in_chunks(model, batch, chunk, DROPOUT)
+            loss, grads = loss_and_gradients_in_chunks(model, batch, chunk, dropout)
         else:
-            loss, grads = loss_and_gradients(model, batch, DROPOUT)
+            loss, grads = loss_and_gradients(model, batch, dropout)
         stepper.step(model.params, grads, 0.01, 0.01)
         return loss
     return step, model
@@ -366,6 +367,18 @@ def test_a_step_launches_little_waits_for_nothing_and_sends_one_buffer(cupy, nam
     assert counts["launches"] <= most
     assert not [what for what in counts if what.startswith("sync")], counts
     assert counts.get("copy to device") == 1 and "copy to host" not in counts
+
+
+@pytest.mark.parametrize("name", STEP_MODELS)
+def test_steps_in_chunks_are_steps_of_the_whole_batch(cupy, name):
+    weights = []
+    for chunk in (None, 1, 3):
+        step, model = step_on_device(cupy, name, chunk, optim.Adaptive, NO_DROPOUT)
+        losses_of = [float(step()) for _ in range(3)]
+        weights.append({**to_host(model.params), "losses": np.array(losses_of)})
+    for other in weights[1:]:
+        for key, mine in weights[0].items():
+            np.testing.assert_allclose(other[key], mine, rtol=0, atol=1e-8, err_msg=key)
 
 
 @pytest.mark.parametrize("name", STEP_MODELS)

@@ -282,6 +282,34 @@ def test_a_loss_that_is_not_sound_stops_the_run_and_keeps_the_batch(
         assert line == " ".join(map(corpus.vocabulary.token, batch.part(number, number + 1).ids))
 
 
+def test_too_little_memory_is_one_line_and_keeps_the_checkpoints(config, monkeypatch, tmp_path):
+    def full(call):
+        if call == 16:
+            raise MemoryError("Out of memory allocating\n4,096 bytes")
+    wrap_step(monkeypatch, full)
+    with pytest.raises(UserError, match="64 pairs at once .Out of memory allocating 4,096 bytes.; "
+                       ".*--optim.chunk 16, or write that into .*run/config.json"):
+        train.train(config("run"))
+    folder = tmp_path / "run"
+    assert load_run(folder, newest=True).step == 10
+    values = json.loads((folder / "config.json").read_text())
+    values["optim"]["chunk"] = 16                             # as it says
+    (folder / "config.json").write_text(json.dumps(values))
+    monkeypatch.undo()
+    train.resume(folder)
+    assert load_run(folder, newest=True).step in range(10, STEPS + 1)
+    assert [record for record in read_log(folder / "log.jsonl") if "best" in record]
+
+
+def test_a_run_in_chunks_learns_what_a_run_of_whole_batches_does(config, tmp_path):
+    for name, options in (("whole", []), ("chunks", ["--optim.chunk", "24"])):
+        train.train(config(name, options))
+    whole, chunks = (read_log(tmp_path / name / "log.jsonl") for name in ("whole", "chunks"))
+    for mine, theirs in zip(whole, chunks, strict=True):
+        for measure in mine.keys() & {"loss", "dev_loss"}:
+            assert abs(mine[measure] - theirs[measure]) < 1e-3
+
+
 @pytest.mark.parametrize("rate, steps", [
     ("1e8", STEPS),                         # the loss explodes
     ("1e30", STEPS),                        # lengths overflow, vectors are zero, the loss is ln 64

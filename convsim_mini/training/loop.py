@@ -28,7 +28,7 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
 
     dev: a function of a Model that measures dev; state: the optimiser's, from a checkpoint. Ctrl-C
     saves a checkpoint after the current step and raises KeyboardInterrupt. A loss that is nan or
-    far too large raises UserError and saves none. The end keeps only the checkpoint best on dev.
+    far too large, or too little memory, raises UserError and saves none. The end keeps only the checkpoint best on dev.
     """
     xp = device_module(config.device, config.precision)
     model = model._replace(params=to_device(model.params, xp))
@@ -40,6 +40,8 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
         loop(config, tasks, model, optimizer, monitor, first_step)
     except Diverged as error:
         raise UserError(divergence(folder, config, vocabulary, tasks, *error.args)) from None
+    except MemoryError as error:
+        raise UserError(out_of_memory(folder, config, error)) from None
     except KeyboardInterrupt:
         monitor.bar.write(f"stopped; go on with:  python -m convsim_mini.train --resume {folder}",
                           file=sys.stderr)
@@ -137,6 +139,16 @@ def restore(optimizer, state, folder):
             raise UserError(f"{folder}: its resume-*.safetensors does not fit its config.json at "
                             f"{name}; restore the files of one run")
         own[...] = array_module(own).asarray(saved)
+
+
+def out_of_memory(folder, config, error):
+    """What to tell the user when a step does not fit into memory."""
+    at_once = config.optim.chunk or config.optim.batch_size
+    reason = " ".join(str(error).split()) or "the system gives no more"
+    return (f"too little memory to encode {at_once:,} pairs at once ({reason}); the checkpoints "
+            f"are kept; for the same result in less memory train again with --optim.chunk "
+            f"{max(1, at_once // 4)}, or write that into {folder}/config.json and go on with "
+            f"--resume {folder}")
 
 
 def divergence(folder, config, vocabulary, tasks, step, loss):

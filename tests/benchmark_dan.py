@@ -26,17 +26,21 @@ WARM_UP, TIMED = 10, 50
 TASKS = ("training", "encoding")
 
 
-def prepare(path, batch_size):
+def pair_files():
+    """Reddit pairs where CONVSIM_DATA is set; none, the default corpus, otherwise."""
+    data = os.environ.get("CONVSIM_DATA")
+    return [f"{data}/reddit/comment_reply.tsv.gz"] if data else []
+
+
+def prepare(path, batch_size, steps=WARM_UP + TIMED):
     """Write batches of real pairs to a file."""
     from convsim_mini.config import Config
     from convsim_mini.data.corpus import batch_order, open_corpus
 
-    data = os.environ.get("CONVSIM_DATA")
-    config = Config(pairs=[f"{data}/reddit/comment_reply.tsv.gz"] if data else [])
+    config = Config(pairs=pair_files())
     corpus = open_corpus(config)
     order = batch_order(corpus.train.pairs, batch_size, seed=1)
-    batches = [corpus.train.batch(next(order), mask_false_negatives=False)
-               for _ in range(WARM_UP + TIMED)]
+    batches = [corpus.train.batch(next(order), mask_false_negatives=False) for _ in range(steps)]
     words = corpus.vocabulary.size
     save_batches(path, batches, words=words, rows=words + config.text.bigram_buckets)
 
@@ -63,50 +67,68 @@ def load_batches(path):
     return [batches, *file["sizes"].tolist()]
 
 
-def ours(batches, words, rows, config, training):
-    """A function that takes one step of convsim_mini on batch k, or encodes its sentences."""
+def ours(batches, words, rows, config, training, device=("cpu",)):
+    """A function that takes one step of convsim_mini on batch k, or encodes its sentences.
+
+    device: the arguments of device_module. On a GPU a step returns before it is done.
+    """
     import numpy as np
 
+    from convsim_mini.backend import device_module, to_device
     from convsim_mini.model.initial import initial_parameters
     from convsim_mini.model.input_response import Model, embed, loss_and_gradients
     from convsim_mini.training.optim import SGD
 
     rng = np.random.default_rng(0)
     table = rng.standard_normal((rows, config.embedding_dim), np.float32)
-    model = Model(initial_parameters(config, table, rng), config, words)
+    params = to_device(initial_parameters(config, table, rng), device_module(*device))
+    model = Model(params, config, words)
     optimizer = SGD(model.params)
 
     def step(k):
         loss, grads = loss_and_gradients(model, batches[k])
         optimizer.step(model.params, grads, 0.01, 0.01)
-        return float(loss)
+        return loss
 
     return step if training else lambda k: embed(model, batches[k].sentences, 10**6)
 
 
-def torch(batches, words, rows, config, training):
-    """The same of the PyTorch twin."""
+def torch(batches, words, rows, config, training, device="cpu"):
+    """The same of the PyTorch twin; its batches are made ready, but for the copy to a GPU."""
     import torch
 
     from torch_twin import Twin, torch_batch
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    twin = Twin(config, rows)
+    twin = Twin(config, rows).to(device)
     optimizer = torch.optim.SGD(twin.parameters(), lr=0.01)
-    ready = [torch_batch(batch, words, rows) for batch in batches]
+    ready = [pinned(torch_batch(batch, words, rows), device) for batch in batches]
 
     def step(k):
         optimizer.zero_grad()
-        loss = twin(*ready[k])
+        loss = twin(*on(device, ready[k]))
         loss.backward()
         optimizer.step()
-        return loss.item()
+        return loss
 
     @torch.inference_mode()
     def encode(k):
-        return twin.encode(*ready[k][:3])
+        return twin.encode(*on(device, ready[k][:3]))
 
     return step if training else encode
+
+
+def pinned(arguments, device):
+    """A twin's arguments with the tensors where a GPU can copy them while it works."""
+    import torch
+
+    return [x.pin_memory() if device != "cpu" and getattr(x, "layout", None) is torch.strided else x
+            for x in arguments]
+
+
+def on(device, arguments):
+    """A twin's arguments with the tensors on the device."""
+    return [x.to(device, non_blocking=True) if hasattr(x, "to") else x for x in arguments]
 
 
 def work(contender, task, path):
@@ -127,17 +149,17 @@ def work(contender, task, path):
     print(json.dumps([1e3 * statistics.median(seconds[WARM_UP:]), peak]))
 
 
-def in_turns(script, contenders, arguments, rounds):
+def in_turns(script, contenders, arguments, rounds, timeout=None):
     """Let a script work for each contender, by turns: name → list of what its runs printed as JSON.
 
     contenders: name → (contender, threads); the script is called with --work CONTENDER and the
-    arguments.
+    arguments; timeout: seconds of each call
     """
     measured = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, (contender, threads) in contenders.items():
             run = subprocess.run([sys.executable, script, "--work", contender, *arguments],
-                                 check=True, capture_output=True,
+                                 check=True, capture_output=True, timeout=timeout,
                                  env={**os.environ, "OMP_NUM_THREADS": str(threads)})
             measured[name].append(json.loads(run.stdout))
     return measured

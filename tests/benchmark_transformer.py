@@ -18,7 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmark_dan import TASKS, in_turns, load_batches, ours, save_batches
+from benchmark_dan import (
+    TASKS, in_turns, load_batches, on, ours, pair_files, pinned, save_batches,
+)
 
 STEPS = 3
 
@@ -30,8 +32,7 @@ def prepare(path, batch_size, similar):
     from convsim_mini.config import Config
     from convsim_mini.data.corpus import batch_order, open_corpus
 
-    data = os.environ.get("CONVSIM_DATA")
-    corpus = open_corpus(Config(pairs=[f"{data}/reddit/comment_reply.tsv.gz"] if data else []))
+    corpus = open_corpus(Config(pairs=pair_files()))
     if similar:
         some = np.arange(200 * batch_size)
         longest = np.diff(corpus.train.offsets)[:2 * len(some)].reshape(-1, 2).max(axis=1)
@@ -44,55 +45,58 @@ def prepare(path, batch_size, similar):
     return 1 - sum(some.sum() for some in lengths) / sum(some.max() * len(some) for some in lengths)
 
 
-def torch(batches, words, config, training, packed):
-    """The same of a PyTorch twin, padded or packed; its batches are made ready beforehand."""
+def torch(batches, words, config, training, name, device="cpu"):
+    """The same of a PyTorch twin: "padded", "packed", "nested", or that "compiled".
+
+    Its batches are made ready beforehand, but for the copy to a GPU.
+    """
     import torch
     from torch.nn import functional as F
 
     from convsim_mini.model.transformer import sort_by_length
 
-    from transformer_twins import PackedTwin, Padded, packed_batch, pad
+    from transformer_twins import NestedTwin, PackedTwin, Padded, nested_batch, packed_batch, pad
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    twin = (PackedTwin if packed else Padded)(config, words)
+    kind, arguments_of = {
+        "padded": (Padded, pad), "packed": (PackedTwin, lambda some: packed_batch(some, config)),
+        "nested": (NestedTwin, nested_batch), "compiled": (NestedTwin, nested_batch)}[name]
+    twin = kind(config, words).to(device)
     response = torch.nn.Sequential(*(layer for _ in range(2) for layer in (
-        torch.nn.Linear(config.layers[-1], config.layers[-1]), torch.nn.Tanh())))[:-1]
+        torch.nn.Linear(config.layers[-1], config.layers[-1]), torch.nn.Tanh())))[:-1].to(device)
     dense = [p for name, p in [*twin.named_parameters(), *response.named_parameters()]
              if name != "table.weight"]
     optimizers = [torch.optim.SGD(dense, lr=0.01, fused=True),
                   torch.optim.SGD([twin.table.weight], lr=0.01)]
     ready = []
     for batch in batches:
-        ordered, order = sort_by_length(batch.sentences, config.max_tokens)
-        ready.append((packed_batch(ordered, config) if packed else pad(batch.sentences),
-                      torch.argsort(torch.from_numpy(order)) if packed else slice(None)))
+        ordered, order, _ = sort_by_length(batch.sentences, config.max_tokens)
+        ready.append(pinned([torch.argsort(torch.from_numpy(order)), *arguments_of(ordered)],
+                            device))
+
+    def embeddings(k):
+        unsorted, *arguments = on(device, ready[k])
+        return twin(*arguments)[unsorted]
 
     def step(k):
         for optimizer in optimizers:
             optimizer.zero_grad()
-        arguments, unsorted = ready[k]
-        u, v = twin(*arguments)[unsorted].chunk(2)
-        loss = F.cross_entropy(u @ response(v).T, torch.arange(len(u)))
+        u, v = embeddings(k).chunk(2)
+        loss = F.cross_entropy(u @ response(v).T, torch.arange(len(u), device=device))
         loss.backward()
         for optimizer in optimizers:
             optimizer.step()
-        return loss.item()
-
-    @torch.inference_mode()
-    def encode(k):
-        return twin(*ready[k][0])
+        return loss
 
     twin.train(training)                     # evaluation opens nn.MultiheadAttention's fast path
-
-    return step if training else encode
+    if name == "compiled":                   # not the table: its gradient is sparse
+        twin.layers_over = torch.compile(twin.layers_over, dynamic=True)
+    return step if training else torch.inference_mode()(embeddings)
 
 
 def work(contender, task, path):
     """In a process of its own: print seconds per batch, peak memory in MB, operations a second."""
-    import numpy as np
-
     from convsim_mini.backend import keep_freed_memory
-    from convsim_mini.model.initial import transformer_shapes
     from convsim_mini.options import parse_config
 
     if contender == "sgemm":
@@ -101,7 +105,7 @@ def work(contender, task, path):
     config, training = parse_config(["--preset", "transformer"]).model, task == "training"
     batches, words = load_batches(path)
     step = ours(batches, words, words, config, training) if contender == "ours" else (
-        torch(batches, words, config, training, contender == "packed"))
+        torch(batches, words, config, training, contender))
     step(0)
     seconds = []
     for k in range(STEPS):
@@ -109,11 +113,21 @@ def work(contender, task, path):
         step(k)
         seconds.append(time.perf_counter() - begin)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps([sum(seconds) / STEPS, peak,
+                      operations(batches, config, training) / sum(seconds)]))
+
+
+def operations(batches, config, training):
+    """Floating-point operations of the layers' products over the words of batches."""
+    import numpy as np
+
+    from convsim_mini.model.initial import transformer_shapes
+
     parameters = sum(int(np.prod(shape)) for shape in transformer_shapes(config).values()
                      if len(shape) == 2)
-    words = sum(len(batch.sentences.ids) for batch in batches)
-    print(json.dumps([sum(seconds) / STEPS, peak,
-                      (6 if training else 2) * words * parameters / sum(seconds)]))
+    words = sum(int(np.minimum(batch.sentences.lengths, config.max_tokens).sum())
+                for batch in batches)
+    return (6 if training else 2) * words * parameters
 
 
 def sgemm():

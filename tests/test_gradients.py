@@ -441,7 +441,8 @@ def test_gradients_in_chunks_are_those_of_the_whole_batch(name, chunk):
     small = small_model(CONFIGS[name], 0, classifies=True)
     for batch in (BATCH, NLI_BATCH):
         loss, grads = input_response.loss_and_gradients(small, batch, weight=3.0)
-        found, chunked = input_response.loss_and_gradients_in_chunks(small, batch, chunk, weight=3.0)
+        found, chunked = input_response.loss_and_gradients_in_chunks(small, batch, chunk,
+                                                                     weight=3.0)
         assert abs(found - loss) < 1e-12 and chunked.keys() == grads.keys()
         for key, p in small.params.items():
             if key in grads:

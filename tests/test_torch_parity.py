@@ -16,7 +16,9 @@ from convsim_mini.training.optim import SGD, Adaptive
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch==2.13.0")
 from torch_twin import Twin, torch_batch, torch_sentences  # noqa: E402  (needs torch)
-from transformer_twins import PackedTwin, Padded, packed_batch, pad  # noqa: E402
+from transformer_twins import (  # noqa: E402
+    NestedTwin, PackedTwin, Padded, nested_batch, packed_batch, pad,
+)
 
 WORDS, BIGRAMS = 400, 1_000
 CONFIGS = {
@@ -157,10 +159,12 @@ def test_transformer_agrees_with_nn_multihead_attention_to_1e_8(name):
         assert np.abs(grad).max() > 1e-6, f"{key}: nothing was compared"
 
 
-def test_the_packed_twin_is_the_padded_one():
+def test_the_packed_twins_are_the_padded_one():
     config, rng = TRANSFORMERS["pre-norm"], np.random.default_rng(0)
-    twin = PackedTwin(config, WORDS, torch.float64)
     packed = random_batch(rng, pairs=8).sentences
     packed = sort_by_length(packed, 99).packed
-    expected = Padded.forward(twin, *pad(packed))
-    assert torch.allclose(twin(*packed_batch(packed, config, torch.float64)), expected, atol=1e-12)
+    for kind, arguments in ((PackedTwin, packed_batch(packed, config, torch.float64)),
+                            (NestedTwin, nested_batch(packed))):
+        twin = kind(config, WORDS, torch.float64)
+        expected = Padded.forward(twin, *pad(packed))
+        assert torch.allclose(twin(*arguments), expected, atol=1e-12)

@@ -46,7 +46,7 @@ class Twin(nn.Module):
         scores = self.config.scale * u @ out.T
         if masked is not None:
             scores[masked] = -torch.inf
-        return F.cross_entropy(scores, torch.arange(len(u)))
+        return F.cross_entropy(scores, torch.arange(len(u), device=u.device))
 
     def nli_loss(self, ids, offsets, lengths, labels):
         """The loss of a batch of premises and hypotheses."""

@@ -1,10 +1,11 @@
-"""The Transformer encoder in PyTorch, twice: padded as is usual, and packed as fast as we could."""
+"""The Transformer encoder in PyTorch: padded as is usual; packed, twice, as fast as we could."""
 
 import math
 
 import numpy as np
 import torch
 from torch import nn
+from torch.nested import nested_tensor_from_jagged
 from torch.nn import functional as F
 
 from convsim_mini.model.attention import groups, timing_signal
@@ -21,11 +22,11 @@ class Padded(nn.Module):
                                     for _ in range(config.transformer_layers))
         self.norm = nn.LayerNorm(d, eps=1e-6, dtype=dtype) if config.pre_norm else nn.Identity()
         self.linear = nn.Linear(d, config.layers[-1], dtype=dtype)
+        self.register_buffer("signal", signal(config.max_tokens, d, dtype), persistent=False)
 
     def forward(self, ids, mask):
         """ids: (B, T), mask: (B, T) True where there is no word → (B, e)."""
-        d = self.config.embedding_dim
-        x = self.table(ids) * math.sqrt(d) + signal(ids.shape[1], d, self.linear.weight.dtype)
+        x = self.table(ids) * math.sqrt(self.config.embedding_dim) + self.signal[:ids.shape[1]]
         for layer in self.layers:
             x = layer(x, mask)
         x = self.norm(x).masked_fill(mask[..., None], 0).sum(1) / (~mask).sum(1, keepdim=True)
@@ -89,11 +90,11 @@ class PackedTwin(Padded):
     def forward(self, ids, positions, sentences, pool):
         """→ (B, e).
 
-        ids: (N,) sorted by length; positions: (N, d) signal; sentences: [(first, last, length)];
-        pool: CSR (B, N).
+        ids: (N,) sorted by length; positions: (N,) in their sentences; sentences: [(first, last,
+        length)]; pool: CSR (B, N).
         """
         d, heads = self.config.embedding_dim, self.config.heads
-        x = self.table(ids) * math.sqrt(d) + positions
+        x = self.table(ids) * math.sqrt(d) + self.signal[positions]
         for layer in self.layers:
             y = layer.norm1(x)
             qkv = F.linear(y, layer.attention.in_proj_weight, layer.attention.in_proj_bias)
@@ -111,13 +112,57 @@ class PackedTwin(Padded):
 def packed_batch(packed, config, dtype=torch.float32):
     """A Packed sorted by length as the arguments of PackedTwin.forward."""
     lengths = torch.from_numpy(packed.lengths)
-    positions = torch.cat([torch.arange(n) for n in packed.lengths])
     pool = torch.sparse_csr_tensor(torch.from_numpy(packed.offsets), torch.arange(len(packed.ids)),
                                    (1 / lengths.to(dtype)).repeat_interleave(lengths),
                                    (len(lengths), len(packed.ids)))
-    return (torch.from_numpy(packed.ids).long(),
-            signal(int(lengths.max()), config.embedding_dim, dtype)[positions],
+    return (torch.from_numpy(packed.ids).long(), positions_in(packed)[0],
             [tuple(run) for run in groups(packed.offsets, config.heads)], pool)
+
+
+class NestedTwin(Padded):
+    """The same without padding by PyTorch's nested tensors: one call of attention for all lengths.
+
+    On a GPU that is its memory-efficient kernel, in float32 too. Only dense operations follow, so
+    that torch.compile can take the layers as one graph.
+    """
+
+    def forward(self, ids, positions, sentences, offsets, longest):
+        """→ (B, e).
+
+        ids, positions, sentences: (N,) word, place and sentence; offsets: (B+1,); longest: words.
+        """
+        x = self.table(ids) * math.sqrt(self.config.embedding_dim)
+        return self.layers_over(x, positions, sentences, offsets, longest)
+
+    def layers_over(self, x, positions, sentences, offsets, longest):
+        """All but the table, whose sparse gradient torch.compile does not know."""
+        d, heads = self.config.embedding_dim, self.config.heads
+        x = x + self.signal[positions]
+        for layer in self.layers:
+            qkv = F.linear(layer.norm1(x), layer.attention.in_proj_weight,
+                           layer.attention.in_proj_bias)
+            q, k, v = (nested_tensor_from_jagged(part.contiguous().view(-1, heads, d // heads),
+                                                 offsets, min_seqlen=1, max_seqlen=longest)
+                       .transpose(1, 2) for part in qkv.chunk(3, dim=1))  # (B, h, n, d/h), ragged n
+            out = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).values().reshape(-1, d)
+            x = x + layer.attention.out_proj(out)
+            x = x + layer.linear1(F.relu(layer.linear0(layer.norm2(x))))
+        lengths = offsets.diff()[:, None]
+        total = x.new_zeros(len(lengths), d).index_add(0, sentences, self.norm(x))
+        return F.normalize(self.linear(total / lengths), dim=1)
+
+
+def nested_batch(packed):
+    """A Packed as the arguments of NestedTwin.forward."""
+    return (torch.from_numpy(packed.ids).long(), *positions_in(packed),
+            torch.from_numpy(packed.offsets), int(packed.lengths.max()))
+
+
+def positions_in(packed):
+    """The place of each word in its sentence, and the number of the sentence: (N,) each."""
+    lengths, offsets = torch.from_numpy(packed.lengths), torch.from_numpy(packed.offsets)
+    sentences = torch.arange(len(lengths)).repeat_interleave(lengths)
+    return torch.arange(len(packed.ids)) - offsets[sentences], sentences
 
 
 def signal(length, width, dtype):

@@ -28,7 +28,8 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
 
     dev: a function of a Model that measures dev; state: the optimiser's, from a checkpoint. Ctrl-C
     saves a checkpoint after the current step and raises KeyboardInterrupt. A loss that is nan or
-    far too large, or too little memory, raises UserError and saves none. The end keeps only the checkpoint best on dev.
+    far too large, or too little memory, raises UserError and saves none. The end keeps only the
+    checkpoint best on dev.
     """
     xp = device_module(config.device, config.precision)
     model = model._replace(params=to_device(model.params, xp))

@@ -10,7 +10,6 @@ NVRTC (g++ behind kernel.h), Thrust's sorts (NumPy). README.md says what that ca
 """
 
 import ctypes
-import fcntl
 import hashlib
 import importlib.machinery
 import importlib.metadata
@@ -89,8 +88,9 @@ class _Finder:
         run = spec.loader.exec_module
 
         def exec_module(module):
-            if missing():
-                raise SystemExit(missing())
+            reason = missing()
+            if reason:
+                raise SystemExit(reason)
             os.environ["CUPY_ACCELERATORS"] = ""       # CUB's kernels are compiled into the wheel
             os.environ["CUPY_CACHE_IN_MEMORY"] = "1"   # BUILD is the cache: one is enough
             packages = Path(spec.origin).parent.parent
@@ -177,6 +177,7 @@ def _runtime_functions(extension):
 
 def _build(packages):
     """All libraries, once for each state of their sources; → their folder."""
+    import fcntl                                       # elsewhere than on Linux, missing() speaks
     sources = sorted([*HERE.glob("*.cpp"), *HERE.glob("*.h"), *(HERE / "include").rglob("*.h")])
     folder = BUILD / f"lib-{_digest(*sources, Path(__file__), str(packages), *KERNEL_FLAGS)}"
     BUILD.mkdir(parents=True, exist_ok=True)
@@ -274,8 +275,8 @@ def _prepare(source, name_expressions):
     kernels += [(name, f"&{expression}", "") for expression, name in mapping.items()]
     fibers = "true" if _BARRIER.search(text) else "false"
     launchers = "".join(
-        f'extern "C" void vgpu_launch__{name}(void** p, vgpu_uint3 g, vgpu_uint3 b) '
-        f'{{ vgpu_launch<{fibers}>({kernel}, p, g, b); }}\n'
+        f'extern "C" void vgpu_launch__{name}(void** vgpu_p, vgpu_uint3 vgpu_g, vgpu_uint3 vgpu_b) '
+        f'{{ vgpu_launch<{fibers}>({kernel}, vgpu_p, vgpu_g, vgpu_b); }}\n'
         f'extern "C" {{ extern const unsigned vgpu_bound__{name} = vgpu_bound({bound}); }}\n'
         for name, kernel, bound in kernels)
     header = "cupy.h" if "#include <cupy/" in source else "kernel.h"

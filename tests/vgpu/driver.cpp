@@ -57,7 +57,11 @@ API int cuModuleGetFunction(void** function, void* module, const char* name) {
     char symbol[300];
     snprintf(symbol, sizeof symbol, "vgpu_launch__%s", name);
     auto launch = (Launcher)dlsym(module, symbol);
-    if (!launch) return NOT_FOUND;
+    if (!launch) {
+        fprintf(stderr, "vgpu: no kernel %s; wanted is extern \"C\" __global__ void %s(…)\n",
+                name, name);
+        return NOT_FOUND;
+    }
     snprintf(symbol, sizeof symbol, "vgpu_bound__%s", name);
     unsigned bound = *(unsigned*)dlsym(module, symbol);
     unsigned shared = ((unsigned (*)())dlsym(module, "vgpu_static_shared"))();

@@ -262,7 +262,7 @@ def _patch_runtime(extension):
 
 _BOUNDS = r"(?:__launch_bounds__\s*\(([^)]*)\)\s*)?"
 _KERNEL = re.compile(rf'extern\s+"C"\s+__global__\s+{_BOUNDS}void\s+{_BOUNDS}(\w+)\s*\(')
-_DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s+)?([\w:<> ]+?)\s+"
+_DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\s*\([^;\[]*\)\s+)?([\w:<> ]+?)\s+"
                       r"(\w+)\s*\[\s*\]\s*;")
 _BARRIER = re.compile(r"__sync|__shfl|__ballot|__any_sync|__all_sync")
 

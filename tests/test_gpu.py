@@ -21,7 +21,7 @@ from convsim_mini.options import parse_config
 from convsim_mini.run import load_run
 from convsim_mini.training.optim import SGD, Adaptive
 
-from conftest import SMALL, weights
+from conftest import SMALL
 
 pytestmark = pytest.mark.gpu
 TOLERANCE = {np.float64: 1e-10, np.float32: 1e-5}
@@ -134,31 +134,40 @@ def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
 
 
 @pytest.mark.parametrize("preset", ["chat", "transformer-small"])
-def test_a_hundred_steps_agree_and_a_run_changes_devices(
+def test_ten_steps_agree_and_a_run_goes_on_on_the_other_device(
         cupy, pair_file, cache_folder, tmp_path, monkeypatch, preset):
     monkeypatch.setattr("convsim_mini.training.monitor.plot_loss", lambda *_: None)
     monkeypatch.setattr("convsim_mini.training.monitor.plot_precision", lambda *_: None)
+    monkeypatch.setattr(run, "_keep", lambda *_: None)        # the checkpoint in the middle stays
     small = [*SMALL, "--model.heads", "2", "--model.hidden", "24",
              "--model.transformer_layers", "2", "--optim.batch_size", "64"]
     losses_of = {}
     for device in ("cpu", "gpu"):
         config = parse_config(["--preset", preset, *small, "--pairs", str(pair_file),
-                               "--cache", str(cache_folder), "--steps", "100", "--evaluations", "2",
+                               "--cache", str(cache_folder), "--steps", "10", "--evaluations", "2",
                                "--device", device, "--run", str(tmp_path / device)])
         train.train(config)
         records = run.read_log(tmp_path / device / "log.jsonl")
         losses_of[device] = [record["loss"] for record in records if "loss" in record]
-    # float32 sums in another order: they part by a factor of a few a hundred steps
-    np.testing.assert_allclose(losses_of["gpu"], losses_of["cpu"], rtol=2e-3)
+    # float32 sums in another order
+    np.testing.assert_allclose(losses_of["gpu"], losses_of["cpu"], rtol=1e-5)
     here = load(tmp_path / "gpu").encode(["fudazi vobamu", "setodi"])
     there = load(tmp_path / "cpu").encode(["fudazi vobamu", "setodi"])
-    assert np.abs(here - there).max() < 1e-2
-    for device, other in (("cpu", "gpu"), ("gpu", "cpu")):    # each run goes on on the other device
+    assert np.abs(here - there).max() < 1e-4
+    for device, other in (("cpu", "gpu"), ("gpu", "cpu")):
+        folder = tmp_path / device
+        before = load_run(folder, newest=True)
         for kind in ("weights", "resume"):
-            (tmp_path / device / f"{kind}-000100.safetensors").unlink()
-        path = tmp_path / device / "config.json"
-        path.write_text(path.read_text().replace(f'"device": "{device}"', f'"device": "{other}"'))
-        train.resume(tmp_path / device)
-    assert load_run(tmp_path / "gpu", "gpu").step == load_run(tmp_path / "cpu").step == 100
-    assert (load_run(tmp_path / "gpu").step == 100
-            and weights(tmp_path / "gpu", 100).keys() == weights(tmp_path / "cpu", 100).keys())
+            (folder / f"{kind}-000010.safetensors").unlink()
+        log, config = folder / "log.jsonl", folder / "config.json"
+        log.write_text("".join(line for line in log.open() if '"best"' not in line))
+        config.write_text(config.read_text().replace(f'"device": "{device}"',
+                                                     f'"device": "{other}"'))
+        train.resume(folder)
+        after = load_run(folder, newest=True)
+        assert after.step == before.step == 10 and load_run(folder, other).step in (5, 10)
+        for name, p in before.model.params.items():
+            if name.endswith("qkv.bias"):                     # noise, as above
+                continue
+            np.testing.assert_allclose(after.model.params[name], p, rtol=0, atol=1e-5,
+                                       err_msg=name)

@@ -30,7 +30,7 @@ __device__ u64 score_counter(i64 begin, int head, int n, int i, int j) {
 }
 
 // y_i = Σ_j p_ij v_j. A softmax over tiles: what was summed under a lower maximum is scaled down
-// when a higher one is found (Milakov and Gimelshein 2018). log Σ_j e^s_ij is kept for the backward.
+// when a higher one is found (Milakov, Gimelshein 2018). log Σ_j e^s_ij is kept for the backward.
 extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets, real* y,
                                              real* log_sums, int heads, int m, u64 key,
                                              int threshold) {
@@ -137,7 +137,7 @@ template <bool by_keys> __device__ void sweep(const Sentence& s, real* shared) {
     }
 }
 
-// dots_i = Σ_l p_il dp_il = dy_i · y_i, then both sweeps.
+// dots_i = Σ_l p_il dp_il = dy_i · y_i, then both sweeps, which begin with a barrier.
 extern "C" __global__ void attention_backward(const real* dy, const real* y, const real* qkv,
                                               const i64* offsets, const real* log_sums, real* dots,
                                               real* dqkv, int heads, int m, u64 key,
@@ -153,7 +153,6 @@ extern "C" __global__ void attention_backward(const real* dy, const real* y, con
         sum = warp_sum(sum);
         if (lane == 0) dots[(begin + i) * heads + head] = sum;
     }
-    __syncthreads();                                          // each warp reads all dots
     Sentence s{begin, n, heads, head, m, threshold, key, qkv, dy, log_sums, dots, dqkv};
     sweep<false>(s, shared);
     sweep<true>(s, shared);

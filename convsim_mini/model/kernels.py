@@ -58,13 +58,13 @@ def launch(kernel, blocks, threads, like, *arguments, shared=0):
 
 
 def _argument(x, real):
-    if hasattr(x, "data") and hasattr(x, "_c_contiguous"):    # a CuPy array
-        if not x._c_contiguous:
-            raise ValueError(f"a kernel needs a C-contiguous array, not one of strides {x.strides}")
-        return x
-    if x is None:
-        return np.uint64(0)
-    return np.int32(x) if type(x) is int else real(x) if type(x) is float else x
+    if type(x) is int:
+        return np.int32(x)
+    if type(x) is float:
+        return real(x)
+    if not getattr(x, "_c_contiguous", True):                 # CuPy's; x.flags costs ten times more
+        raise ValueError(f"a kernel needs a C-contiguous array, not one of strides {x.strides}")
+    return np.uint64(0) if x is None else x
 
 
 def _bits(dropout):

@@ -74,8 +74,8 @@ extern "C" __global__ void add_norm_forward(const real* x, real* y, const real* 
     if (lane == 0) scale[row] = s;
 }
 
-// add_norm_backward: dx = s (dŝ − mean(dŝ) − ŝ mean(dŝ ŝ)) + ds, dŝ = dz w; dy = dx · factor. A warp
-// has a row. Without dropout dy is dx itself and is not written.
+// add_norm_backward: dx = s (dŝ − mean(dŝ) − ŝ mean(dŝ ŝ)) + ds, dŝ = dz w; dy = dx · factor. A
+// warp has a row. Without dropout dy is dx itself and is not written.
 extern "C" __global__ void add_norm_backward(const real* dz, const real* ds, const real* normal,
                                              const real* scale, const real* weight, real* dx,
                                              real* dy, int rows, int d, u64 key, int threshold) {

@@ -163,8 +163,8 @@ def device_module(device, precision="tf32"):
     if not cupy.is_available():
         raise UserError("--device gpu: CuPy is installed but finds no CUDA device; nvidia-smi must "
                         f"list a GPU, and the wheel fit its CUDA version: {INSTALL_CUPY}")
+    set_precision(precision)
     try:
-        set_precision(precision)
         float((cupy.ones((8, 8), cupy.float32) @ cupy.ones((8, 8), cupy.float32)).sum())
     except MemoryError:
         raise UserError(f"--device gpu: {machine(cupy)} has no free memory; stop what else runs "
@@ -180,13 +180,19 @@ def set_precision(precision):
     """How a GPU multiplies float32 matrices from now on: "tf32", "fp32" or "bf16".
 
     TF32 keeps 10 bits of each factor's fraction and bfloat16 7, where float32 has 23. All three sum
-    in float32.
+    in float32. A GPU older than Ampere has no TF32 and takes float32; for "bf16" it raises
+    UserError.
     """
     global products
+    import cupy
     import cupy._core._routines_linalg as linalg
+    capability = cupy.cuda.Device().compute_capability        # "90": 9.0
+    if precision == "bf16" and int(capability) < 80:
+        raise UserError(f"--precision bf16: {machine(cupy)} has compute capability {capability}, "
+                        "expected 80 or more; use --precision fp32")
     products = precision
     linalg.set_compute_type(np.float32, linalg.COMPUTE_TYPE_TF32 if precision == "tf32"
-                            else linalg.COMPUTE_TYPE_DEFAULT)
+                            and int(capability) >= 80 else linalg.COMPUTE_TYPE_DEFAULT)
 
 
 def machine(xp):

@@ -70,6 +70,11 @@ def user_errors(where, advice, errors=OSError):
         raise UserError(f"{where} ({reason}); {advice}") from None
 
 
+def memory_reason(error):
+    """What a MemoryError, of the host or of a GPU, says, in one line."""
+    return " ".join(str(error).split()).rstrip(".") or "the system gives no more"
+
+
 @contextmanager
 def errors_in_one_line():
     """Turn a UserError, or too little memory, into one line on standard error and exit code 2."""
@@ -79,9 +84,8 @@ def errors_in_one_line():
         sys.stderr.write(f"error: {error}\n")
         sys.exit(2)
     except MemoryError as error:
-        reason = " ".join(str(error).split()) or "the system gives no more"
-        sys.stderr.write(f"error: too little memory ({reason}); stop what else uses it, or give "
-                         "less to work on at once\n")
+        sys.stderr.write(f"error: too little memory ({memory_reason(error)}); stop what else uses "
+                         "it, or give less to work on at once\n")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

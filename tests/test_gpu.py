@@ -1,5 +1,7 @@
 """The same source on a GPU: layers, losses, encoders, optimisers, a short run against the CPU."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,7 @@ from convsim_mini.options import parse_config
 from convsim_mini.run import load_run
 from convsim_mini.training.optim import SGD, Adaptive
 
-from conftest import SMALL
+from conftest import SMALL, command
 
 pytestmark = pytest.mark.gpu
 TOLERANCE = {np.float64: 1e-10, np.float32: 1e-5}
@@ -131,6 +133,22 @@ def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
                                      for bias in (mine, results[1][key]))
         np.testing.assert_allclose(results[1][key], mine, rtol=0, atol=10 * TOLERANCE[dtype],
                                    err_msg=key)
+
+
+@pytest.mark.skipif("vgpu" not in sys.modules, reason="a real GPU cannot be made smaller")
+@pytest.mark.parametrize("memory, message", [
+    ("100000", "error: too little memory to encode 64 pairs at once (Out of memory allocating"),
+    ("20000", "error: too little memory (Out of memory allocating"),
+    ("100", "error: --device gpu: vgpu: an H100 played by the host has no free memory; stop"),
+])
+def test_too_little_memory_is_one_line(pair_file, cache_folder, tmp_path, memory, message,
+                                       monkeypatch):
+    monkeypatch.setenv("VGPU_MEMORY", memory)
+    done = command("train", *SMALL, "--pairs", pair_file, "--cache", cache_folder, "--steps", 10,
+                   "--device", "gpu", "--run", tmp_path / "run", cwd=tmp_path)
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 2 and last.startswith(message), done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("preset", ["chat", "transformer-small"])

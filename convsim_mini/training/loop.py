@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..backend import array_module, device_module, machine, to_device
-from ..cli import UserError
+from ..cli import UserError, memory_reason
 from ..data.snli import NliBatch
 from ..files import write_text
 from ..model.input_response import loss_and_gradients, loss_and_gradients_in_chunks
@@ -145,11 +145,10 @@ def restore(optimizer, state, folder):
 def out_of_memory(folder, config, error):
     """What to tell the user when a step does not fit into memory."""
     at_once = config.optim.chunk or config.optim.batch_size
-    reason = " ".join(str(error).split()) or "the system gives no more"
-    return (f"too little memory to encode {at_once:,} pairs at once ({reason}); the checkpoints "
-            f"are kept; for the same result in less memory train again with --optim.chunk "
-            f"{max(1, at_once // 4)}, or write that into {folder}/config.json and go on with "
-            f"--resume {folder}")
+    return (f"too little memory to encode {at_once:,} pairs at once ({memory_reason(error)}); the "
+            f"checkpoints are kept; for the same result in less memory train again with "
+            f"--optim.chunk {max(1, at_once // 4)}, or write that into {folder}/config.json and "
+            f"go on with --resume {folder}")
 
 
 def divergence(folder, config, vocabulary, tasks, step, loss):

@@ -1,6 +1,7 @@
 """Where arrays live and what differs between NumPy and CuPy. Kernels stand in model/kernels.py.
 
-No global switch: every function of this package computes with the `array_module` of its inputs.
+The arrays decide the device: every function of this package computes where its inputs are. Only the
+precision of a GPU's products is global; see `set_precision`.
 """
 
 import ctypes
@@ -16,7 +17,7 @@ import numpy as np
 
 from .cli import UserError
 
-products = "tf32"    # the precision of a GPU's: a setting of its library, not of an array
+product_precision = "tf32"    # on a GPU: a setting of its library, not of an array
 INSTALL_CUPY = 'pip install "cupy-cuda12x[ctk]"   (CUDA 13 drivers: "cupy-cuda13x[ctk]")'
 
 
@@ -31,7 +32,8 @@ def array_module(x):
 def on_gpu(kernel):
     """Decorator: where the first array is CuPy's, `kernel` is called in the function's place.
 
-    Both have the same contract. The NumPy function is the one to read, and what tests compare with.
+    Both take the same arguments and give the same results; only their caches differ. The NumPy
+    function is the one to read, and what tests compare with.
     """
     def decorate(plain):
         @wraps(plain)
@@ -69,11 +71,11 @@ def on_all_cores(function, parts):
 
 
 def fair_shares(work):
-    """Cut items into slices of equal work, one for each core; on the device one slice of all.
+    """Cut items into slices of equal work, one for each core.
 
     work: (n,), n ≥ 1; work[i] is the total work of items 0 … i − 1 → list of slices, none empty
     """
-    cores = _cores() if array_module(work) is np else 1
+    cores = _cores()
     if cores == 1 or len(work) < cores:
         return [slice(0, len(work))]
     cuts = np.searchsorted(work, work[-1] / cores * np.arange(1, cores)).tolist()
@@ -131,14 +133,12 @@ def _share_out(function, chunks):
 def add_to_rows(table, rows, values, factor):
     """table[rows] += factor · values, in place, for distinct rows.
 
-    rows: (U,); values: (U, d); factor: a number or (U, 1). On the host 512 rows at a time, so that
-    the cache still holds them when they are written.
+    rows: (U,); values: (U, d); factor: a number or (U, 1). 512 rows at a time, so that the cache
+    still holds them when they are written.
     """
-    xp = array_module(table)
-    factor = xp.broadcast_to(xp.asarray(factor, values.dtype), (len(rows), 1))
-    at_once = 512 if xp is np else len(rows)
-    for first in range(0, len(rows), at_once):
-        part = slice(first, first + at_once)
+    factor = np.broadcast_to(np.asarray(factor, values.dtype), (len(rows), 1))
+    for first in range(0, len(rows), 512):
+        part = slice(first, first + 512)
         changed = table.take(rows[part], axis=0)              # faster than table[rows] += …
         changed += factor[part] * values[part]
         table[rows[part]] = changed
@@ -147,8 +147,9 @@ def add_to_rows(table, rows, values, factor):
 def device_module(device, precision="tf32"):
     """numpy for "cpu", cupy for "gpu"; precision: of a GPU's products, as for `set_precision`.
 
-    Raises UserError when the GPU cannot be used: CuPy is missing, there is no CUDA device, or a
-    first small product or kernel fails (cuBLAS and the compiler are loaded only then).
+    Raises UserError when the GPU cannot be used: CuPy is missing, there is no CUDA device,
+    it has no free memory or not the precision, or a first small product or kernel fails (cuBLAS and
+    the compiler are loaded only then).
     """
     if device == "cpu":
         return np
@@ -183,16 +184,22 @@ def set_precision(precision):
     in float32. A GPU older than Ampere has no TF32 and takes float32; for "bf16" it raises
     UserError.
     """
-    global products
+    global product_precision
     import cupy
     import cupy._core._routines_linalg as linalg
     capability = cupy.cuda.Device().compute_capability        # "90": 9.0
     if precision == "bf16" and int(capability) < 80:
-        raise UserError(f"--precision bf16: {machine(cupy)} has compute capability {capability}, "
-                        "expected 80 or more; use --precision fp32")
-    products = precision
+        raise UserError(f"--precision bf16: {machine(cupy)} has compute capability "
+                        f"{int(capability) / 10}, expected 8.0 or more; use --precision fp32")
+    product_precision = precision
     linalg.set_compute_type(np.float32, linalg.COMPUTE_TYPE_TF32 if precision == "tf32"
                             and int(capability) >= 80 else linalg.COMPUTE_TYPE_DEFAULT)
+
+
+def shared_memory():
+    """Bytes of shared memory that a block of a kernel can have on this GPU."""
+    import cupy
+    return cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
 
 
 def machine(xp):
@@ -207,8 +214,8 @@ def machine(xp):
 def to_device(x, xp):
     """A host array, or a dict or (named) tuple of them, as arrays of module xp; None stays None.
 
-    A tuple's arrays go to the device in one transfer: CuPy copies through memory that the kernel
-    keeps in place ("pinned"), and does not wait.
+    A tuple's arrays go to the device in one transfer: CuPy copies through page-locked ("pinned")
+    memory, and does not wait.
     """
     if isinstance(x, dict):
         return {name: to_device(value, xp) for name, value in x.items()}

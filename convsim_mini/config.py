@@ -103,8 +103,8 @@ class OptimConfig:
     word_dropout: Share = 0.4
     """Share of words left out in training (Iyyer et al. 2015; ours: a small corpus overfits)."""
     chunk: PositiveInt | None = None
-    """Pairs encoded at once, for batches that do not fit into memory: the same gradients in a third
-    more time (Gao et al. 2021); none: the whole batch."""
+    """Pairs encoded at once, for batches that do not fit into memory (Gao et al. 2021); none: the
+    whole batch. The gradients are the same (dropout draws other bits), a step takes longer."""
     mask_false_negatives: bool = True
     """Equal inputs or responses in a batch are no wrong answers (ours; P@1 is the same without)."""
 
@@ -135,8 +135,9 @@ class Config:
     device: Literal["cpu", "gpu"] = "cpu"
     """Where to compute."""
     precision: Literal["tf32", "fp32", "bf16"] = "tf32"
-    """How a GPU rounds the factors of matrix products: to 10 bits of fraction, not at all (23), or
-    to 7; sums are float32 (ours: the paper does not say). A CPU always takes float32."""
+    """"tf32" rounds the factors of a GPU's matrix products to 10 bits of fraction, "bf16" to 7;
+    "fp32" keeps all 23. Sums are float32 (ours: the paper does not say). "bf16" wants widths that
+    are multiples of 8."""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
     """The seed of every random number."""
     steps: PositiveInt = 2_000

@@ -5,6 +5,8 @@ Inputs must be float64: central differences lose half the digits, and float32 ha
 
 import numpy as np
 
+from .backend import to_host
+
 
 def numeric_gradient(f, x, epsilon=1e-5):
     """Central differences (f(x + ε) − f(x − ε)) / 2ε of a scalar function, entry by entry.
@@ -70,10 +72,12 @@ def directional_error(loss_and_gradients, params, rng, epsilon=1e-6):
 
 
 def dense(gradient, like):
-    """A table's gradient as the full table that its SparseRows stand for; any other as it is."""
+    """A table's gradient, of the host or a GPU, as a full table like `like`; any other as it is."""
     if not isinstance(gradient, list):
         return gradient
     full = np.zeros_like(like)
-    for rows, values in gradient:
-        full[rows] += values
+    for part in gradient:
+        sources = getattr(part, "sources", None)              # of a GPU's UnsummedRows
+        values = part.values if sources is None else part.values[sources]
+        np.add.at(full, to_host(part.rows), to_host(values))
     return full

@@ -22,7 +22,7 @@ from itertools import islice
 
 import numpy as np
 
-from convsim_mini.model.attention import Group, attention_backward, attention_forward, groups
+from convsim_mini.model.attention import attention_backward, attention_forward, groups
 from convsim_mini.model.transformer import sort_by_length
 from convsim_mini.gradcheck import layer_error, relative_error
 from convsim_mini.data.pairs import default_corpus, read_chunks

@@ -1,15 +1,15 @@
 # %% [markdown]
-# # 17 · NumPy and CuPy, one source: launches, queues, memory, precision
+# # 17 · NumPy and CuPy: launches, queues, memory, precision
 #
 # **Needs** NumPy; lessons 5 (embeddings) and 7 (softmax) help. A GPU is welcome and not needed: its
 # half of the lesson says so where there is none.
 # **Gives** a model of what a step costs, the right way to time a device that works ahead, and a
 # tolerance for "the same result" that is derived instead of tried.
 #
-# CuPy offers NumPy's functions for arrays that live on a GPU, so the source could be the same. The
-# machine is not, and this lesson shows why convsim_mini has a CUDA kernel beside each function that
-# a training step spends its time in (`model/*.cu`). A GPU starts work and comes back
-# before it is done, it charges for every call, it keeps memory, it wraps around where NumPy
+# Most of NumPy's functions exist in CuPy, for arrays that live on a GPU. But a GPU behaves in
+# another way than a processor. This lesson shows how, and why convsim_mini has CUDA kernels beside
+# the functions that a training step spends its time in (`model/*.cu`). A GPU starts work and comes
+# back before it is done, it charges for every call, it keeps memory, it wraps around where NumPy
 # complains, and it adds up in another order. Each of these can be seen, or computed, on the CPU.
 
 # %%
@@ -39,7 +39,7 @@ from convsim_mini.data.packed import Packed
 
 rng = np.random.default_rng(17)
 try:
-    cupy = device_module("gpu")
+    cupy = device_module("gpu", "fp32")                       # TF32 would miss the tolerance below
     print("a GPU:", cupy.cuda.runtime.getDeviceProperties(0)["name"].decode())
 except UserError as error:
     cupy = None
@@ -50,7 +50,8 @@ except UserError as error:
 #
 # There is no switch. A function asks the array that it is given: `xp = array_module(x)`, and calls
 # `xp.sqrt`. Operators and methods (`x * x`, `x.sum()`, `x @ y`) need not even ask. So the same line
-# runs wherever x lives, and nobody passes a device along.
+# runs wherever x lives, and nobody passes a device along. A function that is marked `@on_gpu` looks
+# at its first array, too: for a CuPy array the kernel of the same name runs in its place.
 
 # %%
 x = rng.standard_normal((4, 3))
@@ -119,7 +120,7 @@ for name, made, number in (
 # through memory for what could be two: read a row, write a row. That is why fused kernels exist,
 # and why they change nothing but the time: `model/layers.cu: add_norm_forward` is layer norm and
 # the residual connection before it in one launch. CuPy alone took 19,753 launches for a step of the
-# paper's Transformer on 128 pairs; with the kernels it takes 213.
+# paper's Transformer on 128 pairs; with the kernels it takes 218, of which 84 are matrix products.
 #
 # What does it cost? A call has a fixed price t₀ and a price per number: an addition of n float64 in
 # cache-sized or larger arrays reads 8n bytes and writes 8n, at the memory's bandwidth β:
@@ -489,9 +490,8 @@ def step(model):
     loss, grads = loss_and_gradients(model, batch)
     found = {}
     for name, grad in grads.items():
-        grad = ([part._replace(rows=to_host(part.rows), values=to_host(part.values))
-                 for part in grad] if isinstance(grad, list) else to_host(grad))
-        found[name] = dense(grad, to_host(model.params[name]))
+        like = to_host(model.params[name])
+        found[name] = dense(grad if isinstance(grad, list) else to_host(grad), like)
     return float(loss), found
 
 
@@ -528,14 +528,15 @@ expect(worst, 1e-4, 1e-2,
 # %% [markdown]
 # ## Where this lives
 #
-# - `backend.py`: the only door to CuPy. `array_module`, `to_device`, `to_host`, `device_module`
-#   (tries a small product before it promises a GPU), `keep_freed_memory`, `add_to_rows`.
+# - `backend.py` and `model/kernels.py` are the only files that import CuPy. `backend.py` has
+#   `array_module`, `on_gpu`, `to_device`, `to_host`, `device_module` (tries a small product before
+#   it promises a GPU) and `keep_freed_memory`.
 # - `model/kernels.py`: what runs on a GPU in a function's place; `model/*.cu`: the kernels.
 # - `model/layers.py: dropout_forward`: bits from a counter, the same on both;
 #   `data/packed.py: bigram_buckets`: 64-bit products that wrap alike.
 # - `training/loop.py: loop` looks at the loss only where it is logged (`training/monitor.py: log`).
-# - `tests/test_gpu.py`, `tests/test_kernels.py`: parity, on a GPU or on a device that the host
-#   plays (`tests/vgpu/README.md`). They and this lesson's GPU half have not been run on a GPU yet.
+# - `tests/test_gpu.py`, `tests/test_kernels.py`: parity, on a GPU or on an emulated one
+#   (`tests/vgpu/README.md`). They and this lesson's GPU half have not been run on a GPU yet.
 # - The paper, §3.1, trains on a cluster with TensorFlow and says nothing of this. All of it is
 #   ours.
 #

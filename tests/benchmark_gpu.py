@@ -8,8 +8,8 @@ CONVSIM_DATA it reads the default corpus. The parts, in this order; --parts pick
   speed      beside PyTorch in one run (gpu_contenders.py): by turns, each in a process of its own
   train      some minutes of each encoder, and what it learned
 Each command has a time limit and a file for its output in FOLDER. A part that fails is reported and
-the others go on. FOLDER/summary.md is written after each part. --smoke makes everything small and
-on the CPU, to try this script.
+the others go on. FOLDER/summary.md is written after each part. --smoke makes repeat, speed and
+train small and runs them on the CPU, to try this script.
 """
 
 import argparse
@@ -277,7 +277,8 @@ def main():
     parser.add_argument("--parts", choices=PARTS, nargs="+", default=list(PARTS))
     parser.add_argument("--rounds", type=int, default=2, help="turns of each contender of speed")
     parser.add_argument("--train-minutes", type=float, default=8)
-    parser.add_argument("--smoke", action="store_true", help="everything small, on the CPU")
+    parser.add_argument("--smoke", action="store_true",
+                        help="repeat, speed and train small, on the CPU")
     options = parser.parse_args()
     options.out = options.out.resolve()
     options.out.mkdir(parents=True, exist_ok=True)

@@ -3,9 +3,10 @@
 The paper's size (6 layers, 8 heads, 512/2048), batches of real pairs, both sides, forward, backward
 and SGD, float32, without dropout; and encoding. The contenders are ours, PyTorch padded to the
 longest sentence of the batch, and PyTorch packed like ours, each in a process of its own, by
-turns (see benchmark_dan.py); torch.compile is not used, for every batch has shapes of its own and
-would be compiled anew. "Of sgemm" counts 6 · words · parameters in the layers (2 · words
-for encoding) against the machine's rate of NumPy's 2048³ product in the same run. Needs torch.
+turns (see benchmark_dan.py). This script does not use torch.compile: every batch has shapes of its
+own. benchmark_gpu.py does, with dynamic shapes. "Of sgemm" counts 6 · words · parameters in the
+layers (2 · words for encoding) against the machine's rate of NumPy's 2048³ product in the same run.
+Needs torch.
 """
 
 import argparse
@@ -46,7 +47,7 @@ def prepare(path, batch_size, similar):
 
 
 def torch(batches, words, config, training, name, device="cpu"):
-    """The same of a PyTorch twin: "padded", "packed", "nested", or that "compiled".
+    """The same of a PyTorch twin: "padded", "packed", "nested", or nested and "compiled".
 
     Its batches are made ready beforehand, but for the copy to a GPU.
     """

@@ -116,7 +116,7 @@ def test_lines_are_at_most_100_characters_long():
     """But for the rows of tables in lessons, which cannot be wrapped."""
     files = [path for folder in ("convsim_mini", "lessons", "data_scripts", "tests")
              for path in sorted((ROOT / folder).rglob("*.*"))
-             if path.suffix in (".py", ".cu", ".cpp", ".h")
+             if path.suffix in (".py", ".cu", ".cuh", ".cpp", ".h")
              and not path.is_relative_to(ROOT / "tests" / "vgpu" / "build")]
     assert set(FILES) < set(files)
     long = [f"{path}:{number}" for path in files

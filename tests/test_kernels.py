@@ -1,8 +1,9 @@
 """Every CUDA kernel against the NumPy function in whose place it runs, and broken kernels.
 
-Needs CuPy and a GPU, or the device that the host plays: tests/vgpu/README.md.
+Needs CuPy and a GPU, or the emulated device: tests/vgpu/README.md.
 """
 
+import faulthandler
 import os
 import sys
 from functools import cache
@@ -15,6 +16,7 @@ from convsim_mini.cli import UserError
 from convsim_mini.config import ModelConfig
 from convsim_mini.data.corpus import Batch
 from convsim_mini.data.packed import Packed
+from convsim_mini.gradcheck import dense
 from convsim_mini.model import attention, embeddings, kernels, layers, losses
 from convsim_mini.model.initial import initial_parameters
 from convsim_mini.model.input_response import (
@@ -26,7 +28,7 @@ from convsim_mini.training import optim
 pytestmark = pytest.mark.gpu
 TOLERANCE = {np.float32: 2e-5, np.float64: 1e-12}
 DROPOUT = Dropout(0.3, 2**63 + 11)    # a key that needs all 64 bits
-played = sys.modules.get("vgpu")      # the module of the device that the host plays, or None
+emulated = sys.modules.get("vgpu")      # the module of the emulated device, or None
 
 
 @pytest.fixture(scope="module")
@@ -55,18 +57,14 @@ def flat(result):
         return [array for part in result for array in flat(part)]
     if not isinstance(result, list):
         return [to_host(result)]
-    table = np.zeros((40, result[0].values.shape[1]), np.float64)
-    for part in result:
-        sources = getattr(part, "sources", None)
-        values = part.values if sources is None else part.values[sources]
-        np.add.at(table, to_host(part.rows), to_host(values))
-    return [table]
+    return [dense(result, np.zeros((40, result[0].values.shape[1])))]
 
 
 def assert_same(cupy, function, *arguments, results=None):
     """A function gives the same on both devices; → the results on the host and on the device.
 
-    arguments: host arrays, or tuples of them; results: how many to compare, the others are caches
+    arguments: host arrays, or tuples of them; results: how many to compare from the
+    front, −1 for all but the last; the others are caches
     """
     both = [function(*(to_device(x, xp) if isinstance(x, (np.ndarray, tuple)) else x
                        for x in arguments)) for xp in (np, cupy)]
@@ -164,8 +162,8 @@ def check_batch_softmax(cupy, dtype, B=70, masked=(np.array([0, 2, 69]), np.arra
     assert_same(cupy, lambda x: grads[0] if isinstance(x, np.ndarray) else grads[1], u)
 
 
-def check_update_rows(cupy, dtype, adagrad=True):
-    table, dy = numbers(dtype, (40, 70), (len(LENGTHS), 70))
+def check_update_rows(cupy, dtype, adagrad=True, lengths=LENGTHS, words=9):
+    table, dy = numbers(dtype, (40, 70), (len(lengths), 70))
     squares = np.full(40, 1e-3, dtype) if adagrad else None
 
     def step(table, packed, dy, squares):
@@ -174,7 +172,7 @@ def check_update_rows(cupy, dtype, adagrad=True):
         for part in embeddings.embedding_bag_backward(dy, cache):
             optim.update_rows(table, part, 0.1, squares)
         return (table,) if squares is None else (table, squares)
-    assert_same(cupy, step, table, pack(LENGTHS), dy, squares)
+    assert_same(cupy, step, table, pack(lengths, words), dy, squares)
 
 
 def check_dense_parameters(cupy, dtype, name="adam"):
@@ -213,6 +211,9 @@ CHECKS = {
     "batch_softmax of two": lambda *some: check_batch_softmax(*some, 2, None),
     "update_rows, Adagrad": check_update_rows,
     "update_rows, SGD": lambda *some: check_update_rows(*some, False),
+    "update_rows, a word in 601 places": lambda *some: check_update_rows(*some, True, [600, 1], 1),
+    "dense, rows in shares": lambda *some: check_dense(*some, "relu", shape=(2100, 3, 9)),
+    "add_norm, rows in shares": lambda *some: check_add_norm(*some, shape=(3100, 9)),
     "adam": check_dense_parameters,
     "sgd": lambda *some: check_dense_parameters(*some, "sgd"),
 }
@@ -240,6 +241,8 @@ MUTANTS = [
     ("placed_embedding", "root * table", "table"),
     ("mean_pool", "dy[(i64)blockIdx.x * d + c] / n", "dy[(i64)blockIdx.x * d + c]"),
     ("update_rows, SGD", "j < count && rows", "j < count - 1 && rows"),
+    ("update_rows, a word in 601 places", "found < 32", "true"),
+    ("dense, rows in shares", "step = gridDim.y * blockDim.y", "step = blockDim.y"),
     ("update_rows, SGD", "    __syncthreads();\n    real square", "    real square"),
     ("update_rows, Adagrad", "rate /= sqrt(total)", ""),
     ("attention", "    }\n    __syncthreads();\n}", "    }\n}"),
@@ -257,7 +260,7 @@ if os.environ.get("VGPU_ORDER"):                              # not seen in the 
                 ("layer_norm", f"{BARRIER}// of a call before", "//")]
 
 
-@pytest.mark.skipif(not played, reason="a real GPU may survive a missing barrier by luck")
+@pytest.mark.skipif(not emulated, reason="a real GPU may survive a missing barrier by luck")
 @pytest.mark.parametrize("name, old, new", MUTANTS, ids=lambda text: text[:30])
 def test_a_broken_kernel_fails_its_check(cupy, name, old, new, monkeypatch):
     correct = kernels.source
@@ -273,7 +276,8 @@ def outcome_in_a_child(check):
     """"right", "wrong" or "killed": how a check ends that may touch memory it must not."""
     child = os.fork()
     if child == 0:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)          # the device reports where it died
+        faulthandler.disable()                                # it would report where the child died
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)          # as the device does
         DTYPE[0] = np.float64
         try:
             check()
@@ -299,11 +303,11 @@ def test_an_array_that_is_not_contiguous_is_refused(cupy):
 def test_a_tuple_travels_in_one_transfer_and_arrives_whole(cupy):
     there = (Packed(np.arange(5, dtype=np.int32), np.array([0, 2, 5])), None,
              (np.array([], np.int64), np.array([[1.5], [2.5]])))
-    if played:
-        played.reset()
+    if emulated:
+        emulated.reset()
     here = to_device(there, cupy)
-    if played:
-        assert played.counts().get("copy to device") == 1
+    if emulated:
+        assert emulated.counts().get("copy to device") == 1
     assert isinstance(here[0], Packed) and here[1] is None
     for mine, theirs in zip((*there[0], *there[2]), (*here[0], *here[2])):
         np.testing.assert_array_equal(to_host(theirs), mine)
@@ -321,8 +325,9 @@ def test_a_product_in_bfloat16_rounds_its_factors_to_8_bits(cupy, m, k, n):
     expected = rounded(a) @ rounded(b)
     set_precision("bf16")
     try:
-        for left in (cupy.asarray(a), cupy.asarray(at).T):
-            for right in (cupy.asarray(b), cupy.asarray(bt).T):
+        a, at, b, bt = (kernels.low(cupy.asarray(x)) for x in (a, at, b, bt))
+        for left in (a, at.T):
+            for right in (b, bt.T):
                 np.testing.assert_allclose(to_host(kernels.product(left, right)), expected,
                                            atol=1e-5 * k)
     finally:
@@ -357,15 +362,15 @@ def step_on_device(cupy, name, chunk=None, optimizer=optim.SGD, dropout=DROPOUT)
     return step, model
 
 
-@pytest.mark.skipif(not played, reason="only the played device counts launches")
+@pytest.mark.skipif(not emulated, reason="only the emulated device counts launches")
 @pytest.mark.parametrize("optimizer", [optim.SGD, optim.Adaptive])
 @pytest.mark.parametrize("name, most", [("dan", 60), ("transformer", 300)])
 def test_a_step_launches_little_waits_for_nothing_and_sends_one_buffer(cupy, name, most, optimizer):
     step, _ = step_on_device(cupy, name, optimizer=optimizer)
     step()                                                    # compiles, and makes the signal
-    played.reset()
+    emulated.reset()
     step()
-    counts = played.counts()
+    counts = emulated.counts()
     print({what: number for what, number in counts.items() if not what.startswith("kernel")})
     assert counts["launches"] <= most
     assert not [what for what in counts if what.startswith("sync")], counts

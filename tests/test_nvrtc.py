@@ -13,7 +13,7 @@ from convsim_mini.model import kernels
 
 PACKAGE = "nvidia-cuda-nvrtc-cu12"
 ARCHITECTURES = ("sm_80", "sm_90")                            # A100, H100
-# What cupy.RawModule adds by itself, but for the folders of CuPy's headers. ptxas: tell registers.
+# What cupy.RawModule adds, without the folders of CuPy's headers; -v: ptxas prints registers.
 OPTIONS = ("--std=c++17", "-ftz=true", "--device-as-default-execution-space",
            "--ptxas-options=-v")
 

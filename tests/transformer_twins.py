@@ -1,4 +1,4 @@
-"""The Transformer encoder in PyTorch: padded as is usual; packed, twice, as fast as we could."""
+"""The Transformer encoder in PyTorch: padded, packed in groups, and packed in nested tensors."""
 
 import math
 

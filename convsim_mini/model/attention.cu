@@ -1,11 +1,13 @@
 // The kernels of attention.py. A block has one head of one sentence: n words, m = d/h numbers each.
-// Its warps take turns at the words. Keys and values come in tiles of 32 words into shared memory,
-// one for each lane of a warp. So any length fits, and no n × n array is ever written.
+// Its warps take turns at the words. Keys and values come in tiles of 32 words into shared memory:
+// each of a warp's 32 lanes has one word of a tile. So any length fits, and no n × n array is ever
+// written. On an A100 m can be up to 428.
 #define TILE 32
 #define WARPS 8
 
-// Copies 32 words, or those there are from `first` on, of two arrays into shared memory. A row of
-// m + 1 numbers keeps lanes that read one column each from hitting the same memory bank.
+// Copies 32 words, or those there are from `first` on, of two arrays into shared memory. Each lane
+// will read a row of its own. With m + 1 numbers a row, and m even, the lanes then read from
+// different memory banks.
 __device__ void load_tile(const real* a, int a_stride, const real* b, int b_stride, int first,
                           int n, int m, real* tile_a, real* tile_b) {
     __syncthreads();                                          // all have read the tile before
@@ -36,8 +38,9 @@ extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets
                                              int threshold) {
     extern __shared__ real shared[];
     int head = blockIdx.x % heads, d = heads * m, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    i64 begin = offsets[blockIdx.x / heads];
-    int n = offsets[blockIdx.x / heads + 1] - begin;
+    int b = (gridDim.x - 1 - blockIdx.x) / heads;             // the last sentences, long ones, first
+    i64 begin = offsets[b];
+    int n = offsets[b + 1] - begin;
     const real *q = qkv + begin * 3 * d + head * m, *k = q + d, *v = k + d;
     real *keys = shared, *values = keys + TILE * (m + 1);
     real *query = values + TILE * (m + 1) + warp * (2 * m + TILE), *sum = query + m, *p = sum + m;
@@ -50,6 +53,7 @@ extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets
         }
         real top = minus_infinity(), total = 0;
         for (int tile = 0; tile < n; tile += TILE) {
+            // a sentence that fits into one tile is loaded once
             if (first == 0 || n > TILE) load_tile(k, 3 * d, v, 3 * d, tile, n, m, keys, values);
             __syncwarp();                                     // query is complete
             bool inside = tile + lane < n;
@@ -83,7 +87,7 @@ struct Sentence {
     real* dqkv;
 };
 
-// A warp has word a; tiles of words b pass by. By queries: a is a query, b are keys, and
+// A warp has word a and goes through all words b, a tile at a time. By queries: a is a query, b are keys, and
 // dq_a = Σ_b ds_ab k_b/√m. By keys: a is a key, b are queries, and dk_a = Σ_b ds_ba q_b/√m,
 // dv_a = Σ_b p_ba dy_b. The formulas stand in attention_backward.
 template <bool by_keys> __device__ void sweep(const Sentence& s, real* shared) {
@@ -121,11 +125,15 @@ template <bool by_keys> __device__ void sweep(const Sentence& s, real* shared) {
                 p[lane] = weight * factor;
             }
             __syncwarp();
-            for (int c = lane; c < m; c += 32)
+            for (int c = lane; c < m; c += 32) {
+                real x = first_sum[c], y = second_sum[c];
                 for (int j = 0; j < min(TILE, n - begin); ++j) {
-                    first_sum[c] += ds[j] * tile[j * (m + 1) + c];
-                    if (by_keys) second_sum[c] += p[j] * other_tile[j * (m + 1) + c];
+                    x += ds[j] * tile[j * (m + 1) + c];
+                    if (by_keys) y += p[j] * other_tile[j * (m + 1) + c];
                 }
+                first_sum[c] = x;
+                second_sum[c] = y;
+            }
             __syncwarp();                                     // all have read ds and p
         }
         if (first + warp >= n) continue;
@@ -144,8 +152,9 @@ extern "C" __global__ void attention_backward(const real* dy, const real* y, con
                                               int threshold) {
     extern __shared__ real shared[];
     int head = blockIdx.x % heads, d = heads * m, lane = threadIdx.x % 32;
-    i64 begin = offsets[blockIdx.x / heads];
-    int n = offsets[blockIdx.x / heads + 1] - begin;
+    int b = (gridDim.x - 1 - blockIdx.x) / heads;
+    i64 begin = offsets[b];
+    int n = offsets[b + 1] - begin;
     for (int i = threadIdx.x / 32; i < n; i += WARPS) {
         i64 at = (begin + i) * d + head * m;
         real sum = 0;

@@ -16,7 +16,7 @@ from . import kernels
 from .layers import NO_DROPOUT, dropout_backward, dropout_forward
 
 SCORES_AT_ONCE = 2**20    # in all heads of a Group; 4 MB in float32, which a core's caches hold
-COUNTERS = 24    # bits: each word has 2²⁴ counters of its own for dropout, 8 scores each
+COUNTERS = 24    # bits: each token has 2²⁴ counters of its own for dropout, 8 scores each
 
 
 class Group(NamedTuple):

@@ -1,4 +1,4 @@
-// Before every file of kernels. `real` is float or double: the type of the arrays.
+// This text stands before every .cu file. `real` is float or double: the type of the arrays.
 typedef long long i64;
 typedef unsigned long long u64;
 
@@ -26,7 +26,8 @@ template <bool largest> __device__ real over_block(real x) {
 
 __device__ real minus_infinity() { return __int_as_float(0xff800000); }
 
-// What dropout_forward multiplies the number at this place by: byte counter % 8 of a random word.
+// The dropout factor of the number with this counter: 0 or 1/(1 − rate). Byte counter % 8 of a
+// random word decides.
 __device__ real dropout_factor(u64 key, int threshold, u64 counter) {
     if (!threshold) return 1;
     u64 word = key + counter / 8;                             // SplitMix64's finaliser: layers._mix
@@ -34,5 +35,5 @@ __device__ real dropout_factor(u64 key, int threshold, u64 counter) {
     word = (word ^ word >> 27) * 0x94D049BB133111EBull;
     word ^= word >> 31;
     bool kept = (word >> 8 * (counter % 8) & 255) >= threshold;
-    return kept ? real(256.0 / (256 - threshold)) : real(0);
+    return kept ? real(256) / (256 - threshold) : real(0);
 }

@@ -1,4 +1,5 @@
-// The kernels of embeddings.py. A block has a sentence, a thread some of its d columns.
+// The kernels of embeddings.py. But for update_rows, a block has a sentence, a thread some of its d
+// columns.
 
 // packed.bigram_buckets, of one pair of words
 __device__ int bigram_bucket(int left, int right, u64 buckets) {
@@ -66,9 +67,10 @@ extern "C" __global__ void mean_pool_backward(const real* dy, const i64* offsets
             dx[(begin + i) * d + c] = dy[(i64)blockIdx.x * d + c] / n;
 }
 
-// A step of SGD, or with `squares` of row-wise Adagrad, on UnsummedRows. `order` brings equal rows
-// together. The block of the first of them sums them all, 8 warps taking turns, and updates the
-// row; the others have nothing to do. All sums have a fixed order, so runs repeat bit by bit.
+// A step on UnsummedRows: of SGD, or of row-wise Adagrad if `squares` is given. `order` brings equal
+// rows together. The block of the first of them sums them all and updates the row; the others have
+// nothing to do. Its 8 warps take turns at 32 places, and each lane looks up one of these. All sums
+// have a fixed order, so runs repeat bit by bit.
 extern "C" __global__ void update_rows(real* table, real* squares, const int* rows,
                                        const int* sources, const i64* order, const real* values,
                                        i64 count, int d, real rate) {
@@ -76,9 +78,20 @@ extern "C" __global__ void update_rows(real* table, real* squares, const int* ro
     int row = rows[order[blockIdx.x]], t = threadIdx.y * 32 + threadIdx.x;
     if (blockIdx.x > 0 && rows[order[blockIdx.x - 1]] == row) return;
     for (int c = threadIdx.x; c < d; c += 32) sums[threadIdx.y * d + c] = 0;
-    for (i64 j = (i64)blockIdx.x + threadIdx.y; j < count && rows[order[j]] == row; j += 8) {
-        const real* value = values + (sources ? sources[order[j]] : order[j]) * d;
-        for (int c = threadIdx.x; c < d; c += 32) sums[threadIdx.y * d + c] += value[c];
+    for (i64 first = blockIdx.x + 32 * threadIdx.y; first < count; first += 256) {
+        i64 j = first + threadIdx.x, source = 0;
+        bool equal = j < count && rows[order[j]] == row;
+        if (equal) source = sources ? sources[order[j]] : order[j];
+        int found = __popc(__ballot_sync(0xffffffffu, equal));
+        for (int c = threadIdx.x; c < d + threadIdx.x; c += 32) {         // for all lanes as often
+            real sum = 0;
+            for (int k = 0; k < found; ++k) {
+                i64 from = __shfl_sync(0xffffffffu, source, k);
+                if (c < d) sum += values[from * d + c];
+            }
+            if (c < d) sums[threadIdx.y * d + c] += sum;
+        }
+        if (found < 32) break;
     }
     __syncthreads();
     real square = 0;

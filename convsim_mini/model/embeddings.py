@@ -18,6 +18,8 @@ from .layers import NO_DROPOUT, dropout_backward, dropout_forward
 class SparseRows(NamedTuple):
     """Part of a table's gradient, which is a list of them: rows that none of them names have zero.
 
+    On a GPU the list holds one `kernels.UnsummedRows` instead.
+
     rows: (U,) distinct, ascending; values: (U, d)
     """
 
@@ -39,6 +41,7 @@ def word_bag_forward(table, packed, word_rows):
 def embedding_bag_forward(table, rows, lengths):
     """Sum the embeddings of each sentence and divide by √n, n its length (the paper, §2.3.1).
 
+    On the host only; a GPU has all of `word_bag_forward` in one kernel.
     The length of a sum of n vectors in unrelated directions grows like √n. So a sum would give long
     sentences long vectors and a mean would give them short ones. TensorFlow: "sqrtn".
 

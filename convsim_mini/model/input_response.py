@@ -95,7 +95,8 @@ def loss_and_gradients(model, batch, dropout=NO_DROPOUT, weight=1.0):
 
     Both sides of the pairs pass the tied encoder in one call. The task's head follows.
     dropout: Dropout of this step, for a Transformer; weight: factor on the gradients
-    → loss: 0-d array, gradients by parameter name, without those of the other task's head
+    → loss: 0-d array, gradients by parameter name, without those of the other task's head. Raises
+    IndexError for ids that are no words.
     """
     xp = array_module(model.params["encoder.embedding.weight"])
     sentences, target = to_device((arrange(model, batch.sentences), batch[1]), xp)    # one transfer
@@ -112,17 +113,19 @@ def loss_and_gradients_in_chunks(model, batch, chunk, dropout=NO_DROPOUT, weight
     second pass encodes each chunk once more and goes back from there (Gao et al. 2021, "Scaling
     Deep Contrastive Learning Batch Size under Memory Limited Setup"). The gradients are the same up
     to rounding. Dropout draws other bits than for a whole batch, in both passes the same.
+    chunk: pairs; → as `loss_and_gradients`
     """
     xp, sentences = array_module(model.params["encoder.embedding.weight"]), batch.sentences
     cuts = [*range(0, len(sentences.lengths), 2 * chunk), len(sentences.lengths)]
-    parts = [(slice(a, b), sentences.part(a, b), dropout.at(a)) for a, b in zip(cuts, cuts[1:])]
-    both = xp.concatenate([encoder_forward(model, part, here)[0] for _, part, here in parts])
-    target = to_device(batch[1], xp)
-    loss, dboth, grads = head(model, both, type(batch)(sentences, target), weight)
+    parts = [(slice(a, b), to_device(arrange(model, sentences.part(a, b)), xp), dropout.at(a))
+             for a, b in zip(cuts, cuts[1:])]
+    both = xp.concatenate([_encode(model, part, here)[0] for _, part, here in parts])   # (2B, e)
+    batch = type(batch)(sentences, to_device(batch[1], xp))
+    loss, dboth, grads = head(model, both, batch, weight)
     tables = {}
     for rows, part, here in parts:
-        _, cache = encoder_forward(model, part, here)
-        for name, grad in encoder_backward(model, dboth[rows], cache).items():
+        for name, grad in encoder_backward(
+                model, dboth[rows], _encode(model, part, here)[1]).items():
             if isinstance(grad, list):
                 tables.setdefault(name, []).extend(grad)
             elif name in grads:

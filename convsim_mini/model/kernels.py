@@ -12,12 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import backend
+from ..cli import UserError
 
 FILES = ("model/layers.cu", "model/embeddings.cu", "model/attention.cu", "model/losses.cu",
          "training/optim.cu")
 PACKAGE = Path(__file__).parents[1]
-STATIC_SHARED = 48 * 1024    # bytes: a block must ask for more
+UNASKED = 48 * 1024          # bytes of shared memory: a block must ask for more
+OF_THE_KERNEL = 512          # bytes of it: arrays of a fixed size in a kernel that also takes more
 ACTIVATIONS = {None: 0, "relu": 1, "tanh": 2}
+NO_BITS = np.uint64(0), 0                                     # of no dropout
+NOTHING = ACTIVATIONS[None], *NO_BITS
 PARAMETERS = np.dtype([(name, np.uint64, 96)                  # struct Parameters in optim.cu
                        for name in ("p", "grad", "mean", "variance", "size")])
 
@@ -43,15 +47,21 @@ def _function(file, name, dtype):
 def launch(kernel, blocks, threads, like, *arguments, shared=0):
     """Start a kernel, "file.name", on the current stream; returns at once.
 
-    blocks, threads: tuples; like: the array whose dtype is `real`; shared: how many numbers of it a
-    block shares. Arguments are C-contiguous arrays, None (a null pointer), ints (an `int`), floats
-    (a `real`) and NumPy scalars.
+    blocks, threads: tuples; like: the array whose dtype is `real`; shared: how many numbers of that
+    dtype a block has in shared memory. Arguments are C-contiguous arrays, None (a null pointer),
+    ints (an `int`), floats (a `real`) and NumPy scalars. Raises ValueError for an array that is not
+    C-contiguous, UserError where the device has too little shared memory.
     """
     file, name = kernel.split(".")
     folder = "training" if file == "optim" else "model"
     function = _function(f"{folder}/{file}.cu", name, like.dtype)
     shared *= like.dtype.itemsize
-    if shared > STATIC_SHARED:
+    if shared > UNASKED - OF_THE_KERNEL:
+        most = backend.shared_memory() - OF_THE_KERNEL
+        if shared > most:
+            raise UserError(f"--device gpu: {kernel} needs {shared:,} bytes of shared memory, the "
+                            f"device has {most:,}; use more --model.heads or a smaller "
+                            "--model.embedding_dim")
         function.max_dynamic_shared_size_bytes = shared
     function(blocks, threads, tuple(_argument(x, like.dtype.type) for x in arguments),
              shared_mem=shared)
@@ -78,9 +88,18 @@ def _like(x, *shape, dtype=None):
     return cupy.empty(shape or x.shape, dtype or x.dtype)
 
 
-def _columns(number):
-    """Blocks and threads of a kernel whose threads have 8 columns and 64 shares of the rows."""
-    return (-(-number // 8),), (8, 64)
+def _column_sums(kernel, dy, *arguments, columns, after=()):
+    """A kernel's sums over the rows of dy: (N, d) → (columns,).
+
+    Its blocks have 8 columns and 64 threads for the rows. Of many rows each block sums a share, and
+    a second launch adds the shares; so the order of the sum is fixed. after: the last arguments
+    """
+    shares = max(1, min(64, len(dy) // 1024))
+    sums = _like(dy, shares, columns)
+    launch(kernel, (-(-dy.shape[1] // 8), shares), (8, 64), dy, dy, *arguments, sums, *dy.shape,
+           *after)
+    return sums[0] if shares == 1 else _column_sums(
+        "layers.bias_activation_backward", sums, None, None, columns=columns, after=NOTHING)
 
 
 def _warps(rows):
@@ -95,34 +114,41 @@ def _threads(number):
 
 # ---------------------------------------------------------------- layers.py
 
+def low(x):
+    """A matrix as a product takes it: bfloat16, as uint16, where float32 is to be rounded to that."""
+    if backend.product_precision != "bf16" or x.dtype != np.float32:
+        return x
+    y = _like(x, dtype=np.uint16)
+    launch("layers.to_bfloat16", (-(-x.size // 256),), (256,), x, x, y, np.int64(x.size))
+    return y
+
+
 def product(a, b):
-    """a @ b of matrices, in the precision of `backend.set_precision`: (m, k), (k, n) → (m, n)."""
-    if backend.products != "bf16" or a.dtype != np.float32:
+    """a @ b of two matrices from `low`, either of them transposed: (m, k), (k, n) → (m, n)."""
+    if a.dtype != np.uint16:
         return a @ b
     from cupy.cuda import cublas, device, runtime
-    (a, a_flag, a_stride), (b, b_flag, b_stride) = _bfloat16(a), _bfloat16(b)
     y = _like(a, a.shape[0], b.shape[1], dtype=np.float32)
     one, zero = np.ones(1, np.float32), np.zeros(1, np.float32)
+    (a_pointer, a_flag, a_stride), (b_pointer, b_flag, b_stride) = _for_cublas(a), _for_cublas(b)
     bf16, single = runtime.CUDA_R_16BF, runtime.CUDA_R_32F
     # cuBLAS counts columns first: yᵀ = bᵀ aᵀ
     cublas.gemmEx(device.get_cublas_handle(), b_flag, a_flag, b.shape[1], a.shape[0], a.shape[1],
-                  one.ctypes.data, b.data.ptr, bf16, b_stride, a.data.ptr, bf16, a_stride,
+                  one.ctypes.data, b_pointer, bf16, b_stride, a_pointer, bf16, a_stride,
                   zero.ctypes.data, y.data.ptr, single, b.shape[1], cublas.CUBLAS_COMPUTE_32F,
                   cublas.CUBLAS_GEMM_DEFAULT)
     return y
 
 
-def _bfloat16(x):
-    """A matrix in bfloat16, whether cuBLAS has to transpose it, its rows' length in memory."""
-    transposed = not x.flags.c_contiguous
-    y = _like(x, *x.shape[::-1] if transposed else x.shape, dtype=np.uint16)
-    launch("layers.to_bfloat16", (-(-x.size // 256),), (256,), x, x.T if transposed else x, y,
-           np.int64(x.size))
-    return (y.T if transposed else y), int(transposed), y.shape[1]
+def _for_cublas(x):
+    """A matrix's pointer, whether cuBLAS has to transpose it, and its rows' length in memory."""
+    transposed = not x._c_contiguous
+    return x.data.ptr, int(transposed), x.shape[not transposed]
 
 
 def dense_forward(x, weight, bias, activation=None, dropout=(0.0, 0)):
-    y, f, bits = product(x, weight), ACTIVATIONS[activation], _bits(dropout)
+    x, weight, f, bits = low(x), low(weight), ACTIVATIONS[activation], _bits(dropout)
+    y = product(x, weight)
     launch("layers.bias_activation", (len(y),), _threads(y.shape[1]), y, y, bias, y.shape[1], f,
            *bits)
     return y, (x, weight, y, f, bits)
@@ -130,18 +156,18 @@ def dense_forward(x, weight, bias, activation=None, dropout=(0.0, 0)):
 
 def dense_backward(dy, cache):
     x, weight, y, f, bits = cache
-    dbias = _like(dy, dy.shape[1])
     dx = _like(dy) if f or bits[1] else dy
-    launch("layers.bias_activation_backward", *_columns(dy.shape[1]), dy, dy, y, dx, dbias,
-           *dy.shape, f, *bits)
+    dbias = _column_sums("layers.bias_activation_backward", dy, y, dx, columns=dy.shape[1],
+                         after=(f, *bits))
+    dx = low(dx)
     return product(dx, weight.T), product(x.T, dx), dbias
 
 
 def layer_norm_forward(x, weight, bias):
     y, normal, scale = _like(x), _like(x), _like(x, len(x), 1)
     launch("layers.add_norm_forward", *_warps(len(x)), x, None, x, weight, bias, y, normal, scale,
-           *x.shape, np.uint64(0), 0)
-    return y, (normal, scale, weight, (np.uint64(0), 0))
+           *x.shape, *NO_BITS)
+    return y, (normal, scale, weight, NO_BITS)
 
 
 def layer_norm_backward(dy, cache):
@@ -158,13 +184,12 @@ def add_norm_forward(x, y, weight, bias, dropout=(0.0, 0)):
 
 def add_norm_backward(dz, cache, ds=None):
     normal, scale, weight, bits = cache
-    dx, dweight, dbias = _like(dz), _like(weight), _like(weight)
+    dx, d = _like(dz), len(weight)
     dy = _like(dz) if bits[1] else dx
     launch("layers.add_norm_backward", *_warps(len(dz)), dz, dz, ds, normal, scale, weight, dx, dy,
            *dz.shape, *bits)
-    launch("layers.norm_weights_backward", *_columns(dz.shape[1]), dz, dz, normal, dweight, dbias,
-           *dz.shape)
-    return dx, dy, dweight, dbias
+    sums = _column_sums("layers.norm_weights_backward", dz, normal, columns=2 * d)
+    return dx, dy, sums[:d], sums[d:]
 
 
 def l2_normalize_forward(x):
@@ -186,7 +211,7 @@ def dropout_forward(x, dropout):
 
 
 def dropout_backward(dy, bits):
-    if not (bits and bits[1]):
+    if not bits[1]:
         return dy
     dx = _like(dy)
     launch("layers.dropout", (-(-dy.size // 256),), (256,), dy, dy, dx, np.int64(dy.size), *bits)
@@ -201,7 +226,7 @@ class UnsummedRows(NamedTuple):
     How many distinct rows there are is known on the device alone, and asking for it would wait. So
     the optimiser sums equal rows while it updates them. rows: int32 (M,); sources: int32 (M,), the
     row of `values` that belongs to each, or None: the row of the same number; order: (M,), which
-    sorts rows; values: (B, d)
+    sorts rows; values: (B, d) for bags of B sentences, (M, d) for single rows
     """
 
     rows: np.ndarray
@@ -284,7 +309,7 @@ def attention_forward(qkv, offsets, heads, dropout=(0.0, 0)):
     N, d, bits = len(qkv), qkv.shape[1] // 3, _bits(dropout)
     y, log_sums, m = _like(qkv, N, d), _like(qkv, N, heads), d // heads
     launch("attention.attention_forward", (heads * (len(offsets) - 1),), (256,), qkv, qkv, offsets,
-           y, log_sums, heads, m, *bits, shared=64 * (m + 1) + 8 * (2 * m + 32))
+           y, log_sums, heads, m, *bits, shared=_tiles(m) + 8 * (2 * m + 32))
     return y, (qkv, offsets, heads, bits, y, log_sums)        # log Σ_j e^s_ij of each i: (N, h)
 
 
@@ -293,14 +318,20 @@ def attention_backward(dy, cache):
     dqkv, dots, m = _like(qkv), _like(log_sums), y.shape[1] // heads
     launch("attention.attention_backward", (heads * (len(offsets) - 1),), (256,), qkv, dy, y, qkv,
            offsets, log_sums, dots, dqkv, heads, m, *bits,
-           shared=64 * (m + 1) + 8 * (4 * m + 64))
+           shared=_tiles(m) + 8 * (4 * m + 64))
     return dqkv
+
+
+def _tiles(m):
+    """Numbers in attention's two tiles of 32 words. Its 8 warps have some of their own besides."""
+    return 2 * 32 * (m + 1)
 
 
 # ---------------------------------------------------------------- losses.py
 
 def batch_softmax_forward(u, v, scale=1.0, false_negatives=None):
-    p, losses = product(u, v.T), _like(u, len(u))
+    u, v, losses = low(u), low(v), _like(u, len(u))
+    p = product(u, v.T)
     if false_negatives is not None:
         rows, columns = false_negatives
         launch("losses.mask_scores", (-(-len(rows) // 256),), (256,), p, p, rows, columns,
@@ -314,6 +345,7 @@ def batch_softmax_backward(cache, dloss=1.0):
     ds = _like(p)
     launch("losses.softmax_rows_backward", (len(p),), _threads(len(p)), p, p, ds, len(p),
            float(dloss * scale / len(p)))
+    ds = low(ds)
     return product(ds, v), product(ds.T, u)
 
 
@@ -325,15 +357,18 @@ def sgd(params, grads, rate):
 
 def adam(params, grads, means, variances, t, rate, beta1, beta2, epsilon):
     _update("adam", (params, grads, means, variances), rate / (1 - beta1 ** t), 1 - beta2 ** t,
-            beta1, beta2, epsilon)
+            1 - beta1, 1 - beta2, epsilon)
 
 
 def _update(kernel, arrays, *numbers):
-    """All dense parameters in one launch for each 96. arrays: lists of them, the parameters first.
+    """Update all dense parameters, 96 in each launch.
 
-    numbers: floats that the kernel takes
+    arrays: lists of arrays, the parameters first; numbers: what else the kernel takes
     """
     params = arrays[0]
+    for p, *others in zip(*arrays):                           # only pointers reach the kernel
+        if not all(x._c_contiguous and x.dtype == p.dtype == params[0].dtype for x in (p, *others)):
+            raise ValueError("parameters, gradients and states must be C-contiguous, of one dtype")
     most = PARAMETERS["p"].shape[0]
     for first in range(0, len(params), most):
         some, table = params[first:first + most], np.zeros((), PARAMETERS)

@@ -1,4 +1,5 @@
-// The kernels of layers.py. A warp is 32 threads that run together.
+// The kernels of layers.py. A warp is 32 threads that the hardware schedules together; they may
+// drift apart, so that they wait for each other where it matters (__syncwarp, shuffles).
 #define EPSILON 1e-6                                          // of layer norm, as in layers.py
 
 // dense_forward after the product: y = dropout(f(y + b)). A block has a row, a thread some columns.
@@ -8,7 +9,7 @@ extern "C" __global__ void bias_activation(real* y, const real* bias, int e, int
     u64 row = (u64)blockIdx.x * e;
     for (int c = threadIdx.x; c < e; c += blockDim.x) {
         real x = y[row + c] + bias[c];
-        x = f == 1 ? max(x, real(0)) : f == 2 ? tanh(x) : x;
+        x = f == 1 ? (x < 0 ? real(0) : x) : f == 2 ? tanh(x) : x;
         y[row + c] = x * dropout_factor(key, threshold, row + c);
     }
 }
@@ -26,15 +27,16 @@ __device__ real column_sum(real x) {
     return sums[t];
 }
 
-// dense_backward before the products: dx = dy · factor · f′, db = Σ dx. A block has 8 columns, as
-// many as one memory access brings, and 64 threads for the rows of each. Without f and dropout dx
-// is dy itself and is not written.
+// dense_backward before the products: dx = dy · factor · f′, db = Σ dx. A block has 8 columns and 64
+// threads for the rows of each: 8 floats are 32 bytes, the least that memory delivers. Blocks of
+// one column and different blockIdx.y share the rows out; each gives a row of `sums`. Without f and
+// dropout dx is dy itself and is not written.
 extern "C" __global__ void bias_activation_backward(const real* dy, const real* y, real* dx,
-                                                    real* dbias, int rows, int e, int f, u64 key,
+                                                    real* sums, int rows, int e, int f, u64 key,
                                                     int threshold) {
-    int c = blockIdx.x * blockDim.x + threadIdx.x;
+    int c = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.y * blockDim.y;
     real sum = 0;
-    for (int row = threadIdx.y; row < rows && c < e; row += blockDim.y) {
+    for (int row = blockIdx.y * blockDim.y + threadIdx.y; row < rows && c < e; row += step) {
         u64 at = (u64)row * e + c;
         real d = dy[at];
         if (f || threshold) {
@@ -46,11 +48,11 @@ extern "C" __global__ void bias_activation_backward(const real* dy, const real* 
         sum += d;
     }
     sum = column_sum(sum);
-    if (threadIdx.y == 0 && c < e) dbias[c] = sum;
+    if (threadIdx.y == 0 && c < e) sums[blockIdx.y * e + c] = sum;
 }
 
 // add_norm_forward: s = x + y · factor, in place of y; z = ŝ w + b. A warp has a row. Without x it
-// is layer_norm_forward of y, which stays as it is.
+// is layer_norm_forward of y, which is only read.
 extern "C" __global__ void add_norm_forward(const real* x, real* y, const real* weight,
                                             const real* bias, real* z, real* normal, real* scale,
                                             int rows, int d, u64 key, int threshold) {
@@ -98,20 +100,22 @@ extern "C" __global__ void add_norm_backward(const real* dz, const real* ds, con
     }
 }
 
-// layer_norm_backward's other results: dw = Σ dz ŝ, db = Σ dz; threads as in
-// bias_activation_backward.
-extern "C" __global__ void norm_weights_backward(const real* dz, const real* normal, real* dweight,
-                                                 real* dbias, int rows, int d) {
-    int c = blockIdx.x * blockDim.x + threadIdx.x;
+// layer_norm_backward's other results, dw = Σ dz ŝ and db = Σ dz side by side in `sums`: threads as
+// in bias_activation_backward.
+extern "C" __global__ void norm_weights_backward(const real* dz, const real* normal, real* sums,
+                                                 int rows, int d) {
+    int c = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.y * blockDim.y;
     real weight = 0, bias = 0;
-    for (int row = threadIdx.y; row < rows && c < d; row += blockDim.y) {
+    for (int row = blockIdx.y * blockDim.y + threadIdx.y; row < rows && c < d; row += step) {
         u64 at = (u64)row * d + c;
         weight += dz[at] * normal[at];
         bias += dz[at];
     }
     weight = column_sum(weight);
     bias = column_sum(bias);
-    if (threadIdx.y == 0 && c < d) { dweight[c] = weight; dbias[c] = bias; }
+    if (threadIdx.y > 0 || c >= d) return;
+    sums[blockIdx.y * 2 * d + c] = weight;
+    sums[blockIdx.y * 2 * d + d + c] = bias;
 }
 
 // l2_normalize_forward: a warp has a row.

@@ -144,10 +144,11 @@ NO_DROPOUT = Dropout(0.0, 0)    # at evaluation
 def dropout_forward(x, dropout, begins=np.zeros(1, np.uint64)):
     """Set a share of x to zero and scale the rest so that the expected value stays. Any shape.
 
-    The random bits follow from the key and a number's place alone (SplitMix64 of a counter); a GPU
-    gives the same. One 64-bit word decides eight numbers, so the share comes in steps of 1/256.
-    dropout: Dropout; with rate 0 nothing is left out; begins: uint64 (k,), the counters at which
-    each of k equal parts of x begins → y, cache.
+    The random bits follow from the key and a number's place alone (SplitMix64 of a counter); NumPy
+    and a GPU give the same. One 64-bit word decides eight numbers, so the share comes in steps of
+    1/256.
+    dropout: Dropout; with rate 0 nothing is left out; begins: uint64 (k,), on the host only, the
+    counters at which each of k equal parts of x begins → y, cache.
     """
     threshold = round(256 * dropout.rate)
     if not threshold:
@@ -183,9 +184,10 @@ def _mix_python(number):
 
 @on_gpu(kernels.dense_forward)
 def dense_forward(x, weight, bias, activation=None, dropout=NO_DROPOUT):
-    """y = dropout(f(x W + b)): a linear layer with what follows it; a GPU does that in one pass.
+    """y = dropout(f(x W + b)). On a GPU one kernel does all that follows the product.
 
-    x: (N, d), weight: (d, e), bias: (e,); activation: "tanh", "relu" or None → y: (N, e), cache
+    x: (N, d), weight: (d, e), bias: (e,); activation: "tanh", "relu" or None; dropout: Dropout
+    → y: (N, e), cache
     """
     y, linear_cache = linear_forward(x, weight, bias)
     f, f_backward = ACTIVATIONS[activation]

@@ -22,7 +22,7 @@ extern "C" __global__ void softmax_rows(real* scores, real* losses, int B, real 
     if (threadIdx.x == 0) losses[blockIdx.x] = log(total) + top - here;
 }
 
-// batch_softmax_backward before the products: ds = step · (p − 1 on the diagonal)
+// batch_softmax_backward before the products: ds = step · (p − I)
 extern "C" __global__ void softmax_rows_backward(const real* p, real* ds, int B, real step) {
     i64 begin = (i64)blockIdx.x * B;
     for (int j = threadIdx.x; j < B; j += blockDim.x)

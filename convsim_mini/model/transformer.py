@@ -50,7 +50,7 @@ class SublayerCache(NamedTuple):
 
 
 class AttendCache(NamedTuple):
-    """Linear to queries, keys and values; attention, an AttentionCache; linear."""
+    """Caches of the qkv layer, attention (on the host an AttentionCache) and the output layer."""
 
     qkv: tuple
     attention: tuple

@@ -145,10 +145,11 @@ def restore(optimizer, state, folder):
 def out_of_memory(folder, config, error):
     """What to tell the user when a step does not fit into memory."""
     at_once = config.optim.chunk or config.optim.batch_size
+    advice = "lower --model.max_tokens" if at_once == 1 else (
+        f"to need less, train again with --optim.chunk {max(1, at_once // 4)}, or write that into "
+        f"{folder}/config.json and go on with --resume {folder}")
     return (f"too little memory to encode {at_once:,} pairs at once ({memory_reason(error)}); the "
-            f"checkpoints are kept; for the same result in less memory train again with "
-            f"--optim.chunk {max(1, at_once // 4)}, or write that into {folder}/config.json and "
-            f"go on with --resume {folder}")
+            f"checkpoints are kept; {advice}")
 
 
 def divergence(folder, config, vocabulary, tasks, step, loss):

@@ -1,5 +1,5 @@
 // The kernels of optim.py: all dense parameters in one launch. Row y of the grid has a parameter.
-#define MOST 96                                               // the struct is passed by value: 4 KB
+#define MOST 96                                               // 3,840 bytes; arguments may take 4,096
 
 struct Parameters {
     real* p[MOST];
@@ -16,15 +16,15 @@ extern "C" __global__ void sgd(Parameters all, real rate) {
         all.p[y][k] -= rate * all.grad[y][k];
 }
 
-// rate: divided by 1 − β₁ᵗ; correction: 1 − β₂ᵗ
-extern "C" __global__ void adam(Parameters all, real rate, real correction, real beta1, real beta2,
+// rate: divided by 1 − β₁ᵗ; correction: 1 − β₂ᵗ; new1, new2: 1 − β₁ and 1 − β₂
+extern "C" __global__ void adam(Parameters all, real rate, real correction, real new1, real new2,
                                 real epsilon) {
     int y = blockIdx.y;
     for (i64 k = (i64)blockIdx.x * blockDim.x + threadIdx.x; k < all.size[y];
          k += (i64)gridDim.x * blockDim.x) {
         real grad = all.grad[y][k], *mean = all.mean[y] + k, *variance = all.variance[y] + k;
-        *mean += (1 - beta1) * (grad - *mean);
-        *variance += (1 - beta2) * (grad * grad - *variance);
+        *mean += new1 * (grad - *mean);
+        *variance += new2 * (grad * grad - *variance);
         all.p[y][k] -= rate * *mean / (sqrt(*variance / correction) + epsilon);
     }
 }

@@ -81,7 +81,7 @@ static int any(int ta, int tb, int m, int n, int k, const void* alpha,
     Matrix of_a{ta ? k : m, ta ? m : k, lda}, of_b{tb ? n : k, tb ? k : n, ldb}, of_c{m, n, ldc};
     bool from_bfloat16 = a_type == BFLOAT16 && c_type == FLOAT;
     if (a_type != b_type || !(from_bfloat16 || (a_type == c_type && a_type <= DOUBLE))) {
-        fprintf(stderr, "vgpu: a product of types %d × %d → %d is not played\n",
+        fprintf(stderr, "vgpu: a product of types %d × %d → %d is not emulated\n",
                 a_type, b_type, c_type);
         return NOT_SUPPORTED;
     }
@@ -112,7 +112,7 @@ static bool refused(const char* name, int compute, int a_type, int c_type) {
     snprintf(text, sizeof text, "%s compute=%d", name, compute);
     note(text);
     if (computes(compute, a_type, c_type)) return false;
-    fprintf(stderr, "vgpu: %s into type %d is not played\n", text, c_type);
+    fprintf(stderr, "vgpu: %s into type %d is not emulated\n", text, c_type);
     return true;
 }
 

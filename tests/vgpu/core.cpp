@@ -183,7 +183,7 @@ API void vgpu_end_launch() {
 
 API uint64_t vgpu_block_in_turn(uint64_t i, uint64_t n) {
     if (reversed) return n - 1 - i;
-    // Each block once, because the factor is a prime above every n that is played.
+    // Each block once, because the factor is a prime above every n that is used.
     return shuffled ? (i * 2654435761u + seed) % n : i;
 }
 

@@ -17,7 +17,7 @@ static const unsigned STATIC_LIMIT = 48 << 10, SHARED_LIMIT = 227 << 10;   // of
 
 static int context;
 API int cuGetErrorName(int, const char** s) { *s = "CUDA_ERROR"; return 0; }
-API int cuGetErrorString(int, const char** s) { *s = "refused by the played device"; return 0; }
+API int cuGetErrorString(int, const char** s) { *s = "refused by the emulated device"; return 0; }
 API int cuInit(unsigned) { return 0; }
 API int cuDriverGetVersion(int* v) { *v = VERSION; return 0; }
 API int cuCtxGetCurrent(void** c) { *c = &context; return 0; }
@@ -136,7 +136,7 @@ API const char* vgpu_cudaGetErrorName(int error) {
          : error == INVALID_VALUE ? "cudaErrorInvalidValue" : "cudaError";
 }
 API const char* vgpu_cudaGetErrorString(int error) {
-    return error == OUT_OF_MEMORY ? "out of memory" : "refused by the played device";
+    return error == OUT_OF_MEMORY ? "out of memory" : "refused by the emulated device";
 }
 RT(GetLastError)() { return 0; }
 RT(PeekAtLastError)() { return 0; }
@@ -186,7 +186,7 @@ static const size_t PROPERTIES_SIZE = 1032;
 
 RT(GetDeviceProperties_v2)(Properties* p, int) {
     memset((void*)p, 0, PROPERTIES_SIZE);
-    strcpy(p->name, "vgpu: an H100 played by the host");
+    strcpy(p->name, "vgpu: an H100 emulated on the CPU");
     p->total_memory = vgpu_memory();
     p->shared_per_block = STATIC_LIMIT;
     p->registers_per_block = 65536;

@@ -1,4 +1,4 @@
-// Put before a CUDA kernel so that g++ compiles it: one host thread plays all threads of a block.
+// Put before a CUDA kernel so that g++ compiles it: one host thread runs all threads of a block.
 #pragma once
 #include <cfloat>
 #include <climits>

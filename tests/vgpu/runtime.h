@@ -1,4 +1,4 @@
-// What compiled kernels ask of the played device: indices, shared memory, barriers, warps.
+// What compiled kernels ask of the emulated device: indices, shared memory, barriers, warps.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
-"""A CUDA device played by the host, under the real CuPy: the unchanged wheel runs without a GPU.
+"""A CUDA device emulated on the CPU, under the real CuPy: the unchanged wheel runs without a GPU.
 
     PYTHONPATH=tests/vgpu:. python …       # sitecustomize.py calls install(), in subprocesses too
 
-Replaced is only what lies below CuPy: the driver and the runtime (driver.cpp), cuBLAS (blas.cpp),
+Only what lies below CuPy is replaced: the driver and the runtime (driver.cpp), cuBLAS (blas.cpp),
 NVRTC (g++ behind kernel.h), Thrust's sorts (NumPy). README.md says what that can and cannot show.
 
     vgpu.counts()  → {"launches": …, "copy to host": …, "sync stream": …, "kernel cupy_add__…": …}
@@ -35,7 +35,7 @@ NOT_SUPPORTED = 801                          # the runtime's
 
 
 def missing():
-    """Why the device cannot be played here, in one line, or None."""
+    """Why the device cannot be emulated here, in one line, or None."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return f"vgpu: wants Linux on x86-64, this is {sys.platform} on {platform.machine()}"
     try:
@@ -76,7 +76,7 @@ _libraries = {}
 
 
 class _Finder:
-    """Loads the played libraries before cupy is run and patches its parts after that."""
+    """Loads the emulated libraries before cupy is run and patches its parts after that."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -228,7 +228,7 @@ def _build_library(folder, name, source, wanted=(), status=0, link=()):
 def _stub(symbol, status):
     if symbol.endswith(("GetErrorName", "GetErrorString")):    # for the exception that CuPy raises
         return f'extern "C" __attribute__((weak)) const char* {symbol}(int) {{ return last; }}\n'
-    message = f"{symbol.removeprefix('vgpu_')} is not played"
+    message = f"{symbol.removeprefix('vgpu_')} is not emulated"
     return (f'extern "C" __attribute__((weak)) int {symbol}() {{ last = "{message}"; '
             f'fprintf(stderr, "vgpu: %s\\n", last); return {status}; }}\n')
 

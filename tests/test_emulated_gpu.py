@@ -1,4 +1,4 @@
-"""The GPU's tests on a CUDA device that the host plays: see vgpu/README.md."""
+"""The GPU's tests on a CUDA device emulated on the CPU: see vgpu/README.md."""
 
 import os
 import subprocess
@@ -17,8 +17,8 @@ RUNS = [("test_gpu.py", "plain"), *(("test_kernels.py", mode) for mode in MODES)
         ("test_gpu.py", "strict")]
 
 
-def on_the_played_device(*arguments, **variables):
-    """python ARGUMENTS on the played device → its CompletedProcess."""
+def on_the_emulated_device(*arguments, **variables):
+    """python ARGUMENTS on the emulated device → its CompletedProcess."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("VGPU_", "CUPY_"))}
     environment |= {"PYTHONPATH": os.pathsep.join([str(FOLDER), str(ROOT)]),
@@ -28,9 +28,9 @@ def on_the_played_device(*arguments, **variables):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def playable():
+def emulator():
     code = "import sys, vgpu; sys.exit(vgpu.missing())"
-    done = on_the_played_device("-c", code)
+    done = on_the_emulated_device("-c", code)
     if done.returncode:
         pytest.skip(done.stdout.strip())
 
@@ -40,8 +40,8 @@ def finished(tmp_path_factory):
     """(file, mode) → the future of pytest's CompletedProcess."""
     def start(file, mode):
         # -s, or pytest keeps the last words of a device that aborts
-        return on_the_played_device("-m", "pytest", "-q", "-s", "-p", "no:cacheprovider",
-                                    "--basetemp", tmp_path_factory.mktemp("played") / "run",
+        return on_the_emulated_device("-m", "pytest", "-q", "-s", "-p", "no:cacheprovider",
+                                    "--basetemp", tmp_path_factory.mktemp("emulated") / "run",
                                     FOLDER.parent / file, **MODES[mode])
     with ThreadPoolExecutor(2) as threads:
         yield {run: threads.submit(start, *run) for run in RUNS}
@@ -85,9 +85,9 @@ CASES = {    # change of REVERSAL or another code, the environment, what is said
     "more threads than promised": (("(64,)", "(96,)"), {}, "a GPU refuses"),
     "too much shared memory": (("=200", "=50_000"), {}, "a GPU refuses"),
     "no C++": (("float shared", "flaot shared"), {}, "kernel.cu:3:5: error: "),
-    "a library that is not played": (
+    "a library that is not emulated": (
         "import cupyx.scipy.sparse as s; s.eye(3, format='csr')", {},
-        "CuSparseError: cusparseCreateMatDescr is not played"),
+        "CuSparseError: cusparseCreateMatDescr is not emulated"),
     "a full device": ("import cupy; cupy.empty(10**6)", {"VGPU_MEMORY": "1000000"}, "OutOfMemory"),
     "no compiler": ("import cupy", {"CXX": "c--"},
                     "vgpu: c-- is not on the path: install g++ and binutils\n"),
@@ -100,7 +100,7 @@ def test_the_device_sees_mistakes(name):
     if isinstance(change, tuple):
         assert change[0] in REVERSAL
         change = REVERSAL.replace(*change, 1)
-    done = on_the_played_device("-c", change, **environment)
+    done = on_the_emulated_device("-c", change, **environment)
     assert said in done.stdout, done.stdout
     assert (done.returncode == 0) == (said in ("right", "wrong")), done.stdout
     if said.startswith("vgpu: "):

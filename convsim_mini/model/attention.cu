@@ -38,7 +38,7 @@ extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets
                                              int threshold) {
     extern __shared__ real shared[];
     int head = blockIdx.x % heads, d = heads * m, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int b = (gridDim.x - 1 - blockIdx.x) / heads;             // the last sentences, long ones, first
+    int b = (gridDim.x - 1 - blockIdx.x) / heads;             // the last, longest, first
     i64 begin = offsets[b];
     int n = offsets[b + 1] - begin;
     const real *q = qkv + begin * 3 * d + head * m, *k = q + d, *v = k + d;
@@ -87,8 +87,8 @@ struct Sentence {
     real* dqkv;
 };
 
-// A warp has word a and goes through all words b, a tile at a time. By queries: a is a query, b are keys, and
-// dq_a = Σ_b ds_ab k_b/√m. By keys: a is a key, b are queries, and dk_a = Σ_b ds_ba q_b/√m,
+// A warp has word a and goes through all words b, a tile at a time. By queries: a is a query, b are
+// keys: dq_a = Σ_b ds_ab k_b/√m. By keys: a is a key, b are queries: dk_a = Σ_b ds_ba q_b/√m and
 // dv_a = Σ_b p_ba dy_b. The formulas stand in attention_backward.
 template <bool by_keys> __device__ void sweep(const Sentence& s, real* shared) {
     int m = s.m, n = s.n, d = s.heads * m, lane = threadIdx.x % 32, warp = threadIdx.x / 32;

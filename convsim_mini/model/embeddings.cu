@@ -67,10 +67,9 @@ extern "C" __global__ void mean_pool_backward(const real* dy, const i64* offsets
             dx[(begin + i) * d + c] = dy[(i64)blockIdx.x * d + c] / n;
 }
 
-// A step on UnsummedRows: of SGD, or of row-wise Adagrad if `squares` is given. `order` brings equal
-// rows together. The block of the first of them sums them all and updates the row; the others have
-// nothing to do. Its 8 warps take turns at 32 places, and each lane looks up one of these. All sums
-// have a fixed order, so runs repeat bit by bit.
+// A step of SGD, or of row-wise Adagrad if `squares` is given. `order` brings equal rows together;
+// the block of the first sums them and updates the row, the others do nothing. Its 8 warps take
+// turns at 32 places, of which each lane looks up one. The order of all sums is fixed.
 extern "C" __global__ void update_rows(real* table, real* squares, const int* rows,
                                        const int* sources, const i64* order, const real* values,
                                        i64 count, int d, real rate) {

@@ -17,11 +17,8 @@ from ..cli import UserError
 FILES = ("model/layers.cu", "model/embeddings.cu", "model/attention.cu", "model/losses.cu",
          "training/optim.cu")
 PACKAGE = Path(__file__).parents[1]
-UNASKED = 48 * 1024          # bytes of shared memory: a block must ask for more
-OF_THE_KERNEL = 512          # bytes of it: arrays of a fixed size in a kernel that also takes more
+UNASKED = 47 * 1024          # bytes of shared memory; the kernel's own arrays have the 48th KB
 ACTIVATIONS = {None: 0, "relu": 1, "tanh": 2}
-NO_BITS = np.uint64(0), 0                                     # of no dropout
-NOTHING = ACTIVATIONS[None], *NO_BITS
 PARAMETERS = np.dtype([(name, np.uint64, 96)                  # struct Parameters in optim.cu
                        for name in ("p", "grad", "mean", "variance", "size")])
 
@@ -56,8 +53,8 @@ def launch(kernel, blocks, threads, like, *arguments, shared=0):
     folder = "training" if file == "optim" else "model"
     function = _function(f"{folder}/{file}.cu", name, like.dtype)
     shared *= like.dtype.itemsize
-    if shared > UNASKED - OF_THE_KERNEL:
-        most = backend.shared_memory() - OF_THE_KERNEL
+    if shared > UNASKED:
+        most = backend.shared_memory() - 1024
         if shared > most:
             raise UserError(f"--device gpu: {kernel} needs {shared:,} bytes of shared memory, the "
                             f"device has {most:,}; use more --model.heads or a smaller "
@@ -68,10 +65,8 @@ def launch(kernel, blocks, threads, like, *arguments, shared=0):
 
 
 def _argument(x, real):
-    if type(x) is int:
-        return np.int32(x)
-    if type(x) is float:
-        return real(x)
+    if type(x) in (int, float):
+        return np.int32(x) if type(x) is int else real(x)
     if not getattr(x, "_c_contiguous", True):                 # CuPy's; x.flags costs ten times more
         raise ValueError(f"a kernel needs a C-contiguous array, not one of strides {x.strides}")
     return np.uint64(0) if x is None else x
@@ -99,7 +94,8 @@ def _column_sums(kernel, dy, *arguments, columns, after=()):
     launch(kernel, (-(-dy.shape[1] // 8), shares), (8, 64), dy, dy, *arguments, sums, *dy.shape,
            *after)
     return sums[0] if shares == 1 else _column_sums(
-        "layers.bias_activation_backward", sums, None, None, columns=columns, after=NOTHING)
+        "layers.bias_activation_backward", sums, None, None, columns=columns,
+        after=(ACTIVATIONS[None], np.uint64(0), 0))
 
 
 def _warps(rows):
@@ -107,15 +103,15 @@ def _warps(rows):
     return (-(-rows // 4),), (128,)
 
 
-def _threads(number):
+def _threads(columns):
     """As many threads, in whole warps, as a row of so many columns can use."""
-    return (min(256, -(-number // 32) * 32),)
+    return (min(256, -(-columns // 32) * 32),)
 
 
 # ---------------------------------------------------------------- layers.py
 
 def low(x):
-    """A matrix as a product takes it: bfloat16, as uint16, where float32 is to be rounded to that."""
+    """A matrix as `product` takes it: in bfloat16, as uint16, where float32 is rounded to that."""
     if backend.product_precision != "bf16" or x.dtype != np.float32:
         return x
     y = _like(x, dtype=np.uint16)
@@ -164,10 +160,7 @@ def dense_backward(dy, cache):
 
 
 def layer_norm_forward(x, weight, bias):
-    y, normal, scale = _like(x), _like(x), _like(x, len(x), 1)
-    launch("layers.add_norm_forward", *_warps(len(x)), x, None, x, weight, bias, y, normal, scale,
-           *x.shape, *NO_BITS)
-    return y, (normal, scale, weight, NO_BITS)
+    return add_norm_forward(None, x, weight, bias)[1:]        # without x it only reads y
 
 
 def layer_norm_backward(dy, cache):
@@ -221,12 +214,11 @@ def dropout_backward(dy, bits):
 # ---------------------------------------------------------------- embeddings.py
 
 class UnsummedRows(NamedTuple):
-    """A table's gradient on a GPU: in SparseRows' place, but its rows may repeat.
+    """A table's gradient on a GPU, in SparseRows' place: its rows may repeat.
 
-    How many distinct rows there are is known on the device alone, and asking for it would wait. So
-    the optimiser sums equal rows while it updates them. rows: int32 (M,); sources: int32 (M,), the
-    row of `values` that belongs to each, or None: the row of the same number; order: (M,), which
-    sorts rows; values: (B, d) for bags of B sentences, (M, d) for single rows
+    Only the device knows how many distinct rows there are, and asking it would wait. So the
+    optimiser sums equal rows. rows: int32 (M,); sources: int32 (M,), which row of `values` belongs
+    to each, or None: the same; order: (M,), sorts rows; values: (B, d) for bags, (M, d) for words
     """
 
     rows: np.ndarray
@@ -309,7 +301,7 @@ def attention_forward(qkv, offsets, heads, dropout=(0.0, 0)):
     N, d, bits = len(qkv), qkv.shape[1] // 3, _bits(dropout)
     y, log_sums, m = _like(qkv, N, d), _like(qkv, N, heads), d // heads
     launch("attention.attention_forward", (heads * (len(offsets) - 1),), (256,), qkv, qkv, offsets,
-           y, log_sums, heads, m, *bits, shared=_tiles(m) + 8 * (2 * m + 32))
+           y, log_sums, heads, m, *bits, shared=64 * (m + 1) + 8 * (2 * m + 32))
     return y, (qkv, offsets, heads, bits, y, log_sums)        # log Σ_j e^s_ij of each i: (N, h)
 
 
@@ -318,13 +310,8 @@ def attention_backward(dy, cache):
     dqkv, dots, m = _like(qkv), _like(log_sums), y.shape[1] // heads
     launch("attention.attention_backward", (heads * (len(offsets) - 1),), (256,), qkv, dy, y, qkv,
            offsets, log_sums, dots, dqkv, heads, m, *bits,
-           shared=_tiles(m) + 8 * (4 * m + 64))
+           shared=64 * (m + 1) + 8 * (4 * m + 64))
     return dqkv
-
-
-def _tiles(m):
-    """Numbers in attention's two tiles of 32 words. Its 8 warps have some of their own besides."""
-    return 2 * 32 * (m + 1)
 
 
 # ---------------------------------------------------------------- losses.py

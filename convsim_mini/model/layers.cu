@@ -1,5 +1,4 @@
-// The kernels of layers.py. A warp is 32 threads that the hardware schedules together; they may
-// drift apart, so that they wait for each other where it matters (__syncwarp, shuffles).
+// The kernels of layers.py. A warp is 32 threads that the hardware schedules together.
 #define EPSILON 1e-6                                          // of layer norm, as in layers.py
 
 // dense_forward after the product: y = dropout(f(y + b)). A block has a row, a thread some columns.
@@ -27,10 +26,10 @@ __device__ real column_sum(real x) {
     return sums[t];
 }
 
-// dense_backward before the products: dx = dy · factor · f′, db = Σ dx. A block has 8 columns and 64
-// threads for the rows of each: 8 floats are 32 bytes, the least that memory delivers. Blocks of
-// one column and different blockIdx.y share the rows out; each gives a row of `sums`. Without f and
-// dropout dx is dy itself and is not written.
+// dense_backward before the products: dx = dy · factor · f′, db = Σ dx. A block has 8 columns (8
+// floats are 32 bytes, the least that memory delivers) and 64 threads for the rows of each. Blocks
+// with other blockIdx.y share the rows out; each gives a row of `sums`. Without f and dropout dx is
+// dy itself and is not written.
 extern "C" __global__ void bias_activation_backward(const real* dy, const real* y, real* dx,
                                                     real* sums, int rows, int e, int f, u64 key,
                                                     int threshold) {

@@ -1,5 +1,5 @@
 // The kernels of optim.py: all dense parameters in one launch. Row y of the grid has a parameter.
-#define MOST 96                                               // 3,840 bytes; arguments may take 4,096
+#define MOST 96                                               // arguments may take 4,096 bytes
 
 struct Parameters {
     real* p[MOST];

@@ -212,8 +212,8 @@ CHECKS = {
     "update_rows, Adagrad": check_update_rows,
     "update_rows, SGD": lambda *some: check_update_rows(*some, False),
     "update_rows, a word in 601 places": lambda *some: check_update_rows(*some, True, [600, 1], 1),
-    "dense, rows in shares": lambda *some: check_dense(*some, "relu", shape=(2100, 3, 9)),
-    "add_norm, rows in shares": lambda *some: check_add_norm(*some, shape=(3100, 9)),
+    "dense, rows in shares": lambda *some: check_dense(*some, "relu", shape=(8200, 3, 9)),
+    "add_norm, rows in shares": lambda *some: check_add_norm(*some, shape=(12300, 9)),
     "adam": check_dense_parameters,
     "sgd": lambda *some: check_dense_parameters(*some, "sgd"),
 }

@@ -86,10 +86,10 @@ def _like(x, *shape, dtype=None):
 def _column_sums(kernel, dy, *arguments, columns, after=()):
     """A kernel's sums over the rows of dy: (N, d) → (columns,).
 
-    Its blocks have 8 columns and 64 threads for the rows. Of many rows each block sums a share, and
-    a second launch adds the shares; so the order of the sum is fixed. after: the last arguments
+    Its blocks have 8 columns and 64 threads for the rows. Of 8,192 rows or more each block sums a
+    share, and a second launch adds these in a fixed order. after: the last arguments
     """
-    shares = max(1, min(64, len(dy) // 1024))
+    shares = max(1, min(64, len(dy) // 4096))
     sums = _like(dy, shares, columns)
     launch(kernel, (-(-dy.shape[1] // 8), shares), (8, 64), dy, dy, *arguments, sums, *dy.shape,
            *after)

@@ -1,5 +1,4 @@
 // The kernels of layers.py. A warp is 32 threads that the hardware schedules together.
-#define EPSILON 1e-6                                          // of layer norm, as in layers.py
 
 // dense_forward after the product: y = dropout(f(y + b)). A block has a row, a thread some columns.
 // f: 0 nothing, 1 relu, 2 tanh
@@ -66,7 +65,7 @@ extern "C" __global__ void add_norm_forward(const real* x, real* y, const real* 
     }
     real mean = warp_sum(sum) / d;
     for (int c = lane; c < d; c += 32) squares += (y[begin + c] - mean) * (y[begin + c] - mean);
-    real s = 1 / sqrt(warp_sum(squares) / d + real(EPSILON));
+    real s = 1 / sqrt(warp_sum(squares) / d + real(1e-6));         // EPSILON in layers.py
     for (int c = lane; c < d; c += 32) {
         real value = (y[begin + c] - mean) * s;
         normal[begin + c] = value;

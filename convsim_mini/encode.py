@@ -16,7 +16,8 @@ from tqdm import tqdm
 from .cli import Parser, UserError, errors_in_one_line, positive_int, progress, user_errors
 from .files import read_lines, replace_file
 from .model.input_response import embed
-from .run import load_run
+from .model.layers import l2_normalize_forward
+from .run import load_matrix, load_run
 from .tables import table
 
 CHUNK = 4_096    # lines in memory at a time
@@ -24,10 +25,13 @@ MOST_COMPARED = 30
 
 
 class SentenceEncoder:
-    """A trained model and its vocabulary: sentences in, unit vectors out."""
+    """A trained model and its vocabulary: sentences in, unit vectors out.
 
-    def __init__(self, model, vocabulary):
-        self.model, self.vocabulary = model, vocabulary
+    matrix: (e, e), what `tune` learned, or None; the model's vectors are multiplied by it
+    """
+
+    def __init__(self, model, vocabulary, matrix=None):
+        self.model, self.vocabulary, self.matrix = model, vocabulary, matrix
         self.cut = 0    # sentences so far that were longer than a Transformer takes
 
     @property
@@ -52,14 +56,24 @@ class SentenceEncoder:
             packed = self.vocabulary.encode(sentences[start:start + batch_size])
             if self.model.config.encoder == "transformer":
                 self.cut += int((packed.lengths > self.model.config.max_tokens).sum())
-            vectors[start:start + len(packed.lengths)] = embed(self.model, packed, batch_size)
+            part = embed(self.model, packed, batch_size)
+            if self.matrix is not None:
+                part = l2_normalize_forward(part @ self.matrix)[0]
+            vectors[start:start + len(part)] = part
         return vectors
 
 
-def load(run, device="cpu"):
-    """The SentenceEncoder of a run's folder, on "cpu" or "gpu". Raises UserError as `load_run`."""
+def load(run, device="cpu", tuned=False):
+    """The SentenceEncoder of a run's folder, on "cpu" or "gpu"; tuned: with the matrix of `tune`.
+
+    Raises UserError as `load_run`, or where the run has no such matrix.
+    """
     loaded = load_run(run, device)
-    return SentenceEncoder(loaded.model, loaded.vocabulary)
+    matrix = load_matrix(loaded) if tuned else None
+    if tuned and matrix is None:
+        raise UserError(f"{run}: holds no tuned.safetensors; make it: python -m convsim_mini.tune "
+                        f"{run} --data DIR")
+    return SentenceEncoder(loaded.model, loaded.vocabulary, matrix)
 
 
 def line_chunks(path):
@@ -152,6 +166,7 @@ def parse_options(argv):
     add_file("--search", help="print the lines of FILE nearest to each sentence")
     add_file("--out", help="write the vectors here, as .npy: float32 (sentences, dimension)")
     parser.add_argument("--top", type=positive_int, default=10, help="lines that --search prints")
+    parser.add_argument("--tuned", action="store_true", help="with the matrix that `tune` learned")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
     # bytes that are not UTF-8 come as half surrogates, which cannot be printed
@@ -168,7 +183,7 @@ def parse_options(argv):
 def main(argv=None):
     """The command: a table of cosines, the nearest lines of a file, or a file of vectors."""
     options = parse_options(sys.argv[1:] if argv is None else argv)
-    encoder = load(options.run, options.device)
+    encoder = load(options.run, options.device, options.tuned)
     chunks = [options.texts] if options.texts else line_chunks(options.file)
     if options.out:
         rows, dimension = write_vectors(encoder, chunks, options.out)

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import get_args
 
 from .cli import Parser, UserError
-from .config import ENCODERS, GROUPS, INHERITED, PRESETS, Config, config_from_dict, flat, settings
+from .config import (
+    ENCODERS, GROUPS, INHERITED, PRESETS, Config, completed, config_from_dict, flat, settings,
+)
 from .files import read_object
 
 
@@ -35,6 +37,8 @@ def parse_config(argv):
         raise UserError(f"--encoder {encoder}: another option or config file asks for "
                         f"--model.encoder {config.model.encoder}")
     config.pairs = [str(Path(path).resolve()) for path in config.pairs]    # read from anywhere
+    if "init" in given and "stage" not in given:
+        config.stage = start.get("stage", 0) + 1
     for name in ("data", "init", "nli"):
         value = getattr(config, name)
         setattr(config, name, value and str(Path(value).resolve()))
@@ -113,4 +117,4 @@ def _settings_in(path, option):
     for name in values.keys() & {"encoder", "resume"}:
         raise UserError(f'{option} {path}: "{name}" is an option of the command line alone')
     config_from_dict(values, f"{option} {path}")
-    return flat(values)
+    return completed(flat(values))

@@ -20,7 +20,7 @@ from safetensors.numpy import load_file, save_file
 
 from .backend import device_module, to_device, to_host
 from .cli import UserError, user_errors
-from .config import Config, config_from_dict
+from .config import Config, completed, config_from_dict, flat
 from .data.text import Vocabulary
 from .files import read_object, replace_file, write_text
 from .model.initial import parameter_shapes
@@ -128,7 +128,7 @@ def load_run(folder, device="cpu", newest=False):
 def load_config(folder):
     """The Config of a run folder. Raises UserError where it is missing or damaged."""
     path = _existing(folder) / "config.json"
-    return config_from_dict(read_object(path, *NEEDED), path)
+    return config_from_dict(completed(flat(read_object(path, *NEEDED))), path)
 
 
 def load_state(run):

@@ -1,6 +1,6 @@
 """Train a sentence encoder on conversations:  python -m convsim_mini.train
 
-Without arguments: the DAN on chitchat-dataset, two to three minutes on two cores. --resume RUN goes
+Without arguments: the DAN on chitchat-dataset, one to three minutes on two cores. --resume RUN goes
 on with a run that was stopped. --task multitask --init RUN --nli DIR teaches a trained run natural
 language inference beside its conversations.
 """
@@ -15,7 +15,7 @@ from .backend import device_module, keep_freed_memory
 from .cli import UserError, errors_in_one_line, user_errors
 from .data.corpus import false_negatives, open_corpus
 from .data.pairs import RULES
-from .data.snli import encode_snli, find_snli, read_snli
+from .data.snli import encode_entailments, encode_snli, find_snli, read_snli
 from .evaluation import response, sts
 from .evaluation.nli import classify
 from .evaluation.word_baselines import bag_cosines
@@ -82,6 +82,9 @@ def starting_model(config, corpus):
     trained = run.model.params
     table = trained["encoder.embedding.weight"]
     params = initial_parameters(config.model, table, rng, config.classifies)
+    if lost := [name for name in trained.keys() - params.keys() if not name.startswith("nli.")]:
+        raise UserError(f"--init {config.init}: has {min(lost)}, which the settings leave out; "
+                        "leave the model's settings to that run")
     for name, p in params.items():
         if name in trained or not name.startswith("nli."):
             shape = getattr(trained.get(name), "shape", None)
@@ -100,7 +103,8 @@ def prepare(config):
     print(corpus_report(corpus.report))
     if config.model.encoder == "transformer":
         print(cut_report(config.model, np.diff(corpus.train.offsets)) + "\n")
-    nli = open_nli(config, corpus.vocabulary) if config.classifies else (None, None)
+    nli = open_nli(config, corpus.vocabulary) if config.nli and (
+        config.task != "conversation") else (None, None)
     tasks = Tasks(corpus.train, *nli)
     dropped = ["dropped_batch_size"] if config.optim.drop_at < 1 else []
     pairs = corpus.train.pairs
@@ -108,10 +112,11 @@ def prepare(config):
         if not 2 <= (size := getattr(config.optim, name)) <= pairs:
             raise UserError(f"--optim.{name} {size}: expected 2 to {pairs}, the pairs of the train "
                             "split")
+    least = 2 if config.task == "entailment" else 1
     for name in ("nli_batch_size", *dropped) if tasks.nli else ():
-        if (size := getattr(config.optim, name)) > tasks.nli.pairs:
-            raise UserError(f"--optim.{name} {size}: expected no more than the {tasks.nli.pairs} "
-                            "NLI pairs to train on; lower it or raise --nli_fraction")
+        if not least <= (size := getattr(config.optim, name)) <= tasks.nli.pairs:
+            raise UserError(f"--optim.{name} {size}: expected {least} to {tasks.nli.pairs}, the "
+                            "NLI pairs to train on; change it or raise --nli_fraction")
     response.draw_candidates(corpus.test)
     for path in sts.find(config.data, None).values():
         sts.read(path)
@@ -119,12 +124,20 @@ def prepare(config):
 
 
 def open_nli(config, vocabulary):
-    """The NliSplits train and dev in config.nli. Raises UserError where one is missing or wrong."""
+    """What config.nli holds for the task: splits to train on and, of classes, to measure on.
+
+    → NliSplits train and dev, or an EntailmentSplit and None. Raises UserError where a file is
+    missing or wrong.
+    """
     files = find_snli(config.nli)
     if not {"train", "dev"} <= files.keys():
         raise UserError(f"{config.nli}: training needs snli_1.0_train and snli_1.0_dev, found "
                         f"{', '.join(files)}")
     train, dev = read_snli(files["train"]), read_snli(files["dev"])
+    if config.task == "entailment":
+        split = encode_entailments(train, vocabulary, config.nli_fraction, config.seed)
+        print(f"SNLI: {split.pairs:,} entailments to train on ({config.nli_fraction:.0%})\n")
+        return split, None
     split = encode_snli(train, vocabulary, config.nli_fraction, config.seed)
     print(f"SNLI: {split.pairs:,} pairs to train on ({config.nli_fraction:.0%} of the file), "
           f"{len(dev.labels):,} of dev; {train.dropped:,} and {dev.dropped:,} have no label\n")
@@ -193,8 +206,8 @@ def summary(folder, corpus):
     files.pop("test", None)                                   # evaluation.sts shows it
     split, path = (list(files.items()) or [("own set", sts.OWN)])[-1]
     pairs = sts.read(path)
-    similarity = {"trained": sts.similarity(run, pairs),
-                  "the same, untrained": sts.similarity(untrained, pairs)}
+    similarity = (sts.both_readings("trained", sts.similarity(run, pairs))
+                  | {"the same, untrained": sts.similarity(untrained, pairs)})
     lexical = bag_cosines(sts.texts_of(pairs), *sts.sides(pairs), run.vocabulary)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     command = "  python -m convsim_mini"

@@ -99,14 +99,15 @@ def main(argv=None):
                  "iterations"], rows))
     best, iterations = np.unravel_index(scores.argmax(), scores.shape)
     save_matrix(run, fit(u1, u2, labels, STRENGTHS[best], int(iterations) + 1))
-    plain, tuned = sts.scores(run, dev).values()
+    plain, tuned = (sts.scores(run, dev)[row] for row in ("trained", "trained, tuned"))
     t, p = williams_test(tuned, plain, dev.labels)
     before = pearson(sts.angular_similarity(u1, u2), labels)
     print(f"\ntrain: r = {100 * before:.1f} out of the box, "
           f"{100 * scores.max():.1f} tuned and held out\n"
           f"dev: r = {100 * pearson(plain, dev.labels):.1f} out of the box, "
           f"{100 * pearson(tuned, dev.labels):.1f} tuned (Williams' t = {t:.2f}, p = {p:.2g})\n\n"
-          f"{run.folder / 'tuned.safetensors'}: evaluation.sts shows both from now on")
+          f"{run.folder / 'tuned.safetensors'}: evaluation.sts shows both from now on; encode "
+          "takes it with --tuned")
 
 
 if __name__ == "__main__":

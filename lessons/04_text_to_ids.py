@@ -76,7 +76,7 @@ expect(len(counts) / len(by_space), 0.35, 0.65, "share that is left")
 # ## How many words does a vocabulary need?
 #
 # Words fall off steeply: "i" comes 36,000 times, and of all the different words nearly half come
-# once. A table row costs 300 numbers and learns only when its word comes by. So the most frequent
+# once. A table row costs 500 numbers and learns only when its word comes by. So the most frequent
 # words get rows, and the rest has to share.
 #
 # Even a vocabulary with *every* word of the training text meets new ones. How often? Take any one

@@ -440,9 +440,9 @@ expect(cosine(table), 1 - 1e-12, 1 + 1e-12, "bigrams at zero: order is invisible
 
 # %% [markdown]
 # So a DAN starts blind to order, and what it learns of it, it learns through bigrams alone. On the
-# default corpus that start is worth eleven points of P@1 (`report/README.md`): random bigrams drown
-# the words before a few minutes of training can tell them apart. Who does what to whom across more
-# than two words a DAN never sees; for that there is lesson 10.
+# default corpus zero was worth eleven points of P@1 (`report/README.md`, an older start): random
+# bigrams drown the words before a few minutes of training can tell them apart. Who does what to
+# whom across more than two words a DAN never sees; for that there is lesson 10.
 #
 # ## Where this lives
 #

@@ -420,9 +420,9 @@ expect((sharp - dull)[-2:].mean() / gap, 0.85, 1.15, "share that K = 1024 and 20
 
 # %% [markdown]
 # Past that, a larger batch still lowers the noise of a step, but a step costs more: the encoder's
-# work grows with K and the scores with K². On the default corpus (`report/README.md`, 800 steps of
-# 1,024 pairs: P@1 28.2): batches of 128 reach 27.3 with as many *pairs* and 22.1 with as many
-# *steps*. The paper takes 128 and forty million steps.
+# work grows with K and the scores with K². On the default corpus (`report/README.md`, an older
+# start, 800 steps of 1,024 pairs: P@1 28.2): batches of 128 reach 27.3 with as many *pairs* and
+# 22.1 with as many *steps*. The paper takes 128 and forty million steps.
 #
 # And a warning: losses at different K cannot be compared, and nor can P@1. Picking one of 1,024 is
 # harder than one of 128. That is why evaluation always takes 100 candidates.

@@ -217,7 +217,7 @@ for scale in (1.0, 5.0):
 # There are two ways out. The paper's: u has unit length, but v′, behind the response network, may
 # be as long as it likes, and the scale is 1. Ours: both have unit length and the scale is 20, so a
 # score is a cosine that means the same everywhere. On the default corpus ours is worth some points
-# (`report/README.md`: P@1 28.2 against 22.6).
+# (`report/README.md`, an older start: P@1 28.2 against 22.6).
 #
 # ### Exercise 3: the least scale
 #

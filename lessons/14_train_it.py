@@ -574,7 +574,7 @@ expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is ne
 # - `tests/test_train.py`: the loss falls and the true reply is found more often; every parameter
 #   moves; the same run twice, bit by bit.
 # - The paper, §3.1: SGD, rate 0.01, batches of 128, 40 million steps; §4.1: 56.1% P@1 for the DAN.
-#   Ours, with all of the corpus, full width and two minutes: 27.5 (`report/README.md`). The
+#   Ours, with all of the corpus, full width and 85 seconds: 29.6 (`report/README.md`). The
 #   adaptive optimiser, warm-up, word dropout and scale are ours.
 #
 # Next: lesson 15 gives the same encoder a second teacher.

@@ -28,7 +28,7 @@ hypothesis.settings.load_profile("repeatable")
 ROOT = Path(__file__).resolve().parent.parent
 
 SMALL = ("--text.words 300 --text.oov_buckets 20 --text.bigram_buckets 500 "
-         "--model.embedding_dim 16 --model.layers 16 "
+         "--model.embedding_dim 16 --model.layers 16 --model.svd_share 0 "
          "--model.response_hidden 16 --optim.batch_size 64 --optim.warmup 5").split()
 
 

@@ -10,7 +10,7 @@ from convsim_mini import backend, tune
 from convsim_mini.config import ModelConfig
 from convsim_mini.data.corpus import Batch
 from convsim_mini.data.packed import Packed, words_and_bigrams
-from convsim_mini.data.snli import NliBatch
+from convsim_mini.data.snli import EntailmentBatch, NliBatch
 from convsim_mini.gradcheck import (
     dense,
     directional_error,
@@ -457,6 +457,18 @@ def test_gradients_in_chunks_with_dropout_along_random_directions(name):
     assert directional_error(
         lambda: input_response.loss_and_gradients_in_chunks(small, BATCH, 2, DROPOUT),
         small.params, np.random.default_rng(1)) < SMALL
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_an_entailment_step_along_random_directions(name):
+    small = small_model(CONFIGS[name], 3)
+    batch = EntailmentBatch(*BATCH)
+
+    def step():
+        loss, grads = input_response.loss_and_gradients(small, batch, DROPOUT)
+        assert not [key for key in grads if key.startswith("response.")]
+        return loss, {key: grads.get(key, np.zeros_like(p)) for key, p in small.params.items()}
+    assert directional_error(step, small.params, np.random.default_rng(3)) < SMALL
 
 
 def nli_step(small):

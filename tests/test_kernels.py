@@ -94,9 +94,10 @@ def there_and_back(cupy, forward, backward, arguments, dy, also=()):
 
 # ---------------------------------------------------------------- the checks, by kernel
 
-def check_dense(cupy, dtype, activation="tanh", dropout=DROPOUT, shape=(70, 33, 37)):
+def check_dense(cupy, dtype, activation="tanh", dropout=DROPOUT, shape=(70, 33, 37), bias=True):
     N, d, e = shape
-    x, weight, bias, dy = numbers(dtype, (N, d), (d, e), (e,), (N, e))
+    x, weight, bias, dy = numbers(dtype, (N, d), (d, e), (e,), (N, e)) if bias else (
+        *numbers(dtype, (N, d), (d, e)), None, *numbers(dtype, (N, e)))
     there_and_back(cupy, lambda *some: layers.dense_forward(*some, activation, dropout),
                    layers.dense_backward, [x, weight, bias], dy)
 
@@ -196,6 +197,7 @@ CHECKS = {
     "dense, relu": lambda *some: check_dense(*some, "relu", shape=(300, 9, 40)),
     "dense, tanh": lambda *some: check_dense(*some, "tanh", NO_DROPOUT, shape=(3, 9, 600)),
     "dense alone": lambda *some: check_dense(*some, None, NO_DROPOUT, shape=(1, 1, 1)),
+    "dense without bias": lambda *some: check_dense(*some, None, NO_DROPOUT, (9, 5, 40), False),
     "add_norm": check_add_norm,
     "add_norm without a stream": lambda *some: check_add_norm(*some, NO_DROPOUT, (3, 5), False),
     "layer_norm": check_layer_norm,

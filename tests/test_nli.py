@@ -10,7 +10,9 @@ import pytest
 
 from convsim_mini import train
 from convsim_mini.cli import UserError
-from convsim_mini.data.snli import LABELS, NliBatch, Snli, encode_snli, find_snli, read_snli
+from convsim_mini.data.snli import (
+    LABELS, NliBatch, Snli, encode_entailments, encode_snli, find_snli, read_snli,
+)
 from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation import nli as evaluation
 from convsim_mini.evaluation.metrics import per_cent
@@ -187,7 +189,7 @@ def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(
     assert ((settings.pairs, settings.text, settings.model)
             == (run.config.pairs, run.config.text, run.config.model))
     assert settings.optim.batch_size == run.config.optim.batch_size and settings.optim.rate == 0.7
-    assert settings.steps == 2_000                            # its own, not those of the other
+    assert settings.steps == 1_000                            # its own, not those of the other
     model = train.starting_model(settings, corpus)
     assert model.params.keys() - run.model.params.keys() == {
         "nli.linear0.weight", "nli.linear0.bias", "nli.linear1.weight", "nli.linear1.bias"}
@@ -217,6 +219,52 @@ def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(
     monkeypatch.setattr(loop, "save_checkpoint", lambda *_: None)
     loop.loop(settings, tasks, model, loop.SGD(model.params), monitor, 0)
     assert weights == [7, 7]
+
+
+def test_entailments_are_the_entailed_pairs_and_equal_sentences_leave_the_softmax(corpus):
+    words = corpus.vocabulary.words
+    snli = Snli([words[0], words[0], words[3], words[4]], [words[1], words[2], words[1], words[5]],
+                np.array([0, 0, 0, 1]), 0)
+    split = encode_entailments(snli, corpus.vocabulary)
+    assert split.pairs == 3
+    batch = split.batch(np.array([2, 0, 1]))
+    found = [corpus.vocabulary.token(word) for word in batch.sentences.ids]
+    assert found == [words[3], words[0], words[0], words[1], words[1], words[2]]
+    assert set(zip(*map(list, batch.false_negatives))) == {(0, 1), (1, 0), (1, 2), (2, 1)}
+
+
+def test_a_run_with_entailments_learns_both_and_resumes_to_the_same_bits(
+        arguments, nli_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "keep_best", lambda folder: None)
+    monkeypatch.setattr(train, "keep_best", lambda folder: None)
+    options = [*map(str, arguments), "--task", "entailment", "--nli", str(nli_folder),
+               "--nli_share", "0.5", "--optim.nli_batch_size", "50", "--steps", "40",
+               "--evaluations", "2"]
+    whole = tmp_path / "whole"
+    train.train(parse_config([*options, "--run", str(whole)]))
+    losses = [record["nli_loss"] for record in read_log(whole / "log.jsonl")
+              if "nli_loss" in record]
+    assert losses[-1] < 0.8 * losses[0]
+    assert load_run(whole).config.task == "entailment"
+    assert not [name for name in load_run(whole).model.params if name.startswith("nli.")]
+    part = shutil.copytree(whole, tmp_path / "part")
+    for kind in ("weights", "resume"):
+        (part / f"{kind}-000040.safetensors").unlink()
+    log = part / "log.jsonl"
+    log.write_text("".join(line for line in log.open() if '"best"' not in line))
+    train.resume(part)
+    assert weights(part, 40) == weights(whole, 40)
+
+
+def test_a_second_stage_with_the_seed_of_the_first_sees_other_batches(trained, corpus, arguments):
+    first = parse_config([*map(str, arguments)])
+    second = parse_config([*map(str, arguments), "--init", str(trained[0])])
+    assert (first.stage, second.stage) == (0, 1)
+    tasks = schedule.Tasks(corpus.train, None, None)
+    one, two = (next(schedule.batches(config, tasks)).sentences for config in (first, second))
+    assert not np.array_equal(one.ids, two.ids)
+    again = next(schedule.batches(second, tasks)).sentences
+    assert np.array_equal(two.ids, again.ids)
 
 
 def test_the_papers_second_stage():

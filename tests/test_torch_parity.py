@@ -40,8 +40,8 @@ def model_and_twin(name, dtype, seed=0, classifies=False):
     """A model of the paper's size (but for the table) and its twin, with equal parameters."""
     rng = np.random.default_rng(seed)
     config = CONFIGS[name]
-    params = initial_parameters(config, rng.standard_normal((WORDS + BIGRAMS, 300)), rng,
-                                classifies)
+    table = rng.standard_normal((WORDS + BIGRAMS, config.embedding_dim))
+    params = initial_parameters(config, table, rng, classifies)
     params = {key: p.astype(dtype) for key, p in params.items()}
     twin = Twin(config, WORDS + BIGRAMS, torch.float64 if dtype == np.float64 else torch.float32,
                 classifies)

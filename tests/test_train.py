@@ -63,7 +63,7 @@ def test_the_loss_on_dev_masks_what_the_training_loss_masks(arguments, corpus):
 def test_training_moves_every_parameter(trained, corpus):
     start = initial_model(load_config(trained[0]), corpus).params
     before, after = {name: p.tobytes() for name, p in start.items()}, weights(trained[0], 30)
-    assert before.keys() == after.keys() and len(before) == 1 + 2 * 3      # table, and three layers
+    assert before.keys() == after.keys() and len(before) == 1 + 1 + 2 * 2  # the encoder has no bias
     assert [name for name in before if before[name] == after[name]] == []
 
 

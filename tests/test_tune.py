@@ -3,10 +3,11 @@
 import numpy as np
 
 from convsim_mini import tune
+from convsim_mini.encode import load
 from convsim_mini.evaluation.metrics import pearson
 from convsim_mini.evaluation.sts import Sts
 from convsim_mini.model import losses
-from convsim_mini.run import load_matrix, load_run
+from convsim_mini.run import load_matrix, load_run, save_matrix
 
 from conftest import command
 
@@ -55,8 +56,24 @@ def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path, monkeypatch)
     assert load_matrix(run).shape == (16, 16)
     done = command("evaluation.sts", run_copy, "--data", tmp_path, cwd=tmp_path)
     rows = [line for line in done.stdout.splitlines() if line.startswith("trained")]
-    assert [line.split("  ")[0] for line in rows] == ["trained", "trained, tuned"] * 2
+    assert [line.split("  ")[0] for line in rows] == [
+        "trained", "trained, as cosine", "trained, tuned", "trained, tuned, as cosine"] * 2
     assert done.returncode == 0 and rows[0].split()[1:] != rows[1].split()[2:]
+
+
+def test_a_tuned_encoder_multiplies_by_the_matrix(run_copy, tmp_path):
+    sentences = ["fudazi vobamu setodi", "tufome", ""]
+    done = command("encode", run_copy, "--tuned", *sentences[:2], cwd=tmp_path)
+    assert done.returncode == 2 and "tuned.safetensors; make it: python -m" in done.stderr
+    matrix = np.random.default_rng(0).standard_normal((16, 16))
+    save_matrix(load_run(run_copy), matrix)
+    plain, tuned = (load(run_copy, tuned=wanted).encode(sentences) for wanted in (False, True))
+    expected = plain @ matrix
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert tuned.dtype == np.float32 and np.abs(tuned - expected).max() < 1e-5
+    tables = [command("encode", run_copy, *options, *sentences[:2], cwd=tmp_path).stdout
+              for options in ([], ["--tuned"])]
+    assert tables[0] != tables[1]
 
 
 def test_an_untuned_run_has_no_matrix(trained):

@@ -17,17 +17,19 @@ class Twin(nn.Module):
         self.config = config
         self.table = nn.EmbeddingBag(rows, config.embedding_dim, mode="sum", sparse=True,
                                      dtype=dtype)
-        self.encoder = self.layers([config.embedding_dim, *config.layers], dtype)
+        self.encoder = self.layers([config.embedding_dim, *config.layers], dtype,
+                                   config.encoder_bias)
         e = config.layers[-1]
         self.response = self.layers([e, *config.response_hidden, e], dtype)
         self.nli = self.layers([4 * e, config.nli_hidden, 3], dtype) if classifies else None
 
     @staticmethod
-    def layers(widths, dtype):
+    def layers(widths, dtype, last_bias=True):
         """Linear layers with tanh between them."""
         parts = []
-        for fan_in, fan_out in zip(widths, widths[1:]):
-            parts += [nn.Tanh(), nn.Linear(fan_in, fan_out, dtype=dtype)]
+        for k, (fan_in, fan_out) in enumerate(zip(widths, widths[1:])):
+            bias = last_bias or k < len(widths) - 2
+            parts += [nn.Tanh(), nn.Linear(fan_in, fan_out, bias, dtype=dtype)]
         return nn.Sequential(*parts[1:])
 
     def encode(self, ids, offsets, lengths):
@@ -68,7 +70,8 @@ class Twin(nn.Module):
                              ("nli", self.nli or ())):
             for k, linear in enumerate(layers[::2]):
                 yield f"{part}.linear{k}.weight", linear.weight
-                yield f"{part}.linear{k}.bias", linear.bias
+                if linear.bias is not None:
+                    yield f"{part}.linear{k}.bias", linear.bias
 
 
 def torch_batch(batch, word_rows, rows, dtype=torch.float32):

@@ -21,7 +21,7 @@ class Padded(nn.Module):
         self.layers = nn.ModuleList(PaddedLayer(config, dtype)
                                     for _ in range(config.transformer_layers))
         self.norm = nn.LayerNorm(d, eps=1e-6, dtype=dtype) if config.pre_norm else nn.Identity()
-        self.linear = nn.Linear(d, config.layers[-1], dtype=dtype)
+        self.linear = nn.Linear(d, config.layers[-1], config.encoder_bias, dtype=dtype)
         self.register_buffer("signal", signal(config.max_tokens, d, dtype), persistent=False)
 
     def forward(self, ids, mask):
@@ -52,7 +52,8 @@ class Padded(nn.Module):
             yield "encoder.norm.weight", self.norm.weight, False
             yield "encoder.norm.bias", self.norm.bias, False
         yield "encoder.linear0.weight", self.linear.weight, True
-        yield "encoder.linear0.bias", self.linear.bias, False
+        if self.config.encoder_bias:
+            yield "encoder.linear0.bias", self.linear.bias, False
 
     def load(self, params):
         """Take over the parameters of a convsim_mini model: name → array."""

@@ -76,17 +76,17 @@ class Corpus(NamedTuple):
     checksum: int
 
 
-def batch_order(pairs, batch_size, seed, first_step=0):
+def batch_order(pairs, batch_size, seed, first_step=0, stage=0):
     """Yield the pair numbers of every batch, for ever, from step `first_step` on: (B,) arrays.
 
     Each epoch visits all pairs in a new random order: it draws blocks of 256 neighbours at random
     and shuffles a million pairs at a time. So memory does not grow with the corpus; up to a million
-    pairs it is a full shuffle. The order is a function of (seed, epoch) alone. Pairs that do not
-    fill an epoch's last batch wait for another epoch.
+    pairs it is a full shuffle. The order is a function of (seed, stage, epoch) alone. Pairs that
+    do not fill an epoch's last batch wait for another epoch.
     """
     epoch, skip = divmod(first_step, pairs // batch_size)
     while True:
-        rng = np.random.Generator(np.random.Philox(key=[seed, epoch]))
+        rng = np.random.Generator(np.random.Philox(key=[seed, (stage << 48) + epoch]))
         yield from islice(_epoch(pairs, batch_size, rng), skip, None)
         epoch, skip = epoch + 1, 0
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..cli import UserError, progress
 from ..files import read_lines
+from .corpus import false_negatives
 from .packed import Packed
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -46,6 +47,30 @@ class NliSplit(NamedTuple):
         """The pairs `which` (B,) as an NliBatch."""
         sentences = self.sentences.take(np.concatenate([2 * which, 2 * which + 1]))
         return NliBatch(sentences, self.labels[which])
+
+
+class EntailmentBatch(NamedTuple):
+    """B pairs of a premise and a hypothesis that it entails."""
+
+    sentences: Packed                 # 2B: the B premises, then their B hypotheses
+    false_negatives: tuple | None     # of corpus.false_negatives: equal premises or hypotheses
+
+
+class EntailmentSplit(NamedTuple):
+    """Entailments as ids: sentence 2i is a premise, 2i + 1 its hypothesis; keys: uint64 (n, 2)."""
+
+    sentences: Packed
+    keys: np.ndarray
+
+    @property
+    def pairs(self):
+        """Number of pairs."""
+        return len(self.keys)
+
+    def batch(self, which):
+        """The pairs `which` (B,) as an EntailmentBatch."""
+        sentences = self.sentences.take(np.concatenate([2 * which, 2 * which + 1]))
+        return EntailmentBatch(sentences, false_negatives(*self.keys[which].T))
 
 
 def find_snli(folder):
@@ -111,3 +136,16 @@ def encode_snli(snli, vocabulary, fraction=1.0, seed=0):
     texts = (text for i in kept for text in (snli.premises[i], snli.hypotheses[i]))
     bar = progress(texts, total=2 * len(kept), desc="encoding SNLI", unit=" sentences", delay=3)
     return NliSplit(vocabulary.encode(bar), snli.labels[kept])
+
+
+def encode_entailments(snli, vocabulary, fraction=1.0, seed=0):
+    """The entailments among an Snli's pairs, or a share of them as in `encode_snli`, to ids.
+
+    → EntailmentSplit, in whose keys equal sentences have equal numbers
+    """
+    kept = np.flatnonzero(snli.labels == LABELS.index("entailment"))
+    sides = ([side[i] for i in kept] for side in (snli.premises, snli.hypotheses))
+    sentences, _ = encode_snli(Snli(*sides, snli.labels[kept], 0), vocabulary, fraction, seed)
+    texts = [sentences.part(k, k + 1).ids.tobytes() for k in range(len(sentences.lengths))]
+    _, keys = np.unique(texts, return_inverse=True)
+    return EntailmentSplit(sentences, keys.astype(np.uint64).reshape(-1, 2))

@@ -2,9 +2,10 @@
 
     python -m convsim_mini.evaluation.sts RUN [--data DIR] [--vectors FILE]
 
-The figure is Pearson's r of the angular similarity with people's scores. Beside the run stand
-baselines from words alone and from word vectors, the run's own embeddings and those of FILE.
-Williams' test says whether the run is better.
+The figure is Pearson's r of the angular similarity, −arccos of the cosine, with people's scores; a
+second row reads the cosine itself, as all baselines do. Beside the run stand baselines from words
+alone and from word vectors, the run's own embeddings and those of FILE. Williams' test says whether
+the run is better.
 """
 
 from pathlib import Path
@@ -78,8 +79,16 @@ def read(path):
 def scores(run, sts):
     """The similarity of each pair, and that under the matrix of `tune`, if any: row name → (n,)."""
     matrix = load_matrix(run)
-    tuned = {} if matrix is None else {"trained, tuned": similarity(run, sts, matrix)}
-    return {"trained": similarity(run, sts), **tuned}
+    tuned = {} if matrix is None else both_readings("trained, tuned", similarity(run, sts, matrix))
+    return both_readings("trained", similarity(run, sts)) | tuned
+
+
+def both_readings(name, similarity):
+    """A row as the paper reads it, −arccos, and the cosine itself (ours), as baselines are read.
+
+    Pearson's r sees the difference: −arccos spreads out cosines near 1. similarity: (n,), −π … 0
+    """
+    return {name: similarity, f"{name}, as cosine": np.cos(similarity)}
 
 
 def baselines(run, sts, vectors=None):

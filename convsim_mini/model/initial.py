@@ -19,7 +19,8 @@ def initial_parameters(config, table, rng, classifies=False):
     """The parameters before any training: a flat dict of float32 arrays with dotted names.
 
     Matrices are drawn uniformly, with the variance that keeps signal and gradient the same size
-    (Glorot and Bengio 2010). The last layer of a residual response network starts small. Biases are
+    (Glorot and Bengio 2010); with identity_start square layers of the encoder are the identity. The
+    last layer of a residual response network starts small. Biases are
     zero, the scales of layer norms one. config: ModelConfig; table: (R, d) initial embeddings;
     rng: numpy Generator; classifies: with NLI's classifier
     """
@@ -37,6 +38,9 @@ def initial_parameters(config, table, rng, classifies=False):
             small = config.residual_response and name == last_of_response
             bound = np.sqrt(6 / fans) * (0.1 if small else 1)
             params[name] = rng.uniform(-bound, bound, shape).astype(np.float32)
+            if config.identity_start and name.startswith("encoder.linear") and (
+                    shape[0] == shape[1]):
+                params[name] = np.eye(shape[0], dtype=np.float32)
     return params
 
 
@@ -52,6 +56,8 @@ def parameter_shapes(config, rows, classifies=False):
     for name, widths in networks.items():
         for k, shape in enumerate(zip(widths, widths[1:])):
             shapes |= {f"{name}.linear{k}.weight": shape, f"{name}.linear{k}.bias": shape[1:]}
+    if not config.encoder_bias:
+        del shapes[f"encoder.linear{len(config.layers) - 1}.bias"]
     return shapes
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..backend import add_to, array_module, to_device, to_host
 from ..config import ModelConfig
-from ..data.snli import NliBatch
+from ..data.snli import EntailmentBatch, NliBatch
 from .dan import dan_backward, dan_forward
 from .embeddings import sum_of_rows
 from .layers import (
@@ -91,7 +91,7 @@ def response_backward(dy, cache):
 
 
 def loss_and_gradients(model, batch, dropout=NO_DROPOUT, weight=1.0):
-    """One forward and one backward pass over B pairs, a Batch or an NliBatch, on the host.
+    """One forward and one backward pass over B pairs, a batch of any task, on the host.
 
     Both sides of the pairs pass the tied encoder in one call. The task's head follows.
     dropout: Dropout of this step, for a Transformer; weight: factor on the gradients
@@ -136,14 +136,14 @@ def loss_and_gradients_in_chunks(model, batch, chunk, dropout=NO_DROPOUT, weight
 
 
 def head(model, both, batch, weight):
-    """The loss on encoded pairs: of replies for a Batch, of inference for an NliBatch.
+    """The loss on encoded pairs: each of Batch, NliBatch and EntailmentBatch has its own head.
 
     both: (2B, e), the B first sentences, then the B second ones; batch: its targets on the model's
     device; weight: factor on the gradients → loss: 0-d array, dboth: (2B, e), gradients by name
     """
     u, v = both[:len(both) // 2], both[len(both) // 2:]                             # (B, e) each
-    task_head = nli_head if isinstance(batch, NliBatch) else response_head
-    loss, du, dv, grads = task_head(model, u, v, batch, weight)
+    task_head = {NliBatch: nli_head, EntailmentBatch: entailment_head}
+    loss, du, dv, grads = task_head.get(type(batch), response_head)(model, u, v, batch, weight)
     return loss, array_module(both).concatenate([du, dv]), grads
 
 
@@ -167,6 +167,12 @@ def nli_head(model, u1, u2, batch, weight):
     dlogits = cross_entropy_backward(loss_cache, weight)                            # (B, 3)
     du1, du2, grads = classifier_backward(dlogits, classifier_cache)                # (B, e) each
     return loss, du1, du2, grads
+
+
+def entailment_head(model, u, v, batch, weight):
+    """The batch softmax of premises over hypotheses (ours): as `response_head`, but with v."""
+    loss, loss_cache = batch_softmax_forward(u, v, model.config.scale, batch.false_negatives)
+    return loss, *batch_softmax_backward(loss_cache, weight), {}
 
 
 def embed(model, packed, batch_size=1024):

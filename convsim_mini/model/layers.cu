@@ -6,7 +6,7 @@ extern "C" __global__ void bias_activation(real* y, const real* bias, int e, int
                                            int threshold) {
     u64 row = (u64)blockIdx.x * e;
     for (int c = threadIdx.x; c < e; c += blockDim.x) {
-        real x = y[row + c] + bias[c];
+        real x = y[row + c] + (bias ? bias[c] : real(0));
         x = f == 1 ? (x < 0 ? real(0) : x) : f == 2 ? tanh(x) : x;
         y[row + c] = x * dropout_factor(key, threshold, row + c);
     }

@@ -16,9 +16,10 @@ EPSILON = 1e-6    # of layer norm: tensor2tensor's
 
 
 def linear_forward(x, weight, bias):
-    """y = x W + b: x: (B, d), weight: (d, e), bias: (e,) → y: (B, e), cache."""
+    """y = x W + b: x: (B, d), weight: (d, e), bias: (e,) or None for 0 → y: (B, e), cache."""
     y = x @ weight                                            # (B, e)
-    add_to(y, bias)
+    if bias is not None:
+        add_to(y, bias)
     return y, (x, weight)
 
 
@@ -186,7 +187,8 @@ def _mix_python(number):
 def dense_forward(x, weight, bias, activation=None, dropout=NO_DROPOUT):
     """y = dropout(f(x W + b)). On a GPU one kernel does all that follows the product.
 
-    x: (N, d), weight: (d, e), bias: (e,); activation: "tanh", "relu" or None; dropout: Dropout
+    x: (N, d), weight: (d, e), bias: (e,) or None; activation: "tanh", "relu" or None; dropout:
+    Dropout
     → y: (N, e), cache
     """
     y, linear_cache = linear_forward(x, weight, bias)
@@ -239,9 +241,9 @@ def feed_forward(params, name, x):
     caches = []
     while (layer := f"{name}.linear{len(caches)}") + ".weight" in params:
         last = f"{name}.linear{len(caches) + 1}.weight" not in params
-        x, cache = dense_forward(x, params[f"{layer}.weight"], params[f"{layer}.bias"],
+        x, cache = dense_forward(x, params[f"{layer}.weight"], params.get(f"{layer}.bias"),
                                  None if last else "tanh")
-        caches.append((layer, cache))
+        caches.append((layer, cache, f"{layer}.bias" in params))
     return x, caches
 
 
@@ -251,6 +253,8 @@ def feed_forward_backward(dx, caches):
     dx: (B, e) → dx: (B, d), gradients by parameter name.
     """
     grads = {}
-    for layer, cache in reversed(caches):
-        dx, grads[f"{layer}.weight"], grads[f"{layer}.bias"] = dense_backward(dx, cache)
+    for layer, cache, has_bias in reversed(caches):
+        dx, grads[f"{layer}.weight"], dbias = dense_backward(dx, cache)
+        if has_bias:
+            grads[f"{layer}.bias"] = dbias
     return dx, grads

@@ -18,8 +18,10 @@ from . import claims, published
 from .results import pairs_seen
 
 RUN, PROVENANCE = ["run", "encoder", "trained on"], ["pairs seen", "seconds", "machine"]
-TRAINED_ON = {"conversation": "conversations", "multitask": "conversations + SNLI", "nli": "SNLI"}
-PAPER_ROW = {"conversation": "Reddit", "multitask": "Reddit+SNLI", "nli": None}    # by task
+TRAINED_ON = {"conversation": "conversations", "multitask": "conversations + SNLI", "nli": "SNLI",
+              "entailment": "conversations + entailments"}
+PAPER_ROW = {"conversation": "Reddit", "multitask": "Reddit+SNLI", "nli": None,    # by task
+             "entailment": None}
 DOWNLOAD = ("not here; `python -m data_scripts.download {}` fetches it; then name its folder with "
             "--data")
 INTRODUCTION = """# The paper's tables and figures, from our own runs
@@ -143,7 +145,7 @@ def footnote_9(results, data):
     for split, pairs in data.sts.items():
         seen = seen_in_training(pairs, data.snli["train"])
         for result in results:
-            if result.run.config.classifies:
+            if result.run.config.task != "conversation":
                 r = [f"{100 * pearson(result.sts[split][kept], pairs.labels[kept]):.2f}"
                      for kept in (slice(None), ~seen)]
                 rows.append([result.name, f"STS {split}", f"{seen.sum():,} of {len(seen):,}", *r])

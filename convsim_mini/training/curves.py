@@ -6,14 +6,16 @@ from ..data.snli import LABELS
 from ..figures import new_figure, save_figure
 
 
-def plot_loss(path, losses, measured, batch_size):
-    """Losses in training ("loss", "nli_loss"), those measured ("dev_loss"), those of guessing."""
+def plot_loss(path, losses, measured, choices):
+    """Losses in training ("loss", "nli_loss"), those measured ("dev_loss"), those of guessing.
+
+    choices: of how many each of the two losses picks one
+    """
     figure, axes = new_figure()
-    for key, name, choices in (("loss", "replies, training", batch_size),
-                               ("nli_loss", "NLI, training", len(LABELS))):
+    for key, name in (("loss", "replies, training"), ("nli_loss", "second task, training")):
         if curve := [(record["step"], record[key]) for record in losses if key in record]:
             axes.plot(*zip(*curve), linewidth=1, label=name)
-            _level(axes, np.log(choices), f"picking at random: ln {choices:,}")
+            _level(axes, np.log(choices[key]), f"picking at random: ln {choices[key]:,}")
     if any("loss" in record for record in losses):
         axes.plot(*zip(*((record["step"], record["dev_loss"]) for record in measured)), "o-",
                   label="replies, dev")

@@ -4,7 +4,8 @@ import json
 import math
 
 from ..cli import progress, user_errors
-from ..data.snli import LABELS, NliBatch
+from ..data.corpus import Batch
+from ..data.snli import LABELS
 from ..files import write_text
 from ..run import read_log
 from .curves import plot_accuracy, plot_loss, plot_precision
@@ -23,8 +24,9 @@ class Monitor:
 
     def __init__(self, folder, config, dev, step=0, machine="unknown"):
         self.folder, self.config, self.dev, self.log_every = folder, config, dev, 10
-        self.most = {"loss": EXPLODED * math.log(config.optim.batch_size),
-                     "nli_loss": EXPLODED * math.log(len(LABELS))}
+        self.choices = {"loss": config.optim.batch_size, "nli_loss": (
+            config.optim.nli_batch_size if config.task == "entailment" else len(LABELS))}
+        self.most = {task: EXPLODED * math.log(number) for task, number in self.choices.items()}
         self.path = folder / "log.jsonl"
         records = [record for record in read_log(self.path) if record["step"] <= step]
         write_text(self.path, "".join(json.dumps(record) + "\n" for record in records))
@@ -40,14 +42,15 @@ class Monitor:
     @property
     def best(self):
         """The step after 0 that is best on dev, by P@1, NLI's accuracy or their sum; or None."""
-        keys = {"conversation": (1, 0), "multitask": (1, 1), "nli": (0, 1)}[self.config.task]
+        keys = {"conversation": (1, 0), "multitask": (1, 1), "nli": (0, 1),
+                "entailment": (1, 0)}[self.config.task]
         shares = {record["step"]: keys[0] * record["dev"]["1"] + keys[1] * record.get("nli", 0)
                   for record in self.measured if record["step"] > 0}
         return max(shares, key=shares.get, default=None)
 
     def after_step(self, step, batch, loss):
         """Keep the loss of a step's batch, a 0-d array; log after every `log_every` steps."""
-        self.losses.append(("nli_loss" if isinstance(batch, NliBatch) else "loss", loss))
+        self.losses.append(("loss" if isinstance(batch, Batch) else "nli_loss", loss))
         if len(self.losses) >= self.log_every:
             self.log(step)
         self.bar.update(len(batch.sentences.lengths) // 2)
@@ -78,8 +81,7 @@ class Monitor:
         if "nli" in record:
             plot_accuracy(self.folder / "nli.png", self.measured)
         if self.steps:
-            batch_size = self.config.optim.batch_size
-            plot_loss(self.folder / "loss.png", self.steps, self.measured, batch_size)
+            plot_loss(self.folder / "loss.png", self.steps, self.measured, self.choices)
 
     def finish(self):
         """Record that training has come to its end, and which step is the best."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..data.corpus import Split, batch_order
 from ..data.packed import drop_words
-from ..data.snli import NliSplit
+from ..data.snli import EntailmentSplit, NliSplit
 
 SETTLED = 50    # steps, at least, before the rate decays: --minutes measures the speed in them
 
@@ -17,7 +17,7 @@ class Tasks(NamedTuple):
     """Splits to train on, and NLI pairs to measure on; the NLI ones are None without that task."""
 
     conversation: Split
-    nli: NliSplit | None
+    nli: NliSplit | EntailmentSplit | None
     nli_dev: NliSplit | None
 
 
@@ -64,12 +64,12 @@ def settled_at(optim):
 
 def nli_steps(config, step):
     """How many of the first `step` steps train NLI; they are spread evenly."""
-    share = {"conversation": 0, "multitask": config.nli_share, "nli": 1}[config.task]
+    share = {"conversation": 0, "nli": 1}.get(config.task, config.nli_share)
     return math.floor(share * step)
 
 
 def batches(config, tasks, first_step=0):
-    """Yield the Batch or NliBatch, decided by seed and step, of every step from `first_step` on."""
+    """Yield the batch, decided by seed, stage and step, of every step from `first_step` on."""
     optim, late = config.optim, None
     for step in itertools.count(first_step):
         if (step >= optim.drop_at * config.steps) != late:    # at first, and where sizes drop
@@ -77,15 +77,18 @@ def batches(config, tasks, first_step=0):
             begin = math.ceil(optim.drop_at * config.steps) if late else 0
             size, nli_size = batch_sizes(optim, step, config.steps)
             of_nli = nli_steps(config, step) - nli_steps(config, begin)
-            pairs = batch_order(tasks.conversation.pairs, size, config.seed, step - begin - of_nli)
-            nli_pairs = tasks.nli and batch_order(tasks.nli.pairs, nli_size, config.seed, of_nli)
+            pairs = batch_order(tasks.conversation.pairs, size, config.seed, step - begin - of_nli,
+                                config.stage)
+            nli_pairs = tasks.nli and batch_order(tasks.nli.pairs, nli_size, config.seed, of_nli,
+                                                  config.stage)
         if nli_steps(config, step + 1) > nli_steps(config, step):
             yield tasks.nli.batch(next(nli_pairs))            # every word counts: "not" may decide
             continue
         batch = tasks.conversation.batch(next(pairs), optim.mask_false_negatives)
         if optim.word_dropout:
             # keys of the upper half: batch_order uses those of the lower
-            rng = np.random.Generator(np.random.Philox(key=[config.seed, 2**63 + step]))
+            number = 2**63 + (config.stage << 48) + step
+            rng = np.random.Generator(np.random.Philox(key=[config.seed, number]))
             batch = batch._replace(sentences=drop_words(batch.sentences, optim.word_dropout, rng))
         yield batch
 

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from convsim_mini.backend import device_module
+from convsim_mini.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data.corpus import load_corpus
 
@@ -58,6 +60,15 @@ def weights(folder, step):
 def pytest_configure(config):
     config.addinivalue_line("markers",
                             "gpu: needs CuPy and an NVIDIA GPU; skipped, saying so, elsewhere")
+
+
+@pytest.fixture(scope="session")
+def cupy():
+    """The module cupy where there is a GPU, with products in float32; elsewhere tests skip."""
+    try:
+        return device_module("gpu", "fp32")
+    except UserError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

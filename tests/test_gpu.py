@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from convsim_mini import run, train
-from convsim_mini.backend import array_module, device_module, to_device, to_host
-from convsim_mini.cli import UserError
+from convsim_mini.backend import array_module, to_device, to_host
 from convsim_mini.config import ModelConfig
 from convsim_mini.data import packed
 from convsim_mini.data.corpus import Batch
 from convsim_mini.data.packed import Packed
-from convsim_mini.data.snli import NliBatch
+from convsim_mini.data.snli import EntailmentBatch, NliBatch
 from convsim_mini.encode import load
 from convsim_mini.model import layers, losses, nli
 from convsim_mini.model.initial import initial_parameters
@@ -31,14 +30,6 @@ IDS = Packed(np.random.default_rng(6).integers(0, 20, LENGTHS.sum()).astype(np.i
              np.concatenate([[0], np.cumsum(LENGTHS)]))
 N, B = len(IDS.ids), len(LENGTHS)
 MASKED = (np.array([0, 2]), np.array([1, 0]))
-
-
-@pytest.fixture(scope="module")
-def cupy():
-    try:
-        return device_module("gpu", "fp32")
-    except UserError as error:
-        pytest.skip(str(error))
 
 
 CASES = {
@@ -113,10 +104,13 @@ def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
         loss, grads = loss_and_gradients(model, Batch(IDS, MASKED), Dropout(0.2, 3))
         of_nli, nli_grads = loss_and_gradients(model, NliBatch(IDS, np.arange(B // 2) % 3),
                                                Dropout(0.2, 4))
+        entailed, entailed_grads = loss_and_gradients(model, EntailmentBatch(IDS, MASKED),
+                                                      Dropout(0.2, 5))
         stepper = optimizer(model.params)
-        for some in (grads, nli_grads):
+        for some in (grads, nli_grads, entailed_grads):
             stepper.step(model.params, some, 0.01, 0.02)
         results.append({"u": to_host(u), "loss": to_host(loss), "of_nli": to_host(of_nli),
+                        "entailed": to_host(entailed),
                         **to_host(model.params)})
     for key, mine in results[0].items():
         if key.endswith("qkv.bias") and optimizer is Adaptive:

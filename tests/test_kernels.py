@@ -11,8 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from convsim_mini.backend import device_module, set_precision, to_device, to_host
-from convsim_mini.cli import UserError
+from convsim_mini.backend import set_precision, to_device, to_host
 from convsim_mini.config import ModelConfig
 from convsim_mini.data.corpus import Batch
 from convsim_mini.data.packed import Packed
@@ -29,14 +28,6 @@ pytestmark = pytest.mark.gpu
 TOLERANCE = {np.float32: 2e-5, np.float64: 1e-12}
 DROPOUT = Dropout(0.3, 2**63 + 11)    # a key that needs all 64 bits
 emulated = sys.modules.get("vgpu")      # the module of the emulated device, or None
-
-
-@pytest.fixture(scope="module")
-def cupy():
-    try:
-        return device_module("gpu", "fp32")
-    except UserError as error:
-        pytest.skip(str(error))
 
 
 def pack(lengths, words=9):

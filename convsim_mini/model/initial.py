@@ -20,9 +20,9 @@ def initial_parameters(config, table, rng, classifies=False):
 
     Matrices are drawn uniformly, with the variance that keeps signal and gradient the same size
     (Glorot and Bengio 2010); with identity_start square layers of the encoder are the identity. The
-    last layer of a residual response network starts small. Biases are
-    zero, the scales of layer norms one. config: ModelConfig; table: (R, d) initial embeddings;
-    rng: numpy Generator; classifies: with NLI's classifier
+    last layer of a residual response network starts small. Biases are zero, the scales of layer
+    norms one. config: ModelConfig; table: (R, d) initial embeddings; rng: numpy Generator;
+    classifies: with NLI's classifier
     """
     params, last_of_response = {}, f"response.linear{len(config.response_hidden)}.weight"
     for name, shape in parameter_shapes(config, len(table), classifies).items():

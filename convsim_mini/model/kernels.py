@@ -2,7 +2,7 @@
 
 The kernels are CUDA C, in the .cu file beside the functions that they replace. The comment above a
 kernel says which of the loops a block, a warp and a thread do. Results are the same up to rounding;
-dropout draws the same bits. No function waits for the device.
+dropout draws the same bits. No function waits for the device. Shapes stand in their docstrings.
 """
 
 from functools import cache

@@ -188,8 +188,7 @@ def dense_forward(x, weight, bias, activation=None, dropout=NO_DROPOUT):
     """y = dropout(f(x W + b)). On a GPU one kernel does all that follows the product.
 
     x: (N, d), weight: (d, e), bias: (e,) or None; activation: "tanh", "relu" or None; dropout:
-    Dropout
-    → y: (N, e), cache
+    Dropout → y: (N, e), cache
     """
     y, linear_cache = linear_forward(x, weight, bias)
     f, f_backward = ACTIVATIONS[activation]

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from .cli import Parser, UserError, errors_in_one_line, positive_int, progress, user_errors
 from .files import read_lines, replace_file
 from .model.input_response import embed
-from .model.layers import l2_normalize_forward
+from .model.projection import with_matrix
 from .run import load_matrix, load_run
 from .tables import table
 
@@ -25,13 +25,10 @@ MOST_COMPARED = 30
 
 
 class SentenceEncoder:
-    """A trained model and its vocabulary: sentences in, unit vectors out.
+    """A trained model and its vocabulary: sentences in, unit vectors out."""
 
-    matrix: (e, e), what `tune` learned, or None; the model's vectors are multiplied by it
-    """
-
-    def __init__(self, model, vocabulary, matrix=None):
-        self.model, self.vocabulary, self.matrix = model, vocabulary, matrix
+    def __init__(self, model, vocabulary):
+        self.model, self.vocabulary = model, vocabulary
         self.cut = 0    # sentences so far that were longer than a Transformer takes
 
     @property
@@ -57,23 +54,23 @@ class SentenceEncoder:
             if self.model.config.encoder == "transformer":
                 self.cut += int((packed.lengths > self.model.config.max_tokens).sum())
             part = embed(self.model, packed, batch_size)
-            if self.matrix is not None:
-                part = l2_normalize_forward(part @ self.matrix)[0]
             vectors[start:start + len(part)] = part
         return vectors
 
 
 def load(run, device="cpu", tuned=False):
-    """The SentenceEncoder of a run's folder, on "cpu" or "gpu"; tuned: with the matrix of `tune`.
+    """The SentenceEncoder of a run's folder, on "cpu" or "gpu".
 
-    Raises UserError as `load_run`, or where the run has no such matrix.
+    Its vectors are the model's times a matrix of the run: all_but_the_top.safetensors, where the
+    run has it, or else, with `tuned`, what `tune` learned. `model.input_response.embed` gives the
+    model's own. Raises UserError as `load_run`, or where the run has no tuned matrix.
     """
     loaded = load_run(run, device)
-    matrix = load_matrix(loaded) if tuned else None
+    matrix = load_matrix(loaded, "tuned" if tuned else "all_but_the_top")
     if tuned and matrix is None:
         raise UserError(f"{run}: holds no tuned.safetensors; make it: python -m convsim_mini.tune "
                         f"{run} --data DIR")
-    return SentenceEncoder(loaded.model, loaded.vocabulary, matrix)
+    return SentenceEncoder(with_matrix(loaded.model, matrix), loaded.vocabulary)
 
 
 def line_chunks(path):

@@ -136,22 +136,25 @@ def load_state(run):
     return _load(_path(run.folder, "resume", run.step))[0]
 
 
-def save_matrix(run, matrix):
-    """Write tuned.safetensors, what `tune` learned for a Run at its step: matrix: (e, e)."""
+def save_matrix(run, name, matrix):
+    """Write a matrix (e, e) for the vectors of a Run at its step: "tuned", "all_but_the_top"."""
     arrays = {"matrix": np.ascontiguousarray(matrix, np.float32)}
-    _save(run.folder / "tuned.safetensors", arrays, {"step": run.step})
+    _save(run.folder / f"{name}.safetensors", arrays, {"step": run.step})
 
 
-def load_matrix(run):
-    """The tuned matrix of a Run, or None. Raises UserError if it is damaged or of another step."""
-    path = run.folder / "tuned.safetensors"
+def load_matrix(run, name):
+    """A matrix of a Run by its name, or None. Raises UserError if damaged or of another step."""
+    path = run.folder / f"{name}.safetensors"
     if not path.exists():
         return None
-    with user_errors(f"{path}: is damaged or cannot be read", "delete it, or tune again", DAMAGE):
+    again = "delete it, or make it again: " + (
+        f"python -m convsim_mini.tune {run.folder} --data DIR" if name == "tuned" else
+        f"python -m convsim_mini.train --resume {run.folder}")
+    with user_errors(f"{path}: is damaged or cannot be read", again, DAMAGE):
         step, matrix = _about(path)["step"], load_file(path)["matrix"]
     if step != run.step or matrix.shape != (run.config.model.layers[-1],) * 2:
-        raise UserError(f"{path}: was tuned for step {step} with shape {matrix.shape}, but the run "
-                        f"is at step {run.step}; delete it, or tune again")
+        raise UserError(f"{path}: was made for step {step} with shape {matrix.shape}, but the run "
+                        f"is at step {run.step}; {again}")
     return matrix
 
 

@@ -20,18 +20,20 @@ from .evaluation import response, sts
 from .evaluation.nli import classify
 from .evaluation.word_baselines import bag_cosines
 from .model.initial import initial_model, initial_parameters
-from .model.input_response import Model, cut_report
+from .model.input_response import Model, cut_report, embed
 from .model.losses import batch_softmax_forward
+from .model.projection import all_but_the_top
 from .options import parse_config, resumed_folder
 from .run import (
-    check_corpus, finished, has_checkpoint, keep_best, load_config, load_run, load_state,
-    save_config, save_vocabulary,
+    check_corpus, finished, has_checkpoint, keep_best, load_config, load_matrix, load_run,
+    load_state, save_config, save_matrix, save_vocabulary,
 )
 from .tables import table
 from .training.loop import run_steps
 from .training.schedule import Tasks
 
 DEV_QUERIES = 5_000
+TOP_FROM = 20_000    # sentences, whose first direction is removed
 
 
 def train(config):
@@ -45,6 +47,7 @@ def train(config):
     save_config(folder, config)
     save_vocabulary(folder, corpus)
     run_steps(folder, config, corpus.vocabulary, tasks, model, dev)
+    save_all_but_the_top(load_run(folder), corpus)
     return folder, corpus
 
 
@@ -66,7 +69,19 @@ def resume(folder):
     if not (has_checkpoint(folder) and finished(folder)):
         run_steps(folder, config, corpus.vocabulary, tasks, *start)
     keep_best(folder)                                         # if it was killed at its very end
+    run = load_run(folder)
+    if load_matrix(run, "all_but_the_top") is None:
+        save_all_but_the_top(run, corpus)
     return folder, corpus
+
+
+def save_all_but_the_top(run, corpus):
+    """Write the matrix that `encode` applies, from sentences of the train split of its Corpus."""
+    rng = np.random.Generator(np.random.Philox(run.config.seed))
+    sentences = 2 * corpus.train.pairs
+    drawn = np.sort(rng.choice(sentences, min(TOP_FROM, sentences), replace=False))
+    vectors = embed(run.model, corpus.train.sentences(drawn))
+    save_matrix(run, "all_but_the_top", all_but_the_top(vectors))
 
 
 def starting_model(config, corpus):
@@ -200,14 +215,14 @@ def corpus_report(report):
 def summary(folder, corpus):
     """What the run has learned, measured on the saved weights: test P@N, STS, what to try next."""
     run = load_run(folder)
-    untrained = run._replace(model=initial_model(run.config, corpus))
+    untrained = initial_model(run.config, corpus)
     choices = response.read(corpus)
     files = sts.find(run.config.data, run)
     files.pop("test", None)                                   # evaluation.sts shows it
     split, path = (list(files.items()) or [("own set", sts.OWN)])[-1]
     pairs = sts.read(path)
-    similarity = (sts.both_readings("trained", sts.similarity(run, pairs))
-                  | {"the same, untrained": sts.similarity(untrained, pairs)})
+    untrained_similarity = sts.similarity(untrained, run.vocabulary, pairs)
+    similarity = sts.scores(run, pairs) | {"the same, untrained": untrained_similarity}
     lexical = bag_cosines(sts.texts_of(pairs), *sts.sides(pairs), run.vocabulary)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     command = "  python -m convsim_mini"

@@ -98,7 +98,7 @@ def main(argv=None):
     print(table([f"{len(labels):,} pairs of train, {FOLDS} folds: strength", "held-out r",
                  "iterations"], rows))
     best, iterations = np.unravel_index(scores.argmax(), scores.shape)
-    save_matrix(run, fit(u1, u2, labels, STRENGTHS[best], int(iterations) + 1))
+    save_matrix(run, "tuned", fit(u1, u2, labels, STRENGTHS[best], int(iterations) + 1))
     plain, tuned = (sts.scores(run, dev)[row] for row in ("trained", "trained, tuned"))
     t, p = williams_test(tuned, plain, dev.labels)
     before = pearson(sts.angular_similarity(u1, u2), labels)

@@ -53,7 +53,7 @@ def runs(trained, nli_folder, tmp_path_factory):  # noqa: F811
                    "--optim.nli_batch_size", 60, "--run", folder / f"nli-{share}",
                    "--nli_share", 0.5]
         found.append(train.train(parse_config(list(map(str, options))))[0])
-    save_matrix(load_run(found[-1]),
+    save_matrix(load_run(found[-1]), "tuned",
                 np.eye(16) + 0.1 * np.random.default_rng(0).standard_normal((16, 16)))
     return found
 

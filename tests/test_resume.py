@@ -150,6 +150,9 @@ def test_resuming_a_finished_run_changes_nothing(config, tmp_path):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     train.resume(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    (folder / "all_but_the_top.safetensors").unlink()         # killed just before it was written
+    train.resume(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 # ---------------------------------------------------------------- the best step
@@ -178,7 +181,7 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(
         f"weights-{step:06d}.safetensors" for step in steps]
     kept = weights(folder, best)
     run.keep_best(folder)
-    assert sorted(path.name for path in folder.glob("*.safetensors")) == [
+    assert sorted(path.name for path in folder.glob("*-*.safetensors")) == [
         f"{kind}-{best:06d}.safetensors" for kind in ("resume", "weights")]
     assert load_run(folder).step == best and weights(folder, best) == kept
     assert run.finished(folder)

@@ -31,7 +31,7 @@ def test_a_run_leaves_everything_in_its_folder(trained):
     folder, done = trained
     assert {path.name for path in folder.iterdir()} == {
         "config.json", "vocabulary.json", "log.jsonl", "loss.png", "p_at_n.png",
-        "weights-000030.safetensors", "resume-000030.safetensors"}
+        "weights-000030.safetensors", "resume-000030.safetensors", "all_but_the_top.safetensors"}
     assert list(folder.parent.iterdir()) == [folder]
     for name in ("loss.png", "p_at_n.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
@@ -115,7 +115,8 @@ def test_one_checkpoint_is_left_and_the_summary_says_which_and_how_large(trained
     assert done.returncode == 0, done.stderr
     best = log(tmp_path / "run")[-1]["best"]
     assert sorted(path.name for path in (tmp_path / "run").glob("*.safetensors")) == [
-        f"{kind}-{best:06d}.safetensors" for kind in ("resume", "weights")]
+        "all_but_the_top.safetensors", *(f"{kind}-{best:06d}.safetensors"
+                                         for kind in ("resume", "weights"))]
     assert re.search(
         rf"The run is in run, \d+ MB: the weights of step {best} of 9, the best on dev",
         done.stdout)

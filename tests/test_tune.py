@@ -7,6 +7,8 @@ from convsim_mini.encode import load
 from convsim_mini.evaluation.metrics import pearson
 from convsim_mini.evaluation.sts import Sts
 from convsim_mini.model import losses
+from convsim_mini.model.input_response import embed
+from convsim_mini.model.projection import all_but_the_top
 from convsim_mini.run import load_matrix, load_run, save_matrix
 
 from conftest import command
@@ -53,11 +55,12 @@ def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path, monkeypatch)
     assert done.returncode == 0, done.stderr
     assert "out of the box" in done.stdout and "tuned and held out" in done.stdout
     run = load_run(run_copy)
-    assert load_matrix(run).shape == (16, 16)
+    assert load_matrix(run, "tuned").shape == (16, 16)
     done = command("evaluation.sts", run_copy, "--data", tmp_path, cwd=tmp_path)
     rows = [line for line in done.stdout.splitlines() if line.startswith("trained")]
     assert [line.split("  ")[0] for line in rows] == [
-        "trained", "trained, as cosine", "trained, tuned", "trained, tuned, as cosine"] * 2
+        f"trained{matrix}{reading}" for matrix in ("", ", all but the top", ", tuned")
+        for reading in ("", ", as cosine")] * 2
     assert done.returncode == 0 and rows[0].split()[1:] != rows[1].split()[2:]
 
 
@@ -66,18 +69,30 @@ def test_a_tuned_encoder_multiplies_by_the_matrix(run_copy, tmp_path):
     done = command("encode", run_copy, "--tuned", *sentences[:2], cwd=tmp_path)
     assert done.returncode == 2 and "tuned.safetensors; make it: python -m" in done.stderr
     matrix = np.random.default_rng(0).standard_normal((16, 16))
-    save_matrix(load_run(run_copy), matrix)
-    plain, tuned = (load(run_copy, tuned=wanted).encode(sentences) for wanted in (False, True))
-    expected = plain @ matrix
-    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    assert tuned.dtype == np.float32 and np.abs(tuned - expected).max() < 1e-5
+    save_matrix(load_run(run_copy), "tuned", matrix)
+    run = load_run(run_copy)
+    plain = embed(run.model, run.vocabulary.encode(sentences))
+    for name in ("all_but_the_top", "tuned"):
+        expected = plain @ load_matrix(run, name)
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+        found = load(run_copy, tuned=name == "tuned").encode(sentences)
+        assert found.dtype == np.float32 and np.abs(found - expected).max() < 1e-5
     tables = [command("encode", run_copy, *options, *sentences[:2], cwd=tmp_path).stdout
               for options in ([], ["--tuned"])]
     assert tables[0] != tables[1]
 
 
 def test_an_untuned_run_has_no_matrix(trained):
-    assert load_matrix(load_run(trained[0])) is None
+    assert load_matrix(load_run(trained[0]), "tuned") is None
+
+
+def test_the_direction_that_all_vectors_share_is_removed():
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((500, 6)) + 2 * np.eye(6)[3]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    matrix = all_but_the_top(vectors)
+    assert np.abs(matrix @ matrix - matrix).max() < 1e-12     # a projection
+    assert np.linalg.matrix_rank(matrix) == 5 and abs(matrix[3, 3]) < 0.01
 
 
 def test_cross_validation_scores_held_out_pairs(monkeypatch):

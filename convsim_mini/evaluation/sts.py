@@ -16,7 +16,7 @@ import numpy as np
 from ..cli import UserError
 from ..figures import new_figure, save_figure
 from ..model.input_response import embed
-from ..model.layers import l2_normalize_forward
+from ..model.projection import with_matrix
 from ..run import load_matrix
 from ..tables import table
 from .command import main
@@ -77,10 +77,14 @@ def read(path):
 
 
 def scores(run, sts):
-    """The similarity of each pair, and that under the matrix of `tune`, if any: row name → (n,)."""
-    matrix = load_matrix(run)
-    tuned = {} if matrix is None else both_readings("trained, tuned", similarity(run, sts, matrix))
-    return both_readings("trained", similarity(run, sts)) | tuned
+    """The similarity of each pair, plain and under each matrix of the run: row name → (n,)."""
+    rows = both_readings("trained", similarity(run.model, run.vocabulary, sts))
+    for name, row in (("all_but_the_top", "all but the top"), ("tuned", "tuned")):
+        matrix = load_matrix(run, name)
+        if matrix is not None:
+            model = with_matrix(run.model, matrix)
+            rows |= both_readings(f"trained, {row}", similarity(model, run.vocabulary, sts))
+    return rows
 
 
 def both_readings(name, similarity):
@@ -121,12 +125,9 @@ def score_0_to_5(similarity):
     return 5 * (1 + similarity / np.pi)
 
 
-def similarity(run, sts, matrix=None):
-    """angular_similarity of each pair under a run's model, its embeddings times a matrix: (n,)."""
-    sides = [embed(run.model, run.vocabulary.encode(side)) for side in sts[2:]]     # (n, e) each
-    if matrix is not None:
-        sides = [l2_normalize_forward(side @ matrix)[0] for side in sides]
-    return angular_similarity(*sides)
+def similarity(model, vocabulary, sts):
+    """angular_similarity of each pair under a Model: (n,)."""
+    return angular_similarity(*(embed(model, vocabulary.encode(side)) for side in sts[2:]))
 
 
 def texts_of(sts):

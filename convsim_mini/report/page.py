@@ -203,7 +203,8 @@ def table_6(results, data):
 def difficult_pairs(results):
     """The six difficult pairs of the STS task paper as each run scores them."""
     pairs = sts.Sts(None, None, *list(zip(*published.DIFFICULT))[2:])
-    scores = zip(*(sts.score_0_to_5(sts.similarity(result.run, pairs)) for result in results))
+    scores = zip(*(sts.score_0_to_5(sts.similarity(run.model, run.vocabulary, pairs))
+                   for run, *_ in results))
     rows = [[kind, f"{label:.1f}", *(f"{score:.1f}" for score in of_pair), one, two]
             for (kind, label, one, two), of_pair in zip(published.DIFFICULT, scores)]
     return markdown(["kind of error", "people", *(result.name for result in results),

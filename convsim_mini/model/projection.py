@@ -1,0 +1,32 @@
+"""A matrix on top of the sentence vectors: as part of the model, and one that needs no labels."""
+
+import numpy as np
+
+from ..backend import array_module
+
+
+def with_matrix(model, matrix):
+    """A Model whose vectors are those of `model` times a matrix, again of unit length.
+
+    Vectors are u = x/‖x‖ with x = h W + b, and u M has the direction of x M = h (W M) + b M. So the
+    matrix becomes part of the last linear layers, and encoding takes no longer than before.
+    matrix: (e, e) on the host, or None: `model` itself
+    """
+    if matrix is None:
+        return model
+    last = f"encoder.linear{len(model.config.layers) - 1}"
+    params = {name: p @ array_module(p).asarray(matrix, p.dtype)
+              if name in (f"{last}.weight", f"{last}.bias", "encoder.bag.weight") else p
+              for name, p in model.params.items()}
+    return model._replace(params=params)
+
+
+def all_but_the_top(vectors):
+    """The matrix I − d dᵀ: it removes the direction d that most of all sentence vectors share.
+
+    d is the eigenvector of the mean of u uᵀ with the largest eigenvalue: it says how usual a
+    sentence is, not what it means (ours; Arora et al. 2017 and Mu et al. 2018 do it to word
+    vectors). vectors: (n, e) of unit length → (e, e)
+    """
+    _, directions = np.linalg.eigh(vectors.T.astype(np.float64) @ vectors)    # by rising eigenvalue
+    return np.eye(len(directions)) - np.outer(directions[:, -1], directions[:, -1])

@@ -32,6 +32,7 @@ COMMANDS = {    # python -m convsim_mini.NAME
     "tune": "learn one matrix on top from people's similarity scores",
     "report": "write every table and figure of the paper from your own runs",
     "report.fractions": "train the runs of the paper's figure 8",
+    "report.learning_curve": "draw P@1 and STS against the number of pairs",
 }
 _started = sys.orig_argv[sys.orig_argv.index("-m") + 1] if "-m" in sys.orig_argv[:-1] else ""
 if _started.startswith("convsim_mini.") and _started.split(".", 1)[1] not in COMMANDS:
@@ -43,7 +44,7 @@ if _started.startswith("convsim_mini.") and _started.split(".", 1)[1] not in COM
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
 
 
-def load(run, device="cpu"):
+def load(run, device="cpu", tuned=False):
     """Open a run's folder: `load(run).encode(list_of_str)` → float32 (n, 500) unit vectors."""
     from .encode import load
-    return load(run, device)
+    return load(run, device, tuned)

@@ -152,6 +152,9 @@ class Config:
     pairs: list[str] = field(default_factory=list)
     """Files of pairs, .tsv (input TAB response) or .jsonl (fields input and response), plain, .gz
     or .zst; none for chitchat-dataset."""
+    pairs_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    """Share of the pairs to train on (ours: a learning curve). Dev, test and the words' frequencies
+    stay those of all pairs."""
     device: Literal["cpu", "gpu"] = "cpu"
     """Where to compute."""
     precision: Literal["tf32", "fp32", "bf16"] = "tf32"

@@ -157,6 +157,19 @@ def test_several_files_are_one_corpus_in_their_order(corpus, pairs, write_tsv, t
     assert_equal_corpora(load_corpus([first, second], text_config, tmp_path / "cache"), corpus)
 
 
+def test_a_share_of_the_pairs_is_part_of_a_larger_share(corpus):
+    def texts(split):
+        return [(*map(tuple, (sentence(split, 2 * k), sentence(split, 2 * k + 1))),
+                 *split.keys[k]) for k in range(split.pairs)]
+    quarter, half, other = (corpus.train.share(share, seed)
+                            for share, seed in ((0.25, 1), (0.5, 1), (0.5, 2)))
+    assert [split.pairs for split in (quarter, half)] == [
+        round(share * corpus.train.pairs) for share in (0.25, 0.5)]
+    assert not Counter(texts(quarter)) - Counter(texts(half))
+    assert not Counter(texts(half)) - Counter(texts(corpus.train))
+    assert texts(half) != texts(other) and corpus.train.share(1.0, 1) is corpus.train
+
+
 # ---------------------------------------------------------------- cache
 
 def test_a_second_load_reads_the_cache(corpus, pair_file, text_config, cache_copy):

@@ -13,9 +13,10 @@ import pytest
 
 from convsim_mini import train
 from convsim_mini.data.snli import read_snli
+from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.sts import Sts
 from convsim_mini.options import parse_config
-from convsim_mini.report import claims, fractions, page, published, results
+from convsim_mini.report import claims, fractions, learning_curve, page, published, results
 from convsim_mini.run import finished, load_run, save_matrix
 from convsim_mini.tables import markdown
 
@@ -200,6 +201,39 @@ def test_attention_widens_if_the_last_layer_reaches_further():
         reach = np.concatenate([first, first + shift + 0.01 * rng.random((1, 200))])
         assert claims.attention_widens([fake("t", reach=reach)], None)[0] is expected
     assert claims.attention_widens([fake("t", reach=first)], None)[0] is None
+
+
+# ---------------------------------------------------------------- the learning curve
+
+def test_a_learning_curve_that_is_a_line_is_extended_exactly_and_noise_widens_its_interval():
+    pairs = np.repeat([1_000, 4_000, 16_000], 3)
+    values = 10 + 1.5 * np.log2(pairs / 1_000)
+    slope, line, half = learning_curve.extended(pairs, values, np.array([32_000, 2 ** 20 * 1_000]))
+    assert slope == pytest.approx(1.5) and line == pytest.approx([17.5, 40]) and max(half) < 1e-6
+    rng, inside = np.random.default_rng(0), 0
+    for _ in range(400):
+        noise = rng.standard_normal(10)
+        _, line, half = learning_curve.extended(pairs, values + noise[1:], np.array([32_000]))
+        inside += abs(17.5 + noise[0] - line[0]) < half[0]
+    assert 0.92 < inside / 400 < 0.98
+
+
+def test_the_learning_curve_of_runs(arguments, trained, data, tmp_path):
+    done = command("report.learning_curve", trained[0], "--data", data, cwd=tmp_path)
+    assert done.returncode == 2 and "needs three runs or more" in done.stderr
+    for fraction, seed in ((0.25, 1), (0.5, 1), (0.5, 2)):
+        train.train(parse_config(list(map(str, [
+            *arguments, "--pairs_fraction", fraction, "--seed", seed, "--steps", 6,
+            "--evaluations", 2, "--run", tmp_path / f"{fraction}-{seed}"]))))
+    folders = ["0.25-1", "0.5-1", "0.5-2"]
+    pairs = sts.read(data / "sts-dev.csv")
+    curves = [learning_curve.measure(tmp_path / folder, pairs) for folder in folders]
+    assert [curve.pairs for curve in curves] == [859, 1718, 1718]
+    assert [*curves[0].visited] == [0, 3 * 64, 6 * 64]
+    done = command("report.learning_curve", *folders, "--data", data, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+    assert "P@1 of 100" in done.stdout and "600,000,000 pairs" in done.stdout
 
 
 # ---------------------------------------------------------------- figure 8's runs

@@ -43,7 +43,7 @@ class Batch(NamedTuple):
 
 
 class Split(NamedTuple):
-    """The n pairs of one split, memory-mapped. Sentence 2i is an input, 2i + 1 its response."""
+    """The n pairs of one split. Sentence 2i is an input, 2i + 1 its response."""
 
     ids: np.ndarray        # int32 (N,)
     offsets: np.ndarray    # int64 (2n + 1,)
@@ -57,6 +57,14 @@ class Split(NamedTuple):
     def sentences(self, which):
         """Copies of sentences: which: (B,) sentence numbers → Packed of B."""
         return Packed(self.ids, self.offsets).take(which)
+
+    def share(self, fraction, seed):
+        """A share of the pairs, drawn by the seed; a smaller share is part of a larger one."""
+        if fraction == 1:
+            return self
+        order = np.random.Generator(np.random.Philox(seed)).permutation(self.pairs)
+        kept = np.sort(order[:max(1, round(fraction * self.pairs))])
+        return Split(*self.sentences((2 * kept[:, None] + np.arange(2)).ravel()), self.keys[kept])
 
     def batch(self, which, mask_false_negatives=True):
         """The pairs `which` (B,) as a Batch."""
@@ -106,7 +114,8 @@ def _epoch(pairs, batch_size, rng):
 
 def open_corpus(config):
     """The corpus that a Config names: its pair files, or chitchat-dataset where it names none."""
-    return load_corpus(config.pairs or [default_corpus()], config.text, config.cache)
+    corpus = load_corpus(config.pairs or [default_corpus()], config.text, config.cache)
+    return corpus._replace(train=corpus.train.share(config.pairs_fraction, config.seed))
 
 
 def load_corpus(paths, text, cache):

@@ -1,5 +1,6 @@
 """Runs in, one page with every table and figure of the paper out.
 
 Read results.py, what is measured of a run; page.py, the tables; claims.py, the paper's claims;
-published.py, figures of others. fractions.py is a command of its own. It trains figure 8's runs.
+published.py, figures of others. Two files are commands of their own: fractions.py trains figure
+8's runs, learning_curve.py draws P@1 and STS against the number of pairs.
 """

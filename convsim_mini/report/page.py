@@ -108,20 +108,22 @@ def sts_figures(similarity, pairs):
 
 
 def sts_rows(results, data, splits, count):
-    """The rows of every run, out of the box and tuned: the first `count` figures on each split."""
+    """Every reading of every run, tuned or not: the first `count` figures on each split."""
     rows = []
     for result in results:
         name = PAPER_ROW[result.run.config.task]
-        for state, similarity, papers in (("out of the box", result.sts, name),
-                                          ("tuned", result.tuned, f"{name} tuned")):
-            cells = []
+        paper = {"trained": name, "trained, tuned": f"{name} tuned"}
+        for reading in result.readings | paper:
+            similarity, cells = result.readings.get(reading, {}), []
             for split in splits:
                 ours = (sts_figures(similarity[split], data.sts[split])[:count]
                         if split in similarity else DOWNLOAD.format("stsbenchmark"))
-                cells += beside(published.STS.get(papers, {}).get(split, [])[:count], ours)
-            if state == "tuned" and not similarity:
+                cells += beside(published.STS.get(paper.get(reading), {}).get(split, [])[:count],
+                                ours)
+            if reading == "trained, tuned" and not similarity:
                 hint = f"`python -m convsim_mini.tune {result.run.folder}` makes it"
                 cells = [hint, *"–" * (len(cells) - 1)]
+            state = reading.removeprefix("trained").removeprefix(", ") or "out of the box"
             rows.append(row_of(result, state, *cells))
     return rows
 

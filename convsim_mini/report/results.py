@@ -25,15 +25,16 @@ class Data(NamedTuple):
 class Results(NamedTuple):
     """What was measured of one Run; None, or an empty dict, for what could not be.
 
-    ranks: of the true reply among 100, (n,); sts: split → similarity (n,) of each pair; tuned: the
-    same under the tuned matrix; snli: split → class of each pair, (n,); cqa: file name → list of
-    scores; reach: (layers, sentences), how far attention reaches.
+    ranks: of the true reply among 100, (n,); sts: split → similarity (n,) of each pair as the paper
+    reads it; readings: the same of every row of `sts.scores`, by the row's name; snli: split →
+    class of each pair, (n,); cqa: file name → list of scores; reach: (layers, sentences), how far
+    attention reaches.
     """
 
     run: Run
     ranks: np.ndarray | None
     sts: dict
-    tuned: dict
+    readings: dict
     snli: dict
     cqa: dict
     reach: np.ndarray | None
@@ -64,8 +65,8 @@ def read_data(folder):
 def measure(run, data):
     """The Results of a Run on a Data."""
     of_sts = {split: sts.scores(run, pairs) for split, pairs in data.sts.items()}
-    by_row = {row: {split: scores[row] for split, scores in of_sts.items() if row in scores}
-              for row in ("trained", "trained, tuned")}
+    readings = {row: {split: scores[row] for split, scores in of_sts.items()}
+                for of_split in of_sts.values() for row in of_split}
     of_snli = {split: classify(run.model, encode_snli(data.snli[split], run.vocabulary))
                for split in ("dev", "test") if run.config.classifies and split in data.snli}
     of_cqa = {name: cqa.scores(run, questions)["trained"] for name, questions in data.cqa.items()}
@@ -76,7 +77,7 @@ def measure(run, data):
     else:
         ranks = response.scores(run, response.read(corpus))["trained"]
         reach = reach_on_dev(run)[0] if run.config.model.encoder == "transformer" else None
-    return Results(run, ranks, *by_row.values(), of_snli, of_cqa, reach)
+    return Results(run, ranks, readings.get("trained", {}), readings, of_snli, of_cqa, reach)
 
 
 def pairs_seen(run):

@@ -462,7 +462,7 @@ for e in (50, 200, 800):
 # cos(x + b, y + b) = (x · y + r)/(1 + r), with the mean (c̄ + r)/(1 + r), c̄ being the mean before.
 #
 # For c̄ ≈ 0 and vectors of any one length that mean is **‖b‖²/(‖b‖² + E‖x‖²)**. All cosines are
-# squeezed towards 1 by one straight line, which changes no ranking and no Pearson's r.
+# squeezed towards 1 by one straight line. It changes no ranking, nor Pearson's r of the cosine.
 #
 # But bags have *different* lengths, and then each pair has a line of its own. For a large b two
 # vectors are nearly parallel, and the angle between them is their distance over ‖b‖:

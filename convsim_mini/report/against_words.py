@@ -32,8 +32,9 @@ NEGATION = re.compile(r"n['’]t\b|\b(not|no|never|nobody|nothing|none|neither|n
 NUMBER, NAME = re.compile(r"\d[\d.,]*"), re.compile(r"(?<=\s)\W*([A-Z]\w+)")
 INTRODUCTION = """# {}: where the encoder beats words alone, and where it loses
 
-The encoder's cosine is `evaluation.sts`'s row "{}". The words' is its row "{}". Brackets hold 95%
-intervals. A difference above 0 is in favour of the encoder."""
+The encoder's cosine is the row "{}" of `evaluation.sts`.
+The words' cosine is its row "{}".
+Brackets hold 95% intervals. A difference above 0 is in favour of the encoder."""
 
 
 def cosines(run, pairs):

@@ -33,6 +33,7 @@ COMMANDS = {    # python -m convsim_mini.NAME
     "report": "write every table and figure of the paper from your own runs",
     "report.fractions": "train the runs of the paper's figure 8",
     "report.learning_curve": "draw P@1 and STS against the number of pairs",
+    "report.against_words": "where a run beats words alone, and where it loses",
 }
 _started = sys.orig_argv[sys.orig_argv.index("-m") + 1] if "-m" in sys.orig_argv[:-1] else ""
 if _started.startswith("convsim_mini.") and _started.split(".", 1)[1] not in COMMANDS:

@@ -249,6 +249,8 @@ CASES = [
     ("report nowhere", "nowhere: no such run folder"),
     ("report run --out here.csv/out", "here.csv/out: cannot be made (Not a directory)"),
     ("report run --data sts-nan", 'sts-nan/sts-dev.csv, line 2: genre "main-news" and score "nan"'),
+    ("report.against_words run", "--data is missing: the folder with the STS Benchmark's sts-"),
+    ("report.against_words run --data nowhere", "nowhere: holds no sts-train.csv, sts-dev.csv"),
     ("report.fractions", "run"),
     ("report.fractions --nli nowhere run", "--nli"),
     # attention

@@ -1,6 +1,7 @@
 """The report: its cells, its rules, what it says of absent data, and the claims it judges."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,10 +14,11 @@ import pytest
 
 from convsim_mini import train
 from convsim_mini.data.snli import read_snli
-from convsim_mini.evaluation import sts
+from convsim_mini.evaluation import cqa, response, sts
 from convsim_mini.evaluation.sts import Sts
 from convsim_mini.options import parse_config
-from convsim_mini.report import claims, fractions, learning_curve, page, published, results
+from convsim_mini.report import (
+    against_words, claims, fractions, learning_curve, page, published, results)
 from convsim_mini.run import finished, load_run, save_matrix
 from convsim_mini.tables import markdown
 
@@ -236,6 +238,84 @@ def test_the_learning_curve_of_runs(arguments, trained, data, tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
     assert "P@1 of 100" in done.stdout and "600,000,000 pairs" in done.stdout
+
+
+# ---------------------------------------------------------------- against words alone
+
+def cells_of(table):
+    """The rows of a Markdown table below its heading, as lists of cells."""
+    return table_under(f"## {table}", "")[1:]
+
+
+def test_calibration_finds_the_line_and_errors_are_those_of_each_group():
+    cosine, other = np.array([0, 0.2, 0.5, 1]), np.array([0.1, 0.9])
+    assert against_words.calibrated(cosine, 1 + 3 * cosine, other) == pytest.approx([1.3, 3.7])
+    rng = np.random.default_rng(0)
+    labels, noise = 5 * rng.random(400), rng.standard_normal(400)
+    first = np.arange(400) < 200
+    words, encoder = labels + noise, labels + noise * np.where(first, 0.5, 2)
+    rows = cells_of(against_words.group_table(
+        ["", *against_words.BOTH, "difference"], {"1": first, "2": ~first, "none": first & ~first},
+        against_words.error_cells, words, encoder, labels))
+    assert [row[:2] for row in rows] == [["1", "200"], ["2", "200"]]
+    for row, half, size in zip(rows, (first, ~first), (0.5, 2)):
+        square = (noise[half] ** 2).mean()
+        value, low, high = map(float, re.findall(r"[+-][\d.]+", row[4]))
+        assert [float(row[2]), float(row[3]), value] == pytest.approx(
+            [square, size ** 2 * square, (1 - size ** 2) * square], abs=0.006)
+        assert low < value < high and low * high > 0
+
+
+def test_bins_and_kinds_hold_the_pairs_that_they_name():
+    bins = against_words.bins(np.array([0, 1e-6, 0.05, 0.06, 0.2, 0.7]))
+    assert [[*np.flatnonzero(chosen)] for chosen in bins.values()] == [
+        [0, 1, 2, 3, 4, 5], [0], [1, 2], [3], [4], [5]]
+    pairs = [("A man runs.", "A woman runs."), ("It doesn’t run.", "It runs."),
+             ("He saw 3 dogs in Paris.", "In 2 days he saw \"Paris\"."), ("Dogs run.", "Dogs run.")]
+    labels = np.array([1.0, 4.0, 1.5, 5.0])
+    kinds = against_words.kinds(Sts(None, labels, *zip(*pairs)), np.array([0.1, 0.2, 0.6, 0.8]))
+    assert [[*np.flatnonzero(chosen)] for chosen in kinds.values()] == [
+        [0], [1], [2], [3], [1], [2], [0], [1], [2], [2], [0, 1, 3]]
+
+
+def test_examples_are_the_pairs_where_one_is_nearer_by_most(monkeypatch):
+    monkeypatch.setattr(against_words, "EXAMPLES", 2)
+    labels = np.array([0.0, 1, 2, 3, 4])
+    lead = np.array([0.5, -2, 1, 0, -0.1])       # how much further from people words are
+    predictions = np.stack([labels - 3 - lead, labels + 3])
+    pairs = Sts(None, labels, list("abcde"), list("ABCDE"), np.repeat("news", 5))
+    rows = cells_of(against_words.example_table(predictions, pairs))
+    assert [(row[0], row[5]) for row in rows] == [
+        ("encoder", "c"), ("encoder", "a"), ("words", "b"), ("words", "e")]
+
+
+def test_the_page_against_words(trained, data, tmp_path):
+    folder = shutil.copytree(data, tmp_path / "data", symlinks=True)
+    (folder / "cqa").mkdir()
+    for name in ("dev", "test"):                              # test must not be read
+        (folder / "cqa" / f"cqa-{name}.xml").write_text(cqa.OWN.read_text() * (name == "dev"))
+    done = command("report.against_words", trained[0], "--data", folder, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "against_words.md").read_text()
+    run, pairs = load_run(trained[0]), sts.read(data / "sts-dev.csv")
+    rows = {row[0]: row for row in table_under(text, "Judging similarity")[1:]}
+    scores = sts.scores(run, pairs) | sts.baselines(run, pairs)
+    for column, name in ((2, against_words.WORDS), (3, against_words.ENCODER)):
+        figures = [100 * r for r, *_ in sts.correlations(scores[name], pairs).values()]
+        assert [float(rows[g][column]) for g in sts.GENRES] == pytest.approx(figures, abs=0.051)
+    assert rows["news, file"][1] == "23"
+    p_at_1 = table_under(text, "Picking the true reply")[1]
+    choices = response.read(response.find(None, run)["test"])
+    for cell, ranks in ((p_at_1[2], response.scores(run, choices)["trained"]),
+                        (p_at_1[3], response.baselines(run, choices)["TF-IDF cosine"])):
+        assert float(cell.split(" [")[0]) == pytest.approx(100 * (ranks == 1).mean(), abs=0.051)
+    assert [row[0] for row in table_under(text, "Ranking questions")[1:]] == [
+        "trained", cqa.TFIDF, against_words.WORDS]
+    assert "cqa-test" not in text
+
+    (folder / "sts-train.csv").unlink()
+    done = command("report.against_words", trained[0], "--data", folder, cwd=tmp_path)
+    assert done.returncode == 2 and "lacks a split of the STS Benchmark ('train')" in done.stderr
 
 
 # ---------------------------------------------------------------- figure 8's runs

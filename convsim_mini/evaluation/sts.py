@@ -36,12 +36,16 @@ OWN_NOTE = (
 
 
 class Sts(NamedTuple):
-    """The sentence pairs of one file; labels are people's scores, 0 (unrelated) to 5 (the same)."""
+    """The sentence pairs of one split; labels are people's scores, 0 (unrelated) to 5 (the same).
+
+    files: which of the benchmark's sources a pair is from, as MSRvid, if known.
+    """
 
     genres: np.ndarray
     labels: np.ndarray
     sentences1: list
     sentences2: list
+    files: np.ndarray | None = None
 
 
 def find(data, run):
@@ -69,11 +73,12 @@ def read(path):
             raise UserError(
                 f'{path}, line {number}: genre "{columns[0]}" and score "{columns[4]}", expected '
                 "main-captions, main-forums or main-news and a number from 0 to 5")
-        rows.append((genre, label, columns[5], columns[6]))
+        rows.append((genre, label, columns[5], columns[6], columns[1]))
     if not rows:
         raise UserError(f"{path}: is empty; expected a file of {NAME}")
-    genres, labels, sentences1, sentences2 = zip(*rows)
-    return Sts(np.array(genres), np.array(labels), list(sentences1), list(sentences2))
+    genres, labels, sentences1, sentences2, files = zip(*rows)
+    return Sts(np.array(genres), np.array(labels), list(sentences1), list(sentences2),
+               np.array(files))
 
 
 def scores(run, sts):
@@ -127,7 +132,8 @@ def score_0_to_5(similarity):
 
 def similarity(model, vocabulary, sts):
     """angular_similarity of each pair under a Model: (n,)."""
-    return angular_similarity(*(embed(model, vocabulary.encode(side)) for side in sts[2:]))
+    sides = sts.sentences1, sts.sentences2
+    return angular_similarity(*(embed(model, vocabulary.encode(side)) for side in sides))
 
 
 def texts_of(sts):

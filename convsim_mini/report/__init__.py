@@ -1,6 +1,7 @@
 """Runs in, one page with every table and figure of the paper out.
 
 Read results.py, what is measured of a run; page.py, the tables; claims.py, the paper's claims;
-published.py, figures of others. Two files are commands of their own: fractions.py trains figure
-8's runs, learning_curve.py draws P@1 and STS against the number of pairs.
+published.py, figures of others. Three files are commands of their own: fractions.py trains figure
+8's runs, learning_curve.py draws P@1 and STS against the number of pairs, against_words.py compares
+a run with words alone.
 """

@@ -181,7 +181,8 @@ def test_a_genre_is_helped_most_if_it_gains_most_and_for_certain():
     assert claims.nli_helps_captions_most(
         [start, fake("m", "multitask", init="/s", sts={"dev": after})], data)[0] is True
     assert claims.tuning_helps_news_most(
-        [fake("s", sts={"dev": before}, readings={"trained, tuned": {"dev": after}})], data)[0] is False
+        [fake("s", sts={"dev": before}, readings={"trained, tuned": {"dev": after}})],
+        data)[0] is False
     assert claims.nli_helps_captions_most(
         [fake("m", "multitask", init="/s", sts={"dev": after})], data)[0] is None
 

@@ -3,7 +3,8 @@
     python -m convsim_mini.evaluation.response RUN
 
 The pairs are the test split of the run's own corpus. Beside the run stand the same model before
-training, TF-IDF and BM25.
+training, TF-IDF and BM25, and the sum of the run's score and TF-IDF's: a sentence vector is too
+short to keep every word, and words in common tell much about replies (ours).
 """
 
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from .command import main
 from .metrics import per_cent, true_ranks
 
 CANDIDATES, QUERIES, SEED, AT_ONCE = 100, 10_000, 2018, 500
+DEV_QUERIES, WEIGHTS = 2_000, (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)    # of TF-IDF, one chosen on dev
 N = (1, 3, 10)
 
 
@@ -45,8 +47,17 @@ def read(corpus):
 
 
 def scores(run, choices):
-    """The rank of each true reply under the run's model: row name → (n,)."""
-    return {"trained": model_ranks(run.model, choices.corpus.test, *choices[1:])}
+    """The rank of each true reply under the run's model, alone and with TF-IDF: name → (n,)."""
+    def both(split, pairs, candidates):
+        return [candidate_scores(*sides, candidates) for sides in (
+            vectors(run.model, split, pairs), tfidf_vectors(choices.corpus, split, pairs))]
+
+    dev, words_of_dev = both(choices.corpus.dev, *draw_candidates(choices.corpus.dev, DEV_QUERIES))
+    right = [(true_ranks(dev + weight * words_of_dev) == 1).sum() for weight in WEIGHTS]
+    weight = WEIGHTS[np.argmax(right)]
+    encoder, words = both(choices.corpus.test, *choices[1:])
+    return {"trained": true_ranks(encoder),
+            f"trained + {weight} TF-IDF cosine": true_ranks(encoder + weight * words)}
 
 
 def baselines(run, choices, vectors=None):
@@ -54,7 +65,7 @@ def baselines(run, choices, vectors=None):
     corpus, test, vocabulary = choices.corpus, choices.corpus.test, choices.corpus.vocabulary
     inputs, replies = (test.sentences(2 * choices.pairs + side) for side in (0, 1))
     frequencies = fitted_on_train(corpus.train, vocabulary.size)
-    sides = {"TF-IDF cosine": (tfidf(inputs, *frequencies), tfidf(replies, *frequencies)),
+    sides = {"TF-IDF cosine": tfidf_vectors(corpus, test, choices.pairs),
              "BM25": (term_counts(inputs, vocabulary.size), bm25_documents(replies, *frequencies))}
     untrained = model_ranks(initial_model(run.config, corpus), test, *choices[1:])
     return {"the same, untrained": untrained,
@@ -94,13 +105,18 @@ def draw_candidates(split, queries=QUERIES):
 
 def ranks_of_truth(queries, responses, candidates):
     """`true_ranks` by dot products: queries, responses: (n, d); candidates: (n, 100) → (n,)."""
-    ranks = []
+    return true_ranks(candidate_scores(queries, responses, candidates))
+
+
+def candidate_scores(queries, responses, candidates):
+    """Dot products of (n, d) queries with their candidates among (n, d) responses: (n, 100)."""
+    scores = []
     for start in range(0, len(candidates), AT_ONCE):
         part = slice(start, start + AT_ONCE)
         products = queries[part] @ responses.T                            # (500, n)
         products = products if isinstance(products, np.ndarray) else products.toarray()
-        ranks.append(true_ranks(np.take_along_axis(products, candidates[part], axis=1)))
-    return np.concatenate(ranks)
+        scores.append(np.take_along_axis(products, candidates[part], axis=1))
+    return np.concatenate(scores)
 
 
 def model_ranks(model, split, pairs, candidates):
@@ -112,6 +128,12 @@ def vectors(model, split, pairs):
     """u of the inputs and v′ of the responses of pairs (n,) of a split: (n, e) each."""
     u = embed(model, split.sentences(2 * pairs))
     return u, respond(model, embed(model, split.sentences(2 * pairs + 1)))
+
+
+def tfidf_vectors(corpus, split, pairs):
+    """TF-IDF vectors of the inputs and responses of pairs (n,) of a split: CSR (n, words) each."""
+    frequencies = fitted_on_train(corpus.train, corpus.vocabulary.size)
+    return [tfidf(split.sentences(2 * pairs + side), *frequencies) for side in (0, 1)]
 
 
 def precision(ranks, n):

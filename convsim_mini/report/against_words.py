@@ -14,7 +14,6 @@ import numpy as np
 from ..cli import UserError, errors_in_one_line, progress, user_errors
 from ..data.text import tokenize
 from ..evaluation import cqa, response, sts
-from ..evaluation.baselines import fitted_on_train, tfidf
 from ..evaluation.command import parser_of
 from ..evaluation.metrics import (
     bootstrap_interval, map_difference, pearson, pearson_difference, per_cent, ranking_scores)
@@ -155,9 +154,7 @@ def replies(run, folder):
     except UserError as error:
         return f"## Picking the true reply\n\nNot measured: {error}"
     choices = response.read(corpus)
-    frequencies = fitted_on_train(corpus.train, corpus.vocabulary.size)
-    inputs, answers = (tfidf(corpus.test.sentences(2 * choices.pairs + side), *frequencies)
-                       for side in (0, 1))
+    inputs, answers = response.tfidf_vectors(corpus, corpus.test, choices.pairs)
     cosine = np.asarray(inputs.multiply(answers).sum(axis=1)).ravel()
     return "## Picking the true reply among 100: the run's own test pairs\n\n" + group_table(
         ["TF-IDF cosine of the true pair", "pairs", "encoder, P@1", "TF-IDF, P@1"], bins(cosine),

@@ -76,6 +76,8 @@ class ModelConfig:
     """Layer norm before each sublayer (tensor2tensor's default of the time); false: after it."""
     dropout: Share = 0.1
     """Share of a Transformer's numbers left out in training, in 1/256ths (tensor2tensor's 0.1)."""
+    bag: bool = False
+    """A Transformer adds to a DAN's sentence vector and starts as that DAN (ours)."""
     max_tokens: PositiveInt = 256
     """Longer sentences are cut to so many words (ours: attention's cost grows with the square)."""
 
@@ -181,8 +183,9 @@ class Config:
 
     @property
     def bigram_rows(self):
-        """Rows of the embedding table for bigrams; a Transformer has none."""
-        return self.text.bigram_buckets if self.model.encoder == "dan" else 0
+        """Rows of the embedding table for bigrams; a Transformer without `bag` has none."""
+        bags = self.model.encoder == "dan" or self.model.bag
+        return self.text.bigram_buckets if bags else 0
 
     @property
     def classifies(self):
@@ -311,6 +314,8 @@ def _fault(config):
     model, dim = config.model, config.model.embedding_dim
     if model.encoder == "transformer" and (dim % model.heads or dim % 2):
         return f"model.embedding_dim {dim}: expected an even multiple of the {model.heads} heads"
+    if model.encoder == "dan" and model.bag:
+        return "model.bag true: a DAN is a bag already; use it with --encoder transformer"
     if model.dropout > 0.99:
         return f"model.dropout {model.dropout}: expected a share up to 0.99, or nothing is left"
     if config.task != "conversation" and not config.nli:

@@ -261,6 +261,7 @@ CASES = [
      "--model.embedding_dim 18: expected an even"),
     ("train --encoder transformer --model.dropout 1",
      "--model.dropout 1.0: expected a share up to 0.99"),
+    ("train --model.bag true", "--model.bag true: a DAN is a bag already"),
     ("train --config run/config.json --encoder transformer",
      "--encoder transformer: another option or config file asks for"),
     ("train --config encoder.json",

@@ -87,6 +87,8 @@ MODELS = {
                                hidden=12, transformer_layers=2),
     "post-norm": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2, hidden=12,
                              transformer_layers=2, pre_norm=False),
+    "bag": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2, hidden=12,
+                       transformer_layers=2, bag=True),
 }
 
 
@@ -96,6 +98,8 @@ MODELS = {
 def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
     rng = np.random.default_rng(0)
     params = initial_parameters(MODELS[name], rng.standard_normal((30, 8)), rng, classifies=True)
+    if MODELS[name].bag:                                      # or no gradient reaches the sublayers
+        params["encoder.linear0.weight"] = rng.standard_normal((8, 6))
     params = {key: p.astype(dtype) for key, p in params.items()}
     results = []
     for xp in (np, cupy):

@@ -385,6 +385,7 @@ TRANSFORMER = ModelConfig(encoder="transformer", embedding_dim=8, layers=[5], he
                           transformer_layers=2, scale=3.0, dropout=0.3)
 CONFIGS = {
     "transformer": TRANSFORMER, "post-norm": replace(TRANSFORMER, pre_norm=False),
+    "bag": replace(TRANSFORMER, bag=True, layers=[6, 5]),
     "paper": replace(parse_config(["--preset", "paper"]).model, embedding_dim=4,
                      layers=[3, 3, 5], response_hidden=[6]),
     "chat": ModelConfig(embedding_dim=4, layers=[5], response_hidden=[6], scale=3.0),
@@ -447,8 +448,9 @@ def test_gradients_in_chunks_are_those_of_the_whole_batch(name, chunk):
         for key, p in small.params.items():
             if key in grads:
                 assert np.abs(dense(chunked[key], p) - dense(grads[key], p)).max() < 1e-12, key
-        rows = np.concatenate([part.rows for part in chunked["encoder.embedding.weight"]])
-        assert len(np.unique(rows)) == len(rows)              # the optimiser writes each row once
+        for some in (grads, chunked):
+            rows = np.concatenate([part.rows for part in some["encoder.embedding.weight"]])
+            assert len(np.unique(rows)) == len(rows)          # the optimiser writes each row once
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -524,9 +526,14 @@ def test_the_check_of_an_nli_step_fails_a_wrong_composition(module, name, old, n
     (input_response, "head", "concatenate([du, dv])", "concatenate([dv, du])"),
     (dan, "dan_backward", "l2_normalize_backward(du, unit_cache)", "du"),
     (transformer, "transformer_backward", "du.take(cache.order, axis=0)", "du"),
-    (transformer, "transformer_backward", "        add_to(dz, dx)\n    grads", "    grads"),
+    (transformer, "transformer_backward", "        add_to(dz, dx)\n    dtable", "    dtable"),
     (transformer, "transformer_backward", "            add_to(dz, dx)\n", ""),
     (transformer, "transformer_backward", "            dx = None", "            pass"),
+    (transformer, "transformer_backward", "dtable += placed", "dtable = placed"),
+    (transformer, "transformer_backward", "dtable += placed", "_ = placed"),
+    (transformer, "_bag_backward", "    return",
+     "    w = grads['encoder.bag.weight']; w[:] = w.T.reshape(w.shape)\n    return"),
+    (transformer, "_bag_backward", "dx * math.sqrt(dx.shape[1])", "dx"),
     (embeddings, "placed_embedding_backward", " * math.sqrt(dx.shape[1])", ""),
     (embeddings, "placed_embedding_backward", "dropout_backward(dx, dropout_cache)", "dx"),
     (layers, "add_norm_backward", "add_to(dx, ds)", "pass"),

@@ -1,6 +1,7 @@
 """What a model starts from: vectors of co-occurrence, the identity; runs from before it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ import scipy.sparse
 
 from convsim_mini.config import ModelConfig
 from convsim_mini.data.corpus import Split
+from convsim_mini.data.packed import Packed
 from convsim_mini.model.initial import initial_parameters
+from convsim_mini.model.input_response import Model, embed
 from convsim_mini.model.word_vectors import cooccurrences, left_singular_vectors, ppmi_svd
 from convsim_mini.options import parse_config
 from convsim_mini.run import load_config
@@ -62,6 +65,20 @@ def test_square_layers_start_as_the_identity_and_the_last_has_no_bias(layers, sq
         assert (k in square) == (weight.shape[0] == weight.shape[1]
                                  and np.array_equal(weight, np.eye(len(weight))))
         assert (f"encoder.linear{k}.bias" in params) == (k < len(layers) - 1)
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+def test_a_transformer_with_a_bag_starts_as_the_dan_of_its_table(pre_norm):
+    dan = ModelConfig(embedding_dim=8, layers=[8], pre_norm=pre_norm)
+    bag = replace(dan, encoder="transformer", bag=True, heads=2, hidden=12)
+    table = np.random.default_rng(0).standard_normal((30, 8))
+    sentences = Packed(np.array([3, 1, 3, 4, 0, 7, 3, 2, 2, 2], np.int32), np.array([0, 4, 5, 10]))
+    vectors = [embed(Model(initial_parameters(config, rows, np.random.default_rng(1)), config, 9),
+                     sentences) for config, rows in ((dan, table), (bag, table / np.sqrt(8)))]
+    assert vectors[1].dtype == np.float64 and np.abs(vectors[0] - vectors[1]).max() < 1e-14
+    rows = [parse_config(["--encoder", "transformer", *more]).bigram_rows
+            for more in ([], ["--model.bag", "true"])]
+    assert rows == [0, parse_config([]).bigram_rows]
 
 
 def test_a_config_from_before_these_settings_has_what_held_then(run_copy):

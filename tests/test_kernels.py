@@ -332,6 +332,8 @@ STEP_MODELS = {
                        residual_response=False, unit_response=False),
     "transformer": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2,
                                hidden=12, response_hidden=[6]),
+    "bag": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2, hidden=12,
+                       response_hidden=[6], bag=True),
 }
 
 
@@ -357,7 +359,7 @@ def step_on_device(cupy, name, chunk=None, optimizer=optim.SGD, dropout=DROPOUT)
 
 @pytest.mark.skipif(not emulated, reason="only the emulated device counts launches")
 @pytest.mark.parametrize("optimizer", [optim.SGD, optim.Adaptive])
-@pytest.mark.parametrize("name, most", [("dan", 60), ("transformer", 300)])
+@pytest.mark.parametrize("name, most", [("dan", 60), ("transformer", 300), ("bag", 330)])
 def test_a_step_launches_little_waits_for_nothing_and_sends_one_buffer(cupy, name, most, optimizer):
     step, _ = step_on_device(cupy, name, optimizer=optimizer)
     step()                                                    # compiles, and makes the signal

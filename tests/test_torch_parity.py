@@ -129,6 +129,8 @@ TRANSFORMERS = {
                             hidden=48, transformer_layers=2),
     "post-norm": ModelConfig(encoder="transformer", embedding_dim=32, layers=[20], heads=4,
                              hidden=48, transformer_layers=2, pre_norm=False),
+    "bag": ModelConfig(encoder="transformer", embedding_dim=32, layers=[20], heads=4, hidden=48,
+                       transformer_layers=2, bag=True),
     "the paper's size": parse_config(["--preset", "transformer"]).model,
 }
 
@@ -136,16 +138,19 @@ TRANSFORMERS = {
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_transformer_agrees_with_nn_multihead_attention_to_1e_8(name):
     config, rng = TRANSFORMERS[name], np.random.default_rng(0)
-    table = rng.standard_normal((WORDS, config.embedding_dim)) / np.sqrt(config.embedding_dim)
+    rows = WORDS + BIGRAMS * config.bag
+    table = rng.standard_normal((rows, config.embedding_dim)) / np.sqrt(config.embedding_dim)
     params = {key: p.astype(np.float64)
               for key, p in initial_parameters(config, table, rng).items()}
     for key, p in params.items():                             # biases and scales away from 0 and 1
-        p += 0.1 * rng.standard_normal(p.shape) if p.ndim == 1 else 0
-    twin = Padded(config, WORDS, torch.float64)
+        p += 0.1 * rng.standard_normal(p.shape) if p.ndim == 1 or not p.any() else 0
+    twin = Padded(config, rows, torch.float64)
     twin.load(params)
     packed = random_batch(rng, pairs=8).sentences
-    theirs = twin(*pad(packed))
-    ours, cache = transformer_forward(params, sort_by_length(packed, config.max_tokens), config)
+    of_bag = torch_sentences(packed, WORDS, rows, torch.float64) if config.bag else ()
+    theirs = twin(*pad(packed), *of_bag)
+    ours, cache = transformer_forward(params, sort_by_length(packed, config.max_tokens), config,
+                                      word_rows=WORDS)
     assert np.abs(ours - theirs.detach().numpy()).max() < 1e-8
 
     du = rng.standard_normal(ours.shape)

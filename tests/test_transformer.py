@@ -35,7 +35,8 @@ def pack(lengths, seed=0):
 
 def small_model(config=CONFIG, dtype=np.float32, seed=0):
     rng = np.random.default_rng(seed)
-    table = rng.standard_normal((WORDS, config.embedding_dim)) / np.sqrt(config.embedding_dim)
+    rows = WORDS + 50 * config.bag
+    table = rng.standard_normal((rows, config.embedding_dim)) / np.sqrt(config.embedding_dim)
     params = initial_parameters(config, table, rng)
     return Model({name: p.astype(dtype) for name, p in params.items()}, config, WORDS)
 
@@ -163,8 +164,9 @@ def test_the_order_of_words_counts_only_by_the_timing_signal(pre_norm, monkeypat
     assert np.abs(embed(model, one) - embed(model, other)).max() < 1e-12
 
 
-def test_long_sentences_are_cut():
-    model, packed = small_model(), pack([50, 3])
+@pytest.mark.parametrize("bag", [False, True])
+def test_long_sentences_are_cut(bag):
+    model, packed = small_model(replace(CONFIG, bag=bag)), pack([50, 3])
     cut = Packed(np.concatenate([packed.ids[:40], packed.ids[50:]]), np.array([0, 40, 43]))
     assert (embed(model, packed) == embed(model, cut)).all()
 

@@ -22,15 +22,23 @@ class Padded(nn.Module):
                                     for _ in range(config.transformer_layers))
         self.norm = nn.LayerNorm(d, eps=1e-6, dtype=dtype) if config.pre_norm else nn.Identity()
         self.linear = nn.Linear(d, config.layers[-1], config.encoder_bias, dtype=dtype)
+        self.bag = nn.Linear(d, config.layers[-1], False, dtype=dtype) if config.bag else None
         self.register_buffer("signal", signal(config.max_tokens, d, dtype), persistent=False)
 
-    def forward(self, ids, mask):
-        """ids: (B, T), mask: (B, T) True where there is no word → (B, e)."""
+    def forward(self, ids, mask, rows=None, offsets=None, lengths=None):
+        """ids: (B, T), mask: (B, T) True where there is no word → (B, e).
+
+        The others, of a bag: (M,) rows of words and bigrams, (B,) where bags begin, (B,) words.
+        """
         x = self.table(ids) * math.sqrt(self.config.embedding_dim) + self.signal[:ids.shape[1]]
         for layer in self.layers:
             x = layer(x, mask)
         x = self.norm(x).masked_fill(mask[..., None], 0).sum(1) / (~mask).sum(1, keepdim=True)
-        return F.normalize(self.linear(x), dim=1)
+        y = self.linear(x)
+        if self.bag:
+            bag = F.embedding_bag(rows, self.table.weight, offsets, mode="sum", sparse=True)
+            y = y + self.bag(bag * math.sqrt(self.config.embedding_dim) / lengths.sqrt()[:, None])
+        return F.normalize(y, dim=1)
 
     def ours(self):
         """(our name, parameter, whether ours is transposed) of every parameter."""
@@ -54,6 +62,8 @@ class Padded(nn.Module):
         yield "encoder.linear0.weight", self.linear.weight, True
         if self.config.encoder_bias:
             yield "encoder.linear0.bias", self.linear.bias, False
+        if self.bag:
+            yield "encoder.bag.weight", self.bag.weight, True
 
     def load(self, params):
         """Take over the parameters of a convsim_mini model: name → array."""

@@ -31,7 +31,8 @@ def distances(model, packed):
     for first in range(0, len(packed.lengths), BATCH):
         part = packed.part(first, min(first + BATCH, len(packed.lengths)))
         _, cache = transformer_forward(
-            model.params, sort_by_length(part, model.config.max_tokens), model.config)
+            model.params, sort_by_length(part, model.config.max_tokens), model.config,
+            word_rows=model.word_rows)
         for of_layers in zip(*attention_weights(cache)):      # sentences of one length
             places = np.arange(of_layers[0].shape[2])
             gap = np.abs(np.subtract.outer(places, places))   # |i − j|
@@ -96,7 +97,8 @@ def main(argv=None):
     tokens = tokenize(options.sentence)[:run.config.model.max_tokens] or [""]
     packed, picture = run.vocabulary.encode([options.sentence]), run.folder / "attention.png"
     ordered = sort_by_length(packed, run.config.model.max_tokens)
-    _, cache = transformer_forward(run.model.params, ordered, run.config.model)
+    _, cache = transformer_forward(run.model.params, ordered, run.config.model,
+                                   word_rows=run.model.word_rows)
     plot(picture, tokens, np.concatenate([layer[0] for layer in attention_weights(cache)]))
     print(f"{picture}\n\n{summary(*reach_on_dev(run))}")
 

@@ -20,9 +20,9 @@ def initial_parameters(config, table, rng, classifies=False):
 
     Matrices are drawn uniformly, with the variance that keeps signal and gradient the same size
     (Glorot and Bengio 2010); with identity_start square layers of the encoder are the identity. The
-    last layer of a residual response network starts small. Biases are zero, the scales of layer
-    norms one. config: ModelConfig; table: (R, d) initial embeddings; rng: numpy Generator;
-    classifies: with NLI's classifier
+    last layer of a residual response network starts small. With `bag` the encoder's starts at zero,
+    so the vector is the bag's. Biases are zero, the scales of layer norms one. config: ModelConfig;
+    table: (R, d) initial embeddings; rng: numpy Generator; classifies: with NLI's classifier
     """
     params, last_of_response = {}, f"response.linear{len(config.response_hidden)}.weight"
     for name, shape in parameter_shapes(config, len(table), classifies).items():
@@ -38,9 +38,11 @@ def initial_parameters(config, table, rng, classifies=False):
             small = config.residual_response and name == last_of_response
             bound = np.sqrt(6 / fans) * (0.1 if small else 1)
             params[name] = rng.uniform(-bound, bound, shape).astype(np.float32)
-            if config.identity_start and name.startswith("encoder.linear") and (
+            if config.identity_start and name.startswith(("encoder.linear", "encoder.bag")) and (
                     shape[0] == shape[1]):
                 params[name] = np.eye(shape[0], dtype=np.float32)
+    if config.bag:
+        params[f"encoder.linear{len(config.layers) - 1}.weight"][:] = 0
     return params
 
 
@@ -71,8 +73,9 @@ def transformer_shapes(config):
                for name, shape in layer.items()}
     if config.pre_norm:
         weights["norm"] = (d,)
-    return {f"encoder.{name}.{kind}": shape if kind == "weight" else shape[-1:]
-            for name, shape in weights.items() for kind in ("weight", "bias")}
+    bag = {"encoder.bag.weight": (d, config.layers[-1])} if config.bag else {}
+    return bag | {f"encoder.{name}.{kind}": shape if kind == "weight" else shape[-1:]
+                  for name, shape in weights.items() for kind in ("weight", "bias")}
 
 
 def initial_table(corpus, bigrams, model, rng):

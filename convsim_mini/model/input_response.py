@@ -58,7 +58,7 @@ def _encode(model, arranged, dropout):
     """The encoder after `arrange`, on the host or already on the model's device."""
     if model.config.encoder == "dan":
         return dan_forward(model.params, arranged, model.word_rows)
-    return transformer_forward(model.params, arranged, model.config, dropout)
+    return transformer_forward(model.params, arranged, model.config, dropout, model.word_rows)
 
 
 def response_forward(params, v, config):

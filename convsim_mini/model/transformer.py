@@ -1,5 +1,6 @@
 """The Transformer encoder: compose layers forward, unwind them backward."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,8 @@ from ..backend import add_to, array_module, to_device
 from ..data.packed import Packed
 from .attention import attention_backward, attention_forward, timing_signal
 from .embeddings import (
-    mean_pool_backward, mean_pool_forward, placed_embedding_backward, placed_embedding_forward,
+    embedding_bag_backward, mean_pool_backward, mean_pool_forward, placed_embedding_backward,
+    placed_embedding_forward, sum_of_rows, word_bag_forward,
 )
 from .layers import (
     NO_DROPOUT, add_norm_backward, add_norm_forward, dense_backward, dense_forward, feed_forward,
@@ -37,6 +39,7 @@ class TransformerCache(NamedTuple):
     sublayers: list             # of SublayerCache
     pool: tuple
     linear: list
+    bag: tuple | None           # None without `bag`
     unit: tuple
 
 
@@ -57,7 +60,7 @@ class AttendCache(NamedTuple):
     output: tuple
 
 
-def transformer_forward(params, ordered, config, dropout=NO_DROPOUT):
+def transformer_forward(params, ordered, config, dropout=NO_DROPOUT, word_rows=None):
     """Transformer encoder (Vaswani et al. 2017; Yang et al. 2018, §2.3.2 and §3.1).
 
     Word embeddings times √d plus the timing signal; layers of self-attention and feed-forward
@@ -65,9 +68,12 @@ def transformer_forward(params, ordered, config, dropout=NO_DROPOUT):
     width of a sentence embedding (ours: the paper does not say how 512 becomes 500); unit length.
 
     x is the residual stream and z what the next sublayer reads. Pre-norm: z = norm(x), and the
-    stream itself is never normalised. Post-norm: both are norm(x).
+    stream itself is never normalised. Post-norm: both are norm(x). With config.bag the vector
+    before unit length is y = √d bag(table) W_bag + mean(sublayers) W: what a DAN gives of the same
+    sentences, and what attention adds (ours).
     params: as model/initial.py lists them; ordered: Sorted word ids of B sentences, on the host or
-    the device; config: ModelConfig → u: (B, e) unit vectors, TransformerCache
+    the device; config: ModelConfig; word_rows: how many rows of the table are words, for the bag
+    → u: (B, e) unit vectors, TransformerCache
     """
     table = params["encoder.embedding.weight"]
     xp, width = array_module(table), table.shape[1]
@@ -92,21 +98,28 @@ def transformer_forward(params, ordered, config, dropout=NO_DROPOUT):
         caches.append(SublayerCache(name, norm, inner, join))
     y, pool_cache = mean_pool_forward(z, packed)                          # (B, d)
     y, linear_cache = feed_forward(params, "encoder", y)                  # (B, e)
+    bag_cache = None
+    if config.bag:
+        bag, bag_cache = _bag_forward(params, packed, word_rows)          # (B, e)
+        y += bag
     u, unit_cache = l2_normalize_forward(y)                               # (B, e), sorted by length
     return u.take(places, axis=0), TransformerCache(order, embedding_cache, first_norm_cache,
-                                                    caches, pool_cache, linear_cache, unit_cache)
+                                                    caches, pool_cache, linear_cache, bag_cache,
+                                                    unit_cache)
 
 
 def transformer_backward(du, cache):
-    """Forward: u = unsort(normalise(linear(mean(sublayers(dropout(√d E + timing)))))).
+    """Forward: u = unsort(normalise(y)), y = linear(mean(sublayers(dropout(√d E + timing)))).
 
     Each step is undone in turn, last first. dz is the gradient of what a sublayer's norm gave; dx
     is that of the residual stream, None where nothing but the norm reads it. Post-norm's stream is
-    z itself, so there both gradients add up in dz.
+    z itself, so there both gradients add up in dz. With a bag y += √d bag(table) W_bag: dy reaches
+    both summands as it is, and the table, which both read, gets the sum of two gradients.
     du: (B, e) → gradients by parameter name; the table's is a list of SparseRows
     """
-    dz = l2_normalize_backward(du.take(cache.order, axis=0), cache.unit)              # (B, e)
-    dz, grads = feed_forward_backward(dz, cache.linear)                   # (B, d)
+    dy = l2_normalize_backward(du.take(cache.order, axis=0), cache.unit)              # (B, e)
+    dz, grads = feed_forward_backward(dy, cache.linear)                   # (B, d)
+    dtable = [] if cache.bag is None else _bag_backward(dy, cache.bag, grads)
     dx, dz = None, mean_pool_backward(dz, cache.pool)                     # (N, d)
     pre_norm = cache.first_norm is not None
     for name, norm, inner, join in reversed(cache.sublayers):
@@ -120,7 +133,8 @@ def transformer_backward(du, cache):
         dz = _collect(grads, f"{cache.sublayers[0].name}.norm",
                       layer_norm_backward(dz, cache.first_norm))
         add_to(dz, dx)
-    grads["encoder.embedding.weight"] = placed_embedding_backward(dz, cache.embedding)
+    dtable += placed_embedding_backward(dz, cache.embedding)
+    grads["encoder.embedding.weight"] = sum_of_rows(dtable) if cache.bag else dtable
     return grads
 
 
@@ -144,7 +158,25 @@ def sort_by_length(packed, max_tokens):
     return Sorted(packed.take(order, max_tokens), order, np.argsort(order))
 
 
-# ---------------------------------------------------------------- two kinds of sublayers
+# ---------------------------------------------------------------- a bag, two kinds of sublayers
+
+def _bag_forward(params, packed, word_rows):
+    """y = √d bag(table) W: a DAN of one layer. A Transformer's rows are √d times shorter than its.
+
+    packed: word ids of B sentences → y: (B, e), cache
+    """
+    x, rows_cache = word_bag_forward(params["encoder.embedding.weight"], packed, word_rows)
+    x *= math.sqrt(x.shape[1])                                                        # (B, d)
+    y, linear_cache = dense_forward(x, params["encoder.bag.weight"], None)            # (B, e)
+    return y, (rows_cache, linear_cache)
+
+
+def _bag_backward(dy, cache, grads):
+    """Forward: y = √d bag(table) W. → dtable: list of SparseRows; dW goes to grads."""
+    rows_cache, linear_cache = cache
+    dx, grads["encoder.bag.weight"], _ = dense_backward(dy, linear_cache)             # (B, d)
+    return embedding_bag_backward(dx * math.sqrt(dx.shape[1]), rows_cache)
+
 
 def _attend_forward(params, name, x, offsets, heads, dropout):
     """Linear to queries, keys and values; attention; linear: x: (N, d) → (N, d), AttendCache."""

@@ -579,6 +579,7 @@ check(2, harmful_bias, judge_harmful)
 #   `model/initial.py`: `initial_table`, `initial_parameters`.
 # - `config.py`: `svd_share`, `frequency_weight`, `identity_start`, `encoder_bias`.
 #   `evaluation/word_baselines.py`: SIF, which removes the first direction too.
+#   `model/projection.py`: `all_but_the_top`, which does it for `encode` after training.
 # - The paper does not say how its embeddings start. All of this is ours, after Levy, Goldberg and
 #   Dagan (2015), Halko et al. (2011) and Arora et al. (2017). The README's table of results shows
 #   P@1 before and after training: more than half of it is there before the first step.

@@ -35,7 +35,7 @@ def pack(lengths, seed=0):
 
 def small_model(config=CONFIG, dtype=np.float32, seed=0):
     rng = np.random.default_rng(seed)
-    rows = WORDS + 50 * config.bag
+    rows = WORDS + 50 * (config.bag or config.encoder == "dan")
     table = rng.standard_normal((rows, config.embedding_dim)) / np.sqrt(config.embedding_dim)
     params = initial_parameters(config, table, rng)
     return Model({name: p.astype(dtype) for name, p in params.items()}, config, WORDS)

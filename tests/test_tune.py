@@ -1,17 +1,22 @@
 """Tuning for STS: what one matrix can learn, how it is chosen, and that evaluation uses it."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from convsim_mini import tune
 from convsim_mini.encode import load
 from convsim_mini.evaluation.metrics import pearson
 from convsim_mini.evaluation.sts import Sts
 from convsim_mini.model import losses
-from convsim_mini.model.input_response import embed
-from convsim_mini.model.projection import all_but_the_top
+from convsim_mini.model.input_response import embed, encoder_forward
+from convsim_mini.model.layers import l2_normalize_forward
+from convsim_mini.model.projection import all_but_the_top, with_matrix
 from convsim_mini.run import load_matrix, load_run, save_matrix
 
 from conftest import command
+from test_transformer import CONFIG, pack, small_model
 
 
 def toy(pairs, seed=0):
@@ -84,6 +89,21 @@ def test_a_tuned_encoder_multiplies_by_the_matrix(run_copy, tmp_path):
 
 def test_an_untuned_run_has_no_matrix(trained):
     assert load_matrix(load_run(trained[0]), "tuned") is None
+
+
+@pytest.mark.parametrize("change", [
+    {"encoder": "dan", "layers": [10, 12], "encoder_bias": True}, {"encoder": "dan"}, {},
+    {"bag": True, "encoder_bias": True}])
+def test_a_matrix_becomes_part_of_the_last_linear_layers(change):
+    model, packed = small_model(replace(CONFIG, **change), np.float64), pack([3, 1, 5])
+    rng = np.random.default_rng(0)
+    for name in model.params:                                 # biases too are no longer zero
+        model.params[name] = rng.standard_normal(model.params[name].shape)
+    matrix = rng.standard_normal((12, 12))
+    expected = l2_normalize_forward(encoder_forward(model, packed)[0] @ matrix)[0]
+    found = encoder_forward(with_matrix(model, matrix), packed)[0]
+    assert np.abs(found - expected).max() < 1e-10
+    assert with_matrix(model, None) is model
 
 
 def test_the_direction_that_all_vectors_share_is_removed():

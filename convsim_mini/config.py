@@ -155,8 +155,8 @@ class Config:
     """Files of pairs, .tsv (input TAB response) or .jsonl (fields input and response), plain, .gz
     or .zst; none for chitchat-dataset."""
     pairs_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """Share of the pairs to train on (ours: a learning curve). Dev, test and the words' frequencies
-    stay those of all pairs."""
+    """Share of the pairs to train on (ours: a learning curve). Dev, test, the vocabulary and its
+    frequencies stay those of all pairs."""
     device: Literal["cpu", "gpu"] = "cpu"
     """Where to compute."""
     precision: Literal["tf32", "fp32", "bf16"] = "tf32"
@@ -251,9 +251,9 @@ PRESETS = {
         "optim.table_rate": 0.006,          # rows are 22 times shorter than the DAN's
     },
 }
-BEFORE = {"model.identity_start": False, "model.encoder_bias": True}    # of runs older than these
+BEFORE = {    # of runs older than these settings
+    "model.identity_start": False, "model.encoder_bias": True, "model.bag": False}
 GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
-INHERITED = ("preset", "pairs", "text.", "model.", "optim.")    # from the run that --init names
 ENCODERS = {"dan": "chat", "transformer": "transformer-small"}
 
 
@@ -261,6 +261,10 @@ def settings():
     """Every setting under its dotted name: name → dataclass field."""
     return {group + setting.name: setting for group, cls in GROUPS.items()
             for setting in dataclasses.fields(cls) if f"{setting.name}." not in GROUPS}
+
+
+# from the run that --init names
+INHERITED = {"preset", "pairs", *(name for name in settings() if "." in name)}
 
 
 def completed(values):

@@ -61,9 +61,9 @@ class SentenceEncoder:
 def load(run, device="cpu", tuned=False):
     """The SentenceEncoder of a run's folder, on "cpu" or "gpu".
 
-    Its vectors are the model's times a matrix of the run: all_but_the_top.safetensors, where the
-    run has it, or else, with `tuned`, what `tune` learned. `model.input_response.embed` gives the
-    model's own. Raises UserError as `load_run`, or where the run has no tuned matrix.
+    Its vectors are the model's times a matrix of the run: with `tuned` what `tune` learned, else
+    all_but_the_top.safetensors, where the run has it. `model.input_response.embed` gives the
+    model's own vectors. Raises UserError as `load_run`, or where the run has no tuned matrix.
     """
     loaded = load_run(run, device)
     matrix = load_matrix(loaded, "tuned" if tuned else "all_but_the_top")

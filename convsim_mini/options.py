@@ -26,12 +26,12 @@ def parse_config(argv):
     encoder, path, shown = (given.pop(name, None) for name in ("encoder", "config", "print_config"))
     from_file = _settings_in(path, "--config") if path else {}
     start = _settings_in(Path(given["init"], "config.json"), "--init") if "init" in given else {}
-    inherited = {name: start[name] for name in start if name.startswith(INHERITED)}
+    inherited = {name: start[name] for name in start if name in INHERITED}
     short = {"preset": ENCODERS[encoder]} if encoder else {}
     chosen = {"preset": "chat", **inherited, **short, **from_file, **given}["preset"]
     preset = PRESETS.get(chosen, {})
     if inherited and not (short or "preset" in given):
-        preset = {name: preset[name] for name in preset if not name.startswith(INHERITED)}
+        preset = {name: preset[name] for name in preset if name not in INHERITED}
     config = config_from_dict({**inherited, **preset, **from_file, **given, "preset": chosen})
     if encoder and encoder != config.model.encoder:
         raise UserError(f"--encoder {encoder}: another option or config file asks for "

@@ -25,8 +25,8 @@ from .model.losses import batch_softmax_forward
 from .model.projection import all_but_the_top
 from .options import parse_config, resumed_folder
 from .run import (
-    check_corpus, finished, has_checkpoint, keep_best, load_config, load_matrix, load_run,
-    load_state, save_config, save_matrix, save_vocabulary,
+    check_corpus, finished, has_checkpoint, keep_best, load_config, load_run, load_state,
+    save_config, save_matrix, save_vocabulary,
 )
 from .tables import table
 from .training.loop import run_steps
@@ -69,9 +69,7 @@ def resume(folder):
     if not (has_checkpoint(folder) and finished(folder)):
         run_steps(folder, config, corpus.vocabulary, tasks, *start)
     keep_best(folder)                                         # if it was killed at its very end
-    run = load_run(folder)
-    if load_matrix(run, "all_but_the_top") is None:
-        save_all_but_the_top(run, corpus)
+    save_all_but_the_top(load_run(folder), corpus)
     return folder, corpus
 
 
@@ -118,6 +116,8 @@ def prepare(config):
     print(corpus_report(corpus.report))
     if config.model.encoder == "transformer":
         print(cut_report(config.model, np.diff(corpus.train.offsets)) + "\n")
+    if config.pairs_fraction < 1:
+        print(f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of them)\n")
     nli = open_nli(config, corpus.vocabulary) if config.nli and (
         config.task != "conversation") else (None, None)
     tasks = Tasks(corpus.train, *nli)
@@ -125,8 +125,8 @@ def prepare(config):
     pairs = corpus.train.pairs
     for name in ("batch_size", *dropped):
         if not 2 <= (size := getattr(config.optim, name)) <= pairs:
-            raise UserError(f"--optim.{name} {size}: expected 2 to {pairs}, the pairs of the train "
-                            "split")
+            raise UserError(f"--optim.{name} {size}: expected 2 to {pairs}, the pairs to "
+                            "train on; change it, raise --pairs_fraction or add pairs")
     least = 2 if config.task == "entailment" else 1
     for name in ("nli_batch_size", *dropped) if tasks.nli else ():
         if not least <= (size := getattr(config.optim, name)) <= tasks.nli.pairs:

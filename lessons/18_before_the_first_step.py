@@ -313,7 +313,7 @@ expect(typical[0] / typical[1], 0, 0.5, "frequency of a neighbour, p = 0 over p 
 pairs, candidates = draw_candidates(dev, 4_000)               # 100 replies for each input
 own = read(OWN)
 texts = [dev.sentences(2 * pairs), dev.sentences(2 * pairs + 1),
-         *(vocabulary.encode(side) for side in own[2:])]      # inputs, replies, STS left, right
+         *(vocabulary.encode(side) for side in own[2:4])]     # inputs, replies, STS left, right
 weight = (A / (A + vocabulary.probabilities())).astype(np.float32)[:, None]   # see below
 
 

@@ -77,7 +77,7 @@ def test_a_transformer_with_a_bag_starts_as_the_dan_of_its_table(pre_norm):
                      sentences) for config, rows in ((dan, table), (bag, table / np.sqrt(8)))]
     assert vectors[1].dtype == np.float64 and np.abs(vectors[0] - vectors[1]).max() < 1e-14
     rows = [parse_config(["--encoder", "transformer", *more]).bigram_rows
-            for more in ([], ["--model.bag", "true"])]
+            for more in (["--model.bag", "false"], [])]
     assert rows == [0, parse_config([]).bigram_rows]
 
 
@@ -85,8 +85,11 @@ def test_a_config_from_before_these_settings_has_what_held_then(run_copy):
     path = run_copy / "config.json"
     values = json.loads(path.read_text())
     del values["model"]["encoder_bias"], values["model"]["identity_start"], values["stage"]
+    del values["model"]["bag"]
+    values["preset"] = "transformer-small"    # which asks for a bag today
     path.write_text(json.dumps(values))
     config = load_config(run_copy)
+    assert not parse_config(["--config", str(path)]).model.bag
     assert config.model.encoder_bias and not config.model.identity_start and config.stage == 0
     now = parse_config([])
     assert not now.model.encoder_bias and now.model.identity_start

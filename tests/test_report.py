@@ -225,14 +225,15 @@ def test_a_learning_curve_that_is_a_line_is_extended_exactly_and_noise_widens_it
 
 def test_the_learning_curve_of_runs(arguments, trained, data, tmp_path):
     done = command("report.learning_curve", trained[0], "--data", data, cwd=tmp_path)
-    assert done.returncode == 2 and "needs three runs or more" in done.stderr
+    assert done.returncode == 2 and "expected three runs or more" in done.stderr
     for fraction, seed in ((0.25, 1), (0.5, 1), (0.5, 2)):
         train.train(parse_config(list(map(str, [
             *arguments, "--pairs_fraction", fraction, "--seed", seed, "--steps", 6,
             "--evaluations", 2, "--run", tmp_path / f"{fraction}-{seed}"]))))
     folders = ["0.25-1", "0.5-1", "0.5-2"]
     pairs = sts.read(data / "sts-dev.csv")
-    curves = [learning_curve.measure(tmp_path / folder, pairs) for folder in folders]
+    curves = [learning_curve.measure(load_run(tmp_path / folder), pairs)
+              for folder in folders]
     assert [curve.pairs for curve in curves] == [859, 1718, 1718]
     assert [*curves[0].visited] == [0, 3 * 64, 6 * 64]
     done = command("report.learning_curve", *folders, "--data", data, cwd=tmp_path)

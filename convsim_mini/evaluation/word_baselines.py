@@ -11,6 +11,7 @@ import numpy as np
 from ..backend import to_host
 from ..data.text import UNKNOWN, Vocabulary, tokenize
 from ..model.layers import l2_normalize_forward
+from ..model.projection import all_but_the_top
 from .baselines import bag_cosine, document_frequency, frequency_weight, term_counts, tfidf
 
 
@@ -90,9 +91,7 @@ def sif_vectors(counts, table, weight):
     Their first singular vector is projected out. Shapes are those of `mean_vectors`.
     """
     means = mean_vectors(counts, table, weight)
-    _, directions = np.linalg.eigh(means.T @ means)           # by rising eigenvalue
-    common = directions[:, -1]                                # (d,)
-    return means - np.outer(means @ common, common)
+    return means @ all_but_the_top(means)
 
 
 def soft_cosines(weighted, table, left, right):

@@ -25,8 +25,8 @@ def all_but_the_top(vectors):
     """The matrix I − d dᵀ: it removes the direction d that most of all sentence vectors share.
 
     d is the eigenvector of the mean of u uᵀ with the largest eigenvalue: it says how usual a
-    sentence is, not what it means (ours; Arora et al. 2017 and Mu et al. 2018 do it to word
-    vectors). vectors: (n, e) of unit length → (e, e)
+    sentence is, not what it means (ours; Arora et al. 2017 do it to bags of words, Mu et al. 2018
+    to word vectors). vectors: (n, e) → (e, e)
     """
     _, directions = np.linalg.eigh(vectors.T.astype(np.float64) @ vectors)    # by rising eigenvalue
     return np.eye(len(directions)) - np.outer(directions[:, -1], directions[:, -1])

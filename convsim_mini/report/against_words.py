@@ -21,14 +21,15 @@ from ..evaluation.word_baselines import bag_cosines
 from ..files import write_text
 from ..run import load_run
 from ..tables import markdown
+from .results import ENCODER
 
-WORDS, ENCODER = "word cosine weighted a/(a+p)", "trained, all but the top, as cosine"
+WORDS = "word cosine weighted a/(a+p)"
 EDGES = (0, 0.05, 0.1, 0.2)    # of bins of TF-IDF cosines
 EXAMPLES, BOTH = 6, ("pairs", "words", "encoder")
 PEOPLE = set("man men woman women boy boys girl girls person people child children".split())
 NEGATION = re.compile(r"n['’]t\b|\b(not|no|never|nobody|nothing|none|neither|nor|without|cannot)\b",
                       re.IGNORECASE)
-NUMBER, NAME = re.compile(r"\d[\d.,]*"), re.compile(r"(?<=\s)\W*([A-Z]\w+)")
+NUMBER, NAME = re.compile(r"\d+(?:[.,]\d+)*"), re.compile(r"(?<=\s)\W*([A-Z]\w+)")
 INTRODUCTION = """# {}: where the encoder beats words alone, and where it loses
 
 The encoder's cosine is the row "{}" of `evaluation.sts`.
@@ -68,9 +69,9 @@ def kinds(pairs, words):
     return {f"words in common: quarter {k + 1} of 4": quarter == k for k in range(4)} | {
         "quarters 1 and 2, but people say 3 or more": (quarter < 2) & (pairs.labels >= 3),
         "quarters 3 and 4, but people say 2 or less": (quarter > 1) & (pairs.labels <= 2),
-        "other people in each (man, woman, boy, …)": differ(lambda t: PEOPLE & {*tokenize(t)}),
+        "the people named differ (man, woman, boy, …)": differ(lambda t: PEOPLE & {*tokenize(t)}),
         "a negation in one alone": differ(lambda text: bool(NEGATION.search(text))),
-        "other numbers in each": differ(lambda text: {*NUMBER.findall(text)}),
+        "the numbers differ": differ(lambda text: {*NUMBER.findall(text)}),
         "a name in common": name, "no name in common": ~name}
 
 
@@ -158,7 +159,7 @@ def replies(run, folder):
     cosine = np.asarray(inputs.multiply(answers).sum(axis=1)).ravel()
     return "## Picking the true reply among 100: the run's own test pairs\n\n" + group_table(
         ["TF-IDF cosine of the true pair", "pairs", "encoder, P@1", "TF-IDF, P@1"], bins(cosine),
-        first_cells, response.scores(run, choices)["trained"],
+        first_cells, response.model_ranks(run.model, corpus.test, *choices[1:]),
         response.ranks_of_truth(inputs, answers, choices.candidates))
 
 

@@ -63,7 +63,8 @@ def nli_helps_captions_most(results, data):
 def tuning_helps_news_most(results, data):
     """On STS dev, against the same run out of the box."""
     for result in results:
-        if tuned := result.readings.get("trained, tuned"):
+        tuned = result.readings.get("trained, tuned", {})
+        if "dev" in tuned:
             return most_in("news", data.sts["dev"], tuned["dev"], result.sts["dev"],
                            f"{result.name} tuned − out of the box")
     return None, "needs a tuned run and STS dev"

@@ -40,7 +40,7 @@ def main(argv=None):
         if not (folder / "config.json").exists():
             train("--task", "multitask", "--init", given.run, "--nli_fraction", share,
                   "--run", folder, *given.options)
-        elif not finished(folder):
+        elif not (finished(folder) and (folder / "all_but_the_top.safetensors").exists()):
             train("--resume", folder)
     print("python -m convsim_mini.report", given.run, *folders.values())
 

@@ -13,15 +13,16 @@ import scipy.stats
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from ..cli import UserError, errors_in_one_line, progress
+from ..cli import UserError, errors_in_one_line, progress, user_errors
 from ..data.corpus import open_corpus
 from ..evaluation import sts
 from ..evaluation.command import parser_of
 from ..evaluation.metrics import pearson
 from ..figures import save_figure
-from ..run import load_run, read_log
+from ..run import load_config, load_run, read_log
 from ..tables import table
 from ..training.schedule import pairs_before
+from .results import ENCODER
 
 PAPER = 600_000_000
 MEASURES = ("P@1 of 100, dev (%)", "STS dev, r × 100, all but the top, as cosine")
@@ -32,18 +33,19 @@ class Curve(NamedTuple):
 
     pairs: int
     measures: tuple
-    visited: np.ndarray      # (evaluations,) pairs that training had seen, repetitions counted
-    precision: np.ndarray    # (evaluations,) P@1 on dev then
+    visited: list      # pairs that training had seen when dev was measured, repetitions counted
+    precision: list    # P@1 on dev then
 
 
-def measure(folder, pairs):
-    """The Curve of a run's folder; pairs: the Sts of dev. Raises UserError, as `load_run`."""
-    run = load_run(folder)
+def measure(run, pairs):
+    """The Curve of a Run; pairs: the Sts of dev. Raises UserError where the run is not whole."""
     log = [record for record in read_log(run.folder / "log.jsonl") if "dev" in record]
     precision = {record["step"]: record["dev"]["1"] for record in log}
-    similarity = sts.scores(run, pairs)["trained, all but the top, as cosine"]
-    measures = precision[run.step], 100 * pearson(similarity, pairs.labels)
-    visited = np.array([pairs_before(run.config, step) for step in precision])
+    with user_errors(f"{run.folder}: was stopped, or is older than all_but_the_top.safetensors",
+                     f"go on: python -m convsim_mini.train --resume {run.folder}", KeyError):
+        similarity = sts.scores(run, pairs)[ENCODER]
+        measures = precision[run.step], 100 * pearson(similarity, pairs.labels)
+    visited = [pairs_before(run.config, step) for step in precision]
     return Curve(open_corpus(run.config).train.pairs, measures, visited, [*precision.values()])
 
 
@@ -52,7 +54,8 @@ def extended(pairs, values, to):
 
     pairs, values: (n,) of the runs; to: (m,) numbers of pairs → slope a doubling, values there
     (m,), half of their 95% prediction intervals (m,). These trust the line: they cannot know
-    whether it bends.
+    whether it bends. They take runs for independent, but runs of one seed share their smaller
+    corpora and all share dev, so they are too narrow.
     """
     x, n = np.log2(pairs), len(pairs)
     line = scipy.stats.linregress(x, values)
@@ -73,15 +76,18 @@ def draw(curves, path):
         axes.plot(pairs, values, "o", alpha=0.6, label="runs")
         axes.plot(grid, line, color="tab:orange", label=f"line: {slope:+.2f} a doubling")
         axes.fill_between(grid, line - half, line + half, color="tab:orange", alpha=0.2,
-                          label="95% of new runs, if the line goes on")
+                          label="95%, if the line goes on")
         axes.axvline(PAPER, color="grey", linestyle=":", label="the paper's 600 million")
         axes.set(xscale="log", xlabel="unique pairs to train on", title=name)
         rows += [[name, f"{slope:+.2f}", f"{line[-1]:.1f} [{line[-1] - half[-1]:.1f}, "
                                          f"{line[-1] + half[-1]:.1f}]"]]
-    for number, colour in zip(np.unique(pairs), colormaps["viridis"](np.linspace(0, 0.9, 9))):
-        same = [curve for curve in curves if curve.pairs == number]
-        visited.plot(same[0].visited[1:], np.mean([c.precision[1:] for c in same], axis=0), "o-",
-                     color=colour, markersize=3, label=f"{number:,} unique pairs")
+    numbers = np.unique(pairs)
+    colours = dict(zip(numbers, colormaps["viridis"](np.linspace(0, 0.9, len(numbers)))))
+    for curve in sorted(curves):
+        label = f"{curve.pairs:,} unique pairs" if curve.pairs in numbers else None
+        visited.plot(curve.visited[1:], curve.precision[1:], "o-", color=colours[curve.pairs],
+                     markersize=3, linewidth=1, label=label)
+        numbers = numbers[numbers != curve.pairs]             # one label a colour
     visited.set(xscale="log", xlabel="pairs visited, repetitions counted", title=MEASURES[0])
     for axes in (*both, visited):
         axes.grid(alpha=0.3)
@@ -99,11 +105,16 @@ def main(argv=None):
     options = parser.parse_intermixed_args(argv)
     if options.data is None:
         raise UserError("--data is missing: the folder with the STS Benchmark's sts-*.csv")
-    pairs = sts.read(sts.find(options.data, None)["dev"])
-    curves = [measure(folder, pairs) for folder in progress(options.run, "measuring", unit=" runs")]
-    if len({curve.pairs for curve in curves}) < 2 or len(curves) < 3:
-        raise UserError(f"{options.run[0]} and {len(curves) - 1} more: a line needs three runs or "
-                        "more, with two values of --pairs_fraction or more")
+    with user_errors(f"{options.data}: holds no sts-dev.csv", f"put that of {sts.NAME} there",
+                     KeyError):
+        pairs = sts.read(sts.find(options.data, None)["dev"])
+    runs = [load_config(folder) for folder in options.run]
+    if len(runs) < 3 or len({config.pairs_fraction for config in runs}) < 2 or len(
+            {(*config.pairs, config.model.encoder) for config in runs}) > 1:
+        raise UserError(f"{options.run[0]} and {len(runs) - 1} more: expected three runs or more "
+                        "of one corpus and encoder, with two values of --pairs_fraction or more")
+    curves = [measure(load_run(folder), pairs)                # one run in memory at a time
+              for folder in progress(options.run, "measuring", unit=" runs")]
     rows = draw(curves, options.out)
     print(table(["measure", "a doubling of the pairs", f"at {PAPER:,} pairs, 95% interval"], rows))
     print(f"\n{options.out}: {len(curves)} runs")

@@ -13,6 +13,8 @@ from ..evaluation.nli import classify
 from ..run import Run, load_run
 from ..training.schedule import pairs_before
 
+ENCODER = "trained, all but the top, as cosine"    # the row of `sts.scores` of what `encode` gives
+
 
 class Data(NamedTuple):
     """The labelled sets at hand, each by split or file name, and empty where there is none."""
@@ -25,19 +27,22 @@ class Data(NamedTuple):
 class Results(NamedTuple):
     """What was measured of one Run; None, or an empty dict, for what could not be.
 
-    ranks: of the true reply among 100, (n,); sts: split → similarity (n,) of each pair as the paper
-    reads it; readings: the same of every row of `sts.scores`, by the row's name; snli: split →
-    class of each pair, (n,); cqa: file name → list of scores; reach: (layers, sentences), how far
-    attention reaches.
+    ranks: of the true reply among 100, (n,); readings: row of `sts.scores` → split → similarity
+    (n,) of each pair; snli: split → class of each pair, (n,); cqa: file name → list of scores;
+    reach: (layers, sentences), how far attention reaches.
     """
 
     run: Run
     ranks: np.ndarray | None
-    sts: dict
     readings: dict
     snli: dict
     cqa: dict
     reach: np.ndarray | None
+
+    @property
+    def sts(self):
+        """Split → similarity of each pair as the paper reads it."""
+        return self.readings.get("trained", {})
 
     @property
     def name(self):
@@ -75,9 +80,9 @@ def measure(run, data):
     except UserError:                                         # its pair files are elsewhere
         ranks = reach = None
     else:
-        ranks = response.scores(run, response.read(corpus))["trained"]
+        ranks = response.model_ranks(run.model, corpus.test, *response.read(corpus)[1:])
         reach = reach_on_dev(run)[0] if run.config.model.encoder == "transformer" else None
-    return Results(run, ranks, readings.get("trained", {}), readings, of_snli, of_cqa, reach)
+    return Results(run, ranks, readings, of_snli, of_cqa, reach)
 
 
 def pairs_seen(run):

@@ -48,7 +48,7 @@ CASES = [
     ("train --model.layers []", "--model.layers: no layer is given"),
     ("train --model.embedding_dim 0", "embedding_dim"),
     ("train --pairs good.tsv --optim.batch_size 3437",
-     "--optim.batch_size 3437: expected 2 to 3436, the pairs of the train"),
+     "--optim.batch_size 3437: expected 2 to 3436, the pairs to train on"),
     ("train --pairs good.tsv --optim.batch_size 1", "--optim.batch_size 1: expected 2 to 3436"),
     ("train --pairs good.tsv --optim.drop_at 0.5 --optim.dropped_batch_size 3437",
      "--optim.dropped_batch_size 3437: expected"),

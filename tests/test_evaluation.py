@@ -406,13 +406,13 @@ def test_a_run_is_evaluated_on_what_is_there_and_the_rest_is_named(run_copy, tmp
     assert cqa_line.startswith(f"cqa: not measured. {tmp_path}: holds no *.xml")
 
 
-@pytest.mark.parametrize("useless, weight", [("vectors", 1.0), ("tfidf_vectors", 0.1)])
+@pytest.mark.parametrize("useless, weight", [("vectors", 2.0), ("tfidf_vectors", 0.1)])
 def test_words_count_as_much_beside_the_encoder_as_they_help_on_dev(
         trained, monkeypatch, useless, weight):
     rng = np.random.default_rng(0)
 
     def noise(owner, split, pairs):
-        return 0.3 * rng.standard_normal((2, len(pairs), 8))
+        return 0.42 * rng.standard_normal((2, len(pairs), 8))
 
     def perfect(owner, split, pairs):
         x = np.random.default_rng(1).standard_normal((len(pairs), 64))
@@ -424,7 +424,7 @@ def test_words_count_as_much_beside_the_encoder_as_they_help_on_dev(
     found = response.scores(run, response.read(response.find(None, run)["test"]))
     alone, both = (100 * (found[row] == 1).mean()
                    for row in ("trained", f"trained + {weight} TF-IDF cosine"))
-    assert both > 80 and (alone > 80) == (useless != "vectors")
+    assert both > 60 and (alone > 60) == (useless != "vectors")
 
 
 def test_another_model_is_scored_by_the_same_functions(trained):

@@ -22,7 +22,7 @@ from .command import main
 from .metrics import per_cent, true_ranks
 
 CANDIDATES, QUERIES, SEED, AT_ONCE = 100, 10_000, 2018, 500
-DEV_QUERIES, WEIGHTS = 2_000, (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)    # of TF-IDF, one chosen on dev
+DEV_QUERIES, WEIGHTS = 2_000, (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)    # of TF-IDF
 N = (1, 3, 10)
 
 

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from .cli import UserError, errors_in_one_line, progress
+from .cli import errors_in_one_line, progress
 from .evaluation import sts
 from .evaluation.command import parser_of
 from .evaluation.metrics import pearson, williams_test
@@ -80,13 +80,8 @@ def main(argv=None):
                        "written", data="folder with the STS Benchmark's sts-train.csv and "
                        "sts-dev.csv, or with stsbenchmark/")
     options = parser.parse_intermixed_args(argv)
-    if options.data is None:
-        raise UserError("--data is missing: the folder with the STS Benchmark's sts-*.csv")
-    run, files = load_run(options.run), sts.find(options.data, None)
-    if not {"train", "dev"} <= files.keys():
-        raise UserError(f"{options.data}: tuning needs sts-train.csv and sts-dev.csv, found "
-                        f"{', '.join(files)}")
-    train, dev = sts.read(files["train"]), sts.read(files["dev"])
+    train, dev = sts.read_splits(options.data, "train", "dev")
+    run = load_run(options.run)
     in_dev = set(zip(dev.sentences1, dev.sentences2))
     kept = np.array([pair not in in_dev for pair in zip(train.sentences1, train.sentences2)])
     u1, u2 = (embed(run.model, run.vocabulary.encode(side)).astype(np.float64)[kept]

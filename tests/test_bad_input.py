@@ -167,7 +167,7 @@ CASES = [
     ("tune", "run"),
     ("tune run --data sts-nan --strength 3", "unrecognized arguments: --strength 3"),
     ("tune run", "--data is missing: the folder with the STS Benchmark's"),
-    ("tune run --data sts-nan", "sts-nan: tuning needs sts-train.csv and sts-dev.csv, found dev"),
+    ("tune run --data sts-nan", "sts-nan: expected sts-train.csv and sts-dev.csv, found dev"),
     # word vectors
     ("evaluation.sts run --vectors none.txt",
      "none.txt: cannot be read: No such file or directory"),

@@ -57,6 +57,17 @@ def find(data, run):
     return {path.stem.removeprefix("sts-"): path for path in paths}
 
 
+def read_splits(folder, *names):
+    """The Sts of each of these splits in DIR or DIR/stsbenchmark. Raises UserError without them."""
+    if folder is None:
+        raise UserError(f"--data is missing: the folder with {NAME}'s sts-*.csv")
+    files = find(folder, None)
+    if not files.keys() >= {*names}:
+        raise UserError(f"{folder}: expected {' and '.join(f'sts-{name}.csv' for name in names)}, "
+                        f"found {', '.join(files)}; get {NAME}")
+    return [read(files[name]) for name in names]
+
+
 def read(path):
     """Read a file of the STS Benchmark, tab-separated, without a header or quoting. → Sts
 

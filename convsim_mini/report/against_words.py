@@ -123,10 +123,7 @@ def example_table(predictions, pairs):
 
 def similarity(run, folder):
     """STS Benchmark: the encoder and weighted words beside people, on dev; lines from train."""
-    files = sts.find(folder, None)
-    with user_errors(f"{folder}: lacks a split of {sts.NAME}", "put sts-train.csv and sts-dev.csv "
-                     "there", KeyError):
-        train, dev = (sts.read(files[split]) for split in ("train", "dev"))
+    train, dev = sts.read_splits(folder, "train", "dev")
     fitted, seen = cosines(run, train), cosines(run, dev)
     predictions = np.stack([calibrated(x, train.labels, y) for x, y in zip(fitted, seen)])
     groups = sources(dev)
@@ -188,8 +185,6 @@ def main(argv=None):
                        "cqa/ as far as it is there; no file of a test set is read")
     parser.add_argument("--out", type=Path, default=Path("against_words.md"), help="the page")
     options = parser.parse_intermixed_args(argv)
-    if options.data is None:
-        raise UserError("--data is missing: the folder with the STS Benchmark's sts-*.csv")
     run = load_run(options.run)
     parts = [measure(run, options.data) for measure in progress(
         (similarity, replies, questions), "measuring", unit=" tasks")]

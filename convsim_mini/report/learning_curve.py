@@ -103,11 +103,7 @@ def main(argv=None):
                        data="folder with the STS Benchmark's sts-dev.csv, or with stsbenchmark/")
     parser.add_argument("--out", type=Path, default=Path("learning_curve.png"))
     options = parser.parse_intermixed_args(argv)
-    if options.data is None:
-        raise UserError("--data is missing: the folder with the STS Benchmark's sts-*.csv")
-    with user_errors(f"{options.data}: holds no sts-dev.csv", f"put that of {sts.NAME} there",
-                     KeyError):
-        pairs = sts.read(sts.find(options.data, None)["dev"])
+    (pairs,) = sts.read_splits(options.data, "dev")
     runs = [load_config(folder) for folder in options.run]
     if len(runs) < 3 or len({config.pairs_fraction for config in runs}) < 2 or len(
             {(*config.pairs, config.model.encoder) for config in runs}) > 1:

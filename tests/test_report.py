@@ -317,7 +317,8 @@ def test_the_page_against_words(trained, data, tmp_path):
 
     (folder / "sts-train.csv").unlink()
     done = command("report.against_words", trained[0], "--data", folder, cwd=tmp_path)
-    assert done.returncode == 2 and "expected sts-train.csv and sts-dev.csv, found dev" in done.stderr
+    assert done.returncode == 2
+    assert "expected sts-train.csv and sts-dev.csv, found dev" in done.stderr
 
 
 # ---------------------------------------------------------------- figure 8's runs

@@ -7,8 +7,9 @@
 #
 # A network usually starts from random numbers. Training then has to find out which words belong
 # together. A corpus can tell that without training: count which words stand near each other. This
-# lesson builds the first weights of the default encoder by counting. Each part is measured by the
-# task that training is for: pick the true reply among 100. Guessing is right in 1% of the cases.
+# lesson builds the first weights of the default encoder by counting, in small: 200 numbers a word,
+# not 500. Each part is measured by the task that training is for: pick the true reply among 100.
+# Guessing is right in 1% of the cases.
 
 # %%
 import sys
@@ -41,14 +42,15 @@ unit = lambda x: l2_normalize_forward(x)[0]
 # %% [markdown]
 # ## Pointwise mutual information, by hand
 #
-# n_wc counts how often the words w and c stand within five places of each other in a sentence. T is
-# the sum of all counts, n_w the sum of row w, p(w, c) = n_wc/T and p(w) = n_w/T. If w and c had
-# nothing to do with each other, p(w, c) would be p(w) p(c). PMI compares the two:
+# n_wc counts how often the words w and c stand within five places of each other in a sentence. Each
+# meeting counts twice: for (w, c) and for (c, w). T is the sum of all counts, n_w the sum of row w,
+# p(w, c) = n_wc/T and p(w) = n_w/T. If w and c had nothing to do with each other, p(w, c) would be
+# p(w) p(c). PMI compares the two:
 #
 # PMI(w, c) = ln p(w, c)/(p(w) p(c)) = ln n_wc T/(n_w n_c)
 #
 # It is **0 under independence**, for ln 1 = 0, and positive for words that meet more often than by
-# chance. Twelve sentences of two words:
+# chance. Twelve sentences of two words make T = 24:
 #
 # | sentence | times | n_wc T/(n_w n_c) | PMI |
 # | --- | --- | --- | --- |

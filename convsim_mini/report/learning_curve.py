@@ -1,4 +1,4 @@
-"""The learning curve: P@1 and STS on dev against the number of pairs, extended to the paper's.
+"""The learning curve: P@1 and STS on dev against pairs, as a straight line to the paper's number.
 
     python -m convsim_mini.report.learning_curve RUN… --data DIR [--out FILE]
 
@@ -29,7 +29,7 @@ MEASURES = ("P@1 of 100, dev (%)", "STS dev, r × 100, all but the top, as cosin
 
 
 class Curve(NamedTuple):
-    """One run: the pairs that it could learn from, its measures at the end, P@1 on its way."""
+    """One run: the pairs it could learn from, its measures at its best step, P@1 on its way."""
 
     pairs: int
     measures: tuple
@@ -54,8 +54,8 @@ def extended(pairs, values, to):
 
     pairs, values: (n,) of the runs; to: (m,) numbers of pairs → slope a doubling, values there
     (m,), half of their 95% prediction intervals (m,). These trust the line: they cannot know
-    whether it bends. They take runs for independent, but runs of one seed share their smaller
-    corpora and all share dev, so they are too narrow.
+    whether it bends. They are too narrow, for runs are not independent: a smaller share of the
+    pairs is part of a larger one of the same seed, and all runs share one dev.
     """
     x, n = np.log2(pairs), len(pairs)
     line = scipy.stats.linregress(x, values)

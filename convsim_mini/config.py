@@ -155,8 +155,8 @@ class Config:
     """Files of pairs, .tsv (input TAB response) or .jsonl (fields input and response), plain, .gz
     or .zst; none for chitchat-dataset."""
     pairs_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """Share of the pairs to train on, drawn by the seed (ours: a learning curve). Co-occurrences
-    are counted on it alone. Dev, test, the vocabulary and its frequencies stay those of all."""
+    """Share of the pairs to train on (ours: a learning curve)."""
+    # drawn by the seed; the vocabulary and its frequencies stay those of all pairs
     device: Literal["cpu", "gpu"] = "cpu"
     """Where to compute."""
     precision: Literal["tf32", "fp32", "bf16"] = "tf32"

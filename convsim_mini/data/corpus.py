@@ -59,11 +59,10 @@ class Split(NamedTuple):
         return Packed(self.ids, self.offsets).take(which)
 
     def share(self, fraction, seed):
-        """A share of the pairs, drawn by the seed; a smaller share is part of a larger one."""
+        """A share of the pairs, as a Split in memory; see `share_of`."""
         if fraction == 1:
             return self
-        order = np.random.Generator(np.random.Philox(seed)).permutation(self.pairs)
-        kept = np.sort(order[:max(1, round(fraction * self.pairs))])
+        kept = share_of(self.pairs, fraction, seed)
         return Split(*self.sentences((2 * kept[:, None] + np.arange(2)).ravel()), self.keys[kept])
 
     def batch(self, which, mask_false_negatives=True):
@@ -82,6 +81,12 @@ class Corpus(NamedTuple):
     test: Split
     report: dict     # what preparing it counted
     checksum: int
+
+
+def share_of(number, fraction, seed):
+    """A share of 0 … number − 1, drawn by the seed; a smaller share is part of a larger one."""
+    order = np.random.Generator(np.random.Philox(seed)).permutation(number)
+    return np.sort(order[:max(1, round(fraction * number))])
 
 
 def batch_order(pairs, batch_size, seed, first_step=0, stage=0):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..cli import UserError, progress
 from ..files import read_lines
-from .corpus import false_negatives
+from .corpus import false_negatives, share_of
 from .packed import Packed
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -127,12 +127,8 @@ def _rows(path):
 
 
 def encode_snli(snli, vocabulary, fraction=1.0, seed=0):
-    """Pairs to ids: Snli → NliSplit.
-
-    fraction: the share to keep, drawn by the seed; a smaller share is part of a larger one.
-    """
-    order = np.random.Generator(np.random.Philox(seed)).permutation(len(snli.labels))
-    kept = np.sort(order[:max(1, round(fraction * len(order)))])
+    """Pairs to ids: Snli → NliSplit. fraction, seed: of the pairs to keep, see `share_of`."""
+    kept = share_of(len(snli.labels), fraction, seed)
     texts = (text for i in kept for text in (snli.premises[i], snli.hypotheses[i]))
     bar = progress(texts, total=2 * len(kept), desc="encoding SNLI", unit=" sentences", delay=3)
     return NliSplit(vocabulary.encode(bar), snli.labels[kept])

@@ -134,7 +134,7 @@ def transformer_backward(du, cache):
                       layer_norm_backward(dz, cache.first_norm))
         add_to(dz, dx)
     dtable += placed_embedding_backward(dz, cache.embedding)
-    grads["encoder.embedding.weight"] = sum_of_rows(dtable) if cache.bag else dtable
+    grads["encoder.embedding.weight"] = dtable if cache.bag is None else sum_of_rows(dtable)
     return grads
 
 

@@ -89,3 +89,9 @@ def errors_in_one_line():
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def cut_report(config, lengths):
+    """One line on how many sentences of these lengths (n,) a Transformer's ModelConfig cuts."""
+    return (f"{(lengths > config.max_tokens).sum():,} of {len(lengths):,} sentences have more than "
+            f"{config.max_tokens} words and are cut there")

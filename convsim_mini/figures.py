@@ -1,5 +1,6 @@
-"""Figures, drawn without a display and written whole or not at all."""
+"""Figures, drawn without a display and written whole or not at all; the curves of a run."""
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from .files import replace_file
@@ -16,3 +17,52 @@ def new_figure():
 def save_figure(figure, path):
     """Write a Figure as PNG. Raises UserError where that cannot be done."""
     replace_file(path, lambda temporary: figure.savefig(temporary, format="png", dpi=120))
+
+
+def plot_loss(path, losses, measured, choices):
+    """Losses in training ("loss", "nli_loss"), those measured ("dev_loss"), those of guessing.
+
+    choices: of how many each of the two losses picks one
+    """
+    figure, axes = new_figure()
+    for key, name in (("loss", "replies, training"), ("nli_loss", "second task, training")):
+        if curve := [(record["step"], record[key]) for record in losses if key in record]:
+            axes.plot(*zip(*curve), linewidth=1, label=name)
+            _level(axes, np.log(choices[key]), f"picking at random: ln {choices[key]:,}")
+    if any("loss" in record for record in losses):
+        axes.plot(*zip(*((record["step"], record["dev_loss"]) for record in measured)), "o-",
+                  label="replies, dev")
+    axes.legend()
+    axes.set(xlabel="step", ylabel="loss (nats per pair)", title="Loss in training and on dev")
+    save_figure(figure, path)
+
+
+def plot_precision(path, measured, best):
+    """P@N on dev against steps, and the step whose weights are kept."""
+    figure, axes = new_figure()
+    for n in measured[0]["dev"]:
+        axes.plot(*zip(*((record["step"], record["dev"][n]) for record in measured)), "o-",
+                  label=f"P@{n}  (at random: {n}%)")
+    if best is not None:
+        axes.axvline(best, color="grey", linestyle=":", label=f"kept: step {best:,}")
+    axes.set(xlabel="step", ylabel="true reply among the best N of 100 (%)", ylim=(0, None),
+             title="Picking the true reply, on dev")
+    axes.legend()
+    save_figure(figure, path)
+
+
+def plot_accuracy(path, measured, classes):
+    """NLI's accuracy on dev against steps."""
+    figure, axes = new_figure()
+    axes.plot(*zip(*((record["step"], record["nli"]) for record in measured)), "o-")
+    _level(axes, 100 / classes, "at random")
+    axes.set(xlabel="step", ylabel="right of three classes (%)",
+             title="Natural language inference, on dev")
+    save_figure(figure, path)
+
+
+def _level(axes, value, text):
+    """A dotted line at a value, with a few words at its right end."""
+    axes.axhline(value, color="grey", linestyle=":")
+    axes.annotate(text, (1, value), (0, 4), xycoords=("axes fraction", "data"),
+                  textcoords="offset points", ha="right", color="grey")

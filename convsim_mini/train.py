@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .backend import device_module, keep_freed_memory
-from .cli import UserError, errors_in_one_line, user_errors
+from .cli import UserError, cut_report, errors_in_one_line, user_errors
 from .data.corpus import false_negatives, open_corpus
 from .data.pairs import RULES
 from .data.snli import encode_entailments, encode_snli, find_snli, read_snli
@@ -20,7 +20,7 @@ from .evaluation import response, sts
 from .evaluation.nli import classify
 from .evaluation.word_baselines import bag_cosines
 from .model.initial import initial_model, initial_parameters
-from .model.input_response import Model, cut_report, embed
+from .model.input_response import Model, embed
 from .model.losses import batch_softmax_forward
 from .model.projection import all_but_the_top
 from .options import parse_config, resumed_folder

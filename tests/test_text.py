@@ -9,8 +9,11 @@ import regex
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from convsim_mini.data import text as text_module
 from convsim_mini.data.packed import Packed, drop_words, words_and_bigrams
-from convsim_mini.data.text import UNKNOWN, URL, Vocabulary, normalize, prune, stable_hash, tokenize
+from convsim_mini.data.text import (
+    LONGEST_PIECE, UNKNOWN, URL, Pieces, Vocabulary, normalize, prune, stable_hash, tokenize,
+)
 
 
 def pack(*sentences):
@@ -103,6 +106,31 @@ def test_tokenising_loses_nothing_but_white_space(text):
     tokens = tokenize(text)
     assume(URL not in tokens)
     assert "".join(tokens) == regex.sub(r"\s", "", normalize(text))
+
+
+@given(st.lists(st.one_of(st.characters(), awkward, st.just(" "))).map("".join))
+def test_pieces_between_spaces_give_the_tokens_of_the_whole_text(text):
+    found = text_module._TOKEN.findall(normalize(text))
+    assert tokenize(text) == [URL if token.startswith(("http://", "https://", "www.")) else token
+                              for token in found]
+
+
+@given(st.lists(st.lists(st.one_of(st.characters(), awkward, st.sampled_from(["fig", "lime", " "])))
+                .map("".join)))
+def test_encoding_is_packing_tokens(texts):
+    vocabulary = Vocabulary(["fig", "'"], [2, 1], 3, 7)
+    one, other = vocabulary.encode(texts), vocabulary.pack(map(tokenize, texts))
+    assert np.array_equal(one.ids, other.ids) and np.array_equal(one.offsets, other.offsets)
+
+
+def test_pieces_are_computed_once_and_forgotten_when_they_are_many(monkeypatch):
+    monkeypatch.setattr(text_module, "MOST_PIECES", 3)
+    calls = []
+    pieces = Pieces(lambda piece: calls.append(piece) or len(piece))
+    long = "x" * (LONGEST_PIECE + 1)
+    assert list(pieces.of(f"ab c ab {long} {long} c")) == [2, 1, 2, 41, 41, 1]
+    assert calls == ["ab", "c", long, long] and list(pieces) == ["ab", "c"]
+    assert list(pieces.of("d e f ab")) == [1, 1, 1, 2] and len(pieces) <= 3
 
 
 def test_treebank_pieces_are_joined_in_the_whole_of_snli_dev(data_folder):

@@ -9,11 +9,13 @@ checksums. Memory does not grow with the corpus.
 import hashlib
 import json
 import os
+import pickle
 import shutil
 import sys
 import tempfile
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
+from contextlib import ExitStack
 from itertools import islice
 from multiprocessing import Pool
 from pathlib import Path
@@ -24,9 +26,9 @@ import numpy as np
 from tqdm import tqdm
 
 from ..cli import UserError, progress, user_errors
-from .packed import Packed
+from .packed import Packed, offsets_of
 from .pairs import EXPECTED, default_corpus, parse, read_chunks, removed_by
-from .text import Vocabulary, prune, tokenize
+from .text import UNKNOWN, Vocabulary, prune, tokenize
 
 FORMAT = 1
 SPLITS = ("train", "dev", "test")
@@ -191,8 +193,8 @@ class Tokenized(NamedTuple):
     records: int
     malformed: list       # (line number, reason)
     removed: Counter      # by (rule, side)
-    counts: Counter       # words of the train split
-    text: dict            # split → lines of space-separated tokens, input TAB response
+    counts: dict          # how often each word stands in the train split
+    sentences: bytes      # pickled: words, split → Packed of numbers into them (input, response, …)
     keys: dict            # split → (n, 2) uint64
 
 
@@ -207,12 +209,12 @@ def split_of(input_key):
 
 
 def _prepare(paths, text, folder):
-    """Two passes: filter, split, tokenise and count, on all cores; then encode."""
+    """Two passes: filter, split, tokenise and count, on all cores; then words become ids."""
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         counts, report = _tokenize_files(paths, Path(scratch))
         vocabulary = Vocabulary.from_counts(counts, text.words, text.oov_buckets)
+        _encode(Path(scratch, "tokenized"), folder, vocabulary)
         for split in SPLITS:
-            _encode_split(Path(scratch, split), folder, vocabulary)
             shutil.move(Path(scratch, f"{split}.keys"), folder)
     (folder / "vocabulary.json").write_text(json.dumps(vocabulary.to_dict()), encoding="utf-8")
     files = [(path.name, path.stat().st_size, _checksum(path)) for path in sorted(folder.iterdir())]
@@ -221,10 +223,10 @@ def _prepare(paths, text, folder):
 
 
 def _tokenize_files(paths, scratch):
-    """First pass, into text files of the three splits. → word counts of train, report."""
+    """First pass, into one file of Tokenized parts and three of keys. → words of train, report."""
     counts, removed, kept = Counter(), Counter(), Counter()
     read = malformed = 0
-    text = {split: open(scratch / split, "w", encoding="utf-8", newline="\n") for split in SPLITS}
+    tokenized = open(scratch / "tokenized", "wb")
     keys = {split: open(scratch / f"{split}.keys", "wb") for split in SPLITS}
     total = sum(Path(path).stat().st_size for path in paths)
     bar = progress(total=total, desc="reading", unit="B", unit_scale=True)
@@ -241,11 +243,11 @@ def _tokenize_files(paths, scratch):
                 removed += part.removed
                 counts.update(part.counts)
                 prune(counts, MOST_WORDS_COUNTED)
+                tokenized.write(part.sentences)
                 for split in SPLITS:
                     kept[split] += len(part.keys[split])
-                    text[split].write(part.text[split])
                     part.keys[split].tofile(keys[split])
-    for file in [*text.values(), *keys.values()]:
+    for file in [tokenized, *keys.values()]:
         file.close()
     if min(kept[split] for split in SPLITS) < 100:
         raise UserError(f"{', '.join(map(str, paths))}: {kept.total():,} pairs are left after the "
@@ -283,8 +285,10 @@ def _watched(path, parts):
 
 def _tokenize_chunk(chunk):
     """Work of one process: parse, filter, tokenise, hash, split."""
-    malformed, removed, counts = [], Counter(), Counter()
-    text, keys = {split: [] for split in SPLITS}, {split: [] for split in SPLITS}
+    malformed, removed = [], Counter()
+    numbers = defaultdict(None, {"": 0})    # of words, in the order of their first use
+    numbers.default_factory = numbers.__len__
+    ids, lengths, keys = ({split: [] for split in SPLITS} for _ in range(3))
     for line, record in enumerate(chunk.records, start=chunk.first):
         try:
             pair = parse(chunk.kind, record)
@@ -297,16 +301,20 @@ def _tokenize_chunk(chunk):
             removed[rule, "response"] += 1
         else:
             sides = [tokenize(pair.input), tokenize(pair.response)]
-            joined = [" ".join(tokens) for tokens in sides]
-            pair_keys = [text_key(side) for side in joined]
+            pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
             split = split_of(pair_keys[0])
-            text[split].append("\t".join(joined) + "\n")
             keys[split].append(pair_keys)
-            if split == "train":
-                counts.update(sides[0] + sides[1])
-    text = {split: "".join(lines) for split, lines in text.items()}
+            for tokens in sides:
+                lengths[split].append(len(tokens) or 1)
+                ids[split] += map(numbers.__getitem__, tokens or [""])
+    sentences = {split: Packed(np.array(ids[split], np.int32), offsets_of(lengths[split]))
+                 for split in SPLITS}
+    words = list(numbers)
+    often = np.bincount(sentences["train"].ids, minlength=len(words))
+    counts = {words[i]: int(often[i]) for i in np.flatnonzero(often) if i}
     keys = {split: np.array(rows, np.uint64).reshape(-1, 2) for split, rows in keys.items()}
-    return Tokenized(len(chunk.records), malformed, removed, counts, text, keys)
+    return Tokenized(len(chunk.records), malformed, removed, counts,
+                     pickle.dumps((words, sentences)), keys)
 
 
 def text_key(joined_tokens):
@@ -314,19 +322,21 @@ def text_key(joined_tokens):
     return int.from_bytes(hashlib.blake2b(joined_tokens.encode(), digest_size=8).digest(), "little")
 
 
-def _encode_split(source, folder, vocabulary):
-    """Second pass: tokens of one split to its ids and offsets."""
-    base = 0
-    with (open(source, encoding="utf-8", newline="\n") as lines,
-          open(folder / f"{source.name}.ids", "wb") as ids,
-          open(folder / f"{source.name}.offsets", "wb") as offsets):
-        np.zeros(1, np.int64).tofile(offsets)
-        while chunk := list(islice(lines, 50_000)):
-            sides = (side for line in chunk for side in line[:-1].split("\t"))
-            packed = vocabulary.pack(side.split(" ") if side else [] for side in sides)
-            packed.ids.tofile(ids)
-            (packed.offsets[1:] + base).tofile(offsets)
-            base += packed.offsets[-1]
+def _encode(path, folder, vocabulary):
+    """Second pass: the words of a file of Tokenized parts to ids and offsets, by split."""
+    base = dict.fromkeys(SPLITS, 0)
+    with open(path, "rb") as parts, ExitStack() as files:
+        out = {(split, name): files.enter_context(open(folder / f"{split}.{name}", "wb"))
+               for split in SPLITS for name in ("ids", "offsets")}
+        for split in SPLITS:
+            np.zeros(1, np.int64).tofile(out[split, "offsets"])
+        while parts.peek(1):
+            words, sentences = pickle.load(parts)
+            id_of = np.array([UNKNOWN, *map(vocabulary.id, words[1:])], np.int32)
+            for split, packed in sentences.items():
+                id_of.take(packed.ids).tofile(out[split, "ids"])
+                (packed.offsets[1:] + base[split]).tofile(out[split, "offsets"])
+                base[split] += packed.offsets[-1]
 
 
 def false_negatives(input_keys, response_keys):

@@ -3,6 +3,7 @@
 import unicodedata
 import zlib
 from dataclasses import asdict, dataclass
+from itertools import chain
 
 import numpy as np
 import regex
@@ -11,6 +12,7 @@ from .packed import Packed, offsets_of
 
 UNKNOWN = 0    # the id of an empty sentence's only token, and the first row of the table
 URL = "<url>"
+MOST_PIECES, LONGEST_PIECE = 2**18, 40    # of a Pieces: up to 60 MB
 
 _SURROGATE = regex.compile(r"\p{Cs}")
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"'})
@@ -36,22 +38,53 @@ def normalize(text):
     """NFKC, lower case, straight quotes; half surrogates replaced, Treebank pieces joined."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _SURROGATE.sub("\ufffd", text.translate(_QUOTES)))
-    text = text.lower().replace("``", '"').replace("''", '"').replace("`", "'")
+    text = text.lower()
+    if "'" in text or "`" in text:
+        text = text.replace("``", '"').replace("''", '"').replace("`", "'")
+        if " '" in text or " n't" in text:
+            text = _TREEBANK_PIECE.sub("", text)
     if "b-" in text:
         text = _TREEBANK_BRACKET.sub(lambda match: _BRACKETS.get(match[0], match[0]), text)
-    if "'" in text:
-        text = _TREEBANK_PIECE.sub("", text)
     return text
+
+
+class Pieces(dict):
+    """A function of the pieces between spaces that computes each distinct one once: pieces[piece].
+
+    A few pieces make up most of any text. Memory stays bounded: when 262,144 are known it forgets
+    them all, and it never keeps one of more than 40 characters.
+    """
+
+    def __init__(self, function):
+        self.function = function
+
+    def __missing__(self, piece):
+        result = self.function(piece)
+        if len(piece) <= LONGEST_PIECE:
+            if len(self) >= MOST_PIECES:
+                self.clear()
+            self[piece] = result
+        return result
+
+    def of(self, text):
+        """The function's values for every piece of a text, normalised here: an iterator."""
+        return map(self.__getitem__, normalize(text).split(" "))
+
+
+def _tokenize_piece(piece):
+    tokens = _TOKEN.findall(piece)
+    if "://" in piece or "www." in piece:
+        tokens = [URL if token.startswith(("http://", "https://", "www.")) else token
+                  for token in tokens]
+    return tuple(tokens)    # not a list: the garbage collector would go through all of them
+
+
+_tokens = Pieces(_tokenize_piece)
 
 
 def tokenize(text):
     """Any string to its tokens: a list of str without white space, possibly empty."""
-    text = normalize(text)
-    tokens = _TOKEN.findall(text)
-    if "://" in text or "www." in text:
-        tokens = [URL if token.startswith(("http://", "https://", "www.")) else token
-                  for token in tokens]
-    return tokens
+    return list(chain.from_iterable(_tokens.of(text)))    # no token reaches across a space
 
 
 def stable_hash(text):
@@ -85,6 +118,8 @@ class Vocabulary:
 
     def __post_init__(self):
         self.ids = {word: i for i, word in enumerate(self.words, start=1)}
+        self._pieces = Pieces(
+            lambda piece: np.array([*map(self.id, _tokens[piece])], np.int32).tobytes())
 
     @classmethod
     def from_counts(cls, counts, size, oov_buckets):
@@ -121,8 +156,10 @@ class Vocabulary:
         return Packed(np.array(ids, np.int32), offsets_of(lengths))
 
     def encode(self, texts):
-        """Strings to a Packed of word ids."""
-        return self.pack(map(tokenize, texts))
+        """Strings to a Packed of word ids: `pack` of their tokens, but each piece only once."""
+        sentences = [b"".join(self._pieces.of(text)) or bytes(4) for text in texts]    # UNKNOWN
+        ids = np.frombuffer(bytearray().join(sentences), np.int32)
+        return Packed(ids, offsets_of([len(sentence) // 4 for sentence in sentences]))
 
     def probabilities(self):
         """p(word) of every id: float64 (size,). The buckets share the rest; unknown has 0."""

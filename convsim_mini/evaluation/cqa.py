@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..cli import UserError, errors_in_one_line
-from ..model.input_response import cut_report, embed
+from ..cli import UserError, cut_report, errors_in_one_line
+from ..model.input_response import embed
 from ..run import load_run
 from ..tables import table
 from .baselines import document_frequency, tfidf

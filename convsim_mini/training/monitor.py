@@ -6,9 +6,9 @@ import math
 from ..cli import progress, user_errors
 from ..data.corpus import Batch
 from ..data.snli import LABELS
+from ..figures import plot_accuracy, plot_loss, plot_precision
 from ..files import write_text
 from ..run import read_log
-from .curves import plot_accuracy, plot_loss, plot_precision
 from .schedule import pairs_before
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
@@ -79,7 +79,7 @@ class Monitor:
                        f"loss {record['dev_loss']:.3f}")
         plot_precision(self.folder / "p_at_n.png", self.measured, self.best)
         if "nli" in record:
-            plot_accuracy(self.folder / "nli.png", self.measured)
+            plot_accuracy(self.folder / "nli.png", self.measured, len(LABELS))
         if self.steps:
             plot_loss(self.folder / "loss.png", self.steps, self.measured, self.choices)
 

@@ -131,10 +131,11 @@ def search(encoder, queries, path, top):
     hits, before = [[] for _ in queries], 0
     for lines in line_chunks(path):
         cosines = vectors @ encoder.encode(lines).T                       # (q, lines)
-        best = np.argsort(-cosines, axis=1, kind="stable")[:, :top]       # equal ones stay in order
-        for k, columns in enumerate(best):
-            new = [(float(cosines[k, c]), before + c + 1, lines[c]) for c in columns]
-            hits[k] = sorted(hits[k] + new, key=lambda hit: -hit[0])[:top]
+        for k, nearest in enumerate(hits):
+            floor = nearest[-1][0] if len(nearest) == top else -np.inf    # of equal ones the first
+            new = [(float(cosines[k, c]), before + int(c) + 1, lines[c])
+                   for c in np.flatnonzero(cosines[k] > floor)]
+            hits[k] = sorted(nearest + new, key=lambda hit: -hit[0])[:top]
         before += len(lines)
     return hits
 

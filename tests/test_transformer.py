@@ -1,6 +1,7 @@
 """The Transformer: against loops and PyTorch, and what has to hold of any sentence."""
 
 import shutil
+import tracemalloc
 from dataclasses import replace
 from itertools import combinations
 
@@ -15,7 +16,7 @@ from convsim_mini.evaluation.attention import distances, summary
 from convsim_mini.model import attention, layers, transformer
 from convsim_mini.model.attention import Group, attention_forward, groups, timing_signal
 from convsim_mini.model.initial import initial_parameters
-from convsim_mini.model.input_response import Model, embed
+from convsim_mini.model.input_response import Model, embed, encoder_forward
 from convsim_mini.model.layers import NO_DROPOUT, Dropout, dropout_forward
 from convsim_mini.options import parse_config
 
@@ -172,6 +173,19 @@ def test_long_sentences_are_cut(bag):
 
 
 # ---------------------------------------------------------------- presets
+
+def test_encoding_keeps_no_caches_of_layers():
+    model, packed = small_model(replace(CONFIG, transformer_layers=8)), pack([20] * 200)
+    assert np.array_equal(embed(model, packed), encoder_forward(model, packed)[0])
+
+    def peak(function):
+        tracemalloc.start()
+        function(model, packed)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+    assert peak(embed) < 0.4 * peak(encoder_forward)
+
 
 def test_the_papers_size():
     config = parse_config(["--preset", "transformer"])

@@ -54,11 +54,11 @@ def arrange(model, packed):
         sort_by_length(packed, model.config.max_tokens))
 
 
-def _encode(model, arranged, dropout):
+def _encode(model, arranged, dropout, keep=True):
     """The encoder after `arrange`, on the host or already on the model's device."""
     if model.config.encoder == "dan":
         return dan_forward(model.params, arranged, model.word_rows)
-    return transformer_forward(model.params, arranged, model.config, dropout, model.word_rows)
+    return transformer_forward(model.params, arranged, model.config, dropout, model.word_rows, keep)
 
 
 def response_forward(params, v, config):
@@ -119,7 +119,7 @@ def loss_and_gradients_in_chunks(model, batch, chunk, dropout=NO_DROPOUT, weight
     cuts = [*range(0, len(sentences.lengths), 2 * chunk), len(sentences.lengths)]
     parts = [(slice(a, b), to_device(arrange(model, sentences.part(a, b)), xp), dropout.at(a))
              for a, b in zip(cuts, cuts[1:])]
-    both = xp.concatenate([_encode(model, part, here)[0] for _, part, here in parts])   # (2B, e)
+    both = xp.concatenate([_encode(model, part, here, False)[0] for _, part, here in parts])
     batch = type(batch)(sentences, to_device(batch[1], xp))
     loss, dboth, grads = head(model, both, batch, weight)
     tables = {}
@@ -181,15 +181,10 @@ def embed(model, packed, batch_size=1024):
     while first < len(packed.lengths):                    # few long sentences or many short ones
         full = np.searchsorted(packed.offsets, packed.offsets[first] + WORDS_AT_ONCE, "right") - 1
         last = max(first + 1, min(first + batch_size, full))
-        parts.append(to_host(encoder_forward(model, packed.part(first, last))[0]))
+        arranged = arrange(model, packed.part(first, last))
+        parts.append(to_host(_encode(model, arranged, NO_DROPOUT, keep=False)[0]))
         first = last
     return np.concatenate(parts)
-
-
-def cut_report(config, lengths):
-    """One line on how many sentences of these lengths (n,) a Transformer's ModelConfig cuts."""
-    return (f"{(lengths > config.max_tokens).sum():,} of {len(lengths):,} sentences have more than "
-            f"{config.max_tokens} words and are cut there")
 
 
 def respond(model, v):

@@ -107,7 +107,7 @@ def l2_normalize_forward(x):
     x: (B, d) → y: (B, d), cache. A zero row stays zero.
     """
     xp = array_module(x)
-    norm = xp.sqrt((x * x).sum(axis=1, keepdims=True))        # (B, 1)
+    norm = xp.sqrt(xp.vecdot(x, x))[:, None]                  # (B, 1)
     norm = xp.where(norm > 0, norm, 1)                        # keeps 0/0 from a zero row
     y = x / norm                                              # (B, d)
     return y, (y, norm)
@@ -122,8 +122,10 @@ def l2_normalize_backward(dy, cache):
     dy: (B, d) → dx: (B, d)
     """
     y, norm = cache
-    along = (dy * y).sum(axis=1, keepdims=True)               # (B, 1)
-    return (dy - along * y) / norm
+    dx = y * array_module(y).vecdot(dy, y)[:, None]           # (B, d): the part along y
+    dx = array_module(y).subtract(dy, dx, out=dx)             # in place: saves fresh memory
+    dx /= norm
+    return dx
 
 
 class Dropout(NamedTuple):

@@ -60,7 +60,7 @@ class AttendCache(NamedTuple):
     output: tuple
 
 
-def transformer_forward(params, ordered, config, dropout=NO_DROPOUT, word_rows=None):
+def transformer_forward(params, ordered, config, dropout=NO_DROPOUT, word_rows=None, keep=True):
     """Transformer encoder (Vaswani et al. 2017; Yang et al. 2018, §2.3.2 and §3.1).
 
     Word embeddings times √d plus the timing signal; layers of self-attention and feed-forward
@@ -72,7 +72,8 @@ def transformer_forward(params, ordered, config, dropout=NO_DROPOUT, word_rows=N
     before unit length is y = √d bag(table) W_bag + mean(sublayers) W: what a DAN gives of the same
     sentences, and what attention adds (ours).
     params: as model/initial.py lists them; ordered: Sorted word ids of B sentences, on the host or
-    the device; config: ModelConfig; word_rows: how many rows of the table are words, for the bag
+    the device; config: ModelConfig; word_rows: how many rows of the table are words, for the bag;
+    keep: the sublayers' caches; without them there is no way back, but less memory is in use
     → u: (B, e) unit vectors, TransformerCache
     """
     table = params["encoder.embedding.weight"]
@@ -95,7 +96,8 @@ def transformer_forward(params, ordered, config, dropout=NO_DROPOUT, word_rows=N
             y, inner = _position_wise_forward(params, name, z, here.at(0))
         x, z, join = add_norm_forward(x, y, *_weights(params, norm), here)            # (N, d)
         x = x if config.pre_norm else z
-        caches.append(SublayerCache(name, norm, inner, join))
+        caches += [SublayerCache(name, norm, inner, join)] if keep else []
+        del inner, join
     y, pool_cache = mean_pool_forward(z, packed)                          # (B, d)
     y, linear_cache = feed_forward(params, "encoder", y)                  # (B, e)
     bag_cache = None

@@ -144,6 +144,19 @@ def sgemm():
     return 2 * 2048**3 / statistics.median(seconds[1:])
 
 
+def measure(task, similar, batch_size, rounds):
+    """Contender → (seconds a batch, peak MB, operations a second), medians; the padding share."""
+    cores = os.cpu_count()
+    contenders = {"convsim_mini": ("ours", cores), "PyTorch, padded": ("padded", cores),
+                  "PyTorch, packed": ("packed", cores), "sgemm": ("sgemm", cores)}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "batches.npz")
+        padding = prepare(path, batch_size, similar)
+        measured = in_turns(__file__, contenders, [task, path], rounds)
+    return {name: tuple(map(statistics.median, zip(*runs)))
+            for name, runs in measured.items()}, padding
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=128)
@@ -154,20 +167,13 @@ def main():
     options = parser.parse_args()
     if options.work:
         return work(*options.work[:2], Path(options.work[2]))
-    cores = os.cpu_count()
-    contenders = {"sgemm": ("sgemm", cores), "convsim_mini": ("ours", cores),
-                  "PyTorch, padded": ("padded", cores), "PyTorch, packed": ("packed", cores)}
     for task, similar in itertools.product(options.tasks, (False, True)):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "batches.npz")
-            padding = prepare(path, options.batch, similar)
-            measured = in_turns(__file__, contenders, [task, path], options.rounds)
+        medians, padding = measure(task, similar, options.batch, options.rounds)
         print(f"{task}, {options.batch} pairs {'of similar lengths' if similar else 'at random'}, "
               f"{padding:.0%} padding")
-        mine = statistics.median(seconds for seconds, _, _ in measured["convsim_mini"])
-        rate = statistics.median(operations for _, _, operations in measured.pop("sgemm"))
-        for name, runs in measured.items():
-            seconds, peak, operations = (statistics.median(values) for values in zip(*runs))
+        *_, rate = medians.pop("sgemm")
+        mine, *_ = medians["convsim_mini"]
+        for name, (seconds, peak, operations) in medians.items():
             print(f"  {name:16}{seconds:7.2f} s/batch {options.batch / seconds:7.1f} pairs/s "
                   f"{peak:7,.0f} MB peak "
                   f"{operations / rate:4.0%} of sgemm ({rate / 1e9:.0f} GF/s)   "

@@ -29,6 +29,10 @@ class TextConfig:
     """Rows shared by all other words (ours: an unknown word still looks like itself)."""
     bigram_buckets: PositiveInt = 200_000
     """Rows shared by all bigrams (ours: with 50,000 words the table then has 250,000 rows)."""
+    filters_off: list[Literal["long", "not_alphabetic", "link_or_mention", "bot"]] = field(
+        default_factory=list)
+    """Filters of the paper's §3 that remove nothing: "long" (350 characters), "not_alphabetic" (70%
+    letters or less), "link_or_mention", "bot" (ours: 350 characters would drop support mail)."""
 
 
 @dataclass
@@ -135,16 +139,15 @@ class Config:
     task: Literal["conversation", "multitask", "nli", "entailment"] = "conversation"
     """Train on conversations alone; "multitask": on natural language inference beside them (paper
     §2.4); "nli": on that alone (ours: the control); "entailment": beside conversations on picking
-    the hypothesis that a premise entails (ours: STS dev 79.3 and P@1 on Reddit 41.5 after
-    1,000 steps, where 2,000 steps of conversations alone give 76.5 and 43.0)."""
+    the hypothesis that a premise entails (ours: after 1,000 steps STS dev 79.3, P@1 on Reddit 41.5;
+    after 2,000 of conversations alone 76.5 and 43.0)."""
     init: str | None = None
     """Folder of a run whose parameters to start from, as the paper's multitask model does (§3.1).
     Its preset, pairs, text, model and optim hold where no option says otherwise; the preset brings
     its task and nli_share."""
     stage: Annotated[int, Meta(ge=0, lt=2**15)] = 0
-    """How many runs came before this one through --init, which sets it: each stage has batches and
-    dropped words of its own (ours: a stage with its parent's seed would see the parent's again; a
-    Transformer's dropout is the same)."""
+    """How many runs came before this one through --init, which sets it (ours: with its parent's
+    seed a stage would see the parent's batches again; a Transformer's dropout is the same)."""
     nli: str | None = None
     """Folder with snli_1.0_train and snli_1.0_dev, .jsonl or .txt, or with snli_1.0/."""
     nli_share: Annotated[float, Meta(gt=0, lt=1)] = 0.05
@@ -152,8 +155,10 @@ class Config:
     nli_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Share of the NLI pairs, or of the entailments, to train on (the paper's figure 8)."""
     pairs: list[str] = field(default_factory=list)
-    """Files of pairs, .tsv (input TAB response) or .jsonl (fields input and response), plain, .gz
-    or .zst; none for chitchat-dataset."""
+    """Files of pairs or logs of conversations: .tsv (input TAB response), .jsonl, .csv, .parquet;
+    plain, .gz or .zst; none for chitchat-dataset."""
+    columns: list[str] = field(default_factory=list)
+    """A table's columns of input and response, where its header does not tell."""
     pairs_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Share of the pairs to train on (ours: a learning curve)."""
     # drawn by the seed; the vocabulary and its frequencies stay those of all pairs
@@ -264,7 +269,7 @@ def settings():
 
 
 # from the run that --init names
-INHERITED = {"preset", "pairs", *(name for name in settings() if "." in name)}
+INHERITED = {"preset", "pairs", "columns", *(name for name in settings() if "." in name)}
 
 
 def completed(values):
@@ -322,7 +327,8 @@ def _fault(config):
     if model.dropout > 0.99:
         return f"model.dropout {model.dropout}: expected a share up to 0.99, or nothing is left"
     if config.task != "conversation" and not config.nli:
-        return f"task {config.task}: needs --nli, the folder with snli_1.0_train and snli_1.0_dev"
+        return (f"task {config.task}: needs --nli, the folder with snli_1.0_train and snli_1.0_dev, "
+                "or use --task conversation")
     if not model.layers:
         return "model.layers: no layer is given, expected the width of one or more, such as 500"
     return None

@@ -26,7 +26,8 @@ def parse_config(argv):
     encoder, path, shown = (given.pop(name, None) for name in ("encoder", "config", "print_config"))
     from_file = _settings_in(path, "--config") if path else {}
     start = _settings_in(Path(given["init"], "config.json"), "--init") if "init" in given else {}
-    inherited = {name: start[name] for name in start if name in INHERITED}
+    other_pairs = {"columns"} if "pairs" in from_file | given else set()
+    inherited = {name: start[name] for name in start if name in INHERITED - other_pairs}
     short = {"preset": ENCODERS[encoder]} if encoder else {}
     chosen = {"preset": "chat", **inherited, **short, **from_file, **given}["preset"]
     preset = PRESETS.get(chosen, {})

@@ -109,10 +109,10 @@ def load_run(folder, device="cpu", newest=False):
     config = load_config(folder)
     xp = device_module(device, config.precision)
     words = folder / VOCABULARY
-    values = read_object(words, *NEEDED)
+    read_object(words, *NEEDED)
     if _crc(words) != about.get("vocabulary"):
         raise UserError(f"{words}: is not the one that {path.name} was trained with; restore it")
-    corpus, vocabulary = values.pop("corpus"), Vocabulary(**values)
+    vocabulary, corpus = load_vocabulary(folder)
     rows = vocabulary.size + config.bigram_rows
     expected = parameter_shapes(config.model, rows, config.classifies)
     stored = {name: p.shape for name, p in params.items()}
@@ -123,6 +123,13 @@ def load_run(folder, device="cpu", newest=False):
                             "config.json and vocabulary.json; restore the files of one run")
     model = Model(to_device(params, xp), config.model, vocabulary.size)
     return Run(folder, config, vocabulary, model, step, corpus)
+
+
+def load_vocabulary(folder):
+    """The Vocabulary of a run folder and the checksum of its Corpus. Raises UserError."""
+    values = read_object(_existing(folder) / VOCABULARY, *NEEDED)
+    corpus = values.pop("corpus")
+    return Vocabulary(**values), corpus
 
 
 def load_config(folder):

@@ -8,6 +8,7 @@ language inference beside its conversations.
 import itertools
 import sys
 from pathlib import Path
+from textwrap import shorten
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from .model.projection import all_but_the_top
 from .options import parse_config, resumed_folder
 from .run import (
     check_corpus, finished, has_checkpoint, keep_best, load_config, load_run, load_state,
-    save_config, save_matrix, save_vocabulary,
+    load_vocabulary, save_config, save_matrix, save_vocabulary,
 )
 from .tables import table
 from .training.loop import run_steps
@@ -41,7 +42,7 @@ def train(config):
 
     Raises UserError for pair files, folders and devices that cannot be used.
     """
-    corpus, tasks, dev = prepare(config)
+    corpus, tasks, dev = prepare(config, load_vocabulary(config.init)[0] if config.init else None)
     model = starting_model(config, corpus)
     folder = new_folder(config)
     save_config(folder, config)
@@ -58,7 +59,8 @@ def resume(folder):
     run is left as it is. Raises UserError where its files or its pairs are missing or changed.
     """
     config = load_config(folder)
-    corpus, tasks, dev = prepare(config)
+    corpus, tasks, dev = prepare(config, load_vocabulary(folder)[0] if has_checkpoint(folder) else
+                                 load_vocabulary(config.init)[0] if config.init else None)
     if has_checkpoint(folder):
         run = load_run(folder, newest=True)
         check_corpus(run, corpus)
@@ -85,12 +87,11 @@ def save_all_but_the_top(run, corpus):
 def starting_model(config, corpus):
     """The Model before the first step: from the seed, or from the run that --init names.
 
-    Raises UserError where that run has another corpus, or parameters of other shapes.
+    Raises UserError where that run has parameters of other shapes.
     """
     if not config.init:
         return initial_model(config, corpus)
     run = load_run(config.init)
-    check_corpus(run, corpus)
     rng = np.random.Generator(np.random.Philox(config.seed))
     trained = run.model.params
     table = trained["encoder.embedding.weight"]
@@ -108,12 +109,18 @@ def starting_model(config, corpus):
     return Model(params, config.model, corpus.vocabulary.size)
 
 
-def prepare(config):
-    """A Config's Corpus, its Tasks, what measures dev, after every check that needs no training."""
+def prepare(config, vocabulary=None):
+    """A Config's Corpus, its Tasks, what measures dev, after every check that needs no training.
+
+    vocabulary: of the run to go on with. A corpus smaller than a batch makes it smaller, then.
+    """
     device_module(config.device, config.precision)
     keep_freed_memory()
-    corpus = open_corpus(config)
+    corpus = open_corpus(config, vocabulary)
     print(corpus_report(corpus.report))
+    if config.init and corpus.train.pairs < config.optim.batch_size:
+        config.optim.batch_size = corpus.train.pairs
+        print(f"batches of {corpus.train.pairs} pairs, for there are no more to train on\n")
     if config.model.encoder == "transformer":
         print(cut_report(config.model, np.diff(corpus.train.offsets)) + "\n")
     if config.pairs_fraction < 1:
@@ -209,20 +216,23 @@ def corpus_report(report):
             *([f"kept for {split}", f"{number:,}"] for split, number in report["kept"].items())]
     if report["malformed"]:
         rows.insert(1, ["malformed", f"{report['malformed']:,}"])
-    return table(["the corpus, after the paper's filters", ""], rows) + "\n"
+    shown = "".join(f"  {shorten(text, 50)} → {shorten(reply, 50)}\n"
+                    for text, reply in report["examples"])
+    counted = table(["the corpus, after the paper's filters", ""], rows)
+    return f"{counted}\n\nThe first pairs:\n{shown}"
 
 
 def summary(folder, corpus):
     """What the run has learned, measured on the saved weights: test P@N, STS, what to try next."""
     run = load_run(folder)
-    untrained = initial_model(run.config, corpus)
+    before, untrained = response.before_training(run, corpus)
     choices = response.read(corpus)
     files = sts.find(run.config.data, run)
     files.pop("test", None)                                   # evaluation.sts shows it
     split, path = (list(files.items()) or [("own set", sts.OWN)])[-1]
     pairs = sts.read(path)
     untrained_similarity = sts.similarity(untrained, run.vocabulary, pairs)
-    similarity = sts.scores(run, pairs) | {"the same, untrained": untrained_similarity}
+    similarity = sts.scores(run, pairs) | {before: untrained_similarity}
     lexical = bag_cosines(sts.texts_of(pairs), *sts.sides(pairs), run.vocabulary)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     command = "  python -m convsim_mini"

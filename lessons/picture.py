@@ -34,7 +34,7 @@ def choose(split):
 def main(folder):
     """Draw both score matrices side by side, the true replies on the diagonal."""
     run = load_run(folder)
-    corpus = open_corpus(run.config)
+    corpus = open_corpus(run.config, run.vocabulary)
     pairs = choose(corpus.test)
     texts = [[" ".join(map(run.vocabulary.token, corpus.test.sentences(np.array([sentence])).ids))
               for sentence in 2 * pairs + side] for side in (0, 1)]

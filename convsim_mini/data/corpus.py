@@ -16,6 +16,7 @@ import tempfile
 import zlib
 from collections import Counter, defaultdict
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from multiprocessing import Pool
 from pathlib import Path
@@ -28,13 +29,13 @@ from tqdm import tqdm
 from ..cli import UserError, progress, user_errors
 from .packed import Packed, offsets_of
 from .pairs import EXPECTED, default_corpus, parse, read_chunks, removed_by
-from .text import UNKNOWN, Vocabulary, prune, tokenize
+from .text import UNKNOWN, Vocabulary, prune, stable_hash, tokenize
 
-FORMAT = 1
+FORMAT = 2
 SPLITS = ("train", "dev", "test")
 FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
 MOST_WORDS_COUNTED = 5_000_000
-BLOCK, BLOCKS_SHUFFLED = 256, 4096
+BLOCK, BLOCKS_SHUFFLED, FEWEST, EXAMPLES = 256, 4096, 100, 3
 
 
 class Batch(NamedTuple):
@@ -119,27 +120,35 @@ def _epoch(pairs, batch_size, rng):
 
 # ---------------------------------------------------------------- the cache
 
-def open_corpus(config):
-    """The corpus that a Config names: its pair files, or chitchat-dataset where it names none."""
-    corpus = load_corpus(config.pairs or [default_corpus()], config.text, config.cache)
+def open_corpus(config, vocabulary=None):
+    """The corpus that a Config names: its pair files, or chitchat-dataset where it names none.
+
+    vocabulary: of the run that is to read it, or None for the corpus's own
+    """
+    corpus = load_corpus(config.pairs or [default_corpus()], config.text, config.cache,
+                         config.columns, vocabulary)
     return corpus._replace(train=corpus.train.share(config.pairs_fraction, config.seed))
 
 
-def load_corpus(paths, text, cache):
+def load_corpus(paths, text, cache, columns=(), vocabulary=None):
     """Open a corpus from the cache; where it is not there or is damaged, prepare it first.
 
-    paths: pair files; text: TextConfig; cache: folder. Raises UserError for files that cannot be
-    read, or with too few pairs to train and measure on.
+    paths: pair files; text: TextConfig; cache: folder; columns: as in `read_chunks`; vocabulary:
+    whose ids to use, or None for the corpus's own. Raises UserError for files that cannot be read,
+    or with too few pairs to train and measure on.
     """
-    folder = Path(cache).expanduser() / _cache_key(paths, text)
+    folder = Path(cache).expanduser() / _cache_key(paths, text, columns)
     corpus = _open(folder)
+    if vocabulary and not (corpus and corpus.vocabulary == vocabulary):
+        folder = folder.with_name(f"{folder.name}-{stable_hash(repr(vocabulary)):08x}")
+        corpus = _open(folder)
     if corpus is None:
         advice = "make room there or choose another folder with --cache"
         with user_errors(f"{folder.parent}: cannot be written", advice):
             folder.parent.mkdir(parents=True, exist_ok=True)
             work = Path(tempfile.mkdtemp(prefix="preparing-", dir=folder.parent))
             try:
-                _prepare(paths, text, work)
+                _prepare(paths, text, columns, vocabulary, work)
                 shutil.rmtree(folder, ignore_errors=True)     # a damaged one
                 os.replace(work, folder)
             finally:
@@ -148,7 +157,7 @@ def load_corpus(paths, text, cache):
     return corpus
 
 
-def _cache_key(paths, text):
+def _cache_key(paths, text, columns):
     sources = []
     for path in map(Path, paths):
         try:
@@ -156,7 +165,7 @@ def _cache_key(paths, text):
         except OSError as error:
             raise UserError(f"{path}: cannot be read: {error.strerror}; name a pair file") from None
         sources.append([str(path.resolve()), stat.st_size, stat.st_mtime_ns])
-    key = json.dumps([FORMAT, sources, text.words, text.oov_buckets])
+    key = json.dumps([FORMAT, sources, text.words, text.oov_buckets, text.filters_off, columns])
     return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
 
 
@@ -193,26 +202,34 @@ class Tokenized(NamedTuple):
     records: int
     malformed: list       # (line number, reason)
     removed: Counter      # by (rule, side)
+    examples: list        # the first pairs that are kept, as written
     counts: dict          # how often each word stands in the train split
     sentences: bytes      # pickled: words, split → Packed of numbers into them (input, response, …)
     keys: dict            # split → (n, 2) uint64
 
 
-def split_of(input_key):
+def split_of(input_key, few=False):
     """The split of a pair, from the hash of its input alone: 10% test, 3.6% dev, the rest train.
 
-    So all replies to one input are in one split, and it is the same split in every corpus.
+    So all replies to one input are in one split, and it is the same split in every corpus. Of `few`
+    pairs 30% are for test and 30% for dev.
     """
+    if few:
+        return {0: "test", 1: "dev"}.get(min(input_key % 10 // 3, 2), "train")
     if input_key % 10 == 0:
         return "test"
     return "dev" if input_key // 10 % 25 == 0 else "train"
 
 
-def _prepare(paths, text, folder):
+def _prepare(paths, text, columns, vocabulary, folder):
     """Two passes: filter, split, tokenise and count, on all cores; then words become ids."""
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        counts, report = _tokenize_files(paths, Path(scratch))
-        vocabulary = Vocabulary.from_counts(counts, text.words, text.oov_buckets)
+        for few in (False, True):
+            counts, report = _tokenize_files(paths, text.filters_off, columns, few, Path(scratch))
+            if not vocabulary or min(report["kept"].values()) >= FEWEST:
+                break
+        _check_enough(paths, report["kept"], vocabulary)
+        vocabulary = vocabulary or Vocabulary.from_counts(counts, text.words, text.oov_buckets)
         _encode(Path(scratch, "tokenized"), folder, vocabulary)
         for split in SPLITS:
             shutil.move(Path(scratch, f"{split}.keys"), folder)
@@ -222,23 +239,37 @@ def _prepare(paths, text, folder):
     (folder / "meta.json").write_text(meta, encoding="utf-8")
 
 
-def _tokenize_files(paths, scratch):
+def _check_enough(paths, kept, vocabulary):
+    if min(kept.values()) < FEWEST:
+        enough = 350 if vocabulary else "3,000"
+        instead = "" if vocabulary else "; or go on from a run, for which 500 do: --init RUN"
+        raise UserError(f"{', '.join(map(str, paths))}: {kept.total():,} pairs are left after the "
+                        f"filters (train {kept['train']}, dev {kept['dev']}, test {kept['test']}); "
+                        f"expected at least {FEWEST} in each, about {enough} in all: add files to "
+                        f"--pairs{instead}")
+
+
+def _tokenize_files(paths, filters_off, columns, few, scratch):
     """First pass, into one file of Tokenized parts and three of keys. → words of train, report."""
     counts, removed, kept = Counter(), Counter(), Counter()
     read = malformed = 0
     tokenized = open(scratch / "tokenized", "wb")
     keys = {split: open(scratch / f"{split}.keys", "wb") for split in SPLITS}
     total = sum(Path(path).stat().st_size for path in paths)
+    off = [name.replace("_", " ") for name in filters_off]    # as RULES names them
+    examples, work = [], partial(_tokenize_chunk, off=off, few=few)
     bar = progress(total=total, desc="reading", unit="B", unit_scale=True)
     with Pool() as workers, bar:
         for path in paths:
             before = bar.n
-            chunks = read_chunks(path, lambda position: bar.update(before + position - bar.n))
+            chunks = read_chunks(path, lambda position: bar.update(before + position - bar.n),
+                                 columns)
             room = BoundedSemaphore(4 * os.cpu_count())       # or results would pile up unwritten
             admitted = (chunk for chunk in chunks if room.acquire())
-            parts = (part for part in workers.imap(_tokenize_chunk, admitted) if not room.release())
+            parts = (part for part in workers.imap(work, admitted) if not room.release())
             for part in _watched(path, parts):
                 read += part.records
+                examples = (examples + part.examples)[:EXAMPLES]
                 malformed += len(part.malformed)
                 removed += part.removed
                 counts.update(part.counts)
@@ -249,12 +280,9 @@ def _tokenize_files(paths, scratch):
                     part.keys[split].tofile(keys[split])
     for file in [tokenized, *keys.values()]:
         file.close()
-    if min(kept[split] for split in SPLITS) < 100:
-        raise UserError(f"{', '.join(map(str, paths))}: {kept.total():,} pairs are left after the "
-                        f"filters (train {kept['train']}, dev {kept['dev']}, test {kept['test']}); "
-                        "expected at least 100 in each, about 3,000 in all: add files to --pairs")
     removed = {f"{side}: {rule}": number for (rule, side), number in sorted(removed.items())}
-    return counts, {"read": read, "malformed": malformed, "kept": kept, "removed": removed}
+    return counts, {"read": read, "malformed": malformed, "kept": kept, "removed": removed,
+                    "examples": examples}
 
 
 def _watched(path, parts):
@@ -283,26 +311,27 @@ def _watched(path, parts):
         print(f"{path}: {bad} malformed lines left out in all", file=sys.stderr)
 
 
-def _tokenize_chunk(chunk):
+def _tokenize_chunk(chunk, off=(), few=False):
     """Work of one process: parse, filter, tokenise, hash, split."""
-    malformed, removed = [], Counter()
+    malformed, removed, examples = [], Counter(), []
     numbers = defaultdict(None, {"": 0})    # of words, in the order of their first use
     numbers.default_factory = numbers.__len__
     ids, lengths, keys = ({split: [] for split in SPLITS} for _ in range(3))
     for line, record in enumerate(chunk.records, start=chunk.first):
         try:
-            pair = parse(chunk.kind, record)
+            pair = parse(chunk.kind, record, chunk.fields)
         except ValueError as error:
             malformed.append((line, str(error)))
             continue
-        if rule := removed_by(pair.input, pair.input_author):
+        if rule := removed_by(pair.input, pair.input_author, off):
             removed[rule, "input"] += 1
-        elif rule := removed_by(pair.response, pair.response_author):
+        elif rule := removed_by(pair.response, pair.response_author, off):
             removed[rule, "response"] += 1
         else:
+            examples += [pair[:2]] if len(examples) < EXAMPLES else []
             sides = [tokenize(pair.input), tokenize(pair.response)]
             pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
-            split = split_of(pair_keys[0])
+            split = split_of(pair_keys[0], few)
             keys[split].append(pair_keys)
             for tokens in sides:
                 lengths[split].append(len(tokens) or 1)
@@ -313,7 +342,7 @@ def _tokenize_chunk(chunk):
     often = np.bincount(sentences["train"].ids, minlength=len(words))
     counts = {words[i]: int(often[i]) for i in np.flatnonzero(often) if i}
     keys = {split: np.array(rows, np.uint64).reshape(-1, 2) for split, rows in keys.items()}
-    return Tokenized(len(chunk.records), malformed, removed, counts,
+    return Tokenized(len(chunk.records), malformed, removed, examples, counts,
                      pickle.dumps((words, sentences)), keys)
 
 

@@ -1,32 +1,27 @@
 """Conversations as they arrive: files of (input, response) pairs, and the paper's filters.
 
 A pair file holds one pair a line, as TSV (input TAB response) or as JSON with the fields `input`
-and `response` (and `input_author`, `response_author` where they are known); plain, .gz or .zst.
+and `response` (and `input_author`, `response_author` where they are known). sources.py reads other
+tables, and logs of conversations. All may be .gz or .zst.
 """
 
 import json
 import string
-import sys
-from importlib.util import find_spec
-from itertools import chain, islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from tqdm import tqdm
-
 from ..cli import UserError
 from ..files import read_lines
+from ..sources import conversation_turns, default_corpus, table
 
 CHUNK = 5_000    # lines that one worker takes at a time
 ASCII_LETTERS = string.ascii_letters.encode()
 ASCII_SPACES = bytes(code for code in range(128) if chr(code).isspace())
 
 EXPECTED = ("pairs, one a line, in a .tsv (input TAB response) or .jsonl (fields input, response) "
-            "file, plain, .gz or .zst")
-
-# A first line of a .tsv file that holds two of these words names its columns and is no pair.
-COLUMNS = set("""input response context reply question answer query prompt completion message
-              comment parent child post title text utterance source target""".split())
+            "file; or a .csv, .tsv, .jsonl or .parquet with named columns; plain, .gz or .zst")
+FIELDS = ("input", "response")
 
 RULES = {
     "long": "350 characters or more",
@@ -50,15 +45,17 @@ class Chunk(NamedTuple):
 
     kind: str        # ".tsv", ".jsonl" or ".json"
     first: int       # number of the first line
-    records: list    # lines as bytes; for ".json" Pairs
+    records: list    # lines as bytes, rows of a table as dicts, or Pairs
+    fields: tuple    # where a row holds input and response
 
 
-def removed_by(text, author=None):
-    """The rule of the paper's §3 that removes this comment, a key of RULES, or None.
+def removed_by(text, author=None, off=()):
+    """The rule of the paper's §3 that removes this comment, a key of RULES not in `off`, or None.
 
-    The paper does not say 70% of what: here it is of all characters but white space.
+    The paper does not say 70% of what: here it is of all characters but white space. A text without
+    any letter or sign is removed whatever is off.
     """
-    if len(text) >= 350:
+    if len(text) >= 350 and "long" not in off:
         return "long"
     if text.isascii():                                        # deleting bytes is much faster
         data = text.encode()
@@ -66,77 +63,56 @@ def removed_by(text, author=None):
         marks = len(data.translate(None, ASCII_SPACES))
     else:
         letters, marks = sum(map(str.isalpha, text)), sum(map(len, text.split()))
-    if 10 * letters <= 7 * marks:                             # exact, as 0.7 · … is not
+    # exact, as 0.7 · … is not
+    if not marks or 10 * letters <= 7 * marks and "not alphabetic" not in off:
         return "not alphabetic"
-    if text.startswith(("https", "/r/", "@")):
+    if text.startswith(("https", "/r/", "@")) and "link or mention" not in off:
         return "link or mention"
-    if author and "bot" in author.lower():
+    if author and "bot" in author.lower() and "bot" not in off:
         return "bot"
     return None
 
 
-def default_corpus():
-    """Path of the data file inside the installed package chitchat-dataset."""
-    if package := find_spec("chitchat_dataset"):
-        return Path(package.origin).with_name("dataset.json")
-    raise UserError("the default corpus, the package chitchat-dataset, is not installed: "
-                    "pip install chitchat-dataset, or name your own files with --pairs")
+def read_chunks(path, progress=lambda position: None, columns=()):
+    """Yield the Chunks of a pair file, of a log of conversations, or of chitchat-dataset's JSON.
 
-
-def read_chunks(path, progress=lambda position: None):
-    """Yield the Chunks of a pair file, or of chitchat-dataset's JSON.
-
-    progress as in `read_lines`. Raises UserError for an unknown kind, and as `read_lines` does.
+    progress as in `read_lines`; columns: the names of input and response in a table, or none: the
+    header tells. Raises UserError for an unknown kind or header, and as `read_lines` does.
     """
-    path, first = Path(path), 1
+    path = Path(path)
     kind = Path(path.stem if path.suffix in (".gz", ".zst") else path.name).suffix
     if kind == ".json" and path == default_corpus():
-        records = _conversation_turns(path, progress)
-    elif kind in (".tsv", ".jsonl"):
-        records = read_lines(path, progress)
-        begin = list(islice(records, 1))
-        if kind == ".tsv" and begin and _names_columns(begin[0]):
-            tqdm.write(f"{path}, line 1: left out: it names the columns", file=sys.stderr)
-            first, begin = 2, []
-        records = chain(begin, records)
+        turns = conversation_turns(path, progress)
+        first, fields, records = 1, FIELDS, (Pair(*turn) for turn in turns)
+    elif kind in (".tsv", ".jsonl", ".csv", ".parquet"):
+        first, fields, records = table(path, kind, progress, columns) or (
+            1, FIELDS, read_lines(path, progress))
     else:
         raise UserError(f'{path}: unknown kind of file "{path.name}"; expected {EXPECTED}')
     while chunk := list(islice(records, CHUNK)):
-        yield Chunk(kind, first, chunk)
+        yield Chunk(kind, first, chunk, fields)
         first += len(chunk)
 
 
-def _names_columns(line):
-    columns = line.decode("utf-8", "replace").lower().split("\t")
-    return len(columns) == 2 and {column.strip(' "\ufeff') for column in columns} <= COLUMNS
-
-
-def parse(kind, record):
-    """A Chunk's kind and one of its records to a Pair. Raises ValueError: what is wrong."""
-    if isinstance(record, Pair):
-        return record
-    line = record.decode("utf-8")                             # UnicodeDecodeError is a ValueError
-    if kind == ".tsv":
-        columns = line.split("\t")
-        if len(columns) != 2:
-            raise ValueError(f"{len(columns)} columns, expected 2 (input TAB response)")
-        return Pair(*columns)
-    try:
-        fields = json.loads(line)
-    except RecursionError:
-        raise ValueError("JSON nested too deeply") from None
-    if not isinstance(fields, dict):
+def parse(kind, record, fields=FIELDS):
+    """A Chunk's kind, one of its records, its fields → Pair. Raises ValueError: what is wrong."""
+    if isinstance(record, tuple):
+        return Pair(*record)
+    if isinstance(record, bytes):
+        record = record.decode("utf-8")                       # UnicodeDecodeError is a ValueError
+        if kind == ".tsv":
+            columns = record.split("\t")
+            if len(columns) != 2:
+                raise ValueError(f"{len(columns)} columns, expected 2 (input TAB response)")
+            return Pair(*columns)
+        try:
+            record = json.loads(record)
+        except RecursionError:
+            raise ValueError("JSON nested too deeply") from None
+    if not isinstance(record, dict):
         raise ValueError("no JSON object")
-    for name in ("input", "response"):
-        if not isinstance(fields.get(name), str):
+    for name in fields:
+        if not isinstance(record.get(name), str):
             raise ValueError(f'no text in the field "{name}"')
-    return Pair(**{name: fields[name] for name in Pair._fields
-                   if isinstance(fields.get(name), str)})
-
-
-def _conversation_turns(path, progress):
-    """Pairs of adjacent turns, lists of messages, of different speakers in chitchat-dataset."""
-    for conversation in json.loads(b"\n".join(read_lines(path, progress))).values():
-        for pair in pairwise(filter(None, conversation["messages"])):
-            if pair[0][0]["sender"] != pair[1][0]["sender"]:
-                yield Pair(*(" ".join(message["text"] for message in turn) for turn in pair))
+    authors = (record.get(f"{name}_author") for name in FIELDS)
+    return Pair(*map(record.get, fields), *(a if isinstance(a, str) else None for a in authors))

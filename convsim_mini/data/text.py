@@ -2,6 +2,7 @@
 
 import unicodedata
 import zlib
+from array import array
 from dataclasses import asdict, dataclass
 from itertools import chain
 
@@ -51,8 +52,7 @@ def normalize(text):
 class Pieces(dict):
     """A function of the pieces between spaces that computes each distinct one once: pieces[piece].
 
-    A few pieces make up most of any text. Memory stays bounded: when 262,144 are known it forgets
-    them all, and it never keeps one of more than 40 characters.
+    When 262,144 are known it forgets them all; it never keeps one of more than 40 characters.
     """
 
     def __init__(self, function):
@@ -72,6 +72,8 @@ class Pieces(dict):
 
 
 def _tokenize_piece(piece):
+    if piece.isascii() and piece.isalnum():                   # a word or number: faster than _TOKEN
+        return (piece,)
     tokens = _TOKEN.findall(piece)
     if "://" in piece or "www." in piece:
         tokens = [URL if token.startswith(("http://", "https://", "www.")) else token
@@ -119,7 +121,7 @@ class Vocabulary:
     def __post_init__(self):
         self.ids = {word: i for i, word in enumerate(self.words, start=1)}
         self._pieces = Pieces(
-            lambda piece: np.array([*map(self.id, _tokens[piece])], np.int32).tobytes())
+            lambda piece: array("i", map(self.id, _tokenize_piece(piece))).tobytes())
 
     @classmethod
     def from_counts(cls, counts, size, oov_buckets):
@@ -156,7 +158,7 @@ class Vocabulary:
         return Packed(np.array(ids, np.int32), offsets_of(lengths))
 
     def encode(self, texts):
-        """Strings to a Packed of word ids: `pack` of their tokens, but each piece only once."""
+        """Strings to a Packed of word ids, as `pack` of their tokens."""
         sentences = [b"".join(self._pieces.of(text)) or bytes(4) for text in texts]    # UNKNOWN
         ids = np.frombuffer(bytearray().join(sentences), np.int32)
         return Packed(ids, offsets_of([len(sentence) // 4 for sentence in sentences]))

@@ -44,7 +44,7 @@ def distances(model, packed):
 
 def reach_on_dev(run):
     """`distances` of a Run on sentences of its corpus's dev split that have two words or more."""
-    corpus = open_corpus(run.config)
+    corpus = open_corpus(run.config, run.vocabulary)
     check_corpus(run, corpus)
     lengths = np.diff(corpus.dev.offsets[:SAMPLE + 1])
     return distances(run.model, corpus.dev.sentences(np.flatnonzero(lengths > 1)))

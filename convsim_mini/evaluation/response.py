@@ -7,6 +7,7 @@ training, TF-IDF and BM25, and the sum of the run's score and TF-IDF's: a senten
 short to keep every word, and words in common tell much about replies (ours).
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..cli import UserError
 from ..data.corpus import Corpus, open_corpus
 from ..model.initial import initial_model
 from ..model.input_response import embed, respond
-from ..run import check_corpus
+from ..run import check_corpus, load_run, load_vocabulary
 from ..tables import table
 from .baselines import bm25_documents, fitted_on_train, term_counts, tfidf
 from .command import main
@@ -36,7 +37,7 @@ class Choices(NamedTuple):
 
 def find(data, run):
     """The run's own corpus, whatever `data` is. Raises UserError where its pair files are gone."""
-    corpus = open_corpus(run.config)
+    corpus = open_corpus(run.config, run.vocabulary)
     check_corpus(run, corpus)
     return {"test": corpus}
 
@@ -70,9 +71,17 @@ def baselines(run, choices, vectors=None):
     frequencies = fitted_on_train(corpus.train, vocabulary.size)
     sides = {"TF-IDF cosine": tfidf_vectors(corpus, test, choices.pairs),
              "BM25": (term_counts(inputs, vocabulary.size), bm25_documents(replies, *frequencies))}
-    untrained = model_ranks(initial_model(run.config, corpus), test, *choices[1:])
-    return {"the same, untrained": untrained,
+    name, model = before_training(run, corpus)
+    return {name: model_ranks(model, test, *choices[1:]),
             **{row: ranks_of_truth(*both, choices.candidates) for row, both in sides.items()}}
+
+
+def before_training(run, corpus):
+    """A row's name and what a Run began as: its first values, or a run on other pairs."""
+    parent = run.config.init
+    if parent and Path(parent).is_dir() and load_vocabulary(parent)[1] != run.corpus:
+        return "before fine-tuning", load_run(parent).model
+    return "the same, untrained", initial_model(run.config, corpus)
 
 
 def summary(name, choices, scores, baselines):

@@ -73,7 +73,7 @@ def transformer_forward(params, ordered, config, dropout=NO_DROPOUT, word_rows=N
     sentences, and what attention adds (ours).
     params: as model/initial.py lists them; ordered: Sorted word ids of B sentences, on the host or
     the device; config: ModelConfig; word_rows: how many rows of the table are words, for the bag;
-    keep: the sublayers' caches; without them there is no way back, but less memory is in use
+    keep: the sublayers' caches, without which nothing can go back
     → u: (B, e) unit vectors, TransformerCache
     """
     table = params["encoder.embedding.weight"]

@@ -46,7 +46,8 @@ def measure(run, pairs):
         similarity = sts.scores(run, pairs)[ENCODER]
         measures = precision[run.step], 100 * pearson(similarity, pairs.labels)
     visited = [pairs_before(run.config, step) for step in precision]
-    return Curve(open_corpus(run.config).train.pairs, measures, visited, [*precision.values()])
+    pairs = open_corpus(run.config, run.vocabulary).train.pairs
+    return Curve(pairs, measures, visited, [*precision.values()])
 
 
 def extended(pairs, values, to):

@@ -1,0 +1,230 @@
+"""Tables and logs of conversations that people have: CSV, TSV, JSON Lines, Parquet → rows, pairs.
+
+A header tells which columns are meant: a pair's input and response, or a message with its thread or
+with the message that it replies to. The default corpus is such a log, in a format of its own.
+"""
+
+import csv
+import json
+import sys
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from tqdm import tqdm
+
+from .cli import UserError
+from .files import read_lines
+
+PAIRS = (("input", "response"), ("question", "answer"), ("query", "answer"), ("prompt", "response"),
+         ("prompt", "completion"), ("instruction", "output"), ("context", "response"),
+         ("context", "reply"), ("message", "reply"), ("comment", "reply"), ("post", "comment"),
+         ("post", "reply"), ("parent", "comment"), ("parent", "child"), ("title", "text"),
+         ("title", "selftext"), ("source", "target"), ("utterance", "response"),
+         ("text", "response"), ("text", "reply"))
+TEXT = ("text", "message", "body", "content", "utterance")
+THREAD = ("thread", "thread_id", "conversation", "conversation_id", "dialogue_id", "dialog_id")
+SPEAKER = ("speaker", "author", "user", "sender", "role")
+ID, REPLY_TO = ("id", "message_id"), ("reply_to", "reply-to", "in_reply_to", "parent_id")
+ONE_LOG = ("text", "thread", "speaker", "id", "reply_to")
+
+
+def default_corpus():
+    """Path of the data file inside the installed package chitchat-dataset."""
+    if package := find_spec("chitchat_dataset"):
+        return Path(package.origin).with_name("dataset.json")
+    raise UserError("the default corpus, the package chitchat-dataset, is not installed: "
+                    "pip install chitchat-dataset, or name your own files with --pairs")
+
+
+class Layout(NamedTuple):
+    """How the rows of a file become pairs."""
+
+    kind: str        # "pairs", "threads" or "replies"
+    columns: dict    # "input", "response", or of ONE_LOG → the file's name for it
+
+    def __str__(self):
+        named = ", ".join(f'{what} = "{name}"' for what, name in self.columns.items())
+        return {"pairs": "a pair in each row", "threads": "the messages of each thread in turn",
+                "replies": "messages and replies to them"}[self.kind] + f" ({named})"
+
+
+def layout(path, names, columns=()):
+    """The Layout of a file with these column names. columns: the two that the user named, or none.
+
+    Raises UserError where the file lacks them, or where no names are known.
+    """
+    held = ", ".join(map(str, names))
+    if columns:
+        for name in columns:
+            if name not in names:
+                raise UserError(f'{path}: has no column "{name}"; it has {held}; name two of them '
+                                "with --columns")
+        return Layout("pairs", dict(zip(("input", "response"), columns)))
+    known = {str(name).strip(' "\ufeff').lower(): name for name in names}
+    for pair in PAIRS:
+        if known.keys() >= set(pair):
+            return Layout("pairs", dict(zip(("input", "response"), map(known.get, pair))))
+    found = {what: next((known[name] for name in choices if name in known), None)
+             for what, choices in zip(ONE_LOG, (TEXT, THREAD, SPEAKER, ID, REPLY_TO))}
+    found = {what: name for what, name in found.items() if name is not None}
+    for kind, needed in (("replies", {"text", "id", "reply_to"}), ("threads", {"text", "thread"})):
+        if found.keys() >= needed:
+            return Layout(kind, found)
+    raise UserError(f"{path}: which columns hold input and response? It has {held}; name two of "
+                    "them: --columns INPUT RESPONSE")
+
+
+def table(path, kind, progress, columns=()):
+    """A table or a log: its first record's number, the fields of a pair in it, its records.
+
+    kind: the file's suffix without .gz or .zst; columns: the two that the user named, or none.
+    Records are dicts, or of a log tuples as `messages_to_pairs` yields them. → None for a plain
+    file of pairs, .tsv or .jsonl. Raises UserError where the columns cannot be told.
+    """
+    if not (columns or kind in (".csv", ".parquet")) and _is_plain(path, kind):
+        return None
+    records = rows(path, kind, progress)
+    first = next(records, None)
+    if first is None:
+        raise UserError(f"{path}: holds no row below its header; expected a table with pairs")
+    found = layout(path, list(first), columns)
+    _say_once(f"{path}: {found}")
+    records = chain([first], records)
+    if found.kind == "pairs":
+        return 2 if kind in (".csv", ".tsv") else 1, tuple(found.columns.values()), records
+    return 1, (), messages_to_pairs(records, found)
+
+
+@cache
+def _say_once(text):
+    tqdm.write(text, file=sys.stderr)
+
+
+def _is_plain(path, kind):
+    """Whether a file has no header, or fields other than those of a pair, that `layout` knows."""
+    if not path.is_file():                                    # a pipe can be read only once
+        return True
+    line = next(read_lines(path))
+    names = line.decode("utf-8", "replace").split("\t")
+    if kind == ".jsonl":
+        with suppress(ValueError, RecursionError):
+            names = json.loads(line)
+        if not isinstance(names, dict) or {"input", "response"} <= names.keys():
+            return True
+    try:
+        return not layout(path, list(names))
+    except UserError:                                         # a mistake that reading will explain
+        return True
+
+
+def rows(path, kind, progress):
+    """Yield the rows of a table as dicts: column name → value. kind: the suffix without .gz, .zst.
+
+    Raises UserError for text that is not UTF-8, for a damaged table, and as `read_lines` does.
+    """
+    if kind == ".parquet":
+        yield from _parquet_rows(path, progress)
+    elif kind == ".jsonl":
+        for number, line in enumerate(read_lines(path, progress), start=1):
+            yield _json_row(path, number, line)
+    else:
+        text = _decoded(path, progress)
+        style = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if kind == ".tsv" else {
+            "delimiter": _delimiter(first := next(text))}
+        text = text if kind == ".tsv" else chain([first], text)
+        csv.field_size_limit(2**24)
+        try:
+            yield from csv.DictReader(text, **style)
+        except csv.Error as error:
+            raise UserError(f"{path}: is no table ({error}); expected rows with the columns of its "
+                            "first line") from None
+
+
+def _delimiter(header):
+    """A comma or, as some programs write it, a semicolon."""
+    return ";" if header.count(";") > header.count(",") else ","
+
+
+def _decoded(path, progress):
+    for number, line in enumerate(read_lines(path, progress), start=1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8") + "\n"
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path}, line {number}: is not UTF-8 text ({error.reason} at byte "
+                            f"{error.start}); save the table as UTF-8") from None
+
+
+def _json_row(path, number, line):
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}, line {number}: is no JSON ({error}); expected an object with the "
+                        "same fields in every line") from None
+    if not isinstance(row, dict):
+        raise UserError(f"{path}, line {number}: holds no JSON object; expected one in every line")
+    return row
+
+
+def _parquet_rows(path, progress):
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise UserError(f"{path}: reading Parquet needs a package: pip install pyarrow") from None
+    try:
+        with open(path, "rb") as file:
+            for batch in parquet.ParquetFile(file).iter_batches():
+                progress(file.tell())
+                yield from batch.to_pylist()
+    except (OSError, ValueError) as error:                    # pyarrow's errors are ValueErrors
+        raise UserError(f"{path}: cannot be read as Parquet ({error}); write it again") from None
+
+
+def messages_to_pairs(messages, layout):
+    """Yield (input, response, input's speaker, response's speaker) from the rows of a log.
+
+    In threads, messages of one speaker in a row are one turn, and each turn answers the one before.
+    Memory grows with the number of threads, or with a log of replies.
+    """
+    def part(row, what):
+        value = row.get(layout.columns.get(what))
+        return None if value is None else str(value)
+
+    if layout.kind == "replies":
+        known = {}
+        for row in messages:
+            text, speaker = part(row, "text"), part(row, "speaker")
+            if text and (parent := known.get(part(row, "reply_to"))):
+                yield parent[0], text, parent[1], speaker
+            known[part(row, "id")] = text and (text, speaker)
+        return
+    before, now = {}, {}    # thread → turn, (text, speaker)
+    for row in messages:
+        text, speaker, thread = part(row, "text"), part(row, "speaker"), part(row, "thread")
+        if not text:
+            continue
+        if thread in now and speaker is not None and now[thread][1] == speaker:
+            now[thread] = (f"{now[thread][0]} {text}", speaker)
+            continue
+        if thread in before:
+            yield _pair(before[thread], now[thread])
+        if thread in now:
+            before[thread] = now[thread]
+        now[thread] = (text, speaker)
+    for thread in before:
+        yield _pair(before[thread], now[thread])
+
+
+def _pair(one, other):
+    return one[0], other[0], one[1], other[1]
+
+
+def conversation_turns(path, progress):
+    """Yield (input, response): adjacent turns of different speakers in chitchat-dataset."""
+    for conversation in json.loads(b"\n".join(read_lines(path, progress))).values():
+        for pair in pairwise(filter(None, conversation["messages"])):
+            if pair[0][0]["sender"] != pair[1][0]["sender"]:
+                yield tuple(" ".join(message["text"] for message in turn) for turn in pair)

@@ -1,0 +1,71 @@
+"""A run goes on with other pairs: its words stay, and what changed is shown."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+
+from convsim_mini.config import Config
+from convsim_mini.data.corpus import open_corpus, split_of
+from convsim_mini.run import load_run, load_vocabulary
+
+from conftest import command, generate_pairs
+
+
+@pytest.fixture(scope="module")
+def own_file(tmp_path_factory):
+    """500 pairs that the run has not seen, as CSV; some of their words are new."""
+    path = tmp_path_factory.mktemp("own") / "own.csv"
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("question", "answer"), *(
+            (f"{a} zucchini{k % 7}", b) for k, (a, b) in enumerate(generate_pairs(500, seed=8)))])
+    return path
+
+
+@pytest.fixture(scope="module")
+def tuned(trained, own_file, cache_folder, tmp_path_factory):
+    """The run of `trained` after 20 steps on them: folder, Finished."""
+    folder = tmp_path_factory.mktemp("tuned") / "run"
+    done = command("train", "--init", trained[0], "--pairs", own_file, "--cache", cache_folder,
+                   "--steps", 20, "--evaluations", 1, "--run", folder, cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def test_the_run_keeps_its_words_and_shows_what_it_was_before(trained, tuned, own_file):
+    assert 'a pair in each row (input = "question", response = "answer")' in tuned[1].stderr
+    assert len(re.findall("^  .+ → .+$", tuned[1].stdout, re.MULTILINE)) == 3
+    assert tuned[1].stdout.count("before fine-tuning") == 2        # P@N and similarity
+    vocabulary, _ = load_vocabulary(trained[0])
+    run = load_run(tuned[0])
+    assert run.vocabulary == vocabulary
+    corpus = open_corpus(run.config, run.vocabulary)
+    assert corpus.checksum == run.corpus and corpus.vocabulary == vocabulary
+    assert min(split.pairs for split in (corpus.train, corpus.dev, corpus.test)) >= 100
+    assert int(corpus.train.ids.max()) < vocabulary.size
+
+
+def test_training_moves_the_weights_of_the_parent(trained, tuned):
+    before, after = (load_run(folder).model.params for folder in (trained[0], tuned[0]))
+    name = "encoder.linear0.weight"
+    assert 0 < np.abs(before[name] - after[name]).max() < 0.1      # it did not start anew
+
+
+def test_its_corpus_is_found_again(tuned):
+    done = command("evaluation.response", tuned[0], cwd=tuned[0].parent)
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^(before fine-tuning|trained) +\d", done.stdout, re.MULTILINE)
+    assert rows == ["trained", "before fine-tuning"]
+
+
+def test_few_pairs_are_split_by_their_inputs_into_three_parts():
+    splits = [split_of(key, few=True) for key in range(1_000)]
+    assert [splits.count(split) for split in ("train", "dev", "test")] == [400, 300, 300]
+
+
+def test_columns_are_inherited_with_the_pairs_alone(trained):
+    from convsim_mini.options import parse_config
+    run = ["--init", str(trained[0])]
+    assert parse_config([*run, "--columns", "a", "b"]).columns == ["a", "b"]
+    assert parse_config([*run, "--pairs", "x.csv"]).columns == Config().columns

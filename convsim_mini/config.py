@@ -327,8 +327,8 @@ def _fault(config):
     if model.dropout > 0.99:
         return f"model.dropout {model.dropout}: expected a share up to 0.99, or nothing is left"
     if config.task != "conversation" and not config.nli:
-        return (f"task {config.task}: needs --nli, the folder with snli_1.0_train and snli_1.0_dev, "
-                "or use --task conversation")
+        return (f"task {config.task}: needs --nli, the folder with snli_1.0_train and snli_1.0_dev"
+                ", or use --task conversation")
     if not model.layers:
         return "model.layers: no layer is given, expected the width of one or more, such as 500"
     return None

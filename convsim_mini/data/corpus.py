@@ -251,8 +251,7 @@ def _check_enough(paths, kept, vocabulary):
 
 def _tokenize_files(paths, filters_off, columns, few, scratch):
     """First pass, into one file of Tokenized parts and three of keys. → words of train, report."""
-    counts, removed, kept = Counter(), Counter(), Counter()
-    read = malformed = 0
+    counts, removed, kept, read, malformed = Counter(), Counter(), Counter(), 0, 0
     tokenized = open(scratch / "tokenized", "wb")
     keys = {split: open(scratch / f"{split}.keys", "wb") for split in SPLITS}
     total = sum(Path(path).stat().st_size for path in paths)

@@ -72,8 +72,8 @@ def transformer_forward(params, ordered, config, dropout=NO_DROPOUT, word_rows=N
     before unit length is y = √d bag(table) W_bag + mean(sublayers) W: what a DAN gives of the same
     sentences, and what attention adds (ours).
     params: as model/initial.py lists them; ordered: Sorted word ids of B sentences, on the host or
-    the device; config: ModelConfig; word_rows: how many rows of the table are words, for the bag;
-    keep: the sublayers' caches, without which nothing can go back
+    the device; config: ModelConfig; word_rows: rows of the table that are words, for the bag; keep:
+    the sublayers' caches, without which nothing can go back
     → u: (B, e) unit vectors, TransformerCache
     """
     table = params["encoder.embedding.weight"]

@@ -12,7 +12,7 @@ what to read first:
     report/       runs → every table and figure of the paper
     train.py  encode.py  tune.py       the commands; python -m convsim_mini lists them
     config.py  options.py              the settings of training, and its command line
-    run.py                             a run's folder
+    run.py  index.py                   a run's folder; lines and their vectors, to be searched
     backend.py                         NumPy or CuPy: the arrays decide
     gradcheck.py                       how all of it is known to be right
     files.py  tables.py  figures.py  cli.py       what all of them share
@@ -25,7 +25,7 @@ from .evaluation import EVALUATIONS
 
 COMMANDS = {    # python -m convsim_mini.NAME
     "train": "train a sentence encoder on conversations",
-    "encode": "embed sentences, compare them, search a file",
+    "encode": "embed sentences, compare them, search lines",
     "evaluation": "measure a run on every task whose data are there",
     **{f"evaluation.{name}": f"… {purpose}" for name, purpose in EVALUATIONS.items()},
     "evaluation.attention": "draw a Transformer's attention to a sentence",

@@ -1,11 +1,14 @@
-"""Embed sentences with a trained run: compare them, search a file, or write vectors to disk.
+"""Embed sentences with a trained run: compare them, search lines, or write vectors to disk.
 
     python -m convsim_mini.encode RUN "How old are you?" "What is your age?"
     python -m convsim_mini.encode RUN --search FILE "How old are you?"
+    python -m convsim_mini.encode RUN --file FILE --index DIR
+    python -m convsim_mini.encode RUN --search "How old are you?" --index DIR
     python -m convsim_mini.encode RUN --out vectors.npy < sentences.txt
 """
 
 import sys
+import zlib
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -13,9 +16,12 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from .backend import array_module
 from .cli import Parser, UserError, errors_in_one_line, positive_int, progress, user_errors
-from .files import read_lines, replace_file
+from .files import read_lines, write_rows
+from .index import Index, build_index, nearest
 from .model.input_response import embed
+from .model.layers import l2_normalize_forward
 from .model.projection import with_matrix
 from .run import load_matrix, load_run
 from .tables import table
@@ -25,25 +31,46 @@ MOST_COMPARED = 30
 
 
 class SentenceEncoder:
-    """A trained model and its vocabulary: sentences in, unit vectors out."""
+    """A trained model and its vocabulary: sentences in, unit vectors out.
 
-    def __init__(self, model, vocabulary):
+    It is called like a SentenceTransformer of the package sentence-transformers.
+    """
+
+    def __init__(self, model, vocabulary, identity=None):
         self.model, self.vocabulary = model, vocabulary
-        self.cut = 0    # sentences so far that were longer than a Transformer takes
+        self.identity = identity or {}    # what its vectors depend on; an Index compares it
+        self.cut = 0                      # sentences so far that a Transformer had to cut
+
+    def __repr__(self):
+        on_host = array_module(self.model.params["encoder.embedding.weight"]) is np
+        return (f"SentenceEncoder(encoder={self.model.config.encoder}, "
+                f"dimension={self.dimension}, words={len(self.vocabulary.words)}, "
+                f"device={'cpu' if on_host else 'gpu'})")
 
     @property
     def dimension(self):
         """Length of an embedding."""
         return self.model.config.layers[-1]
 
-    def encode(self, sentences, batch_size=1024, show_progress_bar=False):
+    def encode(self, sentences, batch_size=1024, show_progress_bar=False, *,
+               convert_to_numpy=True, convert_to_tensor=False, normalize_embeddings=True):
         """Embeddings of sentences; the dot product of two embeddings is their cosine.
 
-        sentences: a list of n str, or one str → float32 (n, dimension), or (dimension,). "" counts
-        as one unknown word. Raises TypeError for anything that is no str.
+        sentences: n str in a list, a tuple or a NumPy array, or one str → float32 (n, dimension),
+        or (dimension,). "" counts as one unknown word. The vectors have unit length whatever
+        normalize_embeddings says, as with a SentenceTransformer that ends in a Normalize layer.
+        Raises TypeError for other sentences, ValueError where a tensor is asked for.
         """
+        if convert_to_tensor or not convert_to_numpy:
+            raise ValueError("encode gives NumPy arrays alone; torch.from_numpy(vectors) makes a "
+                             "tensor of them")
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}, expected 1 or more")
         if isinstance(sentences, str):
             return self.encode([sentences])[0]
+        if not isinstance(sentences, (list, tuple, np.ndarray)):
+            raise TypeError(f"sentences is a {type(sentences).__name__}, expected a str or a list "
+                            "of str")
         for number, sentence in enumerate(sentences):
             if not isinstance(sentence, str):
                 raise TypeError(f"sentence {number} is {sentence!r}, expected a str")
@@ -56,6 +83,12 @@ class SentenceEncoder:
             part = embed(self.model, packed, batch_size)
             vectors[start:start + len(part)] = part
         return vectors
+
+    @staticmethod
+    def similarity(a, b):
+        """Cosines of vectors a: (n, e) or one (e,), with b: (m, e) or one (e,) → float32 (n, m)."""
+        a, b = (l2_normalize_forward(np.atleast_2d(np.asarray(x, np.float32)))[0] for x in (a, b))
+        return a @ b.T
 
 
 def load(run, device="cpu", tuned=False):
@@ -70,7 +103,9 @@ def load(run, device="cpu", tuned=False):
     if tuned and matrix is None:
         raise UserError(f"{run}: holds no tuned.safetensors; make it: python -m convsim_mini.tune "
                         f"{run} --data DIR")
-    return SentenceEncoder(with_matrix(loaded.model, matrix), loaded.vocabulary)
+    identity = {**loaded.identity, "tuned": tuned, "matrix": None if matrix is None
+                else zlib.crc32(np.ascontiguousarray(matrix))}
+    return SentenceEncoder(with_matrix(loaded.model, matrix), loaded.vocabulary, identity)
 
 
 def line_chunks(path):
@@ -108,36 +143,10 @@ def _lines_with_a_bar(path):
             yield from read_lines(path, lambda position: bar.update(position - bar.n))
 
 
-def write_vectors(encoder, chunks, path):
-    """Write embeddings of lists of sentences as one .npy file, whole or not at all; → its shape."""
-    header = {"descr": "<f4", "fortran_order": False, "shape": (0, encoder.dimension)}
-
-    def write(temporary):
-        with open(temporary, "wb") as file:
-            np.lib.format.write_array_header_1_0(file, header)
-            for sentences in chunks:
-                encoder.encode(sentences).tofile(file)
-                header["shape"] = (header["shape"][0] + len(sentences), encoder.dimension)
-            file.seek(0)
-            np.lib.format.write_array_header_1_0(file, header)    # NumPy pads it to one length
-
-    replace_file(path, write)
-    return header["shape"]
-
-
 def search(encoder, queries, path, top):
     """For each query the nearest lines of a file, best first: (cosine, line number, line) each."""
-    vectors = encoder.encode(queries)                                     # (q, e)
-    hits, before = [[] for _ in queries], 0
-    for lines in line_chunks(path):
-        cosines = vectors @ encoder.encode(lines).T                       # (q, lines)
-        for k, nearest in enumerate(hits):
-            floor = nearest[-1][0] if len(nearest) == top else -np.inf    # of equal ones the first
-            new = [(float(cosines[k, c]), before + int(c) + 1, lines[c])
-                   for c in np.flatnonzero(cosines[k] > floor)]
-            hits[k] = sorted(nearest + new, key=lambda hit: -hit[0])[:top]
-        before += len(lines)
-    return hits
+    blocks = ((encoder.encode(lines), lines) for lines in line_chunks(Path(path)))
+    return nearest(encoder.encode(queries), blocks, top)
 
 
 def comparison(encoder, sentences):
@@ -161,43 +170,65 @@ def parse_options(argv):
                         help="without any, and without --file, the lines of standard input")
     add_file = partial(parser.add_argument, type=Path, metavar="FILE")
     add_file("--file", help="read sentences from here, one a line; plain, .gz or .zst")
-    add_file("--search", help="print the lines of FILE nearest to each sentence")
+    parser.add_argument("--search", metavar="FILE", help="print the lines of FILE nearest to each "
+                        "sentence; with --index give the first sentence here instead")
+    parser.add_argument("--index", type=Path, metavar="DIR",
+                        help="with --file: keep its lines and their vectors in the new folder DIR; "
+                        "otherwise: print the lines in DIR nearest to each sentence")
     add_file("--out", help="write the vectors here, as .npy: float32 (sentences, dimension)")
-    parser.add_argument("--top", type=positive_int, default=10, help="lines that --search prints")
+    parser.add_argument("--top", type=positive_int, default=10, help="lines that a search prints")
     parser.add_argument("--tuned", action="store_true", help="with the matrix that `tune` learned")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
+    if options.out and (options.search is not None or options.index):
+        other = "--index" if options.index else "--search"
+        raise UserError(f"{other} and --out: choose one: print lines or write vectors")
+    if options.index and options.search is not None:
+        options.texts.insert(0, options.search)
     # bytes that are not UTF-8 come as half surrogates, which cannot be printed
     options.texts = [text.encode("utf-8", "replace").decode() for text in options.texts]
-    if options.search and options.out:
-        raise UserError("--search and --out: choose one: print lines or write vectors")
     if options.texts and options.file:
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")
     return options
 
 
+def few(chunks):
+    """The sentences of lists of sentences. Raises UserError where they are more than 30."""
+    sentences = list(islice(chain.from_iterable(chunks), MOST_COMPARED + 1))
+    if len(sentences) > MOST_COMPARED:
+        raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search for "
+                        "at once; give fewer, or write their vectors with --out FILE.npy")
+    return sentences
+
+
+def print_nearest(queries, hits):
+    """Print below each query its nearest lines."""
+    for query, found in zip(queries, hits):
+        print(query, *(f"  {cosine:.3f}  line {number:,}: {line}"
+                       for cosine, number, line in found), "", sep="\n")
+
+
 @errors_in_one_line()
 def main(argv=None):
-    """The command: a table of cosines, the nearest lines of a file, or a file of vectors."""
+    """The command: a table of cosines, nearest lines, an index of lines, or a file of vectors."""
     options = parse_options(sys.argv[1:] if argv is None else argv)
     encoder = load(options.run, options.device, options.tuned)
     chunks = [options.texts] if options.texts else line_chunks(options.file)
     if options.out:
-        rows, dimension = write_vectors(encoder, chunks, options.out)
-        print(f"{options.out}: {rows:,} vectors of {dimension} numbers, float32, unit length")
+        rows = write_rows(options.out, map(encoder.encode, chunks), encoder.dimension)
+        print(f"{options.out}: {rows:,} vectors of {encoder.dimension} numbers, float32, unit "
+              "length")
+    elif options.index and options.file:
+        print(f"{options.index}: {build_index(encoder, chunks, options.index)}")
+    elif options.index:
+        index, queries = Index(options.index, encoder), few(chunks)
+        print_nearest(queries, index.search(queries, options.top))
+    elif options.search is not None:
+        queries = few(chunks)
+        print_nearest(queries, search(encoder, queries, options.search, options.top))
     else:
-        sentences = list(islice(chain.from_iterable(chunks), MOST_COMPARED + 1))
-        if len(sentences) > MOST_COMPARED:
-            raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search "
-                            "for at once; give fewer, or write their vectors with --out FILE.npy")
-        if options.search:
-            hits = search(encoder, sentences, options.search, options.top)
-            for query, nearest in zip(sentences, hits):
-                print(query, *(f"  {cosine:.3f}  line {number:,}: {line}"
-                               for cosine, number, line in nearest), "", sep="\n")
-        else:
-            print(comparison(encoder, sentences))
+        print(comparison(encoder, few(chunks)))
     if encoder.cut:
         print(f"{encoder.cut:,} sentences had more than {encoder.model.config.max_tokens} words "
               "and were cut there", file=sys.stderr)

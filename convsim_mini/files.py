@@ -7,6 +7,7 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import zstandard
 from safetensors import SafetensorError
 
@@ -71,6 +72,26 @@ def read_object(path, fault, advice, option=""):
 def write_text(path, text):
     """Write a text file whole or not at all."""
     replace_file(path, lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
+
+
+def write_rows(path, blocks, width):
+    """Write float32 blocks, each (n, width), below each other as one .npy file; → number of rows.
+
+    The file is written whole or not at all. Raises UserError as `replace_file` does.
+    """
+    header = {"descr": "<f4", "fortran_order": False, "shape": (0, width)}
+
+    def write(temporary):
+        with open(temporary, "wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            for block in blocks:
+                block.tofile(file)
+                header["shape"] = (header["shape"][0] + len(block), width)
+            file.seek(0)
+            np.lib.format.write_array_header_1_0(file, header)    # NumPy pads it to one length
+
+    replace_file(path, write)
+    return header["shape"][0]
 
 
 def replace_file(path, write):

@@ -41,7 +41,8 @@ class Run(NamedTuple):
     vocabulary: Vocabulary
     model: Model
     step: int
-    corpus: int    # checksum of the Corpus that it was trained on
+    corpus: int       # checksum of the Corpus that it was trained on
+    identity: dict    # the step, and checksums of its weights and its vocabulary
 
 
 def save_config(folder, config):
@@ -122,7 +123,8 @@ def load_run(folder, device="cpu", newest=False):
             raise UserError(f"{path}: {name} has shape {shape}, but {other} follows from "
                             "config.json and vocabulary.json; restore the files of one run")
     model = Model(to_device(params, xp), config.model, vocabulary.size)
-    return Run(folder, config, vocabulary, model, step, corpus)
+    identity = {"step": step, "weights": about["crc32"], "vocabulary": about["vocabulary"]}
+    return Run(folder, config, vocabulary, model, step, corpus, identity)
 
 
 def load_vocabulary(folder):

@@ -18,7 +18,9 @@ from convsim_mini.backend import device_module
 from convsim_mini.cli import UserError
 from convsim_mini.data.corpus import split_of, text_key
 from convsim_mini.data.text import tokenize
+from convsim_mini.encode import load
 from convsim_mini.evaluation.cqa import OWN as OWN_CQA
+from convsim_mini.index import build_index
 from convsim_mini.run import load_run, save_checkpoint, save_matrix
 
 from conftest import SMALL, Finished, command
@@ -281,6 +283,23 @@ CASES = [
     ("encode run hello --out x.npy --search good.tsv", "--search and --out: choose one"),
     ("encode run hello --file good.tsv", "give sentences as arguments or with --file, not both"),
     ("encode run --search none.txt hello", "none.txt: cannot be read"),
+    ("encode run hello --index index --out x.npy", "--index and --out: choose one"),
+    ("encode run --search hello --file good.tsv --index x", "give sentences as arguments or with"),
+    ("encode run --file good.tsv --index index", "index: is there already; choose another name"),
+    ("encode run --file good.tsv --index folder.tsv", "folder.tsv: is there already"),
+    ("encode run --file good.tsv --index none/x", "none/x.tmp: cannot be made (No such file"),
+    ("encode run --file good.tsv --index busy", "busy.tmp: cannot be made (File exists)"),
+    ("encode run --file latin-1.tsv --index x", "latin-1.tsv, line 1: is not UTF-8 text"),
+    ("encode run --file cut.tsv.gz --index x", "cut.tsv.gz: the compressed data is damaged or cut"),
+    ("encode run hello --index nowhere", "nowhere/meta.json: is missing or damaged"),
+    ("encode run hello --index run", "run/meta.json: is missing or damaged"),
+    ("encode run hello --index index-meta", "index-meta/meta.json: is missing or damaged"),
+    ("encode run hello --index index-values", "index-values: is damaged ('made_by')"),
+    ("encode run hello --index index-cut", "index-cut: is damaged (vectors.npy has 64 bytes, "),
+    ("encode run hello --index index-lines",
+     "index-lines: is damaged (lines.txt has 0 bytes, expected 8)"),
+    ("encode run hello --index index-other",
+     "index-other: was made by another run or with other options (different: step)"),
     ("encode run hello --top 0", "top"),
 ]
 
@@ -356,6 +375,14 @@ DAMAGED_RUNS = {
                                lambda data: data.replace(b"pairs.tsv", b"other.tsv")),
 }
 
+DAMAGED_INDEXES = {
+    "": lambda index: None, "-other": lambda index: None,
+    "-meta": damage_file("meta.json", lambda data: data[:20]),
+    "-values": damage_file("meta.json", lambda data: b"{}"),
+    "-cut": damage_file("vectors.npy", lambda data: data[:64]),
+    "-lines": lambda index: (index / "lines.txt").unlink(),
+}
+
 
 def alike(pairs):
     """Pairs of whose dev responses a third are one text."""
@@ -406,6 +433,12 @@ def workshop(tmp_path_factory, pairs, write_tsv, pair_file, cache_folder, traine
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(data)
     (folder / "folder.tsv").mkdir()
+    (folder / "busy.tmp").mkdir()
+    encoder = load(trained[0])
+    for name, damage in DAMAGED_INDEXES.items():
+        encoder.identity["step"] = 7 if name == "-other" else 30
+        build_index(encoder, [["one", "two"]], folder / f"index{name}")
+        damage(folder / f"index{name}")
     write_tsv(folder / "alike.tsv", alike(pairs))
     for path in (pair_file.with_name("other.tsv"), folder / "other.tsv"):
         write_tsv(path, pairs[:3_500])

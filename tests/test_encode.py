@@ -154,11 +154,54 @@ def test_the_command_by_name(trained, tmp_path):
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("cosine")
 
 
-def test_what_is_no_string_is_refused_by_name(trained):
-    encoder = convsim_mini.load(trained[0])
-    for sentences, number in (([1], 0), (["a", None], 1), (["a", "b", b"c"], 2)):
-        with pytest.raises(TypeError, match=f"sentence {number} is .*, expected a str"):
-            encoder.encode(sentences)
+@pytest.mark.parametrize("sentences, number", [([1], 0), (["a", None], 1), (["a", "b", b"c"], 2),
+                                               ([["a", "b"]], 0), (np.arange(2), 0)])
+def test_what_is_no_string_is_refused_by_name(encoder, sentences, number):
+    with pytest.raises(TypeError, match=f"sentence {number} is .*, expected a str"):
+        encoder.encode(sentences)
+
+
+@pytest.mark.parametrize("sentences", [None, b"bytes", 7, {"a": 1}, (text for text in "ab")],
+                         ids=lambda sentences: type(sentences).__name__)
+def test_what_is_no_list_is_refused_by_its_type(encoder, sentences):
+    name = type(sentences).__name__
+    with pytest.raises(TypeError, match=f"sentences is a {name}, expected a str or a list of str"):
+        encoder.encode(sentences)
+
+
+# ---------------------------------------------------------------- as sentence-transformers is used
+
+@pytest.mark.parametrize("container", [tuple, np.array])
+def test_tuples_and_arrays_are_lists(encoder, container):
+    np.testing.assert_array_equal(encoder.encode(container(SENTENCES)), encoder.encode(SENTENCES))
+
+
+def test_what_asks_for_numpy_is_accepted_and_what_asks_for_tensors_is_refused(encoder):
+    plain = encoder.encode(SENTENCES)
+    for options in ({"normalize_embeddings": False, "convert_to_numpy": True, "batch_size": 3},
+                    {"normalize_embeddings": True, "show_progress_bar": None}):
+        np.testing.assert_allclose(encoder.encode(SENTENCES, **options), plain, rtol=0, atol=1e-6)
+    for options in ({"convert_to_tensor": True}, {"convert_to_numpy": False}):
+        with pytest.raises(ValueError, match="NumPy arrays alone"):
+            encoder.encode(SENTENCES, **options)
+    for size in (0, -1):
+        with pytest.raises(ValueError, match=f"batch_size is {size}, expected 1 or more"):
+            encoder.encode(SENTENCES, batch_size=size)
+
+
+def test_similarity_is_the_cosine_of_vectors_of_any_length(encoder):
+    a, b = encoder.encode(SENTENCES[:2]), encoder.encode(SENTENCES[2:5])
+    cosines = encoder.similarity(3 * a, b)
+    assert cosines.shape == (2, 3) and cosines.dtype == np.float32
+    np.testing.assert_allclose(cosines, a @ b.T, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(encoder.similarity(a[1], b), cosines[1:], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(encoder.similarity(a[1].tolist(), b[2]), cosines[1:, 2:], atol=1e-6)
+    with pytest.raises(ValueError):
+        encoder.similarity(a, b[:, 1:])
+
+
+def test_an_encoder_says_what_it_is(encoder):
+    assert repr(encoder) == "SentenceEncoder(encoder=dan, dimension=16, words=300, device=cpu)"
 
 
 def test_a_single_sentence_shows_its_vector_and_says_what_else_there_is(trained, tmp_path):

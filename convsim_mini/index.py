@@ -1,0 +1,166 @@
+"""An index: lines and their vectors, embedded once, kept in a folder and searched often.
+
+    vectors.npy      float32 (n, e), unit length
+    lines.txt        the n lines, UTF-8
+    offsets.npy      int64 (n + 1): line k is bytes offsets[k] to offsets[k + 1] - 1 of lines.txt
+    graph.usearch    over a million vectors, where the package usearch is installed
+    meta.json        what the vectors depend on, and the size of each file; written last
+
+The search is exact without a graph: it reads every vector. Through the graph (HNSW, Malkov and
+Yashunin 2018) it reads a few thousand, and may miss some of the nearest lines.
+"""
+
+import json
+import shutil
+from array import array
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from .cli import UserError, progress, user_errors
+from .files import read_object, write_rows, write_text
+
+BLOCK = 4_096    # vectors at a time, as many as `encode` embeds: equal products, equal cosines
+GRAPH_ABOVE = 1_000_000
+SEEN = 10        # lines taken from the graph for each line asked for; the best by cosine are kept
+REBUILD = "make the index: python -m convsim_mini.encode RUN --file FILE --index DIR"
+
+
+def nearest(queries, blocks, top):
+    """For each query its nearest lines: (cosine, line number from 1, line), best first.
+
+    queries: (q, e); blocks: pairs of vectors (n, e) and their n lines. Of equal cosines the first
+    line wins. → q lists of up to `top` hits
+    """
+    hits, before = [[] for _ in queries], 0
+    for vectors, lines in blocks:
+        cosines = queries @ vectors.T                                     # (q, n)
+        for k, found in enumerate(hits):
+            floor = found[-1][0] if len(found) == top else -np.inf
+            new = np.flatnonzero(cosines[k] > floor)
+            new = new[np.argsort(-cosines[k, new], kind="stable")[:top]]
+            found += [(float(cosines[k, c]), before + int(c) + 1, lines[c]) for c in new]
+            hits[k] = sorted(found, key=lambda hit: -hit[0])[:top]
+        before += len(lines)
+    return hits
+
+
+class Index:
+    """An index folder, opened for a SentenceEncoder. Its files stay on disk and are mapped.
+
+    Raises UserError where a file is missing or damaged, or another run or setting made the vectors.
+    """
+
+    def __init__(self, folder, encoder):
+        meta = read_object(Path(folder, "meta.json"), "is missing or damaged", REBUILD)
+        with user_errors(f"{folder}: is damaged", f"delete it and {REBUILD}",
+                         (OSError, ValueError, KeyError, TypeError, AttributeError)):
+            _check(folder, meta, encoder)
+            self.vectors = np.load(Path(folder, "vectors.npy"), mmap_mode="r")
+            self.offsets = np.load(Path(folder, "offsets.npy"), mmap_mode="r")
+            self.text = np.memmap(Path(folder, "lines.txt"), np.uint8, "r")
+        path = Path(folder, "graph.usearch")
+        self.graph = _usearch().restore(path, view=True) if path.exists() and _usearch() else None
+        self.encoder = encoder
+
+    def __len__(self):
+        return len(self.vectors)
+
+    def search(self, sentences, top=10):
+        """For each sentence its nearest lines: (cosine, line number from 1, line), best first."""
+        queries = self.encoder.encode(sentences)
+        find = self._all if self.graph is None else self._near
+        return [[(cosine, row + 1, self._line(row)) for cosine, _, row in hits]
+                for hits in find(queries, top)]
+
+    def _all(self, queries, top):
+        starts = progress(range(0, len(self), BLOCK), desc="searching", unit=" blocks", delay=1)
+        blocks = ((self.vectors[start:start + BLOCK], range(start, min(start + BLOCK, len(self))))
+                  for start in starts)
+        return nearest(queries, blocks, top)
+
+    def _near(self, queries, top):
+        for query in queries:
+            rows = sorted(self.graph.search(query, SEEN * top).keys.tolist())
+            yield nearest(query[None], [(self.vectors[rows], rows)], top)[0]
+
+    def _line(self, row):
+        begin, end = self.offsets[row:row + 2]
+        return bytes(self.text[begin:end - 1]).decode(errors="replace")
+
+
+def _check(folder, meta, encoder):
+    made_by = meta["made_by"]
+    other = [name for name, value in encoder.identity.items() if made_by.get(name) != value]
+    if other:
+        raise UserError(f"{folder}: was made by another run or with other options (different: "
+                        f"{', '.join(other)}); search with those, or make another index")
+    for name, size in meta["files"].items():
+        path = Path(folder, name)
+        found = path.stat().st_size if path.exists() else 0
+        if found != size:
+            raise ValueError(f"{name} has {found:,} bytes, expected {size:,}")
+
+
+def build_index(encoder, chunks, folder):
+    """Embed lists of lines and keep them in a new folder, whole or not at all; → a report.
+
+    Raises UserError where the folder is there already or cannot be written.
+    """
+    with _new_folder(Path(folder)) as new:
+        offsets = array("q", [0])
+        with open(new / "lines.txt", "wb") as text:
+            blocks = (encoder.encode(lines) for lines in _kept(chunks, text, offsets))
+            number = write_rows(new / "vectors.npy", blocks, encoder.dimension)
+        np.save(new / "offsets.npy", np.frombuffer(offsets, np.int64))
+        how = "each search is exact"
+        if number > GRAPH_ABOVE and _usearch():
+            _save_graph(np.load(new / "vectors.npy", mmap_mode="r"), new / "graph.usearch")
+            how = "a search through its graph is fast but may miss some of the nearest lines"
+        files = {path.name: path.stat().st_size for path in new.iterdir()}
+        write_text(new / "meta.json", json.dumps({"made_by": encoder.identity, "files": files}))
+    return f"{number:,} lines; {how}"
+
+
+@contextmanager
+def _new_folder(folder):
+    """A folder to fill, which takes the name `folder` once that has gone well."""
+    if folder.exists():
+        raise UserError(f"{folder}: is there already; choose another name for the index, or delete "
+                        "what is there")
+    temporary = folder.with_name(f"{folder.name}.tmp")
+    with user_errors(f"{temporary}: cannot be made",
+                     "choose another name, or delete it if making an index was stopped there"):
+        temporary.mkdir()
+    try:
+        with user_errors(f"{folder}: cannot be written", "make room or choose another folder"):
+            yield temporary
+            temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)          # there only if something went wrong
+
+
+def _kept(chunks, text, offsets):
+    """The same lists of lines, each written to the file `text` as it passes by."""
+    for lines in chunks:
+        for line in lines:
+            offsets.append(offsets[-1] + text.write(line.encode() + b"\n"))
+        yield lines
+
+
+def _usearch():
+    """The class of graphs of the package usearch, or None where it is not installed."""
+    try:
+        from usearch.index import Index as Graph
+    except ImportError:
+        return None
+    return Graph
+
+
+def _save_graph(vectors, path):
+    graph = _usearch()(ndim=vectors.shape[1], metric="ip", dtype="f16")
+    for start in progress(range(0, len(vectors), BLOCK), desc="graph", unit=" blocks"):
+        block = vectors[start:start + BLOCK]
+        graph.add(np.arange(start, start + len(block)), block)
+    graph.save(path)

@@ -7,7 +7,8 @@
     meta.json        what the vectors depend on, and the size of each file; written last
 
 The search is exact without a graph: it reads every vector. Through the graph (HNSW, Malkov and
-Yashunin 2018) it reads a few thousand, and may miss some of the nearest lines.
+Yashunin 2018) it reads a few thousand and may miss some of the nearest lines: of 100,000 texts from
+Reddit it found 98% of the ten nearest. Making the graph takes several times as long as embedding.
 """
 
 import json
@@ -23,7 +24,7 @@ from .files import read_object, write_rows, write_text
 
 BLOCK = 4_096    # vectors at a time, as many as `encode` embeds: equal products, equal cosines
 GRAPH_ABOVE = 1_000_000
-SEEN = 10        # lines taken from the graph for each line asked for; the best by cosine are kept
+SEEN = 100       # lines taken from the graph for each line asked for (10 found 79%, 30 found 91%)
 REBUILD = "make the index: python -m convsim_mini.encode RUN --file FILE --index DIR"
 
 

@@ -10,7 +10,8 @@ what to read first:
     training/     batches → trained parameters
     evaluation/   a trained run → scores, one plain script a task
     report/       runs → every table and figure of the paper
-    train.py  encode.py  tune.py       the commands; python -m convsim_mini lists them
+    train.py  encode.py  tune.py  export.py   the commands; python -m convsim_mini lists them
+    exported/                          what export.py writes beside a run's numbers
     config.py  options.py              the settings of training, and its command line
     run.py  index.py                   a run's folder; lines and their vectors, to be searched
     backend.py                         NumPy or CuPy: the arrays decide
@@ -30,6 +31,7 @@ COMMANDS = {    # python -m convsim_mini.NAME
     **{f"evaluation.{name}": f"… {purpose}" for name, purpose in EVALUATIONS.items()},
     "evaluation.attention": "draw a Transformer's attention to a sentence",
     "tune": "learn one matrix on top from people's similarity scores",
+    "export": "write a run as a folder for sentence_transformers, or for NumPy alone",
     "report": "write every table and figure of the paper from your own runs",
     "report.fractions": "train the runs of the paper's figure 8",
     "report.learning_curve": "draw P@1 and STS against the number of pairs",

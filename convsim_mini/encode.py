@@ -98,14 +98,18 @@ def load(run, device="cpu", tuned=False):
     all_but_the_top.safetensors, where the run has it. `model.input_response.embed` gives the
     model's own vectors. Raises UserError as `load_run`, or where the run has no tuned matrix.
     """
-    loaded = load_run(run, device)
-    matrix = load_matrix(loaded, "tuned" if tuned else "all_but_the_top")
+    return encoder_of(load_run(run, device), tuned)
+
+
+def encoder_of(run, tuned=False):
+    """The SentenceEncoder of a Run that is loaded already; the rest as `load`."""
+    matrix = load_matrix(run, "tuned" if tuned else "all_but_the_top")
     if tuned and matrix is None:
-        raise UserError(f"{run}: holds no tuned.safetensors; make it: python -m convsim_mini.tune "
-                        f"{run} --data DIR")
-    identity = {**loaded.identity, "tuned": tuned, "matrix": None if matrix is None
+        raise UserError(f"{run.folder}: holds no tuned.safetensors; make it: python -m "
+                        f"convsim_mini.tune {run.folder} --data DIR")
+    identity = {**run.identity, "tuned": tuned, "matrix": None if matrix is None
                 else zlib.crc32(np.ascontiguousarray(matrix))}
-    return SentenceEncoder(with_matrix(loaded.model, matrix), loaded.vocabulary, identity)
+    return SentenceEncoder(with_matrix(run.model, matrix), run.vocabulary, identity)
 
 
 def line_chunks(path):

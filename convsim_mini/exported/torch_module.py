@@ -1,0 +1,43 @@
+"""What sentence_transformers opens this folder with (see modules.json); NumPy does the work."""
+
+import shutil
+from pathlib import Path
+
+import torch
+
+from .model import SentenceEncoder
+
+
+class TorchModule(torch.nn.Module):
+    """Texts → "sentence_embedding": float32 (n, dimension), on the CPU, without gradients."""
+
+    save_in_root = True
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder, self.encoder = folder, SentenceEncoder(folder)
+
+    @classmethod
+    def load(cls, folder):
+        """The module of a folder."""
+        return cls(folder)
+
+    def preprocess(self, texts, prompt=None, **_):
+        """Texts, with the prompt in front of each, as the features that `forward` reads."""
+        return {"texts": [(prompt or "") + text for text in texts]}
+
+    tokenize = preprocess    # its name before sentence_transformers 5.3
+
+    def forward(self, features):
+        """Add the unit vectors of the features' texts."""
+        vectors = torch.from_numpy(self.encoder.encode(features["texts"]))
+        return {**features, "sentence_embedding": vectors}
+
+    def get_sentence_embedding_dimension(self):
+        """Numbers in a vector."""
+        return self.encoder.dimension
+
+    def save(self, folder, **_):
+        """Copy what the encoder reads; sentence_transformers copies the code."""
+        for name in ("model.safetensors", "vocabulary.json"):
+            shutil.copy(Path(self.folder, name), folder)

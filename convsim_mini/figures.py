@@ -1,22 +1,40 @@
 """Figures, drawn without a display and written whole or not at all; the curves of a run."""
 
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from .files import replace_file
 
 
-def new_figure():
-    """A Figure for half a page, and its axes."""
-    figure = Figure(figsize=(6, 4.2), layout="constrained")
+def new_figure(width=6, height=4.2):
+    """A Figure, as a rule for half a page, and its axes; width, height: in inches."""
+    figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
     axes.grid(alpha=0.3)
     return figure, axes
 
 
 def save_figure(figure, path):
-    """Write a Figure as PNG. Raises UserError where that cannot be done."""
-    replace_file(path, lambda temporary: figure.savefig(temporary, format="png", dpi=120))
+    """Write a Figure as PNG, or SVG for a .svg. Raises UserError where that cannot be done."""
+    kind = "svg" if Path(path).suffix == ".svg" else "png"
+    replace_file(path, lambda temporary: figure.savefig(temporary, format=kind, dpi=120))
+
+
+def as_svg(plot, *given):
+    """What plot(path, *given) draws, as an <svg> element for a page of HTML; text stays text."""
+    with (TemporaryDirectory() as folder,
+          rc_context({"svg.fonttype": "none", "svg.hashsalt": "the same in every process"})):
+        path = Path(folder, "figure.svg")
+        plot(path, *given)
+        text = path.read_text(encoding="utf-8")
+    view = re.search('viewBox="[^"]*"', text)[0]
+    body = re.sub('<g id="[^"]*"', "<g", text.partition("</metadata>")[2])    # ids repeat
+    return f'<svg {view} role="img">{body}'
 
 
 def plot_loss(path, losses, measured, choices):

@@ -69,6 +69,18 @@ def summary(reach, uniform):
             f"{high:+.2f}] words beyond the first.")
 
 
+def of_sentence(run, text):
+    """The tokens of a text, as many as a Run reads, and who attends to whom in each layer.
+
+    → n tokens; (layers, heads, n, n), rows to columns
+    """
+    tokens = tokenize(text)[:run.config.model.max_tokens] or [""]
+    ordered = sort_by_length(run.vocabulary.encode([text]), run.config.model.max_tokens)
+    _, cache = transformer_forward(run.model.params, ordered, run.config.model,
+                                   word_rows=run.model.word_rows)
+    return tokens, np.concatenate([layer[0] for layer in attention_weights(cache)])
+
+
 def plot(path, tokens, weights):
     """Who attends to whom, rows to columns, as a grid: weights: (layers, heads, n, n)."""
     layers, heads, n, _ = weights.shape
@@ -94,12 +106,8 @@ def main(argv=None):
     if run.config.model.encoder != "transformer":
         raise UserError(f"{run.folder}: is the run of a DAN, which has no attention; train one "
                         "with --encoder transformer")
-    tokens = tokenize(options.sentence)[:run.config.model.max_tokens] or [""]
-    packed, picture = run.vocabulary.encode([options.sentence]), run.folder / "attention.png"
-    ordered = sort_by_length(packed, run.config.model.max_tokens)
-    _, cache = transformer_forward(run.model.params, ordered, run.config.model,
-                                   word_rows=run.model.word_rows)
-    plot(picture, tokens, np.concatenate([layer[0] for layer in attention_weights(cache)]))
+    picture = run.folder / "attention.png"
+    plot(picture, *of_sentence(run, options.sentence))
     print(f"{picture}\n\n{summary(*reach_on_dev(run))}")
 
 

@@ -1,4 +1,4 @@
-"""Every table and figure of the paper from your own runs, beside the paper's numbers.
+"""Every table and figure of the paper from your own runs, and a page of each run to look at.
 
     python -m convsim_mini.report RUN… [--data DIR] [--out DIR]
 """
@@ -11,15 +11,16 @@ from ..files import write_text
 from ..run import load_run
 from .page import page
 from .results import measure, read_data
+from .web_page import web_page
 
 
 @errors_in_one_line()
 def main(argv=None):
-    """The command: measure every run on all data, write the page and its figures."""
+    """The command: measure every run on all data, write both pages and the figures."""
     parser = parser_of("report", __doc__, nargs="+", help="folders of runs", data="folder with "
                        "stsbenchmark/, snli_1.0/ and cqa/, as far as they are there")
     parser.add_argument("--out", type=Path, default=Path("report"),
-                        help="folder for report.md and its figures")
+                        help="folder for report.md, its figures and report.html")
     options = parser.parse_intermixed_args(argv)
     runs = [load_run(folder) for folder in options.run]
     if all(run.config.nli_fraction < 1 for run in runs):
@@ -30,7 +31,8 @@ def main(argv=None):
         options.out.mkdir(parents=True, exist_ok=True)
     results = [measure(run, data) for run in progress(runs, "measuring", unit=" runs")]
     write_text(options.out / "report.md", page(results, data, options.out))
-    print(f"{options.out / 'report.md'}: {len(results)} runs")
+    write_text(options.out / "report.html", web_page(results, data))
+    print(f"{options.out / 'report.md'} and report.html: {len(results)} runs")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ PAPER_ROW = {"conversation": "Reddit", "multitask": "Reddit+SNLI", "nli": None, 
              "entailment": None}
 DOWNLOAD = ("not here; `python -m data_scripts.download {}` fetches it; then name its folder with "
             "--data")
+NO_PAIRS = "its pair files are not here"
 INTRODUCTION = """# The paper's tables and figures, from our own runs
 
 Figures are per cent, or × 100. The paper's are those of Yang et al. 2018. Its rows of STS, SNLI and
@@ -57,15 +58,20 @@ def compared(what):
 
 
 def row_of(result, *cells):
-    """A row headed by RUN, the cells' own headings, and PROVENANCE, as the run's log says.
+    """A row headed by RUN, the cells' own headings, and PROVENANCE."""
+    return [result.name, result.encoder, TRAINED_ON[result.run.config.task], *cells,
+            *provenance(result)]
+
+
+def provenance(result):
+    """PROVENANCE, as the run's log says.
 
     Its seconds are those of training, without measuring and saving.
     """
     log = read_log(result.run.folder / "log.jsonl")
     seconds = [f"{record['seconds']:,.0f}" for record in log if "seconds" in record]
     machines = dict.fromkeys(record["machine"] for record in log if "machine" in record)
-    return [result.name, result.encoder, TRAINED_ON[result.run.config.task], *cells,
-            f"{pairs_seen(result.run):,}", (seconds or ["not recorded"])[-1],
+    return [f"{pairs_seen(result.run):,}", (seconds or ["not recorded"])[-1],
             " and ".join(machines) or "not recorded"]
 
 
@@ -78,7 +84,7 @@ def table_1(results):
     """P@N of every run on its own corpus's test split."""
     rows = [row_of(result, *beside(
         published.RESPONSE[result.encoder] if result.run.config.task == "conversation" else None,
-        "its pair files are not here" if result.ranks is None
+        NO_PAIRS if result.ranks is None
         else [precision(result.ranks, n)[0] for n in N])) for result in results]
     return markdown([*RUN, *compared("P@1 / P@3 / P@10"), *PROVENANCE], rows)
 

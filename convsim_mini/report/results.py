@@ -6,14 +6,17 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cli import UserError
+from ..data.packed import Packed
 from ..data.snli import encode_snli, find_snli, read_snli
 from ..evaluation import cqa, response, sts
 from ..evaluation.attention import reach_on_dev
 from ..evaluation.nli import classify
+from ..model.input_response import embed
 from ..run import Run, load_run
 from ..training.schedule import pairs_before
 
 ENCODER = "trained, all but the top, as cosine"    # the row of `sts.scores` of what `encode` gives
+SENTENCES, SEED = 2_000, 2018    # on a Map
 
 
 class Data(NamedTuple):
@@ -24,12 +27,24 @@ class Data(NamedTuple):
     cqa: dict
 
 
+class Map(NamedTuple):
+    """n sentences of dev, and where they lie on the two directions in which they differ most.
+
+    replies: which are replies, bool (n,); places: (n, 2); shares: of the variance, (2,)
+    """
+
+    sentences: Packed
+    replies: np.ndarray
+    places: np.ndarray
+    shares: np.ndarray
+
+
 class Results(NamedTuple):
     """What was measured of one Run; None, or an empty dict, for what could not be.
 
     ranks: of the true reply among 100, (n,); readings: row of `sts.scores` → split → similarity
     (n,) of each pair; snli: split → class of each pair, (n,); cqa: file name → list of scores;
-    reach: (layers, sentences), how far attention reaches.
+    reach: (layers, sentences), how far attention reaches; map: of sentences of its corpus.
     """
 
     run: Run
@@ -38,6 +53,7 @@ class Results(NamedTuple):
     snli: dict
     cqa: dict
     reach: np.ndarray | None
+    map: Map | None
 
     @property
     def sts(self):
@@ -78,11 +94,24 @@ def measure(run, data):
     try:
         corpus = response.find(None, run)["test"]
     except UserError:                                         # its pair files are elsewhere
-        ranks = reach = None
+        ranks = reach = places = None
     else:
         ranks = response.model_ranks(run.model, corpus.test, *response.read(corpus)[1:])
         reach = reach_on_dev(run)[0] if run.config.model.encoder == "transformer" else None
-    return Results(run, ranks, readings, of_snli, of_cqa, reach)
+        places = map_of(run, corpus.dev)
+    return Results(run, ranks, readings, of_snli, of_cqa, reach, places)
+
+
+def map_of(run, split):
+    """The Map of up to 2,000 sentences of a Split: PCA, by the SVD of their centred vectors."""
+    number = 2 * split.pairs
+    rng = np.random.Generator(np.random.Philox(SEED))
+    which = np.sort(rng.choice(number, min(SENTENCES, number), replace=False))
+    sentences = split.sentences(which)
+    vectors = embed(run.model, sentences)                                 # (n, e)
+    left, sizes, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
+    shares = sizes[:2] ** 2 / (sizes ** 2).sum()
+    return Map(sentences, which % 2 == 1, left[:, :2] * sizes[:2], shares)
 
 
 def pairs_seen(run):

@@ -24,8 +24,7 @@ class Monitor:
 
     def __init__(self, folder, config, dev, step=0, machine="unknown"):
         self.folder, self.config, self.dev, self.log_every = folder, config, dev, 10
-        self.choices = {"loss": config.optim.batch_size, "nli_loss": (
-            config.optim.nli_batch_size if config.task == "entailment" else len(LABELS))}
+        self.choices = choices_of(config)
         self.most = {task: EXPLODED * math.log(number) for task, number in self.choices.items()}
         self.path = folder / "log.jsonl"
         records = [record for record in read_log(self.path) if record["step"] <= step]
@@ -99,6 +98,12 @@ class Monitor:
         with (user_errors(f"{self.path}: cannot be written", f"make room, then go on: {resume}"),
               open(self.path, "a", encoding="utf-8") as log):
             log.write(json.dumps(record) + "\n")
+
+
+def choices_of(config):
+    """Of how many each of a Config's two losses picks one."""
+    return {"loss": config.optim.batch_size, "nli_loss": (
+        config.optim.nli_batch_size if config.task == "entailment" else len(LABELS))}
 
 
 class Diverged(Exception):

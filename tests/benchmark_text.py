@@ -17,7 +17,6 @@ import tempfile
 import time
 from collections import Counter
 from itertools import islice
-from pathlib import Path
 
 from benchmark_dan import in_turns, pair_files    # and the repository's path
 

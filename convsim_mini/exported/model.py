@@ -51,8 +51,7 @@ class SentenceEncoder:
             rows = words_and_bigrams(packed, words, len(self.table) - words)
         x = np.empty((len(packed.lengths), self.table.shape[1]), np.float32)
         for bag, (begin, end) in zip(x, pairwise(rows.offsets)):
-            in_order = np.sort(rows.ids[begin:end])           # the order in which convsim_mini adds
-            self.table[in_order].sum(axis=0, dtype=np.float32, out=bag)
+            self.table[rows.ids[begin:end]].sum(axis=0, dtype=np.float32, out=bag)
         x *= (1 / np.sqrt(packed.lengths)).astype(np.float32)[:, None]
         for k, (weight, bias) in enumerate(self.layers):
             x = (np.tanh(x) if k else x) @ weight + bias

@@ -45,18 +45,22 @@ def embedding_bag_forward(table, rows, lengths):
     The length of a sum of n vectors in unrelated directions grows like √n. So a sum would give long
     sentences long vectors and a mean would give them short ones. TensorFlow: "sqrtn".
 
-    As matrices, y = S E: E (U, d) holds the distinct rows in use; S (B, U) holds their counts in
-    each sentence, times 1/√n. Both are cut into blocks along U, one for each core.
+    As matrices, y = S E: E is the table, (R, d); S (B, R) holds how often each row stands in each
+    sentence, times 1/√n. S is sparse, and SciPy adds the rows where they are, without copies.
     table: (R, d); rows: Packed, M table rows (words and bigrams alike) in B sentences;
     lengths: (B,) words of each sentence → y: (B, d), cache
     """
     scale = (1 / np.sqrt(lengths)).astype(table.dtype)[:, None]           # (B, 1)
-    blocks = count_rows(rows, table.dtype)
-    y, *others = on_all_cores(lambda block: block.counts.T @ table.take(block.rows, axis=0), blocks)
-    for part in others:                                               # Σ (B, Uₖ) (Uₖ, d) → (B, d)
-        y += part
+
+    def bags(part):
+        begin, end = rows.offsets[part.start], rows.offsets[part.stop]
+        indptr = (rows.offsets[part.start:part.stop + 1] - begin).astype(np.int32)
+        counts = scipy.sparse.csr_matrix((np.ones(end - begin, table.dtype), rows.ids[begin:end],
+                                          indptr), shape=(part.stop - part.start, len(table)))
+        return counts @ table                                             # (B/cores, d)
+    y = np.concatenate(on_all_cores(bags, fair_shares(rows.offsets[:-1])))
     y *= scale                                                            # in place: saves a pass
-    return y, (blocks, scale)
+    return y, (rows, scale)
 
 
 @on_gpu(kernels.embedding_bag_backward)
@@ -65,12 +69,13 @@ def embedding_bag_backward(dy, cache):
 
     y_b contains E_r count_br/√n_b times, so dE_r = Σ_b count_br dy_b/√n_b, that is dE = Sᵀ dy. A
     row that stands in several places gets the sum of their gradients. A row that the batch does not
-    use has no gradient and is not in the list.
+    use has no gradient and is not in the list, so only the rows of Sᵀ in use are computed.
     dy: (B, d) → dtable: list of SparseRows, one for each block, no row in two of them
     """
-    blocks, scale = cache
+    rows, scale = cache
     dy = dy * scale                                                       # (B, d)
-    return on_all_cores(lambda block: SparseRows(block.rows, block.counts @ dy), blocks)
+    return on_all_cores(lambda block: SparseRows(block.rows, block.counts @ dy),
+                        count_rows(rows, dy.dtype))
 
 
 class RowBlock(NamedTuple):

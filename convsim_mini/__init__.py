@@ -12,6 +12,7 @@ what to read first:
     report/       runs → every table and figure of the paper
     train.py  encode.py  tune.py  export.py   the commands; python -m convsim_mini lists them
     exported/                          what export.py writes beside a run's numbers
+    sources.py  snli_files.py          tables, logs and SNLI's files as people have them
     config.py  options.py              the settings of training, and its command line
     run.py  index.py                   a run's folder; lines and their vectors, to be searched
     backend.py                         NumPy or CuPy: the arrays decide

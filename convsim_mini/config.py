@@ -329,6 +329,8 @@ def _fault(config):
     if config.task != "conversation" and not config.nli:
         return (f"task {config.task}: needs --nli, the folder with snli_1.0_train and snli_1.0_dev"
                 ", or use --task conversation")
+    if len(config.columns) not in (0, 2):
+        return f"columns {' '.join(config.columns)}: expected two names, of input and response"
     if not model.layers:
         return "model.layers: no layer is given, expected the width of one or more, such as 500"
     return None

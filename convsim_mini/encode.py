@@ -188,6 +188,9 @@ def parse_options(argv):
         other = "--index" if options.index else "--search"
         raise UserError(f"{other} and --out: choose one: print lines or write vectors")
     if options.index and options.search is not None:
+        if Path(options.search).is_file():
+            raise UserError(f"--search {options.search} and --index {options.index}: choose one: "
+                            "search the file or the index")
         options.texts.insert(0, options.search)
     # bytes that are not UTF-8 come as half surrogates, which cannot be printed
     options.texts = [text.encode("utf-8", "replace").decode() for text in options.texts]

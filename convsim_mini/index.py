@@ -56,13 +56,13 @@ class Index:
     def __init__(self, folder, encoder):
         meta = read_object(Path(folder, "meta.json"), "is missing or damaged", REBUILD)
         with user_errors(f"{folder}: is damaged", f"delete it and {REBUILD}",
-                         (OSError, ValueError, KeyError, TypeError, AttributeError)):
+                         (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError)):
             _check(folder, meta, encoder)
             self.vectors = np.load(Path(folder, "vectors.npy"), mmap_mode="r")
             self.offsets = np.load(Path(folder, "offsets.npy"), mmap_mode="r")
             self.text = np.memmap(Path(folder, "lines.txt"), np.uint8, "r")
-        path = Path(folder, "graph.usearch")
-        self.graph = _usearch().restore(path, view=True) if path.exists() and _usearch() else None
+            path, usearch = Path(folder, "graph.usearch"), _usearch()
+            self.graph = usearch.restore(path, view=True) if path.exists() and usearch else None
         self.encoder = encoder
 
     def __len__(self):
@@ -70,7 +70,7 @@ class Index:
 
     def search(self, sentences, top=10):
         """For each sentence its nearest lines: (cosine, line number from 1, line), best first."""
-        queries = self.encoder.encode(sentences)
+        queries = np.atleast_2d(self.encoder.encode(sentences))
         find = self._all if self.graph is None else self._near
         return [[(cosine, row + 1, self._line(row)) for cosine, _, row in hits]
                 for hits in find(queries, top)]

@@ -129,9 +129,11 @@ def load_run(folder, device="cpu", newest=False):
 
 def load_vocabulary(folder):
     """The Vocabulary of a run folder and the checksum of its Corpus. Raises UserError."""
-    values = read_object(_existing(folder) / VOCABULARY, *NEEDED)
-    corpus = values.pop("corpus")
-    return Vocabulary(**values), corpus
+    path = _existing(folder) / VOCABULARY
+    values = read_object(path, *NEEDED)
+    with user_errors(f"{path}: {NEEDED[0]}", NEEDED[1], DAMAGE):
+        corpus = values.pop("corpus")
+        return Vocabulary(**values), corpus
 
 
 def load_config(folder):

@@ -65,15 +65,15 @@ def layout(path, names, columns=()):
                                 "with --columns")
         return Layout("pairs", dict(zip(("input", "response"), columns)))
     known = {str(name).strip(' "\ufeff').lower(): name for name in names}
-    for pair in PAIRS:
-        if known.keys() >= set(pair):
-            return Layout("pairs", dict(zip(("input", "response"), map(known.get, pair))))
     found = {what: next((known[name] for name in choices if name in known), None)
              for what, choices in zip(ONE_LOG, (TEXT, THREAD, SPEAKER, ID, REPLY_TO))}
     found = {what: name for what, name in found.items() if name is not None}
     for kind, needed in (("replies", {"text", "id", "reply_to"}), ("threads", {"text", "thread"})):
         if found.keys() >= needed:
             return Layout(kind, found)
+    for pair in PAIRS:
+        if known.keys() >= set(pair):
+            return Layout("pairs", dict(zip(("input", "response"), map(known.get, pair))))
     raise UserError(f"{path}: which columns hold input and response? It has {held}; name two of "
                     "them: --columns INPUT RESPONSE")
 
@@ -134,14 +134,15 @@ def rows(path, kind, progress):
     else:
         text = _decoded(path, progress)
         style = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if kind == ".tsv" else {
-            "delimiter": _delimiter(first := next(text))}
-        text = text if kind == ".tsv" else chain([first], text)
+            "delimiter": _delimiter(first := next(text)), "strict": True}
+        table = csv.DictReader(text if kind == ".tsv" else chain([first], text), **style)
         csv.field_size_limit(2**24)
         try:
-            yield from csv.DictReader(text, **style)
+            yield from table
         except csv.Error as error:
-            raise UserError(f"{path}: is no table ({error}); expected rows with the columns of its "
-                            "first line") from None
+            raise UserError(f"{path}: what follows line {table.line_num} is no row of a table "
+                            f"({error}); quote cells that hold a comma or a line break, and double "
+                            "the quotation marks in them") from None
 
 
 def _delimiter(header):
@@ -171,6 +172,7 @@ def _json_row(path, number, line):
 
 def _parquet_rows(path, progress):
     try:
+        import pyarrow
         import pyarrow.parquet as parquet
     except ImportError:
         raise UserError(f"{path}: reading Parquet needs a package: pip install pyarrow") from None
@@ -179,7 +181,7 @@ def _parquet_rows(path, progress):
             for batch in parquet.ParquetFile(file).iter_batches():
                 progress(file.tell())
                 yield from batch.to_pylist()
-    except (OSError, ValueError) as error:                    # pyarrow's errors are ValueErrors
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
         raise UserError(f"{path}: cannot be read as Parquet ({error}); write it again") from None
 
 
@@ -187,26 +189,31 @@ def messages_to_pairs(messages, layout):
     """Yield (input, response, input's speaker, response's speaker) from the rows of a log.
 
     In threads, messages of one speaker in a row are one turn, and each turn answers the one before.
+    A reply follows its message in the log. Messages without a text, thread or id are left out.
     Memory grows with the number of threads, or with a log of replies.
     """
     def part(row, what):
         value = row.get(layout.columns.get(what))
-        return None if value is None else str(value)
+        return "" if value is None else str(value)
+
+    def key(row, what):    # beside empty cells the number 1 may be written 1.0; Reddit has t1_…
+        return part(row, what).removesuffix(".0").removeprefix("t1_")
 
     if layout.kind == "replies":
         known = {}
         for row in messages:
-            text, speaker = part(row, "text"), part(row, "speaker")
-            if text and (parent := known.get(part(row, "reply_to"))):
-                yield parent[0], text, parent[1], speaker
-            known[part(row, "id")] = text and (text, speaker)
+            text, speaker, number = part(row, "text"), part(row, "speaker"), key(row, "id")
+            if text and (parent := known.get(key(row, "reply_to"))):
+                yield _pair(parent, (text, speaker))
+            if text and number:
+                known[number] = (text, speaker)
         return
     before, now = {}, {}    # thread → turn, (text, speaker)
     for row in messages:
-        text, speaker, thread = part(row, "text"), part(row, "speaker"), part(row, "thread")
-        if not text:
+        text, speaker, thread = part(row, "text"), part(row, "speaker"), key(row, "thread")
+        if not (text and thread):
             continue
-        if thread in now and speaker is not None and now[thread][1] == speaker:
+        if thread in now and speaker and now[thread][1] == speaker:
             now[thread] = (f"{now[thread][0]} {text}", speaker)
             continue
         if thread in before:
@@ -219,7 +226,7 @@ def messages_to_pairs(messages, layout):
 
 
 def _pair(one, other):
-    return one[0], other[0], one[1], other[1]
+    return one[0], other[0], one[1] or None, other[1] or None
 
 
 def conversation_turns(path, progress):

@@ -16,7 +16,7 @@ from .backend import device_module, keep_freed_memory
 from .cli import UserError, cut_report, errors_in_one_line, user_errors
 from .data.corpus import false_negatives, open_corpus
 from .data.pairs import RULES
-from .data.snli import encode_entailments, encode_snli, find_snli, read_snli
+from .data.snli import encode_entailments, encode_snli
 from .evaluation import response, sts
 from .evaluation.nli import classify
 from .evaluation.word_baselines import bag_cosines
@@ -29,6 +29,7 @@ from .run import (
     check_corpus, finished, has_checkpoint, keep_best, load_config, load_run, load_state,
     load_vocabulary, save_config, save_matrix, save_vocabulary,
 )
+from .snli_files import find_snli, read_snli
 from .tables import table
 from .training.loop import run_steps
 from .training.schedule import Tasks
@@ -42,7 +43,7 @@ def train(config):
 
     Raises UserError for pair files, folders and devices that cannot be used.
     """
-    corpus, tasks, dev = prepare(config, load_vocabulary(config.init)[0] if config.init else None)
+    corpus, tasks, dev = prepare(config, parents_words(config))
     model = starting_model(config, corpus)
     folder = new_folder(config)
     save_config(folder, config)
@@ -59,8 +60,8 @@ def resume(folder):
     run is left as it is. Raises UserError where its files or its pairs are missing or changed.
     """
     config = load_config(folder)
-    corpus, tasks, dev = prepare(config, load_vocabulary(folder)[0] if has_checkpoint(folder) else
-                                 load_vocabulary(config.init)[0] if config.init else None)
+    words = load_vocabulary(folder)[0] if has_checkpoint(folder) else parents_words(config)
+    corpus, tasks, dev = prepare(config, words)
     if has_checkpoint(folder):
         run = load_run(folder, newest=True)
         check_corpus(run, corpus)
@@ -73,6 +74,21 @@ def resume(folder):
     keep_best(folder)                                         # if it was killed at its very end
     save_all_but_the_top(load_run(folder), corpus)
     return folder, corpus
+
+
+def parents_words(config):
+    """The Vocabulary of the run that --init names, or None.
+
+    Raises UserError where a setting asks for another table than that run has.
+    """
+    if not config.init:
+        return None
+    for name in ("words", "oov_buckets", "bigram_buckets"):
+        asked, kept = (getattr(some.text, name) for some in (config, load_config(config.init)))
+        if asked != kept:
+            raise UserError(f"--text.{name} {asked}: a run that goes on with --init keeps that "
+                            f"run's, {kept}; leave the option out")
+    return load_vocabulary(config.init)[0]
 
 
 def save_all_but_the_top(run, corpus):
@@ -112,7 +128,7 @@ def starting_model(config, corpus):
 def prepare(config, vocabulary=None):
     """A Config's Corpus, its Tasks, what measures dev, after every check that needs no training.
 
-    vocabulary: of the run to go on with. A corpus smaller than a batch makes it smaller, then.
+    vocabulary: of the run to go on with, or None; with --init no batch is larger than the corpus
     """
     device_module(config.device, config.precision)
     keep_freed_memory()
@@ -120,7 +136,7 @@ def prepare(config, vocabulary=None):
     print(corpus_report(corpus.report))
     if config.init and corpus.train.pairs < config.optim.batch_size:
         config.optim.batch_size = corpus.train.pairs
-        print(f"batches of {corpus.train.pairs} pairs, for there are no more to train on\n")
+        print(f"batches of {corpus.train.pairs} pairs: there are no more to train on\n")
     if config.model.encoder == "transformer":
         print(cut_report(config.model, np.diff(corpus.train.offsets)) + "\n")
     if config.pairs_fraction < 1:
@@ -217,7 +233,7 @@ def corpus_report(report):
     if report["malformed"]:
         rows.insert(1, ["malformed", f"{report['malformed']:,}"])
     shown = "".join(f"  {shorten(text, 50)} → {shorten(reply, 50)}\n"
-                    for text, reply in report["examples"])
+                    for text, reply in report["examples"]).encode("utf-8", "replace").decode()
     counted = table(["the corpus, after the paper's filters", ""], rows)
     return f"{counted}\n\nThe first pairs:\n{shown}"
 

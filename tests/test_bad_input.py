@@ -240,6 +240,8 @@ CASES = [
     ("train --init run-cut-config", "--init run-cut-config/config.json: cannot be read as JSON"),
     ("train --init run-no-weights", "run-no-weights: holds no weights"),
     ("train --init run --pairs few.tsv", "few.tsv: 50 pairs are left"),
+    ("train --init run --text.words 17", "--text.words 17: a run that goes on with --init keeps"),
+    ("train --pairs good.tsv --columns question", "columns question: expected two names"),
     ("train --init run --model.layers 17",
      "run: encoder.linear0.weight has shape (16, 16), but (16, 17) follows"),
     ("evaluation.nli nowhere", "nowhere: no such run folder"),

@@ -10,9 +10,7 @@ import pytest
 
 from convsim_mini import train
 from convsim_mini.cli import UserError
-from convsim_mini.data.snli import (
-    LABELS, NliBatch, Snli, encode_entailments, encode_snli, find_snli, read_snli,
-)
+from convsim_mini.data.snli import NliBatch, encode_entailments, encode_snli
 from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation import nli as evaluation
 from convsim_mini.evaluation.metrics import per_cent
@@ -22,6 +20,7 @@ from convsim_mini.model.input_response import loss_and_gradients
 from convsim_mini.options import parse_config
 from convsim_mini.report.page import seen_in_training
 from convsim_mini.run import load_run, read_log
+from convsim_mini.snli_files import LABELS, Snli, find_snli, read_snli
 from convsim_mini.training import loop, schedule
 
 from conftest import command, weights

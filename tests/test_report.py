@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
-from convsim_mini.data.snli import read_snli
+from convsim_mini.snli_files import read_snli
 from convsim_mini.evaluation import cqa, response, sts
 from convsim_mini.evaluation.sts import Sts
 from convsim_mini.options import parse_config

@@ -88,9 +88,12 @@ def test_consecutive_messages_of_a_thread_become_pairs(tmp_path):
 def test_replies_find_their_messages(tmp_path):
     rows = [{"id": 1, "reply_to": None, "text": "who?"}, {"id": 2, "reply_to": 1, "text": "me"},
             {"id": 3, "reply_to": 1, "text": "you"}, {"id": 4, "reply_to": 99, "text": "lost"},
-            {"id": 5, "reply_to": 2, "text": None}]
-    assert read(write_jsonl(tmp_path / "log.jsonl", rows)) == [
-        Pair("who?", "me"), Pair("who?", "you")]
+            {"id": 5, "reply_to": 2, "text": None}, {"text": "no id"}, {"id": None, "text": "."}]
+    expected = [("who?", "me"), ("who?", "you")]
+    assert [pair[:2] for pair in read(write_jsonl(tmp_path / "log.jsonl", rows))] == expected
+    rows = [["1", "", "who?"], ["2", "1.0", "me"], ["3", "t1_1", "you"], ["", "2.5", "lost 2.0"]]
+    path = write_csv(tmp_path / "log.csv", ["id", "parent_id", "body"], rows)
+    assert [pair[:2] for pair in read(path)] == expected
 
 
 @pytest.mark.parametrize("name, text, columns, message", [
@@ -100,6 +103,7 @@ def test_replies_find_their_messages(tmp_path):
      "question, answer"),
     ("a.csv", "question,answer\n", [], "holds no row below its header"),
     ("a.csv", b"question,answer\na,b\n\xff,c\n", [], "line 3: is not UTF-8 text"),
+    ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "what follows line 2 is no row of a table"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\nno json\n', [], "line 2: is no JSON"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\n[1]\n', [], "line 2: holds no JSON object"),
     ("a.xlsx", "a", [], 'unknown kind of file "a.xlsx"'),
@@ -113,10 +117,13 @@ def test_what_is_wrong_is_said_with_its_place(name, text, columns, message, tmp_
 
 
 def test_rows_without_a_text_are_malformed_pairs(tmp_path):
-    path = write_csv(tmp_path / "mine.csv", ["question", "answer"], [["a", "b"], ["alone"]])
+    rows = [["a", "b"], ["alone"], ["a", "b", "c"]]
+    path = write_csv(tmp_path / "mine.csv", ["question", "answer"], rows)
     chunk, = read_chunks(path)
     with pytest.raises(ValueError, match='no text in the field "answer"'):
         parse(chunk.kind, chunk.records[1], chunk.fields)
+    with pytest.raises(ValueError, match="more cells than the header has"):
+        parse(chunk.kind, chunk.records[2], chunk.fields)
 
 
 def test_a_filter_that_is_off_removes_nothing(pairs, text_config, write_tsv, tmp_path):
@@ -129,9 +136,15 @@ def test_a_filter_that_is_off_removes_nothing(pairs, text_config, write_tsv, tmp
     assert corpus.report["examples"] == [list(pair) for pair in pairs[:3]]
 
 
+def test_a_log_without_a_reply_holds_too_few_pairs(text_config, tmp_path):
+    path = write_jsonl(tmp_path / "log.jsonl", [{"thread": k, "text": "hello"} for k in range(9)])
+    with pytest.raises(UserError, match="0 pairs are left"):
+        load_corpus([path], text_config, tmp_path / "cache")
+
+
 def test_too_few_pairs_ask_to_start_from_a_run(pairs, tmp_path):
     path = write_csv(tmp_path / "few.csv", ["question", "answer"], pairs[:500])
     done = command("train", "--pairs", path, "--cache", tmp_path / "cache", cwd=tmp_path)
     assert done.returncode == 2
-    assert "or go on from a run, for which 500 do: --init RUN" in done.stderr
+    assert "or start from a run, for which 500 do: --init RUN" in done.stderr
     assert not (tmp_path / "runs").exists()

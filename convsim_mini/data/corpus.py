@@ -241,8 +241,8 @@ def _prepare(paths, text, columns, vocabulary, folder):
 
 def _check_enough(paths, kept, vocabulary):
     if min(kept.values()) < FEWEST:
-        enough = 350 if vocabulary else "3,000"
-        instead = "" if vocabulary else "; or go on from a run, for which 500 do: --init RUN"
+        enough = 500 if vocabulary else "3,000"
+        instead = "" if vocabulary else "; or start from a run, for which 500 do: --init RUN"
         raise UserError(f"{', '.join(map(str, paths))}: {kept.total():,} pairs are left after the "
                         f"filters (train {kept['train']}, dev {kept['dev']}, test {kept['test']}); "
                         f"expected at least {FEWEST} in each, about {enough} in all: add files to "
@@ -251,7 +251,8 @@ def _check_enough(paths, kept, vocabulary):
 
 def _tokenize_files(paths, filters_off, columns, few, scratch):
     """First pass, into one file of Tokenized parts and three of keys. → words of train, report."""
-    counts, removed, kept, read, malformed = Counter(), Counter(), Counter(), 0, 0
+    counts, removed, read, malformed = Counter(), Counter(), 0, 0
+    kept = Counter(dict.fromkeys(SPLITS, 0))                  # a log may hold no pair at all
     tokenized = open(scratch / "tokenized", "wb")
     keys = {split: open(scratch / f"{split}.keys", "wb") for split in SPLITS}
     total = sum(Path(path).stat().st_size for path in paths)

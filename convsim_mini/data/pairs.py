@@ -111,6 +111,8 @@ def parse(kind, record, fields=FIELDS):
             raise ValueError("JSON nested too deeply") from None
     if not isinstance(record, dict):
         raise ValueError("no JSON object")
+    if None in record:
+        raise ValueError("more cells than the header has; quote cells that hold a comma")
     for name in fields:
         if not isinstance(record.get(name), str):
             raise ValueError(f'no text in the field "{name}"')

@@ -120,8 +120,7 @@ class Vocabulary:
 
     def __post_init__(self):
         self.ids = {word: i for i, word in enumerate(self.words, start=1)}
-        self._pieces = Pieces(
-            lambda piece: array("i", map(self.id, _tokenize_piece(piece))).tobytes())
+        self._pieces = Pieces(self._bytes_of_ids)
 
     @classmethod
     def from_counts(cls, counts, size, oov_buckets):
@@ -162,6 +161,9 @@ class Vocabulary:
         sentences = [b"".join(self._pieces.of(text)) or bytes(4) for text in texts]    # UNKNOWN
         ids = np.frombuffer(bytearray().join(sentences), np.int32)
         return Packed(ids, offsets_of([len(sentence) // 4 for sentence in sentences]))
+
+    def _bytes_of_ids(self, piece):
+        return array("i", map(self.id, _tokenize_piece(piece))).tobytes()
 
     def probabilities(self):
         """p(word) of every id: float64 (size,). The buckets share the rest; unknown has 0."""

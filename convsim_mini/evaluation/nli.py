@@ -16,11 +16,12 @@ from scipy.optimize import minimize
 
 from ..backend import array_module, to_host
 from ..cli import UserError
-from ..data.snli import LABELS, Snli, encode_snli, find_snli, read_snli
+from ..data.snli import encode_snli
 from ..data.text import tokenize
 from ..model.input_response import embed
 from ..model.losses import cross_entropy_backward, cross_entropy_forward
 from ..model.nli import classifier_forward
+from ..snli_files import LABELS, Snli, find_snli, read_snli
 from ..tables import table
 from .command import main
 from .metrics import per_cent

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..data.snli import LABELS
+from ..snli_files import LABELS
 from .input_response import Model
 from .word_vectors import ppmi_svd
 

@@ -7,12 +7,13 @@ import numpy as np
 
 from ..cli import UserError
 from ..data.packed import Packed
-from ..data.snli import encode_snli, find_snli, read_snli
+from ..data.snli import encode_snli
 from ..evaluation import cqa, response, sts
 from ..evaluation.attention import reach_on_dev
 from ..evaluation.nli import classify
 from ..model.input_response import embed
 from ..run import Run, load_run
+from ..snli_files import find_snli, read_snli
 from ..training.schedule import pairs_before
 
 ENCODER = "trained, all but the top, as cosine"    # the row of `sts.scores` of what `encode` gives

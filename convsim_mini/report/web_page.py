@@ -15,7 +15,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from ..config import PRESETS, Config, flat
-from ..data.snli import LABELS
+from ..snli_files import LABELS
 from ..evaluation import attention, sts
 from ..evaluation.metrics import pearson
 from ..evaluation.response import CANDIDATES, N, precision
@@ -37,7 +37,7 @@ def web_page(results, data):
     sections = [section(number, result, data) for number, result in enumerate(results, start=1)]
     contents = "\n".join(f"<nav>{links(number, result)}</nav>"
                          for number, result in enumerate(results, start=1))
-    title = escape("What was learnt: " + ", ".join(result.name for result in results))
+    title = escape("What was learned: " + ", ".join(result.name for result in results))
     return Template(read("page.html")).substitute(
         title=title, style=read("page.css"), script=read("page.js"),
         body="\n".join([contents, *sections]))

@@ -5,7 +5,7 @@ import math
 
 from ..cli import progress, user_errors
 from ..data.corpus import Batch
-from ..data.snli import LABELS
+from ..snli_files import LABELS
 from ..figures import plot_accuracy, plot_loss, plot_precision
 from ..files import write_text
 from ..run import read_log

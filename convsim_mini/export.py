@@ -6,25 +6,21 @@ The folder holds code, weights, the vocabulary and a model card. Its vectors are
 """
 
 import json
-import os
 import re
 import sys
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
-from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from .cli import UserError, errors_in_one_line, progress, user_errors
+from .cli import UserError, errors_in_one_line, progress
 from .encode import encoder_of
 from .evaluation import response, sts
 from .evaluation.command import parser_of
 from .evaluation.metrics import pearson, pearson_interval
 from .exported.model import SentenceEncoder
-from .files import replace_file, write_text
+from .files import new_folder, replace_file, write_text
 from .model.input_response import embed
 from .run import load_matrix, load_run
 from .tables import markdown, table
@@ -34,24 +30,6 @@ PACKAGE = Path(__file__).parent
 RELATIVE_IMPORT = re.compile(r"^from \.\S+ import .*\n", re.MULTILINE)
 NUMPY_ALONE = "\n\ndef array_module(x):\n    return np    # in the package it may be CuPy\n\n\n"
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "torch_module.TorchModule"}]
-
-
-@contextmanager
-def new_folder(path):
-    """A folder beside `path` to fill; it becomes `path` at the end, or nothing after an error.
-
-    Raises UserError where path is anything but an empty folder, or cannot be written.
-    """
-    target, advice = Path(os.path.realpath(path)), "choose another folder with --out"
-    with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
-        if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-            raise UserError(f"{path}: exists already and is left as it is; {advice}")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as beside:
-            folder = Path(beside, target.name)
-            folder.mkdir()                                    # not private, as `beside` is
-            yield folder
-            os.replace(folder, target)
 
 
 def standalone():
@@ -185,7 +163,7 @@ def main(argv=None):
         raise UserError(f"{options.run}: is a Transformer, and only a DAN can be exported; train "
                         "one with --encoder dan, or use convsim_mini.load")
     encoder = encoder_of(run, options.tuned)
-    with new_folder(options.out) as folder:
+    with new_folder(options.out, "choose another folder with --out") as folder:
         write_model(folder, encoder, options.half, not options.no_bigrams)
         choices = choices_of(run)
         measured = results(run, encoder, folder, pairs, choices)

@@ -4,8 +4,9 @@ import gzip
 import json
 import os
 import zlib
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import zstandard
@@ -115,6 +116,25 @@ def replace_file(path, write):
     finally:
         with suppress(OSError):                               # there only if something went wrong
             os.unlink(temporary)
+
+
+@contextmanager
+def new_folder(path, advice):
+    """A folder beside `path` to fill; it becomes `path` at the end, or nothing after an error.
+
+    advice: what to do where path cannot be used. Raises UserError where it is anything but an empty
+    folder, or cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
+        if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+            raise UserError(f"{path}: exists already and is left as it is; {advice}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as beside:
+            folder = Path(beside, target.name)
+            folder.mkdir()                                    # not private, as `beside` is
+            yield folder
+            os.replace(folder, target)
 
 
 def _sync(path):

@@ -12,15 +12,13 @@ Reddit it found 98% of the ten nearest. Making the graph takes several times as 
 """
 
 import json
-import shutil
 from array import array
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from .cli import UserError, progress, user_errors
-from .files import read_object, write_rows, write_text
+from .files import new_folder, read_object, write_rows, write_text
 
 BLOCK = 4_096    # vectors at a time, as many as `encode` embeds: equal products, equal cosines
 GRAPH_ABOVE = 1_000_000
@@ -109,7 +107,7 @@ def build_index(encoder, chunks, folder):
 
     Raises UserError where the folder is there already or cannot be written.
     """
-    with _new_folder(Path(folder)) as new:
+    with new_folder(folder, "choose another folder with --index") as new:
         offsets = array("q", [0])
         with open(new / "lines.txt", "wb") as text:
             blocks = (encoder.encode(lines) for lines in _kept(chunks, text, offsets))
@@ -122,24 +120,6 @@ def build_index(encoder, chunks, folder):
         files = {path.name: path.stat().st_size for path in new.iterdir()}
         write_text(new / "meta.json", json.dumps({"made_by": encoder.identity, "files": files}))
     return f"{number:,} lines; {how}"
-
-
-@contextmanager
-def _new_folder(folder):
-    """A folder to fill, which takes the name `folder` once that has gone well."""
-    if folder.exists():
-        raise UserError(f"{folder}: is there already; choose another name for the index, or delete "
-                        "what is there")
-    temporary = folder.with_name(f"{folder.name}.tmp")
-    with user_errors(f"{temporary}: cannot be made",
-                     "choose another name, or delete it if making an index was stopped there"):
-        temporary.mkdir()
-    try:
-        with user_errors(f"{folder}: cannot be written", "make room or choose another folder"):
-            yield temporary
-            temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)          # there only if something went wrong
 
 
 def _kept(chunks, text, offsets):

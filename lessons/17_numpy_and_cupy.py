@@ -69,11 +69,11 @@ if cupy:
 # 5 µs, however little there is to do. How many does a layer make? An array that keeps a list of
 # what is called on it tells, without any GPU. Count by eye first:
 #
-#     norm = xp.sqrt((x * x).sum(axis=1, keepdims=True))       # *, sum, sqrt
+#     norm = xp.sqrt(xp.vecdot(x, x))[:, None]                 # vecdot, sqrt
 #     norm = xp.where(norm > 0, norm, 1)                       # >, where
 #     y = x / norm                                             # /
 #
-# **Predict:** six here. How many for `tanh_backward`, dy (1 − y²)? For `l2_normalize_backward`,
+# **Predict:** five here. How many for `tanh_backward`, dy (1 − y²)? For `l2_normalize_backward`,
 # (dy − along · y)/norm with along = Σ dy y? For layer norm?
 
 # %%
@@ -107,10 +107,10 @@ def launches(function, *arrays):
 dy, y = rng.standard_normal((4, 3)), rng.standard_normal((4, 3))
 norm, weight = np.ones((4, 1)), np.ones(3)
 for name, made, number in (
-        ("l2_normalize_forward", launches(l2_normalize_forward, x), 6),
+        ("l2_normalize_forward", launches(l2_normalize_forward, x), 5),
         ("tanh_backward", launches(tanh_backward, dy, y), 3),
         ("l2_normalize_backward",
-         launches(lambda dy, y, norm: l2_normalize_backward(dy, (y, norm)), dy, y, norm), 5),
+         launches(lambda dy, y, norm: l2_normalize_backward(dy, (y, norm)), dy, y, norm), 4),
         ("layer_norm_forward", launches(layer_norm_forward, x, weight, weight), 12)):
     print(f"{name}: {', '.join(made)}")
     expect(len(made), number, number, "calls")

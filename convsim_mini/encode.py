@@ -33,7 +33,7 @@ MOST_COMPARED = 30
 class SentenceEncoder:
     """A trained model and its vocabulary: sentences in, unit vectors out.
 
-    It is called like a SentenceTransformer of the package sentence-transformers.
+    `encode` and `similarity` are those of the package sentence-transformers, with fewer options.
     """
 
     def __init__(self, model, vocabulary, identity=None):

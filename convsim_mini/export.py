@@ -126,18 +126,20 @@ def card(run, options, measured, choices, pairs):
     config = run.config
     files = ", ".join(f"`{Path(name).name}`" for name in config.pairs) or "`chitchat-dataset`"
     number = f"{choices.corpus.train.pairs:,} pairs" if choices else "Pairs"
-    snli = "" if config.task == "conversation" else " Sentence pairs of SNLI were learned, too."
+    more = "" if config.task == "conversation" else " Sentence pairs of SNLI were learned, too."
+    if config.init:
+        more += f" Training went on from the run `{Path(config.init).name}`, with its own data."
     return Path(PACKAGE, "exported/card.md").read_text(encoding="utf-8").format(
         name=Path(options.out).resolve().name, dimension=config.model.layers[-1],
         data=f"{number} of message and reply from {files}. Training drew "
-             f"{pairs_before(config, run.step):,} pairs, repeats counted.{snli}",
+             f"{pairs_before(config, run.step):,} pairs, repeats counted.{more}",
         settings=markdown(["setting", ""], settings_of(run, options)),
         results=markdown(*measured),
-        measured=(f", {len(choices.pairs):,} messages of the training data's test split"
+        measured=(f", for {len(choices.pairs):,} messages that were held out from training"
                   if choices else "; not measured, because the pairs were not at hand"),
         pairs="STS Benchmark dev" if options.data else f"{len(pairs.labels)} pairs of our own",
         note="" if options.data else f" {sts.OWN_NOTE}", buckets=config.text.oov_buckets,
-        order="nothing" if options.no_bigrams else "only within pairs of neighbours")
+        order="has no effect" if options.no_bigrams else "matters only between neighbours")
 
 
 def parse_options(argv):

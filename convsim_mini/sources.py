@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ TEXT = ("text", "message", "body", "content", "utterance")
 THREAD = ("thread", "thread_id", "conversation", "conversation_id", "dialogue_id", "dialog_id")
 SPEAKER = ("speaker", "author", "user", "sender", "role")
 ID, REPLY_TO = ("id", "message_id"), ("reply_to", "reply-to", "in_reply_to", "parent_id")
+LOOKED_AT = 100    # rows whose names are looked at: a first message has no reply_to
 ONE_LOG = ("text", "thread", "speaker", "id", "reply_to")
 
 
@@ -74,8 +75,8 @@ def layout(path, names, columns=()):
     for pair in PAIRS:
         if known.keys() >= set(pair):
             return Layout("pairs", dict(zip(("input", "response"), map(known.get, pair))))
-    raise UserError(f"{path}: which columns hold input and response? It has {held}; name two of "
-                    "them: --columns INPUT RESPONSE")
+    raise UserError(f"{path}: cannot tell which columns hold input and response; it has {held}; "
+                    "name two of them: --columns INPUT RESPONSE")
 
 
 def table(path, kind, progress, columns=()):
@@ -88,15 +89,17 @@ def table(path, kind, progress, columns=()):
     if not (columns or kind in (".csv", ".parquet")) and _is_plain(path, kind):
         return None
     records = rows(path, kind, progress)
-    first = next(records, None)
-    if first is None:
+    begin = list(islice(records, LOOKED_AT))
+    if not begin:
         raise UserError(f"{path}: holds no row below its header; expected a table with pairs")
-    found = layout(path, list(first), columns)
+    found = layout(path, list(dict.fromkeys(chain.from_iterable(begin))), columns)
     _say_once(f"{path}: {found}")
-    records = chain([first], records)
-    if found.kind == "pairs":
-        return 2 if kind in (".csv", ".tsv") else 1, tuple(found.columns.values()), records
-    return 1, (), messages_to_pairs(records, found)
+    records = chain(begin, records)
+    if found.kind != "pairs":
+        return 1, (), messages_to_pairs(records, found)
+    if kind == ".jsonl":                                      # a worker parses the lines
+        records = read_lines(path, progress)
+    return 2 if kind in (".csv", ".tsv") else 1, tuple(found.columns.values()), records
 
 
 @cache
@@ -105,15 +108,17 @@ def _say_once(text):
 
 
 def _is_plain(path, kind):
-    """Whether a file has no header, or fields other than those of a pair, that `layout` knows."""
+    """Whether a file has no header that `layout` knows, or the fields input and response."""
     if not path.is_file():                                    # a pipe can be read only once
         return True
-    line = next(read_lines(path))
-    names = line.decode("utf-8", "replace").split("\t")
+    lines = list(islice(read_lines(path), LOOKED_AT))
+    names = lines[0].decode("utf-8", "replace").split("\t")
     if kind == ".jsonl":
-        with suppress(ValueError, RecursionError):
-            names = json.loads(line)
-        if not isinstance(names, dict) or {"input", "response"} <= names.keys():
+        names = {}
+        for line in lines:
+            with suppress(ValueError, RecursionError, TypeError):
+                names |= json.loads(line)
+        if {"input", "response"} <= names.keys():
             return True
     try:
         return not layout(path, list(names))
@@ -130,7 +135,8 @@ def rows(path, kind, progress):
         yield from _parquet_rows(path, progress)
     elif kind == ".jsonl":
         for number, line in enumerate(read_lines(path, progress), start=1):
-            yield _json_row(path, number, line)
+            if line.strip():
+                yield _json_row(path, number, line)
     else:
         text = _decoded(path, progress)
         style = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if kind == ".tsv" else {

@@ -86,7 +86,7 @@ def test_consecutive_messages_of_a_thread_become_pairs(tmp_path):
 
 
 def test_replies_find_their_messages(tmp_path):
-    rows = [{"id": 1, "reply_to": None, "text": "who?"}, {"id": 2, "reply_to": 1, "text": "me"},
+    rows = [{"id": 1, "text": "who?"}, {"id": 2, "reply_to": 1, "text": "me"},
             {"id": 3, "reply_to": 1, "text": "you"}, {"id": 4, "reply_to": 99, "text": "lost"},
             {"id": 5, "reply_to": 2, "text": None}, {"text": "no id"}, {"id": None, "text": "."}]
     expected = [("who?", "me"), ("who?", "you")]
@@ -97,8 +97,8 @@ def test_replies_find_their_messages(tmp_path):
 
 
 @pytest.mark.parametrize("name, text, columns, message", [
-    ("a.csv", "id,frage,antwort\n1,a,b\n", [], "which columns hold input and response? It has id, "
-     "frage, antwort; name two of them: --columns INPUT RESPONSE"),
+    ("a.csv", "id,frage,antwort\n1,a,b\n", [], "cannot tell which columns hold input and response; "
+     "it has id, frage, antwort; name two of them: --columns INPUT RESPONSE"),
     ("a.csv", "question,answer\na,b\n", ["question", "reply"], 'has no column "reply"; it has '
      "question, answer"),
     ("a.csv", "question,answer\n", [], "holds no row below its header"),

@@ -20,7 +20,7 @@ ASCII_LETTERS = string.ascii_letters.encode()
 ASCII_SPACES = bytes(code for code in range(128) if chr(code).isspace())
 
 EXPECTED = ("pairs, one a line, in a .tsv (input TAB response) or .jsonl (fields input, response) "
-            "file; or a .csv, .tsv, .jsonl or .parquet with named columns; plain, .gz or .zst")
+            "file; or a .csv, .tsv, .jsonl, .parquet with named columns; plain, .gz or .zst")
 FIELDS = ("input", "response")
 
 RULES = {

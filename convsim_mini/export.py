@@ -65,7 +65,7 @@ def megabytes(folder):
     return f"{sum(path.stat().st_size for path in Path(folder).iterdir()) / 1e6:,.1f}"
 
 
-def choices_of(run):
+def test_choices(run):
     """The Choices of the run's test split; or None, where its corpus is not in reach."""
     try:
         return response.read(response.find(None, run)["test"])
@@ -167,7 +167,7 @@ def main(argv=None):
     encoder = encoder_of(run, options.tuned)
     with new_folder(options.out, "choose another folder with --out") as folder:
         write_model(folder, encoder, options.half, not options.no_bigrams)
-        choices = choices_of(run)
+        choices = test_choices(run)
         measured = results(run, encoder, folder, pairs, choices)
         write_text(folder / "README.md", card(run, options, measured, choices, pairs))
     print(f"{table(*measured)}\n\n{options.out}/README.md says how to use the folder, and what the "

@@ -110,8 +110,8 @@ def load_run(folder, device="cpu", newest=False):
     config = load_config(folder)
     xp = device_module(device, config.precision)
     words = folder / VOCABULARY
-    read_object(words, *NEEDED)
     if _crc(words) != about.get("vocabulary"):
+        read_object(words, *NEEDED)                           # missing or damaged: it says so
         raise UserError(f"{words}: is not the one that {path.name} was trained with; restore it")
     vocabulary, corpus = load_vocabulary(folder)
     rows = vocabulary.size + config.bigram_rows

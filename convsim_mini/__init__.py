@@ -14,7 +14,8 @@ what to read first:
     exported/                          what export.py writes beside a run's numbers
     sources.py  snli_files.py          tables, logs and SNLI's files as people have them
     config.py  options.py              the settings of training, and its command line
-    run.py  index.py                   a run's folder; lines and their vectors, to be searched
+    run.py  sentence_encoder.py        a run's folder; sentences in, vectors out
+    index.py                           lines and their vectors, to be searched
     backend.py                         NumPy or CuPy: the arrays decide
     gradcheck.py                       how all of it is known to be right
     files.py  tables.py  figures.py  cli.py       what all of them share
@@ -50,5 +51,5 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
 
 def load(run, device="cpu", tuned=False):
     """Open a run's folder: `load(run).encode(list_of_str)` → float32 (n, 500) unit vectors."""
-    from .encode import load
+    from .sentence_encoder import load
     return load(run, device, tuned)

@@ -15,7 +15,6 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from .cli import UserError, errors_in_one_line, progress
-from .encode import encoder_of
 from .evaluation import response, sts
 from .evaluation.command import parser_of
 from .evaluation.metrics import pearson, pearson_interval
@@ -23,6 +22,7 @@ from .exported.model import SentenceEncoder
 from .files import new_folder, replace_file, write_text
 from .model.input_response import embed
 from .run import load_matrix, load_run
+from .sentence_encoder import encoder_of
 from .tables import markdown, table
 from .training.schedule import pairs_before
 

@@ -37,9 +37,9 @@ def ours(lines):
 
     from convsim_mini.config import Config
     from convsim_mini.data.text import Vocabulary, tokenize
-    from convsim_mini.encode import SentenceEncoder
     from convsim_mini.model.initial import initial_parameters
     from convsim_mini.model.input_response import Model
+    from convsim_mini.sentence_encoder import SentenceEncoder
 
     config, rng = Config(), np.random.default_rng(0)
     counts = Counter(token for line in lines for token in tokenize(line))

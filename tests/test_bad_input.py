@@ -18,10 +18,10 @@ from convsim_mini.backend import device_module
 from convsim_mini.cli import UserError
 from convsim_mini.data.corpus import split_of, text_key
 from convsim_mini.data.text import tokenize
-from convsim_mini.encode import load
 from convsim_mini.evaluation.cqa import OWN as OWN_CQA
 from convsim_mini.index import build_index
 from convsim_mini.run import load_run, save_checkpoint, save_matrix
+from convsim_mini.sentence_encoder import load
 
 from conftest import SMALL, Finished, command
 

@@ -12,13 +12,13 @@ from convsim_mini.data import packed
 from convsim_mini.data.corpus import Batch
 from convsim_mini.data.packed import Packed
 from convsim_mini.data.snli import EntailmentBatch, NliBatch
-from convsim_mini.encode import load
 from convsim_mini.model import layers, losses, nli
 from convsim_mini.model.initial import initial_parameters
 from convsim_mini.model.input_response import Model, encoder_forward, loss_and_gradients
 from convsim_mini.model.layers import Dropout
 from convsim_mini.options import parse_config
 from convsim_mini.run import load_run
+from convsim_mini.sentence_encoder import load
 from convsim_mini.training.optim import SGD, Adaptive
 
 from conftest import SMALL, command

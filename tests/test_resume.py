@@ -17,9 +17,9 @@ import pytest
 
 from convsim_mini import run, train
 from convsim_mini.cli import UserError
-from convsim_mini.encode import load
 from convsim_mini.options import parse_config
 from convsim_mini.run import has_checkpoint, load_run, read_log, save_checkpoint
+from convsim_mini.sentence_encoder import load
 from convsim_mini.training import loop, monitor, schedule
 
 from conftest import SMALL, command, weights
@@ -382,3 +382,11 @@ def test_only_two_checkpoints_and_no_halves_are_kept(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "resume-000020.safetensors", "resume-000030.safetensors", "weights-000020.safetensors",
         "weights-000030.safetensors", "weights-best.safetensors"]
+
+
+def test_arrays_that_are_read_by_parts_are_whole(trained, monkeypatch):
+    whole = load_run(trained[0]).model.params
+    for rows in (1, 7):
+        monkeypatch.setattr(run, "ROWS_AT_ONCE", rows)
+        for name, array in load_run(trained[0]).model.params.items():
+            np.testing.assert_array_equal(array, whole[name], err_msg=name)

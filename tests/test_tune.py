@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from convsim_mini import tune
-from convsim_mini.encode import load
 from convsim_mini.evaluation.metrics import pearson
 from convsim_mini.evaluation.sts import Sts
 from convsim_mini.model import losses
@@ -14,6 +13,7 @@ from convsim_mini.model.input_response import embed, encoder_forward
 from convsim_mini.model.layers import l2_normalize_forward
 from convsim_mini.model.projection import all_but_the_top, with_matrix
 from convsim_mini.run import load_matrix, load_run, save_matrix
+from convsim_mini.sentence_encoder import load
 
 from conftest import command
 from test_transformer import CONFIG, pack, small_model

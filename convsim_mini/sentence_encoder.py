@@ -1,0 +1,95 @@
+"""Sentences in, unit vectors out: a trained run as users of sentence-transformers expect it."""
+
+import zlib
+
+import numpy as np
+from tqdm import tqdm
+
+from .backend import array_module
+from .cli import UserError
+from .model.input_response import embed
+from .model.layers import l2_normalize_forward
+from .model.projection import with_matrix
+from .run import load_matrix, load_run
+
+
+class SentenceEncoder:
+    """A trained model and its vocabulary: sentences in, unit vectors out.
+
+    `encode` and `similarity` are those of the package sentence-transformers, with fewer options.
+    """
+
+    def __init__(self, model, vocabulary, identity=None):
+        self.model, self.vocabulary = model, vocabulary
+        self.identity = identity or {}    # what its vectors depend on; an Index compares it
+        self.cut = 0                      # sentences so far that a Transformer had to cut
+
+    def __repr__(self):
+        on_host = array_module(self.model.params["encoder.embedding.weight"]) is np
+        return (f"SentenceEncoder(encoder={self.model.config.encoder}, "
+                f"dimension={self.dimension}, words={len(self.vocabulary.words)}, "
+                f"device={'cpu' if on_host else 'gpu'})")
+
+    @property
+    def dimension(self):
+        """Length of an embedding."""
+        return self.model.config.layers[-1]
+
+    def encode(self, sentences, batch_size=1024, show_progress_bar=False, *,
+               convert_to_numpy=True, convert_to_tensor=False, normalize_embeddings=True):
+        """Embeddings of sentences; the dot product of two embeddings is their cosine.
+
+        sentences: n str in a list, a tuple or a NumPy array, or one str → float32 (n, dimension),
+        or (dimension,). "" counts as one unknown word. The vectors have unit length whatever
+        normalize_embeddings says, as with a SentenceTransformer that ends in a Normalize layer.
+        Raises TypeError for other sentences, ValueError where a tensor is asked for.
+        """
+        if convert_to_tensor or not convert_to_numpy:
+            raise ValueError("encode gives NumPy arrays alone; torch.from_numpy(vectors) makes a "
+                             "tensor of them")
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}, expected 1 or more")
+        if isinstance(sentences, str):
+            return self.encode([sentences])[0]
+        if not isinstance(sentences, (list, tuple, np.ndarray)):
+            raise TypeError(f"sentences is a {type(sentences).__name__}, expected a str or a list "
+                            "of str")
+        for number, sentence in enumerate(sentences):
+            if not isinstance(sentence, str):
+                raise TypeError(f"sentence {number} is {sentence!r}, expected a str")
+        vectors = np.empty((len(sentences), self.dimension), np.float32)
+        starts = range(0, len(sentences), batch_size)
+        for start in tqdm(starts, desc="encoding", unit="batch", disable=not show_progress_bar):
+            packed = self.vocabulary.encode(sentences[start:start + batch_size])
+            if self.model.config.encoder == "transformer":
+                self.cut += int((packed.lengths > self.model.config.max_tokens).sum())
+            part = embed(self.model, packed, batch_size)
+            vectors[start:start + len(part)] = part
+        return vectors
+
+    @staticmethod
+    def similarity(a, b):
+        """Cosines of vectors a: (n, e) or one (e,), with b: (m, e) or one (e,) → float32 (n, m)."""
+        a, b = (l2_normalize_forward(np.atleast_2d(np.asarray(x, np.float32)))[0] for x in (a, b))
+        return a @ b.T
+
+
+def load(run, device="cpu", tuned=False):
+    """The SentenceEncoder of a run's folder, on "cpu" or "gpu".
+
+    Its vectors are the model's times a matrix of the run: with `tuned` what `tune` learned, else
+    all_but_the_top.safetensors, where the run has it. `model.input_response.embed` gives the
+    model's own vectors. Raises UserError as `load_run`, or where the run has no tuned matrix.
+    """
+    return encoder_of(load_run(run, device), tuned)
+
+
+def encoder_of(run, tuned=False):
+    """The SentenceEncoder of a Run that is loaded already; the rest as `load`."""
+    matrix = load_matrix(run, "tuned" if tuned else "all_but_the_top")
+    if tuned and matrix is None:
+        raise UserError(f"{run.folder}: holds no tuned.safetensors; make it: python -m "
+                        f"convsim_mini.tune {run.folder} --data DIR")
+    identity = {**run.identity, "tuned": tuned, "matrix": None if matrix is None
+                else zlib.crc32(np.ascontiguousarray(matrix))}
+    return SentenceEncoder(with_matrix(run.model, matrix), run.vocabulary, identity)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .backend import keep_freed_memory
 from .cli import Parser, UserError, errors_in_one_line, positive_int, progress, user_errors
-from .files import read_lines, write_rows
+from .files import decoded, read_lines, write_rows
 from .index import Index, build_index, nearest
 from .sentence_encoder import load
 from .tables import table
@@ -28,21 +28,13 @@ def line_chunks(path):
 
     Raises UserError where there is no line or one is not UTF-8, and as `read_lines` does.
     """
-    lines = _decoded(path or "standard input", _lines_with_a_bar(path))
-    while chunk := list(islice(lines, CHUNK)):
+    name, advice = path or "standard input", "expected one sentence a line"
+    lines = decoded(name, _lines_with_a_bar(path), advice)
+    if not (chunk := list(islice(lines, CHUNK))):
+        raise UserError(f"{name}: is empty; {advice}")
+    while chunk:
         yield chunk
-
-
-def _decoded(name, lines):
-    number = 0
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{name}, line {number}: is not UTF-8 text ({error.reason} at byte "
-                            f"{error.start}); expected one sentence a line") from None
-    if number == 0:
-        raise UserError(f"{name}: is empty; expected one sentence a line")
+        chunk = list(islice(lines, CHUNK))
 
 
 def _lines_with_a_bar(path):

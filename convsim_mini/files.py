@@ -42,6 +42,19 @@ def read_lines(path, progress=lambda position: None):
         raise UserError(f"{path}: is empty; expected one or more lines of text")
 
 
+def decoded(name, lines, advice):
+    """Lines of bytes as str, without a byte-order mark. Raises UserError where they are not UTF-8.
+
+    name, advice: of the file, and of what to do, for the error's line
+    """
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{name}, line {number}: is not UTF-8 text ({error.reason} at byte "
+                            f"{error.start}); {advice}") from None
+
+
 def _zstd_lines(file):
     """Lines of a zstd file. A cut stream ends silently in zstandard, so its end is checked here."""
     rest, stream = b"", None

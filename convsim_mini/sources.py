@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from .cli import UserError
-from .files import read_lines
+from .files import decoded, read_lines
 
 PAIRS = (("input", "response"), ("question", "answer"), ("query", "answer"), ("prompt", "response"),
          ("prompt", "completion"), ("instruction", "output"), ("context", "response"),
@@ -138,7 +138,8 @@ def rows(path, kind, progress):
             if line.strip():
                 yield _json_row(path, number, line)
     else:
-        text = _decoded(path, progress)
+        lines = decoded(path, read_lines(path, progress), "save the table as UTF-8")
+        text = (f"{line}\n" for line in lines)
         style = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if kind == ".tsv" else {
             "delimiter": _delimiter(first := next(text)), "strict": True}
         table = csv.DictReader(text if kind == ".tsv" else chain([first], text), **style)
@@ -154,15 +155,6 @@ def rows(path, kind, progress):
 def _delimiter(header):
     """A comma or, as some programs write it, a semicolon."""
     return ";" if header.count(";") > header.count(",") else ","
-
-
-def _decoded(path, progress):
-    for number, line in enumerate(read_lines(path, progress), start=1):
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8") + "\n"
-        except UnicodeDecodeError as error:
-            raise UserError(f"{path}, line {number}: is not UTF-8 text ({error.reason} at byte "
-                            f"{error.start}); save the table as UTF-8") from None
 
 
 def _json_row(path, number, line):

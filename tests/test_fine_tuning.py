@@ -60,8 +60,9 @@ def test_its_corpus_is_found_again(tuned):
 
 
 def test_few_pairs_are_split_by_their_inputs_into_three_parts():
-    splits = [split_of(key, few=True) for key in range(1_000)]
-    assert [splits.count(split) for split in ("train", "dev", "test")] == [400, 300, 300]
+    for tenths, expected in ((1, [800, 100, 100]), (2, [600, 200, 200]), (3, [400, 300, 300])):
+        splits = [split_of(key, tenths) for key in range(1_000)]
+        assert [splits.count(split) for split in ("train", "dev", "test")] == expected
 
 
 def test_columns_are_inherited_with_the_pairs_alone(trained):

@@ -1,5 +1,6 @@
 """An index of lines: what it finds is what an exact search of the file finds."""
 
+import csv
 import json
 import sys
 
@@ -10,6 +11,8 @@ import convsim_mini
 from convsim_mini import encode, index
 from convsim_mini.cli import UserError
 from convsim_mini.index import Index, build_index
+
+from conftest import command
 
 QUERIES = ["fudazi vobamu", "you?", ""]
 
@@ -49,6 +52,22 @@ def test_the_command_finds_what_a_search_of_the_file_finds(trained, file, tmp_pa
     for words in (["--search", QUERIES[0], *QUERIES[1:]], QUERIES):
         encode.main([str(trained[0]), *words, "--index", str(folder)])
         assert capsys.readouterr().out == expected
+
+
+def test_from_a_table_of_ones_own_to_the_answer_of_a_search(
+        pairs, arguments, cache_folder, tmp_path):
+    with open(tmp_path / "mine.csv", "w", encoding="utf-8", newline="") as table:
+        csv.writer(table).writerows([("question", "answer"), *pairs])
+    lines = [reply for _, reply in pairs[:300]]
+    (tmp_path / "lines.txt").write_text("\n".join(lines), encoding="utf-8")
+    small = arguments[arguments.index("--cache"):]
+    for name, *options in (("train", "--pairs", "mine.csv", *small, "--steps", 10, "--run", "run"),
+                           ("encode", "run", "--file", "lines.txt", "--index", "index"),
+                           ("encode", "run", "--search", lines[200], "--index", "index")):
+        done = command(name, *options, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    first = lines.index(lines[200])
+    assert done.stdout.startswith(f"{lines[200]}\n  1.000  line {first + 1}: {lines[first]}\n")
 
 
 def test_a_search_is_exact_and_the_first_of_equal_lines_comes_first(encoder, lines, file, tmp_path):

@@ -126,6 +126,14 @@ def test_rows_without_a_text_are_malformed_pairs(tmp_path):
         parse(chunk.kind, chunk.records[2], chunk.fields)
 
 
+def test_a_malformed_row_is_named_by_its_number_whatever_lines_its_cells_take(
+        pairs, text_config, tmp_path, capsys):
+    rows = [[text, f"{reply}\nand more"] for text, reply in pairs]
+    path = write_csv(tmp_path / "a.csv", ["question", "answer"], [*rows[:99], ["alone"], *rows])
+    load_corpus([path], text_config, tmp_path / "cache")
+    assert f"{path}, row 101: left out: no text" in capsys.readouterr().err
+
+
 def test_a_filter_that_is_off_removes_nothing(pairs, text_config, write_tsv, tmp_path):
     long, link = "so " * 150, "https is a word here"
     path = write_tsv(tmp_path / "a.tsv", [*pairs, (long, "yes"), (link, "yes"), ("", "no")])

@@ -208,14 +208,14 @@ class Tokenized(NamedTuple):
     keys: dict            # split → (n, 2) uint64
 
 
-def split_of(input_key, few=False):
+def split_of(input_key, tenths=None):
     """The split of a pair, from the hash of its input alone: 10% test, 3.6% dev, the rest train.
 
-    So all replies to one input are in one split, and it is the same split in every corpus. Of `few`
-    pairs 30% are for test and 30% for dev.
+    So all replies to one input are in one split, and it is the same split in every corpus. With
+    `tenths`, for few pairs, so many tenths are for test and as many for dev.
     """
-    if few:
-        return {0: "test", 1: "dev"}.get(min(input_key % 10 // 3, 2), "train")
+    if tenths:
+        return {0: "test", 1: "dev"}.get(input_key % 10 // tenths, "train")
     if input_key % 10 == 0:
         return "test"
     return "dev" if input_key // 10 % 25 == 0 else "train"
@@ -224,8 +224,9 @@ def split_of(input_key, few=False):
 def _prepare(paths, text, columns, vocabulary, folder):
     """Two passes: filter, split, tokenise and count, on all cores; then words become ids."""
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        for few in (False, True):
-            counts, report = _tokenize_files(paths, text.filters_off, columns, few, Path(scratch))
+        for tenths in (None, 1, 2, 3):
+            counts, report = _tokenize_files(paths, text.filters_off, columns, tenths,
+                                             Path(scratch))
             if not vocabulary or min(report["kept"].values()) >= FEWEST:
                 break
         _check_enough(paths, report["kept"], vocabulary)
@@ -249,7 +250,7 @@ def _check_enough(paths, kept, vocabulary):
                         f"--pairs{instead}")
 
 
-def _tokenize_files(paths, filters_off, columns, few, scratch):
+def _tokenize_files(paths, filters_off, columns, tenths, scratch):
     """First pass, into one file of Tokenized parts and three of keys. → words of train, report."""
     counts, removed, read, malformed = Counter(), Counter(), 0, 0
     kept = Counter(dict.fromkeys(SPLITS, 0))                  # a log may hold no pair at all
@@ -257,7 +258,7 @@ def _tokenize_files(paths, filters_off, columns, few, scratch):
     keys = {split: open(scratch / f"{split}.keys", "wb") for split in SPLITS}
     total = sum(Path(path).stat().st_size for path in paths)
     off = [name.replace("_", " ") for name in filters_off]    # as RULES names them
-    examples, work = [], partial(_tokenize_chunk, off=off, few=few)
+    examples, work = [], partial(_tokenize_chunk, off=off, tenths=tenths)
     bar = progress(total=total, desc="reading", unit="B", unit_scale=True)
     with Pool() as workers, bar:
         for path in paths:
@@ -291,6 +292,7 @@ def _watched(path, parts):
     Raises UserError if more than 1 line in 100 is malformed, checked from 1,000 lines on.
     """
     lines, bad, first = 0, 0, None
+    place = "row" if {".csv", ".parquet"} & set(Path(path).suffixes) else "line"
 
     def check():
         if bad * 100 > lines:
@@ -300,9 +302,9 @@ def _watched(path, parts):
     for part in parts:
         lines += part.records
         for line, reason in part.malformed:
-            bad, first = bad + 1, first or f"line {line}: {reason}"
+            bad, first = bad + 1, first or f"{place} {line}: {reason}"
             if bad <= 5:
-                tqdm.write(f"{path}, line {line}: left out: {reason}", file=sys.stderr)
+                tqdm.write(f"{path}, {place} {line}: left out: {reason}", file=sys.stderr)
         if lines >= 1_000:
             check()
         yield part
@@ -311,7 +313,7 @@ def _watched(path, parts):
         print(f"{path}: {bad} malformed lines left out in all", file=sys.stderr)
 
 
-def _tokenize_chunk(chunk, off=(), few=False):
+def _tokenize_chunk(chunk, off=(), tenths=None):
     """Work of one process: parse, filter, tokenise, hash, split."""
     malformed, removed, examples = [], Counter(), []
     numbers = defaultdict(None, {"": 0})    # of words, in the order of their first use
@@ -331,7 +333,7 @@ def _tokenize_chunk(chunk, off=(), few=False):
             examples += [pair[:2]] if len(examples) < EXAMPLES else []
             sides = [tokenize(pair.input), tokenize(pair.response)]
             pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
-            split = split_of(pair_keys[0], few)
+            split = split_of(pair_keys[0], tenths)
             keys[split].append(pair_keys)
             for tokens in sides:
                 lengths[split].append(len(tokens) or 1)

@@ -3,10 +3,12 @@
     python -m convsim_mini.export RUN --out DIR
 
 The folder holds code, weights, the vocabulary and a model card. Its vectors are those of `encode`.
+A Transformer's folder also holds transformer.json, the settings that its forward pass needs.
 """
 
 import json
 import re
+import runpy
 import sys
 from functools import partial
 from pathlib import Path
@@ -18,7 +20,6 @@ from .cli import UserError, errors_in_one_line, progress
 from .evaluation import response, sts
 from .evaluation.command import parser_of
 from .evaluation.metrics import pearson, pearson_interval
-from .exported.model import SentenceEncoder
 from .files import new_folder, replace_file, write_text
 from .model.input_response import embed
 from .run import load_matrix, load_run
@@ -29,15 +30,22 @@ from .training.schedule import pairs_before
 PACKAGE = Path(__file__).parent
 RELATIVE_IMPORT = re.compile(r"^from \.\S+ import .*\n", re.MULTILINE)
 NUMPY_ALONE = "\n\ndef array_module(x):\n    return np    # in the package it may be CuPy\n\n\n"
+TRANSFORMER = ("transformer_layers", "heads", "pre_norm", "bag", "max_tokens")    # its settings
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "torch_module.TorchModule"}]
 
 
-def standalone():
-    """The text of model.py: exported/model.py, followed by the two files that it imports."""
-    model, packed, text = (
-        RELATIVE_IMPORT.sub("", Path(PACKAGE, name).read_text(encoding="utf-8"))
-        for name in ("exported/model.py", "data/packed.py", "data/text.py"))
-    return "".join([model, "\n\n", packed, NUMPY_ALONE, text])
+def standalone(encoder):
+    """The text of model.py: exported/model.py, the "transformer"'s file, the two they import."""
+    files = ("exported/model.py", "exported/transformer.py", "data/packed.py", "data/text.py")
+    model, transformer, packed, text = (
+        RELATIVE_IMPORT.sub("", Path(PACKAGE, name).read_text(encoding="utf-8")) for name in files)
+    more = f"\n\n{transformer}" if encoder == "transformer" else ""
+    return "".join([model, more, "\n\n", packed, NUMPY_ALONE, text])
+
+
+def SentenceEncoder(folder):
+    """The SentenceEncoder of a folder's own model.py: what is measured is what its users get."""
+    return runpy.run_path(str(Path(folder, "model.py")))["SentenceEncoder"](folder)
 
 
 def write_model(folder, encoder, half, bigrams):
@@ -45,6 +53,7 @@ def write_model(folder, encoder, half, bigrams):
 
     The response network and NLI's classifier are left out.
     """
+    config = encoder.model.config
     arrays = {name: array for name, array in encoder.model.params.items()
               if name.startswith("encoder.")}
     if not bigrams:
@@ -55,7 +64,10 @@ def write_model(folder, encoder, half, bigrams):
     replace_file(folder / "model.safetensors", lambda temporary: save_file(arrays, temporary))
     write_text(folder / "vocabulary.json", json.dumps(encoder.vocabulary.to_dict()))
     write_text(folder / "modules.json", json.dumps(MODULES, indent=2) + "\n")
-    write_text(folder / "model.py", standalone())
+    if config.encoder == "transformer":
+        settings = {name: getattr(config, name) for name in TRANSFORMER}
+        write_text(folder / "transformer.json", json.dumps(settings, indent=2) + "\n")
+    write_text(folder / "model.py", standalone(config.encoder))
     write_text(folder / "torch_module.py",
                Path(PACKAGE, "exported/torch_module.py").read_text(encoding="utf-8"))
 
@@ -106,9 +118,26 @@ def results(run, encoder, folder, pairs, choices):
         for name, where, of_texts, *of_packed in progress(rows, "measuring")]
 
 
+def in_words(run, options):
+    """What the card says of a run's encoder: its name, its widths, what the order of words does."""
+    model = run.config.model
+    last = ", ".join(map(str, model.layers))
+    if model.encoder == "dan":
+        order = "has no effect" if options.no_bigrams else "matters only between neighbours"
+        return ("deep averaging network", f"{model.embedding_dim}, then {last}",
+                f"The order of words {order}. A negation changes a vector little.")
+    return ("Transformer", f"{model.embedding_dim} in {model.transformer_layers} "
+            f"{'pre' if model.pre_norm else 'post'}-norm layers with {model.heads} heads and "
+            f"{model.hidden:,} hidden units{', a bag beside them' if model.bag else ''}, "
+            f"then {last}",
+            f"It reads the first {model.max_tokens:,} words of a sentence and no more. Their order "
+            "can change a vector; how much was not measured. Do not rely on a negation to change "
+            "it.")
+
+
 def settings_of(run, options):
     """The settings that the card shows, as rows."""
-    config, model, bigrams = run.config, run.config.model, run.config.bigram_rows
+    config, bigrams = run.config, run.config.bigram_rows
     untuned = "none" if load_matrix(run, "all_but_the_top") is None else "all but the top"
     return [["preset, task, seed", f"{config.preset}, {config.task}, {config.seed}"],
             ["steps", f"{run.step:,} of {config.steps:,}, the best on held-out pairs"],
@@ -116,14 +145,14 @@ def settings_of(run, options):
             ["rows of the table", f"{run.vocabulary.size:,} for words, " + (
                 f"none of {bigrams:,} for bigrams" if options.no_bigrams
                 else f"{bigrams:,} for bigrams")],
-            ["widths", f"{model.embedding_dim}, then {', '.join(map(str, model.layers))}"],
+            ["widths", in_words(run, options)[1]],
             ["stored in", "half precision" if options.half else "float32"],
             ["matrix on top", "tuned on STS train" if options.tuned else untuned]]
 
 
 def card(run, options, measured, choices, pairs):
     """The model card, README.md of the folder."""
-    config = run.config
+    config, (encoder, _, order) = run.config, in_words(run, options)
     files = ", ".join(f"`{Path(name).name}`" for name in config.pairs) or "`chitchat-dataset`"
     number = f"{choices.corpus.train.pairs:,} pairs" if choices else "Pairs"
     more = "" if config.task == "conversation" else " Sentence pairs of SNLI were learned, too."
@@ -139,7 +168,7 @@ def card(run, options, measured, choices, pairs):
                   if choices else "; not measured, because the pairs were not at hand"),
         pairs="STS Benchmark dev" if options.data else f"{len(pairs.labels)} pairs of our own",
         note="" if options.data else f" {sts.OWN_NOTE}", buckets=config.text.oov_buckets,
-        order="has no effect" if options.no_bigrams else "matters only between neighbours")
+        encoder=encoder, order=order)
 
 
 def parse_options(argv):
@@ -161,9 +190,9 @@ def main(argv=None):
     options = parse_options(sys.argv[1:] if argv is None else argv)
     pairs = sts.read_splits(options.data, "dev")[0] if options.data else sts.read(sts.OWN)
     run = load_run(options.run)
-    if run.config.model.encoder != "dan":
-        raise UserError(f"{options.run}: is a Transformer, and only a DAN can be exported; train "
-                        "one with --encoder dan, or use convsim_mini.load")
+    if options.no_bigrams and not run.config.bigram_rows:
+        raise UserError(f"--no_bigrams: {options.run} is a Transformer without a bag, whose table "
+                        "has no rows for bigrams; leave the option out")
     encoder = encoder_of(run, options.tuned)
     with new_folder(options.out, "choose another folder with --out") as folder:
         write_model(folder, encoder, options.half, not options.no_bigrams)

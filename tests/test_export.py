@@ -1,8 +1,10 @@
 """A run exported: its vectors from NumPy alone and in sentence_transformers, sizes, refusals."""
 
 import os
+import shutil
 import subprocess
 import sys
+from functools import cache
 
 import numpy as np
 import pytest
@@ -170,25 +172,100 @@ def test_an_error_while_writing_leaves_nothing_behind(trained, tmp_path, monkeyp
     assert "out: cannot be written (No space left on device); choose" in capsys.readouterr().err
 
 
-def test_a_transformer_is_refused(arguments, tmp_path):
-    done = command("train", *arguments, "--encoder", "transformer", "--model.hidden", 16,
-                   "--steps", 5, "--evaluations", 1, "--run", "run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    done = command("export", "run", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 2 and "run: is a Transformer, and only a DAN can" in done.stderr
+# ---------------------------------------------------------------- Transformers
+
+# a high rate, for after five steps nothing may be near its first value
+TINY = ("--encoder transformer --model.transformer_layers 2 --model.heads 2 --model.hidden 24 "
+        "--model.max_tokens 8 --optim.rate 0.01 --steps 5 --evaluations 1 --run run").split()
+VARIANTS = {"pre_norm": ["--model.bag", "false"], "bag": [],
+            "post_norm": ["--model.bag", "false", "--model.pre_norm", "false",
+                          "--model.layers", 12, 16, "--model.encoder_bias", "true"]}
+
+
+@pytest.fixture(scope="module")
+def export_of_a(arguments, tmp_path_factory):
+    """A function: a name in VARIANTS → the folder that holds such a Transformer's run and out."""
+    @cache
+    def make(variant):
+        folder = tmp_path_factory.mktemp(variant)
+        done = command("train", *arguments, *TINY, *VARIANTS[variant], cwd=folder)
+        assert done.returncode == 0, done.stderr
+        done = command("export", "run", "--out", f"{variant}.model", cwd=folder)
+        assert (done.returncode, done.stderr) == (0, "")
+        return folder / "run", folder / f"{variant}.model"
+    return make
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_transformer_with_numpy_alone_gives_the_vectors_of_the_run(export_of_a, variant,
+                                                                     tmp_path):
+    run, folder = export_of_a(variant)
+    encoder = convsim_mini.load(run)
+    many = ["fudazi vobamu setodi tufome a"] * 1_000 + SENTENCES    # more words than go at once
+    vectors = with_numpy_alone(folder, many, tmp_path)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, encoder.encode(many), rtol=0, atol=1e-5)
+    words, cut = (encoder.encode(sentence) for sentence in SENTENCES[::6])
+    assert np.abs(words - cut).max() > 0.01                   # by 8 words, not 3
+    turned = encoder.encode(["setodi vobamu fudazi"])[0]
+    assert np.abs(turned - words).max() > 0.01                # the order of words counts
+
+
+def test_what_the_card_of_a_transformer_says(export_of_a, exported):
+    _, folder = export_of_a("bag")
+    card, of_dan = ((path / "README.md").read_text() for path in (folder, exported[0]))
+    assert "It is a Transformer that `convsim_mini` trained" in card and "{" not in card
+    assert "16 in 2 pre-norm layers with 2 heads and 24 hidden units, a bag beside them" in card
+    assert "- It reads the first 8 words of a sentence and no more." in card
+    assert "It is a deep averaging network that" in of_dan and "order of words matters" in of_dan
+    rows = [line.split("|") for line in card.splitlines() if line.startswith("| th")]
+    assert rows[0][3:] == rows[1][3:] and len(rows) == 3      # STS and P@1
+    assert "Transformer" not in (exported[0] / "model.py").read_text()
+    assert not (exported[0] / "transformer.json").exists()
+
+
+def test_a_tuned_transformer_in_half_precision_without_bigrams(export_of_a, tmp_path):
+    run = shutil.copytree(export_of_a("bag")[0], tmp_path / "run")
+    save_matrix(load_run(run), "tuned", np.random.default_rng(0).standard_normal((16, 16)))
+    encoder = convsim_mini.load(run, tuned=True)
+    for options in ([], ["--no_bigrams"]):
+        done = command("export", "run", "--tuned", "--half", "--out", f"out{len(options)}",
+                       *options, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    vectors, without = (export.SentenceEncoder(tmp_path / name).encode(SENTENCES)
+                        for name in ("out0", "out1"))
+    np.testing.assert_allclose(vectors, encoder.encode(SENTENCES), rtol=0, atol=5e-3)
+    one_word = [k for k, sentence in enumerate(SENTENCES) if len(tokenize(sentence)) < 2]
+    np.testing.assert_array_equal(without[one_word], vectors[one_word])
+    assert np.abs(without - vectors).max() > 5e-3
+    assert np.abs(vectors - convsim_mini.load(run).encode(SENTENCES)).max() > 0.01
+
+
+def test_bigrams_cannot_be_left_out_where_there_are_none(export_of_a, tmp_path):
+    done = command("export", export_of_a("pre_norm")[0], "--no_bigrams", "--out", "out",
+                   cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "is a Transformer without a bag, whose table has no rows for bigrams" in done.stderr
     assert not (tmp_path / "out").exists()
 
 
 # ---------------------------------------------------------------- in sentence_transformers
 
 @pytest.fixture(scope="module")
-def opened(exported, tmp_path_factory):
-    """The folder in sentence_transformers, opened offline."""
+def open_offline(tmp_path_factory):
+    """A function that opens a folder in sentence_transformers, without a network."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
         patch.setenv("HF_HOME", str(tmp_path_factory.mktemp("hub")))
         library = pytest.importorskip("sentence_transformers")
-        yield library.SentenceTransformer(str(exported[0]), trust_remote_code=True, device="cpu")
+        yield lambda folder: library.SentenceTransformer(str(folder), trust_remote_code=True,
+                                                         device="cpu")
+
+
+@pytest.fixture(scope="module")
+def opened(exported, open_offline):
+    """The folder in sentence_transformers."""
+    return open_offline(exported[0])
 
 
 def test_sentence_transformers_gives_the_vectors_of_the_run(trained, opened):
@@ -211,11 +288,19 @@ def test_its_evaluator_gives_our_correlation(trained, opened):
     assert found["pearson_cosine"] == pytest.approx(pearson(cosines, own.labels), abs=1e-4)
 
 
-def test_it_saves_what_it_opened(opened, tmp_path):
-    from sentence_transformers import SentenceTransformer
+def test_it_saves_what_it_opened(opened, open_offline, tmp_path):
     opened.save(str(tmp_path / "again"))
-    again = SentenceTransformer(str(tmp_path / "again"), trust_remote_code=True, device="cpu")
+    again = open_offline(tmp_path / "again")
     np.testing.assert_array_equal(again.encode(SENTENCES), opened.encode(SENTENCES))
+
+
+def test_it_opens_and_saves_a_transformer(export_of_a, open_offline, tmp_path):
+    run, folder = export_of_a("post_norm")
+    opened, expected = open_offline(folder), convsim_mini.load(run).encode(SENTENCES)
+    np.testing.assert_allclose(opened.encode(SENTENCES, batch_size=3), expected, rtol=0, atol=1e-5)
+    opened.save(str(tmp_path / "saved"))
+    saved = open_offline(tmp_path / "saved")
+    np.testing.assert_array_equal(saved.encode(SENTENCES), opened.encode(SENTENCES))
 
 
 def test_a_pipeline_of_scikit_learn_runs_on_it(exported, pairs):

@@ -42,10 +42,14 @@ class SentenceEncoder:
         return vectors
 
     def embed(self, packed):
-        """The sum of a sentence's rows divided by √words; the layers; unit length.
+        """A bag of words and bigrams; the layers; unit length.
 
         packed: word ids of n sentences → float32 (n, dimension)
         """
+        return unit_length(self.dense(self.bag(packed)))
+
+    def bag(self, packed):
+        """The sum of a sentence's rows divided by √words: n sentences → float32 (n, width)."""
         words, rows = self.vocabulary.size, packed
         if len(self.table) > words:                           # the other rows are for bigrams
             rows = words_and_bigrams(packed, words, len(self.table) - words)
@@ -53,10 +57,19 @@ class SentenceEncoder:
         for bag, (begin, end) in zip(x, pairwise(rows.offsets)):
             self.table[rows.ids[begin:end]].sum(axis=0, dtype=np.float32, out=bag)
         x *= (1 / np.sqrt(packed.lengths)).astype(np.float32)[:, None]
+        return x
+
+    def dense(self, x):
+        """The fully connected layers, with tanh between them: (n, width) → (n, dimension)."""
         for k, (weight, bias) in enumerate(self.layers):
             x = (np.tanh(x) if k else x) @ weight + bias
-        norm = np.linalg.norm(x, axis=1, keepdims=True)
-        return x / np.where(norm > 0, norm, 1)
+        return x
+
+
+def unit_length(x):
+    """Each row divided by its length: (n, e) → (n, e). A zero row stays zero."""
+    norm = np.linalg.norm(x, axis=1, keepdims=True)
+    return x / np.where(norm > 0, norm, 1)
 
 
 def read_safetensors(path):

@@ -39,5 +39,6 @@ class TorchModule(torch.nn.Module):
 
     def save(self, folder, **_):
         """Copy what the encoder reads; sentence_transformers copies the code."""
-        for name in ("model.safetensors", "vocabulary.json"):
-            shutil.copy(Path(self.folder, name), folder)
+        for name in ("model.safetensors", "vocabulary.json", "transformer.json"):
+            if Path(self.folder, name).exists():              # a DAN has no transformer.json
+                shutil.copy(Path(self.folder, name), folder)

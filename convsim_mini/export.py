@@ -22,10 +22,10 @@ from .evaluation.command import parser_of
 from .evaluation.metrics import pearson, pearson_interval
 from .files import new_folder, replace_file, write_text
 from .model.input_response import embed
+from .report.model_card import limits, training_data, what_it_is
 from .run import load_matrix, load_run
 from .sentence_encoder import encoder_of
 from .tables import markdown, table
-from .training.schedule import pairs_before
 
 PACKAGE = Path(__file__).parent
 RELATIVE_IMPORT = re.compile(r"^from \.\S+ import .*\n", re.MULTILINE)
@@ -118,21 +118,15 @@ def results(run, encoder, folder, pairs, choices):
         for name, where, of_texts, *of_packed in progress(rows, "measuring")]
 
 
-def in_words(run, options):
-    """What the card says of a run's encoder: its name, its widths, what the order of words does."""
-    model = run.config.model
+def widths(model):
+    """The widths of a ModelConfig, in words."""
     last = ", ".join(map(str, model.layers))
     if model.encoder == "dan":
-        order = "has no effect" if options.no_bigrams else "matters only between neighbours"
-        return ("deep averaging network", f"{model.embedding_dim}, then {last}",
-                f"The order of words {order}. A negation changes a vector little.")
-    return ("Transformer", f"{model.embedding_dim} in {model.transformer_layers} "
+        return f"{model.embedding_dim}, then {last}"
+    return (f"{model.embedding_dim} in {model.transformer_layers} "
             f"{'pre' if model.pre_norm else 'post'}-norm layers with {model.heads} heads and "
             f"{model.hidden:,} hidden units{', a bag beside them' if model.bag else ''}, "
-            f"then {last}",
-            f"It reads the first {model.max_tokens:,} words of a sentence and no more. Their order "
-            "can change a vector; how much was not measured. Do not rely on a negation to change "
-            "it.")
+            f"then {last}")
 
 
 def settings_of(run, options):
@@ -145,30 +139,24 @@ def settings_of(run, options):
             ["rows of the table", f"{run.vocabulary.size:,} for words, " + (
                 f"none of {bigrams:,} for bigrams" if options.no_bigrams
                 else f"{bigrams:,} for bigrams")],
-            ["widths", in_words(run, options)[1]],
+            ["widths", widths(config.model)],
             ["stored in", "half precision" if options.half else "float32"],
             ["matrix on top", "tuned on STS train" if options.tuned else untuned]]
 
 
 def card(run, options, measured, choices, pairs):
     """The model card, README.md of the folder."""
-    config, (encoder, _, order) = run.config, in_words(run, options)
-    files = ", ".join(f"`{Path(name).name}`" for name in config.pairs) or "`chitchat-dataset`"
-    number = f"{choices.corpus.train.pairs:,} pairs" if choices else "Pairs"
-    more = "" if config.task == "conversation" else " Sentence pairs of SNLI were learned, too."
-    if config.init:
-        more += f" Training went on from the run `{Path(config.init).name}`, with its own data."
+    config, pairs_to_train_on = run.config, choices and choices.corpus.train.pairs
     return Path(PACKAGE, "exported/card.md").read_text(encoding="utf-8").format(
-        name=Path(options.out).resolve().name, dimension=config.model.layers[-1],
-        data=f"{number} of message and reply from {files}. Training drew "
-             f"{pairs_before(config, run.step):,} pairs, repeats counted.{more}",
+        name=Path(options.out).resolve().name, what_it_is=what_it_is(config),
+        data=training_data(run, pairs_to_train_on),
         settings=markdown(["setting", ""], settings_of(run, options)),
         results=markdown(*measured),
         measured=(f", for {len(choices.pairs):,} messages that were held out from training"
                   if choices else "; not measured, because the pairs were not at hand"),
         pairs="STS Benchmark dev" if options.data else f"{len(pairs.labels)} pairs of our own",
-        note="" if options.data else f" {sts.OWN_NOTE}", buckets=config.text.oov_buckets,
-        encoder=encoder, order=order)
+        note="" if options.data else f" {sts.OWN_NOTE}",
+        limits="\n".join(f"- {line}" for line in limits(config, not options.no_bigrams)))
 
 
 def parse_options(argv):

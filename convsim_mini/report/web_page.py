@@ -23,6 +23,7 @@ from ..figures import as_svg, new_figure, plot_accuracy, plot_loss, plot_precisi
 from ..run import read_log
 from ..tables import html_table
 from ..training.monitor import choices_of
+from .model_card import limits, training_data, what_it_is
 from .page import DOWNLOAD, NO_PAIRS, PROVENANCE, TRAINED_ON, provenance
 
 EXAMPLES = 5
@@ -63,7 +64,7 @@ def parts(result):
     return {"training": ("Training", curves), "replies": ("Picking the true reply", replies),
             "similarity": ("Similarity", similarity), "map": ("Map of sentences", sentence_map),
             **(of_transformer if result.encoder == "Transformer" else {}),
-            "settings": ("Settings", settings)}
+            "card": ("Model card", model_card)}
 
 
 # ---------------------------------------------------------------- the parts
@@ -153,8 +154,8 @@ def attention_of_a_sentence(result, data):
     return as_svg(attention.plot, *attention.of_sentence(result.run, SENTENCE))
 
 
-def settings(result, data):
-    """Where the run comes from, and what departs from its preset."""
+def model_card(result, data):
+    """What the run is, where it comes from, what departs from its preset, what it cannot do."""
     run, config = result.run, result.run.config
     names = ", ".join(Path(path).name for path in config.pairs) or "chitchat-dataset"
     facts = {"encoder": result.encoder, "trained on": TRAINED_ON[config.task], "pairs of": names,
@@ -164,9 +165,13 @@ def settings(result, data):
     departures = [[name, value, preset[name]]
                   for name, value in flat(dataclasses.asdict(config)).items()
                   if value != preset[name] and name not in FACTS]
-    return html_table([], facts.items()) + (
+    return "\n".join([
+        paragraph(f"{what_it_is(config)} {training_data(run)}"), html_table([], facts.items()),
         html_table(["setting", "this run", "preset"], departures) if departures
-        else paragraph("No setting departs from the preset."))
+        else paragraph("No setting departs from the preset."),
+        "<h4>Limits</h4>", *map(paragraph, limits(config)),
+        paragraph("License: whoever publishes the run has to choose one that the training data "
+                  "allow.")])
 
 
 # ---------------------------------------------------------------- pieces of HTML

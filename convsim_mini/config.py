@@ -171,7 +171,7 @@ class Config:
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
     """The seed of every random number."""
     steps: PositiveInt = 1_000
-    """Number of batches."""
+    """Number of batches; 300 where a run goes on with other pairs."""
     minutes: PositiveFloat | None = None
     """Train for about so long instead: `steps` is set and stored once the speed is known."""
     evaluations: PositiveInt = 8

@@ -1,6 +1,7 @@
 """The training command's options. Later settings override earlier ones:
 
-defaults, the run that --init names, the preset, the file that --config names, single options.
+defaults, the run that --init names, the preset, what suits other pairs, the file that --config
+names, single options.
 """
 
 import argparse
@@ -20,19 +21,30 @@ from .config import (
 from .files import read_object
 
 
+# Of a run that goes on with other pairs (ours: of 10,000 replies in a debate forum 36.9% were picked
+# before, 37.5 to 37.8% after 600 of its pairs; at the whole rates 35.7 to 36.1%).
+STEPS, SLOWER = 300, 10
+RATES = ("optim.rate", "optim.table_rate", "optim.dropped_rate")
+
+
 def parse_config(argv):
     """Command line to Config. Raises UserError for options and files that cannot be used."""
     given = parse(argv)
     encoder, path, shown = (given.pop(name, None) for name in ("encoder", "config", "print_config"))
     from_file = _settings_in(path, "--config") if path else {}
     start = _settings_in(Path(given["init"], "config.json"), "--init") if "init" in given else {}
-    other_pairs = {"columns"} if "pairs" in from_file | given else set()
-    inherited = {name: start[name] for name in start if name in INHERITED - other_pairs}
+    other_pairs = "pairs" in from_file | given
+    inherited = {name: start[name] for name in start
+                 if name in INHERITED and not (other_pairs and name == "columns")}
     short = {"preset": ENCODERS[encoder]} if encoder else {}
     chosen = {"preset": "chat", **inherited, **short, **from_file, **given}["preset"]
     preset = PRESETS.get(chosen, {})
     if inherited and not (short or "preset" in given):
         preset = {name: preset[name] for name in preset if name not in INHERITED}
+        if other_pairs:
+            slow = {name: inherited[name] / SLOWER for name in RATES if name in inherited}
+            preset |= {"steps": STEPS, **slow}
+            preset |= {} if "nli" in given else {"task": "conversation"}
     config = config_from_dict({**inherited, **preset, **from_file, **given, "preset": chosen})
     if encoder and encoder != config.model.encoder:
         raise UserError(f"--encoder {encoder}: another option or config file asks for "

@@ -65,6 +65,17 @@ def test_few_pairs_are_split_by_their_inputs_into_three_parts():
         assert [splits.count(split) for split in ("train", "dev", "test")] == expected
 
 
+def test_other_pairs_are_learned_in_fewer_steps_at_a_tenth_of_the_rates(trained):
+    from convsim_mini.options import parse_config
+    run, other = ["--init", str(trained[0])], ["--pairs", "x.csv"]
+    before, after = (parse_config(options) for options in (run, [*run, *other]))
+    assert (before.steps, after.steps) == (Config().steps, 300)
+    for name in ("rate", "table_rate"):
+        assert getattr(after.optim, name) == pytest.approx(getattr(before.optim, name) / 10)
+    chosen = parse_config([*run, *other, "--steps", "7", "--optim.rate", "0.5"])
+    assert (chosen.steps, chosen.optim.rate) == (7, 0.5)
+
+
 def test_columns_are_inherited_with_the_pairs_alone(trained):
     from convsim_mini.options import parse_config
     run = ["--init", str(trained[0])]

@@ -21,8 +21,9 @@ def training_data(run, pairs=None):
     more = "" if config.task == "conversation" else " Sentence pairs of SNLI were learned, too."
     if config.init:
         more += f" Training went on from the run `{Path(config.init).name}`, with its own data."
-    return (f"{'Pairs' if pairs is None else f'{pairs:,} pairs'} of message and reply from {files}."
-            f" Training drew {pairs_before(config, run.step):,} pairs, repeats counted.{more}")
+    number = "pairs" if pairs is None else f"{pairs:,} pairs"
+    return (f"It was trained on {number} of message and reply from {files}. Training drew "
+            f"{pairs_before(config, run.step):,} pairs, repeats counted.{more}")
 
 
 def limits(config, bigrams=True):

@@ -143,8 +143,8 @@ class Config:
     after 2,000 of conversations alone 76.5 and 43.0)."""
     init: str | None = None
     """Folder of a run whose parameters to start from, as the paper's multitask model does (§3.1).
-    Its preset, pairs, text, model and optim hold where no option says otherwise; the preset brings
-    its task and nli_share."""
+    Its preset, pairs, text, model and optim hold where no option says otherwise. With other pairs
+    it takes 300 steps on conversations at a tenth of its preset's rates (ours)."""
     stage: Annotated[int, Meta(ge=0, lt=2**15)] = 0
     """How many runs came before this one through --init, which sets it (ours: with its parent's
     seed a stage would see the parent's batches again; a Transformer's dropout is the same)."""
@@ -171,7 +171,7 @@ class Config:
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
     """The seed of every random number."""
     steps: PositiveInt = 1_000
-    """Number of batches; 300 where a run goes on with other pairs."""
+    """Number of batches."""
     minutes: PositiveFloat | None = None
     """Train for about so long instead: `steps` is set and stored once the speed is known."""
     evaluations: PositiveInt = 8

@@ -34,16 +34,16 @@ TRANSFORMER = ("transformer_layers", "heads", "pre_norm", "bag", "max_tokens")  
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "torch_module.TorchModule"}]
 
 
-def standalone(encoder):
-    """The text of model.py: exported/model.py, the "transformer"'s file, the two they import."""
+def standalone(kind):
+    """The text of model.py of a "dan" or a "transformer": exported/ files and what they import."""
     files = ("exported/model.py", "exported/transformer.py", "data/packed.py", "data/text.py")
     model, transformer, packed, text = (
         RELATIVE_IMPORT.sub("", Path(PACKAGE, name).read_text(encoding="utf-8")) for name in files)
-    more = f"\n\n{transformer}" if encoder == "transformer" else ""
+    more = f"\n\n{transformer}" if kind == "transformer" else ""
     return "".join([model, more, "\n\n", packed, NUMPY_ALONE, text])
 
 
-def SentenceEncoder(folder):
+def open_exported(folder):
     """The SentenceEncoder of a folder's own model.py: what is measured is what its users get."""
     return runpy.run_path(str(Path(folder, "model.py")))["SentenceEncoder"](folder)
 
@@ -108,7 +108,7 @@ def precision(choices, encode, reply=lambda v: v):
 
 def results(run, encoder, folder, pairs, choices):
     """The run and the exported folder, measured alike: header, rows."""
-    exported = SentenceEncoder(folder)
+    exported = open_exported(folder)
     rows = [("the run", run.folder, encoder.encode, partial(embed, encoder.model)),
             ("this folder", folder, exported.encode, exported.embed),
             ("the run with its response network", run.folder, encoder.encode,

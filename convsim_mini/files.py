@@ -1,5 +1,6 @@
 """Plain, gzip or zstd text, read to its very end; JSON; files written whole or not at all."""
 
+import codecs
 import gzip
 import json
 import os
@@ -18,6 +19,8 @@ from .cli import UserError, user_errors
 def read_lines(path, progress=lambda position: None):
     """Yield the lines of a file as bytes, without their ends; .gz and .zst are decompressed.
 
+    A byte-order mark is left out.
+
     progress(position) is told now and then how many bytes have been read from disk. Raises
     UserError for a file that cannot be read or is empty, and for damaged or cut compressed data.
     """
@@ -27,6 +30,7 @@ def read_lines(path, progress=lambda position: None):
         with open(path, "rb") as file:
             seekable = file.seekable()                        # a pipe has no position
             for number, line in enumerate(reader(file), start=1):
+                line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
                 yield line.rstrip(b"\r\n")
                 if seekable and number % 1_000 == 0:
                     progress(file.tell())

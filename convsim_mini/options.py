@@ -1,7 +1,7 @@
 """The training command's options. Later settings override earlier ones:
 
-defaults, the run that --init names, the preset, what suits other pairs, the file that --config
-names, single options.
+defaults, the run that --init names, the preset, what suits other pairs than that run's, the file
+that --config names, single options.
 """
 
 import argparse
@@ -21,35 +21,31 @@ from .config import (
 from .files import read_object
 
 
-# Of a run that goes on with other pairs (ours: of 9,988 replies in a debate forum 36.9% were picked
-# before, 37.5 to 37.8% after 600 of its pairs; at the whole rates 35.7 to 36.1%).
-STEPS, SLOWER = 300, 10
-RATES = ("optim.rate", "optim.table_rate", "optim.dropped_rate")
+# What suits a run that goes on with other pairs (ours: in a debate forum 36.9% of 9,988 replies
+# were picked before, 37.5 to 37.8% after 600 pairs of it; at the whole rates 35.7 to 36.1%).
+OTHER_PAIRS = {"task": "conversation", "steps": 300, "evaluations": Config().evaluations}
+SLOWED, SLOWER = ("optim.rate", "optim.table_rate", "optim.dropped_rate"), 10
 
 
 def parse_config(argv):
     """Command line to Config. Raises UserError for options and files that cannot be used."""
     given = parse(argv)
     encoder, path, shown = (given.pop(name, None) for name in ("encoder", "config", "print_config"))
-    from_file = _settings_in(path, "--config") if path else {}
+    asked = (_settings_in(path, "--config") if path else {}) | given
     start = _settings_in(Path(given["init"], "config.json"), "--init") if "init" in given else {}
-    other_pairs = "pairs" in from_file | given
-    inherited = {name: start[name] for name in start
-                 if name in INHERITED and not (other_pairs and name == "columns")}
+    not_inherited = {"columns"} if "pairs" in asked else set()
+    inherited = {name: start[name] for name in start if name in INHERITED - not_inherited}
     short = {"preset": ENCODERS[encoder]} if encoder else {}
-    chosen = {"preset": "chat", **inherited, **short, **from_file, **given}["preset"]
+    chosen = {"preset": "chat", **inherited, **short, **asked}["preset"]
     preset = PRESETS.get(chosen, {})
-    if inherited and not (short or "preset" in given):
+    if inherited and not (short or "preset" in asked):
         preset = {name: preset[name] for name in preset if name not in INHERITED}
-        if other_pairs:
-            slow = {name: inherited[name] / SLOWER for name in RATES if name in inherited}
-            preset |= {"steps": STEPS, **slow}
-            preset |= {} if "nli" in given else {"task": "conversation"}
-    config = config_from_dict({**inherited, **preset, **from_file, **given, "preset": chosen})
+        preset |= for_other_pairs(start, asked)
+    config = config_from_dict({**inherited, **preset, **asked, "preset": chosen})
     if encoder and encoder != config.model.encoder:
         raise UserError(f"--encoder {encoder}: another option or config file asks for "
                         f"--model.encoder {config.model.encoder}")
-    config.pairs = [str(Path(path).resolve()) for path in config.pairs]    # read from anywhere
+    config.pairs = resolved(config.pairs)                     # read from anywhere
     if "init" in given and "stage" not in given:
         config.stage = start.get("stage", 0) + 1
     for name in ("data", "init", "nli"):
@@ -60,6 +56,24 @@ def parse_config(argv):
         print(json.dumps(dataclasses.asdict(config), indent=2))
         raise SystemExit(0)
     return config
+
+
+def resolved(paths):
+    """Names of files, whole."""
+    return [str(Path(path).resolve()) for path in paths]
+
+
+def for_other_pairs(start, asked):
+    """The settings that suit a run on conversations that goes on with other pairs than its own.
+
+    start: that run's settings; asked: the user's. Its rates are a tenth of its preset's, however
+    many runs came before. → dotted name → value; {} where the pairs are the same or NLI is learned
+    """
+    own = start.get("pairs", [])
+    if "nli" in asked or resolved(asked.get("pairs", own)) == resolved(own):
+        return {}
+    of_preset = flat(dataclasses.asdict(Config())) | PRESETS.get(start.get("preset"), {})
+    return OTHER_PAIRS | {name: of_preset[name] / SLOWER for name in SLOWED}
 
 
 def resumed_folder(argv):

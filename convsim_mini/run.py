@@ -178,8 +178,8 @@ def has_checkpoint(folder):
 def check_corpus(run, corpus):
     """Raise a UserError unless the Corpus is the one that a Run was trained on."""
     if corpus.checksum != run.corpus:
-        raise UserError(f"{run.folder}: the pair files are not those that this run was trained on; "
-                        "put those back or train again")
+        raise UserError(f"{run.folder}: the pair files are not those that this run was trained on, "
+                        "or another version prepared them; put those back or train again")
 
 
 def _existing(folder):
@@ -235,7 +235,8 @@ def _read(path):
     arrays = {}
     with safe_open(path, "np") as file:
         for name in file.keys():
-            tensor, shape = file.get_slice(name), file.get_slice(name).get_shape()
+            tensor = file.get_slice(name)
+            shape = tensor.get_shape()
             if not shape or shape[0] <= ROWS_AT_ONCE:
                 arrays[name] = file.get_tensor(name)
                 continue

@@ -26,8 +26,9 @@ PAIRS = (("input", "response"), ("question", "answer"), ("query", "answer"), ("p
          ("title", "selftext"), ("source", "target"), ("utterance", "response"),
          ("text", "response"), ("text", "reply"))
 TEXT = ("text", "message", "body", "content", "utterance")
-THREAD = ("thread", "thread_id", "conversation", "conversation_id", "dialogue_id", "dialog_id")
-SPEAKER = ("speaker", "author", "user", "sender", "role")
+THREAD = ("thread", "thread_id", "conversation", "conversation_id", "dialogue_id", "dialog_id",
+          "ticket", "ticket_id", "case_id", "chat_id")
+SPEAKER = ("speaker", "author", "user", "sender", "role", "from")
 ID, REPLY_TO = ("id", "message_id"), ("reply_to", "reply-to", "in_reply_to", "parent_id")
 LOOKED_AT = 100    # rows whose names are looked at: a first message has no reply_to
 ONE_LOG = ("text", "thread", "speaker", "id", "reply_to")
@@ -76,7 +77,8 @@ def layout(path, names, columns=()):
         if known.keys() >= set(pair):
             return Layout("pairs", dict(zip(("input", "response"), map(known.get, pair))))
     raise UserError(f"{path}: cannot tell which columns hold input and response; it has {held}; "
-                    "name two of them: --columns INPUT RESPONSE")
+                    "name two of them: --columns INPUT RESPONSE; the columns of a log must be "
+                    "called thread, text and, if known, speaker")
 
 
 def table(path, kind, progress, columns=()):
@@ -153,8 +155,8 @@ def rows(path, kind, progress):
 
 
 def _delimiter(header):
-    """A comma or, as some programs write it, a semicolon."""
-    return ";" if header.count(";") > header.count(",") else ","
+    """A comma or, as some programs write it, a semicolon or a tab."""
+    return max(",;\t", key=header.count)
 
 
 def _json_row(path, number, line):

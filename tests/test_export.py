@@ -61,7 +61,7 @@ def test_numpy_alone_gives_the_vectors_of_the_run(trained, exported, tmp_path):
 
 
 def test_one_sentence_none_and_many(trained, exported):
-    encoder = export.SentenceEncoder(exported[0])
+    encoder = export.open_exported(exported[0])
     assert encoder.encode([]).shape == (0, 16)
     assert encoder.encode("tufome").shape == (16,)
     many = [f"fudazi {k}" for k in range(1_500)]
@@ -77,7 +77,7 @@ def test_layers_and_biases_are_exported(arguments, tmp_path, change):
     assert done.returncode == 0, done.stderr
     done = command("export", "run", "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(export.SentenceEncoder(tmp_path / "out").encode(SENTENCES),
+    np.testing.assert_allclose(export.open_exported(tmp_path / "out").encode(SENTENCES),
                                convsim_mini.load(tmp_path / "run").encode(SENTENCES),
                                rtol=0, atol=1e-6)
 
@@ -88,7 +88,7 @@ def test_a_tuned_matrix_is_exported(run_copy, tmp_path):
     save_matrix(load_run(run_copy), "tuned", np.random.default_rng(0).standard_normal((16, 16)))
     done = command("export", run_copy, "--tuned", "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    vectors = export.SentenceEncoder(tmp_path / "out").encode(SENTENCES)
+    vectors = export.open_exported(tmp_path / "out").encode(SENTENCES)
     np.testing.assert_allclose(vectors, convsim_mini.load(run_copy, tuned=True).encode(SENTENCES),
                                rtol=0, atol=1e-6)
     assert np.abs(vectors - convsim_mini.load(run_copy).encode(SENTENCES)).max() > 0.01
@@ -232,7 +232,7 @@ def test_a_tuned_transformer_in_half_precision_without_bigrams(export_of_a, tmp_
         done = command("export", "run", "--tuned", "--half", "--out", f"out{len(options)}",
                        *options, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    vectors, without = (export.SentenceEncoder(tmp_path / name).encode(SENTENCES)
+    vectors, without = (export.open_exported(tmp_path / name).encode(SENTENCES)
                         for name in ("out0", "out1"))
     np.testing.assert_allclose(vectors, encoder.encode(SENTENCES), rtol=0, atol=5e-3)
     one_word = [k for k, sentence in enumerate(SENTENCES) if len(tokenize(sentence)) < 2]
@@ -310,7 +310,7 @@ def test_a_pipeline_of_scikit_learn_runs_on_it(exported, pairs):
     from sklearn.preprocessing import FunctionTransformer
     texts = [text for text, _ in pairs[:400]]
     labels = ["fudazi" in text or "a" in text.split()[0] for text in texts]
-    encoder = export.SentenceEncoder(exported[0])
+    encoder = export.open_exported(exported[0])
     pipeline = make_pipeline(FunctionTransformer(encoder.encode), LogisticRegression())
     assert set(pipeline.fit(texts, labels).predict(texts)) <= {True, False}
     assert pipeline.score(texts, labels) > np.mean(labels)

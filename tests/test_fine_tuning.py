@@ -2,13 +2,15 @@
 
 import csv
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from convsim_mini.config import Config
 from convsim_mini.data.corpus import open_corpus, split_of
-from convsim_mini.run import load_run, load_vocabulary
+from convsim_mini.options import parse_config
+from convsim_mini.run import load_config, load_run, load_vocabulary
 
 from conftest import command, generate_pairs
 
@@ -65,19 +67,38 @@ def test_few_pairs_are_split_by_their_inputs_into_three_parts():
         assert [splits.count(split) for split in ("train", "dev", "test")] == expected
 
 
-def test_other_pairs_are_learned_in_fewer_steps_at_a_tenth_of_the_rates(trained):
-    from convsim_mini.options import parse_config
-    run, other = ["--init", str(trained[0])], ["--pairs", "x.csv"]
-    before, after = (parse_config(options) for options in (run, [*run, *other]))
-    assert (before.steps, after.steps) == (Config().steps, 300)
-    for name in ("rate", "table_rate"):
-        assert getattr(after.optim, name) == pytest.approx(getattr(before.optim, name) / 10)
-    chosen = parse_config([*run, *other, "--steps", "7", "--optim.rate", "0.5"])
+def test_other_pairs_are_learned_in_fewer_steps_at_a_tenth_of_the_presets_rates(
+        trained, tuned, pair_file, tmp_path):
+    other = ["--pairs", "x.csv"]
+    same = parse_config(["--init", str(trained[0]), "--pairs", str(pair_file)])
+    assert (same.steps, same.optim.rate) == (Config().steps, load_config(trained[0]).optim.rate)
+    for parent in (trained[0], tuned[0]):                     # however often a run goes on
+        after = parse_config(["--init", str(parent), *other])
+        assert (after.steps, after.task) == (300, "conversation")
+        for name in ("rate", "table_rate"):
+            assert getattr(after.optim, name) == getattr(Config().optim, name) / 10
+    chosen = parse_config(["--init", str(tuned[0]), *other, "--steps", "7", "--optim.rate", "0.5"])
     assert (chosen.steps, chosen.optim.rate) == (7, 0.5)
+    (tmp_path / "c.json").write_text('{"preset": "similarity", "nli": "DIR"}')
+    asked = parse_config(["--init", str(tuned[0]), *other, "--config", str(tmp_path / "c.json")])
+    assert (asked.task, asked.steps) == ("entailment", Config().steps)
+
+
+def test_a_frequent_reply_is_no_wrong_answer_that_few_pairs_could_be_measured_with(tuned, tmp_path):
+    path = tmp_path / "own.csv"
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("question", "answer"), *(
+            (a, b if k % 4 else "you are welcome")
+            for k, (a, b) in enumerate(generate_pairs(1_000, seed=9)))])
+    config = replace(load_config(tuned[0]), pairs=[str(path)], cache=str(tmp_path / "cache"))
+    corpus = open_corpus(config, load_run(tuned[0]).vocabulary)
+    for split in (corpus.dev, corpus.test):
+        replies = split.keys[:, 1]
+        assert len(replies) - np.unique(replies, return_counts=True)[1].max() >= 100
+    assert corpus.train.pairs > 500
 
 
 def test_columns_are_inherited_with_the_pairs_alone(trained):
-    from convsim_mini.options import parse_config
     run = ["--init", str(trained[0])]
     assert parse_config([*run, "--columns", "a", "b"]).columns == ["a", "b"]
     assert parse_config([*run, "--pairs", "x.csv"]).columns == Config().columns

@@ -134,6 +134,14 @@ def test_a_malformed_row_is_named_by_its_number_whatever_lines_its_cells_take(
     assert f"{path}, row 101: left out: no text" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name, text", [("a.tsv", "one\ttwo\n"),
+                                        ("a.jsonl", '{"input": "one", "response": "two"}\n'),
+                                        ("a.csv", "input,response\none,two\n")])
+def test_a_byte_order_mark_is_no_part_of_the_text(name, text, tmp_path):
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    assert read(tmp_path / name) == [("one", "two", None, None)]
+
+
 def test_a_filter_that_is_off_removes_nothing(pairs, text_config, write_tsv, tmp_path):
     long, link = "so " * 150, "https is a word here"
     path = write_tsv(tmp_path / "a.tsv", [*pairs, (long, "yes"), (link, "yes"), ("", "no")])

@@ -84,12 +84,13 @@ def test_points_lie_where_the_axes_say(page):
         assert list(places) == pytest.approx([ticks[label]], abs=0.2)
 
 
-def test_settings_are_those_that_depart_from_the_preset(page):
+def test_the_model_card_shows_what_the_run_is_and_what_departs_from_its_preset(page):
     text = page.read_text(encoding="utf-8").partition('id="run1-card"')[2]
     rows = [re.findall(r"<td>(.*?)\s*</td>", row) for row in text.split("</tr>")]
     assert ["optim.batch_size", "64", "1024"] in rows and ["pairs of", "pairs.tsv"] in rows
     assert not {"seed", "optim.rate", "run"} & {row[0] for row in rows if len(row) == 3}
     assert "It is a deep averaging network" in text and "License: whoever publishes" in text
+    assert "and on sentence pairs of SNLI" not in text
 
 
 def test_what_is_not_here_is_named(run_copy, tmp_path):

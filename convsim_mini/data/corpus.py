@@ -31,7 +31,7 @@ from .packed import Packed, offsets_of
 from .pairs import EXPECTED, default_corpus, parse, read_chunks, removed_by
 from .text import UNKNOWN, Vocabulary, prune, stable_hash, tokenize
 
-FORMAT = 2
+FORMAT = 3
 SPLITS = ("train", "dev", "test")
 FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
 MOST_WORDS_COUNTED = 5_000_000
@@ -211,10 +211,11 @@ class Tokenized(NamedTuple):
 def split_of(input_key, tenths=None):
     """The split of a pair, from the hash of its input alone: 10% test, 3.6% dev, the rest train.
 
-    So all replies to one input are in one split, and it is the same split in every corpus. With
-    `tenths`, for few pairs, so many tenths are for test and as many for dev.
+    So all replies to one input are in one split, and it is the same split in every corpus. Of few
+    pairs `tenths` are for test and as many for dev; an input that is there for test may then have
+    been trained on in another corpus.
     """
-    if tenths:
+    if tenths:                                                # as in `_tenths`
         return {0: "test", 1: "dev"}.get(input_key % 10 // tenths, "train")
     if input_key % 10 == 0:
         return "test"
@@ -224,11 +225,10 @@ def split_of(input_key, tenths=None):
 def _prepare(paths, text, columns, vocabulary, folder):
     """Two passes: filter, split, tokenise and count, on all cores; then words become ids."""
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        for tenths in (None, 1, 2, 3):
-            counts, report = _tokenize_files(paths, text.filters_off, columns, tenths,
-                                             Path(scratch))
-            if not vocabulary or min(report["kept"].values()) >= FEWEST:
-                break
+        read = partial(_tokenize_files, paths, text.filters_off, columns, Path(scratch))
+        counts, report = read()
+        if vocabulary and (tenths := _tenths(Path(scratch))):
+            counts, report = read(tenths)
         _check_enough(paths, report["kept"], vocabulary)
         vocabulary = vocabulary or Vocabulary.from_counts(counts, text.words, text.oov_buckets)
         _encode(Path(scratch, "tokenized"), folder, vocabulary)
@@ -240,9 +240,28 @@ def _prepare(paths, text, columns, vocabulary, folder):
     (folder / "meta.json").write_text(meta, encoding="utf-8")
 
 
+def _tenths(scratch):
+    """How many tenths of few pairs are for test, and for dev: so many that P@N can be measured.
+
+    Beside a true reply it needs wrong ones, which a frequent reply is not. → None: not few
+    """
+    keys = {split: np.fromfile(scratch / f"{split}.keys", np.uint64).reshape(-1, 2)
+            for split in SPLITS}
+    enough = lambda replies: len(replies) - np.unique(
+        replies, return_counts=True)[1].max(initial=0) >= FEWEST
+    if enough(keys["test"][:, 1]) and enough(keys["dev"][:, 1]):
+        return None
+    inputs, replies = np.concatenate([*keys.values()]).T
+    for tenths in (1, 2):
+        part = inputs % 10 // tenths
+        if enough(replies[part == 0]) and enough(replies[part == 1]):
+            return tenths
+    return 3
+
+
 def _check_enough(paths, kept, vocabulary):
     if min(kept.values()) < FEWEST:
-        enough = 500 if vocabulary else "3,000"
+        enough = 500 if vocabulary else "3,500"
         instead = "" if vocabulary else "; or start from a run, for which 500 do: --init RUN"
         raise UserError(f"{', '.join(map(str, paths))}: {kept.total():,} pairs are left after the "
                         f"filters (train {kept['train']}, dev {kept['dev']}, test {kept['test']}); "
@@ -250,7 +269,7 @@ def _check_enough(paths, kept, vocabulary):
                         f"--pairs{instead}")
 
 
-def _tokenize_files(paths, filters_off, columns, tenths, scratch):
+def _tokenize_files(paths, filters_off, columns, scratch, tenths=None):
     """First pass, into one file of Tokenized parts and three of keys. → words of train, report."""
     counts, removed, read, malformed = Counter(), Counter(), 0, 0
     kept = Counter(dict.fromkeys(SPLITS, 0))                  # a log may hold no pair at all
@@ -292,12 +311,13 @@ def _watched(path, parts):
     Raises UserError if more than 1 line in 100 is malformed, checked from 1,000 lines on.
     """
     lines, bad, first = 0, 0, None
-    place = "row" if {".csv", ".parquet"} & set(Path(path).suffixes) else "line"
+    plain = Path(str(path).lower().removesuffix(".gz").removesuffix(".zst"))
+    place = "row" if plain.suffix in (".csv", ".parquet") else "line"
 
     def check():
         if bad * 100 > lines:
-            raise UserError(f"{path}: {bad} of the first {lines} lines are malformed, more than 1 "
-                            f"in 100 (first: {first}); expected {EXPECTED}")
+            raise UserError(f"{path}: {bad} of the first {lines} {place}s are malformed, more than "
+                            f"1 in 100 (first: {first}); expected {EXPECTED}")
 
     for part in parts:
         lines += part.records
@@ -310,7 +330,7 @@ def _watched(path, parts):
         yield part
     check()
     if bad > 5:
-        print(f"{path}: {bad} malformed lines left out in all", file=sys.stderr)
+        print(f"{path}: {bad} malformed {place}s left out in all", file=sys.stderr)
 
 
 def _tokenize_chunk(chunk, off=(), tenths=None):

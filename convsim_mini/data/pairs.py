@@ -80,7 +80,7 @@ def read_chunks(path, progress=lambda position: None, columns=()):
     header tells. Raises UserError for an unknown kind or header, and as `read_lines` does.
     """
     path = Path(path)
-    kind = Path(path.stem if path.suffix in (".gz", ".zst") else path.name).suffix
+    kind = Path(path.stem if path.suffix in (".gz", ".zst") else path.name).suffix.lower()
     if kind == ".json" and path == default_corpus():
         turns = conversation_turns(path, progress)
         first, fields, records = 1, FIELDS, (Pair(*turn) for turn in turns)

@@ -1,5 +1,5 @@
 """What export.py writes beside a run's numbers.
 
-Read model.py, which is all of a DAN; transformer.py, which a Transformer's model.py holds, too;
+Read model.py, a DAN in whole; transformer.py, which export.py puts behind it for a Transformer;
 torch_module.py; card.md.
 """

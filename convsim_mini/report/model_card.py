@@ -8,22 +8,26 @@ from ..training.schedule import pairs_before
 def what_it_is(config):
     """The first lines: what comes in, what goes out, how it was trained."""
     encoder = {"dan": "deep averaging network", "transformer": "Transformer"}[config.model.encoder]
+    trained = ("tell whether one sentence follows from another" if config.task == "nli" else
+               "pick the true reply to a message among the replies to others")
     return (f"It turns a sentence into a vector of {config.model.layers[-1]} numbers. Sentences "
             f"with similar meanings tend to have a larger cosine. It is a {encoder} that "
-            "`convsim_mini` trained to pick the true reply to a message among the replies to "
-            "others.")
+            f"`convsim_mini` trained to {trained}.")
 
 
 def training_data(run, pairs=None):
     """Which pairs a Run was trained on, and how many. pairs: to train on; None: not known here."""
     config = run.config
     files = ", ".join(f"`{Path(name).name}`" for name in config.pairs) or "`chitchat-dataset`"
-    more = "" if config.task == "conversation" else " Sentence pairs of SNLI were learned, too."
-    if config.init:
-        more += f" Training went on from the run `{Path(config.init).name}`, with its own data."
     number = "pairs" if pairs is None else f"{pairs:,} pairs"
-    return (f"It was trained on {number} of message and reply from {files}. Training drew "
-            f"{pairs_before(config, run.step):,} pairs, repeats counted.{more}")
+    data = {"conversation": "", "nli": "the sentence pairs of SNLI"}.get(
+        config.task, " and on sentence pairs of SNLI")
+    if config.task != "nli":
+        data = f"{number} of message and reply from {files}{data}"
+    before = (f" It started from the run `{Path(config.init).name}`, which had learned before."
+              if config.init else "")
+    return (f"It was trained on {data}. Training drew {pairs_before(config, run.step):,} pairs in "
+            f"all, repeats counted.{before}")
 
 
 def limits(config, bigrams=True):
@@ -37,4 +41,5 @@ def limits(config, bigrams=True):
                  "has no effect") + ". A negation changes a vector little.")
     return ["It knows the language of its training data, and their words above all. Other words "
             f"share {config.text.oov_buckets:,} vectors.", order,
-            "What people wrote in the training data shows in the vectors, prejudice included."]
+            "What people wrote in the training data shows in the vectors, prejudice included.",
+            "License: whoever publishes it has to choose one that the training data allow."]

@@ -169,9 +169,7 @@ def model_card(result, data):
         paragraph(f"{what_it_is(config)} {training_data(run)}"), html_table([], facts.items()),
         html_table(["setting", "this run", "preset"], departures) if departures
         else paragraph("No setting departs from the preset."),
-        "<h4>Limits</h4>", *map(paragraph, limits(config)),
-        paragraph("License: whoever publishes the run has to choose one that the training data "
-                  "allow.")])
+        "<h4>Limits</h4>", *map(paragraph, limits(config))])
 
 
 # ---------------------------------------------------------------- pieces of HTML

@@ -21,6 +21,15 @@ from .metrics import per_cent
 from .senteval_files import FILES, find_tasks, read_task
 from .word_baselines import mean_vectors, run_vectors, vocabulary_of, words_of
 
+# right, % (MRPC / F1), in the order of FILES, as printed there
+PUBLISHED = {
+    "GloVe 840B mean ¹": "77.4 78.7 91.2 87.7 80.3 44.7 83.0 72.7/81.0 78.5",
+    "InferSent ¹": "81.1 86.3 92.4 90.2 84.6 46.3 88.2 76.2/83.1 86.3",
+    "SBERT-NLI-base ²": "83.64 89.43 94.39 89.86 88.96 - 89.6 76.00 -",
+}
+SOURCES = ("published: ¹ Conneau and Kiela (2018), table 3, logistic regression; "
+           "² Reimers and Gurevych (2019), table 5")
+
 
 def find(data, run):
     """The tasks in DIR, DIR/downstream or DIR/senteval/downstream. Raises UserError without one."""
@@ -53,17 +62,22 @@ def baselines(run, tasks, vectors=None):
 
 
 def summary(name, tasks, scores, baselines):
-    """Accuracy with its 95% interval, a line a task and a column a row; MRPC has its F1, too."""
+    """Accuracy with its 95% interval, a line a task and a column a row; MRPC has its F1, too.
+
+    Published figures stand to the right.
+    """
     rows, lines = scores | baselines, []
+    published = [dict(zip(FILES, figures.split())) for figures in PUBLISHED.values()]
     for of_task, task in tasks.items():
         true = task.labels[task.tested]
         cells = ["{:.1f} [{:.1f}, {:.1f}]".format(*per_cent(row[of_task] == true))
                  + (f" / {100 * f1(row[of_task], true):.1f}" if of_task == "MRPC" else "")
                  for row in rows.values()]
-        lines.append([f"{of_task}, {len(true):,}", *cells])
+        lines.append([f"{of_task}, {len(true):,}", *cells, *(row[of_task] for row in published)])
     absent = [f"{of_task}: not measured. {name} lacks {' or '.join(FILES[of_task].counts)}"
               for of_task in FILES if of_task not in tasks]
-    return "\n".join([table(["SentEval, tested; right, % (MRPC / F1)", *rows], lines), *absent])
+    header = ["SentEval, tested; right, % (MRPC / F1)", *rows, *PUBLISHED]
+    return "\n".join([table(header, lines), SOURCES, *absent])
 
 
 def texts_of(tasks):

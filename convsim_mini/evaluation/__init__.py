@@ -18,5 +18,6 @@ EVALUATIONS = {
     "sts": "semantic textual similarity (Tables 3 and 4)",
     "nli": "natural language inference (Table 2)",
     "cqa": "ranking forum questions (Table 6)",
+    "sts_years": "similarity in SemEval's years 2012 to 2016 (ours)",
     "senteval": "vectors as features of a classifier (SentEval's tasks; ours)",
 }

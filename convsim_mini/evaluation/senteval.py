@@ -4,7 +4,8 @@
 
 The encoder stays as it is; a logistic regression learns each task from its vectors. A sentence is
 seen as its vector u, a pair as |u − v| and u · v element by element. Beside the run stand the most
-frequent class and means of word vectors.
+frequent class and means of word vectors. The tasks but SICK-E took a DAN 14 s on one core, 12 s of
+it for the classifiers, and as long again for each kind of word vectors.
 """
 
 from pathlib import Path

@@ -19,7 +19,6 @@ from convsim_mini.evaluation import (
 )
 from convsim_mini.evaluation.senteval_files import FILES, find_tasks, read_task
 from convsim_mini.evaluation.vector_files import read_vectors
-from convsim_mini.run import load_run
 
 SENTENCE = 'he said "yes , we \x85 can'.encode("latin-1")     # a quote that never ends, and 0x85
 

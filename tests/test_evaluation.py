@@ -397,8 +397,10 @@ def test_a_run_is_evaluated_on_what_is_there_and_the_rest_is_named(run_copy, tmp
     assert done.returncode == 0, done.stderr
     for title in ("Picking the true reply among 100", "STS own set", "own set: 10 questions"):
         assert done.stdout.count(title) == 1
-    assert done.stdout.splitlines()[-1].startswith(
-        f"nli: not measured. {run_copy}: was trained without NLI; train on")
+    nli_line, years_line, senteval_line = done.stdout.splitlines()[-3:]
+    assert years_line.startswith("sts_years: not measured. --data is missing")
+    assert nli_line.startswith(f"nli: not measured. {run_copy}: was trained without NLI; train on")
+    assert senteval_line.startswith("senteval: not measured. --data is missing")
     done = command("evaluation", run_copy, "--on", "sts", "cqa", "--data", tmp_path, cwd=tmp_path)
     sts_line, cqa_line = done.stdout.splitlines()
     assert (done.returncode == 0

@@ -9,8 +9,9 @@
 `vectors` is a dict, row name → word → vector, or None. A task that uses it has a sixth function,
 `texts_of(dataset)`. A task with a picture has `draw(run, name, dataset, scores)`.
 
-Read response.py, then sts.py, nli.py, cqa.py; command.py is what their commands share. A new task
-is a file of this shape and a name in EVALUATIONS.
+Read response.py, then sts.py, nli.py, cqa.py, senteval.py (with classifiers.py); command.py is what
+their commands share; senteval_plugin.py is for SentEval's own engine. A new task is a file of this
+shape and a name in EVALUATIONS.
 """
 
 EVALUATIONS = {
@@ -18,4 +19,6 @@ EVALUATIONS = {
     "sts": "semantic textual similarity (Tables 3 and 4)",
     "nli": "natural language inference (Table 2)",
     "cqa": "ranking forum questions (Table 6)",
+    "sts_years": "similarity in SemEval's years 2012 to 2016 (ours)",
+    "senteval": "vectors as features of a classifier (SentEval's tasks; ours)",
 }

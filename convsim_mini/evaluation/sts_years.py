@@ -1,0 +1,116 @@
+"""Semantic similarity of SemEval's years 2012 to 2016, as SentEval counts it (ours).
+
+    python -m convsim_mini.evaluation.sts_years RUN --data DIR [--vectors FILE]
+
+A year has several sets. Its r is the mean over them: plain, and weighted by their pairs. A run's
+score of a pair is the cosine. Beside it stand the baselines of STS.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from ..cli import UserError, user_errors
+from ..tables import table
+from .command import main
+from .metrics import NAN, pearson, spearman
+from .senteval_files import FOLDERS
+from .sts import Sts, sides, similarity, texts_of
+from .word_baselines import pair_baselines
+
+# the official number of scored pairs; of 2013 SentEval leaves out SMT, which is not free
+COUNTS = {
+    "STS12-en-test": {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459, "surprise.OnWN": 750,
+                      "surprise.SMTnews": 399},
+    "STS13-en-test": {"FNWN": 189, "headlines": 750, "OnWN": 561},
+    "STS14-en-test": {"deft-forum": 450, "deft-news": 300, "headlines": 750, "images": 750,
+                      "OnWN": 750, "tweet-news": 750},
+    "STS15-en-test": {"answers-forums": 375, "answers-students": 750, "belief": 375,
+                      "headlines": 750, "images": 750},
+    "STS16-en-test": {"answer-answer": 254, "headlines": 249, "plagiarism": 230,
+                      "postediting": 244, "question-question": 209},
+}
+
+
+def find(data, run):
+    """Year → its folder in DIR, DIR/STS, or below where SentEval's script puts it."""
+    if data is None:
+        raise UserError("--data is missing: give the folder that SentEval's own script fills")
+    for folder in (Path(data), *(Path(data, below, "STS") for below in FOLDERS)):
+        found = {year: folder / year for year in COUNTS if (folder / year).is_dir()}
+        if found:
+            return found
+    raise UserError(f"{data}: holds no {' or '.join(COUNTS)}, nor do its STS, downstream/STS and "
+                    "senteval/downstream/STS; give the folder that SentEval's own script fills")
+
+
+def read(folder):
+    """The Sts of a year's folder, its sets as genres.
+
+    STS.input.SET.txt holds two sentences a line, in 2016 also where they are from; STS.gs.SET.txt
+    their score from 0 to 5, or nothing where no one judged the pair. Raises UserError.
+    """
+    rows = []
+    for name, count in COUNTS[folder.name].items():
+        of_set = list(_pairs(folder, name))
+        if len(of_set) != count:
+            raise UserError(f"{folder / f'STS.gs.{name}.txt'}: {len(of_set):,} scores, expected "
+                            f"the official {count:,}; fetch it again by SentEval's own script")
+        rows += of_set
+    names, labels, sentences1, sentences2 = zip(*rows)
+    return Sts(np.array(names), np.array(labels), list(sentences1), list(sentences2))
+
+
+def _pairs(folder, name):
+    """Yield (set, score, sentence, sentence) of each pair with a score."""
+    inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
+    texts, scores = map(_lines, (inputs, gold))
+    if len(texts) != len(scores):
+        raise UserError(f"{gold}: {len(scores):,} lines, expected one for each of the "
+                        f"{len(texts):,} of {inputs.name}; fetch both again")
+    for number, (text, score) in enumerate(zip(texts, scores), start=1):
+        columns = text.split("\t")
+        if not score.strip():
+            continue
+        try:
+            label = float(score)
+        except ValueError:
+            label = NAN
+        if not 0 <= label <= 5 or len(columns) < 2:
+            raise UserError(f'{gold}, line {number}: score "{score}" of {len(columns)} columns, '
+                            "expected a number from 0 to 5 of two sentences between tabs")
+        yield name, label, columns[0].strip(), columns[1].strip()
+
+
+def _lines(path):
+    with user_errors(f"{path}: cannot be read as UTF-8 text", "expected a file of SemEval's STS",
+                     (OSError, UnicodeDecodeError)):
+        return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+def scores(run, sts):
+    """The cosine of each pair: row name → (n,)."""
+    return {"trained": np.cos(similarity(run.model, run.vocabulary, sts))}
+
+
+def baselines(run, sts, vectors=None):
+    """The baselines from words and word vectors: row name → (n,)."""
+    return pair_baselines(texts_of(sts), *sides(sts), run, vectors)
+
+
+def summary(name, sts, scores, baselines):
+    """r / rho × 100 of each row: the two means over the sets, then each set."""
+    sets, counts = np.unique(sts.genres, return_counts=True)
+    rows = []
+    for row, values in (scores | baselines).items():
+        figures = 100 * np.array([[measure(values[of_set], sts.labels[of_set])
+                                   for measure in (pearson, spearman)]
+                                  for of_set in (sts.genres == one for one in sets)])    # (sets, 2)
+        means = figures.mean(axis=0), np.average(figures, axis=0, weights=counts)
+        rows.append([row, *("{:.1f} / {:.1f}".format(*pair) for pair in (*means, *figures))])
+    titles = (f"{one} {count}" for one, count in zip(sets, counts))
+    return table([f"{name}, r / rho × 100", "mean", "weighted", *titles], rows)
+
+
+if __name__ == "__main__":
+    main("sts_years", "--vectors", data="folder that SentEval's own script fills, or its STS/")

@@ -9,6 +9,7 @@ import numpy as np
 from ..data.corpus import Split, batch_order
 from ..data.packed import drop_words
 from ..data.snli import EntailmentSplit, NliSplit
+from ..model.workers import ALONE
 
 SETTLED = 50    # steps, at least, before the rate decays: --minutes measures the speed in them
 
@@ -68,8 +69,11 @@ def nli_steps(config, step):
     return math.floor(share * step)
 
 
-def batches(config, tasks, first_step=0):
-    """Yield the batch, decided by seed, stage and step, of every step from `first_step` on."""
+def batches(config, tasks, first_step=0, workers=ALONE):
+    """Yield the batch, decided by seed, stage and step, of every step from `first_step` on.
+
+    Each of several workers gets its part of it.
+    """
     optim, late = config.optim, None
     for step in itertools.count(first_step):
         if (step >= optim.drop_at * config.steps) != late:    # at first, and where sizes drop
@@ -82,14 +86,19 @@ def batches(config, tasks, first_step=0):
             nli_pairs = tasks.nli and batch_order(tasks.nli.pairs, nli_size, config.seed, of_nli,
                                                   config.stage)
         if nli_steps(config, step + 1) > nli_steps(config, step):
-            yield tasks.nli.batch(next(nli_pairs))            # every word counts: "not" may decide
-            continue
-        batch = tasks.conversation.batch(next(pairs), optim.mask_false_negatives)
+            which = next(nli_pairs)
+            yield tasks.nli.batch(which, workers.share(len(which)))
+            continue                                          # every word counts: "not" may decide
+        which = next(pairs)
+        own = workers.share(len(which))
+        batch = tasks.conversation.batch(which, optim.mask_false_negatives, own)
         if optim.word_dropout:
             # keys of the upper half: batch_order uses those of the lower
             number = 2**63 + (config.stage << 48) + step
             rng = np.random.Generator(np.random.Philox(key=[config.seed, number]))
-            batch = batch._replace(sentences=drop_words(batch.sentences, optim.word_dropout, rng))
+            places = tasks.conversation.word_places(which, own)
+            kept = drop_words(batch.sentences, optim.word_dropout, rng, *places)
+            batch = batch._replace(sentences=kept)
         yield batch
 
 

@@ -79,6 +79,8 @@ def resume(folder, workers=ALONE):
 
 def train_from(folder, config, corpus, tasks, dev, workers, params=None, step=0, state=None):
     """Train in a run's folder from the first worker's parameters on; → as `train`."""
+    if config.optim.nli_workers:
+        workers.take_roles(config.optim.nli_workers)
     params, step, state = map(workers.broadcast, (params, step, state))
     model = Model(params, config.model, corpus.vocabulary.size)
     if not workers.broadcast(folder and has_checkpoint(folder) and finished(folder)):
@@ -145,6 +147,11 @@ def prepare(config, vocabulary=None, workers=ALONE):
     """
     if workers.size > 1 and config.device == "gpu":
         raise UserError("--device gpu: several GPUs are not supported yet; start one process")
+    if config.optim.nli_workers and (workers.size == 1
+                                     or config.task not in ("multitask", "entailment")):
+        raise UserError(f"--optim.nli_workers {config.optim.nli_workers}: expected several workers "
+                        "(mpiexec -n 4 python -m convsim_mini.train …) and --task multitask or "
+                        "entailment; a single one has --nli_share")
     device_module(config.device, config.precision)
     keep_freed_memory()
     corpus = open_corpus(config, vocabulary)

@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 from convsim_mini.run import load_run, read_log
 
 from conftest import ROOT, Finished, command
+from test_nli import generate_nli, write_snli
 
 pytest.importorskip("mpi4py", reason="without mpi4py no workers can be started")
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join(
@@ -67,7 +68,7 @@ def test_workers_have_the_loss_and_the_gradients_of_one_process(number, tmp_path
     done = job(number, ROOT / "tests" / "worker_gradients.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert len(found["differences"]) == 20
+    assert len(found["differences"]) == 24
     wrong = {case: size for case, size in found["differences"].items() if not size < 1e-10}
     assert not wrong
     assert found["same bits"]
@@ -142,3 +143,31 @@ def test_workers_agree_on_the_steps_of_a_run_by_the_minute(options, tmp_path):
     assert done.returncode == 0, done.stderr
     assert read_log(tmp_path / "run" / "log.jsonl")[-1]["step"] == load_run(
         tmp_path / "run").config.steps > 50
+
+
+def test_workers_with_roles_train_the_same_whatever_their_number(options, pairs, tmp_path):
+    for seed, (split, number) in enumerate({"train": 300, "dev": 60}.items()):
+        write_snli(tmp_path, split, generate_nli(pairs, number, seed))
+    roles = [*options, "--task", "multitask", "--nli", tmp_path, "--optim.nli_workers", 0.3,
+             "--optim.nli_batch_size", 32]
+    for number in (2, 4):
+        done = job(number, "-m", "convsim_mini.train", *roles, "--run", tmp_path / str(number),
+                   cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert_same_run(tmp_path / "2", tmp_path / "4")
+    log = [record for record in read_log(tmp_path / "2" / "log.jsonl") if "loss" in record]
+    assert log[0].keys() == {"step", "loss", "nli_loss"}
+    assert log[-1]["loss"] < log[0]["loss"] and log[-1]["nli_loss"] < log[0]["nli_loss"]
+    head = load_run(tmp_path / "2").model.params["nli.linear1.bias"]
+    assert np.abs(head).max() > 0                             # from worker 1; it starts at zero
+    done = command("train", *roles, cwd=tmp_path)
+    assert done.returncode == 2 and "expected several workers" in done.stderr
+
+
+def test_negatives_of_a_worker_alone_are_fewer_and_the_loss_is_lower(alone, options, tmp_path):
+    done = job(2, "-m", "convsim_mini.train", *options, "--optim.local_negatives", "true", "--run",
+               tmp_path / "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, whole = (next(record["loss"] for record in read_log(folder / "log.jsonl")
+                         if "loss" in record) for folder in (tmp_path / "run", alone[0]))
+    assert first < whole - 0.3                                # ln 2 = 0.69 less by guessing

@@ -188,7 +188,7 @@ def softmax_among_all(model, u, v, batch, weight, workers):
     """
     everyone, begins = workers.gather(v)                                            # (B, e)
     loss, cache = batch_softmax_forward(u, everyone, model.config.scale, batch.false_negatives,
-                                        begins[workers.rank])
+                                        begins[workers.place])
     du, dv = batch_softmax_backward(cache, weight)                                  # (b, e), (B, e)
     return loss, du, workers.reduce_scatter(dv, begins)
 

@@ -56,51 +56,74 @@ class Workers:
     def __init__(self, mpi):
         self.mpi, self.comm = mpi, mpi.COMM_WORLD
         self.rank, self.size, self.agreed = self.comm.rank, self.comm.size, False
+        self.group, self.place, self.trains_nli = self.comm, self.rank, False
+
+    def take_roles(self, nli_share):
+        """The last workers, such a share of all and at least one, train NLI from now on.
+
+        Workers of one task are a group, with a place each: they share its batch and its head.
+        """
+        self.trains_nli = self.rank >= self.size - max(1, round(nli_share * self.size))
+        self.group = self.comm.Split(self.trains_nli)
+        self.place = self.group.rank
 
     def share(self, number):
         """A slice of 0 … number − 1: this worker's part. No two parts differ by more than one."""
-        return slice(*(number * k // self.size for k in (self.rank, self.rank + 1)))
+        return slice(*(number * k // self.group.size for k in (self.place, self.place + 1)))
 
-    def gather(self, x):
-        """The rows of all workers, end to end: x: (b, d) → (B, d), where each worker's begin."""
-        begins = np.cumsum([0, *self.comm.allgather(len(x))])
+    def gather(self, x, comm=None):
+        """The rows of a group's workers, end to end: x: (b, d) → (B, d), where each one's begin."""
+        comm = comm or self.group
+        begins = np.cumsum([0, *comm.allgather(len(x))])
         whole = np.empty((begins[-1], *x.shape[1:]), x.dtype)
         counts = np.diff(begins) * math.prod(x.shape[1:])
-        self.comm.Allgatherv(np.ascontiguousarray(x), [whole, counts])
+        comm.Allgatherv(np.ascontiguousarray(x), [whole, counts])
         return whole, begins
 
     def reduce_scatter(self, x, begins):
-        """The sum of all workers' x: (B, d), cut to this worker's rows → (b, d)."""
+        """The sum of a group's x: (B, d), cut to this worker's rows → (b, d)."""
         counts = np.diff(begins)
-        own = np.empty((counts[self.rank], x.shape[1]), x.dtype)
-        self.comm.Reduce_scatter(np.ascontiguousarray(x), own, counts * x.shape[1])
+        own = np.empty((counts[self.place], x.shape[1]), x.dtype)
+        self.group.Reduce_scatter(np.ascontiguousarray(x), own, counts * x.shape[1])
         return own
 
     def total(self, number):
-        """The sum of all workers' numbers."""
-        return self.comm.allreduce(number)
+        """The sum of a group's numbers."""
+        return self.group.allreduce(number)
 
     def agree(self, stop):
         """Whether any worker is asked to stop."""
-        self.agreed = self.total(int(stop)) > 0
+        self.agreed = self.comm.allreduce(int(stop)) > 0
         return self.agreed
 
-    def sum(self, loss, grads):
-        """The batch's loss and gradients from the workers' parts: the same bits on each of them.
+    def sum(self, losses, grads):
+        """A step's losses and gradients from the workers' parts: the same bits on each of them.
 
-        Dense gradients travel as one array. Of a table's only the rows in use do.
+        Dense gradients travel as one array, those of a task's head within its group. Of a table's
+        only the rows in use do. losses: by name; grads: by name → the same
         """
         dense = {name: grad for name, grad in grads.items() if not isinstance(grad, list)}
-        flat = np.concatenate([np.ravel(loss), *map(np.ravel, dense.values())])
-        self.comm.Allreduce(self.mpi.IN_PLACE, flat)
-        ends = np.cumsum([1, *(grad.size for grad in dense.values())])
-        whole = {name: part.reshape(grad.shape)
-                 for (name, grad), part in zip(dense.items(), np.split(flat, ends)[1:])}
-        for name in grads.keys() - dense.keys():
+        heads = {name: dense.pop(name) for name in list(dense) if not name.startswith("encoder.")}
+        whole = self._sum(losses | dense, self.comm) | self._sum(heads, self.group)
+        for name in grads.keys() - whole.keys():
             rows, values = (np.concatenate(arrays) for arrays in zip(*grads[name]))
-            rows, values = self.gather(rows)[0], self.gather(values)[0]
+            rows, values = (self.gather(array, self.comm)[0] for array in (rows, values))
             whole[name] = sum_of_rows([SparseRows(rows, values)])
-        return flat[0], whole
+        return {name: whole.pop(name) for name in losses}, whole
+
+    def _sum(self, arrays, comm):
+        flat = np.concatenate([*map(np.ravel, arrays.values()), np.empty(0, np.float32)])
+        comm.Allreduce(self.mpi.IN_PLACE, flat)
+        parts = np.split(flat, np.cumsum([np.size(array) for array in arrays.values()]))
+        return {name: part.reshape(np.shape(array))
+                for (name, array), part in zip(arrays.items(), parts)}
+
+    def collect(self, *arrays):
+        """Give all workers NLI's head in dicts of arrays, which only those that train it have."""
+        for some in arrays if self.group is not self.comm else ():
+            for name in sorted(some):
+                if name.startswith("nli."):
+                    self.comm.Bcast(some[name], self.size - 1)
 
     def broadcast(self, x):
         """The first worker's x, on all of them; a dict of arrays travels as it lies in memory."""

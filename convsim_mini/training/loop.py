@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..backend import array_module, device_module, machine, to_device
 from ..cli import UserError, memory_reason
+from ..data.corpus import Batch
 from ..data.snli import NliBatch
 from ..files import write_text
 from ..model.input_response import loss_and_gradients, loss_and_gradients_in_chunks
@@ -68,11 +69,12 @@ def loop(config, tasks, model, optimizer, monitor, first_step, workers=ALONE):
         early = settled_at(config.optim) if config.steps > settled_at(config.optim) else 0
         remaining = range(first_step, config.steps)
         for step, batch in zip(remaining, batches(config, tasks, first_step, workers)):
-            loss, done = train_step(config, model, optimizer, step, batch, workers), step + 1
-            monitor.after_step(done, batch, loss)
+            losses, done = train_step(config, model, optimizer, step, batch, workers), step + 1
+            monitor.after_step(done, losses)
             due = done > early and done % every == 0 or done == config.steps
             stopping = workers.agree(stop.is_set())
             if due or stopping:
+                workers.collect(model.params, optimizer.state)
                 monitor.checkpoint(done, model, optimizer.state, due)
                 workers.wait()
             if stopping:
@@ -80,16 +82,34 @@ def loop(config, tasks, model, optimizer, monitor, first_step, workers=ALONE):
 
 
 def train_step(config, model, optimizer, step, batch, workers=ALONE):
-    """Forward, backward, update: one step, counted from 0, on a batch; → its loss, a 0-d array."""
+    """Forward, backward, update: one step, counted from 0; → losses by name, arrays of one number.
+
+    batch: of which one of several workers has its part
+    """
     # each worker's Transformer drops other numbers; a lone one's bits depend on the step alone
     dropout = Dropout(config.model.dropout, config.seed).at(step * workers.size + workers.rank)
-    weight = config.optim.nli_weight if isinstance(batch, NliBatch) else 1.0
-    pairs, chunk = pairs_before(config, step + 1) - pairs_before(config, step), config.optim.chunk
-    loss, grads = workers.sum(*(
-        loss_and_gradients(model, batch, dropout, weight, workers) if not chunk else
-        loss_and_gradients_in_chunks(model, batch, chunk, dropout, weight, workers)))
+    pairs = pairs_before(config, step + 1) - pairs_before(config, step)
+    losses, grads = whole_gradients(config.optim, model, batch, dropout, workers)
     optimizer.step(model.params, grads, *rates(config.optim, step, config.steps, pairs))
-    return loss
+    return losses
+
+
+def whole_gradients(optim, model, batch, dropout, workers):
+    """The losses by name and the gradients of a step, summed over the workers' parts."""
+    weight, part, among = 1.0, 1.0, workers
+    if isinstance(batch, NliBatch):
+        weight = optim.nli_weight
+    if optim.nli_workers:
+        weight *= optim.nli_workers if workers.trains_nli else 1 - optim.nli_workers
+    if optim.local_negatives:
+        pairs = len(batch.sentences.lengths)
+        part, among = pairs / workers.total(pairs), ALONE
+    loss, grads = loss_and_gradients(model, batch, dropout, weight * part, among) if (
+        not optim.chunk) else loss_and_gradients_in_chunks(
+            model, batch, optim.chunk, dropout, weight * part, among)
+    losses = dict.fromkeys(["loss", "nli_loss"], 0 * loss) if optim.nli_workers else {}
+    losses["loss" if isinstance(batch, Batch) else "nli_loss"] = loss if part == 1 else part * loss
+    return workers.sum(losses, grads)
 
 
 def settle(config, tasks, model, optimizer, monitor, stop, workers):
@@ -100,12 +120,12 @@ def settle(config, tasks, model, optimizer, monitor, stop, workers):
     minutes, config.steps, config.minutes = config.minutes, sys.maxsize, None
     timed, clock = settled_at(config.optim), []
     for step, batch in zip(range(timed), batches(config, tasks, workers=workers)):
-        loss, done = train_step(config, model, optimizer, step, batch, workers), step + 1
-        monitor.after_step(done, batch, loss)
+        losses, done = train_step(config, model, optimizer, step, batch, workers), step + 1
+        monitor.after_step(done, losses)
         if workers.agree(stop.is_set()):
             raise KeyboardInterrupt
         if done in (timed // 2, timed):
-            float(loss)                                       # a device works ahead: wait for it
+            float(sum(losses.values()))                       # a device works ahead: wait for it
             clock.append(time.perf_counter())
     seconds = (clock[1] - clock[0]) / (timed - timed // 2)
     config.steps = workers.broadcast(steps_in(minutes, seconds, config.optim))

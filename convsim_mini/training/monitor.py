@@ -5,7 +5,6 @@ import math
 import time
 
 from ..cli import progress, user_errors
-from ..data.corpus import Batch
 from ..snli_files import LABELS
 from ..figures import plot_accuracy, plot_loss, plot_precision
 from ..files import write_text
@@ -50,23 +49,25 @@ class Monitor:
                   for record in self.measured if record["step"] > 0}
         return max(shares, key=shares.get, default=None)
 
-    def after_step(self, step, batch, loss):
-        """Keep the loss of a step's batch, a 0-d array; log after every `log_every` steps."""
-        self.losses.append(("loss" if isinstance(batch, Batch) else "nli_loss", loss))
+    def after_step(self, step, losses):
+        """Keep a step's losses, 0-d arrays by name; log after every `log_every` steps."""
+        self.losses.append(losses)
         if len(self.losses) >= self.log_every:
             self.log(step)
         self.bar.update(pairs_before(self.config, step) - self.bar.n)
 
     def log(self, step):
         """Log the mean of each task's losses since the last time. Raises Diverged if one is bad."""
-        losses = [(task, float(loss)) for task, loss in self.losses]    # waits for the device
-        for at, (task, loss) in enumerate(losses, start=step - len(losses) + 1):
+        losses = [(at, task, float(loss))                     # waits for the device
+                  for at, of_step in enumerate(self.losses, start=step - len(self.losses) + 1)
+                  for task, loss in of_step.items()]
+        for at, task, loss in losses:
             if not loss < self.most[task]:                    # nan is not
                 raise Diverged(at, loss)
         if losses:
             self.losses, means = [], {}
-            for task in sorted(dict(losses)):
-                of_task = [loss for name, loss in losses if name == task]
+            for task in sorted({task for _, task, _ in losses}):
+                of_task = [loss for _, name, loss in losses if name == task]
                 means[task] = sum(of_task) / len(of_task)
             self.bar.set_postfix({task: f"{means[task]:.3f}" for task in means}, refresh=False)
             self._write(self.steps, {"step": step, **means})

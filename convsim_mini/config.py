@@ -104,7 +104,7 @@ class OptimConfig:
     on conversations (paper §3.1: 5%). The gradients of both tasks are added with this share as
     their weight. none: all workers train one task a step, as nli_share says."""
     local_negatives: bool = False
-    """Each of several workers takes wrong responses from its own pairs alone (ours: less travels)."""
+    """Each of several workers takes wrong answers from its own pairs alone (ours: less travels)."""
     rate: PositiveFloat = 1e-3
     """Learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: Adam's usual)."""
     table_rate: PositiveFloat = 0.06

@@ -2,8 +2,8 @@
 
 Without arguments: the DAN on chitchat-dataset, one to three minutes on two cores. --resume RUN goes
 on with a run that was stopped. --task multitask --init RUN --nli DIR teaches a trained run natural
-language inference beside its conversations. mpiexec -n 4 python -m convsim_mini.train … trains with
-four workers (pip install mpi4py mpich).
+language inference beside its conversations. OMP_NUM_THREADS=1 mpiexec -n 4 python -m
+convsim_mini.train … trains with four workers, each on one core (pip install mpi4py mpich).
 """
 
 import itertools

@@ -130,6 +130,12 @@ def test_a_users_mistake_is_one_line_of_ours(options, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_several_gpus_are_refused(options, tmp_path):
+    done = job(2, "-m", "convsim_mini.train", *options, "--device", "gpu", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "error: worker 0: --device gpu: several GPUs are not supported yet" in done.stderr
+
+
 def test_without_mpi4py_one_line_says_what_to_install(options, tmp_path):
     done = happens("lacks mpi4py", 0, *options, cwd=tmp_path)
     assert done.returncode == 2

@@ -1,6 +1,6 @@
 """Several workers on one batch: the only file that knows of MPI (mpi4py).
 
-    mpiexec -n 4 python -m convsim_mini.train …
+    OMP_NUM_THREADS=1 mpiexec -n 4 python -m convsim_mini.train …
 
 Each worker has all parameters and a share of each batch. The gradient of a sum is the sum of
 gradients, so the workers add theirs up, and all take the same step. The batch softmax is the
@@ -164,11 +164,12 @@ class Workers:
                 except UserError as error:
                     raise UserError(f"worker {self.rank}: {error}") from None
         except BaseException as error:
-            if not self.agreed:
-                if not isinstance(error, SystemExit):
-                    traceback.print_exc()
-                time.sleep(1)    # or the launcher may end before it has passed the message on
-                self.comm.Abort(getattr(error, "code", 1))
-            self.wait()
-            raise
+            code = getattr(error, "code", 1)                  # 130: of Ctrl-C
+            if self.agreed and code == 130:
+                self.wait()
+                raise
+            if not isinstance(error, SystemExit):
+                traceback.print_exc()
+            time.sleep(1)    # or the launcher may end before it has passed the message on
+            self.comm.Abort(code)
         self.wait()

@@ -59,8 +59,9 @@ def train(config, workers=ALONE):
 def resume(folder, workers=ALONE):
     """Go on with a run from its last checkpoint, or from the start if it has none; → as `train`.
 
-    On the CPU the final weights are those of a run that was never stopped, bit by bit. A finished
-    run is left as it is. Raises UserError where its files or its pairs are missing or changed.
+    On the CPU the final weights are those of a run that was never stopped, bit by bit with as many
+    workers, up to rounding with others. A finished run is left as it is. Raises UserError where its
+    files or its pairs are missing or changed.
     """
     with workers.in_turn():
         config = load_config(folder)

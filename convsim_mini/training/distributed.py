@@ -105,7 +105,7 @@ class Workers:
         dense = {name: grad for name, grad in grads.items() if not isinstance(grad, list)}
         heads = {name: dense.pop(name) for name in list(dense) if not name.startswith("encoder.")}
         whole = self._sum(losses | dense, self.comm) | self._sum(heads, self.group)
-        for name in grads.keys() - whole.keys():
+        for name in sorted(grads.keys() - whole.keys()):
             rows, values = (np.concatenate(arrays) for arrays in zip(*grads[name]))
             rows, values = (self.gather(array, self.comm)[0] for array in (rows, values))
             whole[name] = sum_of_rows([SparseRows(rows, values)])

@@ -89,6 +89,7 @@ def train_step(config, model, optimizer, step, batch, workers=ALONE):
     # each worker's Transformer drops other numbers; a lone one's bits depend on the step alone
     dropout = Dropout(config.model.dropout, config.seed).at(step * workers.size + workers.rank)
     pairs = pairs_before(config, step + 1) - pairs_before(config, step)
+    pairs = pairs / 2 if config.optim.nli_workers else pairs  # the mean of both tasks' batches
     losses, grads = whole_gradients(config.optim, model, batch, dropout, workers)
     optimizer.step(model.params, grads, *rates(config.optim, step, config.steps, pairs))
     return losses

@@ -99,6 +99,12 @@ class OptimConfig:
     nli_weight: PositiveFloat = 30.0
     """Factor on the gradients of NLI's classes, not of entailments (ours: with 1, 10 and 30 its
     accuracy on dev was 63.5, 66.5 and 67.2 with an older start)."""
+    nli_workers: Annotated[float, Meta(gt=0, lt=1)] | None = None
+    """Share of several workers, at least one, that trains NLI in each step while the others train
+    on conversations (paper §3.1: 5%). The gradients of both tasks are added with this share as
+    their weight. none: all workers train one task a step, as nli_share says."""
+    local_negatives: bool = False
+    """Each of several workers takes wrong answers from its own pairs alone (ours: less travels)."""
     rate: PositiveFloat = 1e-3
     """Learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: Adam's usual)."""
     table_rate: PositiveFloat = 0.06

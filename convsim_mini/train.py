@@ -2,7 +2,8 @@
 
 Without arguments: the DAN on chitchat-dataset, one to three minutes on two cores. --resume RUN goes
 on with a run that was stopped. --task multitask --init RUN --nli DIR teaches a trained run natural
-language inference beside its conversations.
+language inference beside its conversations. OMP_NUM_THREADS=1 mpiexec -n 4 python -m
+convsim_mini.train … trains with four workers, each on one core (pip install mpi4py mpich).
 """
 
 import itertools
@@ -31,6 +32,7 @@ from .run import (
 )
 from .snli_files import find_snli, read_snli
 from .tables import table
+from .training.distributed import ALONE, launched
 from .training.loop import run_steps
 from .training.schedule import Tasks
 
@@ -38,41 +40,55 @@ DEV_QUERIES = 5_000
 TOP_FROM = 20_000    # sentences, whose first direction is removed
 
 
-def train(config):
+def train(config, workers=ALONE):
     """Train a model as the Config says; → the run's folder, the corpus.
 
     Raises UserError for pair files, folders and devices that cannot be used.
     """
-    corpus, tasks, dev = prepare(config, parents_words(config))
-    model = starting_model(config, corpus)
-    folder = new_folder(config)
-    save_config(folder, config)
-    save_vocabulary(folder, corpus)
-    run_steps(folder, config, corpus.vocabulary, tasks, model, dev)
-    save_all_but_the_top(load_run(folder), corpus)
-    return folder, corpus
+    with workers.in_turn():
+        corpus, tasks, dev = prepare(config, parents_words(config), workers)
+    folder, params = None, None
+    if workers.rank == 0:
+        params = starting_model(config, corpus).params
+        folder = new_folder(config)
+        save_config(folder, config)
+        save_vocabulary(folder, corpus)
+    return train_from(folder, config, corpus, tasks, dev, workers, params)
 
 
-def resume(folder):
+def resume(folder, workers=ALONE):
     """Go on with a run from its last checkpoint, or from the start if it has none; → as `train`.
 
-    On the CPU the final weights are those of a run that was never stopped, bit by bit. A finished
-    run is left as it is. Raises UserError where its files or its pairs are missing or changed.
+    On the CPU the final weights are those of a run that was never stopped, bit by bit with as many
+    workers, up to rounding with others. A finished run is left as it is. Raises UserError where its
+    files or its pairs are missing or changed.
     """
-    config = load_config(folder)
-    words = load_vocabulary(folder)[0] if has_checkpoint(folder) else parents_words(config)
-    corpus, tasks, dev = prepare(config, words)
-    if has_checkpoint(folder):
+    with workers.in_turn():
+        config = load_config(folder)
+        words = load_vocabulary(folder)[0] if has_checkpoint(folder) else parents_words(config)
+        corpus, tasks, dev = prepare(config, words, workers)
+    start = ()
+    if workers.rank == 0 and has_checkpoint(folder):
         run = load_run(folder, newest=True)
         check_corpus(run, corpus)
-        start = (run.model, dev, run.step, load_state(run))
-    else:
+        start = run.model.params, run.step, load_state(run)
+    elif workers.rank == 0:
         save_vocabulary(folder, corpus)
-        start = (starting_model(config, corpus), dev)
-    if not (has_checkpoint(folder) and finished(folder)):
-        run_steps(folder, config, corpus.vocabulary, tasks, *start)
-    keep_best(folder)                                         # if it was killed at its very end
-    save_all_but_the_top(load_run(folder), corpus)
+        start = (starting_model(config, corpus).params,)
+    return train_from(folder, config, corpus, tasks, dev, workers, *start)
+
+
+def train_from(folder, config, corpus, tasks, dev, workers, params=None, step=0, state=None):
+    """Train in a run's folder from the first worker's parameters on; → as `train`."""
+    if config.optim.nli_workers:
+        workers.take_roles(config.optim.nli_workers)
+    params, step, state = map(workers.broadcast, (params, step, state))
+    model = Model(params, config.model, corpus.vocabulary.size)
+    if not workers.broadcast(folder and has_checkpoint(folder) and finished(folder)):
+        run_steps(folder, config, corpus.vocabulary, tasks, model, dev, step, state, workers)
+    if workers.rank == 0:
+        keep_best(folder)                                     # if it was killed at its very end
+        save_all_but_the_top(load_run(folder), corpus)
     return folder, corpus
 
 
@@ -125,11 +141,18 @@ def starting_model(config, corpus):
     return Model(params, config.model, corpus.vocabulary.size)
 
 
-def prepare(config, vocabulary=None):
+def prepare(config, vocabulary=None, workers=ALONE):
     """A Config's Corpus, its Tasks, what measures dev, after every check that needs no training.
 
     vocabulary: of the run to go on with, or None; with --init no batch is larger than the corpus
     """
+    if workers.size > 1 and config.device == "gpu":
+        raise UserError("--device gpu: several GPUs are not supported yet; start one process")
+    if config.optim.nli_workers and (workers.size == 1
+                                     or config.task not in ("multitask", "entailment")):
+        raise UserError(f"--optim.nli_workers {config.optim.nli_workers}: expected several workers "
+                        "(mpiexec -n 4 python -m convsim_mini.train …) and --task multitask or "
+                        "entailment; a single one has --nli_share")
     device_module(config.device, config.precision)
     keep_freed_memory()
     corpus = open_corpus(config, vocabulary)
@@ -145,12 +168,12 @@ def prepare(config, vocabulary=None):
         config.task != "conversation") else (None, None)
     tasks = Tasks(corpus.train, *nli)
     dropped = ["dropped_batch_size"] if config.optim.drop_at < 1 else []
-    pairs = corpus.train.pairs
+    pairs, fewest = corpus.train.pairs, max(2, workers.size)
     for name in ("batch_size", *dropped):
-        if not 2 <= (size := getattr(config.optim, name)) <= pairs:
-            raise UserError(f"--optim.{name} {size}: expected 2 to {pairs}, the pairs to "
+        if not fewest <= (size := getattr(config.optim, name)) <= pairs:
+            raise UserError(f"--optim.{name} {size}: expected {fewest} to {pairs}, the pairs to "
                             "train on; change it, raise --pairs_fraction or add pairs")
-    least = 2 if config.task == "entailment" else 1
+    least = fewest if config.task == "entailment" else workers.size
     for name in ("nli_batch_size", *dropped) if tasks.nli else ():
         if not least <= (size := getattr(config.optim, name)) <= tasks.nli.pairs:
             raise UserError(f"--optim.{name} {size}: expected {least} to {tasks.nli.pairs}, the "
@@ -267,10 +290,15 @@ def summary(folder, corpus):
 
 @errors_in_one_line()
 def main(argv=None):
-    """The command: train or resume, then show the result."""
-    argv = sys.argv[1:] if argv is None else argv
-    folder = resumed_folder(argv)
-    print(summary(*(resume(folder) if folder else train(parse_config(argv)))))
+    """The command: train or resume, then show the result. Of several workers the first shows it."""
+    argv, workers = sys.argv[1:] if argv is None else argv, launched()
+    with workers.job():
+        with workers.in_turn():
+            folder = resumed_folder(argv)
+            config = None if folder else parse_config(argv)
+        done = resume(folder, workers) if folder else train(config, workers)
+        if workers.rank == 0:
+            print(summary(*done))
 
 
 if __name__ == "__main__":

@@ -336,7 +336,7 @@ def gradient_at_yes(use_mask, K=16, batches=3000):
     for _ in range(batches):
         i, j = draw(K)
         masked = false_negatives(np.arange(K), j) if use_mask else None
-        _, (_, _, _, p) = batch_softmax_forward(pmi[i], one_hot[j], 1.0, masked)
+        _, (_, _, _, p, _) = batch_softmax_forward(pmi[i], one_hot[j], 1.0, masked)
         total.append((p - np.eye(K))[:, j == 0].sum() / K)
     return np.mean(total), np.std(total) / np.sqrt(batches)
 

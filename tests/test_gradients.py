@@ -50,6 +50,11 @@ def batch_softmax(u, v):
     return losses.batch_softmax_forward(u, v, 3.0, (np.array([0, 2, 4]), np.array([1, 0, 3])))
 
 
+def workers_part(u, v):
+    """The loss of the inputs 1, 2 and 3 of five, which one of several workers has."""
+    return losses.batch_softmax_forward(u, v, 3.0, (np.array([0, 2]), np.array([0, 1])), 1)
+
+
 def embedding(table):
     """The embedding as a function of its table alone."""
     return embeddings.embedding_forward(table, IDS.ids)
@@ -110,6 +115,7 @@ CASES = {
     "nli_features": (nli.nli_features_forward, nli, "nli_features_backward", [(5, 3), (5, 3)]),
     "cross_entropy": (cross_entropy, losses, "cross_entropy_backward", [(5, 3)]),
     "batch_softmax": (batch_softmax, losses, "batch_softmax_backward", [(5, 3), (5, 3)]),
+    "workers_part": (workers_part, losses, "batch_softmax_backward", [(3, 4), (5, 4)]),
 }
 
 # One line of the backward at a time, made wrong: zeroed, transposed, without a factor or a term.
@@ -168,12 +174,14 @@ MUTANTS = [
     ("cross_entropy", "dloss / len(rows)", "dloss"),
     ("cross_entropy", "dloss / len(rows)", "1 / len(rows)"),
     ("cross_entropy", ".exp(log_p)", ".exp(2 * log_p)"),
-    ("batch_softmax", "ds[diagonal, diagonal] -= step", "pass"),
+    ("batch_softmax", "ds[rows, first + rows] -= step", "pass"),
     ("batch_softmax", "dloss * scale", "dloss"),
-    ("batch_softmax", "scale / len(p)", "scale"),
+    ("batch_softmax", "scale / len(v)", "scale"),
     ("batch_softmax", "ds.T @ u", "ds @ u"),
     ("batch_softmax", "ds @ v", "0 * u"),
     ("batch_softmax", "dloss * scale", "scale"),
+    ("workers_part", "first + rows", "rows"),
+    ("workers_part", "/ len(v)", "/ len(u)"),
 ]
 
 
@@ -197,7 +205,7 @@ def backward_of(case, old=None, new=None):
         namespace = dict(vars(module))
         exec('"""'.join([*docstring, code.replace(old, new)]), namespace)
         backward = namespace[name]
-    if case in ("batch_softmax", "cross_entropy"):
+    if case in ("batch_softmax", "workers_part", "cross_entropy"):
         return lambda dy, cache: backward(cache, dy)
     return backward
 
@@ -501,8 +509,8 @@ def test_every_parameter_of_an_nli_step():
 @pytest.mark.parametrize("module, name, old, new", [
     (nli, "classifier_backward", "SCALE * du1", "du1"),
     (nli, "classifier_backward", "SCALE * du2", "0 * du2"),
-    (input_response, "nli_head", "return loss, du1, du2, grads", "return loss, du2, du1, grads"),
-    (input_response, "nli_head", "cross_entropy_backward(loss_cache, weight)",
+    (input_response, "nli_head", "share, du1, du2, grads", "share, du2, du1, grads"),
+    (input_response, "nli_head", "cross_entropy_backward(loss_cache, weight * share)",
      "cross_entropy_backward(loss_cache, 2)"),
     (input_response, "head", "concatenate([du, dv])", "concatenate([dv, du])"),
 ])

@@ -215,7 +215,6 @@ def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(
                         lambda *args: weights.append(args[3]) or loss_and_gradients(*args))
     monitor = MagicMock(expect=lambda *_: None)
     settings.steps = 2
-    monkeypatch.setattr(loop, "save_checkpoint", lambda *_: None)
     loop.loop(settings, tasks, model, loop.SGD(model.params), monitor, 0)
     assert weights == [7, 7]
 

@@ -68,11 +68,24 @@ class Split(NamedTuple):
         kept = share_of(self.pairs, fraction, seed)
         return Split(*self.sentences((2 * kept[:, None] + np.arange(2)).ravel()), self.keys[kept])
 
-    def batch(self, which, mask_false_negatives=True):
-        """The pairs `which` (B,) as a Batch."""
-        sentences = self.sentences(np.concatenate([2 * which, 2 * which + 1]))
-        equal = false_negatives(*self.keys[which].T) if mask_false_negatives else None
+    def batch(self, which, mask_false_negatives=True, own=slice(None)):
+        """The pairs `which` (B,) as a Batch. own: the part of them that one of several workers has.
+
+        The false negatives' rows count from the part's first pair, their columns from the batch's.
+        """
+        sentences = self.sentences(np.concatenate([2 * which[own], 2 * which[own] + 1]))
+        equal = false_negatives(*self.keys[which].T, own) if mask_false_negatives else None
         return Batch(sentences, equal)
+
+    def word_places(self, which, own):
+        """Where the words of `batch`(which, own=own) stand in the whole batch, and how many it has.
+
+        So a random number belongs to a word whatever the number of workers.
+        """
+        sentences = np.concatenate([2 * which, 2 * which + 1])
+        begins = offsets_of(self.offsets[sentences + 1] - self.offsets[sentences])
+        sides = (np.arange(begins[a + own.start], begins[a + own.stop]) for a in (0, len(which)))
+        return np.concatenate([*sides]), begins[-1]
 
 
 class Corpus(NamedTuple):
@@ -390,14 +403,17 @@ def _encode(path, folder, vocabulary):
                 base[split] += packed.offsets[-1]
 
 
-def false_negatives(input_keys, response_keys):
+def false_negatives(input_keys, response_keys, own=slice(None)):
     """Numbers (i, j), i ≠ j, of pairs in a batch whose inputs or whose responses are the same text.
 
     Response j then is no wrong answer to input i, though it is not the one that was given.
-    input_keys, response_keys: (B,) hashes of the texts, on the host → (rows, columns), or None.
+    input_keys, response_keys: (B,) hashes of the texts, on the host; own: the rows wanted, which
+    then count from its start → (rows, columns), or None.
     """
     rows, columns = np.concatenate([_equal_pairs(input_keys), _equal_pairs(response_keys)], axis=1)
-    return (rows, columns) if len(rows) else None
+    first, last, _ = own.indices(len(input_keys))
+    inside = (rows >= first) & (rows < last)
+    return (rows[inside] - first, columns[inside]) if inside.any() else None
 
 
 def _equal_pairs(keys):

@@ -47,12 +47,14 @@ def offsets_of(lengths):
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
-def drop_words(packed, share, rng):
+def drop_words(packed, share, rng, places=slice(None), among=None):
     """Leave out each word with probability `share`: word dropout (Iyyer et al. 2015).
 
-    A sentence that would lose all its words keeps the first. packed: on the host → Packed.
+    A sentence that would lose all its words keeps the first. packed: on the host; places: where its
+    words stand `among` so many, for all of which numbers are drawn → Packed.
     """
-    keep = rng.random(len(packed.ids), np.float32) >= np.float32(share)
+    numbers = rng.random(len(packed.ids) if among is None else among, np.float32)
+    keep = numbers[places] >= np.float32(share)
     begin = packed.offsets[:-1]
     keep[begin[~np.logical_or.reduceat(keep, begin)]] = True  # where all words were to go
     return Packed(packed.ids[keep], offsets_of(keep)[packed.offsets])

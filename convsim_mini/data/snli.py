@@ -28,8 +28,9 @@ class NliSplit(NamedTuple):
         """Number of pairs."""
         return len(self.labels)
 
-    def batch(self, which):
-        """The pairs `which` (B,) as an NliBatch."""
+    def batch(self, which, own=slice(None)):
+        """The pairs `which` (B,), or a worker's part of them, as an NliBatch."""
+        which = which[own]
         sentences = self.sentences.take(np.concatenate([2 * which, 2 * which + 1]))
         return NliBatch(sentences, self.labels[which])
 
@@ -52,10 +53,10 @@ class EntailmentSplit(NamedTuple):
         """Number of pairs."""
         return len(self.keys)
 
-    def batch(self, which):
-        """The pairs `which` (B,) as an EntailmentBatch."""
-        sentences = self.sentences.take(np.concatenate([2 * which, 2 * which + 1]))
-        return EntailmentBatch(sentences, false_negatives(*self.keys[which].T))
+    def batch(self, which, own=slice(None)):
+        """The pairs `which` (B,), or a worker's part of them, as an EntailmentBatch."""
+        sentences = self.sentences.take(np.concatenate([2 * which[own], 2 * which[own] + 1]))
+        return EntailmentBatch(sentences, false_negatives(*self.keys[which].T, own))
 
 
 def encode_snli(snli, vocabulary, fraction=1.0, seed=0):

@@ -17,6 +17,7 @@ from .losses import (
 )
 from .nli import classifier_backward, classifier_forward
 from .transformer import sort_by_length, transformer_backward, transformer_forward
+from .workers import ALONE
 
 WORDS_AT_ONCE = 16_384    # in `embed`: with more, a Transformer's layers would need gigabytes
 
@@ -90,22 +91,24 @@ def response_backward(dy, cache):
     return dv, grads
 
 
-def loss_and_gradients(model, batch, dropout=NO_DROPOUT, weight=1.0):
+def loss_and_gradients(model, batch, dropout=NO_DROPOUT, weight=1.0, workers=ALONE):
     """One forward and one backward pass over B pairs, a batch of any task, on the host.
 
     Both sides of the pairs pass the tied encoder in one call. The task's head follows.
-    dropout: Dropout of this step, for a Transformer; weight: factor on the gradients
+    dropout: Dropout of this step, for a Transformer; weight: factor on the gradients; workers: of
+    which this one has a share of the batch: the sums of what they return are the batch's
     → loss: 0-d array, gradients by parameter name, without those of the other task's head. Raises
     IndexError for ids that are no words.
     """
     xp = array_module(model.params["encoder.embedding.weight"])
     sentences, target = to_device((arrange(model, batch.sentences), batch[1]), xp)    # one transfer
     both, cache = _encode(model, sentences, dropout)                                # (2B, e)
-    loss, dboth, grads = head(model, both, type(batch)(sentences, target), weight)
+    loss, dboth, grads = head(model, both, type(batch)(sentences, target), weight, workers)
     return loss, grads | encoder_backward(model, dboth, cache)
 
 
-def loss_and_gradients_in_chunks(model, batch, chunk, dropout=NO_DROPOUT, weight=1.0):
+def loss_and_gradients_in_chunks(model, batch, chunk, dropout=NO_DROPOUT, weight=1.0,
+                                 workers=ALONE):
     """`loss_and_gradients` in less memory, for more time: `chunk` pairs are encoded at once.
 
     The loss needs all vectors of the batch, but no cache of an encoder. So a first pass encodes
@@ -121,7 +124,7 @@ def loss_and_gradients_in_chunks(model, batch, chunk, dropout=NO_DROPOUT, weight
              for a, b in zip(cuts, cuts[1:])]
     both = xp.concatenate([_encode(model, part, here, False)[0] for _, part, here in parts])
     batch = type(batch)(sentences, to_device(batch[1], xp))
-    loss, dboth, grads = head(model, both, batch, weight)
+    loss, dboth, grads = head(model, both, batch, weight, workers)
     tables = {}
     for rows, part, here in parts:
         for name, grad in encoder_backward(
@@ -135,44 +138,59 @@ def loss_and_gradients_in_chunks(model, batch, chunk, dropout=NO_DROPOUT, weight
     return loss, grads | {name: sum_of_rows(grad) for name, grad in tables.items()}
 
 
-def head(model, both, batch, weight):
+def head(model, both, batch, weight, workers=ALONE):
     """The loss on encoded pairs: each of Batch, NliBatch and EntailmentBatch has its own head.
 
     both: (2B, e), the B first sentences, then the B second ones; batch: its targets on the model's
-    device; weight: factor on the gradients → loss: 0-d array, dboth: (2B, e), gradients by name
+    device; weight: factor on the gradients → loss: 0-d array, dboth: (2B, e), gradients by name.
+    One of several workers has b of the B pairs.
     """
     u, v = both[:len(both) // 2], both[len(both) // 2:]                             # (B, e) each
     task_head = {NliBatch: nli_head, EntailmentBatch: entailment_head}
-    loss, du, dv, grads = task_head.get(type(batch), response_head)(model, u, v, batch, weight)
+    task_head = task_head.get(type(batch), response_head)
+    loss, du, dv, grads = task_head(model, u, v, batch, weight, workers)
     return loss, array_module(both).concatenate([du, dv]), grads
 
 
-def response_head(model, u, v, batch, weight):
+def response_head(model, u, v, batch, weight, workers):
     """The batch softmax over the responses of a Batch (§2.1, §2.2).
 
     u, v: (B, e) inputs and responses; weight: factor on the gradients
     → loss: 0-d array, du, dv: (B, e), gradients of the response network by name
     """
     v_prime, response_cache = response_forward(model.params, v, model.config)       # (B, e)
-    loss, loss_cache = batch_softmax_forward(u, v_prime, model.config.scale, batch.false_negatives)
-    du, dv_prime = batch_softmax_backward(loss_cache, weight)                       # (B, e) each
+    loss, du, dv_prime = softmax_among_all(model, u, v_prime, batch, weight, workers)
     dv, grads = response_backward(dv_prime, response_cache)
     return loss, du, dv, grads
 
 
-def nli_head(model, u1, u2, batch, weight):
+def nli_head(model, u1, u2, batch, weight, workers):
     """The three classes of an NliBatch (§2.4): like `response_head`, with NLI's classifier."""
     logits, classifier_cache = classifier_forward(model.params, u1, u2)             # (B, 3)
     loss, loss_cache = cross_entropy_forward(logits, batch.labels)
-    dlogits = cross_entropy_backward(loss_cache, weight)                            # (B, 3)
+    share = len(u1) / workers.total(len(u1))                  # of the batch's mean, this worker's
+    dlogits = cross_entropy_backward(loss_cache, weight * share)                    # (B, 3)
     du1, du2, grads = classifier_backward(dlogits, classifier_cache)                # (B, e) each
-    return loss, du1, du2, grads
+    return loss * share, du1, du2, grads
 
 
-def entailment_head(model, u, v, batch, weight):
+def entailment_head(model, u, v, batch, weight, workers):
     """The batch softmax of premises over hypotheses (ours): as `response_head`, but with v."""
-    loss, loss_cache = batch_softmax_forward(u, v, model.config.scale, batch.false_negatives)
-    return loss, *batch_softmax_backward(loss_cache, weight), {}
+    return *softmax_among_all(model, u, v, batch, weight, workers), {}
+
+
+def softmax_among_all(model, u, v, batch, weight, workers):
+    """The batch softmax of this worker's inputs over the responses of all workers.
+
+    Gathering copies a response to every worker, and each copy gets a gradient. The response's own
+    is their sum: the backward of a gather is a sum, cut to each worker's rows (reduce-scatter).
+    u, v: (b, e) of this worker → loss: 0-d array, this worker's part; du, dv: (b, e)
+    """
+    everyone, begins = workers.gather(v)                                            # (B, e)
+    loss, cache = batch_softmax_forward(u, everyone, model.config.scale, batch.false_negatives,
+                                        begins[workers.place])
+    du, dv = batch_softmax_backward(cache, weight)                                  # (b, e), (B, e)
+    return loss, du, workers.reduce_scatter(dv, begins)
 
 
 def embed(model, packed, batch_size=1024):

@@ -316,7 +316,7 @@ def attention_backward(dy, cache):
 
 # ---------------------------------------------------------------- losses.py
 
-def batch_softmax_forward(u, v, scale=1.0, false_negatives=None):
+def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
     u, v, losses = low(u), low(v), _like(u, len(u))
     p = product(u, v.T)
     if false_negatives is not None:

@@ -10,28 +10,30 @@ FLAT = 1e-9    # cosines this near to ±1 have no slope
 
 
 @on_gpu(kernels.batch_softmax_forward)
-def batch_softmax_forward(u, v, scale=1.0, false_negatives=None):
+def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
     """Pick the true response among those of the batch (Yang et al. 2018, §2.1–2.2).
 
     scores = scale · u vᵀ. Row i of p is a softmax over all B responses; response i is the true one.
     loss = −mean log p(true). With B equally good responses it is ln B.
     u, v: (B, d) inputs and responses; false_negatives: (rows, columns) of pairs (i, j), i ≠ j,
-    in which response j would answer input i as well: they leave the softmax (ours)
+    in which response j would answer input i as well: they leave the softmax (ours). One of several
+    workers has u (b, d), the inputs `first` … first + b − 1; the sum of all workers' losses is the
+    batch's. Its false negatives' rows count from its own first input.
     → loss: 0-d array, cache
     """
     xp = array_module(u)
-    scores = u @ xp.ascontiguousarray(v.T)                    # (B, B); v.T as it is takes longer
+    scores = u @ xp.ascontiguousarray(v.T)                    # (b, B); v.T as it is takes longer
     scores *= scale                                           # in place: the largest array here
     if false_negatives is not None:
         scores[false_negatives] = -xp.inf                     # e^−∞ = 0: they do not count
-    true = scores.diagonal().copy()                           # (B,)
-    top = scores.max(axis=1, keepdims=True)                   # (B, 1) keeps exp from overflowing
+    true = scores.diagonal(first).copy()                      # (b,)
+    top = scores.max(axis=1, keepdims=True)                   # (b, 1) keeps exp from overflowing
     scores -= top
-    p = xp.exp(scores, out=scores)                            # (B, B)
-    total = p.sum(axis=1, keepdims=True)                      # (B, 1)
-    loss = (xp.log(total[:, 0]) + top[:, 0] - true).mean()
+    p = xp.exp(scores, out=scores)                            # (b, B)
+    total = p.sum(axis=1, keepdims=True)                      # (b, 1)
+    loss = (xp.log(total[:, 0]) + top[:, 0] - true).sum() / len(v)
     p /= total
-    return loss, (u, v, scale, p)
+    return loss, (u, v, scale, p, first)
 
 
 @on_gpu(kernels.batch_softmax_backward)
@@ -41,13 +43,13 @@ def batch_softmax_backward(cache, dloss=1.0):
     ∂ log Σ_j e^{s_ij} / ∂s_ij = p_ij, so ∂loss/∂s_ij = (p_ij − δ_ij)/B. A step pulls u_i towards
     the true response and pushes it away from each other one in proportion to p_ij. A false negative
     has p = 0, so nothing pushes it. Then du = scale · ds v and dv = scale · dsᵀ u.
-    → du: (B, d), dv: (B, d)
+    → du: (b, d), dv: (B, d), what the b inputs say about all B responses
     """
-    u, v, scale, p = cache
-    step = dloss * scale / len(p)
-    ds = p * step                                             # (B, B)
-    diagonal = array_module(p).arange(len(p))
-    ds[diagonal, diagonal] -= step
+    u, v, scale, p, first = cache
+    step = dloss * scale / len(v)
+    ds = p * step                                             # (b, B)
+    rows = array_module(p).arange(len(p))
+    ds[rows, first + rows] -= step
     return ds @ v, ds.T @ u
 
 

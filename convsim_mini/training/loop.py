@@ -1,7 +1,6 @@
 """The training loop: train, measure and save; stop, and go on later."""
 
 import json
-import math
 import signal
 import sys
 import threading
@@ -11,34 +10,37 @@ from pathlib import Path
 
 from ..backend import array_module, device_module, machine, to_device
 from ..cli import UserError, memory_reason
+from ..data.corpus import Batch
 from ..data.snli import NliBatch
 from ..files import write_text
 from ..model.input_response import loss_and_gradients, loss_and_gradients_in_chunks
 from ..model.layers import Dropout
-from ..run import keep_best, save_checkpoint, save_config
-from .monitor import EXPLODED, Diverged, Monitor
+from ..model.workers import ALONE
+from ..run import keep_best, save_config
+from .monitor import EXPLODED, SILENT, Diverged, Monitor
 from .optim import SGD, Adaptive
-from .schedule import batches, rates, settled_at, steps_in
-
-LARGEST = 1e19    # of a parameter: squares of float32 overflow beyond
+from .schedule import batches, pairs_before, rates, settled_at, steps_in
 
 
-def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state=None):
+def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state=None,
+              workers=ALONE):
     """Train a Model from `first_step` to the end, its arrays moved to the device.
 
     dev: a function of a Model that measures dev; state: the optimiser's, from a checkpoint. Ctrl-C
     saves a checkpoint after the current step and raises KeyboardInterrupt. A loss that is nan or
     far too large, or too little memory, raises UserError and saves none. The end keeps only the
-    checkpoint best on dev.
+    checkpoint best on dev. Of several workers the first alone measures, shows and saves.
     """
     xp = device_module(config.device, config.precision)
     model = model._replace(params=to_device(model.params, xp))
     optimizer = {"sgd": SGD, "adaptive": Adaptive}[config.optim.optimizer](model.params)
     if state is not None:
         restore(optimizer, state, folder)
+    if workers.rank:
+        return loop(config, tasks, model, optimizer, SILENT, first_step, workers)
     monitor = Monitor(folder, config, dev, first_step, machine(xp))
     try:
-        loop(config, tasks, model, optimizer, monitor, first_step)
+        loop(config, tasks, model, optimizer, monitor, first_step, workers)
     except Diverged as error:
         raise UserError(divergence(folder, config, vocabulary, tasks, *error.args)) from None
     except MemoryError as error:
@@ -53,66 +55,83 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
     keep_best(folder)
 
 
-def loop(config, tasks, model, optimizer, monitor, first_step):
+def loop(config, tasks, model, optimizer, monitor, first_step, workers=ALONE):
     """Train step after step; measure and save `evaluations` times."""
     if first_step == 0:
         monitor.measure(0, model)
+        workers.wait()
     with asked_to_stop() as stop:
-        began = time.perf_counter()
         if config.minutes:
-            first_step = settle(config, tasks, model, optimizer, monitor, stop)
+            first_step = settle(config, tasks, model, optimizer, monitor, stop, workers)
         monitor.expect(first_step)
         every = -(-config.steps // config.evaluations)
         # --minutes knows `every` only after these; a replay of its run measures at the same steps
         early = settled_at(config.optim) if config.steps > settled_at(config.optim) else 0
         remaining = range(first_step, config.steps)
-        for step, batch in zip(remaining, batches(config, tasks, first_step)):
-            loss, done = train_step(config, model, optimizer, step, batch), step + 1
-            monitor.after_step(done, batch, loss)
+        for step, batch in zip(remaining, batches(config, tasks, first_step, workers)):
+            losses, done = train_step(config, model, optimizer, step, batch, workers), step + 1
+            monitor.after_step(done, losses)
             due = done > early and done % every == 0 or done == config.steps
-            if due or stop.is_set():
-                monitor.log(done)
-                monitor.seconds += time.perf_counter() - began
-                for p in model.params.values():
-                    if not (p.min() > -LARGEST and p.max() < LARGEST):    # nan is neither
-                        raise Diverged(done, math.nan)
-                if due:
-                    monitor.measure(done, model)
-                save_checkpoint(monitor.folder, done, model.params, optimizer.state, monitor.best)
-                began = time.perf_counter()
-            if stop.is_set():
+            stopping = workers.agree(stop.is_set())
+            if due or stopping:
+                workers.collect(model.params, optimizer.state)
+                monitor.checkpoint(done, model, optimizer.state, due)
+                workers.wait()
+            if stopping:
                 raise KeyboardInterrupt
 
 
-def train_step(config, model, optimizer, step, batch):
-    """Forward, backward, update: one step, counted from 0, on a batch; → its loss, a 0-d array."""
-    dropout = Dropout(config.model.dropout, config.seed).at(step)
-    weight = config.optim.nli_weight if isinstance(batch, NliBatch) else 1.0
-    pairs, chunk = len(batch.sentences.lengths) // 2, config.optim.chunk
-    loss, grads = loss_and_gradients(model, batch, dropout, weight) if not chunk else (
-        loss_and_gradients_in_chunks(model, batch, chunk, dropout, weight))
+def train_step(config, model, optimizer, step, batch, workers=ALONE):
+    """Forward, backward, update: one step, counted from 0; → losses by name, arrays of one number.
+
+    batch: of which one of several workers has its part
+    """
+    # each worker's Transformer drops other numbers; a lone one's bits depend on the step alone
+    dropout = Dropout(config.model.dropout, config.seed).at(step * workers.size + workers.rank)
+    pairs = pairs_before(config, step + 1) - pairs_before(config, step)
+    pairs = pairs / 2 if config.optim.nli_workers else pairs  # the mean of both tasks' batches
+    losses, grads = whole_gradients(config.optim, model, batch, dropout, workers)
     optimizer.step(model.params, grads, *rates(config.optim, step, config.steps, pairs))
-    return loss
+    return losses
 
 
-def settle(config, tasks, model, optimizer, monitor, stop):
+def whole_gradients(optim, model, batch, dropout, workers):
+    """The losses by name and the gradients of a step, summed over the workers' parts."""
+    weight, part, among = 1.0, 1.0, workers
+    if isinstance(batch, NliBatch):
+        weight = optim.nli_weight
+    if optim.nli_workers:
+        weight *= optim.nli_workers if workers.trains_nli else 1 - optim.nli_workers
+    if optim.local_negatives:
+        pairs = len(batch.sentences.lengths)
+        part, among = pairs / workers.total(pairs), ALONE
+    loss, grads = loss_and_gradients(model, batch, dropout, weight * part, among) if (
+        not optim.chunk) else loss_and_gradients_in_chunks(
+            model, batch, optim.chunk, dropout, weight * part, among)
+    losses = dict.fromkeys(["loss", "nli_loss"], 0 * loss) if optim.nli_workers else {}
+    losses["loss" if isinstance(batch, Batch) else "nli_loss"] = loss if part == 1 else part * loss
+    return workers.sum(losses, grads)
+
+
+def settle(config, tasks, model, optimizer, monitor, stop, workers):
     """Train the first steps of a run with --minutes, measure their speed and set config.steps.
 
     No rate depends on it yet. `stop` raises KeyboardInterrupt, without a checkpoint. → steps done
     """
     minutes, config.steps, config.minutes = config.minutes, sys.maxsize, None
     timed, clock = settled_at(config.optim), []
-    for step, batch in zip(range(timed), batches(config, tasks)):
-        loss, done = train_step(config, model, optimizer, step, batch), step + 1
-        monitor.after_step(done, batch, loss)
-        if stop.is_set():
+    for step, batch in zip(range(timed), batches(config, tasks, workers=workers)):
+        losses, done = train_step(config, model, optimizer, step, batch, workers), step + 1
+        monitor.after_step(done, losses)
+        if workers.agree(stop.is_set()):
             raise KeyboardInterrupt
         if done in (timed // 2, timed):
-            float(loss)                                       # a device works ahead: wait for it
+            float(sum(losses.values()))                       # a device works ahead: wait for it
             clock.append(time.perf_counter())
     seconds = (clock[1] - clock[0]) / (timed - timed // 2)
-    config.steps = steps_in(minutes, seconds, config.optim)
-    save_config(monitor.folder, config)
+    config.steps = workers.broadcast(steps_in(minutes, seconds, config.optim))
+    if workers.rank == 0:
+        save_config(monitor.folder, config)
     return timed
 
 

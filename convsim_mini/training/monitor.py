@@ -2,17 +2,18 @@
 
 import json
 import math
+import time
 
 from ..cli import progress, user_errors
-from ..data.corpus import Batch
 from ..snli_files import LABELS
 from ..figures import plot_accuracy, plot_loss, plot_precision
 from ..files import write_text
-from ..run import read_log
+from ..run import read_log, save_checkpoint
 from .schedule import pairs_before
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
 EXPLODED = 100    # a run is stopped at so many times the loss of picking at random
+LARGEST = 1e19    # of a parameter: squares of float32 overflow beyond
 
 
 class Monitor:
@@ -37,6 +38,7 @@ class Monitor:
             self._write([], {"step": step, "machine": machine})
         self.bar = progress(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05,
                             leave=True)
+        self.began = time.perf_counter()
 
     @property
     def best(self):
@@ -47,26 +49,43 @@ class Monitor:
                   for record in self.measured if record["step"] > 0}
         return max(shares, key=shares.get, default=None)
 
-    def after_step(self, step, batch, loss):
-        """Keep the loss of a step's batch, a 0-d array; log after every `log_every` steps."""
-        self.losses.append(("loss" if isinstance(batch, Batch) else "nli_loss", loss))
+    def after_step(self, step, losses):
+        """Keep a step's losses, 0-d arrays by name; log after every `log_every` steps."""
+        self.losses.append(losses)
         if len(self.losses) >= self.log_every:
             self.log(step)
-        self.bar.update(len(batch.sentences.lengths) // 2)
+        self.bar.update(pairs_before(self.config, step) - self.bar.n)
 
     def log(self, step):
         """Log the mean of each task's losses since the last time. Raises Diverged if one is bad."""
-        losses = [(task, float(loss)) for task, loss in self.losses]    # waits for the device
-        for at, (task, loss) in enumerate(losses, start=step - len(losses) + 1):
+        losses = [(at, task, float(loss))                     # waits for the device
+                  for at, of_step in enumerate(self.losses, start=step - len(self.losses) + 1)
+                  for task, loss in of_step.items()]
+        for at, task, loss in losses:
             if not loss < self.most[task]:                    # nan is not
                 raise Diverged(at, loss)
         if losses:
             self.losses, means = [], {}
-            for task in sorted(dict(losses)):
-                of_task = [loss for name, loss in losses if name == task]
+            for task in sorted({task for _, task, _ in losses}):
+                of_task = [loss for _, name, loss in losses if name == task]
                 means[task] = sum(of_task) / len(of_task)
             self.bar.set_postfix({task: f"{means[task]:.3f}" for task in means}, refresh=False)
             self._write(self.steps, {"step": step, **means})
+
+    def checkpoint(self, step, model, state, measured):
+        """Save a Model and its optimiser's state, after `measure` if that is wanted.
+
+        Raises Diverged, and saves nothing, if a loss or a parameter is bad.
+        """
+        self.log(step)
+        self.seconds += time.perf_counter() - self.began
+        for p in model.params.values():
+            if not (p.min() > -LARGEST and p.max() < LARGEST):            # nan is neither
+                raise Diverged(step, math.nan)
+        if measured:
+            self.measure(step, model)
+        save_checkpoint(self.folder, step, model.params, state, self.best)
+        self.began = time.perf_counter()
 
     def measure(self, step, model):
         """Measure a Model on dev; print, record and draw the measures."""
@@ -81,6 +100,7 @@ class Monitor:
             plot_accuracy(self.folder / "nli.png", self.measured, len(LABELS))
         if self.steps:
             plot_loss(self.folder / "loss.png", self.steps, self.measured, self.choices)
+        self.began = time.perf_counter()
 
     def finish(self):
         """Record that training has come to its end, and which step is the best."""
@@ -98,6 +118,16 @@ class Monitor:
         with (user_errors(f"{self.path}: cannot be written", f"make room, then go on: {resume}"),
               open(self.path, "a", encoding="utf-8") as log):
             log.write(json.dumps(record) + "\n")
+
+
+class Silent:
+    """The Monitor of all workers but the first: shows and records nothing."""
+
+    def nothing(self, *arguments): pass
+    expect = after_step = checkpoint = measure = nothing
+
+
+SILENT = Silent()
 
 
 def choices_of(config):

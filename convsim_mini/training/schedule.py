@@ -9,6 +9,7 @@ import numpy as np
 from ..data.corpus import Split, batch_order
 from ..data.packed import drop_words
 from ..data.snli import EntailmentSplit, NliSplit
+from ..model.workers import ALONE
 
 SETTLED = 50    # steps, at least, before the rate decays: --minutes measures the speed in them
 
@@ -51,9 +52,9 @@ def pairs_before(config, step):
     drop = min(step, math.ceil(config.optim.drop_at * config.steps))
     total = 0
     for begin, end in ((0, drop), (drop, step)):
-        of_nli = nli_steps(config, end) - nli_steps(config, begin)
         size, nli_size = batch_sizes(config.optim, begin, config.steps)
-        total += (end - begin - of_nli) * size + of_nli * nli_size
+        steps, of_nli = steps_of_tasks(config, begin, end)
+        total += steps * size + of_nli * nli_size
     return total
 
 
@@ -68,28 +69,45 @@ def nli_steps(config, step):
     return math.floor(share * step)
 
 
-def batches(config, tasks, first_step=0):
-    """Yield the batch, decided by seed, stage and step, of every step from `first_step` on."""
+def steps_of_tasks(config, begin, end):
+    """How many of the steps `begin` … `end` − 1 train on conversations, how many train NLI."""
+    if config.optim.nli_workers:                              # each trains both
+        return end - begin, end - begin
+    of_nli = nli_steps(config, end) - nli_steps(config, begin)
+    return end - begin - of_nli, of_nli
+
+
+def batches(config, tasks, first_step=0, workers=ALONE):
+    """Yield the batch, decided by seed, stage and step, of every step from `first_step` on.
+
+    Each of several workers gets its part of it.
+    """
     optim, late = config.optim, None
     for step in itertools.count(first_step):
         if (step >= optim.drop_at * config.steps) != late:    # at first, and where sizes drop
             late = step >= optim.drop_at * config.steps
             begin = math.ceil(optim.drop_at * config.steps) if late else 0
             size, nli_size = batch_sizes(optim, step, config.steps)
-            of_nli = nli_steps(config, step) - nli_steps(config, begin)
-            pairs = batch_order(tasks.conversation.pairs, size, config.seed, step - begin - of_nli,
-                                config.stage)
+            done, of_nli = steps_of_tasks(config, begin, step)
+            pairs = batch_order(tasks.conversation.pairs, size, config.seed, done, config.stage)
             nli_pairs = tasks.nli and batch_order(tasks.nli.pairs, nli_size, config.seed, of_nli,
                                                   config.stage)
-        if nli_steps(config, step + 1) > nli_steps(config, step):
-            yield tasks.nli.batch(next(nli_pairs))            # every word counts: "not" may decide
+        is_nli = workers.trains_nli if optim.nli_workers else (
+            nli_steps(config, step + 1) > nli_steps(config, step))
+        which = next(nli_pairs if is_nli else pairs)
+        own = workers.share(len(which))
+        among, part = (which[own], slice(None)) if optim.local_negatives else (which, own)
+        if is_nli:
+            yield tasks.nli.batch(among, part)                # every word counts: "not" may decide
             continue
-        batch = tasks.conversation.batch(next(pairs), optim.mask_false_negatives)
+        batch = tasks.conversation.batch(among, optim.mask_false_negatives, part)
         if optim.word_dropout:
             # keys of the upper half: batch_order uses those of the lower
             number = 2**63 + (config.stage << 48) + step
             rng = np.random.Generator(np.random.Philox(key=[config.seed, number]))
-            batch = batch._replace(sentences=drop_words(batch.sentences, optim.word_dropout, rng))
+            places = tasks.conversation.word_places(which, own)
+            kept = drop_words(batch.sentences, optim.word_dropout, rng, *places)
+            batch = batch._replace(sentences=kept)
         yield batch
 
 

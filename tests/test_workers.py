@@ -1,0 +1,179 @@
+"""Training with several workers, in jobs that a real mpiexec starts."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from convsim_mini.run import load_run, read_log
+
+from conftest import ROOT, Finished, command
+from test_nli import generate_nli, write_snli
+
+pytest.importorskip("mpi4py", reason="without mpi4py no workers can be started")
+MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join(
+    [str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+if MPIEXEC is None:
+    pytest.skip("no mpiexec to start workers with: pip install mpich", allow_module_level=True)
+
+STEPS = 50    # with more, the first checkpoint comes after 50
+
+
+def job(number, *arguments, cwd):
+    """Run python with these arguments as so many workers; → Finished. It must end in a minute."""
+    done = subprocess.run(
+        [MPIEXEC, "-n", str(number), sys.executable, *map(str, arguments)], cwd=cwd, text=True,
+        capture_output=True, stdin=subprocess.DEVNULL, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"})
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def happens(what, step, *arguments, cwd):
+    """Train with two workers until something happens to worker 1 at a step; → Finished."""
+    return job(2, ROOT / "tests" / "worker_job.py", what, step, *arguments, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def options(arguments):
+    """Of a run whose batches two or three workers cannot share evenly."""
+    return [*arguments, "--optim.batch_size", 65, "--steps", STEPS, "--evaluations", 1]
+
+
+@pytest.fixture(scope="module")
+def alone(options, tmp_path_factory):
+    """The run of one process: folder, Finished."""
+    folder = tmp_path_factory.mktemp("alone") / "run"
+    done = command("train", *options, "--run", folder, cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def assert_same_run(folder, other):
+    """Both have the same weights, up to float32's rounding, and the same measures."""
+    theirs = load_file(other / f"weights-{STEPS:06d}.safetensors")
+    for name, p in load_file(folder / f"weights-{STEPS:06d}.safetensors").items():
+        np.testing.assert_allclose(p, theirs[name], rtol=0, atol=1e-5, err_msg=name)
+    measured = [read_log(some / "log.jsonl")[-2]["dev"] for some in (folder, other)]
+    assert measured[0] == measured[1]
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_workers_have_the_loss_and_the_gradients_of_one_process(number, tmp_path):
+    done = job(number, ROOT / "tests" / "worker_gradients.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found["differences"]) == 24
+    wrong = {case: size for case, size in found["differences"].items() if not size < 1e-10}
+    assert not wrong
+    assert found["same bits"]
+    assert found["false negatives of others"]
+
+
+def test_two_workers_train_what_one_process_trains_and_one_of_them_speaks(
+        alone, options, tmp_path):
+    done = job(2, "-m", "convsim_mini.train", *options, "--run", alone[0], cwd=tmp_path)
+    assert done.returncode == 2 and "exists already" in done.stderr
+    done = job(2, "-m", "convsim_mini.train", *options, "--run", tmp_path / "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(tmp_path / "run", alone[0])
+    losses = [[(record["step"], record["loss"]) for record in read_log(some / "log.jsonl")
+               if "loss" in record] for some in (tmp_path / "run", alone[0])]
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+    lines = [[line for line in some.stdout.splitlines() if "run" not in line and "step" not in line]
+             for some in (done, alone[1])]
+    assert lines[0] == lines[1]
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        path.name for path in alone[0].iterdir()}
+
+
+@pytest.mark.parametrize("what, code", [("is interrupted", 130), ("is killed", None)])
+def test_what_two_workers_began_three_and_one_finish(what, code, alone, options, tmp_path):
+    often = [*options, "--evaluations", 5, "--run", tmp_path / "run"]
+    done = happens(what, 24, *often, cwd=tmp_path)
+    assert done.returncode == code if code else done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert load_run(tmp_path / "run", newest=True).step == (25 if code else 20)
+    done = job(3, ROOT / "tests" / "worker_job.py", "is interrupted", 10, "--resume",
+               tmp_path / "run", cwd=tmp_path)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.count("stopped; go on with") == 1
+    assert load_run(tmp_path / "run", newest=True).step == (36 if code else 31)
+    kept = ("import sys; from convsim_mini import train; from convsim_mini.training import loop; "
+            "train.keep_best = loop.keep_best = lambda folder: None; train.main(sys.argv[1:])")
+    done = job(1, "-c", kept, "--resume", tmp_path / "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(tmp_path / "run", alone[0])
+
+
+@pytest.mark.parametrize("what, line", [
+    ("fails", "error: worker 1: its disk is gone\n"),
+    ("has a bug", "ZeroDivisionError: division by zero\n")])
+def test_an_error_of_one_worker_ends_the_job(what, line, options, tmp_path):
+    done = happens(what, 40, *options, "--evaluations", 2, "--run", tmp_path / "run", cwd=tmp_path)
+    assert done.returncode != 0
+    assert done.stderr.count(line) == 1
+    assert load_run(tmp_path / "run").step == 25
+
+
+def test_a_users_mistake_is_one_line_of_ours(options, tmp_path):
+    done = job(3, "-m", "convsim_mini.train", *options, "--optim.batch_size", 2, cwd=tmp_path)
+    assert done.returncode == 2
+    assert [line for line in done.stderr.splitlines() if line.startswith("error:")] == [
+        "error: worker 0: --optim.batch_size 2: expected 3 to 3436, the pairs to train on; change "
+        "it, raise --pairs_fraction or add pairs"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_several_gpus_are_refused(options, tmp_path):
+    done = job(2, "-m", "convsim_mini.train", *options, "--device", "gpu", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "error: worker 0: --device gpu: several GPUs are not supported yet" in done.stderr
+
+
+def test_without_mpi4py_one_line_says_what_to_install(options, tmp_path):
+    done = happens("lacks mpi4py", 0, *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == ("error: started as one of 2 workers, but mpi4py or MPI is missing: "
+                           "pip install mpi4py mpich\n")
+
+
+def test_workers_agree_on_the_steps_of_a_run_by_the_minute(options, tmp_path):
+    done = job(2, "-m", "convsim_mini.train", *options, "--minutes", "0.01", "--run", "run",
+               cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert read_log(tmp_path / "run" / "log.jsonl")[-1]["step"] == load_run(
+        tmp_path / "run").config.steps > 50
+
+
+def test_workers_with_roles_train_the_same_whatever_their_number(options, pairs, tmp_path):
+    for seed, (split, number) in enumerate({"train": 300, "dev": 60}.items()):
+        write_snli(tmp_path, split, generate_nli(pairs, number, seed))
+    roles = [*options, "--task", "multitask", "--nli", tmp_path, "--optim.nli_workers", 0.3,
+             "--optim.nli_batch_size", 32]
+    for number in (2, 4):
+        done = job(number, "-m", "convsim_mini.train", *roles, "--run", tmp_path / str(number),
+                   cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert_same_run(tmp_path / "2", tmp_path / "4")
+    log = [record for record in read_log(tmp_path / "2" / "log.jsonl") if "loss" in record]
+    assert log[0].keys() == {"step", "loss", "nli_loss"}
+    assert log[-1]["loss"] < log[0]["loss"] and log[-1]["nli_loss"] < log[0]["nli_loss"]
+    head = load_run(tmp_path / "2").model.params["nli.linear1.bias"]
+    assert np.abs(head).max() > 0                             # from worker 1; it starts at zero
+    done = command("train", *roles, cwd=tmp_path)
+    assert done.returncode == 2 and "expected several workers" in done.stderr
+
+
+def test_negatives_of_a_worker_alone_are_fewer_and_the_loss_is_lower(alone, options, tmp_path):
+    done = job(2, "-m", "convsim_mini.train", *options, "--optim.local_negatives", "true", "--run",
+               tmp_path / "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, whole = (next(record["loss"] for record in read_log(folder / "log.jsonl")
+                         if "loss" in record) for folder in (tmp_path / "run", alone[0]))
+    assert first < whole - 0.3                                # ln 2 = 0.69 less by guessing

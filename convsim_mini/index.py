@@ -6,9 +6,11 @@
     graph.usearch    over a million vectors, where the package usearch is installed
     meta.json        what the vectors depend on, and the size of each file; written last
 
-The search is exact without a graph: it reads every vector. Through the graph (HNSW, Malkov and
-Yashunin 2018) it reads a few thousand and may miss some of the nearest lines: of 100,000 texts from
-Reddit it found 98% of the ten nearest. Making the graph takes several times as long as embedding.
+The search is exact without a graph: it reads every vector, which takes 11 ms of 100,000 lines and
+90 ms of a million on two cores. Through the graph (HNSW, Malkov and Yashunin 2018) it reads a few
+thousand and may miss some of the nearest lines: of the ten nearest it found 98% among 100,000 texts
+from Reddit and 95% among 1,000,001, there in 15 to 50 ms. Making that graph took 17 minutes on two
+busy cores, where embedding takes half a minute.
 """
 
 import json

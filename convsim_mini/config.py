@@ -148,9 +148,9 @@ class Config:
     the hypothesis that a premise entails (ours: after 1,000 steps STS dev 79.3, P@1 on Reddit 41.5;
     after 2,000 of conversations alone 76.5 and 43.0)."""
     init: str | None = None
-    """Folder of a run whose parameters to start from, as the paper's multitask model does (§3.1).
-    Its preset, pairs, text, model and optim hold where no option says otherwise. With other pairs
-    it takes 300 steps on conversations at a tenth of its preset's rates (ours)."""
+    """Folder of a run to start from, as the paper's multitask model does (§3.1). Its preset, pairs,
+    text, model and optim hold where no option says otherwise. With other pairs it takes 300 steps
+    on conversations at a tenth of its preset's rates (ours)."""
     stage: Annotated[int, Meta(ge=0, lt=2**15)] = 0
     """How many runs came before this one through --init, which sets it (ours: with its parent's
     seed a stage would see the parent's batches again; a Transformer's dropout is the same)."""

@@ -149,8 +149,8 @@ class Config:
     after 2,000 of conversations alone 76.5 and 43.0)."""
     init: str | None = None
     """Folder of a run to start from, as the paper's multitask model does (§3.1). Its preset, pairs,
-    text, model and optim hold where no option says otherwise. With other pairs it takes 300 steps
-    on conversations at a tenth of its preset's rates (ours)."""
+    text, model and optim hold where no option says otherwise. Other pairs (ours): 300 steps at a
+    tenth of the rates."""
     stage: Annotated[int, Meta(ge=0, lt=2**15)] = 0
     """How many runs came before this one through --init, which sets it (ours: with its parent's
     seed a stage would see the parent's batches again; a Transformer's dropout is the same)."""

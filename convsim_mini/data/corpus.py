@@ -258,13 +258,12 @@ def _tenths(scratch):
 
     Beside a true reply it needs wrong ones, which a frequent reply is not. → None: not few
     """
-    keys = {split: np.fromfile(scratch / f"{split}.keys", np.uint64).reshape(-1, 2)
-            for split in SPLITS}
+    keys_of = lambda split: np.fromfile(scratch / f"{split}.keys", np.uint64).reshape(-1, 2)
     enough = lambda replies: len(replies) - np.unique(
         replies, return_counts=True)[1].max(initial=0) >= FEWEST
-    if enough(keys["test"][:, 1]) and enough(keys["dev"][:, 1]):
+    if all(enough(keys_of(split)[:, 1]) for split in ("dev", "test")):
         return None
-    inputs, replies = np.concatenate([*keys.values()]).T
+    inputs, replies = np.concatenate([keys_of(split) for split in SPLITS]).T
     for tenths in (1, 2):
         part = inputs % 10 // tenths
         if enough(replies[part == 0]) and enough(replies[part == 1]):

@@ -144,12 +144,12 @@ def add_to_rows(table, rows, values, factor):
         table[rows[part]] = changed
 
 
-def device_module(device, precision="tf32"):
+def device_module(device, precision="tf32", number=0):
     """numpy for "cpu", cupy for "gpu"; precision: of a GPU's products, as for `set_precision`.
 
-    Raises UserError when the GPU cannot be used: CuPy is missing, there is no CUDA device,
-    it has no free memory or not the precision, or a first small product or kernel fails (cuBLAS and
-    the compiler are loaded only then).
+    number: which GPU of the host. Raises UserError when it cannot be used: CuPy is missing, there
+    is no CUDA device, or not so many, it has no free memory or not the precision, or a first small
+    product or kernel fails (cuBLAS and the compiler are loaded only then).
     """
     if device == "cpu":
         return np
@@ -164,6 +164,10 @@ def device_module(device, precision="tf32"):
     if not cupy.is_available():
         raise UserError("--device gpu: CuPy is installed but finds no CUDA device; nvidia-smi must "
                         f"list a GPU, and the wheel fit its CUDA version: {INSTALL_CUPY}")
+    if number >= (found := cupy.cuda.runtime.getDeviceCount()):
+        raise UserError(f"--device gpu: {number + 1} or more workers on a host with {found} GPU"
+                        f"{'s' if found > 1 else ''}; start one worker for each")
+    cupy.cuda.Device(number).use()
     set_precision(precision)
     try:
         float((cupy.ones((8, 8), cupy.float32) @ cupy.ones((8, 8), cupy.float32)).sum())

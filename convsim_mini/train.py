@@ -146,14 +146,12 @@ def prepare(config, vocabulary=None, workers=ALONE):
 
     vocabulary: of the run to go on with, or None; with --init no batch is larger than the corpus
     """
-    if workers.size > 1 and config.device == "gpu":
-        raise UserError("--device gpu: several GPUs are not supported yet; start one process")
     if config.optim.nli_workers and (workers.size == 1
                                      or config.task not in ("multitask", "entailment")):
         raise UserError(f"--optim.nli_workers {config.optim.nli_workers}: expected several workers "
                         "(mpiexec -n 4 python -m convsim_mini.train …) and --task multitask or "
                         "entailment; a single one has --nli_share")
-    device_module(config.device, config.precision)
+    device_module(config.device, config.precision, workers.gpu)
     keep_freed_memory()
     corpus = open_corpus(config, vocabulary)
     print(corpus_report(corpus.report))

@@ -147,9 +147,11 @@ def check_attention(cupy, dtype, lengths=(1, 3, 31, 32, 33, 70), heads=3, width=
         [qkv, np.cumsum([0, *lengths])], dy)
 
 
-def check_batch_softmax(cupy, dtype, B=70, masked=(np.array([0, 2, 69]), np.array([1, 0, 3]))):
-    u, v = numbers(dtype, (B, 11), (B, 11))
-    here, there = assert_same(cupy, losses.batch_softmax_forward, u, v, 3.0, masked, results=1)
+def check_batch_softmax(cupy, dtype, B=70, masked=(np.array([0, 2, 69]), np.array([1, 0, 3])),
+                        of_all=0, first=0):
+    u, v = numbers(dtype, (B, 11), (of_all or B, 11))
+    here, there = assert_same(cupy, losses.batch_softmax_forward, u, v, 3.0, masked, first,
+                              results=1)
     grads = [losses.batch_softmax_backward(cache, 0.7) for _, cache in (here, there)]
     assert_same(cupy, lambda x: grads[0] if isinstance(x, np.ndarray) else grads[1], u)
 
@@ -161,8 +163,7 @@ def check_update_rows(cupy, dtype, adagrad=True, lengths=LENGTHS, words=9):
     def step(table, packed, dy, squares):
         _, cache = embeddings.word_bag_forward(table, packed, 9)
         table, squares = table.copy(), None if squares is None else squares.copy()
-        for part in embeddings.embedding_bag_backward(dy, cache):
-            optim.update_rows(table, part, 0.1, squares)
+        optim.update_rows(table, embeddings.embedding_bag_backward(dy, cache), 0.1, squares)
         return (table,) if squares is None else (table, squares)
     assert_same(cupy, step, table, pack(lengths, words), dy, squares)
 
@@ -202,6 +203,7 @@ CHECKS = {
     "attention of single words": lambda *some: check_attention(*some, (1,) * 5, 2, 4),
     "batch_softmax": check_batch_softmax,
     "batch_softmax of two": lambda *some: check_batch_softmax(*some, 2, None),
+    "batch_softmax, a worker's part": lambda *some: check_batch_softmax(*some, of_all=93, first=20),
     "update_rows, Adagrad": check_update_rows,
     "update_rows, SGD": lambda *some: check_update_rows(*some, False),
     "update_rows, a word in 601 places": lambda *some: check_update_rows(*some, True, [600, 1], 1),
@@ -229,6 +231,8 @@ MUTANTS = [
     ("l2_normalize", "- along * y[begin + c]", ""),
     ("batch_softmax", "    __syncthreads();\n    x = parts", "    x = parts"),    # a barrier
     ("batch_softmax", "scores[rows[k] * B + columns[k]]", "scores[columns[k] * B + rows[k]]"),
+    ("batch_softmax, a worker's part", "row[first + blockIdx.x]", "row[blockIdx.x]"),
+    ("batch_softmax, a worker's part", "j == first + blockIdx.x", "j == blockIdx.x"),
     ("word_bag", f"{BARRIER}// each thread", "//"),
     ("word_bag", "sum * share", "sum"),
     ("placed_embedding", "root * table", "table"),

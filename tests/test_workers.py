@@ -25,12 +25,12 @@ if MPIEXEC is None:
 STEPS = 50    # with more, the first checkpoint comes after 50
 
 
-def job(number, *arguments, cwd):
+def job(number, *arguments, cwd, path=ROOT):
     """Run python with these arguments as so many workers; → Finished. It must end in a minute."""
     done = subprocess.run(
         [MPIEXEC, "-n", str(number), sys.executable, *map(str, arguments)], cwd=cwd, text=True,
         capture_output=True, stdin=subprocess.DEVNULL, timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"})
+        env={**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"})
     return Finished(done.returncode, done.stdout, done.stderr)
 
 
@@ -63,9 +63,9 @@ def assert_same_run(folder, other):
     assert measured[0] == measured[1]
 
 
-@pytest.mark.parametrize("number", [2, 3, 4])
-def test_workers_have_the_loss_and_the_gradients_of_one_process(number, tmp_path):
-    done = job(number, ROOT / "tests" / "worker_gradients.py", cwd=tmp_path)
+@pytest.mark.parametrize("number, hosts", [(2, 1), (3, 1), (3, 2), (4, 1)])
+def test_workers_have_the_loss_and_the_gradients_of_one_process(number, hosts, tmp_path):
+    done = job(number, ROOT / "tests" / "worker_gradients.py", hosts, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert len(found["differences"]) == 24
@@ -130,10 +130,27 @@ def test_a_users_mistake_is_one_line_of_ours(options, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_several_gpus_are_refused(options, tmp_path):
-    done = job(2, "-m", "convsim_mini.train", *options, "--device", "gpu", cwd=tmp_path)
+def on_emulated_gpus(number, *arguments, cwd):
+    """As `job`, on CUDA devices that the host plays: see vgpu/README.md."""
+    pytest.importorskip("cupy", reason="CuPy is needed for its emulated device")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VGPU_ORDER", "")
+        return job(number, *arguments, cwd=cwd, path=ROOT / "tests" / "vgpu")
+
+
+def test_gpus_with_nccl_have_the_loss_and_the_gradients_of_one_process(tmp_path):
+    done = on_emulated_gpus(2, ROOT / "tests" / "worker_gpus.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found) == 10 and max(found.values()) < 1e-10, found
+
+
+def test_more_workers_than_gpus_are_refused(options, tmp_path):
+    done = on_emulated_gpus(2, "-m", "convsim_mini.train", *options, "--device", "gpu",
+                            cwd=tmp_path)
     assert done.returncode == 2
-    assert "error: worker 0: --device gpu: several GPUs are not supported yet" in done.stderr
+    assert ("error: worker 1: --device gpu: 2 or more workers on a host with 1 GPU; start one "
+            "worker for each\n") in done.stderr
 
 
 def test_without_mpi4py_one_line_says_what_to_install(options, tmp_path):

@@ -1,10 +1,14 @@
 """One of several workers, started by test_workers.py: are n workers' gradients one process's?
 
-It prints, on the first worker, one line of JSON: the largest difference by case; whether all
-workers have the same bits; how many false negatives each has at least among others' responses.
+    mpiexec -n 4 python tests/worker_gradients.py [HOSTS]
+
+HOSTS: of how many hosts the workers play to be. It prints, on the first worker, one line of JSON:
+the largest difference by case; whether all workers have the same bits; how many false negatives
+each has at least among others' responses.
 """
 
 import json
+import sys
 import zlib
 
 import numpy as np
@@ -32,18 +36,19 @@ CONFIGS = {
 
 def main():
     workers, differences, same_bits, masked = launched(), {}, True, 0
+    workers.host = workers.comm.Split(workers.rank % int(*sys.argv[1:] or [1]))
     for encoder, config in CONFIGS.items():
         rng = np.random.default_rng(0)
-        model = model_of(config, rng)
+        model = model_of(config, rng, workers)
         for case, batch_of in cases(rng).items():
             for chunk in (None, 2):
                 loss, grads = step(model, batch_of(slice(0, PAIRS)), chunk, ALONE)
                 part, own = step(model, batch_of(workers.share(PAIRS)), chunk, workers)
-                losses, found = workers.sum({"loss": part}, own)
+                losses, found = gathered(model, workers.sum({"loss": part}, own), workers)
                 assert grads.keys() == found.keys()
                 differences[f"{encoder}, {case}, {chunk}"] = difference(
                     model, ({"loss": loss}, grads), (losses, found))
-                bits = [dense(found[name], model.params[name]).tobytes() for name in sorted(found)]
+                bits = [found[name].tobytes() for name in sorted(found)]
                 same_bits &= len(set(workers.comm.allgather(zlib.crc32(b"".join(bits))))) == 1
             masked += of_others(batch_of(workers.share(PAIRS))[1], workers)
         differences[f"{encoder}, local"] = difference(
@@ -51,7 +56,7 @@ def main():
     masked = min(workers.comm.allgather(masked))
     workers.take_roles(0.3)
     for encoder, config in CONFIGS.items():
-        model = model_of(config, np.random.default_rng(0))
+        model = model_of(config, np.random.default_rng(0), workers)
         differences[f"{encoder}, roles"] = difference(model, *roles(model, workers))
     differences = workers.comm.allgather(differences)         # those of heads are their workers'
     differences = {case: max(each[case] for each in differences) for case in differences[0]}
@@ -60,11 +65,18 @@ def main():
                           "false negatives of others": masked}))
 
 
-def model_of(config, rng):
-    """A float64 Model with random parameters."""
+def model_of(config, rng, workers):
+    """A float64 Model with random parameters, whose table the workers of a host share."""
     shapes = parameter_shapes(config, WORDS + BIGRAMS, classifies=True)
     params = {name: 0.5 * rng.standard_normal(shape) for name, shape in shapes.items()}
-    return Model(params, config, WORDS)
+    return Model(workers.broadcast(params), config, WORDS)
+
+
+def gathered(model, found, workers):
+    """Losses and gradients, dense: a table's are the sum of those that a host's workers have."""
+    losses, grads = found
+    return losses, {name: workers.table_sharers.allreduce(dense(grad, model.params[name]))
+                    if isinstance(grad, list) else grad for name, grad in grads.items()}
 
 
 def difference(model, expected, found):
@@ -95,6 +107,7 @@ def local_negatives(model, rng, workers):
     loss = sum(weight * loss for weight, loss, _ in alone)
     found = whole_gradients(OptimConfig(local_negatives=True), model,
                             split.batch(parts[workers.rank]), NO_DROPOUT, workers)
+    found = gathered(model, found, workers)
     return ({"loss": loss}, weighted(model, [(weight, grads) for weight, _, grads in alone])), found
 
 
@@ -108,6 +121,7 @@ def roles(model, workers):
         split.batch(which, True, workers.share(PAIRS)))
     found = whole_gradients(OptimConfig(nli_workers=0.3, nli_weight=5), model, own, NO_DROPOUT,
                             workers)
+    found = gathered(model, found, workers)
     assert ("nli.linear0.weight" in found[1]) == workers.trains_nli
     both = weighted(model, [(0.7, grads), (0.3 * 5, nli_grads)])
     return ({"loss": loss, "nli_loss": nli_loss}, both), found

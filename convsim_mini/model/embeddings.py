@@ -4,27 +4,14 @@ B is the number of sentences in a batch, N the number of their words; a table is
 """
 
 import math
-from typing import NamedTuple
-
 import numpy as np
 import scipy.sparse
 
 from ..backend import fair_shares, on_all_cores, on_gpu
-from ..data.packed import Packed, words_and_bigrams
+from ..data.packed import words_and_bigrams
 from . import kernels
 from .layers import NO_DROPOUT, dropout_backward, dropout_forward
-
-
-class SparseRows(NamedTuple):
-    """Part of a table's gradient, which is a list of them: rows that none of them names have zero.
-
-    On a GPU the list holds one `kernels.UnsummedRows` instead.
-
-    rows: (U,) distinct, ascending; values: (U, d)
-    """
-
-    rows: np.ndarray
-    values: np.ndarray
+from .sparse_rows import SparseRows
 
 
 @on_gpu(kernels.word_bag_forward)
@@ -60,48 +47,19 @@ def embedding_bag_forward(table, rows, lengths):
         return counts @ table                                             # (B/cores, d)
     y = np.concatenate(on_all_cores(bags, fair_shares(rows.offsets[:-1])))
     y *= scale                                                            # in place: saves a pass
-    return y, (rows, scale)
+    return y, (rows.ids, rows.sentence_numbers, scale)
 
 
-@on_gpu(kernels.embedding_bag_backward)
 def embedding_bag_backward(dy, cache):
     """Forward: y_b = (1/√n_b) Σ_r count_br E_r, that is y = S E.
 
-    y_b contains E_r count_br/√n_b times, so dE_r = Σ_b count_br dy_b/√n_b, that is dE = Sᵀ dy. A
-    row that stands in several places gets the sum of their gradients. A row that the batch does not
-    use has no gradient and is not in the list, so only the rows of Sᵀ in use are computed.
-    dy: (B, d) → dtable: list of SparseRows, one for each block, no row in two of them
+    y_b contains E_r count_br/√n_b times, so dE_r = Σ_b count_br dy_b/√n_b, that is dE = Sᵀ dy. In
+    other words: each place in sentence b where row r stands adds dy_b/√n_b to dE_r. These places
+    are the answer. The optimiser adds them up, when it has those of all chunks and all workers.
+    dy: (B, d) → dtable: list of SparseRows
     """
-    rows, scale = cache
-    dy = dy * scale                                                       # (B, d)
-    return on_all_cores(lambda block: SparseRows(block.rows, block.counts @ dy),
-                        count_rows(rows, dy.dtype))
-
-
-class RowBlock(NamedTuple):
-    """rows: (Uₖ,) distinct, ascending; counts: CSR (Uₖ, B), how often each is in each sentence."""
-
-    rows: np.ndarray
-    counts: scipy.sparse.csr_matrix
-
-
-def count_rows(rows, dtype):
-    """Table rows in use and their sentences: Packed of M rows in B sentences → list of RowBlock.
-
-    Sorting brings equal rows together. Their sentences, in that order, are the column numbers of a
-    sparse matrix. Each block has about the same work: rows to fetch and entries to add.
-    """
-    order = np.argsort(rows.ids)                                          # (M,)
-    ids, sentence = rows.ids[order], rows.sentence_numbers[order]         # (M,) each
-    changes = np.flatnonzero(ids[1:] != ids[:-1]) + 1
-    begin = np.concatenate([np.zeros(1, changes.dtype), changes])         # (U,) where a row begins
-    indptr = np.append(begin, len(ids)).astype(np.int32)                  # (U + 1,)
-    counts = scipy.sparse.csr_matrix((np.ones(len(ids), dtype), sentence, indptr),
-                                     shape=(len(begin), len(rows.offsets) - 1))
-    distinct = ids[begin]                                                 # (U,)
-    shares = fair_shares(begin + np.arange(len(begin)))
-    return [RowBlock(distinct[share], counts[share] if len(shares) > 1 else counts)
-            for share in shares]
+    rows, sources, scale = cache
+    return [SparseRows(rows, dy * scale, sources)]
 
 
 def embedding_forward(table, ids):
@@ -109,14 +67,12 @@ def embedding_forward(table, ids):
     return table.take(ids, axis=0), ids
 
 
-@on_gpu(kernels.embedding_backward)
 def embedding_backward(dy, ids):
-    """Forward: y_n = E_{ids n}. As in bags of one word each, dE_r = Σ dy_n over all n with word r.
+    """Forward: y_n = E_{ids n}. So dE_r = Σ dy_n over all n with word r.
 
     dy: (N, d) → dtable: list of SparseRows
     """
-    blocks = count_rows(Packed(ids, np.arange(len(ids) + 1)), dy.dtype)
-    return on_all_cores(lambda block: SparseRows(block.rows, block.counts @ dy), blocks)
+    return [SparseRows(ids, dy)]
 
 
 @on_gpu(kernels.placed_embedding_forward)
@@ -134,7 +90,6 @@ def placed_embedding_forward(table, packed, signal, dropout=NO_DROPOUT):
     return x, (embedding_cache, dropout_cache)
 
 
-@on_gpu(kernels.placed_embedding_backward)
 def placed_embedding_backward(dx, cache):
     """Forward: x = dropout(√d E + signal). The signal is a constant and has no gradient.
 
@@ -143,13 +98,6 @@ def placed_embedding_backward(dx, cache):
     embedding_cache, dropout_cache = cache
     return embedding_backward(dropout_backward(dx, dropout_cache) * math.sqrt(dx.shape[1]),
                               embedding_cache)
-
-
-@on_gpu(kernels.sum_of_rows)
-def sum_of_rows(parts):
-    """Several gradients of one table as one: SparseRows whose rows overlap → list of SparseRows."""
-    rows, values = (np.concatenate(arrays) for arrays in zip(*parts))
-    return embedding_backward(values, rows)
 
 
 @on_gpu(kernels.mean_pool_forward)

@@ -8,7 +8,6 @@ from ..backend import add_to, array_module, to_device, to_host
 from ..config import ModelConfig
 from ..data.snli import EntailmentBatch, NliBatch
 from .dan import dan_backward, dan_forward
-from .embeddings import sum_of_rows
 from .layers import (
     NO_DROPOUT, feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward,
 )
@@ -125,17 +124,16 @@ def loss_and_gradients_in_chunks(model, batch, chunk, dropout=NO_DROPOUT, weight
     both = xp.concatenate([_encode(model, part, here, False)[0] for _, part, here in parts])
     batch = type(batch)(sentences, to_device(batch[1], xp))
     loss, dboth, grads = head(model, both, batch, weight, workers)
-    tables = {}
     for rows, part, here in parts:
         for name, grad in encoder_backward(
                 model, dboth[rows], _encode(model, part, here)[1]).items():
-            if isinstance(grad, list):
-                tables.setdefault(name, []).extend(grad)
-            elif name in grads:
-                add_to(grads[name], grad)
-            else:
+            if name not in grads:
                 grads[name] = grad
-    return loss, grads | {name: sum_of_rows(grad) for name, grad in tables.items()}
+            elif isinstance(grad, list):
+                grads[name] += grad                           # SparseRows add up
+            else:
+                add_to(grads[name], grad)
+    return loss, grads
 
 
 def head(model, both, batch, weight, workers=ALONE):

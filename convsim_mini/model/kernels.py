@@ -7,12 +7,12 @@ dropout draws the same bits. No function waits for the device. Shapes stand in t
 
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from .. import backend
 from ..cli import UserError
+from .sparse_rows import joined
 
 FILES = ("model/layers.cu", "model/embeddings.cu", "model/attention.cu", "model/losses.cu",
          "training/optim.cu")
@@ -213,20 +213,6 @@ def dropout_backward(dy, bits):
 
 # ---------------------------------------------------------------- embeddings.py
 
-class UnsummedRows(NamedTuple):
-    """A table's gradient on a GPU, in SparseRows' place: its rows may repeat.
-
-    Only the device knows how many distinct rows there are, and asking it would wait. So the
-    optimiser sums equal rows. rows: int32 (M,); sources: int32 (M,), which row of `values` belongs
-    to each, or None: the same; order: (M,), sorts rows; values: (B, d) for bags, (M, d) for words
-    """
-
-    rows: np.ndarray
-    sources: np.ndarray | None
-    order: np.ndarray
-    values: np.ndarray
-
-
 def word_bag_forward(table, packed, word_rows):
     B, d, M = len(packed.offsets) - 1, table.shape[1], 2 * len(packed.ids) - len(packed.offsets) + 1
     y, scale = _like(table, B, d), _like(table, B, 1)
@@ -236,37 +222,12 @@ def word_bag_forward(table, packed, word_rows):
     return y, (rows, sources, scale)
 
 
-def embedding_bag_backward(dy, cache):
-    rows, sources, scale = cache
-    return [UnsummedRows(rows, sources, rows.argsort(), dy * scale)]
-
-
 def placed_embedding_forward(table, packed, signal, dropout=(0.0, 0)):
     d, bits = table.shape[1], _bits(dropout)
     x = _like(table, len(packed.ids), d)
     launch("embeddings.placed_embedding_forward", (len(packed.offsets) - 1,), _threads(d), table,
            table, packed.ids, packed.offsets, signal, x, d, *bits)
     return x, (packed.ids, bits)
-
-
-def placed_embedding_backward(dx, cache):
-    ids, bits = cache
-    dx = dropout_backward(dx, bits) * dx.dtype.type(np.sqrt(dx.shape[1]))
-    return embedding_backward(dx, ids)
-
-
-def embedding_backward(dy, ids):
-    return [UnsummedRows(ids, None, ids.argsort(), dy)]
-
-
-def sum_of_rows(parts):
-    import cupy
-    begins = np.cumsum([0, *(len(part.values) for part in parts)])
-    sources = [begin + (cupy.arange(len(part.rows), dtype=np.int32) if part.sources is None
-                        else part.sources) for begin, part in zip(begins.tolist(), parts)]
-    rows, values = (cupy.concatenate([getattr(part, name) for part in parts])
-                    for name in ("rows", "values"))
-    return [UnsummedRows(rows, cupy.concatenate(sources), rows.argsort(), values)]
 
 
 def mean_pool_forward(x, packed):
@@ -284,14 +245,10 @@ def mean_pool_backward(dy, cache):
     return dx
 
 
-def update_rows(table, part, rate, squares=None):
-    """table[rows] −= rate · gradient, in place, or with Adagrad's squares: see optim.py.
-
-    part: UnsummedRows; squares: (R,)
-    """
-    d = table.shape[1]
-    launch("embeddings.update_rows", (len(part.rows),), (32, 8), table, table, squares, part.rows,
-           part.sources, part.order, part.values, np.int64(len(part.rows)), d, float(rate),
+def update_rows(table, parts, rate, squares=None):
+    grad, d = joined(parts), table.shape[1]
+    launch("embeddings.update_rows", (len(grad.rows),), (32, 8), table, table, squares, grad.rows,
+           grad.sources, grad.rows.argsort(), grad.values, np.int64(len(grad.rows)), d, float(rate),
            shared=8 * d)
 
 
@@ -322,16 +279,17 @@ def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
     if false_negatives is not None:
         rows, columns = false_negatives
         launch("losses.mask_scores", (-(-len(rows) // 256),), (256,), p, p, rows, columns,
-               len(rows), len(p))
-    launch("losses.softmax_rows", (len(p),), _threads(len(p)), p, p, losses, len(p), float(scale))
-    return losses.mean(), (u, v, scale, p)
+               len(rows), len(v))
+    launch("losses.softmax_rows", (len(p),), _threads(len(v)), p, p, losses, len(v), first,
+           float(scale))
+    return losses.sum() / len(v), (u, v, scale, p, first)
 
 
 def batch_softmax_backward(cache, dloss=1.0):
-    u, v, scale, p = cache
+    u, v, scale, p, first = cache
     ds = _like(p)
-    launch("losses.softmax_rows_backward", (len(p),), _threads(len(p)), p, p, ds, len(p),
-           float(dloss * scale / len(p)))
+    launch("losses.softmax_rows_backward", (len(p),), _threads(len(v)), p, p, ds, len(v), first,
+           float(dloss * scale / len(v)))
     ds = low(ds)
     return product(ds, v), product(ds.T, u)
 

@@ -7,10 +7,11 @@ extern "C" __global__ void mask_scores(real* scores, const i64* rows, const i64*
     if (k < count) scores[rows[k] * B + columns[k]] = minus_infinity();
 }
 
-// batch_softmax_forward after the product: p in place of the scores, and each row's loss.
-extern "C" __global__ void softmax_rows(real* scores, real* losses, int B, real scale) {
+// batch_softmax_forward after the product: p in place of the scores, and each row's loss. Row i's
+// true response is first + i.
+extern "C" __global__ void softmax_rows(real* scores, real* losses, int B, int first, real scale) {
     real* row = scores + (i64)blockIdx.x * B;
-    real top = minus_infinity(), total = 0, here = scale * row[blockIdx.x];
+    real top = minus_infinity(), total = 0, here = scale * row[first + blockIdx.x];
     for (int j = threadIdx.x; j < B; j += blockDim.x) top = max(top, scale * row[j]);
     top = over_block<true>(top);                              // a barrier: all have read `here`
     for (int j = threadIdx.x; j < B; j += blockDim.x) {
@@ -23,8 +24,9 @@ extern "C" __global__ void softmax_rows(real* scores, real* losses, int B, real 
 }
 
 // batch_softmax_backward before the products: ds = step · (p − I)
-extern "C" __global__ void softmax_rows_backward(const real* p, real* ds, int B, real step) {
+extern "C" __global__ void softmax_rows_backward(const real* p, real* ds, int B, int first,
+                                                 real step) {
     i64 begin = (i64)blockIdx.x * B;
     for (int j = threadIdx.x; j < B; j += blockDim.x)
-        ds[begin + j] = step * (p[begin + j] - real(j == blockIdx.x));
+        ds[begin + j] = step * (p[begin + j] - real(j == first + blockIdx.x));
 }

@@ -10,7 +10,7 @@ from ..data.packed import Packed
 from .attention import attention_backward, attention_forward, timing_signal
 from .embeddings import (
     embedding_bag_backward, mean_pool_backward, mean_pool_forward, placed_embedding_backward,
-    placed_embedding_forward, sum_of_rows, word_bag_forward,
+    placed_embedding_forward, word_bag_forward,
 )
 from .layers import (
     NO_DROPOUT, add_norm_backward, add_norm_forward, dense_backward, dense_forward, feed_forward,
@@ -135,8 +135,7 @@ def transformer_backward(du, cache):
         dz = _collect(grads, f"{cache.sublayers[0].name}.norm",
                       layer_norm_backward(dz, cache.first_norm))
         add_to(dz, dx)
-    dtable += placed_embedding_backward(dz, cache.embedding)
-    grads["encoder.embedding.weight"] = dtable if cache.bag is None else sum_of_rows(dtable)
+    grads["encoder.embedding.weight"] = dtable + placed_embedding_backward(dz, cache.embedding)
     return grads
 
 

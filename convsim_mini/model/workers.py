@@ -6,7 +6,7 @@ from contextlib import nullcontext
 class Alone:
     """The only worker has what Workers exchange already; their methods say what each is for."""
 
-    rank, size, place, trains_nli = 0, 1, 0, False
+    rank, size, place, gpu, trains_nli = 0, 1, 0, 0, False
 
     def share(self, number): return slice(0, number)
     def gather(self, x): return x, (0, len(x))

@@ -2,23 +2,27 @@
 
     OMP_NUM_THREADS=1 mpiexec -n 4 python -m convsim_mini.train …
 
-Each worker has all parameters and a share of each batch. The gradient of a sum is the sum of
-gradients, so the workers add theirs up, and all take the same step. The batch softmax is the
-exception, for its negatives are on other workers: see `softmax_among_all`.
+Each worker has a share of each batch. The gradient of a sum is the sum of gradients, so the workers
+add theirs up, and all take the same step. The batch softmax is the exception, for its negatives are
+on other workers: see `softmax_among_all`. Workers of one host have one table of embeddings, in
+shared memory, and each updates its own rows of it.
 """
 
 import math
 import os
+import shutil
 import sys
 import time
 import traceback
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
+from pathlib import Path
 
 import numpy as np
 
+from ..backend import array_module, to_host
 from ..cli import UserError, errors_in_one_line
-from ..model.embeddings import SparseRows, sum_of_rows
+from ..model.sparse_rows import SparseRows, joined
 from ..model.workers import ALONE
 
 SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")    # set by the launchers of MPICH and of Open MPI
@@ -57,6 +61,9 @@ class Workers:
         self.mpi, self.comm = mpi, mpi.COMM_WORLD
         self.rank, self.size, self.agreed = self.comm.rank, self.comm.size, False
         self.group, self.place, self.trains_nli = self.comm, self.rank, False
+        self.host = self.comm.Split_type(mpi.COMM_TYPE_SHARED)
+        self.gpu = self.host.rank
+        self.table_sharers, self.windows, self.nccl = None, [], {}
 
     def take_roles(self, nli_share):
         """The last workers, such a share of all and at least one, train NLI from now on.
@@ -72,16 +79,26 @@ class Workers:
         return slice(*(number * k // self.group.size for k in (self.place, self.place + 1)))
 
     def gather(self, x, comm=None):
-        """The rows of a group's workers, end to end: x: (b, d) → (B, d), where each one's begin."""
-        comm = comm or self.group
-        begins = np.cumsum([0, *comm.allgather(len(x))])
-        whole = np.empty((begins[-1], *x.shape[1:]), x.dtype)
-        counts = np.diff(begins) * math.prod(x.shape[1:])
-        comm.Allgatherv(np.ascontiguousarray(x), [whole, counts])
+        """The rows of a group's workers, end to end: x: (b, …) → (B, …), where each one's begin."""
+        comm, xp = comm or self.group, array_module(x)
+        begins = np.cumsum([0, *comm.allgather(len(x))]).tolist()
+        x, whole = xp.ascontiguousarray(x), xp.empty((begins[-1], *x.shape[1:]), x.dtype)
+        if xp is np:
+            counts = np.diff(begins) * math.prod(x.shape[1:])
+            comm.Allgatherv(x, [whole, counts])
+        else:
+            nccl, own = self._nccl(comm)
+            nccl.groupStart()                                 # each pair of workers at once
+            for peer, part in enumerate(map(slice, begins, begins[1:])):
+                for call, array in ((own.send, x), (own.recv, whole[part])):
+                    call(array.data.ptr, array.nbytes, nccl.NCCL_UINT8, peer, _stream())
+            nccl.groupEnd()
         return whole, begins
 
     def reduce_scatter(self, x, begins):
         """The sum of a group's x: (B, d), cut to this worker's rows → (b, d)."""
+        if array_module(x) is not np:                         # NCCL wants parts of equal size
+            return self._add_up(x, self.group)[begins[self.place]:begins[self.place + 1]]
         counts = np.diff(begins)
         own = np.empty((counts[self.place], x.shape[1]), x.dtype)
         self.group.Reduce_scatter(np.ascontiguousarray(x), own, counts * x.shape[1])
@@ -100,43 +117,109 @@ class Workers:
         """A step's losses and gradients from the workers' parts: the same bits on each of them.
 
         Dense gradients travel as one array, those of a task's head within its group. Of a table's
-        only the rows in use do. losses: by name; grads: by name → the same
+        only those that the batch's rows get do; all of them, or the part that this worker is to
+        update. losses: by name; grads: by name → the same
         """
         dense = {name: grad for name, grad in grads.items() if not isinstance(grad, list)}
         heads = {name: dense.pop(name) for name in list(dense) if not name.startswith("encoder.")}
         whole = self._sum(losses | dense, self.comm) | self._sum(heads, self.group)
         for name in sorted(grads.keys() - whole.keys()):
-            rows, values = (np.concatenate(arrays) for arrays in zip(*grads[name]))
-            rows, values = (self.gather(array, self.comm)[0] for array in (rows, values))
-            whole[name] = sum_of_rows([SparseRows(rows, values)])
+            whole[name] = [self._own_rows(joined(grads[name]))]
         return {name: whole.pop(name) for name in losses}, whole
 
+    def _own_rows(self, grad):
+        """Of all workers' SparseRows those of rows that this worker is to update.
+
+        The values are gathered before equal rows are summed. Of a DAN there is one for each
+        sentence, a tenth of what the sums of its rows would be.
+        """
+        xp = array_module(grad.values)
+        values, begins = self.gather(grad.values, self.comm)              # (V, d) of all
+        sources = xp.arange(len(grad.rows)) if grad.sources is None else grad.sources
+        places = xp.stack([grad.rows, sources + begins[self.rank]]).astype(np.int32)
+        rows, sources = self.gather(places.T, self.comm)[0].T             # (M,) of all
+        if xp is np and self.table_sharers.size > 1:
+            own = rows % self.table_sharers.size == self.table_sharers.rank
+            rows, sources = rows[own], sources[own]
+        return SparseRows(xp.ascontiguousarray(rows), values, xp.ascontiguousarray(sources))
+
     def _sum(self, arrays, comm):
-        flat = np.concatenate([*map(np.ravel, arrays.values()), np.empty(0, np.float32)])
-        comm.Allreduce(self.mpi.IN_PLACE, flat)
-        parts = np.split(flat, np.cumsum([np.size(array) for array in arrays.values()]))
-        return {name: part.reshape(np.shape(array))
+        xp = array_module(next(iter(arrays.values()), np.float32(0)))
+        flat = xp.concatenate([*map(xp.ravel, arrays.values()), xp.empty(0, np.float32)])
+        flat = self._add_up(flat, comm)
+        parts = xp.split(flat, np.cumsum([array.size for array in arrays.values()]).tolist())
+        return {name: part.reshape(array.shape)
                 for (name, array), part in zip(arrays.items(), parts)}
+
+    def _add_up(self, x, comm):
+        """The sum of all workers' x, in its place."""
+        if array_module(x) is np:
+            comm.Allreduce(self.mpi.IN_PLACE, x)
+            return x
+        nccl, own = self._nccl(comm)
+        kind = {4: nccl.NCCL_FLOAT32, 8: nccl.NCCL_FLOAT64}[x.itemsize]
+        own.allReduce(x.data.ptr, x.data.ptr, x.size, kind, nccl.NCCL_SUM, _stream())
+        return x
+
+    def _nccl(self, comm):
+        """CuPy's module of NCCL, and the communicator that has the workers of an MPI one."""
+        from cupy.cuda import nccl
+        if not nccl.available:
+            raise UserError("--device gpu: several workers need NCCL: pip install "
+                            "nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)")
+        if id(comm) not in self.nccl:
+            key = comm.bcast(nccl.get_unique_id() if comm.rank == 0 else None)
+            self.nccl[id(comm)] = nccl.NcclCommunicator(comm.size, key, comm.rank)
+        return nccl, self.nccl[id(comm)]
 
     def collect(self, *arrays):
         """Give all workers NLI's head in dicts of arrays, which only those that train it have."""
         for some in arrays if self.group is not self.comm else ():
             for name in sorted(some):
                 if name.startswith("nli."):
-                    self.comm.Bcast(some[name], self.size - 1)
+                    some[name][...] = array_module(some[name]).asarray(
+                        self.comm.bcast(to_host(some[name]), self.size - 1))
 
     def broadcast(self, x):
-        """The first worker's x, on all of them; a dict of arrays travels as it lies in memory."""
-        arrays = isinstance(x, dict)
-        about = self.comm.bcast({name: (array.shape, array.dtype.str) for name, array in x.items()}
-                                if arrays else x)
-        if not self.comm.bcast(arrays):
-            return about
-        x = x if arrays else {name: np.empty(*shape) for name, shape in about.items()}
-        x = {name: np.ascontiguousarray(array) for name, array in x.items()}
-        for array in x.values():
+        """The first worker's x, on all of them. Workers of one host share a dict's tables."""
+        about = {name: (array.shape, array.dtype.str) for name, array in x.items()} if (
+            isinstance(x, dict)) else None
+        about = self.comm.bcast(about)
+        if about is None:
+            return self.comm.bcast(x)
+        return {name: self._broadcast_array(name, x and x[name], *about[name]) for name in about}
+
+    def _broadcast_array(self, name, array, shape, dtype):
+        if "embedding.weight" not in name:
+            array = np.ascontiguousarray(array) if self.rank == 0 else np.empty(shape, dtype)
             self.comm.Bcast(array)
-        return x
+            return array
+        table = self._shared_array(shape, dtype)
+        if self.rank == 0:
+            table[...] = array
+        if self.table_sharers.rank == 0:
+            self.table_writers.Bcast(table)
+        self.table_sharers.Barrier()
+        return table
+
+    def _shared_array(self, shape, dtype):
+        """An array in memory that the workers of a host share, or each one's own where it lacks.
+
+        Linux keeps shared memory in /dev/shm, which a container may limit to a few megabytes.
+        """
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if self.table_sharers is None:
+            place = Path("/dev/shm")
+            room = shutil.disk_usage(place).free if place.exists() else math.inf
+            enough = self.comm.allreduce(int(room > 2 * size)) == self.size
+            self.table_sharers = self.host if enough else self.mpi.COMM_SELF
+            self.table_writers = self.comm.Split(self.table_sharers.rank > 0)
+        if self.table_sharers.size == 1:
+            return np.empty(shape, dtype)
+        first = self.table_sharers.rank == 0
+        window = self.mpi.Win.Allocate_shared(size * first, comm=self.table_sharers)
+        self.windows.append(window)                           # or the memory would be freed
+        return np.frombuffer(window.Shared_query(0)[0], dtype).reshape(shape)
 
     def wait(self):
         """Wait for all workers, and leave the processor to those that are not here yet."""
@@ -173,3 +256,8 @@ class Workers:
             time.sleep(1)    # or the launcher may end before it has passed the message on
             self.comm.Abort(code)
         self.wait()
+
+
+def _stream():
+    import cupy
+    return cupy.cuda.get_current_stream().ptr

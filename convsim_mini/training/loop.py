@@ -8,6 +8,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+
 from ..backend import array_module, device_module, machine, to_device
 from ..cli import UserError, memory_reason
 from ..data.corpus import Batch
@@ -31,11 +33,13 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
     far too large, or too little memory, raises UserError and saves none. The end keeps only the
     checkpoint best on dev. Of several workers the first alone measures, shows and saves.
     """
-    xp = device_module(config.device, config.precision)
+    xp = device_module(config.device, config.precision, workers.gpu)
     model = model._replace(params=to_device(model.params, xp))
     optimizer = {"sgd": SGD, "adaptive": Adaptive}[config.optim.optimizer](model.params)
     if state is not None:
         restore(optimizer, state, folder)
+    if xp is np:
+        optimizer.state = workers.broadcast(optimizer.state)  # tables' part goes where tables are
     if workers.rank:
         return loop(config, tasks, model, optimizer, SILENT, first_step, workers)
     monitor = Monitor(folder, config, dev, first_step, machine(xp))

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backend import add_to, add_to_rows, array_module, on_all_cores, on_gpu
 from ..model import kernels
+from ..model.sparse_rows import joined, row_blocks
 
 
 class SGD:
@@ -21,7 +22,7 @@ class SGD:
         dense = [name for name, grad in grads.items() if not isinstance(grad, list)]
         sgd([params[name] for name in dense], [grads[name] for name in dense], rate)
         for name in grads.keys() - dense:
-            on_all_cores(lambda part: update_rows(params[name], part, table_rate), grads[name])
+            update_rows(params[name], grads[name], table_rate)
 
 
 class Adaptive:
@@ -53,9 +54,7 @@ class Adaptive:
         adam([params[name] for name in dense], [grads[name] for name in dense], *moments,
              int(self.state["steps"][0]), rate, self.BETA1, self.BETA2, self.EPSILON)
         for name in grads.keys() - dense:
-            squares = self.state[f"{name}.squares"]
-            on_all_cores(lambda part: update_rows(params[name], part, table_rate, squares),
-                         grads[name])
+            update_rows(params[name], grads[name], table_rate, self.state[f"{name}.squares"])
 
 
 @on_gpu(kernels.sgd)
@@ -79,15 +78,19 @@ def adam(params, grads, means, variances, t, rate, beta1, beta2, epsilon):
 
 
 @on_gpu(kernels.update_rows)
-def update_rows(table, part, rate, squares=None):
-    """table_r ← table_r − rate · g_r for the rows r of SparseRows, in place.
+def update_rows(table, parts, rate, squares=None):
+    """table_r ← table_r − rate · g_r for the rows r of a list of SparseRows, in place.
 
     With `squares` (R,) as row-wise Adagrad: s_r ← s_r + mean(g_r²); the rate is divided by √s_r.
     """
-    rows, values = part
-    factor = -rate
-    if squares is not None:
-        total = squares[rows] + np.einsum("rd,rd->r", values, values) / values.shape[1]
-        squares[rows] = total
-        factor = -rate / np.sqrt(total)[:, None]
-    add_to_rows(table, rows, values, factor)
+    grad = joined(parts)
+
+    def update(block):
+        values, factor = block.counts @ grad.values, -rate               # (U, d), equal rows summed
+        if squares is not None:
+            total = squares[block.rows] + np.einsum("rd,rd->r", values, values) / values.shape[1]
+            squares[block.rows] = total
+            factor = -rate / np.sqrt(total)[:, None]
+        add_to_rows(table, block.rows, values, factor)
+
+    on_all_cores(update, row_blocks(grad))

@@ -1,0 +1,62 @@
+"""The gradient of a table of embeddings: only the rows in use, on either device."""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from ..backend import array_module, fair_shares
+
+
+class SparseRows(NamedTuple):
+    """Part of a table's gradient, which is a list of them. Rows may repeat: all places add up.
+
+    Place m adds values[sources[m]] to row rows[m]. Rows without a place have the gradient zero.
+    rows: int (M,); values: (V, d); sources: int (M,), or None: place m has the values m
+    """
+
+    rows: np.ndarray
+    values: np.ndarray
+    sources: np.ndarray | None = None
+
+
+def joined(parts):
+    """Several SparseRows of one table as one, whose places add up to the same."""
+    if len(parts) == 1:
+        return parts[0]
+    xp, first, sources = array_module(parts[0].values), 0, []
+    for rows, values, own in parts:
+        sources.append(first + (xp.arange(len(rows), dtype=rows.dtype) if own is None else own))
+        first += len(values)
+    rows, values = (xp.concatenate(arrays) for arrays in tuple(zip(*parts))[:2])
+    return SparseRows(rows, values, xp.concatenate(sources))
+
+
+class RowBlock(NamedTuple):
+    """Distinct rows, ascending, whose sums are counts @ values.
+
+    rows: (U,); counts: CSR (U, V), how often each of them has each of the values
+    """
+
+    rows: np.ndarray
+    counts: scipy.sparse.csr_matrix
+
+
+def row_blocks(grad):
+    """Bring equal rows together: SparseRows of M places, on the host → RowBlocks, one a core.
+
+    Sorting does it. The sources, in that order, are the column numbers of a sparse matrix. Each
+    block has about the same work: rows to fetch and entries to add.
+    """
+    order = np.argsort(grad.rows, kind="stable")                          # (M,)
+    rows = grad.rows[order]
+    sources = order if grad.sources is None else grad.sources[order]
+    changes = np.flatnonzero(rows[1:] != rows[:-1]) + 1
+    begin = np.concatenate([np.zeros(1, changes.dtype), changes])         # (U,) where a row begins
+    indptr = np.append(begin, len(rows)).astype(np.int32)                 # (U + 1,)
+    counts = scipy.sparse.csr_matrix((np.ones(len(rows), grad.values.dtype), sources, indptr),
+                                     shape=(len(begin), len(grad.values)))
+    distinct = rows[begin]                                                # (U,)
+    shares = fair_shares(begin + np.arange(len(begin)))
+    return [RowBlock(distinct[share], counts[share] if len(shares) > 1 else counts)
+            for share in shares]

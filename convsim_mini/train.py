@@ -15,7 +15,8 @@ import numpy as np
 
 from .backend import device_module, keep_freed_memory
 from .cli import UserError, cut_report, errors_in_one_line, user_errors
-from .data.corpus import false_negatives, open_corpus
+from .data.corpus import false_negatives
+from .data.prepare import open_corpus
 from .data.pairs import RULES
 from .data.snli import encode_entailments, encode_snli
 from .evaluation import response, sts

@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from convsim_mini.cli import UserError, errors_in_one_line
 from convsim_mini.config import TextConfig
-from convsim_mini.data.corpus import load_corpus
+from convsim_mini.data.prepare import load_corpus
 from convsim_mini.files import replace_file, write_text
 from data_scripts.buckets import TEMPORARY, join_bucket, parse_dump
 from data_scripts.comments import REASONS, read_comment

@@ -17,7 +17,8 @@ from tqdm import tqdm
 
 from convsim_mini.cli import UserError, errors_in_one_line
 from convsim_mini.config import TextConfig
-from convsim_mini.data.corpus import SPLITS, load_corpus
+from convsim_mini.data.corpus import SPLITS
+from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.pairs import parse
 from convsim_mini.data.text import Vocabulary, tokenize
 from convsim_mini.files import read_lines, replace_file

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 from lesson import HERE, plt
 
-from convsim_mini.data.corpus import open_corpus
+from convsim_mini.data.prepare import open_corpus
 from convsim_mini.evaluation.response import vectors
 from convsim_mini.model.initial import initial_model
 from convsim_mini.run import load_run

@@ -36,7 +36,8 @@ def pair_files():
 def prepare(path, batch_size, steps=WARM_UP + TIMED):
     """Write batches of real pairs to a file."""
     from convsim_mini.config import Config
-    from convsim_mini.data.corpus import batch_order, open_corpus
+    from convsim_mini.data.corpus import batch_order
+    from convsim_mini.data.prepare import open_corpus
 
     config = Config(pairs=pair_files())
     corpus = open_corpus(config)

@@ -114,7 +114,7 @@ def peers(number, rounds):
 def preparing():
     """Seconds that preparing the Reddit pairs takes, and how many sentences they are."""
     from convsim_mini.config import TextConfig
-    from convsim_mini.data.corpus import load_corpus
+    from convsim_mini.data.prepare import load_corpus
     from convsim_mini.data.pairs import default_corpus
 
     with tempfile.TemporaryDirectory() as cache:

@@ -31,7 +31,8 @@ def prepare(path, batch_size, similar):
     import numpy as np
 
     from convsim_mini.config import Config
-    from convsim_mini.data.corpus import batch_order, open_corpus
+    from convsim_mini.data.corpus import batch_order
+    from convsim_mini.data.prepare import open_corpus
 
     corpus = open_corpus(Config(pairs=pair_files()))
     if similar:

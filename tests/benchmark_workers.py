@@ -3,6 +3,7 @@
 The contenders take turns for several rounds; medians are compared. Each trains steps of the default
 corpus's real pairs and says where a worker's time goes: computing, and in MPI's calls, which is
 waiting for the others as well as sending. Bytes are those that a worker gives to MPI in a step.
+--links prints what to expect of GPUs, from bytes and the speeds of links; nothing is measured.
 """
 
 import argparse
@@ -20,6 +21,30 @@ WARM_UP = 5
 PRESETS = {"chat": 40, "transformer-small": 12}    # steps timed
 CONTENDERS = {"1 process, 2 threads": (1, 2), "2 workers, 1 thread": (2, 1),
               "1 process, 1 thread": (1, 1)}
+
+
+# What --links assumes of H100s: products at 40% of TF32's peak, in FLOP/s; bytes a second that a
+# GPU sends over NVLink, and over a network card of its own (400 Gbit/s); seconds that a kernel's
+# launch takes on the host, and a collective operation at least.
+PRODUCTS, NVLINK, NETWORK, LAUNCH, COLLECTIVE = 0.4 * 494e12, 450e9, 50e9, 17e-6, 30e-6
+# name: pairs of a worker; launches; dense parameters; the rows that pass each of them (sentences,
+# words); numbers of a worker's share of the table's gradient; e. Of chat a sentence has 17 words
+# and names 33 rows. The table's gradient is a vector a sentence for the DAN, else a vector a word.
+LINKED = {"chat, the DAN": (512, 30, 500 * 500, 2 * 512, 2 * 512 * (500 + 2 * 33), 500),
+          "the paper's Transformer": (128, 218, 18_900_000, 2 * 128 * 17,
+                                      2 * 128 * 17 * (512 + 2), 500)}
+
+
+def expected():
+    """Rows of a table: encoder, GPUs, MB that a worker gets, ms to compute and to send, share."""
+    for name, (pairs, launches, dense, rows, table, e) in LINKED.items():
+        for gpus, speed in ((8, NVLINK), (64, NETWORK)):
+            others, flop = gpus - 1, 6 * dense * rows + 6 * pairs * pairs * gpus * e
+            received = 4 * (others * (table + 2 * pairs * e) + 2 * others / gpus * dense)
+            compute = max(launches * LAUNCH, flop / PRODUCTS)
+            send = 5 * COLLECTIVE + received / speed
+            yield [name, gpus, f"{received / 1e6:.0f} MB", f"{1e3 * compute:.1f} ms",
+                   f"{1e3 * send:.1f} ms", f"{100 * compute / (compute + send):.0f}%"]
 
 
 class Counted:
@@ -47,7 +72,7 @@ def child(preset, steps):
     """Print a line of JSON: pairs a second; a worker's seconds and bytes in MPI, of one step."""
     from convsim_mini import train
     from convsim_mini.backend import keep_freed_memory
-    from convsim_mini.data.corpus import open_corpus
+    from convsim_mini.data.prepare import open_corpus
     from convsim_mini.options import parse_config
     from convsim_mini.training import distributed, loop, schedule
 
@@ -89,11 +114,15 @@ def measure(preset, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--links", action="store_true")
     parser.add_argument("--child", choices=PRESETS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         return child(options.child, PRESETS[options.child])
     from convsim_mini.tables import markdown
+    if options.links:
+        return print(markdown(["encoder", "GPUs", "a worker gets", "computing", "sending",
+                               "efficiency"], [*expected()]))
     rows = []
     for preset in PRESETS:
         measured = measure(preset, options.rounds)

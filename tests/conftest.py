@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 from convsim_mini.backend import device_module
 from convsim_mini.cli import UserError
 from convsim_mini.config import TextConfig
-from convsim_mini.data.corpus import load_corpus
+from convsim_mini.data.prepare import load_corpus
 
 from loopback import Loopback
 

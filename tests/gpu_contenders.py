@@ -63,7 +63,8 @@ def prepare(path, case, scale):
     import numpy as np
 
     from convsim_mini.config import Config
-    from convsim_mini.data.corpus import Batch, open_corpus
+    from convsim_mini.data.corpus import Batch
+    from convsim_mini.data.prepare import open_corpus
 
     config = Config(pairs=benchmark_dan.pair_files())
     corpus = open_corpus(config)

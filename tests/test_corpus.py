@@ -14,7 +14,8 @@ import pytest
 from convsim_mini.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data import corpus as corpus_module
-from convsim_mini.data.corpus import BLOCK, SPLITS, batch_order, load_corpus, split_of, text_key
+from convsim_mini.data.corpus import BLOCK, SPLITS, batch_order, split_of, text_key
+from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.text import stable_hash, tokenize
 
 from conftest import generate_pairs

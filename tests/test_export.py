@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 import convsim_mini
 from convsim_mini import export
-from convsim_mini.data.corpus import open_corpus
+from convsim_mini.data.prepare import open_corpus
 from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.metrics import pearson

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from convsim_mini.config import Config
-from convsim_mini.data.corpus import open_corpus, split_of
+from convsim_mini.data.corpus import split_of
+from convsim_mini.data.prepare import open_corpus
 from convsim_mini.options import parse_config
 from convsim_mini.run import load_config, load_run, load_vocabulary
 

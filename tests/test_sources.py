@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from convsim_mini.cli import UserError
-from convsim_mini.data.corpus import load_corpus
+from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.pairs import Pair, parse, read_chunks
 
 from conftest import command

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ..cli import UserError, errors_in_one_line
-from ..data.corpus import open_corpus
+from ..data.prepare import open_corpus
 from ..data.text import tokenize
 from ..figures import save_figure
 from ..model.transformer import attention_weights, sort_by_length, transformer_forward

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cli import UserError
-from ..data.corpus import Corpus, open_corpus
+from ..data.corpus import Corpus
+from ..data.prepare import open_corpus
 from ..model.initial import initial_model
 from ..model.input_response import embed, respond
 from ..run import check_corpus, load_run, load_vocabulary

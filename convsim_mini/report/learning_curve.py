@@ -14,7 +14,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from ..cli import UserError, errors_in_one_line, progress, user_errors
-from ..data.corpus import open_corpus
+from ..data.prepare import open_corpus
 from ..evaluation import sts
 from ..evaluation.command import parser_of
 from ..evaluation.metrics import pearson

@@ -1,7 +1,6 @@
 """The backwards that a reader writes: what is right passes, each known mistake is told by name."""
 
 import ast
-import json
 import sys
 
 import numpy as np
@@ -15,7 +14,9 @@ sys.path.insert(0, str(ROOT))    # the lessons are no part of the package
 
 from lessons.yours import __main__ as yours, training  # noqa: E402
 from lessons.yours.exercises import EXERCISES  # noqa: E402
-from lessons.yours.judge import NOT_YET, RIGHT, STOPPED, WRONG, judge, written  # noqa: E402
+from lessons.yours.judge import (  # noqa: E402
+    NOT_YET, RIGHT, STOPPED, WRONG, judge, judge_function, written,
+)
 from lessons.yours.page import bare_source, page  # noqa: E402
 
 MISTAKES = [(name, *mistake) for name in EXERCISES for mistake in EXERCISES[name].mistakes]
@@ -120,13 +121,47 @@ def test_what_is_no_known_mistake_is_described(name, body, said, desk):
     assert state == WRONG and lines[0].startswith(said), lines
 
 
-def test_a_table_written_with_np_add_at_is_right(desk):
-    """As the hints say it, and not as the reference does it."""
-    body = """unique, place = np.unique(rows.ids, return_inverse=True)
-    values = np.zeros((len(unique), dy.shape[1]), dy.dtype)
-    np.add.at(values, place, (dy * scale)[rows.sentence_numbers])
-    return [SparseRows(unique, values)]"""
-    assert desk("embedding_bag", with_body("embedding_bag", body)).state == RIGHT
+# What the third hints say, as a reader would write it, and not as the reference does it.
+FROM_HINTS = {
+    "tanh": "return dy * (1 - y ** 2)",
+    "linear": "return dy @ weight.T, x.T @ dy, dy.sum(0)",
+    "l2_normalize": "return (dy - y * (y * dy).sum(1, keepdims=True)) / norm",
+    "embedding_bag": """unique, place = np.unique(rows.ids, return_inverse=True)
+    zeros = np.zeros((len(unique), dy.shape[1]), dy.dtype)
+    np.add.at(zeros, place, (dy * scale)[rows.sentence_numbers])
+    return [SparseRows(unique, zeros)]""",
+    "batch_softmax": """ds, i = p.copy(), np.arange(len(p))
+    ds[i, first + i] -= 1
+    ds *= dloss / len(v)
+    return scale * ds @ v, scale * ds.T @ u""",
+    "mean_pool": "return (dy * share[:, None])[sentences]",
+    "layer_norm": """g = dy * weight
+    along = normal * (g * normal).mean(1, keepdims=True)
+    return (g - g.mean(1, keepdims=True) - along) * scale, (dy * normal).sum(0), dy.sum(0)""",
+    "attention": """dqkv = np.empty_like(qkv)
+    for group, p, factor in zip(sentences, *p_and_factors):
+        q, k, v = _split_heads(qkv, group, heads, 3)
+        dq, dk, dv = _split_heads(dqkv, group, heads, 3)
+        (dout,) = _split_heads(dy, group, heads, 1)
+        factor = 1 if factor is None else factor
+        dv[...] = (p * factor).swapaxes(2, 3) @ dout
+        dp = dout @ v.swapaxes(2, 3) * factor
+        ds = p * (dp - (p * dp).sum(3, keepdims=True)) / math.sqrt(q.shape[3])
+        dq[...] = ds @ k
+        dk[...] = ds.swapaxes(2, 3) @ q
+    return dqkv""",
+}
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_what_the_last_hint_says_is_right(name, desk):
+    assert desk(name, with_body(name, FROM_HINTS[name])).state == RIGHT
+
+
+def test_the_gradient_check_refuses_what_equals_a_wrong_reference(desk, monkeypatch):
+    wrong = EXERCISES["tanh"]._replace(forward=lambda x: (2 * np.tanh(x), np.tanh(x)))
+    monkeypatch.setitem(EXERCISES, "tanh", wrong)
+    assert judge_function("tanh", layers.tanh_backward).lines[0].startswith("the gradient check")
 
 
 @pytest.mark.parametrize("text, said", [

@@ -10,7 +10,7 @@ import numpy as np
 
 from convsim_mini.data.packed import Packed
 from convsim_mini.model import attention, embeddings, layers, losses
-from convsim_mini.model.layers import NO_DROPOUT, Dropout
+from convsim_mini.model.layers import Dropout
 
 IDS = Packed(np.array([3, 1, 3, 4, 1, 0, 3, 2, 2, 2, 1], np.int32), np.array([0, 4, 5, 6, 9, 11]))
 ONE_WORD = Packed(np.array([2], np.int32), np.array([0, 1]))

@@ -20,7 +20,8 @@ from lessons.yours.judge import (  # noqa: E402
 from lessons.yours.page import bare_source, page  # noqa: E402
 
 MISTAKES = [(name, *mistake) for name in EXERCISES for mistake in EXERCISES[name].mistakes]
-TINY = [*SMALL, "--steps", 4, "--model.heads", 2, "--model.hidden", 16, "--optim.batch_size", 32]
+TINY = [*SMALL, "--steps", 4, "--model.layers", 16, 16, "--model.heads", 2, "--model.hidden", 16,
+        "--optim.batch_size", 32]
 
 
 def answered(name, *changes):

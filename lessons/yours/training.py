@@ -24,11 +24,11 @@ TRANSFORMER = ["--encoder", "transformer", "--steps", "100", "--optim.batch_size
 def options(names):
     """Options of a short training that uses all backwards of these names.
 
-    The default DAN, or the small Transformer for what only that has. Neither has a tanh; for it the
-    response network gets a hidden layer, as the paper's has.
+    The default DAN, or the small Transformer for what only that has. Neither has a tanh; with
+    it the encoder gets a second layer, for it stands between two.
     """
     encoder = TRANSFORMER if OF_A_TRANSFORMER & names else DAN
-    return [*encoder, *(["--model.response_hidden", "500"] if "tanh" in names else [])]
+    return [*encoder, *(["--model.layers", "500", "500"] if "tanh" in names else [])]
 
 
 @contextmanager

@@ -133,7 +133,7 @@ EXERCISES = {
         ("ds @ v, ds.T @ u", "ds.T @ u, ds @ v", "du and dv stand in each other's place."),
         ("ds @ v, ds.T @ u", "ds @ u, ds.T @ v", "du needs v and dv needs u; here it is the other "
          "way round."),
-        ("first + rows", "rows", 
+        ("first + rows", "rows",
          "`first` is left out: the truth of input i is response first + i."),
     ], (
         "Go in two steps: from the loss to the scores s, then from s = scale · u vᵀ to u and v. "
@@ -176,8 +176,7 @@ EXERCISES = {
          "You averaged over the wrong axis: the statistics are those of a row."),
         ('array_module(dy).einsum("nd,nd->d", dy, normal)', "dy.sum(axis=0)",
          "x̂ is missing: this is the gradient of the bias."),
-        ('array_module(dy).einsum("nd,nd->d", dy, normal)', "(dy * normal).mean(axis=0)",
-         MEAN),
+        ('array_module(dy).einsum("nd,nd->d", dy, normal)', "(dy * normal).mean(axis=0)", MEAN),
         ("dy.sum(axis=0)", "dy.mean(axis=0)", MEAN),
     ], (
         "y = x̂ w + b is a scale and a shift: dw, db and dx̂ follow as in a linear layer, number "
@@ -202,7 +201,7 @@ EXERCISES = {
          "You summed over the wrong axis: softmax runs over the words looked at, the last axis."),
         ("ds.swapaxes(2, 3) @ q", "ds @ q", "ds has to be transposed on the way to the keys."),
         ("(p if factor is None else p * factor).swapaxes(2, 3)",
-         "(p if factor is None else p * factor)", 
+         "(p if factor is None else p * factor)",
          "p has to be transposed on the way to the values."),
         ("dq, dk, dv = ", "dk, dq, dv = ", "dq and dk stand in each other's place."),
         ("(p if factor is None else p * factor)", "p",
@@ -213,7 +212,7 @@ EXERCISES = {
         "Go back in three steps, for each group and head: y = p v, p = softmax(s), s = q kᵀ/√m. "
         "The first and the last are matrix products, as in a linear layer. "
         "Loop over zip(sentences, *p_and_factors). _split_heads(dqkv, …) gives views to fill.",
-        "dv = pᵀ dy and dp = dy vᵀ, both with p after dropout (factor is None without). "
+        "dv = (p · factor)ᵀ dy and dp = (dy vᵀ) · factor. Without dropout the factor is None. "
         "For softmax look at one row: ∂p_j/∂s_l = p_j (δ_jl − p_l). Multiply by dp and sum.",
         "ds = p (dp − Σ p dp), the sum over the last axis with keepdims. Then dq = ds k/√m and "
         "dk = dsᵀ q/√m, m = q.shape[3], ᵀ is .swapaxes(2, 3). "

@@ -1,6 +1,8 @@
 """The backwards that a reader writes: what is right passes, each known mistake is told by name."""
 
 import ast
+import os
+import subprocess
 import sys
 
 import numpy as np
@@ -107,10 +109,10 @@ def test_results_that_are_wrong_in_different_ways_are_told_apart(desk):
     ("linear", "return dy @ weight.T, x.T @ dy", "it returns (float64 array, float64 array), "
      "expected (float64 array, float64 array, float64 array): dx, dweight, dbias"),
     ("l2_normalize", "y *= 2\n    return dy", "it changes dy or the cache"),
-    ("embedding_bag", "return dy", "it returns float64 array, expected SparseRows of rows [0 1 2"),
+    ("embedding_bag", "return dy", "it returns float64 array, expected SparseRows of rows [0 1"),
     ("embedding_bag", "return [SparseRows(rows.ids, dy[rows.sentence_numbers])]",
-     "it returns SparseRows of rows [3 1 3 4 1 0 3 2 2 2 1] and values (11, 3) in float64, expected "
-     "SparseRows of rows [0 1 2 3 4] and values (5, 3) in float64: dtable"),
+     "it returns SparseRows of rows [3 1 3 4 1 0 3 2 2 2 1] and values (11, 3) in float64, "
+     "expected SparseRows of rows [0 1 2 3 4] and values (5, 3) in float64: dtable"),
     ("embedding_bag", "return [SparseRows(np.arange(5), dy.astype(np.float16))]",
      "it returns SparseRows of rows [0 1 2 3 4] and values (5, 3) in float16"),
     ("embedding_bag", "return [SparseRows([0, 1, 2, 3, 4], dy)]", "it returns list, expected Spar"),
@@ -307,3 +309,17 @@ def test_a_wrong_function_changes_the_curve_and_one_that_raises_gives_its_place(
     path.write_text(with_body("linear", "return nothing"), encoding="utf-8")
     with pytest.raises(UserError, match="linear.py, line .*: NameError: name 'nothing' is not"):
         run_training({"linear": written("linear", path)}, arguments[:4], tmp_path)
+
+
+def test_the_command_makes_the_pages_and_trains_on_what_is_right(tmp_path, arguments):
+    def run(*arguments):
+        done = subprocess.run([sys.executable, "-m", "lessons.yours", *map(str, arguments)],
+                              cwd=tmp_path, capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": str(ROOT)})
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+    assert "Next: yours/tanh.py, then  python -m lessons.yours check tanh" in run()
+    (tmp_path / "yours" / "linear.py").write_text(answered("linear"), encoding="utf-8")
+    told = run("train", *arguments[:4], *TINY)
+    assert told.count(NOT_YET) == 7 and "4 steps of the preset chat on your linear; " in told
+    assert (tmp_path / "yours" / "curve.png").exists()

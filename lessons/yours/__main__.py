@@ -6,7 +6,8 @@ Nothing that you have written is ever overwritten; delete a file to get a new on
     python -m lessons.yours                    what there is to write, and how far you are
     python -m lessons.yours check [NAME ...]   judges what you have written
     python -m lessons.yours hint NAME          the next of three hints
-    python -m lessons.yours train [OPTIONS]    trains on your functions, beside the reference's
+    python -m lessons.yours train [OPTIONS]    trains on those that are right, beside the
+                                               reference's; options as of convsim_mini.train
 """
 
 import json

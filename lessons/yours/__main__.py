@@ -1,0 +1,114 @@
+"""Write every backward yourself:  python -m lessons.yours   (from the repository's root)
+
+Makes a folder `yours` with one file for each layer: its forward, and a backward without a body.
+Nothing that you have written is ever overwritten; delete a file to get a new one.
+
+    python -m lessons.yours                    what there is to write, and how far you are
+    python -m lessons.yours check [NAME ...]   judges what you have written
+    python -m lessons.yours hint NAME          the next of three hints
+    python -m lessons.yours train [OPTIONS]    trains on those that are right, beside the
+                                               reference's; options as of convsim_mini.train
+"""
+
+import json
+import sys
+from pathlib import Path
+from textwrap import fill
+
+from convsim_mini.cli import UserError, did_you_mean, errors_in_one_line, user_errors
+from convsim_mini.files import read_object, write_text
+from convsim_mini.tables import table
+
+from .exercises import EXERCISES
+from .judge import NOT_YET, RIGHT, judge, written
+from .page import page
+
+FOLDER = Path("yours")
+PROGRESS = FOLDER / "progress.json"
+
+
+def make_pages():
+    """Write the pages that are not there; → the reader's progress: states and hints by name."""
+    with user_errors(f"{FOLDER}: cannot be written", "choose another folder to work in"):
+        FOLDER.mkdir(exist_ok=True)
+    for name in EXERCISES:
+        if not path_of(name).exists():
+            write_text(path_of(name), page(name))
+    if not PROGRESS.exists():
+        return {"states": {}, "hints": {}}
+    kept = read_object(PROGRESS, "cannot be read", "delete it: only hints and verdicts are lost")
+    return {key: dict(kept.get(key, {})) for key in ("states", "hints")}
+
+
+def path_of(name):
+    """The reader's file for a backward."""
+    return FOLDER / f"{name}.py"
+
+
+def save(kept):
+    """Keep the progress."""
+    write_text(PROGRESS, json.dumps(kept, indent=2) + "\n")
+
+
+def show(kept):
+    """The table of what there is to write, in its order."""
+    rows = [[name, kept["states"].get(name, NOT_YET), f"{kept['hints'].get(name, 0)} of 3",
+             str(path_of(name))] for name in EXERCISES]
+    print(table(["to write, easy to hard", "at your last check", "hints", "file"], rows))
+    left = [name for name, state, *_ in rows if state != RIGHT]
+    print(f"\nNext: {path_of(left[0])}, then  python -m lessons.yours check {left[0]}" if left else
+          "\nAll right. Now train on them:  python -m lessons.yours train")
+
+
+def check(kept, names):
+    """Judge these backwards, or all; print and keep the verdicts; → the names of those right."""
+    right = []
+    for name in names or EXERCISES:
+        state, lines = judge(name, path_of(name))
+        print(f"{name:14} {state}", *lines, sep="\n    ")
+        kept["states"][name] = state
+        right += [name] * (state == RIGHT)
+    save(kept)
+    return right
+
+
+def hint(kept, names):
+    """Print the next hint of each of these, or the last one again."""
+    for name in names:
+        number = kept["hints"][name] = min(3, kept["hints"].get(name, 0) + 1)
+        print(fill(f"{name}, hint {number} of 3: {EXERCISES[name].hints[number - 1]}", 100))
+    save(kept)
+
+
+def known(names):
+    """The names themselves. Raises UserError for one that is no exercise."""
+    for name in names:
+        if name not in EXERCISES:
+            raise UserError(f"{name}: is none of {', '.join(EXERCISES)}"
+                            + did_you_mean(name, EXERCISES))
+    return names
+
+
+@errors_in_one_line()
+def main(argv=None):
+    """The command."""
+    what, *rest = (sys.argv[1:] if argv is None else argv) or ["show"]
+    if what in ("-h", "--help"):
+        print(__doc__)
+    elif what == "show" and not rest:
+        show(make_pages())
+    elif what == "check":
+        check(make_pages(), known(rest))
+    elif what == "hint" and rest:
+        hint(make_pages(), known(rest))
+    elif what == "train":
+        from .training import train    # loads the parser of options and matplotlib
+        right = check(make_pages(), [])
+        print(train({name: written(name, path_of(name)) for name in right}, rest,
+                    FOLDER / "curve.png"))
+    else:
+        raise UserError(f"{what}: expected check, hint NAME, train, or nothing; see --help")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Train on a reader's functions, and the same on the reference's: two curves in one figure."""
+
+import sys
+import time
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from unittest import mock
+
+from convsim_mini.cli import UserError, progress
+from convsim_mini.figures import new_figure, save_figure
+from convsim_mini.model.layers import ACTIVATIONS, tanh_forward
+from convsim_mini.options import parse_config
+from convsim_mini.train import prepare, starting_model
+from convsim_mini.training.loop import train_step
+from convsim_mini.training.optim import SGD, Adaptive
+from convsim_mini.training.schedule import batches
+
+from .exercises import EXERCISES
+
+OF_A_TRANSFORMER = {"mean_pool", "layer_norm", "attention"}
+DAN = ["--steps", "200"]    # half a minute on one core, as the next
+TRANSFORMER = ["--encoder", "transformer", "--steps", "100", "--optim.batch_size", "128"]
+
+
+def options(names):
+    """Options of a short training that uses all backwards of these names.
+
+    The default DAN, or the small Transformer for what only that has. Neither has a tanh; with
+    it the encoder gets a second layer, for it stands between two.
+    """
+    encoder = TRANSFORMER if OF_A_TRANSFORMER & names else DAN
+    return [*encoder, *(["--model.layers", "500", "500"] if "tanh" in names else [])]
+
+
+@contextmanager
+def in_place_of_the_reference(functions):
+    """Inside, all of convsim_mini calls these backwards: name → function."""
+    with ExitStack() as patches:
+        for name, function in functions.items():
+            attribute = f"{name}_backward"
+            for module in list(sys.modules.values()):         # each that imported it has it, too
+                if getattr(module, attribute, None) is EXERCISES[name].backward:
+                    patches.enter_context(mock.patch.object(module, attribute, function))
+        if "tanh" in functions:
+            pair = tanh_forward, functions["tanh"]
+            patches.enter_context(mock.patch.dict(ACTIVATIONS, tanh=pair))
+        yield
+
+
+def curve(config, tasks, model, whose):
+    """Train a Model in place; → the loss of each step, seconds."""
+    optimizer = {"sgd": SGD, "adaptive": Adaptive}[config.optim.optimizer](model.params)
+    losses, begin = [], time.perf_counter()
+    for step, batch in zip(progress(range(config.steps), desc=whose), batches(config, tasks)):
+        losses.append(float(sum(train_step(config, model, optimizer, step, batch).values())))
+    return losses, time.perf_counter() - begin
+
+
+def train(functions, argv, path):
+    """Train from one start on the reference and on `functions`; draw both losses at path.
+
+    functions: name → backward; argv: further options of training → what to tell. Raises UserError.
+    """
+    if not functions:
+        raise UserError("none of your functions is right yet; first: python -m lessons.yours check")
+    config = parse_config([*options(set(functions)), *argv])
+    with redirect_stdout(None):
+        corpus, tasks, _ = prepare(config)
+    model = starting_model(config, corpus)
+    copy = model._replace(params={name: p.copy() for name, p in model.params.items()})
+    reference, seconds = curve(config, tasks, copy, "the reference")
+    del copy                                                  # half a gigabyte
+    with in_place_of_the_reference(functions):
+        yours, your_seconds = curve(config, tasks, model, "yours")
+    figure, axes = new_figure()
+    axes.plot(reference, linewidth=5, alpha=0.35, label="the reference's functions")
+    axes.plot(yours, linewidth=1.2, label="your functions")
+    axes.set(xlabel="step", ylabel="loss (nats per pair)", title="Training on your own backward")
+    axes.legend()
+    save_figure(figure, path)
+    apart = max(abs(a - b) for a, b in zip(reference, yours))
+    return (f"\n{config.steps} steps of the preset {config.preset} on your {', '.join(functions)}; "
+            "what else it needs is the reference's.\n"
+            f"Loss of the last step: yours {yours[-1]:.4f}, the reference's {reference[-1]:.4f}. "
+            f"The curves are at most {apart:.1g} apart.\n"
+            f"Time: yours {your_seconds:.0f} s, the reference's {seconds:.0f} s. Figure: {path}")

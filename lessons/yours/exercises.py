@@ -101,19 +101,23 @@ EXERCISES = {
     ], [
         ("dy * scale", "dy", "The factor 1/√n is missing."),
         ("dy * scale", "dy * scale * scale", "You divided by n. The forward divides by √n."),
-        ("block.counts @ dy", "dy[[max(row.indices) for row in block.counts]]",
+        ("SparseRows(rows, dy * scale, sources)", "SparseRows(np.unique(rows), (dy * scale)[["
+         "sources[rows == row][-1] for row in np.unique(rows)]])",
          "The gradient of repeated ids is overwritten, not added: table[ids] += … keeps one."),
-        ("block.counts @ dy", "(block.counts > 0).astype(dy.dtype) @ dy",
+        ("SparseRows(rows, dy * scale, sources)", "(lambda both: SparseRows("
+         "both[0], dy * scale, both[1]))(np.unique(np.stack([rows, sources]), axis=1))",
          "A word that stands twice in one sentence counts once here. It should count twice."),
-        ("block.counts @ dy", "(block.counts / block.counts.sum(axis=1)).tocsr() @ dy",
+        ("SparseRows(rows, dy * scale, sources)",
+         "SparseRows(rows, (dy * scale)[sources] / "
+         "np.bincount(rows)[rows][:, None].astype(dy.dtype))",
          "This is the mean over a row's places. Each place adds its part, so it is a sum."),
     ], (
         "Sentence b adds the row of each of its words to y_b. So each word of b passes dy_b/√n_b "
         "to its row. `scale` holds 1/√n.",
-        "First spread the gradient: one (M, d) array with a line for each of the M words "
-        "(rows.sentence_numbers). Then add the lines of equal ids. np.add.at adds; += does not.",
-        "unique, place = np.unique(rows.ids, return_inverse=True). Make zeros (len(unique), d) of "
-        "dy's dtype and np.add.at(zeros, place, lines). Return [SparseRows(unique, zeros)]."),
+        "The cache names each place of a word: `rows` says which row of the table stands there, "
+        "`sources` in which sentence. SparseRows names places, too, and adds up equal rows.",
+        "Place m adds dy_b/√n_b to the row rows[m], and b is sources[m]. "
+        "Return [SparseRows(rows, dy * scale, sources)]."),
         ("SparseRows", )),
 
     "batch_softmax": Exercise(

@@ -11,6 +11,7 @@ import numpy as np
 
 from convsim_mini.cli import UserError
 from convsim_mini.gradcheck import layer_error, relative_error
+from convsim_mini.model.sparse_rows import joined
 
 from .exercises import EXERCISES
 from .page import bare_source
@@ -125,16 +126,19 @@ def kind(x):
     if type(x) is tuple:
         return f"({', '.join(map(kind, x))})"
     if isinstance(x, list):
-        with suppress(AttributeError, ValueError):            # no SparseRows, or none that fit
+        with suppress(AttributeError, IndexError, TypeError, ValueError):     # no SparseRows
             rows, values = merged(x)
             return f"SparseRows of rows {rows} and values {values.shape} in {values.dtype}"
     return f"{x.dtype} array" if isinstance(x, (np.ndarray, np.generic)) else type(x).__name__
 
 
 def merged(table):
-    """The rows and the values of a list of SparseRows, as two arrays."""
-    return (np.concatenate([part.rows.ravel() for part in table]),
-            np.concatenate([part.values for part in table]))
+    """The distinct rows of a list of SparseRows, and the sum of each one's places."""
+    grad = joined(table)
+    rows, place = np.unique(grad.rows, return_inverse=True)
+    values = np.zeros((len(rows), grad.values.shape[1]), grad.values.dtype)
+    np.add.at(values, place, grad.values if grad.sources is None else grad.values[grad.sources])
+    return rows, values
 
 
 def parts(name, result):

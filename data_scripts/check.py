@@ -121,5 +121,20 @@ def _columns(path, line):
         raise UserError(f"{path}: is no UTF-8 text") from None
 
 
+def _senteval_lines(path):
+    """A sentence a line, perhaps with its label. Empty lines are rows; the first two are a pair."""
+    rows = path.read_bytes().decode("latin-1").removesuffix("\n").split("\n")
+    return len(rows), (rows[0], *rows[1:2])
+
+
+def _mrpc(path):
+    """A table with a header."""
+    header, lines = _first(path, read_lines(path))
+    first, lines = _first(path, islice(lines, 1, None))
+    if len(columns := _columns(path, first)) != 5:
+        raise UserError(f"{path}, line 2: {len(columns)} columns, expected 5, tab-separated")
+    return sum(1 for _ in lines), tuple(columns[3:])
+
+
 READERS = {"sts": _sts, "snli": _snli, "cqa": _cqa, "sick": _sick, "sts_year": _sts_year,
-           "convokit": _convokit}
+           "convokit": _convokit, "lines": _senteval_lines, "mrpc": _mrpc}

@@ -2,6 +2,7 @@
 
     python -m data_scripts.download --list
     python -m data_scripts.download stsbenchmark snli cqa
+    python -m data_scripts.download senteval    # all sets of SentEval, in its own layout
     python -m data_scripts.download stsbenchmark --from ~/Stsbenchmark.tar.gz
 """
 
@@ -9,13 +10,13 @@ import os
 import shutil
 import sys
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from convsim_mini.cli import Parser, UserError, errors_in_one_line
 from data_scripts.check import check
 from data_scripts.fetch import fetch, forget, part_of
-from data_scripts.registry import REGISTRY
+from data_scripts.registry import GROUPS, REGISTRY
 from data_scripts.unpack import choose, unpack
 
 
@@ -27,12 +28,12 @@ def prepare(name, data, own=None):
     dataset = REGISTRY[name]
     folder = data / dataset.folder
     for archive in dataset.archives:
-        check_own(name, folder, archive.files, dataset.kind)
+        check_own(name, archive, dataset.kind, lambda file: folder / file.name)
         archive = archive._replace(
             files=[file for file in archive.files if not (folder / file.name).exists()])
         if not archive.files:
             continue
-        with staging(folder) as stage:
+        with staging(folder, archive) as stage:
             if own:
                 take(name, archive, own, stage)
             else:
@@ -46,8 +47,8 @@ def prepare(name, data, own=None):
 
 
 @contextmanager
-def staging(folder):
-    """Give a folder to write in. At the end, files that `folder` lacks move there from it.
+def staging(folder, archive):
+    """Give a folder to unpack an archive in. At the end, files that `folder` lacks move there.
 
     After an error, none of them do.
     """
@@ -56,9 +57,14 @@ def staging(folder):
     stage.mkdir(parents=True)
     try:
         yield stage
+        names = {file.fetched: file.name for file in archive.files}
         for path in stage.iterdir():
-            if not (folder / path.name).exists():
-                os.replace(path, folder / path.name)
+            target = folder / names.get(path.name, path.name)
+            if not target.exists():
+                if archive.without:
+                    path.write_bytes(path.read_bytes().translate(None, archive.without))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(path, target)
     finally:
         shutil.rmtree(stage)
         with suppress(OSError):                               # if it is empty
@@ -91,12 +97,13 @@ def unpack_checked(name, archive, path, stage):
     dataset = REGISTRY[name]
     try:
         with told_of(path, stage):
-            wanted = [file.name for file in archive.files] + list(dataset.extras)
+            wanted = [file.fetched for file in archive.files] + list(dataset.extras)
             found = unpack(path, wanted, stage, dataset.limit)
             for file in archive.files:
-                if file.name not in found:
-                    raise UserError(f"{path}: holds no {file.name}; expected the official archive")
-                checked = check(stage / file.name, file, dataset.kind)
+                if file.fetched not in found:
+                    raise UserError(f"{path}: holds no {file.fetched}; expected the official "
+                                    "archive")
+                checked = check(stage / file.fetched, file, dataset.kind)
                 if not (checked.rows_right and checked.first_right):
                     raise UserError(f"{path}: {file.name}: {checked.told}; expected the official "
                                     "archive")
@@ -112,32 +119,39 @@ def unpack_checked(name, archive, path, stage):
 def take(name, archive, own, stage):
     """Take an archive's files from a user's own copy.
 
-    own: an archive, or a folder that holds the files or archives at any depth.
+    own: an archive, or a folder that holds the files or archives at any depth. Of files with one
+    name the one whose folder has our name, too, is taken: many years have a file for headlines.
     """
     dataset = REGISTRY[name]
-    wanted = {file.name for file in archive.files} | set(dataset.extras)
+    wanted = {file.fetched for file in archive.files} | set(dataset.extras)
     archives = [own]
     if own.is_dir():
         inside = [path.relative_to(own).as_posix() for path in own.rglob("*") if path.is_file()]
-        for file, path in choose(inside, wanted).items():
+        found = choose(inside, wanted)
+        for file in archive.files:
+            ours = PurePosixPath(dataset.folder, file.name)
+            alike = [path for path in inside if PurePosixPath(path).parts[-2:] == ours.parts[-2:]]
+            found |= {file.fetched: path for path in choose(alike, {ours.name}).values()}
+        for file, path in found.items():
             shutil.copyfile(own / path, stage / file)
         names = {part_of(source, own).stem for source in archive.sources}
         archives = [own / path for path in choose(inside, names).values()]
     for path in archives:
         here = {path.name for path in stage.iterdir()}
-        if not here.issuperset(file.name for file in archive.files):
+        if not here.issuperset(file.fetched for file in archive.files):
             unpack(path, wanted - here, stage, dataset.limit)
     with told_of(own, stage):
-        check_own(name, stage, archive.files, dataset.kind)
+        check_own(name, archive, dataset.kind, lambda file: stage / file.fetched)
 
 
-def check_own(name, folder, files, kind):
+def check_own(name, archive, kind, place):
     """Compare a user's own files with the official ones, and print the result; parts are accepted.
 
-    Raises UserError for a file with the right number of rows whose first pair is another one.
+    place: File → path. Raises UserError for a file with the right number of rows whose first pair
+    is another one.
     """
-    for file in files:
-        path = folder / file.name
+    for file in archive.files:
+        path = place(file)
         if path.exists():
             checked = check(path, file, kind)
             if checked.rows_right and not checked.first_right:
@@ -177,7 +191,7 @@ def parse_options(argv):
     """The command's options."""
     parser = Parser(prog="python -m data_scripts.download", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME",
-                        help=f"data sets: {', '.join(REGISTRY)}")
+                        help=f"data sets: {', '.join([*REGISTRY, *GROUPS])}")
     parser.add_argument("--list", action="store_true",
                         help="show every data set and whether it is here, then stop")
     parser.add_argument("--data", type=Path, default=Path("data"),
@@ -185,8 +199,10 @@ def parse_options(argv):
     parser.add_argument("--from", type=Path, dest="own", metavar="PATH",
                         help="your own copy: an archive, or a folder of files or archives")
     options = parser.parse_intermixed_args(argv)
+    options.names = [name for of in options.names for name in GROUPS.get(of, [of])]
     if unknown := [name for name in options.names if name not in REGISTRY]:
-        raise UserError(f'"{unknown[0]}": no such data set; expected {", ".join(REGISTRY)}')
+        raise UserError(f'"{unknown[0]}": no such data set; expected '
+                        f'{", ".join([*REGISTRY, *GROUPS])}')
     if not options.names and not options.list:
         raise UserError("no data set is named; --list shows them")
     if options.own and not options.own.exists():
@@ -199,6 +215,7 @@ def main(argv=None):
     options = parse_options(sys.argv[1:] if argv is None else argv)
     if options.list:
         print("\n".join(describe(name, options.data) for name in REGISTRY))
+        print("\n".join(f"{name}: {', '.join(sets)}" for name, sets in GROUPS.items()))
         return
     failed = []
     for name in dict.fromkeys(options.names):

@@ -2,16 +2,25 @@
 
 None stands for what is not known; it is then not checked. Where the figures come from:
 - rows: the readme of the STS Benchmark; SNLI's page (its count includes unlabelled pairs); the
-  readmes of SemEval Task 3; the overview papers of the STS tasks (scored pairs) and of SemEval-2014
-  Task 1;
+  readmes of SemEval Task 3; the counts that the readers in `convsim_mini.evaluation` ask for;
 - first: `check.fingerprint` of the first pair, computed from the official files or copies of them;
-  for the train sets of SNLI and SICK, from the pair as many publications quote it.
+  for the train sets of SNLI and SICK, from the pair as many publications quote it;
+- sha256: of TREC and MRPC as the data set library of Hugging Face publishes them; of SST's two
+  classes from a copy that is as long as the source.
 """
 
 from typing import NamedTuple
 
+from convsim_mini.evaluation.senteval_files import FILES
+from convsim_mini.evaluation.sts_years import COUNTS
+
 WIKI = "http://ixa2.si.ehu.es/stswiki/images/"
 QCRI = "http://alt.qcri.org/"
+FAIR = "https://dl.fbaipublicfiles.com/senteval/senteval_data/"
+COGCOMP = "https://cogcomp.seas.upenn.edu/Data/QA/QC/"
+SST2 = "https://raw.githubusercontent.com/PrincetonML/SIF/master/data/"
+SST5 = "https://raw.githubusercontent.com/AcademiaSinicaNLPLab/sentiment_dataset/master/data/"
+SENTEVAL = "senteval/downstream"                              # the layout of SentEval's own script
 SMALL, LARGE = 50_000_000, 4_000_000_000                      # bytes
 
 
@@ -26,18 +35,32 @@ class Source(NamedTuple):
 
 
 class File(NamedTuple):
-    """A file that a set needs. rows: its pairs (or scores); first: the first pair's fingerprint."""
+    """A file that a set needs.
+
+    name: its path below the set's folder; rows: its pairs, sentences or scores; first: the first
+    pair's fingerprint; inside: its name in the archive, if that is not the end of its path.
+    """
 
     name: str
     rows: int | None = None
     first: str | None = None
+    inside: str | None = None
+
+    @property
+    def fetched(self):
+        """Its name in the archive, without folders."""
+        return self.inside or self.name.rpartition("/")[2]
 
 
 class Archive(NamedTuple):
-    """Sources in order of preference, and the files that each of them holds, in any folder."""
+    """Sources in order of preference, and the files that each of them holds, in any folder.
+
+    A source may be its only file itself. without: characters that are taken out of the files.
+    """
 
     sources: tuple
     files: tuple
+    without: bytes = b""
 
 
 class DataSet(NamedTuple):
@@ -67,22 +90,38 @@ def archived(url, **known):
     return Source(f"https://web.archive.org/web/20220101000000id_/{url}", **known)
 
 
-def sts_of_year(year, path, scored, prefix="STS", all_scored=True):
+def sts_of_year(year, path, prefix="STS", all_scored=True):
     """The English test data of an STS task.
 
-    scored: name → number of scored pairs; all_scored: False from 2015 on, when the input holds many
+    prefix: of the names in the archive; all_scored: False from 2015 on, when the input holds many
     more pairs, whose number is not known.
     """
+    name = f"STS{year - 2000}-en-test"
     files = []
-    for name, rows in scored.items():
-        files.append(File(f"{prefix}.input.{name}.txt", rows if all_scored else None))
-        files.append(File(f"{prefix}.gs.{name}.txt", rows))
+    for of_set, rows in COUNTS[name].items():
+        for kind, count in (("input", rows if all_scored else None), ("gs", rows)):
+            files.append(File(f"STS.{kind}.{of_set}.txt", count,
+                              inside=f"{prefix}.{kind}.{of_set}.txt"))
     return DataSet(
-        use=f"similarity: the task of {year}, {sum(scored.values()):,} scored pairs "
-            "(no command reads it yet)",
+        use=f"similarity: the task of {year}, {sum(COUNTS[name].values()):,} scored pairs: "
+            "evaluation.sts_years",
         licence="each source's own", size="not known",
-        folder=f"sts{year}", kind="sts_year", limit=SMALL,
+        folder=f"{SENTEVAL}/STS/{name}", kind="sts_year", limit=SMALL,
         archives=(Archive(mirrored(WIKI + path), tuple(files)),))
+
+
+def of_senteval(use, kind, *archives):
+    """Tasks of SentEval whose files have the names and numbers of rows that their reader wants.
+
+    archives: (sources, file → (first, inside)) or (sources, file → (first, inside), without)
+    """
+    rows = {name: count for files in FILES.values() for name, count in files.counts.items()}
+    return DataSet(
+        use=f"{use}: evaluation.senteval", licence="free for research", size="not known",
+        folder=SENTEVAL, kind=kind, limit=SMALL,
+        archives=tuple(Archive(sources, tuple(
+            File(name, rows[name], *known) for name, known in files.items()), *without)
+            for sources, files, *without in archives))
 
 
 REGISTRY = {
@@ -125,34 +164,65 @@ REGISTRY = {
             Archive(mirrored(QCRI + "semeval2017/task3/data/uploads/semeval2017_task3_test.zip"), (
                 File("SemEval2017-task3-English-test.xml", 880),)))),
 
+    "mr-cr-subj-mpqa": of_senteval("reviews, subjective sentences, opinions", "lines", (
+        (Source(FAIR + "datasmall_NB_ACL12.zip"),
+         Source("http://www.stanford.edu/~sidaw/projects/datasmall_NB_ACL12.zip")), {
+            "MR/rt-polarity.neg": ("e1509cdedbbd4aef",),
+            "MR/rt-polarity.pos": ("bf6f39aa6fd9b19e",),
+            "CR/custrev.neg": ("6ae1d3c35abcd7b4",),
+            "CR/custrev.pos": ("1f42e07ef45788fc",),
+            "SUBJ/subj.objective": ("2dd625c80bb823d8",),
+            "SUBJ/subj.subjective": ("f0ca907ad4e65d8c",),
+            "MPQA/mpqa.neg": ("02a5cb67e11830b0",),
+            "MPQA/mpqa.pos": ("2dbb50c684c628ca",)})),
+    "sst": of_senteval("sentiment of film reviews", "lines", (
+        (Source(SST2 + "sentiment-train",
+                "10a92a297ec38e262386e5a2713b4bc70e5d18ced88b7f54bd171a26e5b34ab5"),),
+        {"SST/binary/sentiment-train": ("28c415e96540be9b",)}), (
+        (Source(SST2 + "sentiment-dev",
+                "9a6c7403b71a9b762158387afe4431253ae10cdfb2319b5275289f3766f48291"),),
+        {"SST/binary/sentiment-dev": ("8d339b3c9e64cf12",)}), (
+        (Source(SST2 + "sentiment-test",
+                "4fefd1cd67526cf87ebc7fafc3afc21cc7cfa6ae53b45e74f77f9456e3c62752"),),
+        {"SST/binary/sentiment-test": ("8f81a3ed6473d6ca",)}), (
+        (Source(SST5 + "stsa.fine.train"),),
+        {"SST/fine/sentiment-train": ("bfe348b147b876b4", "stsa.fine.train")}), (
+        (Source(SST5 + "stsa.fine.dev"),),
+        {"SST/fine/sentiment-dev": ("5122fd20775169ee", "stsa.fine.dev")}), (
+        (Source(SST5 + "stsa.fine.test"),),
+        {"SST/fine/sentiment-test": ("5f98222ad0b33dae", "stsa.fine.test")})),
+    "trec": of_senteval("kinds of questions", "lines", (     # quotes: as SentEval's script does
+        mirrored(COGCOMP + "train_5500.label", sha256=(
+            "9e4c8bdcaffb96ed61041bd64b564183d52793a8e91d84fc3a8646885f466ec3")),
+        {"TREC/train_5500.label": ("62c65308e5237487",)}, b"`'"), (
+        mirrored(COGCOMP + "TREC_10.label", sha256=(
+            "033f22c028c2bbba9ca682f68ffe204dc1aa6e1cf35dd6207f2d4ca67f0d0e8e")),
+        {"TREC/TREC_10.label": ("7ae3d8b3ce55c312",)}, b"`'")),
+    "mrpc": of_senteval("paraphrases in the news", "mrpc", (
+        (Source(FAIR + "msr_paraphrase_train.txt",
+                "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"),),
+        {"MRPC/msr_paraphrase_train.txt": ("cc2c6d142ff59dd2",)}), (
+        (Source(FAIR + "msr_paraphrase_test.txt",
+                "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"),),
+        {"MRPC/msr_paraphrase_test.txt": ("e219acd7f14f7e91",)})),
+
     "sick": DataSet(
-        use="relatedness and entailment (no command reads it yet)",
+        use="relatedness and entailment: evaluation.senteval",
         licence="CC BY-NC-SA 3.0", size="not known",
-        folder="sick", kind="sick", limit=SMALL,
+        folder=f"{SENTEVAL}/SICK", kind="sick", limit=SMALL,
         archives=(
             Archive(mirrored(QCRI + "semeval2014/task1/data/uploads/sick_train.zip"), (
                 File("SICK_train.txt", 4_500, "15641a2a6290248a"),)),
             Archive(mirrored(QCRI + "semeval2014/task1/data/uploads/sick_trial.zip"), (
-                File("SICK_trial.txt", 500),)),
+                File("SICK_trial.txt", 500, "46e39c9ff512ce46"),)),
             Archive(mirrored(QCRI + "semeval2014/task1/data/uploads/sick_test_annotated.zip"), (
                 File("SICK_test_annotated.txt", 4_927),)))),
 
-    "sts2012": sts_of_year(2012, "4/40/STS2012-en-test.zip", {
-        "MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459, "surprise.OnWN": 750,
-        "surprise.SMTnews": 399}),
-    "sts2013": sts_of_year(2013, "2/2f/STS2013-en-test.zip", {
-        "FNWN": 189, "headlines": 750, "OnWN": 561}),
-    "sts2014": sts_of_year(2014, "8/8c/STS2014-en-test.zip", {
-        "deft-forum": 450, "deft-news": 300, "headlines": 750, "images": 750, "OnWN": 750,
-        "tweet-news": 750}),
-    "sts2015": sts_of_year(2015, "d/da/STS2015-en-test.zip", {
-        "answers-forums": 375, "answers-students": 750, "belief": 375, "headlines": 750,
-        "images": 750},
-        all_scored=False),
-    "sts2016": sts_of_year(2016, "9/98/STS2016-en-test.zip", {
-        "answer-answer": 254, "headlines": 249, "plagiarism": 230, "postediting": 244,
-        "question-question": 209},
-        prefix="STS2016", all_scored=False),
+    "sts2012": sts_of_year(2012, "4/40/STS2012-en-test.zip"),
+    "sts2013": sts_of_year(2013, "2/2f/STS2013-en-test.zip"),
+    "sts2014": sts_of_year(2014, "8/8c/STS2014-en-test.zip"),
+    "sts2015": sts_of_year(2015, "d/da/STS2015-en-test.zip", all_scored=False),
+    "sts2016": sts_of_year(2016, "9/98/STS2016-en-test.zip", "STS2016", all_scored=False),
     "sts2017": DataSet(
         use="similarity: the task of 2017, 250 scored pairs (no command reads it yet)",
         licence="each source's own", size="not known",
@@ -174,4 +244,9 @@ REGISTRY = {
             sources=(Source("https://zissou.infosci.cornell.edu/convokit/datasets/"
                             "reddit-corpus-small/reddit-corpus-small.zip"),),
             files=(File("utterances.jsonl"),)),)),
+}
+
+GROUPS = {
+    "senteval": ("mr-cr-subj-mpqa", "sst", "trec", "mrpc", "sick", "snli", "stsbenchmark",
+                 *(f"sts{year}" for year in range(2012, 2017))),
 }

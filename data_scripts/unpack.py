@@ -2,6 +2,7 @@
 
 import gzip
 import lzma
+import shutil
 import stat
 import tarfile
 import zipfile
@@ -35,11 +36,14 @@ class Member(NamedTuple):
 def unpack(archive, wanted, folder, limit):
     """Write into folder those of the files named in `wanted` that an archive holds; → their names.
 
-    The archive is a zip, a tar, or sbert.net's table of the STS Benchmark. Of files with one name,
-    the outermost is taken; what macOS adds is skipped. Raises UserError for an archive that is
-    damaged, that holds a name outside its folder, a link or a device, or that expands to more than
-    `limit` bytes.
+    The archive is a zip, a tar, sbert.net's table of the STS Benchmark, or a wanted file itself. Of
+    files with one name, the outermost is taken; what macOS adds is skipped. Raises UserError for an
+    archive that is damaged, that holds a name outside its folder, a link or a device, or that
+    expands to more than `limit` bytes.
     """
+    if archive.name in wanted:
+        shutil.copyfile(archive, folder / archive.name)
+        return {archive.name}
     if archive.name.endswith(".tsv.gz"):
         return split_table(archive, wanted, folder, limit)
     with _damage_told(archive), _members(archive) as members:

@@ -1,6 +1,7 @@
 """Small archives in the official layouts, and a registry that describes them, to test `download`.
 
-Every set has three pairs, and begins with FIRST. Its lone quotation mark is like official ones.
+Every set has three pairs, and begins with FIRST. Its lone quotation mark is like official ones. The
+tasks of SentEval have three rows, one of them empty where official files have empty ones.
 """
 
 import gzip
@@ -12,6 +13,8 @@ import zipfile
 
 from data_scripts.check import fingerprint
 from data_scripts.registry import REGISTRY
+
+SENTEVAL = "mr-cr-subj-mpqa", "sst", "trec", "mrpc"
 
 FIRST = ('A "plane is taking off.', "An air plane is taking off.")
 PAIRS = [FIRST, ("A man plays a flute.", "Ein Mann spielt Flöte."),
@@ -92,6 +95,41 @@ def sick_table(split):
         *([str(k), *pair, "4.5", "NEUTRAL"] for k, pair in enumerate(pairs_of(split)))])
 
 
+def senteval_rows(name):
+    """A file of SentEval, with an apostrophe, a byte that is no UTF-8, or a BOM like the original.
+
+    name: its path in SentEval's layout
+    """
+    label = {"trec": "NUM:dist ", "fine": "4 "}.get(name.split("/")[-2].lower(), "")
+    texts = [f"{name} doesn't \x85 end", "", "a `b' c"]
+    if name.startswith("MRPC/"):
+        header = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+        lines = [header, *(f"{k % 2}\t1\t2\t{text}\t{name}" for k, text in enumerate(texts))]
+        return "".join(f"{line}\r\n" for line in lines).encode()
+    if label or "binary" in name:
+        texts[1] = "another"
+    tail = " \t1" if "binary" in name else " "
+    encoding = "utf-8" if name.startswith("SST/") else "latin-1"
+    return "".join(f"{label}{text}{tail}\n" for text in texts).encode(encoding)
+
+
+def senteval():
+    """Archive name → bytes: the archive of MR, CR, SUBJ and MPQA, and what is fetched file by file.
+
+    Other folders of the archive hold files of the same names.
+    """
+    binary, *others = [REGISTRY[name].archives for name in SENTEVAL]
+    folders = {"MR": "rt10662", "CR": "customerr", "SUBJ": "subj", "MPQA": "mpqa"}
+    members = {}
+    for file in binary[0].files:
+        task, last = file.name.split("/")
+        members[f"data/{folders[task]}/{last}"] = senteval_rows(file.name)
+        members[f"data/{folders[task]}/more/{last}"] = b"another file of the same name"
+    return {"datasmall_NB_ACL12.zip": zipped(members)} | {
+        file.fetched: senteval_rows(file.name)
+        for archives in others for archive in archives for file in archive.files}
+
+
 def sts_year(folder, prefix, names, scores=b"5\n3.5\n0\n", extra_pairs=()):
     """Inputs and scores of an STS task; from 2015 on, most pairs are not scored."""
     members = {}
@@ -133,6 +171,7 @@ def archives():
         **{f"sick_{split}.zip": zipped({f"SICK_{split}.txt": sick_table(split),
                                         "readme.txt": b"readme"})
            for split in ("train", "trial", "test_annotated")},
+        **senteval(),
         "STS2012-en-test.zip": sts_year("test-gold", "STS", parts["sts2012"]),
         "STS2013-en-test.zip": sts_year("test-gs", "STS", parts["sts2013"]),
         "STS2014-en-test.zip": sts_year("sts-en-test-gs-2014", "STS", parts["sts2014"]),
@@ -160,10 +199,15 @@ def registry(address, contents):
             known = known[:8] + "…"
         return source._replace(url=f"{address}/{host}/{name}", sha256=known)
 
-    def small(file):
-        return file._replace(rows=file.rows and 3, first=file.first and fingerprint(FIRST))
+    def small(name, file):
+        first = fingerprint(FIRST)
+        if name in SENTEVAL:
+            encoding = "utf-8" if name == "mrpc" else "latin-1"
+            lines = senteval_rows(file.name).decode(encoding).split("\n")[:2]
+            first = fingerprint(lines[1].split("\t")[3:] if name == "mrpc" else lines)
+        return file._replace(rows=file.rows and 3, first=file.first and first)
 
     return {name: dataset._replace(archives=tuple(
         archive._replace(sources=tuple(map(local, archive.sources)),
-                         files=tuple(map(small, archive.files)))
+                         files=tuple(small(name, file) for file in archive.files))
         for archive in dataset.archives)) for name, dataset in REGISTRY.items()}

@@ -11,14 +11,16 @@ import zipfile
 import pytest
 
 from convsim_mini.cli import UserError, errors_in_one_line
-from convsim_mini.evaluation import cqa, sts
+from convsim_mini.evaluation import cqa, senteval_files, sts, sts_years
 from data_scripts import download, fetch
 from data_scripts.check import check, fingerprint
-from data_scripts.registry import REGISTRY, File
+from data_scripts.registry import GROUPS, REGISTRY, File
 
 from conftest import ROOT
 from loopback import Answer
-from official_archives import PAIRS, archives, pairs_of, registry, sts_rows, tabbed, tarred
+from official_archives import (
+    PAIRS, SENTEVAL, archives, pairs_of, registry, sts_rows, tabbed, tarred,
+)
 
 WIKI, SBERT = "/ixa2.si.ehu.es/Stsbenchmark.tar.gz", "/sbert.net/stsbenchmark.tsv.gz"
 ARCHIVED = "/web.archive.org/Stsbenchmark.tar.gz"
@@ -68,12 +70,13 @@ def test_each_set_is_fetched_into_its_layout(name, official, tmp_path, capsys):
     extras = {f"{dataset.folder}/{extra}" for extra in dataset.extras}
     assert wanted <= found.keys() <= wanted | extras
     assert all(b"of the same name" not in data for data in found.values())
-    assert [path.name for path in tmp_path.iterdir()] == [dataset.folder]         # no other
+    assert [path.name for path in tmp_path.iterdir()] == [dataset.folder.split("/")[0]]  # no other
     assert len(official.requests) == len(dataset.archives)
     told = capsys.readouterr().out
     unknown = [file for archive in dataset.archives for file in archive.files if file.first is None]
     assert told.count("first pair not checked: not known") == len(unknown)
-    assert told.count("sha256 as expected") == (name == "snli")
+    assert told.count("sha256 as expected") == {"snli": 1, "sst": 3, "trec": 2, "mrpc": 2}.get(
+        name, 0)
     assert told.count(", no more of it is known") == (name == "stsbenchmark")
     assert told.count("sha256") == len(dataset.archives)
 
@@ -92,6 +95,28 @@ def test_the_layout_is_what_the_evaluations_find(official, tmp_path):
     assert all(len(found[0].candidates) == 3 for found in questions.values())
     assert (tmp_path / "snli_1.0" / "snli_1.0_dev.jsonl").read_bytes().count(b"\n") == 3
     assert (tmp_path / "stsbenchmark" / "LICENSE.txt").read_bytes() == b"licence"
+
+
+def test_senteval_is_all_that_its_evaluations_find(official, tmp_path, monkeypatch):
+    for name, files in senteval_files.FILES.items():
+        monkeypatch.setitem(senteval_files.FILES, name,
+                            files._replace(counts=dict.fromkeys(files.counts, 3)))
+    for year, counts in sts_years.COUNTS.items():
+        monkeypatch.setitem(sts_years.COUNTS, year, dict.fromkeys(counts, 3))
+    run(tmp_path, "senteval")
+    found = senteval_files.find_tasks(tmp_path)
+    assert set(found) == set(senteval_files.FILES)
+    tasks = {name: senteval_files.read_task(name, folder) for name, folder in found.items()}
+    assert tasks["MR"].texts[1] == "" and tasks["MR"].texts[0].endswith("doesn't \x85 end")
+    assert tasks["TREC"].texts[0].endswith("label doesnt \x85 end")    # as SentEval's script does
+    assert tasks["MRPC"].sides[1][3] == "MRPC/msr_paraphrase_test.txt"
+    assert set(tasks["SST-5"].labels) == {4} and set(tasks["SST-2"].labels) == {1}
+    years = {year: sts_years.read(folder)
+             for year, folder in sts_years.find(tmp_path, None).items()}
+    assert list(years) == list(sts_years.COUNTS)
+    assert years["STS16-en-test"].sentences1[0] == PAIRS[0][0]
+    assert [len(year.labels) for year in years.values()] == [15, 9, 18, 15, 15]
+    assert len(sts.find(tmp_path, None)) == 3 and (tmp_path / "snli_1.0").is_dir()
 
 
 def test_only_what_is_missing_is_fetched(official, tmp_path):
@@ -260,7 +285,7 @@ def test_the_registry_is_complete():
                    for file in files)
 
 
-@pytest.mark.parametrize("name", ["stsbenchmark", "snli", "cqa"])
+@pytest.mark.parametrize("name", ["stsbenchmark", "snli", "cqa", *SENTEVAL, "sick"])
 def test_the_registry_agrees_with_the_official_files(name, data_folder):
     """Rows too, but not SNLI's: the files at hand lack its unlabelled pairs, and most of train."""
     dataset, compared = REGISTRY[name], 0
@@ -272,7 +297,8 @@ def test_the_registry_agrees_with_the_official_files(name, data_folder):
                 assert checked.first_right and file.first, checked.told
                 assert checked.rows_right or name == "snli", checked.told
                 compared += 1
-    assert compared == {"stsbenchmark": 2, "snli": 2, "cqa": 3}[name]
+    assert compared == {"stsbenchmark": 2, "snli": 2, "cqa": 3, "mr-cr-subj-mpqa": 8, "sst": 6,
+                        "trec": 2, "mrpc": 2, "sick": 2}[name]
 
 
 def test_the_registry_agrees_with_other_official_copies(data_folder):
@@ -330,6 +356,18 @@ def test_a_users_own_archives_are_taken_and_kept(official, contents, tmp_path):
     assert len(list((tmp_path / "data" / "snli_1.0").iterdir())) == 4
     (own / "renamed").unlink()
     assert files_below(own) == before and not official.requests
+
+
+def test_the_folder_that_sentevals_script_fills_is_taken_each_file_from_its_place(
+        official, tmp_path):
+    run(tmp_path / "own", "senteval")
+    own = tmp_path / "own" / "senteval"
+    for path in own.rglob("STS.input.*"):                     # the same names in several years
+        path.write_bytes(path.read_bytes().replace(b"chess", path.parent.name.encode()))
+    before = files_below(own)
+    del official.requests[:]
+    run(tmp_path / "data", *GROUPS["senteval"][:5], *GROUPS["senteval"][7:], "--from", own)
+    assert files_below(tmp_path / "data" / "senteval") == before and not official.requests
 
 
 def test_what_a_user_has_unpacked_comes_before_the_archive_beside_it(official, contents, tmp_path):

@@ -1,20 +1,16 @@
 """SentEval's tasks: their official files, and their traps; a run and word vectors measured."""
 
-import re
-import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import convsim_mini
 from convsim_mini.cli import UserError
 from convsim_mini.evaluation import (
     classifiers,
     command,
     senteval,
     senteval_files,
-    senteval_plugin,
     word_baselines,
 )
 from convsim_mini.evaluation.senteval_files import FILES, find_tasks, read_task
@@ -207,37 +203,3 @@ def test_without_data_it_says_what_it_needs(tmp_path):
         senteval.find(None, None)
     with pytest.raises(UserError, match=f"{tmp_path}: holds none of SentEval's tasks"):
         senteval.find(tmp_path, None)
-
-
-def test_the_plug_in_gives_a_runs_vectors_of_tokens(trained):
-    encoder = convsim_mini.load(trained[0])
-    params = types.SimpleNamespace(encoder=encoder)
-    found = senteval_plugin.batcher(params, [["who", "is", "it", "?"], [], ["film"]])
-    np.testing.assert_allclose(found, encoder.encode(["who is it ?", "", "film"]), atol=1e-6)
-
-
-@pytest.mark.filterwarnings("ignore")                         # the engine's, of its classifiers
-def test_sentevals_own_engine_finds_what_ours_finds(data_folder, monkeypatch, caplog):
-    """Through the plug-in, on means of random word vectors, by the C it chose: to half a point."""
-    for name in ("sklearn", "torch"):
-        pytest.importorskip(name)
-    monkeypatch.syspath_prepend(data_folder / "senteval" / "engine")
-    engine = pytest.importorskip("senteval.engine", reason="SentEval's engine is not there")
-    rng, found = np.random.default_rng(0), find_tasks(data_folder)
-    tasks = {name: read_task(name, found[name]) for name in ("TREC", "MRPC")}
-    vectors = {word: rng.standard_normal(50)
-               for word in sorted(word_baselines.words_of(senteval.texts_of(tasks)))}
-    encoder = types.SimpleNamespace(encode=lambda texts: senteval.means(texts, vectors))
-    theirs = engine.SE({"task_path": str(data_folder / "senteval"), "usepytorch": False,
-                        "kfold": 10, "encoder": encoder},
-                       senteval_plugin.batcher, senteval_plugin.prepare)
-    for name, task in tasks.items():
-        caplog.clear()
-        with caplog.at_level("INFO"):
-            expected = theirs.eval(name)["acc"]
-        c = float(re.search(r"best param found is reg = (\S+)", caplog.text)[1])
-        strength = (2 if name == "MRPC" else 1) / np.sum(task.parts == "train") / c
-        monkeypatch.setattr(classifiers, "STRENGTHS", (strength,))
-        predicted = senteval.learn(senteval.means(task.texts, vectors), task)
-        accuracy = 100 * np.mean(predicted == task.labels[task.tested])
-        assert accuracy == pytest.approx(expected, abs=0.5), name

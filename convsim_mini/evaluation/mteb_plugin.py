@@ -1,0 +1,49 @@
+"""A run as a model of MTEB, the Massive Text Embedding Benchmark (Muennighoff et al. 2023).
+
+    import convsim_mini, mteb
+    from convsim_mini.evaluation.mteb_plugin import MtebModel
+    model = MtebModel(convsim_mini.load("runs/chat"), name="me/chat")
+    results = mteb.evaluate(model, mteb.get_tasks(["STSBenchmark", "Banking77Classification"]))
+    print(results.to_dataframe())
+
+The package mteb 2 is needed. It fetches the data of its tasks itself.
+"""
+
+import json
+import zlib
+
+import numpy as np
+from mteb.models import ModelMeta
+from mteb.models.model_meta import ScoringFunction
+
+
+class MtebModel:
+    """What mteb's tasks ask of a model, around what `convsim_mini.load` returned.
+
+    name: "someone/model", as mteb wants it. The revision stands for the run's step, weights and
+    matrix, because mteb reads results that it kept of the same name and revision.
+    """
+
+    def __init__(self, encoder, name="convsim_mini/run"):
+        self.encoder = encoder
+        of_run = json.dumps(encoder.identity, sort_keys=True).encode()
+        self.mteb_model_meta = ModelMeta.create_empty({
+            "name": name, "revision": f"{zlib.crc32(of_run):08x}", "framework": ["NumPy"],
+            "embed_dim": encoder.dimension, "similarity_fn_name": ScoringFunction.COSINE})
+
+    def encode(self, inputs, *, task_metadata, hf_split, hf_subset, prompt_type=None, **kwargs):
+        """The vectors of all n texts: float32 (n, 500).
+
+        inputs: batches, each a dict whose "text" is a list of str. What says which task it is has
+        no influence: a run has one vector for a text. Nor has mteb's batch_size.
+        """
+        texts = [text for batch in inputs for text in batch["text"]]
+        return self.encoder.encode(texts, show_progress_bar=kwargs.get("show_progress_bar", False))
+
+    def similarity(self, embeddings1, embeddings2):
+        """Cosines of all pairs: (n, e), (m, e) → float32 (n, m)."""
+        return self.encoder.similarity(embeddings1, embeddings2)
+
+    def similarity_pairwise(self, embeddings1, embeddings2):
+        """Cosines row by row of unit vectors: (n, e), (n, e) → float32 (n,)."""
+        return (np.asarray(embeddings1) * np.asarray(embeddings2)).sum(axis=1)

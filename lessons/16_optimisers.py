@@ -1,0 +1,471 @@
+# %% [markdown]
+# # 16 · Optimisers: one rate does not fit all directions
+#
+# **Needs** finite differences (lesson 2), sparse rows of a table (lesson 5).
+# **Gives** SGD, momentum, Adam, row-wise Adagrad and warm-up: each derived from what the one before
+# it cannot do, each equal to the shipped function, and each broken.
+#
+# A gradient says which way is down. It does not say how far to go. A loss is steep in some
+# directions and flat in others, and one number, the rate, has to serve all of them. Every optimiser
+# of this lesson is an answer to that. Every answer assumes something, and fails where it is not so.
+
+# %%
+import sys
+
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
+from lesson import check, expect, plt, show, solution
+
+import numpy as np
+
+from convsim_mini.config import OptimConfig
+from convsim_mini.gradcheck import dense, numeric_gradient, relative_error
+from convsim_mini.training.optim import SGD, Adaptive, adam, update_rows
+from convsim_mini.model.embeddings import SparseRows
+from convsim_mini.training.schedule import rates
+
+rng = np.random.default_rng(16)
+
+# %% [markdown]
+# ## The bowl
+#
+# Near its lowest point any smooth loss looks like L = ½ xᵀ A x. Choose axes along the eigenvectors
+# of A. Then L = ½ Σ λᵢ xᵢ², each direction has its own curvature λᵢ, and the gradient is λᵢ xᵢ.
+# SGD, p ← p − η g, makes of it
+#
+# x_i ← **(1 − η λ_i)** x_i
+#
+# Each direction shrinks by a factor of its own. It *grows* where |1 − ηλ| > 1, that is for
+# **η > 2/λ**. So the steepest direction limits the rate, and the flattest one has to live with it.
+
+# %%
+curvature = np.array([1.0, 1000.0])                           # κ = λ_max/λ_min = 1000
+start = 1 / np.sqrt(curvature)                                # both directions have half the loss
+axes_bowl = np.diag(curvature)
+
+
+def bowl(x, A=axes_bowl):
+    """½ xᵀ A x and its gradient."""
+    return float(x @ A @ x) / 2, A @ x
+
+
+x = rng.standard_normal(2)
+expect(relative_error(bowl(x)[1], numeric_gradient(lambda: bowl(x)[0], x)), 0, 1e-6,
+       "the bowl's gradient, against differences")
+params, by_hand = {"x": start.copy()}, start * (1 - 1e-3 * curvature) ** 20
+for _ in range(20):
+    SGD(params).step(params, {"x": bowl(params["x"])[1]}, 1e-3, None)
+expect(np.abs(params["x"] - by_hand).max(), 0, 1e-12, "the library's SGD less (1 − ηλ)²⁰ x")
+
+# %% [markdown]
+# The best rate makes the largest |1 − ηλᵢ| as small as possible. At it both ends shrink equally:
+# 1 − ηλ_min = ηλ_max − 1, so η = 2/(λ_min + λ_max), and the factor of a step is
+#
+# **(κ − 1)/(κ + 1)**
+#
+# The loss falls by the square of that. To fall to a thousandth it needs ln 1000/(2 ln((κ+1)/(κ−1)))
+# steps, about 1.73 κ.
+#
+# **Predict:** κ = 1000. How many steps is that? And what happens with a rate 0.2% higher?
+
+# %%
+def steps_to(fraction, step, A=axes_bowl, x=start, most=2000):
+    """Steps after which the loss stays below `fraction` of its start; path: (steps + 1, 2)."""
+    path, state = [x], {}
+    for t in range(1, most + 1):
+        path.append(step(path[-1], bowl(path[-1], A)[1], t, state))
+    path = np.array(path)
+    loss = np.einsum("ti,ij,tj->t", path, A, path) / (x @ A @ x)
+    return int(np.flatnonzero(np.append(True, loss[1:] > fraction))[-1]) + 1, path
+
+
+def descent(rate):
+    return lambda x, g, t, state: x - rate * g
+
+
+best = 2 / curvature.sum()
+derived = np.log(1000) / (2 * np.log(1001 / 999))
+descent_steps, descent_path = steps_to(1e-3, descent(best))
+expect(descent_steps, derived - 1, derived + 1, f"steps of SGD, best rate; derived {derived:.0f}")
+_, path = steps_to(1e-3, descent(2.002 / 1000), most=1000)
+expect(np.abs(path[-1, 1] / start[1]), 7, 8, "at 2.002/λ_max: how far out after 1000 steps, not 0")
+
+# %% [markdown]
+# ## Momentum: add up what the steps agree on
+#
+# In the steep direction the steps go to and fro. In the flat one they all point the same way. So
+# keep a running sum in which the first cancel and the second add up (Polyak 1964):
+#
+# v ← μ v − η g,  x ← x + v
+#
+# A steady g gives v = −η g (1 + μ + μ² + …) = −η g/(1 − μ): with μ = 0.9 a ten times higher rate,
+# but only for what is steady. In a direction of curvature λ, put v_t = x_t − x_{t−1} in:
+#
+# x_{t+1} = (1 + μ − ηλ) x_t − μ x_{t−1}
+#
+# It is solved by x_t = z^t with **z² − (1 + μ − ηλ) z + μ = 0**. The product of the two roots is μ.
+# If they are complex they have the same modulus, and it is **√μ, whatever λ is**. They are complex
+# where (1 + μ − ηλ)² < 4μ, that is for (1 − √μ)² < ηλ < (1 + √μ)². All directions shrink alike if
+# both ends of the spectrum fit into that:
+#
+# √κ = (1 + √μ)/(1 − √μ), so **√μ = (√κ − 1)/(√κ + 1)**,  η = (1 + √μ)²/λ_max
+#
+# It is SGD's factor with √κ in the place of κ. At both ends the two roots meet, and then the
+# solution is √μᵗ (1 + a t) x₀. The first step fixes a: 1 − √μ at λ_min, 1 + √μ at λ_max.
+
+# %%
+def momentum(rate, mu):
+    def step(x, g, t, state):
+        state["v"] = mu * state.get("v", 0) - rate * g
+        return x + state["v"]
+    return step
+
+
+q = (np.sqrt(1000) - 1) / (np.sqrt(1000) + 1)                 # √μ
+mu, eta, t = q * q, (1 + q) ** 2 / 1000, np.arange(500)
+derived = np.sum(mu**t * ((1 + (1 - q) * t) ** 2 + (1 + (1 + q) * t) ** 2) / 2 > 1e-3)
+momentum_steps, momentum_path = steps_to(1e-3, momentum(eta, mu))
+expect(momentum_steps, derived, derived, f"steps of momentum; derived {derived}")
+
+# %% [markdown]
+# The library has no momentum of its own: it is the m of Adam. m ← βm + (1 − β)g is (1 − β) times
+# the same sum. With an ε so large that √s does not count, and far from the start, Adam *is*
+# momentum of the rate η/(1 − β):
+
+# %%
+def adam_step(rate, beta1=0.9, beta2=0.999, epsilon=1e-8, begin=0):
+    def step(x, g, t, state):
+        x = x.copy()
+        m, s = (state.setdefault(name, np.zeros_like(x)) for name in "ms")
+        adam([x], [g], [m], [s], begin + t, rate, beta1, beta2, epsilon)
+        return x
+    return step
+
+
+huge = 1e13
+_, path = steps_to(1e-3, adam_step(huge * eta / (1 - mu), mu, 0.999, huge, begin=10**7), most=100)
+expect(np.abs(path - momentum_path[:101]).max(), 0, 1e-6, "Adam with a huge ε less momentum")
+
+# %% [markdown]
+# **Broken:** the modulus √μ holds for *every* curvature, the small and the large. Somebody reads
+# that 0.99 is better than 0.9. Then nothing shrinks faster than by √0.99 a step.
+
+# %%
+lazy_steps, _ = steps_to(1e-3, momentum(2 / 1000, 0.99))
+derived = np.log(1000) / -np.log(0.99)
+expect(lazy_steps, 0.8 * derived, 1.3 * derived, f"μ = 0.99: steps; derived, about {derived:.0f}")
+
+# %% [markdown]
+# ### Exercise 1: the two numbers
+#
+# Return the best η and μ for a bowl whose curvatures lie between `low` and `high`.
+
+# %%
+def best_momentum(low, high):
+    """→ η, μ."""
+    raise NotImplementedError
+
+
+def judge_momentum(best_momentum):
+    for low, high in ((1, 100), (0.5, 8), (2, 5000)):
+        rate, mu = best_momentum(low, high)
+        slowest = max(np.abs(np.roots([1, -(1 + mu - rate * curve), mu])).max()
+                      for curve in np.linspace(low, high, 200))
+        root = np.sqrt(high / low)
+        possible = (root - 1) / (root + 1)
+        assert slowest < 1, f"curvatures {low} to {high}: some direction grows, |z| = {slowest:.4f}"
+        assert slowest < possible + 1e-3 * (1 - possible) + 1e-6, (
+            f"curvatures {low} to {high}: the slowest direction has |z| = {slowest:.4f}, "
+            f"{possible:.4f} is possible; do both ends of the spectrum have complex roots?")
+
+
+check(1, best_momentum, judge_momentum)
+
+# %% [markdown]
+# ## Adam: a rate for each number
+#
+# Momentum needs λ_min and λ_max, and nobody knows them. **Adam** (Kingma and Ba 2015) takes the
+# size of each number's gradient in place of its curvature: with s a running mean of g², the step
+# is m/√s. Make a loss a thousand times steeper along one axis: g and √s grow alike, and the step
+# stays as it is. So the rate has the unit of x, not of x²/L.
+#
+# m and s start at 0. After t steps of a constant g, m = (1 − β₁ᵗ) g and s = (1 − β₂ᵗ) g². Both are
+# too small, and the library divides each by its factor.
+#
+# **Predict:** leave both corrections out. β₁ = 0.9, β₂ = 0.999. Are the first steps too short or
+# too long?
+
+# %%
+def adam_moves(gradients, first=1):
+    """The library's Adam, rate 1: by how much each step increases x. gradients: (T, …) → (T, …)"""
+    x, m, s = np.zeros((3, *np.shape(gradients)[1:], 1))
+    places = [x.copy()]
+    for t, g in enumerate(gradients, start=first):
+        adam([x], [np.asarray(g, float)[..., None]], [m], [s], t, 1.0, 0.9, 0.999, 1e-12)
+        places.append(x.copy())
+    return np.diff(places, axis=0)[..., 0]
+
+
+t = np.arange(1, 3001)
+uncorrected = (1 - 0.9**t) / np.sqrt(1 - 0.999**t)            # m/√s, in rates, for a constant g
+lengths = -adam_moves(np.full(3000, 7.0))
+expect(np.abs(lengths - 1).max(), 0, 1e-6, "the library, constant g: a step less 1 rate")
+expect(uncorrected[0], 3.16, 3.17, "no correction: the first step, 0.1/√0.001")
+expect(uncorrected.max(), 6.4, 6.7, f"no correction: the longest, step {uncorrected.argmax() + 1}")
+
+# %% [markdown]
+# Too long, for s starts at 0 as well, and fills up a hundred times more slowly than m. Even after
+# 1000 steps they are a quarter too long. **Broken**, so far, only by our own mistake. Now by the
+# loss: Adam's sizes belong to the *axes*. Turn the same bowl by 45°. Then each axis sees a mixture
+# of both curvatures, and both s are nearly equal. SGD and momentum do not notice a rotation.
+
+# %%
+turn = np.array([[1, -1], [1, 1]]) / np.sqrt(2)
+turned_bowl = turn @ axes_bowl @ turn.T
+counted, paths = {}, {}
+for name, A, begin in (("along the axes", axes_bowl, start),
+                       ("turned by 45°", turned_bowl, turn @ start)):
+    for rate in (0.003, 0.01):
+        counted[name, rate], paths[name, rate] = steps_to(1e-3, adam_step(rate), A, begin)
+        print(f"Adam, {name}, rate {rate}: {counted[name, rate]:,} steps")
+expect(counted["along the axes", 0.01], 140, 200, "Adam along the axes, rate 0.01")
+expect(counted["turned by 45°", 0.01] / counted["along the axes", 0.01], 3, 5,
+       "the same rate, turned: times as many steps")
+turned_steps, _ = steps_to(1e-3, descent(best), turned_bowl, turn @ start)
+expect(turned_steps, descent_steps, descent_steps, "SGD, turned: no difference")
+
+# %% [markdown]
+# Momentum, told both ends of the spectrum, needs fewer steps than Adam. Adam did not have to be
+# told; only the rate was chosen.
+#
+# ### Exercise 2: make Adam climb
+#
+# Adam's step is a quotient of two means with different memories: 10 steps and 1000. Find a list of
+# gradients with a *positive* sum, for which the library's Adam increases x when it is shown twice.
+# (Every gradient descent with a constant rate would decrease x.)
+
+# %%
+def climbing_gradients():
+    """→ a list of up to 5000 numbers whose sum is positive."""
+    raise NotImplementedError
+
+
+def judge_climbing(climbing_gradients):
+    gradients = np.asarray(climbing_gradients(), float)
+    assert gradients.ndim == 1 and len(gradients) <= 5000, "a list of up to 5000 numbers"
+    assert gradients.sum() > 0.001 * np.abs(gradients).sum(), "their sum has to be positive"
+    way = adam_moves(np.tile(gradients, 2)).sum()
+    assert way > 10, (f"x went to {way:.3g} rates, expected above 10; for how many steps does s "
+                      "remember a large gradient, and when is it the largest?")
+
+
+check(2, climbing_gradients, judge_climbing)
+
+# %% [markdown]
+# ## A table of words is a bowl
+#
+# In a batch drawn from text, word r occurs with frequency p_r. Its row has a gradient only then. So
+# its curvature, averaged over batches, is proportional to p_r, and κ = p_1/p_R: for a thousand
+# words by Zipf's law, p_r ∝ 1/r, it is a thousand. Let row r have a target that it sees with noise:
+
+# %%
+words, d, batch, steps = 1000, 8, 256, 500
+p = 1 / np.arange(1, words + 1)
+p /= p.sum()
+target = rng.standard_normal((words, d))
+
+
+def gradient_of(table, draw, noise=1.0):
+    """SparseRows of ½ mean ‖E_w − target_w − noise‖² over a batch of words."""
+    rows, count = np.unique(draw.choice(words, batch, p=p), return_counts=True)
+    pull = count[:, None] * (table[rows] - target[rows])
+    pull += np.sqrt(count)[:, None] * noise * draw.standard_normal((len(rows), d))
+    return SparseRows(rows, pull / batch)
+
+
+table, draw, rate = np.zeros((words, d)), np.random.default_rng(0), 5.0
+for _ in range(steps):
+    update_rows(table, gradient_of(table, draw, 0), rate)
+left = 1 - (table * target).sum(axis=1) / (target * target).sum(axis=1)       # of the way to go
+derived = ((1 - rate * p[100:]) ** steps).mean()
+expect(left[100:].mean(), derived - 0.03, derived + 0.03,
+       f"SGD, words 101 to 1000: part of the way left; (1 − ηp)^steps = {derived:.3f}")
+
+# %% [markdown]
+# A higher rate is not to be had: 2/p_1 = 15 is the limit. Adam would be an answer, but has two
+# faults of its own here. **First**, it is dense: m and s are two more tables, and every step goes
+# through all rows. **Second**, it keeps moving rows that are *not* in the batch. A word occurs
+# once, after many steps, with a gradient g: m = 0.1 g, s = 0.001 g². It makes a step of 3.16 rates.
+# And then m and √s fade by 0.9 and √0.999 a step:
+#
+# 0.1/√0.001 · Σ_k (0.9/√0.999)^k = **31.8 rates, for one occurrence.**
+
+# %%
+way = -adam_moves(np.append(0.02, np.zeros(200)), first=10_000).sum()
+expect(way, 31, 32, "Adam, one occurrence: the way that the row goes, in rates")
+
+# %% [markdown]
+# **Adagrad** (Duchi et al. 2011) divides by the root of the *sum* of all squares so far. Then the
+# k-th update of a row is as long as 1/√k, whether ten or ten thousand steps lie between two of
+# them, and a row that is not in the batch stays. Ours keeps one sum for a row, of the mean square
+# of its gradient:
+#
+# s_r ← s_r + mean(g_r²),  E_r ← E_r − rate · g_r/√s_r
+#
+# So the first update of a row has the rms **rate**, however small the gradient. After k gradients
+# of one size it has gone rate · (1 + 1/√2 + … + 1/√k) ≈ 2 rate √k.
+
+# %%
+table, squares = np.zeros((3, d)), np.zeros(3)
+one = SparseRows(np.array([1]), 1e-3 * rng.standard_normal((1, d)))
+for k in range(1, 101):
+    update_rows(table, one, 0.06, squares)                    # the library's
+    derived = 0.06 * (1 / np.sqrt(np.arange(1, k + 1))).sum()
+    if k in (1, 100):
+        expect(np.sqrt((table[1] ** 2).mean()), derived - 1e-9, derived + 1e-9,
+               f"rms of the way after {k} updates, 0.06 Σ 1/√k")
+
+by_hand, sums = np.zeros((3, d)), np.full(3, Adaptive.FIRST_SQUARE)
+params = {"embedding.weight": np.zeros((3, d))}
+optimizer = Adaptive(params)
+for g in rng.standard_normal((4, 2, d)):                      # rows 0 and 2; row 1 never occurs
+    sums[[0, 2]] += (g * g).mean(axis=1)
+    by_hand[[0, 2]] -= 0.06 * g / np.sqrt(sums[[0, 2]])[:, None]
+    optimizer.step(params, {"embedding.weight": [SparseRows(np.array([0, 2]), g)]}, None, 0.06)
+error = np.abs(params["embedding.weight"] - by_hand).max()
+expect(error, 0, 1e-12, "the library's table less ours")
+print(f"state for the default table, 251,001 × 500: Adam {251_001 * 500 * 8 / 1e6:,.0f} MB, "
+      f"one sum a row {251_001 * 4 / 1e6:.0f} MB")
+
+# %% [markdown]
+# **Predict** which rows gain over SGD at a rate near its limit: the frequent or the rare ones?
+
+# %%
+def trained(kind, rate):
+    """Mean squared error of each row after `steps` batches; the rate falls to zero."""
+    table, draw = np.zeros((words, d)), np.random.default_rng(1)
+    (m, s), squares = np.zeros((2, words, d)), np.full(words, Adaptive.FIRST_SQUARE)
+    for t in range(1, steps + 1):
+        part = gradient_of(table, draw)
+        now = rate * (1 - (t - 1) / steps)
+        if kind == "Adam":
+            adam([table], [dense([part], table)], [m], [s], t, now, 0.9, 0.999, 1e-8)
+        else:
+            update_rows(table, part, now, squares if kind == "Adagrad" else None)
+    return ((table - target) ** 2).mean(axis=1)
+
+
+chosen = {}
+for kind, some in (("SGD", (3, 14)), ("Adam", (0.03, 0.1)), ("Adagrad", (0.3, 1.0))):
+    errors = [trained(kind, rate) for rate in some]
+    chosen[kind] = min(errors, key=np.mean)
+    for rate, error in zip(some, errors):
+        print(f"{kind:8} rate {rate:<5} error, words 1 to 10: {error[:10].mean():.4f}   "
+              f"101 to 1000: {error[100:].mean():.3f}")
+expect(chosen["SGD"][100:].mean() / chosen["Adagrad"][100:].mean(), 3, 10,
+       "words 101 to 1000: error of SGD over that of Adagrad, the best rate of each")
+expect(chosen["Adam"][100:].mean() / chosen["Adagrad"][100:].mean(), 1, 1.5, "… of Adam")
+
+# %% [markdown]
+# The rare ones. The frequent ones are near their targets with all three. Adam is close behind: what
+# it pays is mostly the two tables and the time to go through them.
+#
+# **Broken:** Adagrad never forgets. Let a number's gradient be 100 for ten steps, then 1 for good.
+# The sum stays above 10 · 100², so no later step is longer than rate/316. Adam forgets within a few
+# thousand steps. That is why the library takes Adagrad for rows alone, which meet few batches.
+
+# %%
+gradients, row, squares = np.where(np.arange(5000) < 10, 100.0, 1.0), np.zeros((1, 1)), np.zeros(1)
+for g in gradients:
+    before = row[0, 0]
+    update_rows(row, SparseRows(np.array([0]), np.full((1, 1), g)), 1.0, squares)
+expect(before - row[0, 0], 1 / 330, 1 / 316, "Adagrad: step 5000, in rates; at most 1/316")
+expect(-adam_moves(gradients)[-1], 0.5, 1, "Adam: step 5000, in rates")
+
+# %% [markdown]
+# ## Warm-up: the first steps
+#
+# At step 1 Adam's m̂/√ŝ is g/|g| = ±1 for every number, signal or noise. Later m averages noise
+# away. For pure noise of variance 1, m̂ has the variance
+#
+# **(1 − β₁)/(1 + β₁) · (1 + β₁ᵗ)/(1 − β₁ᵗ)**
+#
+# which is 1 at t = 1 and 0.23² for large t. So the first steps are up to 4.4 times as noisy as all
+# others, and a good start is shaken first. **Warm-up** makes them short: rate · t/warmup.
+
+# %%
+moves, optim = adam_moves(rng.standard_normal((20, 20_000))), OptimConfig()   # of 20,000 numbers
+warming = np.array([rates(optim, step, 1000, 1)[0] / optim.rate for step in range(20)])
+expect(np.abs(warming - np.arange(1, 21) / 50).max(), 0, 1e-12, "rates less rate · t/50")
+noisy, derived = moves.std(axis=1), np.sqrt(0.1 / 1.9 * (1 + 0.9**20) / (1 - 0.9**20))
+expect(noisy[0], 0.99, 1.01, "pure noise: rms of step 1, in rates")
+expect(noisy[19] / derived, 0.9, 1.1, f"… of step 20, over the derived {derived:.2f}")
+expect(moves.sum(axis=0).std() / (warming[:, None] * moves).sum(axis=0).std(), 3, 8,
+       "20 steps of noise: without warm-up they lead so many times as far")
+
+# %%
+figure, axes = plt.subplots(1, 3, figsize=(14, 4.5))
+figure.get_layout_engine().set(wspace=0.05)
+for name, path, style in (("SGD", descent_path, "C0"), ("momentum", momentum_path, "C1"),
+                          ("Adam", paths["along the axes", 0.01], "C2"),
+                          ("Adam, bowl turned by 45°", paths["turned by 45°", 0.01], "C3")):
+    A = turned_bowl if "turned" in name else axes_bowl
+    loss = np.einsum("ti,ij,tj->t", path, A, path) / 2
+    axes[0].semilogy(loss[:1500], style, label=name, linewidth=1.2)
+axes[0].set(xlabel="step", ylabel="loss", ylim=(1e-8, 1e4),
+            title="A bowl with κ = 1000: to Adam alone\nit matters where the axes are")
+axes[0].legend(fontsize=9, loc="upper right")
+axes[1].semilogx(np.arange(1, 3001), uncorrected, "C3", label="constant g, no bias correction")
+axes[1].semilogx(np.arange(1, 3001), lengths, "C2", label="constant g, corrected")
+axes[1].semilogx(np.arange(1, 21), noisy, "C4o", markersize=4, label="pure noise, corrected")
+axes[1].set(xlabel="step", ylabel="length of Adam's step, in rates",
+            title="Uncorrected first steps are too long;\ncorrected ones are noisy")
+axes[1].legend(fontsize=9)
+edges = np.unique(np.geomspace(1, words, 13).astype(int))
+for kind, color in (("SGD", "C0"), ("Adam", "C2"), ("Adagrad", "C1")):
+    means = [chosen[kind][a - 1:b - 1].mean() for a, b in zip(edges, edges[1:])]
+    axes[2].loglog(np.sqrt(edges[:-1] * edges[1:]), means, "o-", color=color, label=kind)
+axes[2].set(xlabel="a word's rank by frequency", ylabel="mean squared error of its row",
+            title=f"{words:,} words after {steps:,} batches:\nthe rare ones decide")
+axes[2].legend(fontsize=9)
+show(figure, "16_optimisers")
+
+# %% [markdown]
+# | | remembers | assumes | fails where |
+# | --- | --- | --- | --- |
+# | SGD | nothing | all directions are equally steep | κ is large; a word is rare |
+# | momentum | a sum of steps | that κ is known | μ does not fit κ |
+# | Adam | two means for each number | axes are the directions; sizes stay | the bowl is turned; rows of tables; the first steps |
+# | row-wise Adagrad | one sum for each row | gradients keep their size | the first ones were large |
+#
+# ## Where this lives
+#
+# - `training/optim.py`: `SGD`, `Adaptive` (Adam for matrices, row-wise Adagrad for tables), `sgd`,
+#   `adam`, `update_rows`. `training/schedule.py`: `rates`. `config.py`: `OptimConfig`.
+# - The paper trains by SGD with a rate of 0.01 for 40 million steps (§3.1). "adaptive" is ours; it
+#   needs fewer steps.
+# - `tests/test_train.py`: a resumed run goes on with the same state, bit by bit.
+#
+# Next: lesson 17 trains the encoder, and looks at the first steps of a real run.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_best_momentum(low, high):
+    root = (np.sqrt(high / low) - 1) / (np.sqrt(high / low) + 1)
+    return (1 + root) ** 2 / high, root**2
+
+
+def tempting_best_momentum(low, high):
+    root = (np.sqrt(high / low) - 1) / (np.sqrt(high / low) + 1)
+    return 2 / (low + high), root**2                          # the best rate of SGD
+
+
+def solution_climbing_gradients():
+    return [4500.0] + 4000 * [-1.0]    # s forgets the one in the course of the many
+
+
+def tempting_climbing_gradients():
+    return [10.0] + 9 * [-1.0]                                # s hardly changes in ten steps
+
+
+solution(1, solution_best_momentum, tempting_best_momentum)
+solution(2, solution_climbing_gradients, tempting_climbing_gradients)

@@ -1,0 +1,479 @@
+# %% [markdown]
+# # 18 · An autograd in sixty lines: what it saves, and what it cannot see
+#
+# **Needs** the DAN (lesson 6), softmax and the batch softmax loss (lessons 8 and 9), unit vectors
+# (lesson 11).
+# **Gives** a small autograd that trains the same encoder with no backward written; and the three
+# things that our hand-written backwards know and it does not.
+#
+# PyTorch, JAX and TensorFlow write the backward for you. This course writes each by hand. Which is
+# right? Build the automatic way in sixty lines, give it the same encoder, and compare: the
+# gradients, the numbers kept in memory, and the cases in which one of them fails.
+
+# %%
+import sys
+
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
+from lesson import check, expect, plt, show, solution
+
+import time
+import tracemalloc
+
+import numpy as np
+import scipy.sparse
+
+from convsim_mini.config import ModelConfig
+from convsim_mini.data.corpus import Batch
+from convsim_mini.data.packed import Packed, offsets_of, words_and_bigrams
+from convsim_mini.gradcheck import dense, numeric_gradient, relative_error
+from convsim_mini.model.dan import dan_forward
+from convsim_mini.model.initial import initial_parameters
+from convsim_mini.model.input_response import Model, loss_and_gradients, response_forward
+from convsim_mini.model.layers import (
+    l2_normalize_backward, l2_normalize_forward, layer_norm_backward, layer_norm_forward,
+)
+from convsim_mini.model.losses import batch_softmax_forward
+
+rng = np.random.default_rng(18)
+
+# %% [markdown]
+# ## Remember the parents
+#
+# A program that computes a loss is a chain of small steps: a sum, a product, an exp. Each small
+# step has a derivative that is known once and for all. So let every array remember **which arrays
+# it was made from**, and for each of them a function that turns the gradient of the result into the
+# gradient of that parent. For y = a b they are dy ↦ dy · b and dy ↦ dy · a.
+#
+# Then the backward is a walk from the loss to the parameters. An array that is used twice gets two
+# gradients, and they add (lesson 3). The first idea is to walk recursively: hand on each gradient
+# as soon as it arrives.
+#
+# **Predict:** x is doubled by x ← x + x, 16 times. How often does the recursive walk visit a node?
+
+# %%
+def doubled(times):
+    """Parents of each of times + 1 nodes: node k is node k − 1 plus itself."""
+    return {k: [k - 1, k - 1] if k else [] for k in range(times + 1)}
+
+
+def recursive_visits(parents, k):
+    """Nodes visited if each gradient is handed on at once."""
+    return 1 + sum(recursive_visits(parents, parent) for parent in parents[k])
+
+
+for times in (4, 8, 16):
+    expect(recursive_visits(doubled(times), times), 2 ** (times + 1) - 1, 2 ** (times + 1) - 1,
+           f"{times} doublings: visits; 2^{times + 1} − 1")
+
+# %% [markdown]
+# One visit for each *path*, and paths double at each step. A residual connection is such a place,
+# so a deep network would never end. The cure: wait until a node's gradient is complete, then hand
+# it on **once**. Any order in which all users of a node come before it will do: a topological one.
+#
+# ## Sixty lines
+#
+# The rest is a list of derivatives. One detail: NumPy stretches (B, 1) or (e,) to (B, e) without
+# being asked. Stretching copies a number, so its gradient is a sum over the copies. `fit` does it.
+
+# %%
+def fit(gradient, shape):
+    """Undo broadcasting: sum over the axes that were stretched."""
+    gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
+    stretched = tuple(i for i, size in enumerate(shape) if size == 1)
+    return gradient.sum(axis=stretched, keepdims=True) if stretched else gradient
+
+
+class Node:
+    """An array with its parents: pairs of a Node and dy ↦ the gradient of that Node."""
+
+    def __init__(self, value, *parents):
+        self.value, self.parents, self.grad = value, parents, None
+
+    def __add__(self, other):
+        return Node(self.value + other.value, (self, lambda dy: fit(dy, self.value.shape)),
+                    (other, lambda dy: fit(dy, other.value.shape)))
+
+    def __mul__(self, other):
+        return Node(self.value * other.value,
+                    (self, lambda dy: fit(dy * other.value, self.value.shape)),
+                    (other, lambda dy: fit(dy * self.value, other.value.shape)))
+
+    def __matmul__(self, other):
+        return Node(self.value @ other.value, (self, lambda dy: dy @ other.value.T),
+                    (other, lambda dy: self.value.T @ dy))
+
+    def times(self, constant):
+        """constant · self; constant: a number, or a matrix (m, n) that has no gradient."""
+        number = np.isscalar(constant)
+        return Node(constant * self.value if number else constant @ self.value,
+                    (self, lambda dy: constant * dy if number else constant.T @ dy))
+
+    def power(self, exponent):
+        return Node(self.value**exponent,
+                    (self, lambda dy: dy * exponent * self.value ** (exponent - 1)))
+
+    def exp(self):
+        return Node(y := np.exp(self.value), (self, lambda dy: dy * y))
+
+    def log(self):
+        return Node(np.log(self.value), (self, lambda dy: dy / self.value))
+
+    def sum(self, axis=None):
+        y = self.value.sum(axis=axis, keepdims=True)
+        return Node(y, (self, lambda dy: np.broadcast_to(dy, self.value.shape)))
+
+    def transpose(self):
+        return Node(self.value.T, (self, lambda dy: dy.T))
+
+    def take(self, rows, columns=slice(None)):
+        def backward(dy):
+            full = np.zeros_like(self.value)
+            np.add.at(full, (rows, columns), dy)              # the same place may occur often
+            return full
+        return Node(self.value[rows, columns], (self, backward))
+
+    def ancestors(self):
+        """This node and all that it was made from, each once, parents before their children."""
+        order, seen, stack = [], set(), [(self, False)]
+        while stack:                                          # depth first
+            node, done = stack.pop()
+            if done:
+                order.append(node)
+            elif id(node) not in seen:
+                seen.add(id(node))
+                stack += [(node, True), *((parent, False) for parent, _ in node.parents)]
+        return order
+
+    def backward(self, dy):
+        """Fill .grad of all ancestors: users before what they use, each node once."""
+        self.grad = dy
+        for node in reversed(self.ancestors()):
+            for parent, rule in node.parents:
+                gradient = rule(node.grad)
+                parent.grad = gradient if parent.grad is None else parent.grad + gradient
+
+# %% [markdown]
+# Check every rule, with random dy (lesson 2), shapes that stretch, and a row that is taken twice:
+
+# %%
+twice = np.array([2, 0, 2])
+rules = [
+    (lambda a, b: a + b, (4,)), (lambda a, b: a * b, (3, 1)), (lambda a, b: a @ b, (4, 2)),
+    (lambda a: a.times(-2.5),), (lambda a: a.times(np.arange(6.0).reshape(2, 3)),),
+    (lambda a: a.power(-0.5),), (lambda a: a.exp(),), (lambda a: a.log(),),
+    (lambda a: a.sum(axis=1),), (lambda a: a.transpose(),), (lambda a: a.take(twice),),
+    (lambda a: a.take(twice, twice),), (lambda a: a * a + a.exp(),)]
+errors = []
+for f, *shape_of_b in rules:
+    inputs = [rng.uniform(0.5, 2, shape) for shape in ((3, 4), *shape_of_b)]
+    leaves = [Node(x) for x in inputs]
+    y = f(*leaves)
+    dy = rng.standard_normal(y.value.shape)
+    y.backward(dy)
+    measured = lambda: float((f(*map(Node, inputs)).value * dy).sum())
+    errors += [relative_error(leaf.grad, numeric_gradient(measured, x))
+               for leaf, x in zip(leaves, inputs)]
+expect(np.max(errors), 0, 1e-8, f"largest error of {len(rules)} rules, against differences")
+
+# %% [markdown]
+# ## What it saves
+#
+# Now the whole default encoder with its loss: bags of words and bigrams, a linear layer, unit
+# vectors, the response network, the batch softmax. Only the forward, in the words of a Node. 512
+# sentences with ids by Zipf's law stand for text.
+
+# %%
+K, WORDS, BIGRAMS, D = 256, 8_000, 20_000, 100
+config = ModelConfig(embedding_dim=D, layers=[D])
+lengths = rng.integers(1, 21, 2 * K)
+frequency = 1 / np.arange(1, WORDS + 1)
+ids = rng.choice(WORDS, lengths.sum(), p=frequency / frequency.sum()).astype(np.int32)
+sentences = Packed(ids, offsets_of(lengths))
+table = rng.standard_normal((WORDS + BIGRAMS, D))
+params = {name: p.astype(float) for name, p in initial_parameters(config, table, rng).items()}
+model, batch = Model(params, config, WORDS), Batch(sentences, None)
+
+
+def unit(x):
+    return x * (x * x).sum(axis=1).power(-0.5)
+
+
+def naive_loss(scores):
+    """−mean log softmax of the diagonal, as one writes it down."""
+    here = np.arange(len(scores.value))
+    total = scores.exp().sum(axis=1)                          # (K, 1)
+    return (total.log().sum() + scores.take(here, here).sum().times(-1.0)).times(1 / len(here))
+
+
+def autograd_loss(params, loss_of=naive_loss):
+    """→ the loss of the batch as a Node, the parameters as Nodes by name."""
+    leaves = {name: Node(p) for name, p in params.items()}
+    rows = words_and_bigrams(sentences, WORDS, BIGRAMS)
+    scale = np.repeat(1 / np.sqrt(lengths), rows.lengths)     # (M,)
+    sums = scipy.sparse.csr_matrix((scale, np.arange(len(rows.ids)), rows.offsets))
+    x = leaves["encoder.embedding.weight"].take(rows.ids).times(sums)                 # (2K, d)
+    both = unit(x @ leaves["encoder.linear0.weight"])
+    u, v = both.take(np.arange(K)), both.take(np.arange(K, 2 * K))                    # (K, e)
+    v = unit(v + v @ leaves["response.linear0.weight"] + leaves["response.linear0.bias"])
+    return loss_of((u @ v.transpose()).times(config.scale)), leaves
+
+
+loss, leaves = autograd_loss(params)
+loss.backward(np.ones_like(loss.value))
+library_loss, grads = loss_and_gradients(model, batch)
+expect(abs(float(loss.value.squeeze()) - float(library_loss)), 0, 1e-10, "loss less the library's")
+for name, p in params.items():
+    expect(relative_error(leaves[name].grad, dense(grads[name], p)), 0, 1e-10, f"{name}")
+
+# %% [markdown]
+# The same numbers to ten digits, and no backward was written. That is what it saves: a new layer is
+# its forward alone, and forward and backward cannot drift apart. It is also the best judge of a
+# backward by hand: exact, and far cheaper than differences. (This project's tests compare whole
+# models with PyTorch's autograd.)
+#
+# ### Exercise 1: layer norm without a backward
+#
+# y = (x − mean)/√(variance + ε) · weight + bias, both over the row (lesson 15), from Nodes alone.
+
+# %%
+def layer_norm(x, weight, bias, epsilon):
+    """x: Node (N, d); weight, bias: Nodes (d,) → Node (N, d)."""
+    raise NotImplementedError
+
+
+def judge_layer_norm(layer_norm):
+    from convsim_mini.model.layers import EPSILON
+    rng = np.random.default_rng(0)
+    arrays = rng.standard_normal((5, 7)), rng.standard_normal(7), rng.standard_normal(7)
+    nodes = [Node(x) for x in arrays]
+    y, dy = layer_norm(*nodes, EPSILON), rng.standard_normal((5, 7))
+    expected, cache = layer_norm_forward(*arrays)
+    assert np.abs(y.value - expected).max() < 1e-9, "the values are not those of the library"
+    y.backward(dy)
+    for name, node, right in zip(("x", "weight", "bias"), nodes, layer_norm_backward(dy, cache)):
+        assert node.grad is not None, f"no gradient reaches {name}"
+        assert relative_error(node.grad, right) < 1e-9, (
+            f"the values are right, the gradient of {name} is not: is a Node's .value used where "
+            "the Node should be?")
+
+
+check(1, layer_norm, judge_layer_norm)
+
+# %% [markdown]
+# ## What it cannot see, 1: a closed form
+#
+# An autograd knows each step, not what the steps are *for*. By hand, the gradient of the softmax
+# loss came out as (p − δ)/K: all the exp and log had gone. The graph still goes through them.
+#
+# **Predict:** in each of four rows the true reply has the score 120, the others 0, in float32. The
+# loss is nearly 0. What does the naive graph say?
+
+# %%
+def graph_of(scores, loss_of):
+    """Loss and gradient of the scores by the graph, without NumPy's warnings."""
+    leaf = Node(scores)
+    with np.errstate(all="ignore"):
+        loss = loss_of(leaf)
+        loss.backward(np.ones_like(loss.value))
+    return float(loss.value.squeeze()), leaf.grad
+
+
+steep = np.eye(4, dtype=np.float32) * 120
+value, gradient = graph_of(steep, naive_loss)
+expect(batch_softmax_forward(steep, np.eye(4, dtype=np.float32))[0], 0, 1e-6, "loss by hand")
+assert np.isinf(value) and np.isnan(gradient).any()
+print(f"by the graph: a loss of {value}, {np.isnan(gradient).sum()} of 16 gradients are nan")
+
+# %% [markdown]
+# e^120 is more than float32 can hold. Every autograd would do this. The cure, to subtract the row's
+# largest score, is a piece of *algebra*: it changes no value, and no step-by-step rule finds it.
+# Unit vectors have the like. By hand a row of zeros stays zero. The graph takes 0^(−1/2):
+
+# %%
+zero_row = np.zeros((1, 3))
+leaf = Node(zero_row)
+with np.errstate(all="ignore"):
+    y = unit(leaf)
+    y.backward(np.ones((1, 3)))
+ours, cache = l2_normalize_forward(zero_row)
+assert np.isfinite(l2_normalize_backward(np.ones((1, 3)), cache)).all()
+assert np.isnan(y.value).all() and np.isnan(leaf.grad).all()
+print("a row of zeros: by hand", ours[0], "by the graph", y.value[0])
+
+# %% [markdown]
+# ### Exercise 2: teach it the closed form
+#
+# Write the loss as *one* Node with its own rule, dy ↦ dy (p − δ)/K. (This is what frameworks do.
+# Their cross-entropy is a closed form that somebody derived by hand.)
+
+# %%
+def fused_loss(scores):
+    """scores: Node (K, K) → Node (1, 1): −mean log softmax of the diagonal, one parent."""
+    raise NotImplementedError
+
+
+def judge_fused(fused_loss):
+    scores = np.random.default_rng(0).standard_normal((5, 5))
+    loss, gradient = graph_of(scores, naive_loss)
+    found, found_gradient = graph_of(scores, fused_loss)
+    assert abs(found - loss) < 1e-9, f"the loss is {found:.6f}, expected {loss:.6f}"
+    assert relative_error(found_gradient, gradient) < 1e-9, "the gradient is wrong"
+    found, found_gradient = graph_of(steep, fused_loss)
+    assert np.isfinite(found) and np.isfinite(found_gradient).all(), (
+        f"with scores of 120 the loss is {found}: the row's largest score has to go first")
+    node = Node(scores)
+    assert [parent for parent, _ in fused_loss(node).parents] == [node], "scores: the one parent"
+
+
+check(2, fused_loss, judge_fused)
+
+# %% [markdown]
+# ## What it cannot see, 2: rows that nobody used
+#
+# `take` fills a whole table with zeros to put a few rows in. It cannot know better: the sum of two
+# gradients has to have the shape of the parameter. By hand the gradient is SparseRows (lesson 5).
+
+# %%
+rows = np.concatenate([part.rows for part in grads["encoder.embedding.weight"]])
+by_hand = sum(part.rows.nbytes + part.values.nbytes for part in grads["encoder.embedding.weight"])
+by_graph = leaves["encoder.embedding.weight"].grad.nbytes
+expect(len(rows) / len(table), 0.1, 0.3, "share of the table's rows that are in use")
+expect(by_graph / by_hand, 4, 20, "bytes of its gradient, graph over hand")
+print(f"the default table, 251,001 × 500 in float32: {251_001 * 2000 / 1e6:.0f} MB of gradient for "
+      "every step, and an optimiser's pass over all of it")
+
+# %% [markdown]
+# ## What it cannot see, 3: what nobody will ask for again
+#
+# Between forward and backward a graph keeps the value of *every* node, for it does not know which
+# rules will read it. A cache by hand holds what the derivation asks for, and the loss overwrites
+# its scores by p. Count what both keep, without the parameters. Arrays that share memory count
+# once.
+
+# %%
+def kept_by_hand(cache):
+    """Arrays of a cache: nested tuples and lists."""
+    if isinstance(cache, np.ndarray):
+        return [cache]
+    parts = cache if isinstance(cache, (tuple, list)) else ()
+    return [array for part in parts for array in kept_by_hand(part)]
+
+
+def megabytes(arrays, wanted=lambda array: True):
+    """MB of the arrays' memory; parameters, and memory that was counted already, do not count."""
+    owners = {id(own): own for array in arrays if wanted(array)
+              for own in [array if array.base is None else array.base]}
+    return sum(own.nbytes for key, own in owners.items()
+               if not any(own is p for p in params.values())) / 1e6
+
+
+both, encoder_cache = dan_forward(params, sentences, WORDS)
+v, response_cache = response_forward(params, both[K:], config)
+_, loss_cache = batch_softmax_forward(both[:K], v, config.scale)
+square = lambda array: array.shape == (K, K)
+of_graph = [node.value for node in loss.ancestors() if node.parents]
+of_hand = kept_by_hand((encoder_cache, response_cache, loss_cache))
+kept = {"graph": (megabytes(of_graph, square), megabytes(of_graph)),
+        "hand": (megabytes(of_hand, square), megabytes(of_hand))}
+for name, (squares, everything) in kept.items():
+    print(f"{name}: {everything:.1f} MB kept, {squares:.1f} of them K × K")
+expect(kept["hand"][0] / (8 * K * K / 1e6), 1, 1, "by hand: K × K arrays kept")
+expect(kept["graph"][0] / (8 * K * K / 1e6), 2, 4, "by the graph")
+expect(kept["graph"][1] / kept["hand"][1], 3, 20, "bytes kept, graph over hand")
+
+
+def measured(step):
+    """Peak of the memory that a step takes, in MB; the shortest of five times, in seconds."""
+    tracemalloc.start()
+    step()
+    peak = tracemalloc.get_traced_memory()[1] / 1e6
+    tracemalloc.stop()
+    seconds = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        step()
+        seconds.append(time.perf_counter() - begin)
+    return peak, min(seconds)
+
+
+def autograd_step():
+    loss, _ = autograd_loss(params)
+    loss.backward(np.ones_like(loss.value))
+
+
+graph, hand = measured(autograd_step), measured(lambda: loss_and_gradients(model, batch))
+expect(graph[0] / hand[0], 2, 20, "peak memory of a step, graph over hand")
+print(f"time of a step, graph over hand, on this machine now: {graph[1] / hand[1]:.1f}")
+
+# %% [markdown]
+# Is that fair? Our sixty lines are a naive autograd. A framework's is better: its rules save only
+# what they read, its embedding has a `sparse` switch, its cross-entropy is fused. But look at what
+# these are. Each is a closed form or a cache that **somebody derived by hand**, as one more rule.
+# An autograd chains rules; it does not find them. That is why this course writes them.
+
+# %%
+figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.5))
+figure.get_layout_engine().set(wspace=0.05)
+depths = np.arange(1, 17)
+left.semilogy(depths, [recursive_visits(doubled(k), k) for k in depths], "C3o-",
+              label="each gradient handed on at once")
+left.semilogy(depths, depths + 1, "C2o-", label="each node once, in order")
+left.set(xlabel="doublings x ← x + x", ylabel="nodes visited by the backward",
+         title="Without an order the backward\nwalks every path")
+left.legend(fontsize=9)
+score = np.linspace(0, 160, 81, dtype=np.float32)
+shown = {"graph": [], "hand": []}
+for s in score:
+    two = np.array([[s, 0], [0, s]], np.float32)[::-1].copy()  # the true reply is the worse one
+    shown["graph"].append(graph_of(two, naive_loss)[0])
+    shown["hand"].append(float(batch_softmax_forward(two, np.eye(2, dtype=np.float32))[0]))
+middle.plot(score, shown["hand"], "C2", linewidth=5, alpha=0.4, label="by hand")
+middle.plot(score, shown["graph"], "C3", label="naive graph, float32")
+middle.set(xlabel="how far the true score is below the other", ylabel="loss",
+           title="The closed form has an answer\nwhere the graph has none")
+middle.legend(fontsize=9)
+for offset, name, of_table, color in ((0, "graph", by_graph, "C3"), (0.4, "hand", by_hand, "C2")):
+    squares, everything = kept[name]
+    right.bar(np.arange(3) + offset, [squares, everything - squares, of_table / 1e6], 0.38,
+              color=color, label=name)
+right.set(xlabel="what is kept or made", ylabel="MB in one step, float64",
+          title=f"{2 * K} sentences: what one step keeps")
+right.set_xticks(np.arange(3) + 0.2, ["K × K", "other values", "gradient\nof the table"])
+right.legend()
+show(figure, "18_an_autograd_in_sixty_lines")
+
+# %% [markdown]
+# ## Where this lives
+#
+# - Nowhere: convsim_mini has no autograd. `model/layers.py`, `losses.py`, `embeddings.py` hold the
+#   rules, each with its derivation; `model/input_response.py` calls them in order.
+# - `tests/test_torch_parity.py`: the same model under PyTorch's autograd, to 1e-8.
+# - The paper used TensorFlow. Its gradients were made as here, with rules by hand behind them.
+#
+# Next: lesson 19, one encoder with two losses. Its gradients simply add.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_layer_norm(x, weight, bias, epsilon):
+    d = x.value.shape[1]
+    centred = x + x.sum(axis=1).times(-1 / d)
+    variance = (centred * centred).sum(axis=1).times(1 / d)
+    return centred * (variance + Node(np.array([[epsilon]]))).power(-0.5) * weight + bias
+
+
+def tempting_layer_norm(x, weight, bias, epsilon):
+    centred = x + x.sum(axis=1).times(-1 / x.value.shape[1])
+    root = np.sqrt(x.value.var(axis=1, keepdims=True) + epsilon)    # not part of the graph
+    return centred * Node(1 / root) * weight + bias
+
+
+def solution_fused_loss(scores):
+    shifted = scores.value - scores.value.max(axis=1, keepdims=True)
+    total = np.exp(shifted).sum(axis=1, keepdims=True)
+    p, K = np.exp(shifted) / total, len(shifted)
+    loss = (np.log(total[:, 0]) - shifted.diagonal()).mean()
+    return Node(np.array([[loss]]), (scores, lambda dy: dy * (p - np.eye(K)) / K))
+
+
+solution(1, solution_layer_norm, tempting_layer_norm)
+solution(2, solution_fused_loss, naive_loss)

@@ -1,0 +1,402 @@
+# %% [markdown]
+# # 23 · The shape of the space: directions, hubs, and the one that all share
+#
+# **Needs** the counted start (lesson 7), the batch softmax (lessons 8 to 10), unit vectors and the
+# scale (lesson 11), P@1 (lesson 17).
+# **Gives** three numbers that describe a cloud of sentence vectors: the participation ratio, the
+# share of the first direction, the largest hub. Why training makes a first direction, and what
+# removing it does.
+#
+# An encoder gives 200 numbers for each sentence. Are all 200 directions in use? Are cosines of
+# unrelated sentences near 0? Is a search's answer sometimes the same for every question? One look
+# at the vectors says so. None of it shows in the loss.
+
+# %%
+import sys
+
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
+from lesson import check, expect, plt, show, solution
+
+from collections import Counter
+
+import numpy as np
+
+from convsim_mini.config import Config, ModelConfig, TextConfig
+from convsim_mini.data.corpus import SPLITS, Corpus, Split, split_of, text_key
+from convsim_mini.data.pairs import default_corpus, read_chunks, removed_by
+from convsim_mini.data.text import Vocabulary, tokenize
+from convsim_mini.evaluation.metrics import pearson, williams_test
+from convsim_mini.evaluation.response import draw_candidates, ranks_of_truth
+from convsim_mini.evaluation.sts import OWN, read
+from convsim_mini.model.initial import initial_model
+from convsim_mini.model.input_response import embed, respond
+from convsim_mini.model.layers import l2_normalize_forward
+from convsim_mini.model.projection import all_but_the_top, with_matrix
+from convsim_mini.training.loop import train_step
+from convsim_mini.training.optim import Adaptive
+from convsim_mini.training.schedule import Tasks, batches
+
+rng = np.random.default_rng(23)
+unit = lambda x: l2_normalize_forward(x)[0]
+
+# %% [markdown]
+# ## How many directions are in use?
+#
+# Take n unit vectors u_i, the rows of U, and C = UᵀU/n, the mean of u uᵀ. Its eigenvalues
+# λ₁ ≥ λ₂ ≥ … ≥ 0 say how much of the squared length lies along each eigenvector. They sum to 1,
+# because each u has length 1. If k of them are equal and the others 0, then k directions are in use
+# and Σ λ² = k · (1/k)² = 1/k. For any others, call
+#
+# **PR = 1/Σ λ²**
+#
+# the participation ratio. It is between 1 and e, the number of directions. And it can be had
+# without any eigenvalue. Σ λ² is the sum of the squares of all entries of C, and
+#
+# ‖C‖² = (1/n²) Σ_ij (u_i · u_j)²
+#
+# So **1/PR is the mean squared cosine of two vectors.** (With i = j among the pairs, 1/n of them.)
+
+# %%
+def shape(u):
+    """PR, the eigenvalues λ (e,) by falling size, the eigenvectors (e, e) as columns: u (n, e)."""
+    values, vectors = np.linalg.eigh(u.T.astype(float) @ u / len(u))
+    return 1 / (values**2).sum(), values[::-1], vectors[:, ::-1]
+
+
+sphere = unit(rng.standard_normal((2_000, 200)))              # any direction is as likely as any
+ratio, _, _ = shape(sphere)
+cosines = sphere @ sphere.T
+expect(ratio * (cosines**2).mean(), 1 - 1e-9, 1 + 1e-9, "PR times the mean squared cosine")
+expect(1 / (1 / ratio - 1 / 2_000), 195, 207,
+       "random directions: PR, but for the n pairs i = j; derived 200")
+
+# %% [markdown]
+# For random directions the mean of cos² is 1/e by symmetry (Σ over the e axes is 1), so PR = e.
+#
+# ### Exercise 1: the mean cosine, without cosines
+#
+# How large is the mean cosine of two *different* sentences? For a million sentences there are 10¹²
+# pairs. Find it in one pass over the rows. (It is the sum of all u_i · u_j, less what does not
+# belong.)
+
+# %%
+def mean_cosine(u):
+    """u: (n, e), rows of length 1 → the mean of u_i · u_j over all pairs with i ≠ j."""
+    raise NotImplementedError
+
+
+def judge_mean_cosine(mean_cosine):
+    for n, shift in ((4, 0.0), (50, 0.4)):
+        u = unit(np.random.default_rng(n).standard_normal((n, 6)) + shift)
+        right = (u @ u.T)[~np.eye(n, dtype=bool)].mean()
+        found = mean_cosine(u)
+        assert abs(found - right) < 1e-9, (
+            f"{n} vectors: {found:.4f}, expected {right:.4f}; is the cosine of a vector with "
+            "itself among yours?")
+
+
+check(1, mean_cosine, judge_mean_cosine)
+
+# %% [markdown]
+# ## Real sentences
+#
+# 40,000 pairs of `chitchat-dataset`, the default encoder with 200 numbers, counted start. Vectors
+# are those of sentences of dev, each text once.
+
+# %%
+PAIRS, WORDS, D = 40_000, 8_000, 200
+
+
+def some_chat():
+    """The first pairs of chitchat-dataset that pass the paper's filters, as a Corpus."""
+    sentences, keys = {name: [] for name in SPLITS}, {name: [] for name in SPLITS}
+    for chunk in read_chunks(default_corpus()):
+        for pair in chunk.records:
+            if not (removed_by(pair.input) or removed_by(pair.response)):
+                sides = [tokenize(pair.input), tokenize(pair.response)]
+                pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
+                split = split_of(pair_keys[0])
+                sentences[split] += sides
+                keys[split].append(pair_keys)
+        if sum(map(len, keys.values())) >= PAIRS:
+            break
+    counts = Counter(token for tokens in sentences["train"] for token in tokens)
+    vocabulary = Vocabulary.from_counts(counts, WORDS, 500)
+    splits = [Split(*vocabulary.pack(sentences[name]), np.array(keys[name], np.uint64))
+              for name in SPLITS]
+    return Corpus(vocabulary, *splits, report={}, checksum=0)
+
+
+corpus = some_chat()
+vocabulary, dev = corpus.vocabulary, corpus.dev
+_, once = np.unique(dev.keys.reshape(-1), return_index=True)
+texts = dev.sentences(np.sort(once)[:2_500])
+text = lambda i: " ".join(map(vocabulary.token, texts.part(i, i + 1).ids))
+
+
+def trained(scale, steps):
+    """The counted start, trained for so many batches of 256 pairs: a Model."""
+    config = Config(text=TextConfig(WORDS, 500, 20_000), steps=max(1, steps), seed=23,
+                    model=ModelConfig(embedding_dim=D, layers=[D], scale=scale))
+    config.optim.batch_size, config.optim.warmup = 256, 10
+    model = started._replace(config=config.model,
+                             params={name: p.copy() for name, p in started.params.items()})
+    optimizer = Adaptive(model.params)
+    for step, batch in zip(range(steps), batches(config, Tasks(corpus.train, None, None))):
+        train_step(config, model, optimizer, step, batch)
+    return model
+
+
+started = initial_model(Config(text=TextConfig(WORDS, 500, 20_000), seed=23,
+                               model=ModelConfig(embedding_dim=D, layers=[D])), corpus)
+models = {scale: trained(scale, 80) for scale in (5.0, 10.0, 20.0, 40.0)}
+
+# %% [markdown]
+# **Predict:** 200 directions. How many are in use at the start? And after 80 steps: more, or fewer?
+
+# %%
+u_start, u = embed(started, texts), embed(models[20.0], texts)            # (2500, 200) each
+for name, x, low, high in (("counted start", u_start, 40, 75), ("after 80 steps", u, 7, 25)):
+    ratio, values, vectors = shape(x)
+    mean = x.mean(axis=0)
+    expect(ratio, low, high, f"{name}: PR of 200 directions")
+    expect(values[0], mean @ mean, 1, "    λ₁; at least ‖mean‖², which is the mean cosine")
+    expect(abs(vectors[:, 0] @ unit(mean[None])[0]), 0.97, 1.0001, "    cosine of e₁ and the mean")
+
+# %% [markdown]
+# So the cloud has **one direction that all sentences share**, and training makes it stronger.
+# ‖mean‖² ≤ λ₁ holds always: λ₁ is the largest mean of (u · d)² over all directions d, and a mean
+# square is never below the square of the mean. Here they are nearly equal: nothing but the common
+# part of all sentences is in e₁. Its λ₁² is most of Σ λ².
+#
+# ## Why does training make it?
+#
+# Softmax does not see a number that is added to all scores of a row (lesson 8). Let m be the mean
+# of all replies, v′ = m + ṽ. The score of a reply is s u · m + s u · ṽ. The first part is the same
+# for all replies to u, and is lost. In the second, ṽ is short: the mean of ‖ṽ‖² is 1 − ‖m‖². And ṽ
+# is nearly at a right angle to m (m + ṽ keeps its length), so of u only the part at a right angle
+# to m counts. Together, what works in the place of s is the **effective scale**
+#
+# **s √(1 − ‖m‖²) √(1 − mean (u · m/‖m‖)²)**
+#
+# A common direction is a thermostat. At the start the scores are too sure: the loss is above ln K
+# (lesson 17), and a smaller scale would lower it. The scale is a constant. But all replies can move
+# towards one m, and every batch pulls that way. The encoder is tied (lesson 9): the vectors of
+# replies and of messages are one cloud, and so u goes along.
+#
+# **Predict:** train with s = 5, 10, 20, 40. Where will λ₁ of u be the largest? And the effective
+# scale?
+
+# %%
+first, effective = {}, {}
+for s, model in models.items():
+    messages, replies = (embed(model, dev.sentences(2 * np.arange(dev.pairs) + k)) for k in (0, 1))
+    m = respond(model, replies).mean(axis=0)
+    along = messages @ unit(m[None])[0]                       # u · m/‖m‖
+    first[s] = shape(embed(model, texts))[1][0]
+    effective[s] = s * np.sqrt((1 - m @ m) * (1 - (along**2).mean()))
+    print(f"scale {s:4}: λ₁ {first[s]:.2f}, ‖m‖² {m @ m:.2f}, effective {effective[s]:.1f}")
+expect(first[40.0] / first[10.0], 3, 15, "λ₁ at scale 40 over that at 10")
+expect(effective[40.0] / effective[10.0], 0.7, 1.4, "effective scale, 40 over 10; the scales: 4")
+
+# %% [markdown]
+# A scale of 5 is not too sure, and λ₁ is below that of the start. From 10 to 40 the scale becomes
+# four times as large, λ₁ seven times, and the effective scale stays at 8. The model has chosen its
+# own.
+#
+# ## Hubs
+#
+# Let every sentence have the cosine c with the common direction, u = c d + √(1 − c²) w, the w being
+# unrelated. Two such sentences have the cosine **c²**. But a vector at d itself has the cosine
+# **c** with every one of them: for c = 0.45 that is 0.45 against 0.20. A sentence near the middle
+# is nearer to everybody than they are to each other. It becomes the answer to all questions, a
+# **hub** (Radovanović et al. 2010).
+#
+# N(x) is the number of sentences that have x among their ten nearest. Its mean is 10, always.
+#
+# **Predict:** of 2,500 sentences. How large is the largest N: 15, 50, or above 100?
+
+# %%
+def hub_counts(u, k=10):
+    """N of each row: how many others have it among their k nearest; u (n, e) → (n,)."""
+    cosines = u @ u.T
+    np.fill_diagonal(cosines, -2)
+    nearest = np.argpartition(-cosines, k, axis=1)[:, :k]
+    return np.bincount(nearest.ravel(), minlength=len(u))
+
+
+counts = {"random directions": hub_counts(unit(rng.standard_normal((2_500, 200)))),
+          "counted start": hub_counts(u_start), "after 80 steps": hub_counts(u)}
+for name, N in counts.items():
+    expect(N.mean(), 10, 10, f"{name}: mean of N; the largest is {N.max()}, "
+           f"{(N == 0).sum()} sentences are nobody's neighbour")
+for i in np.argsort(-counts["after 80 steps"])[:4]:
+    print(f"    N = {counts['after 80 steps'][i]}: {text(i)[:80]}")
+expect(counts["random directions"].max(), 15, 35, "largest N, random directions")
+expect(counts["after 80 steps"].max(), 120, 700, "largest N after 80 steps")
+expect(np.corrcoef(counts["after 80 steps"], u @ u.mean(axis=0))[0, 1], 0.4, 0.9,
+       "correlation of N with the cosine to the middle")
+
+# %% [markdown]
+# ### Exercise 2: build a hub
+#
+# Find 20 unit vectors of which the first is the nearest neighbour of all 19 others, by 0.1 or more.
+
+# %%
+def hub_of_twenty():
+    """→ u: (20, e) for an e of your choice, rows of length 1."""
+    raise NotImplementedError
+
+
+def judge_hub(hub_of_twenty):
+    u = np.asarray(hub_of_twenty(), float)
+    assert u.ndim == 2 and len(u) == 20 and np.abs((u * u).sum(axis=1) - 1).max() < 1e-9, (
+        "20 rows of length 1")
+    cosines = u @ u.T
+    others = np.where(np.eye(20, dtype=bool), -1, cosines)[1:, 1:].max(axis=1)
+    lead = (cosines[1:, 0] - others).min()
+    assert lead >= 0.1, (f"the smallest lead of the first is {lead:.2f}; which of c and c² above "
+                         "is the larger, and by how much?")
+
+
+check(2, hub_of_twenty, judge_hub)
+
+# %% [markdown]
+# ## Taking it away
+#
+# `all_but_the_top` gives the matrix I − d dᵀ, d being the first eigenvector, and `with_matrix`
+# makes it a part of the encoder's last layer. Then each vector gets length 1 again. `encode` does
+# this for every trained run. What will PR be? λ₁ is gone and the others, if all lengths shrink
+# alike, grow by 1/(1 − λ₁):
+#
+# **PR = (1 − λ₁)²/(Σ λ² − λ₁²)**
+
+# %%
+ratio, values, vectors = shape(u)
+d = vectors[:, :1]
+by_hand = unit(u - (u @ d) @ d.T)
+freed_model = with_matrix(models[20.0], all_but_the_top(u))
+freed = embed(freed_model, texts)
+expect(np.abs(by_hand - freed).max(), 0, 1e-4, "the library's vectors less ours")
+derived = (1 - values[0]) ** 2 / ((values**2).sum() - values[0] ** 2)
+expect(shape(freed)[0] / derived, 0.85, 1.15, f"PR without e₁ over the derived {derived:.0f}")
+counts["… without e₁"] = hub_counts(freed)
+for i in np.argsort(-counts["… without e₁"])[:4]:
+    print(f"    N = {counts['… without e₁'][i]}: {text(i)[:80]}")
+expect(abs(freed.mean(axis=0) @ freed.mean(axis=0)), 0, 0.01, "mean cosine")
+expect(counts["… without e₁"].max() / counts["after 80 steps"].max(), 0.05, 0.5,
+       f"the largest hub, {counts['… without e₁'].max()}, over that before")
+
+# %% [markdown]
+# The largest hub is far smaller. It is still above that of random directions: greetings and phrases
+# that many use are near to much, and rightly so. Before, the hubs were long messages about
+# anything.
+#
+# **Does it help?** Ask twice. A *search* by cosine: is the true reply the nearest of 100 to its
+# message? (Both sides are plain vectors u here, as `encode --search` compares them, without the
+# response network.) And *similarity*: Pearson's r on the project's own 120 pairs.
+
+# %%
+pairs, candidates = draw_candidates(dev, 1_500)
+own = read(OWN)
+
+
+def hits_and_cosines(model):
+    """Whether each true reply is the nearest of 100, and the cosines of the 120 pairs."""
+    sides = [embed(model, dev.sentences(2 * pairs + side)) for side in (0, 1)]
+    left, right = (embed(model, vocabulary.encode(side)) for side in own[2:4])
+    return ranks_of_truth(*sides, candidates) == 1, (left * right).sum(axis=1)
+
+
+def points(a, b):
+    """Difference of two shares of hits, in points, and its standard error."""
+    difference = 100 * (a.astype(float) - b)
+    return difference.mean(), difference.std() / np.sqrt(len(difference))
+
+
+hits, cosine = hits_and_cosines(models[20.0])
+freed_hits, freed_cosine = hits_and_cosines(freed_model)
+gain, error = points(freed_hits, hits)
+expect(gain, 3 * error, 6,
+       f"P@1 from {hits.mean():.1%} to {freed_hits.mean():.1%}: points; error {error:.1f}")
+t, p = williams_test(freed_cosine, cosine, own.labels)
+expect(pearson(freed_cosine, own.labels) - pearson(cosine, own.labels), -0.08, 0.08,
+       f"r from {pearson(cosine, own.labels):.3f}: change; p = {p:.2f}")
+expect(cosine.mean() - freed_cosine.mean(), 0.02, 0.4, "the mean cosine of the 120 pairs falls by")
+
+# %% [markdown]
+# The search gains three points, five standard errors. In similarity 120 pairs show no difference.
+#
+# **Broken:** if one is good, more are better? Remove the first k.
+
+# %%
+removed, precision = (0, 1, 2, 5, 10, 20, 50, 100, 150), []
+message, reply = (embed(models[20.0], dev.sentences(2 * pairs + side)) for side in (0, 1))
+for k in removed:
+    keep = vectors[:, k:].astype(np.float32)                  # orthonormal: cosines stay
+    right = ranks_of_truth(unit(message @ keep), unit(reply @ keep), candidates) == 1
+    precision.append(100 * right.mean())
+print("P@1 without the first k:", *(f"{k}: {value:.1f}" for k, value in zip(removed, precision)))
+expect(precision[1] - max(precision[5:]), 2, 20, "points lost by 20 directions or more, not one")
+
+# %%
+figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.5))
+figure.get_layout_engine().set(wspace=0.05)
+for name, x, color in (("counted start", u_start, "C0"), ("after 80 steps", u, "C3"),
+                       ("… without e₁", freed, "C2")):
+    ratio, values, _ = shape(x)
+    left.loglog(np.arange(1, D), values[:D - 1], color=color, label=f"{name}: PR {ratio:.0f}")
+left.axhline(1 / D, color="k", linestyle=":", label=f"random: PR {D}")
+left.set(xlabel="direction, largest first", ylabel="share of the squared length, λ",
+         ylim=(1e-4, 1), title="Training puts a quarter of the squared\nlength into one direction")
+left.legend(fontsize=9)
+middle.plot(list(first), 100 * np.array(list(first.values())), "C3o-", label="λ₁, per cent")
+middle.plot(list(effective), list(effective.values()), "C0s-", label="effective scale")
+middle.plot(list(effective), list(effective), "k:", label="the scale itself")
+middle.set(xlabel="scale s of the softmax", ylabel="after 80 steps",
+           title="The first direction is a thermostat:\nit undoes a scale that is too large")
+middle.legend(fontsize=9)
+for (name, N), color in zip(counts.items(), ("k", "C0", "C3", "C2")):
+    right.loglog(np.arange(1, len(N) + 1), np.sort(N)[::-1] + 0.5, color=color, label=name)
+right.set(xlabel="sentence, largest hub first", ylabel="N: among whose ten nearest it is",
+          title="Hubs: some are near to everything,\nsome to nothing")
+right.legend(fontsize=9)
+show(figure, "23_the_shape_of_the_space")
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `model/projection.py`: `all_but_the_top`, `with_matrix`. Training writes the matrix into the run
+#   (`all_but_the_top.safetensors`), and `load` puts it into the encoder.
+# - On Reddit, with the 1,500 pairs of STS dev, the difference can be seen: r × 100 by cosine is
+#   76.9 with the first direction and 77.8 without.
+# - `config.py`: `scale` (ours: 20; the paper: 1, with v′ of any length), `encoder_bias` (ours:
+#   none, for it would be a second way to the same direction).
+# - Removing common directions from bags of words is Arora et al. (2017), from word vectors Mu and
+#   Viswanath (2018).
+#
+# Next: lesson 24, the same arrays on another device.
+
+# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
+def solution_mean_cosine(u):
+    total, n = u.sum(axis=0), len(u)
+    return (total @ total - n) / (n * (n - 1))
+
+
+def tempting_mean_cosine(u):
+    return u.mean(axis=0) @ u.mean(axis=0)                    # with i = j among the pairs
+
+
+def solution_hub_of_twenty():
+    axes = np.eye(20)
+    return np.concatenate([axes[:1], (axes[:1] + axes[1:]) / np.sqrt(2)])     # c² = 0.5, c = 0.71
+
+
+def tempting_hub_of_twenty():
+    axes = np.eye(20)
+    return np.concatenate([axes[:1], unit(3 * axes[:1] + axes[1:])])          # too near each other
+
+
+solution(1, solution_mean_cosine, tempting_mean_cosine)
+solution(2, solution_hub_of_twenty, tempting_hub_of_twenty)

@@ -109,7 +109,7 @@ class Workers:
         return self.group.allreduce(number)
 
     def agree(self, stop):
-        """Whether any worker is asked to stop."""
+        """Whether any worker is asked to stop. All have then updated their rows of the table."""
         self.agreed = self.comm.allreduce(int(stop)) > 0
         return self.agreed
 

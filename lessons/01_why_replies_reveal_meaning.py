@@ -231,7 +231,7 @@ expect(perfect, np.log(K) - information, np.log(K) - 0.9 * information,
 #
 # Our player turns an input into a vector u of length 1, a reply into v, and scores them by a factor
 # times their dot product. The loss of a batch is the game's, and its gradient by the scores is
-# short (lesson 8 derives it at leisure): p_ij − 1 for the true reply, p_ij for the others, all
+# short (lesson 9 derives it at leisure): p_ij − 1 for the true reply, p_ij for the others, all
 # divided by K. It pulls the true reply near and pushes the others away by as much as the player
 # believes in them.
 
@@ -352,7 +352,7 @@ print("correlation on the way:", *[f"{step}: {r:.2f} " for step, r in correlatio
 
 # %% [markdown]
 # From the replies alone, and for sentences it has never heard. (The loss starts *above* ln 64:
-# random vectors are opinions, and wrong opinions cost more than none. Lesson 8 says how much more.)
+# random vectors are opinions, and wrong opinions cost more than none. Lesson 9 says how much more.)
 #
 # ### Exercise 2: break the world
 #

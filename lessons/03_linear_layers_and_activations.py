@@ -295,7 +295,7 @@ expect(left[2], 10, 1e4, "s = 2: more than one, although tanh saturates")
 
 # %% [markdown]
 # The paper's DAN has three layers, and one would get away with much. Its Transformer has twelve
-# sublayers on top of each other; lesson 13 shows what residuals and layer norm do there.
+# sublayers on top of each other; lesson 15 shows what residuals and layer norm do there.
 #
 # ## Composed
 #

@@ -359,7 +359,7 @@ check(3, revealing_batch, judge_revealing)
 # ## The DAN, assembled
 #
 # Everything is there now. Bigrams have their rows after the words' in the same table, and the
-# output is scaled to length 1 (lesson 9 looks into that). In the order of the paper's figure 4a:
+# output is scaled to length 1 (lesson 11 looks into that). In the order of the paper's figure 4a:
 
 # %%
 word_rows, bigram_rows = 9, 30
@@ -442,7 +442,7 @@ expect(cosine(table), 1 - 1e-12, 1 + 1e-12, "bigrams at zero: order is invisible
 # So a DAN starts blind to order, and what it learns of it, it learns through bigrams alone. On the
 # default corpus zero was worth eleven points of P@1 (`report/README.md`, an older start): random
 # bigrams drown the words before a few minutes of training can tell them apart. Who does what to
-# whom across more than two words a DAN never sees; for that there is lesson 10.
+# whom across more than two words a DAN never sees; for that there is lesson 12.
 #
 # ## Where this lives
 #
@@ -453,7 +453,7 @@ expect(cosine(table), 1 - 1e-12, 1 + 1e-12, "bigrams at zero: order is invisible
 # - The paper, §2.3.1 with footnote 3 (√n) and §3.1 (unit length). Ours: tanh between the layers, n
 #   as the number of words rather than rows, zero bigrams, one layer instead of three by default.
 #
-# Next: lesson 7 turns scores into probabilities, and shows a gradient check that every bug passes.
+# Next: lesson 7 fills the table and the layers of this encoder before the first step.
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_half_shared(m, variance):

@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 16 · Measuring meaning: agreement with people, and who else agrees
+# # 21 · Measuring meaning: agreement with people, and who else agrees
 #
-# **Needs** unit vectors (lesson 9), a trained encoder (lesson 14: here it is trained again, in ten
+# **Needs** unit vectors (lesson 11), a trained encoder (lesson 17: here it is trained again, in ten
 # seconds).
 # **Gives** Pearson's r and what its value is worth, lexical baselines, one tuned matrix, MAP, and
 # our figures beside the paper's with the reasons for the gap.
@@ -161,7 +161,7 @@ expect(np.subtract(*interval(0.6, 120)[::-1]), 0.22, 0.24, "width for 120 pairs"
 #
 # ## An encoder of ten seconds
 #
-# Lesson 14's loop, on the first 40,000 pairs of the default corpus. Nobody tells it what similarity
+# Lesson 17's loop, on the first 40,000 pairs of the default corpus. Nobody tells it what similarity
 # is: it only picks replies.
 
 # %%
@@ -194,7 +194,7 @@ for step, which in zip(tqdm(range(config.steps), disable=None), pair_order):
     batch = batch._replace(sentences=drop_words(batch.sentences, config.optim.word_dropout, draw))
     loss, grads = loss_and_gradients(trained, batch)
     optimizer.step(trained.params, grads, *rates(config.optim, step, config.steps, len(which)))
-expect(float(loss), 3, np.log(256), "loss at the end, below ln 256 (lesson 14)")
+expect(float(loss), 3, np.log(256), "loss at the end, below ln 256 (lesson 17)")
 
 # %% [markdown]
 # ## Baselines that are hard to beat
@@ -254,7 +254,7 @@ axes.set_yticks(range(len(similarities)), list(reversed(similarities)))
 axes.set(xlabel="Pearson's r with people on 120 pairs, and its 95% interval",
          ylabel="similarity by", ylim=(-0.6, 3.6),
          title="All four intervals overlap: 120 pairs rank nobody")
-show(figure, "16_measuring_meaning")
+show(figure, "21_measuring_similarity")
 
 r = {name: pearson(similarity, labels) for name, similarity in similarities.items()}
 expect(r["trained on replies"], 0.35, 0.8, "r of the trained encoder")
@@ -287,9 +287,9 @@ for k in [*np.argsort(gap)[:2], *np.argsort(gap)[-2:]]:
 #
 # loss = 1 − r + strength · ‖M − I‖²/e
 #
-# The gradient of r is the unit vector's once more (lesson 9): x̂ is a unit vector, so the part of ŷ
-# along it is projected out, dx = (ŷ − r x̂)/‖x‖. The library's is checked against differences here;
-# `model/losses.py` derives each step.
+# The gradient of r is the unit vector's once more (lesson 11): x̂ is a unit vector, so the part of
+# ŷ along it is projected out, dx = (ŷ − r x̂)/‖x‖. The library's is checked against differences
+# here; `model/losses.py` derives each step.
 #
 # **Predict:** M has 200 · 200 = 40,000 numbers; we have 120 labels. Fit on half of the pairs with a
 # weak spring, test on the other half: r on the first half, and on the second?
@@ -322,7 +322,7 @@ axes.set(xlabel="strength of the spring to the identity (weaker →)",
          ylabel="Pearson's r with people", ylim=(0, 1.05),
          title="40,000 numbers learn 60 labels by heart; what counts is the other line")
 axes.legend()
-show(figure, "16_tuning")
+show(figure, "21_tuning")
 
 expect(curves[-1][0], 0.95, 1, "r on the fitted half, weak spring: learned by heart")
 expect(curves[-1][0] - curves[-1][1], 0.1, 1, "and that much less on the other half")
@@ -494,7 +494,7 @@ expect(visits / 2.05e6, 3000, 3300, "times as many as our DAN in 4 minutes (2,00
 #   rising.
 # - **The encoder.** The paper's STS rows are the Transformer's. What word order adds needs the data
 #   above before it shows.
-# - **NLI.** Reddit+SNLI is 5 points above Reddit (lesson 15 shows how); tuning adds 2 to 5 more.
+# - **NLI.** Reddit+SNLI is 5 points above Reddit (lesson 19 shows how); tuning adds 2 to 5 more.
 # - **Genre.** On news the paper has 63.2, where binary words have 72.1: headlines share names and
 #   numbers, about which Reddit says nothing. On captions and forums it is the other way round. One
 #   r over all genres hides both.
@@ -515,7 +515,7 @@ expect(visits / 2.05e6, 3000, 3300, "times as many as our DAN in 4 minutes (2,00
 #   Maximising r itself, the spring and cross-validation are ours. Williams' test and intervals,
 #   too.
 #
-# Next: lesson 17 runs the same source on another machine.
+# Next: lesson 24 runs the same source on another machine.
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_spoiled(similarity):

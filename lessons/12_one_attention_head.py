@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 10 · One attention head: three products and a softmax, backwards
+# # 12 · One attention head: three products and a softmax, backwards
 #
-# **Needs** matrix gradients (lesson 3), softmax (lesson 7), `numeric_gradient` and `layer_error`
+# **Needs** matrix gradients (lesson 3), softmax (lesson 8), `numeric_gradient` and `layer_error`
 # (lesson 2).
 # **Gives** the backward of an attention head, derived one product at a time; the reason for the √m;
 # a head that learns to look something up.
@@ -148,7 +148,7 @@ axes.set(xlabel="width m of the head", ylabel="size of softmax's Jacobian (mean 
 axes.minorticks_off()
 axes.set_yticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
 axes.legend(loc="lower left")
-show(figure, "10_scale")
+show(figure, "12_scale")
 
 expect(spread[-1] / np.sqrt(widths[-1]), 0.95, 1.05, "spread of the scores / √m at m = 1024")
 expect(unscaled[-1] * np.sqrt(widths[-1]) / f, 0.85, 1.15,
@@ -430,7 +430,7 @@ curve.axhline(1 - 1 / WORDS, color="k", linestyle=":", label="7/8, derived: no l
 curve.set(title="A wrong gradient learns, too, but worse", xlabel="step of 64 sentences",
           ylabel="mean squared error")
 curve.legend(loc="upper right", bbox_to_anchor=(1, 0.92), handlelength=1)
-show(figure, "10_one_attention_head")
+show(figure, "12_one_attention_head")
 
 expect(share_of_right(*before), 0.11, 0.14, "share of the right holder before: 1/8")
 expect(share_of_right(*after), 0.9, 1, "and after")
@@ -454,7 +454,7 @@ expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the ri
 # - The paper, §2.3.2, takes the encoder of Vaswani et al. (2017), who introduced the √m. The biases
 #   of q, k and v are ours; the keys' one is dead weight.
 #
-# Next: lesson 11 runs many heads on many sentences of different lengths, without any padding.
+# Next: lesson 13 runs many heads on many sentences of different lengths, without any padding.
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_attention_pool_backward(dy, cache):

@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 8 · The batch softmax loss: every other reply is a wrong answer
+# # 9 · The batch softmax loss: every other reply is a wrong answer
 #
-# **Needs** softmax and cross-entropy with their gradient (lesson 7).
+# **Needs** softmax and cross-entropy with their gradient (lesson 8).
 # **Gives** `batch_softmax`, its gradient as something to look at, the number at which training
 # starts, what duplicates do, and what a larger batch buys.
 #
@@ -126,7 +126,7 @@ check(1, dead_point, judge_dead_point)
 # %% [markdown]
 # ## The gradient
 #
-# Lesson 7 has done the work: each row is a cross-entropy, so
+# Lesson 8 has done the work: each row is a cross-entropy, so
 #
 # **ds_ij = (p_ij − δ_ij)/B**
 #
@@ -207,7 +207,7 @@ for axes, steps, what in zip(axes_row, (1, 12, 2000),
     assert np.abs(picture.sum(axis=1)).max() < 1e-12
 figure.colorbar(image, ax=axes_row, shrink=0.9, ticks=(-1, 0, 1),
                 label="B · ∂loss/∂s_ij: blue pulls, red pushes")
-show(figure, "08_batch_softmax_loss")
+show(figure, "09_batch_softmax_loss")
 
 expect(loss, floor, floor * 1.05,
        "loss after 2,000 steps; three rows of twelve at ln 3: 3 ln 3/12 = 0.2747")
@@ -407,7 +407,7 @@ axes.set(xlabel="batch size K", ylabel="nats below ln K", xticks=sizes, xticklab
          title="Batches of two hardly tell these two models apart;\n"
                "in large ones each shows all it knows")
 axes.legend(loc="lower right")
-show(figure, "08_batch_size")
+show(figure, "09_batch_size")
 
 gap = information - blurred_information
 expect((sharp - np.minimum(np.log(sizes), information)).max(), -1, 0.1,
@@ -467,7 +467,7 @@ check(3, two_way_backward, judge_two_way)
 # - The paper, §2.1–2.2 (figure 2: every response is right once and wrong K − 1 times) and §3.1
 #   (K = 128). Scale and mask are ours; the paper's dot product has scale 1.
 #
-# Next: lesson 9 asks why u and v have length 1, and why v then passes layers that u does not.
+# Next: lesson 11 asks why u and v have length 1, and why v then passes layers that u does not.
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_dead_point():

@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 19 · Many workers: when a sum of gradients is a gradient, and when it is not
+# # 20 · Many workers: when a sum of gradients is a gradient, and when it is not
 #
-# **Needs** the batch softmax with its gradient (lesson 8), sparse rows (lesson 5).
+# **Needs** the batch softmax with its gradient (lesson 9), sparse rows (lesson 5).
 # **Gives** what several processes have to tell each other so that together they take the step of
 # one; the backward of a gather; what that costs for a table of 250,000 rows.
 #
@@ -101,7 +101,7 @@ check(1, from_means, judge_from_means)
 #
 # Its loss is a mean over rows, too. But row i needs *all* replies of the batch, and most of them
 # are on other workers. A worker that asks only its own b replies answers an easier question: one of
-# b and not one of B. At equal scores the loss is then ln b and not ln B (lesson 8).
+# b and not one of B. At equal scores the loss is then ln b and not ln B (lesson 9).
 #
 # What has to travel are the reply vectors alone, e numbers for each pair, never the sentences or
 # the encoder's caches. The operation is called **all-gather**: each worker gives its rows, and all
@@ -194,7 +194,7 @@ for part in parts[1:]:
     axes_row[1].axvline(part.start - 0.5, color="black")
     for draw in (axes_row[2].axhline, axes_row[2].axvline):
         draw(part.start - 0.5, color="black")
-show(figure, "19_many_workers")
+show(figure, "20_many_workers")
 
 # %% [markdown]
 # ### Exercise 2: reduce-scatter with uneven shares

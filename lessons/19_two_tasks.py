@@ -1,8 +1,8 @@
 # %% [markdown]
-# # 15 · Two tasks, one encoder: what a second gradient changes
+# # 19 · Two tasks, one encoder: what a second gradient changes
 #
-# **Needs** the batch softmax loss (lesson 8), softmax and cross-entropy (lesson 7), the model of
-# lesson 14.
+# **Needs** the batch softmax loss (lesson 9), softmax and cross-entropy (lesson 8), the model of
+# lesson 17.
 # **Gives** the features that natural language inference needs, their gradient, and a picture of
 # what an encoder forgets for one task and has to keep for another.
 #
@@ -369,7 +369,7 @@ for s in (1, SCALE):
 # %% [markdown]
 # ## Two losses, one encoder
 #
-# Now the encoder of lesson 14 in small, on pairs of this world. An embedding gets 8 numbers: in a
+# Now the encoder of lesson 17 in small, on pairs of this world. An embedding gets 8 numbers: in a
 # small world as tight as 500 are for all of language, so the encoder has to choose what to keep.
 # First the conversations. What is the lowest loss possible? A reply tells the topic and nothing
 # else, so all replies of the right topic are equally good. With n of them among K, p is 1/n at best
@@ -530,7 +530,7 @@ for panel, values, title in zip(axes, cosines.values(), titles):
     panel.set_xticks((1, 2, 3), kinds, fontsize=9)
     panel.set(title=title, xlabel="how the second sentence differs",
               ylabel="cosine of both embeddings", ylim=(-1, 1))
-show(figure, "15_two_tasks")
+show(figure, "19_two_tasks")
 
 means = {name: [float(value.mean()) for value in values] for name, values in cosines.items()}
 for name, values in means.items():
@@ -608,7 +608,7 @@ right.set(xlabel="factor on NLI's gradient", ylabel="loss of the conversations (
           title=" ", ylim=(2.5, 4.6))
 right.grid(False)
 figure.legend(loc="outside lower center", ncols=2, fontsize=9)
-show(figure, "15_weights")
+show(figure, "19_weights")
 
 expect(results[0][0] - accuracies(probe)[0], -0.12, 0.12,
        "w = 0.001: NLI's accuracy above the frozen talker's")
@@ -633,7 +633,7 @@ expect(results[4][1] - results[2][1], 0, 2, "what w = 1000 costs the conversatio
 #   model, and 5% of the workers train SNLI (§3.1); 84.1% on SNLI and r = 0.814 on STS dev (Tables 2
 #   and 3). SCALE and `nli_weight` are ours.
 #
-# Next: lesson 16 asks how one measures "agrees with people", and who else does.
+# Next: lesson 20 trains with many workers.
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_leaky_pair(label):

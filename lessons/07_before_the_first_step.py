@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 18 · Before the first step: what counting alone can do
+# # 7 · Before the first step: what counting alone can do
 #
-# **Needs** ids (lesson 4), bags and √n (lesson 6). It is best read between lessons 6 and 8.
+# **Needs** ids (lesson 4), bags and √n (lesson 6).
 # **Gives** the word vectors that training starts from, built from counts alone; the weight
 # a/(a + p); the identity start; the reason why the encoder's last layer has no bias.
 #
@@ -546,7 +546,7 @@ right.set(xticks=[0.1, 1, 10, 100], xticklabels=["0.1", "1", "10", "100"],
           xlabel="‖b‖² / mean ‖x‖²", ylabel="P@1, per cent", ylim=(0, None),
           title="A bias harms vectors of different\nlengths: cosine becomes distance")
 right.legend()
-show(figure, "18_before_the_first_step")
+show(figure, "07_before_the_first_step")
 
 # %% [markdown]
 # ### Exercise 2: break a ranking by a bias
@@ -586,7 +586,7 @@ check(2, harmful_bias, judge_harmful)
 #   Dagan (2015), Halko et al. (2011) and Arora et al. (2017). The README's table of results shows
 #   P@1 before and after training: more than half of it is there before the first step.
 #
-# Next: lesson 7 and lesson 8, the loss that teaches this encoder the rest.
+# Next: lessons 8 and 9 derive the loss that teaches this encoder the rest.
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_powers_needed(ratio, wanted):

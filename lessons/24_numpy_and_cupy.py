@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 17 · NumPy and CuPy: launches, queues, memory, precision
+# # 24 · NumPy and CuPy: launches, queues, memory, precision
 #
-# **Needs** NumPy; lessons 5 (embeddings) and 7 (softmax) help. A GPU is welcome and not needed: its
+# **Needs** NumPy; lessons 5 (embeddings) and 8 (softmax) help. A GPU is welcome and not needed: its
 # half of the lesson says so where there is none.
 # **Gives** a model of what a step costs, the right way to time a device that works ahead, and a
 # tolerance for "the same result" that is derived instead of tried.
@@ -186,7 +186,7 @@ for k, (name, times) in enumerate(curves.items()):
 axes.set(xlabel="numbers in the array", ylabel="time of one addition (µs)",
          title="Up to a thousand numbers or so cost as much as one: the call")
 axes.legend()
-show(figure, "17_numpy_and_cupy")
+show(figure, "24_numpy_and_cupy")
 expect(cpu[-1] / cpu[0], 20, 1e7, "time of 4 million numbers / of one number: not 4 million")
 
 # %% [markdown]
@@ -379,7 +379,7 @@ axes.plot(23, float32, "s", color="C3", label="a float32 product, which also add
 axes.set(xlabel="bits b of the mantissa", ylabel="relative error of a matrix product",
          title="Three digits and a half with TF32, and each bit halves the error")
 axes.legend()
-show(figure, "17_precision")
+show(figure, "24_precision")
 expect((errors / (0.30 * 2.0**-bits)).min(), 0.9, 1.05, "measured / derived, at least")
 expect((errors / (0.30 * 2.0**-bits)).max(), 0.95, 1.1, "and at most")
 expect(float32 / errors[-1], 1, 30, "what adding up in float32 costs on top of rounding to it")

@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 14 · Train it: from one batch to a learning curve, and what to do at ln K
+# # 17 · Train it: from one batch to a learning curve, and what to do at ln K
 #
-# **Needs** the batch softmax loss (lesson 8), unit vectors and the response network (lesson 9),
+# **Needs** the batch softmax loss (lesson 9), unit vectors and the response network (lesson 11),
 # text to ids (lesson 4).
 # **Gives** a trained encoder in seconds, the three checks to make before a long run, and a table of
 # symptoms for a loss that does not move.
@@ -413,7 +413,7 @@ axes.axhline(ln_K, color="k", linestyle=":", label="ln K = 5.55")
 axes.set(xlabel="step", ylabel="loss of 256 pairs (nats)", ylim=(4, 12),
          title="Of seven runs, one leaves ln K behind; each of the others fails in its own way")
 axes.legend(loc="upper right", fontsize=9, ncols=2)
-show(figure, "14_patients")
+show(figure, "17_patients")
 
 # %% [markdown]
 # Read the table line by line, as a doctor would.
@@ -513,7 +513,7 @@ right.plot([], [], "k--", alpha=0.5, label="TF-IDF")
 right.set(xlabel="step (256 pairs each)", ylabel="true reply among the N best of 100 (per cent)",
           ylim=(0, 75), title="More than half of the replies are among the ten best")
 right.legend(ncols=2, loc="upper left", fontsize=9)
-show(figure, "14_train_it")
+show(figure, "17_train_it")
 
 # %% [markdown]
 # A message and its answer share words more often than strangers do, so even an untrained bag of
@@ -556,7 +556,7 @@ axes.axhspan(3e-4, 3e-3, color="k", alpha=0.08, label="about a thousandth")
 axes.set(xlabel="step", ylabel="size of the update / size of the weight",
          title="Updates grow with the warm-up, never beyond 4%, and fall with the rate")
 axes.legend(fontsize=9)
-show(figure, "14_ratios")
+show(figure, "17_ratios")
 
 first, last = watched[0][1], watched[-1][1]
 expect(first["encoder.linear0.weight"] / (1e-3 / optim.warmup * np.sqrt(150)), 0.9, 1.04,
@@ -577,7 +577,7 @@ expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is ne
 #   Ours, with all of the corpus, full width and 85 seconds: 29.6 (`report/README.md`). The
 #   adaptive optimiser, warm-up, word dropout and scale are ours.
 #
-# Next: lesson 15 gives the same encoder a second teacher.
+# Next: lesson 18 lets a program derive the gradients. Lesson 19 gives this encoder a second task.
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_smallest_scale(K, target):

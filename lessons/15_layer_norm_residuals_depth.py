@@ -1,8 +1,8 @@
 # %% [markdown]
-# # 13 · Layer norm, residuals, depth: gradients through six layers
+# # 15 · Layer norm, residuals, depth: gradients through six layers
 #
-# **Needs** the gradient of a unit vector (lesson 9), `linear` and what thirty layers do to a
-# gradient (lesson 3), attention (lesson 10).
+# **Needs** the gradient of a unit vector (lesson 11), `linear` and what thirty layers do to a
+# gradient (lesson 3), attention (lesson 12).
 # **Gives** the backward of layer norm, step by step and in one line; why a residual connection lets
 # gradients through; and pre-norm against post-norm, with the curves derived before they are drawn.
 #
@@ -97,7 +97,7 @@ for name, analytic, of, array in (("dx̂", dnormal, loss_of_normal, normal),
 #
 # dx = s (dx̂ − **mean(dx̂)** − x̂ **mean(dx̂ x̂)**)
 #
-# It is lesson 9's unit vector with one direction more.
+# It is lesson 11's unit vector with one direction more.
 
 # %%
 along = (dnormal * normal).mean(axis=1, keepdims=True)                        # (N, 1)
@@ -426,7 +426,7 @@ right.set(title="The same nudge moves a deep post-norm stack further", xlabel="s
 right.axvline(12, ymax=0.6, color="k", alpha=0.3, linewidth=1)
 right.annotate("the paper's 12", (12, 0.15), (4, 0), textcoords="offset points")
 right.legend(loc="upper left")
-show(figure, "13_layer_norm_residuals_depth")
+show(figure, "15_layer_norm_residuals_depth")
 
 for kind in steps:
     expect((steps[kind] / derived_steps[kind]).min(), 0.75, 1.1,
@@ -524,7 +524,7 @@ check(3, branch_scale, judge_branch_scale)
 # - The paper, §3.1: six layers, 512 wide, 2048 inside, by tensor2tensor's defaults, which had moved
 #   to pre-norm. It does not say which it used; both are here.
 #
-# Next: lesson 14 puts all of it to work and trains.
+# Next: lesson 16 compares optimisers; lesson 17 puts all of it to work and trains.
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_rms_norm_backward(dy, cache):

@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 9 · Unit vectors and the response network: what is allowed to turn
+# # 11 · Unit vectors and the response network: what is allowed to turn
 #
-# **Needs** the batch softmax loss (lesson 8), linear layers (lesson 3).
+# **Needs** the batch softmax loss (lesson 9), linear layers (lesson 3).
 # **Gives** `l2_normalize` and `response_forward` with their gradients; why scores need a scale; and
 # why the reply passes layers that the input does not.
 #
@@ -168,7 +168,7 @@ check(2, stuck_start, judge_stuck_start)
 # %% [markdown]
 # ## Cosines are too short
 #
-# With unit vectors a score is a cosine, at most 1. So the softmax of lesson 8 cannot be sure of
+# With unit vectors a score is a cosine, at most 1. So the softmax of lesson 9 cannot be sure of
 # anything: p(true) is largest when the true cosine is 1 and the others are as low as K vectors can
 # all be at once. How low? Let ū, v̄ be the means. The true cosines, less the mean of the others,
 # come to
@@ -367,7 +367,7 @@ right.set(xlabel="step", ylabel="batch softmax loss",
           title="A circle of twelve replies: without layers for\n"
                 "the reply it cannot be learnt, with them it can")
 right.legend(loc="lower left", fontsize=9)
-show(figure, "09_unit_vectors_and_response_network")
+show(figure, "11_unit_vectors_and_response_network")
 
 own, other = runs[False], runs[True]
 expect(own[0][0], scale - 6, scale + 6, "loss at the start: 20, give or take 4 · 5/√12")
@@ -411,7 +411,7 @@ expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16),
 #   (sentence embeddings are normalised). Ours: residual, unit length of v′ and the scale that this
 #   asks for.
 #
-# Next: lesson 10 begins the other encoder with one attention head.
+# Next: lesson 12 begins the other encoder with one attention head.
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_length_after(norm, rate, sideways):

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 7 · Softmax and cross-entropy: a check that every bug passes
+# # 8 · Softmax and cross-entropy: a check that every bug passes
 #
 # **Needs** gradient checks (lesson 2) and matrix gradients (lesson 3).
 # **Gives** the backward of softmax and of cross-entropy, the reason why they are written as one,
@@ -178,7 +178,7 @@ right.set(xscale="log", xlim=(1e-14, 20), ylim=(6.6, -1), yticks=range(7), ytick
           xlabel="largest |analytic − numeric| (at least 10⁻¹³)", ylabel="backward",
           title="Through ones, five of six broken backwards\nlook as right as the right one")
 right.legend(loc="lower left", fontsize=9)
-show(figure, "07_softmax_and_cross_entropy")
+show(figure, "08_softmax_and_cross_entropy")
 
 passed_ones = [name for name, (by_ones, _) in seen.items() if by_ones < 1e-6]
 passed_random = [name for name, (_, by_random) in seen.items() if by_random < 1e-6]
@@ -420,7 +420,7 @@ check(3, margin_loss, judge_margin_loss)
 # - The paper, §2.2 (a softmax over replies, maximise the log-likelihood of the true one) and §2.4
 #   (three classes of NLI).
 #
-# Next: lesson 8 puts a softmax over the replies of a whole batch.
+# Next: lesson 9 puts a softmax over the replies of a whole batch.
 
 # %% Solutions (open when you have tried) jupyter={"source_hidden": true}
 def solution_well_dressed_backward(dp, cache):

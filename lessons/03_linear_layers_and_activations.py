@@ -122,8 +122,8 @@ expect(len(fitting), 24, 24, "products that fit when all axes are equal")
 expect(len(wrong), 23, 23, "of which wrong")
 
 # %% [markdown]
-# This is why the tests of this repository give each axis another length: 23 of 24 mistakes then
-# stop with an error before anything is even compared.
+# This is why the tests of this repository give each axis another length: each of the 23 mistakes
+# then stops with an error before anything is even compared.
 #
 # ## What is copied forward is summed backward
 #

@@ -195,12 +195,14 @@ expect(np.log(1024) - lowest_loss(1, 1024), 0.99, 1.01,
        "at scale 1 all of learning is worth so many nats")
 
 # %% [markdown]
-# A single nat, between knowing nothing and knowing everything. Is the bound real? Let K = 16 pairs
-# of vectors go where they want.
+# A single nat, between knowing nothing and knowing everything. Is the bound real? It holds with
+# equality if each input lies at its own reply and all pairs of different replies have the cosine
+# −1/(K − 1). Those are the corners of a simplex, and K corners need K − 1 dimensions. Let K = 16
+# pairs of vectors go where they want: in 20 dimensions, and in 8.
 
 # %%
-for scale in (1.0, 5.0):
-    x_u, x_v = rng.standard_normal((2, 16, 20))
+for scale, dimensions in ((1.0, 20), (5.0, 20), (5.0, 8)):
+    x_u, x_v = rng.standard_normal((2, 16, dimensions))
     for step in range(2000):
         (u, u_cache), (v, v_cache) = l2_normalize_forward(x_u), l2_normalize_forward(x_v)
         loss, loss_cache = batch_softmax_forward(u, v, scale)
@@ -208,21 +210,23 @@ for scale in (1.0, 5.0):
         x_u -= 48 / scale * l2_normalize_backward(du, u_cache)
         x_v -= 48 / scale * l2_normalize_backward(dv, v_cache)
     bound = lowest_loss(scale, 16)
-    expect(loss, bound * (1 - 1e-9), bound * 1.01,
-           f"scale {scale:.0f}: loss in the end; the bound is {bound:.4f}")
+    low, high = (1 - 1e-9, 1.01) if dimensions >= 15 else (1.1, 1.5)
+    expect(loss, bound * low, bound * high,
+           f"scale {scale:.0f}, {dimensions} dimensions: loss in the end; the bound is {bound:.4f}")
     others = (u @ v.T)[~np.eye(16, dtype=bool)]
     expect(others.mean(), -1 / 15 - 0.01, -1 / 15 + 0.01, "mean cosine of wrong pairs; −1/(K − 1)")
 
 # %% [markdown]
-# There are two ways out. The paper's: u has unit length, but v′, behind the response network, may
+# In 8 dimensions the loss ends well above the bound. So the bound says what a scale forbids, and not
+# what it allows. There are two ways out. The paper's: u has unit length, but v′, behind the response network, may
 # be as long as it likes, and the scale is 1. Ours: both have unit length and the scale is 20, so a
-# score is a cosine that means the same everywhere. On the default corpus ours is worth some points
-# (`report/README.md`, an older start: P@1 28.2 against 22.6).
+# score is a cosine that means the same everywhere. On the default corpus P@1 on dev is 28.9 with ours
+# and 20.8 with the paper's (`report/README.md`, 500 steps).
 #
 # ### Exercise 3: the least scale
 #
-# You want the loss of K unit pairs to be *able* to reach some value. Which scale does that take at
-# least?
+# You want the loss of K unit pairs to be *able* to reach some value, in K − 1 dimensions or more.
+# Which scale does that take at least?
 
 # %%
 def least_scale(loss, K):

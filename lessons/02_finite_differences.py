@@ -74,8 +74,9 @@ expect(gain, 1e3, 1e5, "times as accurate as one-sided")
 # ## Why not ε = 10⁻¹²?
 #
 # A float64 has 53 bits: f(x + ε) arrives rounded, off by up to u |f| with u = 2⁻⁵³ ≈ 10⁻¹⁶. The
-# argument x + ε is rounded before, by up to u |x|, and f turns that into u |x f′|. Both are nothing,
-# until they are divided by ε. A smaller step bends less, but it magnifies the rounding more:
+# argument x + ε is rounded before, by up to u |x|, and f turns that into u |x f′|. Both are
+# nothing, until they are divided by ε. A smaller step bends less, but it magnifies the rounding
+# more:
 #
 # error ≤ **ε² |f‴|/6** + **u (|f| + |x f′|)/ε**, to first order
 #

@@ -207,9 +207,9 @@ expect(let_through["sum / √n"][at_48], 0.3, passes_tanh(np.sqrt(95 / 48)),
 # %% [markdown]
 # Under a sum, long sentences are stuck: their units sit at ±1 and nine tenths of the gradient are
 # lost. Under a mean they are so short that tanh is a straight line, and two linear layers in a row
-# are one. With √n the layers see every sentence at about one size. Look at the green dots on the left once more:
-# they do rise a little, from 1 to √2 and above. The paper says that it wants the vectors "to be
-# sensitive to length", only not ruled by it.
+# are one. With √n the layers see every sentence at about one size. Look at the green dots on the
+# left once more: they do rise a little, from 1 to √2 and above. The paper says that it wants the
+# vectors "to be sensitive to length", only not ruled by it.
 #
 # ## The way back
 #

@@ -245,8 +245,7 @@ expect(np.linalg.norm(l2_normalize_backward(y, cache)), 0, 1e-14,
 # %%
 def well_dressed_backward(dp, cache):
     """Passes both of the colleague's checks and is wrong. dp: (B, c) → ds: (B, c)"""
-    p = cache
-    raise NotImplementedError
+    raise NotImplementedError    # cache: p
 
 
 def judge_well_dressed(backward):
@@ -371,8 +370,7 @@ def log_softmax_forward(s):
 
 def log_softmax_backward(dy, cache):
     """dy: (B, c) → ds: (B, c)"""
-    y = cache
-    raise NotImplementedError
+    raise NotImplementedError    # cache: y
 
 
 def judge_log_softmax(backward):

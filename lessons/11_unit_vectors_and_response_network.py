@@ -217,11 +217,11 @@ for scale, dimensions in ((1.0, 20), (5.0, 20), (5.0, 8)):
     expect(others.mean(), -1 / 15 - 0.01, -1 / 15 + 0.01, "mean cosine of wrong pairs; −1/(K − 1)")
 
 # %% [markdown]
-# In 8 dimensions the loss ends well above the bound. So the bound says what a scale forbids, and not
-# what it allows. There are two ways out. The paper's: u has unit length, but v′, behind the response network, may
-# be as long as it likes, and the scale is 1. Ours: both have unit length and the scale is 20, so a
-# score is a cosine that means the same everywhere. On the default corpus P@1 on dev is 28.9 with ours
-# and 20.8 with the paper's (`report/README.md`, 500 steps).
+# In 8 dimensions the loss ends well above the bound. So the bound says what a scale forbids, and
+# not what it allows. There are two ways out. The paper's: u has unit length, but v′, behind the
+# response network, may be as long as it likes, and the scale is 1. Ours: both have unit length and
+# the scale is 20, so a score is a cosine that means the same everywhere. On the default corpus P@1
+# on dev is 28.9 with ours and 20.8 with the paper's (`report/README.md`, 500 steps).
 #
 # ### Exercise 3: the least scale
 #

@@ -210,8 +210,8 @@ expect(np.abs(dbias[:m]).max(), 1e-3, 10, "largest gradient of a query's bias")
 # √(2m). Call L = ‖dq‖/√m the size of a word's gradient. Then L = p (1 − p) · 2√m |z|.
 #
 # Let f be the density of g at 0: f = n (n − 1) ∫ φ(t)² Φ(t)ⁿ⁻² dt (two of n normal scores both at
-# t, the n − 2 others below). A mean over g needs areas only. σ (1 − σ) has the area 1/2 to the right
-# of 0, and its square has 1/12. √m g in the place of g divides an area by √m.
+# t, the n − 2 others below). A mean over g needs areas only. σ (1 − σ) has the area 1/2 to the
+# right of 0, and its square has 1/12. √m g in the place of g divides an area by √m.
 #
 # - mean of L: f/√m · ½ · 2√m · E|z| = **f √(2/π)**. The Jacobian's mean falls like 1/√m, the other
 #   factors grow like √m, and the product is the same for every m;

@@ -338,8 +338,8 @@ show(figure, "17_patients")
 # | a little below ln K, flat | ≤ 1 | positive | healthy | the scores may not grow: the scale (lesson 11) |
 # | ln K to two digits | ≈ 0 | 0 | any | all sentences are one point: the ids (here no word is known), then each layer |
 #
-# The healthy start deserves a word. Its loss is *above* ln K, by more than one: this encoder begins as
-# a weighted bag of words (`frequency_weight`, `residual_response`), so it has opinions from the
+# The healthy start deserves a word. Its loss is *above* ln K, by more than one: this encoder begins
+# as a weighted bag of words (`frequency_weight`, `residual_response`), so it has opinions from the
 # first step, at a scale of 20, and some are wrong. Learning first takes the confidence out and then
 # puts it where it belongs.
 

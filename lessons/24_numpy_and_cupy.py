@@ -20,7 +20,6 @@ sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show, solution
 
 import time
-from collections import Counter
 
 import numpy as np
 import scipy.sparse

@@ -311,9 +311,9 @@ expect(own[occurrences == 1].mean(), 0.3, 0.7, "bigrams seen once")
 # This is the one step without a backward. An id is a whole number: there is no id a little larger
 # than 17, and word 18 has nothing to do with word 17. So nothing can be differentiated by an id,
 # and no gradient reaches the text. The gradient ends at the *row* that the id picks. What hashing
-# does to it can be said: two bigrams that share a bucket read the same row, so the row's gradient is
-# the **sum** of both. If dy is the same at each occurrence, then `own`, above, is a bigram's share
-# of its row's gradient. Here are two bigrams that share one of 50 rows:
+# does to it can be said: two bigrams that share a bucket read the same row, so the row's gradient
+# is the **sum** of both. If dy is the same at each occurrence, then `own`, above, is a bigram's
+# share of its row's gradient. Here are two bigrams that share one of 50 rows:
 
 # %%
 few = bigram_buckets(left, right, 50)

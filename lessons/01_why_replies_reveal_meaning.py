@@ -19,7 +19,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 from collections import Counter
 
@@ -420,27 +420,5 @@ check(3, nearest, judge_nearest)
 #   follows from Bayes' rule.
 #
 # Next: lesson 2 makes the instrument with which every gradient will be checked.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_similarity(p, q):
-    return np.sqrt(p * q).sum()    # Bhattacharyya's coefficient; there are others
-
-
-def solution_evasive_world(P):
-    # I′ = Σ ½ P ln(½P / ½P(r)) + ½ ln(½/½) = I/2
-    return np.hstack([P / 2, np.full((len(P), 1), 0.5)])
-
-
-def tempting_evasive_world(P):
-    return (P + P.mean(axis=0)) / 2    # half of the time any reply: it loses more than half
-
-
-def solution_nearest(vectors):
-    cosines = vectors @ vectors.T
-    np.fill_diagonal(cosines, -np.inf)
-    return cosines.argmax(axis=1)
-
-
-solution(1, solution_similarity, lambda p, q: (p * q).sum())
-solution(2, solution_evasive_world, tempting_evasive_world)
-solution(3, solution_nearest, lambda vectors: (vectors @ vectors.T).argmax(axis=1))
+#
+# Solutions, for when you have tried: `lessons/solutions/01_why_replies_reveal_meaning.py`.

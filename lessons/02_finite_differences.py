@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import numpy as np
 
@@ -389,25 +389,5 @@ check(3, complex_step, judge_complex_step)
 #   they have to be proved.
 #
 # Next: lesson 3 derives the matrix gradients that you have just checked.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_best_step(u, f, f3):
-    return (3 * u * f / f3) ** (1 / 3)                        # d/dε: ε f3/3 − u f/ε² = 0
-
-
-def solution_fooling_backward(dy, cache):
-    y, norm = cache
-    # the division by ‖x‖ is gone: nothing where ‖x‖ is 1
-    return dy - (dy * y).sum(axis=1, keepdims=True) * y
-
-
-def solution_complex_step(f, x, epsilon=1e-200):
-    return f(x + 1j * epsilon).imag / epsilon
-
-
-# the best one-sided step
-solution(1, solution_best_step, lambda u, f, f3: np.sqrt(2 * u * f / f3))
-# no projection: seen at once
-solution(2, solution_fooling_backward, lambda dy, cache: dy / cache[1])
-# a difference after all
-solution(3, solution_complex_step, lambda f, x: (f(x + 1e-6) - f(x - 1e-6)) / 2e-6)
+#
+# Solutions, for when you have tried: `lessons/solutions/02_finite_differences.py`.

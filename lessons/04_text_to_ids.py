@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import os
 import subprocess
@@ -403,25 +403,5 @@ check(3, buckets_for, judge_buckets)
 #
 # Next: lesson 5 gives each row its vector, and finds out what happens to gradients when a row is
 # met twice.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_double_of(word, vocabulary):
-    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
-    rng = np.random.default_rng(0)
-    while True:                                               # 1,000 buckets: about 1,000 tries
-        candidate = "".join(rng.choice(letters, 10))
-        if candidate not in vocabulary.ids and vocabulary.id(candidate) == vocabulary.id(word):
-            return candidate
-
-
-def solution_reverse_each(packed):
-    b = packed.sentence_numbers
-    first, last = packed.offsets[b], packed.offsets[b + 1] - 1
-    return Packed(packed.ids[first + last - np.arange(len(packed.ids))], packed.offsets)
-
-
-solution(1, solution_double_of, lambda word, vocabulary: word + "s")
-# sentences swap as well
-solution(2, solution_reverse_each, lambda packed: Packed(packed.ids[::-1], packed.offsets))
-# right for small q only
-solution(3, lambda n, q: -n / np.log(1 - q), lambda n, q: n / q)
+#
+# Solutions, for when you have tried: `lessons/solutions/04_text_to_ids.py`.

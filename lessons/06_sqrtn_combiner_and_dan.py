@@ -16,7 +16,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 from collections import Counter
 
@@ -458,31 +458,5 @@ expect(cosine(table), 1 - 1e-12, 1 + 1e-12, "bigrams at zero: order is invisible
 #   which has no bias and starts as the identity (lesson 7).
 #
 # Next: lesson 7 fills the table and the layers of this encoder before the first step.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_half_shared(m, variance):
-    return len(m) * variance / (m @ m)                        # dσ² = n ‖m‖²
-
-
-def tempting_half_shared(m, variance):
-    return variance / (m @ m)    # one number's variance, where the vector's was meant
-
-
-def solution_mean_bag_backward(dy, cache):
-    table_rows, ids = cache
-    dtable = np.zeros((table_rows, dy.shape[1]))
-    np.add.at(dtable, ids.ids, (dy / ids.lengths[:, None])[ids.sentence_numbers])
-    return dtable
-
-
-def tempting_mean_bag_backward(dy, cache):
-    table_rows, ids = cache
-    dtable = np.zeros((table_rows, dy.shape[1]))
-    # equal ids: the last one wins
-    dtable[ids.ids] += (dy / ids.lengths[:, None])[ids.sentence_numbers]
-    return dtable
-
-
-solution(1, solution_half_shared, tempting_half_shared)
-solution(2, solution_mean_bag_backward, tempting_mean_bag_backward)
-solution(3, lambda: [[1, 1], [1]], lambda: [[1, 2], [1]])     # nothing stands twice in one sentence
+#
+# Solutions, for when you have tried: `lessons/solutions/06_sqrtn_combiner_and_dan.py`.

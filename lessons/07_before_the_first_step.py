@@ -16,7 +16,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 from collections import Counter
 
@@ -587,25 +587,5 @@ check(2, harmful_bias, judge_harmful)
 #   P@1 before and after training: more than half of it is there before the first step.
 #
 # Next: lessons 8 and 9 derive the loss that teaches this encoder the rest.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_powers_needed(ratio, wanted):
-    return max(0, int(np.ceil((np.log(wanted) / np.log(ratio) - 1) / 2)))
-
-
-def tempting_powers_needed(ratio, wanted):
-    return int(np.ceil(np.log(wanted) / np.log(ratio)))       # one product each, and none before
-
-
-def solution_harmful_bias():
-    x, y1, y2, b = np.eye(5)[:4]                              # y2 is orthogonal to x, but short
-    return x, 10 * x + y1, 0.1 * y2, 5 * b
-
-
-def tempting_harmful_bias():
-    x, y1, y2, b = np.eye(5)[:4]
-    return x, unit((x + y1)[None])[0], y2, 1000 * b           # squeezed, and in the same order
-
-
-solution(1, solution_powers_needed, tempting_powers_needed)
-solution(2, solution_harmful_bias, tempting_harmful_bias)
+#
+# Solutions, for when you have tried: `lessons/solutions/07_before_the_first_step.py`.

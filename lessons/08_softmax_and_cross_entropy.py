@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import numpy as np
 
@@ -419,23 +419,5 @@ check(3, margin_loss, judge_margin_loss)
 #   (three classes of NLI).
 #
 # Next: lesson 9 puts a softmax over the replies of a whole batch.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_well_dressed_backward(dp, cache):
-    return dp - dp.mean(axis=1, keepdims=True)    # a projection after all, but p is nowhere
-
-
-def solution_log_softmax_backward(dy, cache):
-    return dy - np.exp(cache) * dy.sum(axis=1, keepdims=True)
-
-
-def solution_margin_loss(z):
-    return np.logaddexp(0, -z)
-
-
-# rows ≠ 0
-solution(1, solution_well_dressed_backward, lambda dp, p: p * (dp - dp.mean(axis=1, keepdims=True)))
-# right only for a dy that sums to 1
-solution(2, solution_log_softmax_backward, lambda dy, y: dy - np.exp(y))
-# no overflow, but 0
-solution(3, solution_margin_loss, lambda z: np.maximum(-z, 0) + np.log(1 + np.exp(-np.abs(z))))
+#
+# Solutions, for when you have tried: `lessons/solutions/08_softmax_and_cross_entropy.py`.

@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import numpy as np
 from tqdm import tqdm
@@ -274,23 +274,5 @@ check(2, least_batch, judge_least_batch)
 #   den Oord et al.'s (2018); for words it is Levy and Goldberg's (2014). The mask is ours.
 #
 # Next: lesson 11 asks why u and v have length 1, and why v then passes layers that u does not.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_wanted_scores(joint, q):
-    return np.log(joint / joint.sum(axis=1, keepdims=True) / q)    # log p(j | i)/q(j)
-
-
-def tempting_wanted_scores(joint, q):
-    return np.log(joint / np.outer(joint.sum(axis=1), joint.sum(axis=0)))    # PMI, whatever q is
-
-
-def solution_least_batch(information):
-    return int(np.ceil(np.exp(information)))
-
-
-def tempting_least_batch(information):
-    return int(np.ceil(2**information)) + 1    # information in bits
-
-
-solution(1, solution_wanted_scores, tempting_wanted_scores)
-solution(2, solution_least_batch, tempting_least_batch)
+#
+# Solutions, for when you have tried: `lessons/solutions/10_what_the_scores_become.py`.

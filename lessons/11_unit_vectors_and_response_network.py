@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import numpy as np
 
@@ -416,26 +416,5 @@ expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16),
 #   asks for.
 #
 # Next: lesson 12 begins the other encoder with one attention head.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_length_after(norm, rate, sideways):
-    square = norm**2
-    for g in sideways:
-        square += rate**2 * g**2 / square    # ‖dx‖² = g²/‖x‖², with the length of now
-    return np.sqrt(square)
-
-
-def tempting_length_after(norm, rate, sideways):
-    # the length of the start throughout
-    return np.sqrt(norm**2 + rate**2 * sum(g**2 for g in sideways) / norm**2)
-
-
-def solution_least_scale(loss, K):
-    return (K - 1) / K * np.log((K - 1) / np.expm1(loss))
-
-
-solution(1, solution_length_after, tempting_length_after)
-# at a right angle the pull is strongest
-solution(2, lambda: -3 * target, lambda: [[1.0, 2.0, 0.0]])
-# others at 0, not at −1/(K − 1)
-solution(3, solution_least_scale, lambda loss, K: np.log((K - 1) / np.expm1(loss)))
+#
+# Solutions, for when you have tried: `lessons/solutions/11_unit_vectors_and_response_network.py`.

@@ -16,7 +16,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import numpy as np
 
@@ -496,29 +496,5 @@ expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the ri
 #   of q, k and v are ours; the keys' one is dead weight.
 #
 # Next: lesson 13 runs many heads on many sentences of different lengths, without any padding.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_attention_pool_backward(dy, cache):
-    x, w, p = cache
-    dp = x @ dy                                               # (n,)
-    ds = p * (dp - p @ dp)
-    return np.outer(p, dy) + np.outer(ds, w), x.T @ ds        # as value, and as key
-
-
-def tempting_attention_pool_backward(dy, cache):
-    x, w, p = cache
-    dp = x @ dy
-    return np.outer(p, dy), x.T @ (p * (dp - p @ dp))    # the way through the scores is forgotten
-
-
-def solution_blind_sentence(rng):
-    return np.tile(rng.standard_normal(6), (4, 1))  # one word four times: all v_j equal, so ds = 0
-
-
-def tempting_blind_sentence(rng):
-    x = rng.standard_normal((2, 6))
-    return np.concatenate([x, x[::-1]])    # a palindrome: symmetric, but not enough
-
-
-solution(1, solution_attention_pool_backward, tempting_attention_pool_backward)
-solution(2, solution_blind_sentence, tempting_blind_sentence)
+#
+# Solutions, for when you have tried: `lessons/solutions/12_one_attention_head.py`.

@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import time
 from itertools import islice
@@ -450,55 +450,5 @@ check(3, leaks, judge_leaks)
 # - The paper, §3.1: 8 heads, 512 wide. Packing without padding is ours; the numbers are the same.
 #
 # Next: lesson 14. So far attention does not know which word comes first.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_split_heads(x, heads):
-    return x.reshape(len(x), heads, -1).swapaxes(0, 1)
-
-
-def solution_merge_heads(y):
-    heads, n, m = y.shape
-    return y.swapaxes(0, 1).reshape(n, heads * m)
-
-
-def tempting_split_heads(x, heads):
-    return x.reshape(heads, len(x), -1)
-
-
-def tempting_merge_heads(y):
-    heads, n, m = y.shape
-    return y.reshape(n, heads * m)    # undoes the tempting split, and so hides it
-
-
-def solution_reorder_backward(dy, order):
-    dx = np.empty_like(dy)
-    dx[order] = dy                                            # row b of y was row order[b] of x
-    return dx
-
-
-def company(rng=None):
-    """Sentences of 2, 5, 3 and 1 words: qkv, offsets."""
-    rng = rng or np.random.default_rng(0)
-    return rng.standard_normal((11, 24)), np.array([0, 2, 7, 10, 11])
-
-
-def solution_leaks(attention):
-    qkv, offsets = company()
-    together = attention(qkv, offsets, 2)
-    alone = [attention(qkv[first:last], np.array([0, last - first]), 2)
-             for first, last in zip(offsets, offsets[1:])]
-    return not np.allclose(together, np.concatenate(alone))
-
-
-def tempting_leaks(attention):
-    qkv, offsets = company()
-    before = attention(qkv, offsets, 2)
-    changed = qkv.copy()
-    changed[:2] += 1    # the first sentence: does another one move?
-    return not np.allclose(attention(changed, offsets, 2)[2:], before[2:])
-
-
-solution(1, (solution_split_heads, solution_merge_heads),
-         (tempting_split_heads, tempting_merge_heads))
-solution(2, solution_reorder_backward, lambda dy, order: dy[order])
-solution(3, solution_leaks, tempting_leaks)
+#
+# Solutions, for when you have tried: `lessons/solutions/13_many_heads_many_lengths.py`.

@@ -16,7 +16,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import math
 
@@ -525,28 +525,5 @@ check(3, branch_scale, judge_branch_scale)
 #   to pre-norm. It does not say which it used; both are here.
 #
 # Next: lesson 16 compares optimisers; lesson 17 puts all of it to work and trains.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_rms_norm_backward(dy, cache):
-    normal, scale, weight = cache
-    dnormal = dy * weight
-    # stretching is undone; a constant now shows in y
-    along = (dnormal * normal).mean(axis=1, keepdims=True)
-    return scale * (dnormal - normal * along), (dy * normal).sum(axis=0)
-
-
-def tempting_rms_norm_backward(dy, cache):
-    return layer_norm_backward(dy, cache)[:2]    # layer norm's, with the mean still projected out
-
-
-def solution_blind_start(rng):
-    return rng.standard_normal((3, 5)), np.zeros((5, 3))      # x + 0 is x
-
-
-def tempting_blind_start(rng):
-    return rng.standard_normal((3, 5)), 1e-3 * rng.standard_normal((5, 3))
-
-
-solution(1, solution_rms_norm_backward, tempting_rms_norm_backward)
-solution(2, solution_blind_start, tempting_blind_start)
-solution(3, lambda c, layers: 1 / math.sqrt(c * layers), lambda c, layers: 1 / layers)
+#
+# Solutions, for when you have tried: `lessons/solutions/15_layer_norm_residuals_depth.py`.

@@ -16,7 +16,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 from small_encoder import small_config, some_chat
 
 import numpy as np
@@ -489,26 +489,5 @@ expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is ne
 #   adaptive optimiser, warm-up, word dropout and scale are ours.
 #
 # Next: lesson 18 lets a program derive the gradients. Lesson 19 gives this encoder a second task.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_broken_batch(split, which):
-    others = np.roll(which, 1)                                # the same wrong replies in every step
-    numbers = np.concatenate([2 * which, 2 * others + 1])
-    return split.batch(which, False)._replace(sentences=split.sentences(numbers))
-
-
-def tempting_broken_batch(split, which):
-    shuffled = rng.permutation(which)    # another pairing in every step cannot be learned by heart
-    numbers = np.concatenate([2 * which, 2 * shuffled + 1])
-    return split.batch(which, False)._replace(sentences=split.sentences(numbers))
-
-
-def solution_table_ratio(before, after, grad):
-    rows = np.concatenate([part.rows for part in grad])
-    rows = rows[before[rows].any(axis=1)]
-    return np.linalg.norm(after[rows] - before[rows]) / np.linalg.norm(before[rows])
-
-
-solution(1, solution_broken_batch, tempting_broken_batch)
-solution(2, solution_table_ratio,
-         lambda before, after, grad: np.linalg.norm(after - before) / np.linalg.norm(before))
+#
+# Solutions, for when you have tried: `lessons/solutions/17_train_it.py`.

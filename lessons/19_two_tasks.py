@@ -18,10 +18,10 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 from two_tasks_world import (
-    ACTIVITIES, ENTAILMENT, NEUTRAL, PEOPLE, PLACES, TOPICS, Fact, companions, draw_fact,
-    draw_pair, reply, truth,
+    ACTIVITIES, ENTAILMENT, NEUTRAL, PEOPLE, TOPICS, Fact, companions, draw_fact, draw_pair, reply,
+    truth,
 )
 
 from collections import Counter
@@ -552,35 +552,5 @@ expect(results[4][1] - results[2][1], 0, 2, "what w = 1000 costs the conversatio
 #   and 3). SCALE and `nli_weight` are ours.
 #
 # Next: lesson 20 trains with many workers.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_leaky_pair(label):
-    who, activity = str(rng.choice(list(PEOPLE))), int(rng.integers(len(ACTIVITIES)))
-    place = str(rng.choice(PLACES))
-    if label == ENTAILMENT:    # short and general hypotheses are easily entailed
-        return Fact(who, False, activity, place), Fact(who, True, activity, None)
-    if label == NEUTRAL:                                      # long ones easily say too much
-        return Fact(who, False, activity, None), Fact(who, False, activity, place)
-    other = (activity + 4) % len(ACTIVITIES)
-    return Fact(who, False, activity, place), Fact(who, False, other, None)
-
-
-def tempting_leaky_pair(label):
-    fact = draw_fact(rng)    # gives the label away, but the label is not true
-    return fact, fact._replace(general=label == ENTAILMENT,
-                               place="park" if label == NEUTRAL else None)
-
-
-def solution_square_features_backward(dy, cache):
-    d, dsquare = np.split(dy, 2, axis=1)
-    dx = d + 2 * cache * dsquare
-    return dx, -dx
-
-
-def tempting_square_features_backward(dy, cache):
-    d, dsquare = np.split(dy, 2, axis=1)
-    return d + 2 * cache * dsquare, -d + 2 * cache * dsquare  # "a square has no sign"
-
-
-solution(1, solution_leaky_pair, tempting_leaky_pair)
-solution(2, solution_square_features_backward, tempting_square_features_backward)
+#
+# Solutions, for when you have tried: `lessons/solutions/19_two_tasks.py`.

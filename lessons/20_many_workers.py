@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 from collections import Counter
 
@@ -268,25 +268,5 @@ for pairs, most in ((100, 5_000), (1_024, 25_000)):
 # - `tests/test_workers.py`: real processes; 2, 3 and 4 workers give the loss and every gradient of
 #   one to ten digits.
 # - The paper, §3.1, trains with many workers, 95% of them on conversations.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_from_means(means, sizes):
-    return sum(mean * size for mean, size in zip(means, sizes)) / sum(sizes)
-
-
-def tempting_from_means(means, sizes):
-    return sum(means) / len(means)
-
-
-def solution_reduce_scatter(arrays, begins):
-    summed = sum(arrays)
-    return [summed[a:b] for a, b in zip(begins, begins[1:])]
-
-
-def tempting_reduce_scatter(arrays, begins):
-    # each keeps its own copy: nothing is summed
-    return [array[a:b] for array, a, b in zip(arrays, begins, begins[1:])]
-
-
-solution(1, solution_from_means, tempting_from_means)
-solution(2, solution_reduce_scatter, tempting_reduce_scatter)
+#
+# Solutions, for when you have tried: `lessons/solutions/20_many_workers.py`.

@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 from small_encoder import trained_encoder
 
 import numpy as np
@@ -349,32 +349,5 @@ check(2, folds, judge_folds)
 #   cross-validation are ours. Williams' test and intervals, too.
 #
 # Next: lesson 22 ranks questions, and compares our figures with the paper's.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_spoiled(similarity):
-    return np.exp(20 * similarity)    # nearly all pairs near 0, a few far out
-
-
-def solution_folds(first, second):
-    group = {sentence: sentence for sentence in [*first, *second]}
-
-    def root(sentence):
-        while group[sentence] != sentence:
-            sentence = group[sentence]
-        return sentence
-
-    for a, b in zip(first, second):
-        group[root(a)] = root(b)                              # join the two chains
-    roots = sorted({root(a) for a in first})
-    return [roots.index(root(a)) % 2 for a in first]
-
-
-def tempting_folds(first, second):
-    known = sorted(set(first))
-    # keeps the first sentences apart, forgets the second
-    return [known.index(a) % 2 for a in first]
-
-
-# a straight line, which r does not see
-solution(1, solution_spoiled, lambda similarity: 0.01 * similarity - 7)
-solution(2, solution_folds, tempting_folds)
+#
+# Solutions, for when you have tried: `lessons/solutions/21_measuring_similarity.py`.

@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 from small_encoder import trained_encoder
 
 import itertools
@@ -240,29 +240,5 @@ expect(visits / 2.05e6, 3000, 3300, "times as many as our DAN in 4 minutes (2,00
 #   intervals are ours.
 #
 # Next: lesson 23 looks at the shape of the space in which all these vectors lie.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_worst(n, R):
-    k = np.arange(1, R + 1)
-    return float(np.mean(k / (n - R + k)))    # the k-th of them stands at rank n − R + k
-
-
-def solution_expected(relevant, scores):
-    found = []
-    for order in itertools.permutations(range(len(scores))):
-        if all(scores[a] >= scores[b] for a, b in zip(order, order[1:])):
-            hits = np.cumsum([relevant[k] for k in order])
-            found.append(np.mean([hits[k] / (k + 1) for k in range(len(order))
-                                  if relevant[order[k]]]))
-    return float(np.mean(found))
-
-
-def tempting_expected(relevant, scores):
-    # equals as they stand in the file
-    order = np.argsort(-np.asarray(scores, float), kind="stable")
-    return float(average_precision(padded(np.array([relevant])[:, order]))[0])
-
-
-# the mean of all orders, not the worst
-solution(1, solution_worst, lambda n, R: R / n)
-solution(2, solution_expected, tempting_expected)
+#
+# Solutions, for when you have tried: `lessons/solutions/22_ranking_and_map.py`.

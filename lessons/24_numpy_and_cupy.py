@@ -18,7 +18,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import time
 
@@ -410,37 +410,5 @@ check(2, checked_take, judge_checked_take)
 #   ours.
 #
 # Next: lesson 25 asks how many digits of a result are right, and how equal two machines can be.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_time_it(device, work, calls=10):
-    work(device)            # compiles
-    device.synchronize()    # nothing of others is left in the queue
-    begin = device.now
-    for _ in range(calls):
-        work(device)
-    device.synchronize()
-    return (device.now - begin) / calls
-
-
-def tempting_time_it(device, work, calls=10):
-    begin = device.now
-    for _ in range(calls):
-        work(device)
-    device.synchronize()    # waits at the end, but began with others' work
-    return (device.now - begin) / calls
-
-
-def solution_checked_take(table, ids):
-    if len(ids) and not 0 <= ids.min() <= ids.max() < len(table):
-        raise IndexError(f"ids {ids.min()} to {ids.max()}, of {len(table)} rows")
-    return wrapping_take(table, ids)
-
-
-def tempting_checked_take(table, ids):
-    if (ids >= len(table)).any():                             # an id below 0 wraps, too
-        raise IndexError(f"id {ids.max()}, of {len(table)} rows")
-    return wrapping_take(table, ids)
-
-
-solution(1, solution_time_it, tempting_time_it)
-solution(2, solution_checked_take, tempting_checked_take)
+#
+# Solutions, for when you have tried: `lessons/solutions/24_numpy_and_cupy.py`.

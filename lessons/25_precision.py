@@ -15,10 +15,9 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import numpy as np
-import scipy.sparse
 
 from convsim_mini.backend import device_module, to_device, to_host
 from convsim_mini.cli import UserError
@@ -133,8 +132,8 @@ check(1, careful_sum, judge_careful_sum)
 # An embedding bag adds up rows sentence by sentence. NumPy has `np.add.reduceat`. CuPy's differs:
 # it takes a cumulative sum over everything and subtracts at the borders. In float32 that is a trap:
 # the running total grows, and *its* rounding, total · u, lands in every segment, however small the
-# segment is. Write segment sums that never see a running total. (A hint in one word: matrix.
-# `model/embeddings.py: count_rows` does it so.)
+# segment is. Write segment sums that never see a running total. (A hint: `scipy.sparse`. The
+# counts of `model/embeddings.py: count_rows` are such a matrix.)
 
 # %%
 def segment_sums(x, offsets):
@@ -233,33 +232,5 @@ expect(worst, 1e-4, 1e-2,
 #
 # That was the last lesson. `data_scripts/README.md` tells how to make millions of pairs;
 # `config.json` in a run's folder says what you did.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_careful_sum(values):
-    total = lost = np.float32(0)
-    for x in values:
-        x = x - lost
-        new = total + x
-        lost = (new - total) - x    # what was added, less what should have been
-        total = new
-    return total
-
-
-def tempting_careful_sum(values):
-    return np.cumsum(values)[-1]    # one by one, and nothing is given back
-
-
-def solution_segment_sums(x, offsets):
-    ones = np.ones(len(x), np.float32)
-    matrix = scipy.sparse.csr_matrix((ones, np.arange(len(x)), offsets),
-                                     shape=(len(offsets) - 1, len(x)))
-    return matrix @ x                                         # (B, N) (N, d)
-
-
-def tempting_segment_sums(x, offsets):
-    running = np.concatenate([np.zeros((1, x.shape[1]), x.dtype), np.cumsum(x, axis=0)])
-    return running[offsets[1:]] - running[offsets[:-1]]
-
-
-solution(1, solution_careful_sum, tempting_careful_sum)
-solution(2, solution_segment_sums, tempting_segment_sums)
+#
+# Solutions, for when you have tried: `lessons/solutions/25_precision.py`.

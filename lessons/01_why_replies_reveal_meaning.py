@@ -412,7 +412,7 @@ check(3, nearest, judge_nearest)
 #
 # - `model/input_response.py: loss_and_gradients`, the game and all its gradients in one call;
 #   `model/losses.py: batch_softmax_forward`; `model/dan.py: dan_forward`. The lessons take them
-#   apart: 3 to 6 the encoder, 7 and 8 the loss, 9 the whole.
+#   apart: 3 to 7 the encoder, 8 to 10 the loss, 11 the response network.
 # - `evaluation/sts.py` measures on real sentences what the scatter plot shows: correlation with
 #   what people say.
 # - The paper, figure 1 and §1: the hypothesis. §2.1 and §2.2: pick the true reply among K by a

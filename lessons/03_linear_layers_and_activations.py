@@ -366,7 +366,8 @@ check(3, bilinear_backward, judge_bilinear)
 # - `model/layers.py`: `linear_forward`, `linear_backward`, `tanh_forward`, `tanh_backward`; relu
 #   beside them.
 # - `feed_forward` and `feed_forward_backward` below them. `model/initial.py`: `initial_parameters`
-#   draws with Glorot's variance.
+#   draws with Glorot's variance, but a square layer of the encoder starts as the identity (lesson
+#   7).
 # - The paper, §2.3.1 and §3.1: three fully connected layers of 300, 300 and 500 after the averaged
 #   embeddings. tanh is ours; the paper names no activation. So is the default of one layer, which
 #   learns more in minutes.

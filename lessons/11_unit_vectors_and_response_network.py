@@ -400,7 +400,8 @@ expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16),
 # Without the network a question and its answer have to become neighbours, or the loss will not
 # fall: "How old are you?" would *mean* "I am 20". The extra layers carry the step from what was
 # said to what is answered, so the encoder does not have to bend meaning for it. That is why v goes
-# through them and why, when sentences are compared, nothing does: `encode.py` compares u's.
+# through them and why, when sentences are compared, nothing does: `encode.py` compares u's (less
+# the direction in which all of them agree most).
 #
 # The echo is seldom so clear in real batches, since an input is rarely a reply in the same batch of
 # 1,024. But a reply that repeats the input's words is a half echo, and those are always there.

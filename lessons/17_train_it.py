@@ -438,6 +438,8 @@ show(figure, "17_train_it")
 # are a point apart are the same run.
 
 # %%
+below = np.flatnonzero(smooth < ln_K)[0] + 10                 # smooth[k] is centred at step k + 10
+expect(below, 30, 70, "the step at which the loss on train crosses ln K; the warm-up has 50")
 p1, low, high = precision(model_ranks(model, dev, pairs, candidates), 1)
 error = 100 * np.sqrt(p1 / 100 * (1 - p1 / 100) / len(pairs))
 expect((high - low) / 2 / (1.96 * error), 0.97, 1.03,
@@ -445,6 +447,7 @@ expect((high - low) / 2 / (1.96 * error), 0.97, 1.03,
 print(f"P@1 {p1:.1f}, 95% interval {low:.1f} to {high:.1f}")
 start, end, guess = measured[0][1], measured[-1][1], (1, 3, 10)
 expect(start[2], 20, 60, "P@10 untrained; guessing has 10")
+expect(end[2], 50, 60, "P@10 at the end: more than half")
 expect(end[2] - start[2], 5, 40, "points of P@10 that training adds; four standard errors are 5")
 expect(end[2] - figures["TF-IDF"][2], 3, 40, "points above TF-IDF")
 expect(measured[-1][2], 3, ln_K - 0.3, "loss on dev: below ln 256")
@@ -470,6 +473,7 @@ axes.legend(fontsize=9)
 show(figure, "17_ratios")
 
 first, last = watched[0][1], watched[-1][1]
+expect(max(max(ratios.values()) for _, ratios in watched), 0.01, 0.04, "the largest ratio of all")
 expect(first["encoder.linear0.weight"] / (1e-3 / optim.warmup * np.sqrt(150)), 0.9, 1.04,
        "first ratio / (rate/50 · √((d + e)/2)): the warm-up")
 expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is nearly zero")

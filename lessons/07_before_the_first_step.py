@@ -17,15 +17,12 @@ import sys
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
-
-from collections import Counter
+from small_encoder import some_chat
 
 import numpy as np
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.data.corpus import SPLITS, Corpus, Split, split_of, text_key
-from convsim_mini.data.pairs import default_corpus, read_chunks, removed_by
-from convsim_mini.data.text import Vocabulary, tokenize
+from convsim_mini.data.corpus import Split
 from convsim_mini.evaluation.metrics import pearson, pearson_interval, williams_test
 from convsim_mini.evaluation.response import draw_candidates, ranks_of_truth
 from convsim_mini.evaluation.sts import OWN, read
@@ -197,34 +194,13 @@ check(1, powers_needed, judge_powers)
 # %% [markdown]
 # ## Real chat
 #
-# Now 80,000 pairs of `chitchat-dataset` that pass the filters. Words are counted on train alone.
-# P@1 is measured on dev, whose inputs do not occur in train.
+# Now 80,000 pairs of `chitchat-dataset` that pass the filters (`small_encoder.py`, beside this
+# lesson, reads them). Words are counted on train alone. P@1 is measured on dev, whose inputs do not
+# occur in train.
 
 # %%
-PAIRS, WORDS, D, A = 80_000, 8_000, 200, 3e-4
-
-
-def some_chat():
-    """The first pairs of chitchat-dataset that pass the paper's filters, as a Corpus."""
-    sentences, keys = {name: [] for name in SPLITS}, {name: [] for name in SPLITS}
-    for chunk in read_chunks(default_corpus()):
-        for pair in chunk.records:
-            if not (removed_by(pair.input) or removed_by(pair.response)):
-                sides = [tokenize(pair.input), tokenize(pair.response)]
-                pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
-                split = split_of(pair_keys[0])    # all replies to one input fall into one split
-                sentences[split] += sides
-                keys[split].append(pair_keys)
-        if sum(map(len, keys.values())) >= PAIRS:
-            break
-    counts = Counter(token for tokens in sentences["train"] for token in tokens)
-    vocabulary = Vocabulary.from_counts(counts, WORDS, 500)
-    splits = [Split(*vocabulary.pack(sentences[name]), np.array(keys[name], np.uint64))
-              for name in SPLITS]
-    return Corpus(vocabulary, *splits, report={}, checksum=0)
-
-
-corpus = some_chat()
+WORDS, D, A = 8_000, 200, 3e-4
+corpus = some_chat(80_000, WORDS)
 vocabulary, dev = corpus.vocabulary, corpus.dev
 counts = cooccurrences(corpus.train, 1 + WORDS)               # CSR (8001, 8001)
 pmi = pmi_of(counts, 0.75)

@@ -19,7 +19,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 from collections import Counter
 
@@ -231,7 +231,7 @@ expect(perfect, np.log(K) - information, np.log(K) - 0.9 * information,
 #
 # Our player turns an input into a vector u of length 1, a reply into v, and scores them by a factor
 # times their dot product. The loss of a batch is the game's, and its gradient by the scores is
-# short (lesson 8 derives it at leisure): p_ij − 1 for the true reply, p_ij for the others, all
+# short (lesson 9 derives it at leisure): p_ij − 1 for the true reply, p_ij for the others, all
 # divided by K. It pulls the true reply near and pushes the others away by as much as the player
 # believes in them.
 
@@ -352,7 +352,7 @@ print("correlation on the way:", *[f"{step}: {r:.2f} " for step, r in correlatio
 
 # %% [markdown]
 # From the replies alone, and for sentences it has never heard. (The loss starts *above* ln 64:
-# random vectors are opinions, and wrong opinions cost more than none. Lesson 8 says how much more.)
+# random vectors are opinions, and wrong opinions cost more than none. Lesson 9 says how much more.)
 #
 # ### Exercise 2: break the world
 #
@@ -412,7 +412,7 @@ check(3, nearest, judge_nearest)
 #
 # - `model/input_response.py: loss_and_gradients`, the game and all its gradients in one call;
 #   `model/losses.py: batch_softmax_forward`; `model/dan.py: dan_forward`. The lessons take them
-#   apart: 3 to 6 the encoder, 7 and 8 the loss, 9 the whole.
+#   apart: 3 to 7 the encoder, 8 to 10 the loss, 11 the response network.
 # - `evaluation/sts.py` measures on real sentences what the scatter plot shows: correlation with
 #   what people say.
 # - The paper, figure 1 and §1: the hypothesis. §2.1 and §2.2: pick the true reply among K by a
@@ -420,27 +420,5 @@ check(3, nearest, judge_nearest)
 #   follows from Bayes' rule.
 #
 # Next: lesson 2 makes the instrument with which every gradient will be checked.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_similarity(p, q):
-    return np.sqrt(p * q).sum()    # Bhattacharyya's coefficient; there are others
-
-
-def solution_evasive_world(P):
-    # I′ = Σ ½ P ln(½P / ½P(r)) + ½ ln(½/½) = I/2
-    return np.hstack([P / 2, np.full((len(P), 1), 0.5)])
-
-
-def tempting_evasive_world(P):
-    return (P + P.mean(axis=0)) / 2    # half of the time any reply: it loses more than half
-
-
-def solution_nearest(vectors):
-    cosines = vectors @ vectors.T
-    np.fill_diagonal(cosines, -np.inf)
-    return cosines.argmax(axis=1)
-
-
-solution(1, solution_similarity, lambda p, q: (p * q).sum())
-solution(2, solution_evasive_world, tempting_evasive_world)
-solution(3, solution_nearest, lambda vectors: (vectors @ vectors.T).argmax(axis=1))
+#
+# Solutions, for when you have tried: `lessons/solutions/01_why_replies_reveal_meaning.py`.

@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import numpy as np
 
@@ -73,10 +73,12 @@ expect(gain, 1e3, 1e5, "times as accurate as one-sided")
 #
 # ## Why not ε = 10⁻¹²?
 #
-# A float64 has 53 bits: f(x + ε) arrives rounded, off by up to u |f| with u = 2⁻⁵³ ≈ 10⁻¹⁶. That is
-# nothing, until it is divided by ε. A smaller step bends less, but it magnifies the rounding more:
+# A float64 has 53 bits: f(x + ε) arrives rounded, off by up to u |f| with u = 2⁻⁵³ ≈ 10⁻¹⁶. The
+# argument x + ε is rounded before, by up to u |x|, and f turns that into u |x f′|. Both are
+# nothing, until they are divided by ε. A smaller step bends less, but it magnifies the rounding
+# more:
 #
-# error ≈ **ε² |f‴|/6** + **u |f|/ε**
+# error ≤ **ε² |f‴|/6** + **u (|f| + |x f′|)/ε**, to first order
 #
 # One term falls with ε and the other rises, so there is a best step, and going below it makes
 # things *worse*. In float32, u is 2⁻²⁴ ≈ 6 · 10⁻⁸ and everything happens much earlier.
@@ -107,20 +109,22 @@ def root_mean_square(values):
     return np.sqrt(np.mean(values**2))
 
 
-f = root_mean_square(np.tanh(points))
-f3 = root_mean_square((6 * np.tanh(points)**2 - 2) * (1 - np.tanh(points)**2))
-bending = steps**2 * f3 / 6
+f = np.tanh(points)
+# what is rounded, and the third derivative: (2000,) each
+rounded, f3 = np.abs(f) + np.abs(points * (1 - f**2)), np.abs((6 * f**2 - 2) * (1 - f**2))
+bending = steps**2 * root_mean_square(f3) / 6
 measured = {(dtype, sides): errors(dtype, sides) for dtype in (np.float64, np.float32)
             for sides in (1, 2)}
 
 figure, axes = plt.subplots()
 for dtype, color in ((np.float64, "C0"), (np.float32, "C3")):
-    rounding = 2.0 ** (-53 if dtype is np.float64 else -24) * f / steps
+    u = 2.0 ** (-53 if dtype is np.float64 else -24)
+    rounding = u * root_mean_square(rounded) / steps
     name = np.dtype(dtype).name
     axes.loglog(steps, measured[dtype, 1], color=color, alpha=0.35, label=f"{name}, one-sided")
     axes.loglog(steps, measured[dtype, 2], color=color, linewidth=2.5, label=f"{name}, central")
     axes.loglog(steps, bending + rounding, "k:", linewidth=1.2,
-                label="derived, at most: ε² f‴/6 + u f/ε" if dtype is np.float32 else None)
+                label="derived, at most: ε² f‴/6 + u (f + x f′)/ε" if dtype is np.float32 else None)
     best = np.argmin(bending + rounding)
     axes.plot(steps[best], (bending + rounding)[best], "ko")
     axes.annotate(f"best ε ≈ {steps[best]:.0e}", (steps[best], (bending + rounding)[best]),
@@ -131,23 +135,32 @@ axes.set(xlabel="step ε", ylabel="error of the slope of tanh (root mean square)
 axes.legend(loc="lower left")
 show(figure, "02_finite_differences")
 
-ratio = measured[np.float64, 2] / (bending + 2.0**-53 * f / steps)
-expect(ratio.max(), 0.9, 1.05, "measured / derived in float64, at most")
-expect(ratio.min(), 0.2, 0.9, "and at least (roundings are u at most, and half of that mostly)")
+def worst_ratio(rounded):
+    """The largest error / (ε² f‴/6 + u rounded/ε) over points and steps up to 10⁻³, in float64."""
+    ratios = []
+    for step in steps[steps <= 1e-3]:
+        found = np.abs((np.tanh(points + step) - np.tanh(points - step)) / (2 * step) - (1 - f**2))
+        ratios.append((found / (step**2 * f3 / 6 + 2.0**-53 * rounded / step)).max())
+    return max(ratios)
+
+
+expect(worst_ratio(rounded), 0.9, 1.05, "measured / derived, the worst of all points")
+expect(worst_ratio(np.abs(f)), 1.3, 2, "the same if the rounding of x ± ε is left out")
 expect(steps[np.argmin(measured[np.float64, 2])], 1e-6, 1e-4, "best central step in float64")
 expect(measured[np.float64, 2].min(), 1e-12, 1e-10, "the error there")
 expect(steps[np.argmin(measured[np.float32, 2])], 1e-3, 4e-2, "best central step in float32")
 expect(measured[np.float32, 2].min(), 1e-6, 1e-4, "the error there")
 
 # %% [markdown]
-# The dotted line was computed from two numbers, f and f‴, and the measurement never rises above it.
-# So `gradcheck.py` takes ε = 10⁻⁵ and wants float64, and the tests ask for an error below 10⁻⁶: far
+# The bound was computed from f, f′ and f‴ alone, and no point rises above it. (For steps beyond
+# 10⁻³ Taylor's next term counts, too.) Without the rounding of x ± ε some points would. So
+# `gradcheck.py` takes ε = 10⁻⁵ and wants float64, and the tests ask for an error below 10⁻⁶: far
 # above what rounding can do, far below what a bug does.
 #
 # ### Exercise 1: the best step
 #
-# The two terms are ε² f‴/6 + u f/ε. Where is their sum smallest? Set the derivative by ε to zero
-# and return that ε.
+# Write f for |f| + |x f′|. The two terms are ε² f‴/6 + u f/ε. Where is their sum smallest? Set the
+# derivative by ε to zero and return that ε.
 
 # %%
 def best_step(u, f, f3):
@@ -252,7 +265,7 @@ expect(relative_error(dx, shifted), 1e-7, 1e-4, "a right backward, L + 1,000,000
 # **"Right", though it is wrong: inputs that are too kind.** This is the dangerous one. A check sees
 # only the inputs it is given, and rows of length 1, square matrices, sorted ids or a dy of ones all
 # have blind spots. Here is the unit length layer, y = x/‖x‖, whose backward ends with a division by
-# ‖x‖ (lesson 9 derives it).
+# ‖x‖ (lesson 11 derives it).
 #
 # ### Exercise 2: fool the check
 #
@@ -376,25 +389,5 @@ check(3, complex_step, judge_complex_step)
 #   they have to be proved.
 #
 # Next: lesson 3 derives the matrix gradients that you have just checked.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_best_step(u, f, f3):
-    return (3 * u * f / f3) ** (1 / 3)                        # d/dε: ε f3/3 − u f/ε² = 0
-
-
-def solution_fooling_backward(dy, cache):
-    y, norm = cache
-    # the division by ‖x‖ is gone: nothing where ‖x‖ is 1
-    return dy - (dy * y).sum(axis=1, keepdims=True) * y
-
-
-def solution_complex_step(f, x, epsilon=1e-200):
-    return f(x + 1j * epsilon).imag / epsilon
-
-
-# the best one-sided step
-solution(1, solution_best_step, lambda u, f, f3: np.sqrt(2 * u * f / f3))
-# no projection: seen at once
-solution(2, solution_fooling_backward, lambda dy, cache: dy / cache[1])
-# a difference after all
-solution(3, solution_complex_step, lambda f, x: (f(x + 1e-6) - f(x - 1e-6)) / 2e-6)
+#
+# Solutions, for when you have tried: `lessons/solutions/02_finite_differences.py`.

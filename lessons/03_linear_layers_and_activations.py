@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import itertools
 
@@ -122,8 +122,8 @@ expect(len(fitting), 24, 24, "products that fit when all axes are equal")
 expect(len(wrong), 23, 23, "of which wrong")
 
 # %% [markdown]
-# This is why the tests of this repository give each axis another length: 23 of 24 mistakes then
-# stop with an error before anything is even compared.
+# This is why the tests of this repository give each axis another length: each of the 23 mistakes
+# then stops with an error before anything is even compared.
 #
 # ## What is copied forward is summed backward
 #
@@ -295,7 +295,7 @@ expect(left[2], 10, 1e4, "s = 2: more than one, although tanh saturates")
 
 # %% [markdown]
 # The paper's DAN has three layers, and one would get away with much. Its Transformer has twelve
-# sublayers on top of each other; lesson 13 shows what residuals and layer norm do there.
+# sublayers on top of each other; lesson 15 shows what residuals and layer norm do there.
 #
 # ## Composed
 #
@@ -366,41 +366,12 @@ check(3, bilinear_backward, judge_bilinear)
 # - `model/layers.py`: `linear_forward`, `linear_backward`, `tanh_forward`, `tanh_backward`; relu
 #   beside them.
 # - `feed_forward` and `feed_forward_backward` below them. `model/initial.py`: `initial_parameters`
-#   draws with Glorot's variance.
+#   draws with Glorot's variance, but a square layer of the encoder starts as the identity (lesson
+#   7).
 # - The paper, §2.3.1 and §3.1: three fully connected layers of 300, 300 and 500 after the averaged
 #   embeddings. tanh is ours; the paper names no activation. So is the default of one layer, which
 #   learns more in minutes.
 #
 # Next: lesson 4 makes ids of text, so that there is something to feed in.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_unlucky_inputs(rng):
-    weight = rng.standard_normal((3, 3))
-    # symmetric: Wᵀ = W
-    return rng.standard_normal((4, 3)), weight + weight.T, rng.standard_normal(3)
-
-
-def tempting_unlucky_inputs(rng):
-    # square is not enough
-    return rng.standard_normal((3, 3)), rng.standard_normal((3, 3)), rng.standard_normal(3)
-
-
-def solution_sigmoid_backward(dy, cache):
-    y = cache
-    return dy * y * (1 - y)                                   # e⁻ˣ/(1 + e⁻ˣ)² = y · (1 − y)
-
-
-def solution_bilinear_backward(ds, cache):
-    u, weight, v = cache
-    ds = ds[:, None]    # (B, 1): each sentence's row carries its own
-    return ds * (v @ weight.T), u.T @ (ds * v), ds * (u @ weight)
-
-
-def tempting_bilinear_backward(ds, cache):
-    u, weight, v = cache
-    return ds[:, None] * (v @ weight.T), u.T @ v, ds[:, None] * (u @ weight)    # dweight without ds
-
-
-solution(1, solution_unlucky_inputs, tempting_unlucky_inputs)
-solution(2, solution_sigmoid_backward, lambda dy, y: dy * (1 - y * y))          # tanh's
-solution(3, solution_bilinear_backward, tempting_bilinear_backward)
+#
+# Solutions, for when you have tried: `lessons/solutions/03_linear_layers_and_activations.py`.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 4 · Text to ids: tokens, a vocabulary, and hashing for the rest
 #
-# **Needs** Python strings and NumPy's fancy indexing.
+# **Needs** Python strings, NumPy's fancy indexing, `numeric_gradient` (lesson 2).
 # **Gives** `Packed`, the one form in which text travels through this program; how many words a
 # vocabulary needs; and a way to give 220,000 word pairs a row each when there are fewer rows than
 # pairs.
@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import os
 import subprocess
@@ -27,6 +27,7 @@ import numpy as np
 from convsim_mini.data.pairs import default_corpus, read_chunks
 from convsim_mini.data.packed import Packed, bigram_buckets, words_and_bigrams
 from convsim_mini.data.text import UNKNOWN, Vocabulary, normalize, stable_hash, tokenize
+from convsim_mini.gradcheck import numeric_gradient, relative_error
 
 rng = np.random.default_rng(4)
 pairs = (pair for chunk in read_chunks(default_corpus()) for pair in chunk.records)
@@ -305,6 +306,27 @@ expect(own[frequent].mean(), 0.9, 1,
 expect(own[occurrences == 1].mean(), 0.3, 0.7, "bigrams seen once")
 
 # %% [markdown]
+# ## Where is the gradient?
+#
+# This is the one step without a backward. An id is a whole number: there is no id a little larger
+# than 17, and word 18 has nothing to do with word 17. So nothing can be differentiated by an id,
+# and no gradient reaches the text. The gradient ends at the *row* that the id picks. What hashing
+# does to it can be said: two bigrams that share a bucket read the same row, so the row's gradient
+# is the **sum** of both. If dy is the same at each occurrence, then `own`, above, is a bigram's
+# share of its row's gradient. Here are two bigrams that share one of 50 rows:
+
+# %%
+few = bigram_buckets(left, right, 50)
+one_bigram, other = np.flatnonzero(few == few[0])[:2]
+table = rng.standard_normal((50, 3))                          # (m, d)
+dy = rng.standard_normal((2, 3))                              # for each of the two bigrams
+loss = lambda: float((table[few[[one_bigram, other]]] * dy).sum())
+gradient = np.zeros_like(table)
+gradient[few[0]] = dy[0] + dy[1]
+expect(relative_error(gradient, numeric_gradient(loss, table)), 0, 1e-8,
+       "gradient of the shared row: the sum of both, against differences")
+
+# %% [markdown]
 # ## The hash itself
 #
 # Two folds and two multiplications, all modulo 2⁶⁴, so NumPy and CuPy wrap around alike. A product
@@ -381,25 +403,5 @@ check(3, buckets_for, judge_buckets)
 #
 # Next: lesson 5 gives each row its vector, and finds out what happens to gradients when a row is
 # met twice.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_double_of(word, vocabulary):
-    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
-    rng = np.random.default_rng(0)
-    while True:                                               # 1,000 buckets: about 1,000 tries
-        candidate = "".join(rng.choice(letters, 10))
-        if candidate not in vocabulary.ids and vocabulary.id(candidate) == vocabulary.id(word):
-            return candidate
-
-
-def solution_reverse_each(packed):
-    b = packed.sentence_numbers
-    first, last = packed.offsets[b], packed.offsets[b + 1] - 1
-    return Packed(packed.ids[first + last - np.arange(len(packed.ids))], packed.offsets)
-
-
-solution(1, solution_double_of, lambda word, vocabulary: word + "s")
-# sentences swap as well
-solution(2, solution_reverse_each, lambda packed: Packed(packed.ids[::-1], packed.offsets))
-# right for small q only
-solution(3, lambda n, q: -n / np.log(1 - q), lambda n, q: n / q)
+#
+# Solutions, for when you have tried: `lessons/solutions/04_text_to_ids.py`.

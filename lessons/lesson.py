@@ -21,7 +21,7 @@ plt.rcParams.update({
     "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False,
     "image.cmap": "RdBu_r"})
 
-_judges = {}    # exercise number → its judge, for `solution`
+judges = {}    # exercise number → its judge, for solutions/prove.py
 
 
 def expect(value, low, high, what):
@@ -36,7 +36,7 @@ def check(number, answer, judge):
     judge(answer) asserts what a right answer does, with a hint in each message.
     A stub raises NotImplementedError. A wrong answer prints its hint and stops nothing.
     """
-    _judges[number] = judge
+    judges[number] = judge
     try:
         judge(answer)
     except NotImplementedError:
@@ -47,18 +47,6 @@ def check(number, answer, judge):
         print(f"exercise {number}: fails with {type(error).__name__}: {error}")
     else:
         print(f"exercise {number}: right")
-
-
-def solution(number, right, tempting):
-    """The last cell's proof: a judge accepts the solution and refuses a tempting wrong answer."""
-    judge = _judges[number]
-    judge(right)
-    try:
-        judge(tempting)
-    except AssertionError as error:
-        print(f"solution {number}: passes; a tempting wrong answer is refused ({error})")
-    else:
-        raise AssertionError(f"exercise {number}: its check takes a wrong answer for a right one")
 
 
 def show(figure, name):

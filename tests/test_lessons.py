@@ -1,16 +1,17 @@
-"""Every lesson run as a learner runs it: as a script, some as notebooks.
+"""Every lesson run as a learner runs it, its solutions after it; some lessons as notebooks.
 
-Its exercises, its figures, what it leaves.
+Its exercises, its figures, what it leaves. A file of solutions runs its lesson as a script first,
+so that the lesson runs once for both.
 
-    python tests/test_lessons.py        # how long each lesson takes, one after the other
+    python tests/test_lessons.py        # processor time of each lesson, one after the other
 """
 
+import importlib
 import os
 import re
 import shutil
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,7 @@ import matplotlib.image  # noqa: E402
 import pytest  # noqa: E402
 
 LESSONS = sorted(path.name for path in (ROOT / "lessons").glob("[0-9][0-9]_*.py"))
+ALONE = "02_finite_differences.py"    # one that runs without its solutions, too
 NOTEBOOKS = [LESSONS[0], LESSONS[len(LESSONS) // 2], LESSONS[-1]] if len(LESSONS) > 2 else LESSONS
 # as the issue promises; with other work beside it a lesson may take longer, so four times that
 # kills it
@@ -29,14 +31,13 @@ SECONDS = 60
 
 
 class Run(NamedTuple):
-    """What a lesson left: exit status, output, errors, the files that are new, seconds."""
+    """What a lesson left: exit status, output, errors, the files that are new."""
 
     returncode: int
     stdout: str
     stderr: str
     files: list
     folder: Path
-    seconds: float
 
 
 def fresh_copy(folder):
@@ -60,19 +61,17 @@ def one_thread(folder):
             "TMPDIR": str(folder / "tmp")}
 
 
-def run_lesson(name, folder):
+def run_script(name, folder):
     """Run lessons/NAME in a fresh copy, from another folder, every warning an error; → Run."""
     fresh_copy(folder)
     before = set(folder.rglob("*"))
-    begin = time.perf_counter()
     done = subprocess.run([sys.executable, "-W", "error", folder / "clone" / "lessons" / name],
                           capture_output=True, cwd=folder / "elsewhere", text=True,
                           env=one_thread(folder), timeout=4 * SECONDS)
-    seconds = time.perf_counter() - begin
     clone = folder / "clone"
     new = sorted(str(path.relative_to(clone)) if path.is_relative_to(clone) else str(path)
                  for path in set(folder.rglob("*")) - before if path.is_file())
-    return Run(done.returncode, done.stdout, done.stderr, new, folder, seconds)
+    return Run(done.returncode, done.stdout, done.stderr, new, folder)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +81,7 @@ def runs(request, tmp_path_factory):
                      if item.path == Path(__file__) and "runs" in item.fixturenames})
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     with ThreadPoolExecutor(cores) as pool:
-        yield {name: pool.submit(run_lesson, name, tmp_path_factory.mktemp(name[:2]))
+        yield {name: pool.submit(run_script, f"solutions/{name}", tmp_path_factory.mktemp("run"))
                for name in wanted}
 
 
@@ -118,12 +117,27 @@ def test_its_figures_show_something(name, runs):
 
 @pytest.mark.parametrize("name", LESSONS)
 def test_stubs_do_not_pass_and_solutions_do(name, runs):
-    """`solution` ends the lesson with an error unless the right answer alone passes."""
+    """`solution` ends in an error unless a right answer passes and a tempting one does not."""
     out, numbers = runs[name].result().stdout, exercises(name)
     assert len(numbers) in (2, 3) and numbers == sorted(set(numbers))
     assert re.findall(r"^exercise (\d+): (.*)", out, re.M) == [
         (str(number), "not solved yet") for number in numbers]
     assert re.findall(r"^solution (\d+): passes", out, re.M) == [str(number) for number in numbers]
+
+
+def test_a_lesson_by_itself_shows_no_solution(tmp_path):
+    run = run_script(ALONE, tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "exercise 1: not solved yet" in run.stdout and "solution" not in run.stdout
+
+
+def test_every_lesson_has_a_file_of_solutions_and_holds_none_itself():
+    solutions = sorted(path.name for path in (ROOT / "lessons" / "solutions").glob("[0-9]*.py"))
+    assert solutions == LESSONS
+    for name in LESSONS:
+        text = (ROOT / "lessons" / name).read_text()
+        assert "def solution" not in text and "def tempting" not in text, name
+        assert f"`lessons/solutions/{name}`" in text, f"{name} does not say where its solutions are"
 
 
 @pytest.mark.parametrize("name", LESSONS)
@@ -160,7 +174,7 @@ def test_a_lesson_runs_as_a_notebook(name, tmp_path):
         assert done.returncode == 0, done.stderr
     text = notebook.read_text()
     assert '"image/png"' in text, "no figure was shown"
-    assert "solution 1: passes" in text and '"source_hidden": true' in text
+    assert "exercise 1: not solved yet" in text and "solution 1" not in text
     assert "Warning" not in text
 
 
@@ -175,11 +189,17 @@ def unsolved(x):
 
 
 @pytest.fixture
-def lesson():
+def lesson(monkeypatch):
     """The lessons' shared module."""
-    sys.path.append(str(ROOT / "lessons"))
-    yield pytest.importorskip("lesson")
-    sys.path.remove(str(ROOT / "lessons"))
+    monkeypatch.syspath_prepend(str(ROOT / "lessons"))
+    return importlib.import_module("lesson")
+
+
+@pytest.fixture
+def prove(lesson, monkeypatch):
+    """The shared module of the solutions, which takes the first place of the path for itself."""
+    monkeypatch.syspath_prepend(str(ROOT / "lessons" / "solutions"))
+    return importlib.import_module("prove")
 
 
 @pytest.mark.parametrize("answer, said", [
@@ -194,14 +214,14 @@ def test_check_tells_right_from_wrong(lesson, capsys, answer, said):
     assert capsys.readouterr().out.startswith(said)
 
 
-def test_solution_wants_the_right_to_pass_and_the_tempting_to_fail(lesson, capsys):
+def test_solution_wants_the_right_to_pass_and_the_tempting_to_fail(lesson, prove, capsys):
     lesson.check(1, unsolved, judge_double)
-    lesson.solution(1, lambda x: 2 * x, lambda x: x + 2)
+    prove.solution(1, lambda x: 2 * x, lambda x: x + 2)
     assert "solution 1: passes" in capsys.readouterr().out
     with pytest.raises(AssertionError, match="3 becomes 6"):
-        lesson.solution(1, lambda x: x + 2, lambda x: x + 1)
+        prove.solution(1, lambda x: x + 2, lambda x: x + 1)
     with pytest.raises(AssertionError, match="takes a wrong answer"):
-        lesson.solution(1, lambda x: 2 * x, lambda x: x + x)
+        prove.solution(1, lambda x: 2 * x, lambda x: x + x)
 
 
 def test_expect_wants_the_value_within_its_range(lesson, capsys):
@@ -213,13 +233,17 @@ def test_expect_wants_the_value_within_its_range(lesson, capsys):
 
 
 def main():
-    """Run the lessons one after the other, each with one thread; print the seconds."""
+    """Run the lessons one after the other, each with one thread; print the processor's seconds."""
     import tempfile
     for name in LESSONS:
+        before = os.times()
         with tempfile.TemporaryDirectory() as folder:
-            run = run_lesson(name, Path(folder))
+            run = run_script(name, Path(folder))
+        after = os.times()
+        seconds = after.children_user + after.children_system - (
+            before.children_user + before.children_system)
         failed = "" if run.returncode == 0 else "   FAILED"
-        print(f"{name:45} {run.seconds:5.1f} s{failed}", flush=True)
+        print(f"{name:45} {seconds:5.1f} s{failed}", flush=True)
 
 
 if __name__ == "__main__":

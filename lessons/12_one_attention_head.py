@@ -1,10 +1,10 @@
 # %% [markdown]
-# # 10 · One attention head: three products and a softmax, backwards
+# # 12 · One attention head: three products and a softmax, backwards
 #
-# **Needs** matrix gradients (lesson 3), softmax (lesson 7), `numeric_gradient` and `layer_error`
+# **Needs** matrix gradients (lesson 3), softmax (lesson 8), `numeric_gradient` and `layer_error`
 # (lesson 2).
-# **Gives** the backward of an attention head, derived one product at a time; the reason for the √m;
-# a head that learns to look something up.
+# **Gives** the backward of an attention head, derived one product at a time; what the √m changes; a
+# head that learns to look something up.
 #
 # The DAN adds its words up. In "the trophy does not fit into the suitcase, it is too big" no sum
 # tells you what "it" is: that word has to fetch its meaning from another one, and from which one
@@ -16,7 +16,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import numpy as np
 
@@ -75,7 +75,8 @@ assert np.allclose(softmax(np.array([[89, 0]], np.float32)), [[1, 0]])
 #
 # s = q kᵀ/√m, p = softmax(s), y = p v
 #
-# n words make n² scores: the price of letting everybody ask everybody. The √m comes next.
+# n words make n² scores: the price of letting everybody ask everybody. What the √m is for
+# can be seen once the gradient is there.
 
 # %%
 n, d, m = 5, 6, 4                                             # words, their width, the head's width
@@ -91,71 +92,6 @@ y = p @ v                             # (n, m)
 # words 0 … n − 1 are one sentence of n words
 library_y, cache = attention_forward(qkv, [0, n], heads=1)
 expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
-
-# %% [markdown]
-# ## Why √m
-#
-# Let the numbers of q and k be independent, with mean 0 and variance 1. A product q_i k_i then has
-# variance 1 as well, and a score is a sum of m of them: its variance is m, its size √m. At m = 64
-# (the paper's width 512 in 8 heads) scores are of size 8, and e⁸ is 3,000: softmax decides at
-# random, before it has learned anything.
-#
-# Is that bad? The gradient has to come back through the softmax, by its Jacobian
-# ∂p_i/∂s_j = p_i (δ_ij − p_j). Where one p is nearly 1 and the others nearly 0, all its entries are
-# nearly 0. How small? Only rows in which the two best scores are close still let something through:
-# with p and 1 − p on them, the Jacobian's size (root of the sum of squares) is 2p(1 − p), where
-# p = σ(√m g) and g is the gap between the two, in units of the scores' size. Integrate over g:
-# 2σ(1 − σ) has the area 1/√m, all of it near g = 0, so
-#
-# mean size ≈ **f/√m**, f = the density of g at 0 = n (n − 1) ∫ φ(t)² Φ(t)ⁿ⁻² dt
-#
-# (two of n normal scores both at t, the n − 2 others below). Divided by √m the scores are of size 1
-# for every m, and the gradient does not depend on m at all.
-#
-# **Predict:** from m = 64 to m = 1024, by what factor does the unscaled gradient shrink?
-
-# %%
-n_keys, draws = 8, 1500
-t = np.linspace(-8, 8, 4001)
-density = np.exp(-t**2 / 2) / np.sqrt(2 * np.pi)                                  # φ
-below = (np.cumsum(density) - density / 2) * (t[1] - t[0])                        # Φ
-f = n_keys * (n_keys - 1) * np.sum(density**2 * below ** (n_keys - 2)) * (t[1] - t[0])
-print(f"f = {f:.3f} for {n_keys} words")
-
-
-def jacobian_size(p):
-    """√(Σ_ij (p_i (δ_ij − p_j))²) of each row: p: (draws, n) → (draws,)."""
-    squares = (p * p).sum(axis=1)
-    return np.sqrt((p * p * (1 - 2 * p)).sum(axis=1) + squares**2)
-
-
-widths = 4 ** np.arange(6)                                    # 1, 4, … 1024
-unscaled, scaled, spread = [], [], []
-for width in widths:
-    scores = np.array([rng.standard_normal((n_keys, width)) @ rng.standard_normal(width)
-                       for _ in range(draws)])
-    spread.append(scores.std())
-    unscaled.append(jacobian_size(softmax(scores)).mean())
-    scaled.append(jacobian_size(softmax(scores / np.sqrt(width))).mean())
-
-figure, axes = plt.subplots()
-axes.loglog(widths, scaled, "o-", color="C2", label="softmax(q kᵀ/√m)")
-axes.loglog(widths, unscaled, "o-", color="C3", label="softmax(q kᵀ)")
-axes.loglog(widths[1:], f / np.sqrt(widths[1:]), "k:", label="derived for large m: f/√m")
-axes.set(xlabel="width m of the head", ylabel="size of softmax's Jacobian (mean over rows)",
-         xticks=widths, xticklabels=[str(width) for width in widths], ylim=(0.03, 1),
-         title="Without the √m a head of width 1024 starts with an eighth of the gradient")
-axes.minorticks_off()
-axes.set_yticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
-axes.legend(loc="lower left")
-show(figure, "10_scale")
-
-expect(spread[-1] / np.sqrt(widths[-1]), 0.95, 1.05, "spread of the scores / √m at m = 1024")
-expect(unscaled[-1] * np.sqrt(widths[-1]) / f, 0.85, 1.15,
-       "unscaled at m = 1024, measured / derived")
-expect(unscaled[3] / unscaled[5], 2.8, 4.4, "unscaled, from m = 64 to 1024: √16 or a little less")
-expect(scaled[3] / scaled[5], 0.95, 1.05, "scaled, from m = 64 to 1024: 1")
-expect(scaled[5] / unscaled[5], 6.5, 10, "scaled / unscaled at m = 1024")
 
 # %% [markdown]
 # ## Backwards, one step at a time
@@ -255,6 +191,111 @@ expect(np.abs(dbias[m:2 * m]).max(), 0, 1e-14, "largest gradient of a key's bias
 expect(np.abs(dbias[:m]).max(), 1e-3, 10, "largest gradient of a query's bias")
 
 # %% [markdown]
+# ## Why √m: who gets the gradient
+#
+# Let the numbers of q, k and v be independent, with mean 0 and variance 1. A product q_i k_i then
+# has variance 1 as well, and a score is a sum of m of them: its variance is m, its size √m. At
+# m = 64 (the paper's width 512 in 8 heads) scores are of size 8, and e⁸ is 3,000: softmax decides
+# at random, before it has learned anything.
+#
+# Is that bad? Softmax's Jacobian is p_i (δ_ij − p_j). Where one p is nearly 1, all its entries are
+# nearly 0. So it is often said that the gradient vanishes without the √m. Compute it. Only a word
+# whose two best scores are close still gets something. Let p and 1 − p be its two shares, then
+# p = σ(√m g), where g is the gap between the two best scores in units of √m. Write a and b for
+# these two words. The formulas for ds and dq above give
+#
+# dq = p (1 − p) (dp_a − dp_b) (k_a − k_b)
+#
+# dp_a − dp_b is a sum of m products, so it is √(2m) z with a normal z. k_a − k_b has the length
+# √(2m). Call L = ‖dq‖/√m the size of a word's gradient. Then L = p (1 − p) · 2√m |z|.
+#
+# Let f be the density of g at 0: f = n (n − 1) ∫ φ(t)² Φ(t)ⁿ⁻² dt (two of n normal scores both at
+# t, the n − 2 others below). A mean over g needs areas only. σ (1 − σ) has the area 1/2 to the
+# right of 0, and its square has 1/12. √m g in the place of g divides an area by √m.
+#
+# - mean of L: f/√m · ½ · 2√m · E|z| = **f √(2/π)**. The Jacobian's mean falls like 1/√m, the other
+#   factors grow like √m, and the product is the same for every m;
+# - mean of L²: f/√m · 1/12 · 4m = f √m/3, so the root mean square is **√(f/3) m^¼**: it *grows*;
+# - share of undecided words, p < 0.99 or √m g < ln 99: **f ln 99/√m**; the others get hardly any.
+#
+# So without the √m the gradient does not vanish. It is concentrated: a few words get a large one,
+# most get none. With the √m scores are of size 1 for every m, and nothing here depends on m.
+#
+# **Predict:** at m = 1024, without the √m: what share of the words is undecided? By what factor is
+# the median of L smaller than with the √m: 3, 30, or some thousands?
+
+# %%
+n_words, sentences = 8, 300                                   # 2,400 words
+t = np.linspace(-8, 8, 4001)
+density = np.exp(-t**2 / 2) / np.sqrt(2 * np.pi)                                  # φ
+below = (np.cumsum(density) - density / 2) * (t[1] - t[0])                        # Φ
+f = n_words * (n_words - 1) * np.sum(density**2 * below ** (n_words - 2)) * (t[1] - t[0])
+print(f"f = {f:.3f} for {n_words} words")
+
+
+def word_gradients(width, factor):
+    """Gradient sizes through the library, with scores = factor · q kᵀ/√m, at random q, k, v, dy.
+
+    → L = ‖dq‖/√m and the largest share p of each word: (2400,) each
+    """
+    q, k, v, dy = rng.standard_normal((4, n_words * sentences, width))
+    offsets = np.arange(sentences + 1) * n_words
+    _, cache = attention_forward(np.concatenate([factor * q, k, v], axis=1), offsets, heads=1)
+    dq = factor * attention_backward(dy, cache)[:, :width]    # by the chain rule through factor · q
+    largest = np.concatenate([p.max(axis=3).ravel() for p in cache.p])
+    return np.linalg.norm(dq, axis=1) / np.sqrt(width), largest
+
+
+widths = 4 ** np.arange(1, 6)                                 # 4, 16, … 1024
+root_mean_square = lambda x: np.sqrt((x * x).mean())
+statistics = {"root mean square": root_mean_square, "mean": np.mean, "median": np.median}
+sizes, undecided = {}, {}
+for scaled in (True, False):
+    found = [word_gradients(width, 1 if scaled else np.sqrt(width)) for width in widths]
+    sizes[scaled] = {name: np.array([statistic(L) for L, _ in found])
+                     for name, statistic in statistics.items()}
+    undecided[scaled] = np.array([(largest < 0.99).mean() for _, largest in found])
+    last = np.sort(found[-1][0])[::-1]
+    print(f"{'with' if scaled else 'without'} √m, m = 1024: the tenth of the words with the "
+          f"largest gradients has {last[:len(last) // 10].sum() / last.sum():.0%} of the sum of L")
+
+figure, panels = plt.subplots(1, 2, figsize=(10, 4.5), sharey=True)
+panels[1].loglog(widths, np.full(len(widths), f * np.sqrt(2 / np.pi)), "k:", label="derived")
+panels[1].loglog(widths, np.sqrt(f / 3) * widths**0.25, "k:")
+titles = ("softmax(q kᵀ/√m): all words get\na gradient, the same for every m",
+          "softmax(q kᵀ): the mean stays, but a\nfew words get all of it")
+for axes, scaled, title in zip(panels, (True, False), titles):
+    for (name, values), color in zip(sizes[scaled].items(), ("C3", "C0", "C2")):
+        axes.loglog(widths, values, "o-", color=color, label=name)
+    axes.set(xlabel="width m of the head", ylabel="size L of a word's gradient", ylim=(1e-5, 20),
+             xticks=widths, xticklabels=[str(width) for width in widths], title=title)
+    axes.minorticks_off()
+panels[1].legend(loc="lower left")
+show(figure, "12_scale")
+
+without, with_root = sizes[False], sizes[True]
+expect(without["mean"][-1] / (f * np.sqrt(2 / np.pi)), 0.85, 1.25,
+       "without, mean at m = 1024, measured / derived")
+expect(without["root mean square"][-1] / (np.sqrt(f / 3) * 1024**0.25), 0.85, 1.25,
+       "without, root mean square, measured / derived")
+expect(undecided[False][-1], 0.15, 0.2,
+       f"without, share of undecided words; derived {f * np.log(99) / 32:.3f}")
+expect(without["mean"][-1] / without["mean"][2], 0.85, 1.3, "without, mean, m = 1024 over m = 64")
+expect(without["mean"][-1] / with_root["mean"][-1], 2, 5, "mean at m = 1024, without / with")
+expect(with_root["median"][-1] / without["median"][-1], 1e3, 1e5, "median, with / without")
+for scaled, low, high in ((True, 1.05, 1.15), (False, 3.3, 4.2)):
+    expect(sizes[scaled]["root mean square"][-1] / sizes[scaled]["mean"][-1], low, high,
+           f"m = 1024, {'with' if scaled else 'without'}: root mean square / mean")
+for name, values in with_root.items():
+    expect(values[-1] / values[2], 0.9, 1.1, f"with, {name}, m = 1024 over m = 64")
+
+# %% [markdown]
+# A batch's gradient is a sum over its words. Without the √m fewer than one word in five takes part
+# in it. The root mean square over the mean says how uneven the parts are: 1.1 with the √m, 3.7
+# without. The square of that is the factor on the number of words that a sum needs for the same
+# certainty: without the √m it needs ten times as many. And a word that looks at the wrong place
+# with p ≈ 1 gets no gradient that could move it.
+#
 # ### Exercise 1: one question for all
 #
 # The paper averages the words of a sentence at the end. One could weight them instead: a learned
@@ -430,7 +471,7 @@ curve.axhline(1 - 1 / WORDS, color="k", linestyle=":", label="7/8, derived: no l
 curve.set(title="A wrong gradient learns, too, but worse", xlabel="step of 64 sentences",
           ylabel="mean squared error")
 curve.legend(loc="upper right", bbox_to_anchor=(1, 0.92), handlelength=1)
-show(figure, "10_one_attention_head")
+show(figure, "12_one_attention_head")
 
 expect(share_of_right(*before), 0.11, 0.14, "share of the right holder before: 1/8")
 expect(share_of_right(*after), 0.9, 1, "and after")
@@ -454,30 +495,6 @@ expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the ri
 # - The paper, §2.3.2, takes the encoder of Vaswani et al. (2017), who introduced the √m. The biases
 #   of q, k and v are ours; the keys' one is dead weight.
 #
-# Next: lesson 11 runs many heads on many sentences of different lengths, without any padding.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_attention_pool_backward(dy, cache):
-    x, w, p = cache
-    dp = x @ dy                                               # (n,)
-    ds = p * (dp - p @ dp)
-    return np.outer(p, dy) + np.outer(ds, w), x.T @ ds        # as value, and as key
-
-
-def tempting_attention_pool_backward(dy, cache):
-    x, w, p = cache
-    dp = x @ dy
-    return np.outer(p, dy), x.T @ (p * (dp - p @ dp))    # the way through the scores is forgotten
-
-
-def solution_blind_sentence(rng):
-    return np.tile(rng.standard_normal(6), (4, 1))  # one word four times: all v_j equal, so ds = 0
-
-
-def tempting_blind_sentence(rng):
-    x = rng.standard_normal((2, 6))
-    return np.concatenate([x, x[::-1]])    # a palindrome: symmetric, but not enough
-
-
-solution(1, solution_attention_pool_backward, tempting_attention_pool_backward)
-solution(2, solution_blind_sentence, tempting_blind_sentence)
+# Next: lesson 13 runs many heads on many sentences of different lengths, without any padding.
+#
+# Solutions, for when you have tried: `lessons/solutions/12_one_attention_head.py`.

@@ -1,9 +1,9 @@
 # %% [markdown]
-# # 8 · The batch softmax loss: every other reply is a wrong answer
+# # 9 · The batch softmax loss: every other reply is a wrong answer
 #
-# **Needs** softmax and cross-entropy with their gradient (lesson 7).
+# **Needs** softmax and cross-entropy with their gradient (lesson 8).
 # **Gives** `batch_softmax`, its gradient as something to look at, the number at which training
-# starts, what duplicates do, and what a larger batch buys.
+# starts, and what equal replies in a batch do.
 #
 # Nobody has labelled anything. There are only pairs: something was said, something was answered.
 # The trick of the paper is to take a batch of K pairs and ask of each input: which of these K
@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import numpy as np
 
@@ -126,7 +126,7 @@ check(1, dead_point, judge_dead_point)
 # %% [markdown]
 # ## The gradient
 #
-# Lesson 7 has done the work: each row is a cross-entropy, so
+# Lesson 8 has done the work: each row is a cross-entropy, so
 #
 # **ds_ij = (p_ij − δ_ij)/B**
 #
@@ -207,7 +207,7 @@ for axes, steps, what in zip(axes_row, (1, 12, 2000),
     assert np.abs(picture.sum(axis=1)).max() < 1e-12
 figure.colorbar(image, ax=axes_row, shrink=0.9, ticks=(-1, 0, 1),
                 label="B · ∂loss/∂s_ij: blue pulls, red pushes")
-show(figure, "08_batch_softmax_loss")
+show(figure, "09_batch_softmax_loss")
 
 expect(loss, floor, floor * 1.05,
        "loss after 2,000 steps; three rows of twelve at ln 3: 3 ln 3/12 = 0.2747")
@@ -293,140 +293,6 @@ expect(np.mean(found), derived - 5 * error, derived + 5 * error,
 # One in twenty thousand, but thirty rows of every batch have one. Frequent replies are the cause,
 # and they are frequent in any corpus of chat.
 #
-# ## What the scores become
-#
-# Is the mask right, then? Ask what the loss *wants*. Let replies come with p(j | i), given the
-# input, and p(j) overall. The wrong answers of a batch are other people's replies, so they come
-# with p(j). Given K candidates, which one is true? Bayes: candidate j is k times as likely to be
-# the true one as another if p(j | i)/p(j) is k times as large. A softmax of scores says exactly
-# that if
-#
-# s_ij = **log (p(j | i)/p(j))** + any number for each row
-#
-# This is the pointwise mutual information. "Yes", which fits everywhere, gets no score for being
-# frequent: that is divided out, *by the false negatives*, which push it down as often as it turns
-# up. Whoever masks them takes that away, and frequent replies rise.
-#
-# **Predict:** put the true PMI into the scores. Without the mask the mean gradient has to be 0.
-# With it, which sign does the gradient at the frequent reply have?
-
-# %%
-inputs, replies = 60, 200
-# each input has a few replies of its own …
-joint = rng.dirichlet(np.full(replies - 1, 0.02), inputs) * 0.75
-# … and one in four is "yes", reply 0
-joint = np.concatenate([np.full((inputs, 1), 0.25), joint], axis=1) / inputs
-with np.errstate(divide="ignore"):
-    pmi = np.maximum(np.log(joint / np.outer(joint.sum(axis=1), joint.sum(axis=0))), -30)
-one_hot = np.eye(replies)                   # pmi[i] · one_hot[j] is the score of the pair
-information = float((joint * pmi).sum())    # I(input; reply), in nats
-
-
-def draw(K):
-    """K random pairs of this world: inputs (K,), replies (K,)."""
-    return np.divmod(rng.choice(joint.size, K, p=joint.ravel()), replies)
-
-
-def gradient_at_yes(use_mask, K=16, batches=3000):
-    """∂loss/∂(score of "yes" in all rows) at the true PMI.
-
-    → its mean over batches, the standard error of that
-    """
-    total = []
-    for _ in range(batches):
-        i, j = draw(K)
-        masked = false_negatives(np.arange(K), j) if use_mask else None
-        _, (_, _, _, p, _) = batch_softmax_forward(pmi[i], one_hot[j], 1.0, masked)
-        total.append((p - np.eye(K))[:, j == 0].sum() / K)
-    return np.mean(total), np.std(total) / np.sqrt(batches)
-
-
-for use_mask in (False, True):
-    mean, error = gradient_at_yes(use_mask)
-    print(f"gradient at “yes” {'with' if use_mask else 'without'} the mask: "
-          f"{mean:.4f} ± {error:.4f}")
-    if use_mask:
-        expect(mean / error, -1e3, -5,
-               "with the mask: it wants to rise, by so many standard errors")
-    else:
-        expect(mean / error, -5, 5, "without: zero, but for so many standard errors")
-
-# %% [markdown]
-# So the plain loss is right in expectation, duplicates and all, and the mask bends it a little in
-# favour of frequent replies, in return for a curve that can go down to 0. On the default corpus
-# neither shows: P@1 is 28.2 with and without it (`report/README.md`). What no hash can find are
-# false negatives in other words: "yes" and "yeah, sure".
-#
-# ## What a larger batch buys
-#
-# The mean PMI under the joint distribution is I, the mutual information of input and reply: all
-# that can be known. Start at ln K; at best the loss falls by I, and it cannot fall below 0. So what
-# a batch of K can show of a model is
-#
-# ln K − loss ≤ **min(ln K, I)**
-#
-# (van den Oord et al. 2018 prove the part with I.) A batch of two asks a question of one bit,
-# ln 2 = 0.69 nats, and knowing more does not help to answer it. Take two models. One has the true
-# PMI as its scores. The other is blurred: it cannot tell inputs 0 and 1 apart, nor 2 and 3, and so
-# on, and has the PMI of such pairs. What it can know, I′, is computed like I.
-#
-# **Predict:** of the difference I − I′, how much shows in batches of two, and how much in batches
-# of 1,024?
-
-# %%
-blurred_joint = joint.reshape(inputs // 2, 2, replies).mean(axis=1).repeat(2, axis=0)
-with np.errstate(divide="ignore"):
-    blurred = np.maximum(np.log(blurred_joint / np.outer(joint.sum(axis=1), joint.sum(axis=0))),
-                         -30)
-blurred_information = float((joint * blurred).sum())          # I′
-
-sizes = 2 ** np.arange(1, 12)
-learnt = {"sharp": [], "blurred": []}
-for K in sizes:
-    losses = []
-    for _ in range(max(4, 16384 // K)):
-        i, j = draw(K)
-        losses.append([batch_softmax_forward(scores[i], one_hot[j])[0]
-                       for scores in (pmi, blurred)])
-    for name, mean in zip(learnt, np.mean(losses, axis=0)):
-        learnt[name].append(np.log(K) - mean)
-sharp, dull = np.array(learnt["sharp"]), np.array(learnt["blurred"])
-
-figure, axes = plt.subplots()
-axes.semilogx(sizes, sharp, "o-", color="C0", base=2, label="knows all")
-axes.semilogx(sizes, dull, "o-", color="C1", base=2, label="cannot tell inputs apart within pairs")
-axes.plot(sizes[:4], np.log(sizes[:4]), "k:",
-          label="ln K: all that a question with K answers can tell")
-axes.axhline(information, color="black", linestyle=":")
-axes.axhline(blurred_information, color="black", linestyle=":")
-axes.text(2048, information + 0.08, f"I = {information:.2f}: all there is to know", fontsize=9,
-          ha="right")
-axes.text(2048, blurred_information + 0.08,
-          f"I′ = {blurred_information:.2f}: all the other can know", fontsize=9, ha="right")
-axes.set(xlabel="batch size K", ylabel="nats below ln K", xticks=sizes, xticklabels=sizes,
-         title="Batches of two hardly tell these two models apart;\n"
-               "in large ones each shows all it knows")
-axes.legend(loc="lower right")
-show(figure, "08_batch_size")
-
-gap = information - blurred_information
-expect((sharp - np.minimum(np.log(sizes), information)).max(), -1, 0.1,
-       "most above min(ln K, I); 0 but for noise")
-expect(sharp[0] / information, 0, np.log(2) / information,
-       "K = 2 shows this share of I; at most ln 2/I")
-expect(sharp[-1] / information, 0.95, 1.04, "K = 2048 shows nearly all of I")
-expect((sharp - dull)[0] / gap, 0, 0.25, "share of I − I′ that K = 2 shows; far from all")
-expect((sharp - dull)[-2:].mean() / gap, 0.85, 1.15, "share that K = 1024 and 2048 show")
-
-# %% [markdown]
-# Past that, a larger batch still lowers the noise of a step, but a step costs more: the encoder's
-# work grows with K and the scores with K². On the default corpus (`report/README.md`, an older
-# start, 800 steps of 1,024 pairs: P@1 28.2): batches of 128 reach 27.3 with as many *pairs* and
-# 22.1 with as many *steps*. The paper takes 128 and forty million steps.
-#
-# And a warning: losses at different K cannot be compared, and nor can P@1. Picking one of 1,024 is
-# harder than one of 128. That is why evaluation always takes 100 candidates.
-#
 # ### Exercise 3: both ways
 #
 # Nothing forbids asking the columns too: which input does this reply belong to? The loss is then
@@ -443,8 +309,7 @@ def two_way_forward(s):
 
 def two_way_backward(dloss, cache):
     """→ ds: (B, B)"""
-    s = cache
-    raise NotImplementedError
+    raise NotImplementedError    # cache: s
 
 
 def judge_two_way(backward):
@@ -467,40 +332,6 @@ check(3, two_way_backward, judge_two_way)
 # - The paper, §2.1–2.2 (figure 2: every response is right once and wrong K − 1 times) and §3.1
 #   (K = 128). Scale and mask are ours; the paper's dot product has scale 1.
 #
-# Next: lesson 9 asks why u and v have length 1, and why v then passes layers that u does not.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_dead_point():
-    return np.ones((8, 5)), np.ones((8, 5))                   # rows and columns of ds sum to 0
-
-
-def tempting_dead_point():
-    # equal scores, but the v's can part
-    return np.random.default_rng(0).standard_normal((8, 5)), np.ones((8, 5))
-
-
-def solution_loss_floor(keys):
-    _, group, count = np.unique(keys, return_inverse=True, return_counts=True)
-    return np.log(count[group]).mean()
-
-
-def tempting_loss_floor(keys):
-    # the mean over texts, not over rows
-    return np.log(np.unique(keys, return_counts=True)[1]).mean()
-
-
-def solution_two_way_backward(dloss, cache):
-    by_rows = np.exp(cache) / np.exp(cache).sum(axis=1, keepdims=True)
-    by_columns = np.exp(cache) / np.exp(cache).sum(axis=0, keepdims=True)
-    return dloss * ((by_rows + by_columns) / 2 - np.eye(len(cache))) / len(cache)
-
-
-def tempting_two_way_backward(dloss, cache):
-    by_rows = np.exp(cache) / np.exp(cache).sum(axis=1, keepdims=True)
-    # that is no softmax
-    return dloss * ((by_rows + by_rows.T) / 2 - np.eye(len(cache))) / len(cache)
-
-
-solution(1, solution_dead_point, tempting_dead_point)
-solution(2, solution_loss_floor, tempting_loss_floor)
-solution(3, solution_two_way_backward, tempting_two_way_backward)
+# Next: lesson 10 asks what this loss makes of the scores, and what the mask changes in them.
+#
+# Solutions, for when you have tried: `lessons/solutions/09_batch_softmax_loss.py`.

@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 18 · Before the first step: what counting alone can do
+# # 7 · Before the first step: what counting alone can do
 #
-# **Needs** ids (lesson 4), bags and √n (lesson 6). It is best read between lessons 6 and 8.
+# **Needs** ids (lesson 4), bags and √n (lesson 6).
 # **Gives** the word vectors that training starts from, built from counts alone; the weight
 # a/(a + p); the identity start; the reason why the encoder's last layer has no bias.
 #
@@ -16,16 +16,13 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
-
-from collections import Counter
+from lesson import check, expect, plt, show
+from small_encoder import some_chat
 
 import numpy as np
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.data.corpus import SPLITS, Corpus, Split, split_of, text_key
-from convsim_mini.data.pairs import default_corpus, read_chunks, removed_by
-from convsim_mini.data.text import Vocabulary, tokenize
+from convsim_mini.data.corpus import Split
 from convsim_mini.evaluation.metrics import pearson, pearson_interval, williams_test
 from convsim_mini.evaluation.response import draw_candidates, ranks_of_truth
 from convsim_mini.evaluation.sts import OWN, read
@@ -197,34 +194,13 @@ check(1, powers_needed, judge_powers)
 # %% [markdown]
 # ## Real chat
 #
-# Now 80,000 pairs of `chitchat-dataset` that pass the filters. Words are counted on train alone.
-# P@1 is measured on dev, whose inputs do not occur in train.
+# Now 80,000 pairs of `chitchat-dataset` that pass the filters (`small_encoder.py`, beside this
+# lesson, reads them). Words are counted on train alone. P@1 is measured on dev, whose inputs do not
+# occur in train.
 
 # %%
-PAIRS, WORDS, D, A = 80_000, 8_000, 200, 3e-4
-
-
-def some_chat():
-    """The first pairs of chitchat-dataset that pass the paper's filters, as a Corpus."""
-    sentences, keys = {name: [] for name in SPLITS}, {name: [] for name in SPLITS}
-    for chunk in read_chunks(default_corpus()):
-        for pair in chunk.records:
-            if not (removed_by(pair.input) or removed_by(pair.response)):
-                sides = [tokenize(pair.input), tokenize(pair.response)]
-                pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
-                split = split_of(pair_keys[0])    # all replies to one input fall into one split
-                sentences[split] += sides
-                keys[split].append(pair_keys)
-        if sum(map(len, keys.values())) >= PAIRS:
-            break
-    counts = Counter(token for tokens in sentences["train"] for token in tokens)
-    vocabulary = Vocabulary.from_counts(counts, WORDS, 500)
-    splits = [Split(*vocabulary.pack(sentences[name]), np.array(keys[name], np.uint64))
-              for name in SPLITS]
-    return Corpus(vocabulary, *splits, report={}, checksum=0)
-
-
-corpus = some_chat()
+WORDS, D, A = 8_000, 200, 3e-4
+corpus = some_chat(80_000, WORDS)
 vocabulary, dev = corpus.vocabulary, corpus.dev
 counts = cooccurrences(corpus.train, 1 + WORDS)               # CSR (8001, 8001)
 pmi = pmi_of(counts, 0.75)
@@ -546,7 +522,7 @@ right.set(xticks=[0.1, 1, 10, 100], xticklabels=["0.1", "1", "10", "100"],
           xlabel="‖b‖² / mean ‖x‖²", ylabel="P@1, per cent", ylim=(0, None),
           title="A bias harms vectors of different\nlengths: cosine becomes distance")
 right.legend()
-show(figure, "18_before_the_first_step")
+show(figure, "07_before_the_first_step")
 
 # %% [markdown]
 # ### Exercise 2: break a ranking by a bias
@@ -586,26 +562,6 @@ check(2, harmful_bias, judge_harmful)
 #   Dagan (2015), Halko et al. (2011) and Arora et al. (2017). The README's table of results shows
 #   P@1 before and after training: more than half of it is there before the first step.
 #
-# Next: lesson 7 and lesson 8, the loss that teaches this encoder the rest.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_powers_needed(ratio, wanted):
-    return max(0, int(np.ceil((np.log(wanted) / np.log(ratio) - 1) / 2)))
-
-
-def tempting_powers_needed(ratio, wanted):
-    return int(np.ceil(np.log(wanted) / np.log(ratio)))       # one product each, and none before
-
-
-def solution_harmful_bias():
-    x, y1, y2, b = np.eye(5)[:4]                              # y2 is orthogonal to x, but short
-    return x, 10 * x + y1, 0.1 * y2, 5 * b
-
-
-def tempting_harmful_bias():
-    x, y1, y2, b = np.eye(5)[:4]
-    return x, unit((x + y1)[None])[0], y2, 1000 * b           # squeezed, and in the same order
-
-
-solution(1, solution_powers_needed, tempting_powers_needed)
-solution(2, solution_harmful_bias, tempting_harmful_bias)
+# Next: lessons 8 and 9 derive the loss that teaches this encoder the rest.
+#
+# Solutions, for when you have tried: `lessons/solutions/07_before_the_first_step.py`.

@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 11 · Many heads, many lengths: attention over packed sentences
+# # 13 · Many heads, many lengths: attention over packed sentences
 #
-# **Needs** one attention head and its backward (lesson 10), `Packed` (lesson 4).
+# **Needs** one attention head and its backward (lesson 12), `Packed` (lesson 4).
 # **Gives** `attention_forward` as the library has it: heads by a reshape, sentences of all lengths,
 # no padding, no mask; and what padding would have cost, derived from the lengths of real sentences.
 #
@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import time
 from itertools import islice
@@ -74,7 +74,7 @@ expect(min(lost), 0.49, 0.51, "variance lost with one head: w² + (1 − w)² at
 # %%
 n, d, heads = 5, 12, 3
 m = d // heads
-qkv = rng.standard_normal((n, 3 * d))    # queries, keys and values side by side, as in lesson 10
+qkv = rng.standard_normal((n, 3 * d))    # queries, keys and values side by side, as in lesson 12
 q, k, v = np.split(qkv, 3, axis=1)       # (n, d) each
 
 by_loop = np.empty((n, d))
@@ -148,7 +148,7 @@ def loop_forward(qkv, offsets, heads):
 
 
 def loop_backward(dy, cache):
-    """Lesson 10 for each sentence and head: dy: (N, d) → dqkv: (N, 3d)."""
+    """Lesson 12 for each sentence and head: dy: (N, d) → dqkv: (N, 3d)."""
     shape, m, kept = cache
     dqkv = np.empty(shape)
     dq_all, dk_all, dv_all = np.split(dqkv, 3, axis=1)        # views
@@ -277,7 +277,7 @@ curve.set(title="The larger the batch, the more scores are for nothing",
           xticklabels=["1", "10", "100", "1,000"],
           yticks=[1, 10, 100], yticklabels=["1 ×", "10 ×", "100 ×"], ylim=(0.7, 150))
 curve.legend(loc="upper left")
-show(figure, "11_many_heads_many_lengths")
+show(figure, "13_many_heads_many_lengths")
 
 expect((measured / derived).min(), 0.75, 1.1, "measured / derived, the least")
 expect((measured / derived).max(), 0.9, 1.35,
@@ -449,56 +449,6 @@ check(3, leaks, judge_leaks)
 #   and in company.
 # - The paper, §3.1: 8 heads, 512 wide. Packing without padding is ours; the numbers are the same.
 #
-# Next: lesson 12. So far attention does not know which word comes first.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_split_heads(x, heads):
-    return x.reshape(len(x), heads, -1).swapaxes(0, 1)
-
-
-def solution_merge_heads(y):
-    heads, n, m = y.shape
-    return y.swapaxes(0, 1).reshape(n, heads * m)
-
-
-def tempting_split_heads(x, heads):
-    return x.reshape(heads, len(x), -1)
-
-
-def tempting_merge_heads(y):
-    heads, n, m = y.shape
-    return y.reshape(n, heads * m)    # undoes the tempting split, and so hides it
-
-
-def solution_reorder_backward(dy, order):
-    dx = np.empty_like(dy)
-    dx[order] = dy                                            # row b of y was row order[b] of x
-    return dx
-
-
-def company(rng=None):
-    """Sentences of 2, 5, 3 and 1 words: qkv, offsets."""
-    rng = rng or np.random.default_rng(0)
-    return rng.standard_normal((11, 24)), np.array([0, 2, 7, 10, 11])
-
-
-def solution_leaks(attention):
-    qkv, offsets = company()
-    together = attention(qkv, offsets, 2)
-    alone = [attention(qkv[first:last], np.array([0, last - first]), 2)
-             for first, last in zip(offsets, offsets[1:])]
-    return not np.allclose(together, np.concatenate(alone))
-
-
-def tempting_leaks(attention):
-    qkv, offsets = company()
-    before = attention(qkv, offsets, 2)
-    changed = qkv.copy()
-    changed[:2] += 1    # the first sentence: does another one move?
-    return not np.allclose(attention(changed, offsets, 2)[2:], before[2:])
-
-
-solution(1, (solution_split_heads, solution_merge_heads),
-         (tempting_split_heads, tempting_merge_heads))
-solution(2, solution_reorder_backward, lambda dy, order: dy[order])
-solution(3, solution_leaks, tempting_leaks)
+# Next: lesson 14. So far attention does not know which word comes first.
+#
+# Solutions, for when you have tried: `lessons/solutions/13_many_heads_many_lengths.py`.

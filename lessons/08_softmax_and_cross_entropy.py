@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 7 · Softmax and cross-entropy: a check that every bug passes
+# # 8 · Softmax and cross-entropy: a check that every bug passes
 #
 # **Needs** gradient checks (lesson 2) and matrix gradients (lesson 3).
 # **Gives** the backward of softmax and of cross-entropy, the reason why they are written as one,
@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import numpy as np
 
@@ -178,7 +178,7 @@ right.set(xscale="log", xlim=(1e-14, 20), ylim=(6.6, -1), yticks=range(7), ytick
           xlabel="largest |analytic − numeric| (at least 10⁻¹³)", ylabel="backward",
           title="Through ones, five of six broken backwards\nlook as right as the right one")
 right.legend(loc="lower left", fontsize=9)
-show(figure, "07_softmax_and_cross_entropy")
+show(figure, "08_softmax_and_cross_entropy")
 
 passed_ones = [name for name, (by_ones, _) in seen.items() if by_ones < 1e-6]
 passed_random = [name for name, (_, by_random) in seen.items() if by_random < 1e-6]
@@ -245,8 +245,7 @@ expect(np.linalg.norm(l2_normalize_backward(y, cache)), 0, 1e-14,
 # %%
 def well_dressed_backward(dp, cache):
     """Passes both of the colleague's checks and is wrong. dp: (B, c) → ds: (B, c)"""
-    p = cache
-    raise NotImplementedError
+    raise NotImplementedError    # cache: p
 
 
 def judge_well_dressed(backward):
@@ -371,8 +370,7 @@ def log_softmax_forward(s):
 
 def log_softmax_backward(dy, cache):
     """dy: (B, c) → ds: (B, c)"""
-    y = cache
-    raise NotImplementedError
+    raise NotImplementedError    # cache: y
 
 
 def judge_log_softmax(backward):
@@ -420,24 +418,6 @@ check(3, margin_loss, judge_margin_loss)
 # - The paper, §2.2 (a softmax over replies, maximise the log-likelihood of the true one) and §2.4
 #   (three classes of NLI).
 #
-# Next: lesson 8 puts a softmax over the replies of a whole batch.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_well_dressed_backward(dp, cache):
-    return dp - dp.mean(axis=1, keepdims=True)    # a projection after all, but p is nowhere
-
-
-def solution_log_softmax_backward(dy, cache):
-    return dy - np.exp(cache) * dy.sum(axis=1, keepdims=True)
-
-
-def solution_margin_loss(z):
-    return np.logaddexp(0, -z)
-
-
-# rows ≠ 0
-solution(1, solution_well_dressed_backward, lambda dp, p: p * (dp - dp.mean(axis=1, keepdims=True)))
-# right only for a dy that sums to 1
-solution(2, solution_log_softmax_backward, lambda dy, y: dy - np.exp(y))
-# no overflow, but 0
-solution(3, solution_margin_loss, lambda z: np.maximum(-z, 0) + np.log(1 + np.exp(-np.abs(z))))
+# Next: lesson 9 puts a softmax over the replies of a whole batch.
+#
+# Solutions, for when you have tried: `lessons/solutions/08_softmax_and_cross_entropy.py`.

@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 9 · Unit vectors and the response network: what is allowed to turn
+# # 11 · Unit vectors and the response network: what is allowed to turn
 #
-# **Needs** the batch softmax loss (lesson 8), linear layers (lesson 3).
+# **Needs** the batch softmax loss (lesson 9), linear layers (lesson 3).
 # **Gives** `l2_normalize` and `response_forward` with their gradients; why scores need a scale; and
 # why the reply passes layers that the input does not.
 #
@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import numpy as np
 
@@ -168,7 +168,7 @@ check(2, stuck_start, judge_stuck_start)
 # %% [markdown]
 # ## Cosines are too short
 #
-# With unit vectors a score is a cosine, at most 1. So the softmax of lesson 8 cannot be sure of
+# With unit vectors a score is a cosine, at most 1. So the softmax of lesson 9 cannot be sure of
 # anything: p(true) is largest when the true cosine is 1 and the others are as low as K vectors can
 # all be at once. How low? Let ū, v̄ be the means. The true cosines, less the mean of the others,
 # come to
@@ -195,12 +195,14 @@ expect(np.log(1024) - lowest_loss(1, 1024), 0.99, 1.01,
        "at scale 1 all of learning is worth so many nats")
 
 # %% [markdown]
-# A single nat, between knowing nothing and knowing everything. Is the bound real? Let K = 16 pairs
-# of vectors go where they want.
+# A single nat, between knowing nothing and knowing everything. Is the bound real? It holds with
+# equality if each input lies at its own reply and all pairs of different replies have the cosine
+# −1/(K − 1). Those are the corners of a simplex, and K corners need K − 1 dimensions. Let K = 16
+# pairs of vectors go where they want: in 20 dimensions, and in 8.
 
 # %%
-for scale in (1.0, 5.0):
-    x_u, x_v = rng.standard_normal((2, 16, 20))
+for scale, dimensions in ((1.0, 20), (5.0, 20), (5.0, 8)):
+    x_u, x_v = rng.standard_normal((2, 16, dimensions))
     for step in range(2000):
         (u, u_cache), (v, v_cache) = l2_normalize_forward(x_u), l2_normalize_forward(x_v)
         loss, loss_cache = batch_softmax_forward(u, v, scale)
@@ -208,21 +210,23 @@ for scale in (1.0, 5.0):
         x_u -= 48 / scale * l2_normalize_backward(du, u_cache)
         x_v -= 48 / scale * l2_normalize_backward(dv, v_cache)
     bound = lowest_loss(scale, 16)
-    expect(loss, bound * (1 - 1e-9), bound * 1.01,
-           f"scale {scale:.0f}: loss in the end; the bound is {bound:.4f}")
+    low, high = (1 - 1e-9, 1.01) if dimensions >= 15 else (1.1, 1.5)
+    expect(loss, bound * low, bound * high,
+           f"scale {scale:.0f}, {dimensions} dimensions: loss in the end; the bound is {bound:.4f}")
     others = (u @ v.T)[~np.eye(16, dtype=bool)]
     expect(others.mean(), -1 / 15 - 0.01, -1 / 15 + 0.01, "mean cosine of wrong pairs; −1/(K − 1)")
 
 # %% [markdown]
-# There are two ways out. The paper's: u has unit length, but v′, behind the response network, may
-# be as long as it likes, and the scale is 1. Ours: both have unit length and the scale is 20, so a
-# score is a cosine that means the same everywhere. On the default corpus ours is worth some points
-# (`report/README.md`, an older start: P@1 28.2 against 22.6).
+# In 8 dimensions the loss ends well above the bound. So the bound says what a scale forbids, and
+# not what it allows. There are two ways out. The paper's: u has unit length, but v′, behind the
+# response network, may be as long as it likes, and the scale is 1. Ours: both have unit length and
+# the scale is 20, so a score is a cosine that means the same everywhere. On the default corpus P@1
+# on dev is 28.9 with ours and 20.8 with the paper's (`report/README.md`, 500 steps).
 #
 # ### Exercise 3: the least scale
 #
-# You want the loss of K unit pairs to be *able* to reach some value. Which scale does that take at
-# least?
+# You want the loss of K unit pairs to be *able* to reach some value, in K − 1 dimensions or more.
+# Which scale does that take at least?
 
 # %%
 def least_scale(loss, K):
@@ -367,7 +371,7 @@ right.set(xlabel="step", ylabel="batch softmax loss",
           title="A circle of twelve replies: without layers for\n"
                 "the reply it cannot be learnt, with them it can")
 right.legend(loc="lower left", fontsize=9)
-show(figure, "09_unit_vectors_and_response_network")
+show(figure, "11_unit_vectors_and_response_network")
 
 own, other = runs[False], runs[True]
 expect(own[0][0], scale - 6, scale + 6, "loss at the start: 20, give or take 4 · 5/√12")
@@ -396,7 +400,8 @@ expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16),
 # Without the network a question and its answer have to become neighbours, or the loss will not
 # fall: "How old are you?" would *mean* "I am 20". The extra layers carry the step from what was
 # said to what is answered, so the encoder does not have to bend meaning for it. That is why v goes
-# through them and why, when sentences are compared, nothing does: `encode.py` compares u's.
+# through them and why, when sentences are compared, nothing does: `encode.py` compares u's (less
+# the direction in which all of them agree most).
 #
 # The echo is seldom so clear in real batches, since an input is rarely a reply in the same batch of
 # 1,024. But a reply that repeats the input's words is a half echo, and those are always there.
@@ -411,27 +416,6 @@ expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16),
 #   (sentence embeddings are normalised). Ours: residual, unit length of v′ and the scale that this
 #   asks for.
 #
-# Next: lesson 10 begins the other encoder with one attention head.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_length_after(norm, rate, sideways):
-    square = norm**2
-    for g in sideways:
-        square += rate**2 * g**2 / square    # ‖dx‖² = g²/‖x‖², with the length of now
-    return np.sqrt(square)
-
-
-def tempting_length_after(norm, rate, sideways):
-    # the length of the start throughout
-    return np.sqrt(norm**2 + rate**2 * sum(g**2 for g in sideways) / norm**2)
-
-
-def solution_least_scale(loss, K):
-    return (K - 1) / K * np.log((K - 1) / np.expm1(loss))
-
-
-solution(1, solution_length_after, tempting_length_after)
-# at a right angle the pull is strongest
-solution(2, lambda: -3 * target, lambda: [[1.0, 2.0, 0.0]])
-# others at 0, not at −1/(K − 1)
-solution(3, solution_least_scale, lambda loss, K: np.log((K - 1) / np.expm1(loss)))
+# Next: lesson 12 begins the other encoder with one attention head.
+#
+# Solutions, for when you have tried: `lessons/solutions/11_unit_vectors_and_response_network.py`.

@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 12 · Timing signal: which word came first
+# # 14 · Timing signal: which word came first
 #
-# **Needs** attention (lessons 10 and 11), unit vectors (lesson 9).
+# **Needs** attention (lessons 12 and 13), unit vectors (lesson 11).
 # **Gives** `timing_signal`: why it is needed, why sines, how far apart it puts two positions; and
 # an encoder that cannot learn who won without it, with the loss at which it must get stuck.
 #
@@ -14,7 +14,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import math
 from contextlib import contextmanager
@@ -164,7 +164,7 @@ curve.set(title="Similarity falls with the logarithm of the distance", xlabel="d
           ylabel="cosine of two positions", ylim=(0, 1.02), xticks=[1, 10, 100, 1000],
           xticklabels=["1", "10", "100", "1,000"])
 curve.legend(loc="lower left")
-show(figure, "12_timing_signal")
+show(figure, "14_timing_signal")
 
 expect(np.abs(np.linalg.norm(signal, axis=1) / np.sqrt(width / 2) - 1).max(), 0, 1e-12,
        "length / √(d/2) − 1, at most")
@@ -363,7 +363,7 @@ curve.axhline(math.log(2), color="k", linestyle=":", label="derived: ln 2")
 curve.set(title="Without the signal nobody learns who won", xlabel="step (all 132 games in each)",
           ylabel="loss: −ln p(winner)")
 curve.legend(loc="center right", bbox_to_anchor=(1, 0.6))
-show(figure, "12_order")
+show(figure, "14_order")
 
 expect(with_losses[0], math.log(12) - 1e-9, math.log(12) + 1e-9, "loss at the start: ln 12")
 expect(without_losses.min(), math.log(2), math.log(2) + 0.02, "without the signal, the least: ln 2")
@@ -413,32 +413,6 @@ check(3, positions, judge_positions)
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all
 #   cosines; Vaswani et al. print them in turns, which is the same up to a permutation of channels).
 #
-# Next: lesson 13 stacks layers, six and more, and watches the gradient on its way down.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_wind(rows, steps):
-    half = rows.shape[1] // 2
-    turn = steps / 10_000 ** (np.arange(half) / (half - 1))
-    sines, cosines = rows[:, :half], rows[:, half:]
-    return np.concatenate([sines * np.cos(turn) + cosines * np.sin(turn),
-                           cosines * np.cos(turn) - sines * np.sin(turn)], axis=1)
-
-
-def tempting_wind(rows, steps):
-    half = rows.shape[1] // 2
-    turn = steps / 10_000 ** (np.arange(half) / (half - 1))
-    sines, cosines = rows[:, ::2], rows[:, 1::2]              # the layout of Vaswani et al.
-    found = np.empty_like(rows)
-    found[:, ::2] = sines * np.cos(turn) + cosines * np.sin(turn)
-    found[:, 1::2] = cosines * np.cos(turn) - sines * np.sin(turn)
-    return found
-
-
-def solution_positions(packed):
-    return np.arange(len(packed.ids)) - packed.offsets[packed.sentence_numbers]
-
-
-solution(1, solution_wind, tempting_wind)
-# a hand is back after 2π t positions, not after t
-solution(2, lambda: [5 / (2 * np.pi)], lambda: [5.0])
-solution(3, solution_positions, lambda packed: np.arange(len(packed.ids)))
+# Next: lesson 15 stacks layers, six and more, and watches the gradient on its way down.
+#
+# Solutions, for when you have tried: `lessons/solutions/14_timing_signal.py`.

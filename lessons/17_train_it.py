@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 14 · Train it: from one batch to a learning curve, and what to do at ln K
+# # 17 · Train it: from one batch to a learning curve, and what to do at ln K
 #
-# **Needs** the batch softmax loss (lesson 8), unit vectors and the response network (lesson 9),
+# **Needs** the batch softmax loss (lesson 9), unit vectors and the response network (lesson 11),
 # text to ids (lesson 4).
 # **Gives** a trained encoder in seconds, the three checks to make before a long run, and a table of
 # symptoms for a loss that does not move.
@@ -16,25 +16,20 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
-
-from collections import Counter
+from lesson import check, expect, plt, show
+from small_encoder import small_config, some_chat
 
 import numpy as np
 from tqdm import tqdm
 
-from convsim_mini.config import Config, ModelConfig, TextConfig
-from convsim_mini.data.corpus import SPLITS, Corpus, Split, batch_order, split_of, text_key
+from convsim_mini.config import ModelConfig
+from convsim_mini.data.corpus import batch_order
+from convsim_mini.data.packed import drop_words
 from convsim_mini.evaluation.baselines import fitted_on_train, tfidf
 from convsim_mini.evaluation.response import draw_candidates, model_ranks, precision, ranks_of_truth
-from convsim_mini.model.layers import l2_normalize_backward, l2_normalize_forward
-from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
 from convsim_mini.model.initial import initial_model
 from convsim_mini.model.input_response import encoder_forward, loss_and_gradients, response_forward
 from convsim_mini.training.optim import Adaptive
-from convsim_mini.data.pairs import default_corpus, parse, read_chunks, removed_by
-from convsim_mini.data.packed import drop_words
-from convsim_mini.data.text import Vocabulary, tokenize
 from convsim_mini.training.schedule import rates
 
 rng = np.random.default_rng(14)
@@ -43,35 +38,13 @@ rng = np.random.default_rng(14)
 # ## A third of the default corpus
 #
 # `chitchat-dataset` came with the requirements: real people, two at a time. A pair is a turn and
-# the answer to it. `data/corpus.py` does what follows on all cores and keeps the result on disk;
-# here it is in the open: filter, tokenise, choose the split by a hash of the *input*, count words
-# on train alone.
+# the answer to it. `some_chat` in `small_encoder.py`, beside this lesson, takes the first pairs: it
+# filters them, tokenises, chooses the split by a hash of the *input*, and counts words on train
+# alone. `data/corpus.py` does the same on all cores and keeps the result on disk.
 
 # %%
-PAIRS, WORDS, BUCKETS = 40_000, 8_000, 500
-
-
-def small_corpus():
-    """The first pairs of chitchat-dataset that pass the paper's filters, as a Corpus."""
-    sentences, keys = {name: [] for name in SPLITS}, {name: [] for name in SPLITS}
-    for chunk in tqdm(read_chunks(default_corpus()), "reading", disable=None):
-        for pair in (parse(chunk.kind, record) for record in chunk.records):
-            if not (removed_by(pair.input) or removed_by(pair.response)):
-                sides = [tokenize(pair.input), tokenize(pair.response)]
-                pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
-                split = split_of(pair_keys[0])    # all replies to one input fall into one split
-                sentences[split] += sides
-                keys[split].append(pair_keys)
-        if sum(map(len, keys.values())) >= PAIRS:
-            break
-    counts = Counter(token for tokens in sentences["train"] for token in tokens)
-    vocabulary = Vocabulary.from_counts(counts, WORDS, BUCKETS)
-    splits = [Split(*vocabulary.pack(sentences[name]), np.array(keys[name], np.uint64))
-              for name in SPLITS]
-    return Corpus(vocabulary, *splits, report={}, checksum=0)
-
-
-corpus = small_corpus()
+WORDS = 8_000
+corpus = some_chat(40_000, WORDS)
 train, dev = corpus.train, corpus.dev
 some = train.sentences(np.arange(4))
 for b in range(0, 4, 2):
@@ -85,87 +58,27 @@ expect(dev.pairs / (dev.pairs + train.pairs), 0.03, 0.055,
 # %% [markdown]
 # ## Before anything else: two losses known beforehand
 #
-# **The start.** If all K replies look equally good, p = 1/K and the loss is ln K. That is the value
-# that everybody quotes. A start with *random* scores is above it: for scores with variance σ²
-# around one mean, the mean of eˢ is e^(σ²/2) times that of equal ones, and so
+# **The start.** If all K replies look equally good, the loss is ln K. Random scores of variance σ²
+# are above it, by σ²/2 (lesson 9).
 #
-# loss ≈ **ln K + σ²/2**.
+# **The end.** Scores are cosines times s, so they cannot leave −s … s, and the loss cannot reach 0.
+# Lesson 11 derived a bound:
 #
-# Unit vectors in e dimensions that point anywhere have cosines of variance 1/e; scaled by s,
-# σ² = s²/e.
+# loss ≥ **ln(1 + (K − 1) e^(−s K/(K − 1)))**
 #
-# **The end.** Cosines cannot leave −1 … 1, so the scores cannot leave −s … s, and the loss cannot
-# reach 0. The best that K pairs can do: each input exactly at its own reply, and everything as far
-# apart as K points on a sphere can be from each other. Those are the corners of a simplex, at
-# cosine −1/(K − 1). Put them in:
-#
-# floor = **ln(1 + (K − 1) e^(−s (1 + 1/(K − 1))))**
-#
-# **Predict:** K = 32. A colleague leaves out the scale (s = 1), so that scores are plain cosines.
-# ln 32 is 3.47. What is the lowest loss that he can ever see, about 0, about 1, or about 2.5?
+# It is reached where each input lies at its own reply and all else as far apart as K points on a
+# sphere can be from one another, at a cosine of −1/(K − 1). That takes K − 1 dimensions. In fewer
+# the lowest loss is above the bound.
 
 # %%
 def floor(K, s):
-    """The lowest batch softmax loss that unit vectors can have."""
-    return np.log(1 + (K - 1) * np.exp(-s * (1 + 1 / (K - 1))))
+    """A bound below the batch softmax loss of unit vectors; reached in K − 1 dimensions or more."""
+    return np.log(1 + (K - 1) * np.exp(-s * K / (K - 1)))
 
 
-def train_free_vectors(K, s, e=64, steps=3000, rate=20.0):
-    """No encoder: u and v themselves are learned, kept at unit length by the layer.
-
-    → losses of all steps.
-    """
-    u, v, losses = rng.standard_normal((K, e)), rng.standard_normal((K, e)), []
-    for _ in range(steps):
-        (u_unit, u_cache), (v_unit, v_cache) = l2_normalize_forward(u), l2_normalize_forward(v)
-        loss, cache = batch_softmax_forward(u_unit, v_unit, s)
-        du, dv = batch_softmax_backward(cache)
-        u -= rate / s * l2_normalize_backward(du, u_cache)
-        v -= rate / s * l2_normalize_backward(dv, v_cache)
-        losses.append(float(loss))
-    return losses
-
-
-K = 32
-for s in (1, 5):
-    losses = train_free_vectors(K, s)
-    print(f"s = {s}: ln K = {np.log(K):.3f}, at the start {losses[0]:.3f}, at the end "
-          f"{losses[-1]:.5f}")
-    luck = 4 * (s / np.sqrt(64)) / np.sqrt(K)    # four standard errors of the mean of K true scores
-    expect(losses[0] - np.log(K), s**2 / 128 - luck, s**2 / 128 + luck,
-           "above ln K at the start: s²/2e ± luck")
-    expect(losses[-1] / floor(K, s), 0.999, 1.05, "loss at the end / floor")
-expect(floor(K, 1), 2.4, 2.6, "the colleague's floor")
-expect(floor(K, 20), 0, 1e-7, "the floor at s = 20, convsim_mini's scale")
-
-# %% [markdown]
-# With plain cosines the loss creeps from 3.47 to 2.49 and stops, however well the model ranks.
-# Every score is right, and the softmax may not say so. It is the first entry in our table of
-# symptoms. (The paper has no such trouble: its v′ is not a unit vector, so the scores are not
-# bounded. A scale of 20 on cosines is ours.)
-#
-# ### Exercise 1: how large a scale is needed?
-#
-# You train with K = 1,024 and want the loss to be able to reach `target`. Return the smallest scale
-# that allows it, from the floor.
-
-# %%
-def smallest_scale(K, target):
-    """The scale s at which the floor of the loss over K unit vectors is `target`."""
-    raise NotImplementedError
-
-
-def judge_smallest_scale(smallest_scale):
-    for K, target in ((2, 0.1), (32, 0.5), (1024, 0.01)):
-        s = smallest_scale(K, target)
-        assert s > 0, "scales are positive"
-        assert floor(K, s) < 1.001 * target, (
-            f"K = {K}, s = {s:.3f}: the floor is {floor(K, s):.4g}, above {target}; can K replies "
-            "all be opposite?")
-        assert floor(K, s) > 0.999 * target, f"K = {K}: a smaller scale than {s:.3f} will do"
-
-
-check(1, smallest_scale, judge_smallest_scale)
+for s in (1, 5, 20):
+    print(f"K = 256, s = {s:2}: ln K = {np.log(256):.3f}, the bound {floor(256, s):.2g}")
+expect(floor(256, 20), 0, 1e-6, "the bound at s = 20, convsim_mini's scale")
 
 # %% [markdown]
 # ## The model, and one batch learned by heart
@@ -173,9 +86,7 @@ check(1, smallest_scale, judge_smallest_scale)
 # The `chat` preset at a third of its width. Everything below uses `step_once`, the four lines.
 
 # %%
-config = Config(text=TextConfig(words=WORDS, oov_buckets=BUCKETS, bigram_buckets=20_000),
-                model=ModelConfig(embedding_dim=100, layers=[200]), steps=600, seed=14)
-config.optim.batch_size = 256
+config = small_config(WORDS)
 optim, scale = config.optim, config.model.scale
 
 
@@ -215,7 +126,7 @@ expect(losses[-1], floor(32, scale), 0.05, "one batch, learned by heart: from th
 expect(np.argmax(np.array(losses) < 0.1), 10, 90, "steps until 0.1")
 
 # %% [markdown]
-# ### Exercise 2: what this test cannot see
+# ### Exercise 1: what this test cannot see
 #
 # It proves that gradients flow and that the loss can be reached. It does not prove that the *right*
 # thing is learned. Break the batch: write a `batch` function with a fault that ruins all learning
@@ -245,7 +156,7 @@ def judge_broken_batch(broken_batch):
                               "to be learned by heart?")
 
 
-check(2, broken_batch, judge_broken_batch)
+check(1, broken_batch, judge_broken_batch)
 
 # %% [markdown]
 # ## How far does a step go?
@@ -300,14 +211,14 @@ expect(ratios["encoder.embedding.weight"] / (0.06 / np.sqrt(np.mean(table[words]
 print(*(f"{name:28} {ratio:.4f}" for name, ratio in ratios.items()), sep="\n")
 
 # %% [markdown]
-# One per cent for the encoder's matrix, seven for the table, fourteen for the response network,
+# One per cent for the encoder's matrix, eight for the table, fourteen for the response network,
 # which starts ten times smaller on purpose: ten to a hundred times what we called healthy, at the
 # first step. That is what the **warm-up** is for: Adam's first steps are as long as all others,
 # while their direction rests on one batch. `rates` lets them grow over 50 steps. And Adagrad slows
 # down by itself: a row that is met for the t-th time with gradients of the same size moves by
 # table_rate/√t.
 #
-# ### Exercise 3: the ratio of a table
+# ### Exercise 2: the ratio of a table
 #
 # A colleague reports ‖ΔE‖/‖E‖ over *all* rows of the table and finds it reassuringly small. Write
 # the ratio that says something: over the rows that the step has touched, from the table and the
@@ -340,7 +251,7 @@ def judge_table_ratio(table_ratio):
     assert abs(found / right - 1) < 1e-9, f"{found:.4f}, not {right:.4f}: do zero rows take part?"
 
 
-check(3, table_ratio, judge_table_ratio)
+check(2, table_ratio, judge_table_ratio)
 
 # %% [markdown]
 # ## The loss stays at ln K: six patients
@@ -355,7 +266,7 @@ check(3, table_ratio, judge_table_ratio)
 # - **ratio**: of the table's update. Zero: nothing is being learned, whatever the gradients are.
 #
 # **Predict**, before you look: a run whose replies are shuffled (each input gets somebody else's
-# reply, drawn anew in every step). Its loss starts near 8, far above ln 256 = 5.55. Where will it
+# reply, drawn anew in every step). Its loss starts near 9, far above ln 256 = 5.55. Where will it
 # go: stay, fall to 5.55, or fall below?
 
 # %%
@@ -413,7 +324,7 @@ axes.axhline(ln_K, color="k", linestyle=":", label="ln K = 5.55")
 axes.set(xlabel="step", ylabel="loss of 256 pairs (nats)", ylim=(4, 12),
          title="Of seven runs, one leaves ln K behind; each of the others fails in its own way")
 axes.legend(loc="upper right", fontsize=9, ncols=2)
-show(figure, "14_patients")
+show(figure, "17_patients")
 
 # %% [markdown]
 # Read the table line by line, as a doctor would.
@@ -424,11 +335,11 @@ show(figure, "14_patients")
 # | only noise | as at the start | as at the start | 0 | nothing is updated: the rate, or it updates a copy |
 # | erratic, near ln K or far above | any | small | > 0.1 | the rate: divide by ten until it is quiet |
 # | rises | grows | negative | healthy | a sign; `directional_error` says so in two evaluations |
-# | a little below ln K, flat | ≤ 1 | positive | healthy | the scores may not grow: scale (exercise 1) |
+# | a little below ln K, flat | ≤ 1 | positive | healthy | the scores may not grow: the scale (lesson 11) |
 # | ln K to two digits | ≈ 0 | 0 | any | all sentences are one point: the ids (here no word is known), then each layer |
 #
-# The healthy start deserves a word. Its loss is *above* ln K, by almost one: this encoder begins as
-# a weighted bag of words (`frequency_weight`, `residual_response`), so it has opinions from the
+# The healthy start deserves a word. Its loss is *above* ln K, by more than one: this encoder begins
+# as a weighted bag of words (`frequency_weight`, `residual_response`), so it has opinions from the
 # first step, at a scale of 20, and some are wrong. Learning first takes the confidence out and then
 # puts it where it belongs.
 
@@ -438,7 +349,7 @@ expect(end["healthy"], -2, -0.1, "healthy: below ln K")
 expect(end["replies shuffled"], -0.05, 0.8,
        "shuffled: an honest model without information ends at ln K")
 expect(abs(patients["replies shuffled"][2]), 0, 0.6,
-       "and the gap is next to nothing (other spreads: 2 and more)")
+       "and the gap is next to nothing (the healthy run's is above 2)")
 expect(patients["rate is 0"][3], 0, 0, "rate 0: the ratio")
 expect(patients["gradient's sign"][2], -40, 0, "sign: the true reply is below the others")
 expect(end["no scale (s = 1)"], floor(256, 1) - ln_K, 0, "no scale: between the floor and ln K")
@@ -502,7 +413,7 @@ left.plot(seen[10:10 + len(smooth)], smooth, color="C0",
 left.plot(steps, [loss for *_, loss in measured], "o-", color="C3", label="dev, all words")
 left.axhline(ln_K, color="k", linestyle=":", label="ln 256: no opinion")
 left.set(xlabel="step (256 pairs each)", ylabel="loss (nats)", ylim=(4.2, 8),
-         title="The loss crosses ln K within the warm-up")
+         title="The loss crosses ln K at the end of the warm-up")
 left.legend()
 for k, n in enumerate((1, 3, 10)):
     right.plot(steps, [values[k] for _, values, _ in measured], "o-", color=f"C{k}", label=f"P@{n}")
@@ -513,7 +424,7 @@ right.plot([], [], "k--", alpha=0.5, label="TF-IDF")
 right.set(xlabel="step (256 pairs each)", ylabel="true reply among the N best of 100 (per cent)",
           ylim=(0, 75), title="More than half of the replies are among the ten best")
 right.legend(ncols=2, loc="upper left", fontsize=9)
-show(figure, "14_train_it")
+show(figure, "17_train_it")
 
 # %% [markdown]
 # A message and its answer share words more often than strangers do, so even an untrained bag of
@@ -527,6 +438,8 @@ show(figure, "14_train_it")
 # are a point apart are the same run.
 
 # %%
+below = np.flatnonzero(smooth < ln_K)[0] + 10                 # smooth[k] is centred at step k + 10
+expect(below, 30, 70, "the step at which the loss on train crosses ln K; the warm-up has 50")
 p1, low, high = precision(model_ranks(model, dev, pairs, candidates), 1)
 error = 100 * np.sqrt(p1 / 100 * (1 - p1 / 100) / len(pairs))
 expect((high - low) / 2 / (1.96 * error), 0.97, 1.03,
@@ -534,6 +447,7 @@ expect((high - low) / 2 / (1.96 * error), 0.97, 1.03,
 print(f"P@1 {p1:.1f}, 95% interval {low:.1f} to {high:.1f}")
 start, end, guess = measured[0][1], measured[-1][1], (1, 3, 10)
 expect(start[2], 20, 60, "P@10 untrained; guessing has 10")
+expect(end[2], 50, 60, "P@10 at the end: more than half")
 expect(end[2] - start[2], 5, 40, "points of P@10 that training adds; four standard errors are 5")
 expect(end[2] - figures["TF-IDF"][2], 3, 40, "points above TF-IDF")
 expect(measured[-1][2], 3, ln_K - 0.3, "loss on dev: below ln 256")
@@ -556,9 +470,10 @@ axes.axhspan(3e-4, 3e-3, color="k", alpha=0.08, label="about a thousandth")
 axes.set(xlabel="step", ylabel="size of the update / size of the weight",
          title="Updates grow with the warm-up, never beyond 4%, and fall with the rate")
 axes.legend(fontsize=9)
-show(figure, "14_ratios")
+show(figure, "17_ratios")
 
 first, last = watched[0][1], watched[-1][1]
+expect(max(max(ratios.values()) for _, ratios in watched), 0.01, 0.04, "the largest ratio of all")
 expect(first["encoder.linear0.weight"] / (1e-3 / optim.warmup * np.sqrt(150)), 0.9, 1.04,
        "first ratio / (rate/50 · √((d + e)/2)): the warm-up")
 expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is nearly zero")
@@ -577,34 +492,6 @@ expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is ne
 #   Ours, with all of the corpus, full width and 85 seconds: 29.6 (`report/README.md`). The
 #   adaptive optimiser, warm-up, word dropout and scale are ours.
 #
-# Next: lesson 15 gives the same encoder a second teacher.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_smallest_scale(K, target):
-    # (K − 1) e^(−s K/(K−1)) = e^target − 1
-    return np.log((K - 1) / np.expm1(target)) / (1 + 1 / (K - 1))
-
-
-def solution_broken_batch(split, which):
-    others = np.roll(which, 1)                                # the same wrong replies in every step
-    numbers = np.concatenate([2 * which, 2 * others + 1])
-    return split.batch(which, False)._replace(sentences=split.sentences(numbers))
-
-
-def tempting_broken_batch(split, which):
-    shuffled = rng.permutation(which)    # another pairing in every step cannot be learned by heart
-    numbers = np.concatenate([2 * which, 2 * shuffled + 1])
-    return split.batch(which, False)._replace(sentences=split.sentences(numbers))
-
-
-def solution_table_ratio(before, after, grad):
-    rows = np.concatenate([part.rows for part in grad])
-    rows = rows[before[rows].any(axis=1)]
-    return np.linalg.norm(after[rows] - before[rows]) / np.linalg.norm(before[rows])
-
-
-# all others at −1
-solution(1, solution_smallest_scale, lambda K, target: np.log((K - 1) / np.expm1(target)) / 2)
-solution(2, solution_broken_batch, tempting_broken_batch)
-solution(3, solution_table_ratio,
-         lambda before, after, grad: np.linalg.norm(after - before) / np.linalg.norm(before))
+# Next: lesson 18 lets a program derive the gradients. Lesson 19 gives this encoder a second task.
+#
+# Solutions, for when you have tried: `lessons/solutions/17_train_it.py`.

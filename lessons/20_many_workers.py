@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 19 · Many workers: when a sum of gradients is a gradient, and when it is not
+# # 20 · Many workers: when a sum of gradients is a gradient, and when it is not
 #
-# **Needs** the batch softmax with its gradient (lesson 8), sparse rows (lesson 5).
+# **Needs** the batch softmax with its gradient (lesson 9), sparse rows (lesson 5).
 # **Gives** what several processes have to tell each other so that together they take the step of
 # one; the backward of a gather; what that costs for a table of 250,000 rows.
 #
@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 from collections import Counter
 
@@ -101,7 +101,7 @@ check(1, from_means, judge_from_means)
 #
 # Its loss is a mean over rows, too. But row i needs *all* replies of the batch, and most of them
 # are on other workers. A worker that asks only its own b replies answers an easier question: one of
-# b and not one of B. At equal scores the loss is then ln b and not ln B (lesson 8).
+# b and not one of B. At equal scores the loss is then ln b and not ln B (lesson 9).
 #
 # What has to travel are the reply vectors alone, e numbers for each pair, never the sentences or
 # the encoder's caches. The operation is called **all-gather**: each worker gives its rows, and all
@@ -194,7 +194,7 @@ for part in parts[1:]:
     axes_row[1].axvline(part.start - 0.5, color="black")
     for draw in (axes_row[2].axhline, axes_row[2].axvline):
         draw(part.start - 0.5, color="black")
-show(figure, "19_many_workers")
+show(figure, "20_many_workers")
 
 # %% [markdown]
 # ### Exercise 2: reduce-scatter with uneven shares
@@ -268,25 +268,8 @@ for pairs, most in ((100, 5_000), (1_024, 25_000)):
 # - `tests/test_workers.py`: real processes; 2, 3 and 4 workers give the loss and every gradient of
 #   one to ten digits.
 # - The paper, §3.1, trains with many workers, 95% of them on conversations.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_from_means(means, sizes):
-    return sum(mean * size for mean, size in zip(means, sizes)) / sum(sizes)
-
-
-def tempting_from_means(means, sizes):
-    return sum(means) / len(means)
-
-
-def solution_reduce_scatter(arrays, begins):
-    summed = sum(arrays)
-    return [summed[a:b] for a, b in zip(begins, begins[1:])]
-
-
-def tempting_reduce_scatter(arrays, begins):
-    # each keeps its own copy: nothing is summed
-    return [array[a:b] for array, a, b in zip(arrays, begins, begins[1:])]
-
-
-solution(1, solution_from_means, tempting_from_means)
-solution(2, solution_reduce_scatter, tempting_reduce_scatter)
+#   `--optim.nli_workers 0.05` does so.
+#
+# Next: lesson 21 asks what the trained vectors are worth.
+#
+# Solutions, for when you have tried: `lessons/solutions/20_many_workers.py`.

@@ -1,45 +1,42 @@
 # %% [markdown]
-# # 17 · NumPy and CuPy: launches, queues, memory, precision
+# # 24 · NumPy and CuPy: launches, queues, memory, silence
 #
-# **Needs** NumPy; lessons 5 (embeddings) and 7 (softmax) help. A GPU is welcome and not needed: its
+# **Needs** NumPy; lessons 5 (embeddings) and 6 (the DAN) help. A GPU is welcome and not needed: its
 # half of the lesson says so where there is none.
-# **Gives** a model of what a step costs, the right way to time a device that works ahead, and a
-# tolerance for "the same result" that is derived instead of tried.
+# **Gives** a model of what a step costs, the right way to time a device that works ahead, the
+# reason for a memory pool, and what a device does not complain about.
 #
 # Most of NumPy's functions exist in CuPy, for arrays that live on a GPU. But a GPU behaves in
 # another way than a processor. This lesson shows how, and why convsim_mini has CUDA kernels beside
 # the functions that a training step spends its time in (`model/*.cu`). A GPU starts work and comes
-# back before it is done, it charges for every call, it keeps memory, it wraps around where NumPy
-# complains, and it adds up in another order. Each of these can be seen, or computed, on the CPU.
+# back before it is done, it charges for every call, it keeps memory, and it wraps around where
+# NumPy complains. Each of these can be seen, or computed, on the CPU. (It also adds up in another
+# order: lesson 25.)
 
 # %%
 import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import time
-from collections import Counter
 
 import numpy as np
-import scipy.sparse
 
-from convsim_mini.backend import array_module, device_module, keep_freed_memory, to_device, to_host
+from convsim_mini.backend import array_module, device_module, keep_freed_memory
 from convsim_mini.cli import UserError
 from convsim_mini.config import ModelConfig
-from convsim_mini.data.corpus import Batch
-from convsim_mini.gradcheck import dense, relative_error
+from convsim_mini.data.packed import Packed
+from convsim_mini.model.initial import initial_parameters
+from convsim_mini.model.input_response import Model, encoder_forward
 from convsim_mini.model.layers import (
     l2_normalize_backward, l2_normalize_forward, layer_norm_forward, tanh_backward,
 )
-from convsim_mini.model.initial import initial_parameters
-from convsim_mini.model.input_response import Model, encoder_forward, loss_and_gradients
-from convsim_mini.data.packed import Packed
 
 rng = np.random.default_rng(17)
 try:
-    cupy = device_module("gpu", "fp32")                       # TF32 would miss the tolerance below
+    cupy = device_module("gpu", "fp32")
     print("a GPU:", cupy.cuda.runtime.getDeviceProperties(0)["name"].decode())
 except UserError as error:
     cupy = None
@@ -186,7 +183,7 @@ for k, (name, times) in enumerate(curves.items()):
 axes.set(xlabel="numbers in the array", ylabel="time of one addition (µs)",
          title="Up to a thousand numbers or so cost as much as one: the call")
 axes.legend()
-show(figure, "17_numpy_and_cupy")
+show(figure, "24_numpy_and_cupy")
 expect(cpu[-1] / cpu[0], 20, 1e7, "time of 4 million numbers / of one number: not 4 million")
 
 # %% [markdown]
@@ -340,105 +337,6 @@ if cupy:
 
 # %% [markdown]
 # `nvidia-smi` therefore shows what the pool holds, not what is in use; `pool.used_bytes()` knows.
-#
-# ## Precision: what is lost where
-#
-# **Mantissas.** A GPU multiplies matrices much faster if numbers may be short: float32 keeps 23
-# bits after the leading one, TF32 10, bfloat16 7. Round both factors to b bits. A mantissa m
-# between 1 and 2 moves by up to ± 2^−(b+1), evenly, so by 2^−(b+1)/√3 on the average; relative to
-# m, where leading digits are spread as they are in nature (density 1/(m ln 2)), √(E[1/m²]) = √(3/(8
-# ln 2)) = 0.736. Two factors: times √2. In a dot product of random signs errors and terms add up
-# alike, so
-#
-# relative error ≈ √2 · 0.736/√3 · 2^−(b+1) = **0.30 · 2^−b**
-#
-# **Predict** from it: how many digits does a TF32 product have?
-
-# %%
-def round_mantissa(x, bits):
-    """float64 with its mantissa rounded to so many bits after the leading one."""
-    mantissa, exponent = np.frexp(x)                          # ½ ≤ mantissa < 1
-    return np.ldexp(np.round(np.ldexp(mantissa, bits + 1)), exponent - bits - 1)
-
-
-a, b = rng.standard_normal((200, 500)), rng.standard_normal((500, 200))
-exact = a @ b
-bits = np.arange(2, 24)
-errors = np.array([np.linalg.norm(round_mantissa(a, k) @ round_mantissa(b, k) - exact)
-                   for k in bits])
-errors /= np.linalg.norm(exact)
-float32 = np.linalg.norm(a.astype(np.float32) @ b.astype(np.float32) - exact)
-float32 /= np.linalg.norm(exact)
-
-figure, axes = plt.subplots()
-axes.semilogy(bits, errors, "o", label="both factors rounded, summed in float64")
-axes.semilogy(bits, 0.30 * 2.0**-bits, "k:", label="derived: 0.30 · 2⁻ᵇ")
-for name, k in (("bfloat16", 7), ("TF32, float16", 10), ("float32", 23)):
-    axes.annotate(name, (k, errors[k - 2]), (8, 8), textcoords="offset points")
-axes.plot(23, float32, "s", color="C3", label="a float32 product, which also adds in float32")
-axes.set(xlabel="bits b of the mantissa", ylabel="relative error of a matrix product",
-         title="Three digits and a half with TF32, and each bit halves the error")
-axes.legend()
-show(figure, "17_precision")
-expect((errors / (0.30 * 2.0**-bits)).min(), 0.9, 1.05, "measured / derived, at least")
-expect((errors / (0.30 * 2.0**-bits)).max(), 0.95, 1.1, "and at most")
-expect(float32 / errors[-1], 1, 30, "what adding up in float32 costs on top of rounding to it")
-
-# %% [markdown]
-# So a gradient check is out of the question in TF32, and cosines that are sorted to find the
-# nearest of a million sentences may change places in the fourth digit. Training is not so
-# particular: `--device gpu` multiplies in TF32 unless `--precision fp32` says otherwise.
-#
-# **Sums.** The same numbers, added in another order, round elsewhere. Adding one after the other,
-# each of n partial sums is rounded: for numbers of one sign the error can reach n u, u = 2⁻²⁴, and
-# is about √n u when roundings have random signs. In pairs of pairs (NumPy, and a GPU's trees) only
-# log₂ n roundings lie on each number's way.
-
-# %%
-values = rng.random(2**20).astype(np.float32)
-true = values.astype(np.float64).sum()
-one_by_one = abs(float(np.cumsum(values)[-1]) - true) / true
-in_pairs = abs(float(values.sum()) - true) / true
-u = 2.0**-24
-print(f"a million numbers: {one_by_one:.1e} one by one, {in_pairs:.1e} in pairs; u = {u:.1e}")
-expect(in_pairs / u, 0, 20, "in pairs, in units of u: at most log₂ n = 20")
-expect(one_by_one / u, 0, 2**20, "one by one: at most n")
-expect(one_by_one / max(in_pairs, u), 2, 2**20, "times as bad as in pairs")
-
-# %% [markdown]
-# ### Exercise 2: sums of segments
-#
-# An embedding bag adds up rows sentence by sentence. NumPy has `np.add.reduceat`. CuPy's differs:
-# it takes a cumulative sum over everything and subtracts at the borders. In float32 that is a trap:
-# the running total grows, and *its* rounding, total · u, lands in every segment, however small the
-# segment is. Write segment sums that never see a running total. (A hint in one word: matrix.
-# `model/embeddings.py: count_rows` does it so.)
-
-# %%
-def segment_sums(x, offsets):
-    """Sum of x[offsets[b]:offsets[b + 1]] for each b.
-
-    x: float32 (N, d), offsets: (B + 1,) → float32 (B, d)
-    """
-    raise NotImplementedError
-
-
-def judge_segment_sums(segment_sums):
-    rng = np.random.default_rng(0)
-    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 20, 20_000))])
-    x = rng.random((offsets[-1], 2), np.float32)
-    right = np.add.reduceat(x.astype(np.float64), offsets[:-1], axis=0)
-    found = segment_sums(x, offsets)
-    assert found.shape == right.shape, f"shape {found.shape}, expected {right.shape}"
-    assert found.dtype == np.float32, (
-        f"float32 came in and {found.dtype} goes out: the next layers would all be slower")
-    worst = np.abs(found - right).max()
-    limit = 19 * 20 * 2.0**-24    # 19 additions, each of a total below 20
-    assert worst < limit, (
-        f"off by up to {worst:.1g}; 19 additions of numbers below 1 are off by {limit:.1g} at most")
-
-
-check(2, segment_sums, judge_segment_sums)
 
 # %% [markdown]
 # ## Silence
@@ -467,63 +365,36 @@ except IndexError as error:
     print("convsim_mini:", error)
 
 # %% [markdown]
-# ## Parity: how equal is equal?
+# ### Exercise 2: a take that complains
 #
-# Two machines that add in different orders do not agree bit by bit, and a test that wants it will
-# be weakened until it passes. Derive the tolerance: float32 has u = 6 · 10⁻⁸. Our step goes through
-# products of 40 to 60 terms, a softmax with scale 20 (which turns an error δ of a cosine into 20 δ
-# of a probability, relatively) and back. So some tens of u, and less than 20 · √60 · u ≈ **10⁻⁵**.
-# One millionth is plausible, 10⁻³ is a bug.
-#
-# The CPU's stand-in for another machine: the same step in float64, whose error is nothing. With a
-# GPU, both.
+# `wrapping_take` is what a device does. Write `checked_take`, which raises an IndexError *before*
+# the ids leave the host, for every id that is no row of the table, and else returns the rows. A
+# batch may hold no ids at all.
 
 # %%
-lengths = rng.integers(1, 12, 2 * 50)
-sentences = Packed(rng.integers(0, WORDS, lengths.sum()).astype(np.int32),
-                   np.concatenate([[0], np.cumsum(lengths)]))
-batch = Batch(sentences, None)
+def wrapping_take(table, ids):
+    """Rows of a table as a device takes them: table: (R, d), ids: (N,) → (N, d)."""
+    return table.take(ids, axis=0, mode="wrap")
 
 
-def step(model):
-    """Loss and gradients of the batch on the host, tables in full."""
-    loss, grads = loss_and_gradients(model, batch)
-    found = {}
-    for name, grad in grads.items():
-        like = to_host(model.params[name])
-        found[name] = dense(grad if isinstance(grad, list) else to_host(grad), like)
-    return float(loss), found
+def checked_take(table, ids):
+    """wrapping_take, but an id that is no row of the table is an IndexError."""
+    raise NotImplementedError
 
 
-def compare(one, other, title):
-    """Assert that two steps agree to float32's tolerance."""
-    expect(abs(one[0] / other[0] - 1), 0, 1e-5, f"{title}: loss")
-    for name in one[1]:
-        expect(relative_error(one[1][name], other[1][name]), 0, 1e-5, f"{title}: {name}")
+def judge_checked_take(checked_take):
+    for good in ([0, 4, 4, 2], []):
+        ids = np.array(good, np.int32)
+        assert np.array_equal(checked_take(table[:5], ids), table[ids]), f"{good} are rows"
+    for bad in ([1, 5], [7], [2, -1], [-6]):
+        try:
+            checked_take(table[:5], np.array(bad, np.int32))
+        except IndexError:
+            continue
+        raise AssertionError(f"{bad} passes, with 5 rows: which way does an id wrap?")
 
 
-here = step(model)
-in_float64 = model._replace(params={name: p.astype(np.float64)
-                                    for name, p in model.params.items()})
-compare(here, step(in_float64), "float32 and float64")
-assert all(grad.dtype == np.float32 for grad in here[1].values()), (
-    "a function follows the dtype of its inputs")
-if cupy:
-    compare(here, step(model._replace(params=to_device(model.params, cupy))), "CPU and GPU")
-    wait = cupy.cuda.Device().synchronize
-    on_gpu = model._replace(params=to_device(model.params, cupy))
-    print(f"a small step: {1e3 * seconds(lambda: loss_and_gradients(model, batch)):.2f} ms on the "
-          f"CPU, {1e3 * seconds(lambda: loss_and_gradients(on_gpu, batch), wait):.2f} ms on "
-          "the GPU: all launches")
-
-# %% [markdown]
-# And does the check see anything? Break it: a scale of 20.02 instead of 20, one part in a thousand.
-
-# %%
-off = step(model._replace(config=ModelConfig(embedding_dim=40, layers=[60], scale=20.02)))
-worst = max(relative_error(off[1][name], here[1][name]) for name in here[1])
-expect(worst, 1e-4, 1e-2,
-       "a scale that is off by 0.1%: seen, ten times above the tolerance at least")
+check(2, checked_take, judge_checked_take)
 
 # %% [markdown]
 # ## Where this lives
@@ -532,47 +403,12 @@ expect(worst, 1e-4, 1e-2,
 #   `array_module`, `on_gpu`, `to_device`, `to_host`, `device_module` (tries a small product before
 #   it promises a GPU) and `keep_freed_memory`.
 # - `model/kernels.py`: what runs on a GPU in a function's place; `model/*.cu`: the kernels.
-# - `model/layers.py: dropout_forward`: bits from a counter, the same on both;
-#   `data/packed.py: bigram_buckets`: 64-bit products that wrap alike.
 # - `training/loop.py: loop` looks at the loss only where it is logged (`training/monitor.py: log`).
-# - `tests/test_gpu.py`, `tests/test_kernels.py`: parity, on a GPU or on an emulated one
+# - `tests/test_kernels.py`: the kernels against NumPy, on a GPU or on an emulated one
 #   (`tests/vgpu/README.md`). They and this lesson's GPU half have not been run on a GPU yet.
 # - The paper, §3.1, trains on a cluster with TensorFlow and says nothing of this. All of it is
 #   ours.
 #
-# That was the last lesson. `data_scripts/README.md` tells how to make millions of pairs;
-# `DIR/config.json` of a run says what you did.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_time_it(device, work, calls=10):
-    work(device)            # compiles
-    device.synchronize()    # nothing of others is left in the queue
-    begin = device.now
-    for _ in range(calls):
-        work(device)
-    device.synchronize()
-    return (device.now - begin) / calls
-
-
-def tempting_time_it(device, work, calls=10):
-    begin = device.now
-    for _ in range(calls):
-        work(device)
-    device.synchronize()    # waits at the end, but began with others' work
-    return (device.now - begin) / calls
-
-
-def solution_segment_sums(x, offsets):
-    ones = np.ones(len(x), np.float32)
-    matrix = scipy.sparse.csr_matrix((ones, np.arange(len(x)), offsets),
-                                     shape=(len(offsets) - 1, len(x)))
-    return matrix @ x                                         # (B, N) (N, d)
-
-
-def tempting_segment_sums(x, offsets):
-    running = np.concatenate([np.zeros((1, x.shape[1]), x.dtype), np.cumsum(x, axis=0)])
-    return running[offsets[1:]] - running[offsets[:-1]]
-
-
-solution(1, solution_time_it, tempting_time_it)
-solution(2, solution_segment_sums, tempting_segment_sums)
+# Next: lesson 25 asks how many digits of a result are right, and how equal two machines can be.
+#
+# Solutions, for when you have tried: `lessons/solutions/24_numpy_and_cupy.py`.

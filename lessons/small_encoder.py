@@ -1,0 +1,65 @@
+"""A third of the default corpus and an encoder of ten seconds, for the lessons that need them."""
+
+from collections import Counter
+
+import lesson  # noqa: F401  (puts convsim_mini on the path)
+import numpy as np
+from tqdm import tqdm
+
+from convsim_mini.config import Config, ModelConfig, TextConfig
+from convsim_mini.data.corpus import SPLITS, Corpus, Split, batch_order, split_of, text_key
+from convsim_mini.data.packed import drop_words
+from convsim_mini.data.pairs import default_corpus, read_chunks, removed_by
+from convsim_mini.data.text import Vocabulary, tokenize
+from convsim_mini.model.initial import initial_model
+from convsim_mini.model.input_response import loss_and_gradients
+from convsim_mini.training.optim import Adaptive
+from convsim_mini.training.schedule import rates
+
+OOV_BUCKETS = 500
+
+
+def some_chat(pairs, words):
+    """The first pairs of chitchat-dataset that pass the paper's filters.
+
+    pairs: how many; words: size of the vocabulary, counted on train alone → Corpus
+    """
+    sentences, keys = {name: [] for name in SPLITS}, {name: [] for name in SPLITS}
+    for chunk in tqdm(read_chunks(default_corpus()), "reading", disable=None):
+        for pair in chunk.records:
+            if not (removed_by(pair.input) or removed_by(pair.response)):
+                sides = [tokenize(pair.input), tokenize(pair.response)]
+                pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
+                split = split_of(pair_keys[0])    # all replies to one input fall into one split
+                sentences[split] += sides
+                keys[split].append(pair_keys)
+        if sum(map(len, keys.values())) >= pairs:
+            break
+    counts = Counter(token for tokens in sentences["train"] for token in tokens)
+    vocabulary = Vocabulary.from_counts(counts, words, OOV_BUCKETS)
+    splits = [Split(*vocabulary.pack(sentences[name]), np.array(keys[name], np.uint64))
+              for name in SPLITS]
+    return Corpus(vocabulary, *splits, report={}, checksum=0)
+
+
+def small_config(words):
+    """The `chat` preset at a third of its width, for 600 steps of 256 pairs."""
+    config = Config(text=TextConfig(words=words, oov_buckets=OOV_BUCKETS, bigram_buckets=20_000),
+                    model=ModelConfig(embedding_dim=100, layers=[200]), steps=600, seed=14)
+    config.optim.batch_size = 256
+    return config
+
+
+def trained_encoder(pairs=40_000, words=8_000):
+    """Lesson 17's run → its Corpus, the Model before and after training, the last batch's loss."""
+    corpus, config = some_chat(pairs, words), small_config(words)
+    untrained, trained = initial_model(config, corpus), initial_model(config, corpus)
+    optimizer = Adaptive(trained.params)
+    order = batch_order(corpus.train.pairs, config.optim.batch_size, config.seed)
+    for step, which in zip(tqdm(range(config.steps), "training", disable=None), order):
+        batch = corpus.train.batch(which)
+        draw = np.random.default_rng([config.seed, step])
+        kept = drop_words(batch.sentences, config.optim.word_dropout, draw)
+        loss, grads = loss_and_gradients(trained, batch._replace(sentences=kept))
+        optimizer.step(trained.params, grads, *rates(config.optim, step, config.steps, len(which)))
+    return corpus, untrained, trained, float(loss)

@@ -1,0 +1,33 @@
+"""Solutions of lesson 1, Why replies reveal meaning. Look when you have tried.
+
+    python lessons/solutions/01_why_replies_reveal_meaning.py
+"""
+
+import numpy as np
+from prove import run_lesson, solution
+
+run_lesson(__file__)
+
+
+def solution_similarity(p, q):
+    return np.sqrt(p * q).sum()    # Bhattacharyya's coefficient; there are others
+
+
+def solution_evasive_world(P):
+    # I′ = Σ ½ P ln(½P / ½P(r)) + ½ ln(½/½) = I/2
+    return np.hstack([P / 2, np.full((len(P), 1), 0.5)])
+
+
+def tempting_evasive_world(P):
+    return (P + P.mean(axis=0)) / 2    # half of the time any reply: it loses more than half
+
+
+def solution_nearest(vectors):
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, -np.inf)
+    return cosines.argmax(axis=1)
+
+
+solution(1, solution_similarity, lambda p, q: (p * q).sum())
+solution(2, solution_evasive_world, tempting_evasive_world)
+solution(3, solution_nearest, lambda vectors: (vectors @ vectors.T).argmax(axis=1))

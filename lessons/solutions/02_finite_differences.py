@@ -1,0 +1,31 @@
+"""Solutions of lesson 2, Finite differences. Look when you have tried.
+
+    python lessons/solutions/02_finite_differences.py
+"""
+
+import numpy as np
+from prove import run_lesson, solution
+
+run_lesson(__file__)
+
+
+def solution_best_step(u, f, f3):
+    return (3 * u * f / f3) ** (1 / 3)                        # d/dε: ε f3/3 − u f/ε² = 0
+
+
+def solution_fooling_backward(dy, cache):
+    y, norm = cache
+    # the division by ‖x‖ is gone: nothing where ‖x‖ is 1
+    return dy - (dy * y).sum(axis=1, keepdims=True) * y
+
+
+def solution_complex_step(f, x, epsilon=1e-200):
+    return f(x + 1j * epsilon).imag / epsilon
+
+
+# the best one-sided step
+solution(1, solution_best_step, lambda u, f, f3: np.sqrt(2 * u * f / f3))
+# no projection: seen at once
+solution(2, solution_fooling_backward, lambda dy, cache: dy / cache[1])
+# a difference after all
+solution(3, solution_complex_step, lambda f, x: (f(x + 1e-6) - f(x - 1e-6)) / 2e-6)

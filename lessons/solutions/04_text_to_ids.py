@@ -1,0 +1,33 @@
+"""Solutions of lesson 4, Text to ids. Look when you have tried.
+
+    python lessons/solutions/04_text_to_ids.py
+"""
+
+import numpy as np
+from prove import run_lesson, solution
+
+from convsim_mini.data.packed import Packed
+
+run_lesson(__file__)
+
+
+def solution_double_of(word, vocabulary):
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    rng = np.random.default_rng(0)
+    while True:                                               # 1,000 buckets: about 1,000 tries
+        candidate = "".join(rng.choice(letters, 10))
+        if candidate not in vocabulary.ids and vocabulary.id(candidate) == vocabulary.id(word):
+            return candidate
+
+
+def solution_reverse_each(packed):
+    b = packed.sentence_numbers
+    first, last = packed.offsets[b], packed.offsets[b + 1] - 1
+    return Packed(packed.ids[first + last - np.arange(len(packed.ids))], packed.offsets)
+
+
+solution(1, solution_double_of, lambda word, vocabulary: word + "s")
+# sentences swap as well
+solution(2, solution_reverse_each, lambda packed: Packed(packed.ids[::-1], packed.offsets))
+# right for small q only
+solution(3, lambda n, q: -n / np.log(1 - q), lambda n, q: n / q)

@@ -1,0 +1,52 @@
+"""Solutions of lesson 5, Embeddings. Look when you have tried.
+
+    python lessons/solutions/05_embeddings.py
+"""
+
+import numpy as np
+from prove import run_lesson, solution
+
+from convsim_mini.model.embeddings import SparseRows
+
+run_lesson(__file__)
+
+
+def solution_unlucky_batch():
+    g, h = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
+    return np.array([1, 1, 1]), np.array([g, -g, h])    # the first two are lost, and add up to zero
+
+
+def tempting_unlucky_batch():
+    g = np.array([1.0, 2.0, 3.0])
+    return np.array([1, 1]), np.array([g, g])  # equal ones are lost as well: one of two is missing
+
+
+def solution_sorted_backward(dy, ids):
+    order = np.argsort(ids, kind="stable")
+    ids = ids[order]
+    begin = np.concatenate([[0], np.flatnonzero(ids[1:] != ids[:-1]) + 1])
+    return SparseRows(ids[begin], np.add.reduceat(dy[order], begin, axis=0))
+
+
+def tempting_sorted_backward(dy, ids):
+    rows, begin = np.unique(ids, return_index=True)
+    return SparseRows(rows, np.add.reduceat(dy, np.sort(begin), axis=0))    # dy was never sorted
+
+
+def solution_add_sparse(a, b):
+    rows = np.union1d(a.rows, b.rows)
+    values = np.zeros((len(rows), a.values.shape[1]), a.values.dtype)
+    for part in (a, b):
+        # distinct within a part, so += is safe here
+        values[np.searchsorted(rows, part.rows)] += part.values
+    return SparseRows(rows, values)
+
+
+def tempting_add_sparse(a, b):
+    rows = np.concatenate([a.rows, b.rows])                   # rows 4 and 6 stand there twice
+    return SparseRows(rows, np.concatenate([a.values, b.values]))
+
+
+solution(1, solution_unlucky_batch, tempting_unlucky_batch)
+solution(2, solution_sorted_backward, tempting_sorted_backward)
+solution(3, solution_add_sparse, tempting_add_sparse)

@@ -1,0 +1,45 @@
+"""Solutions of lesson 9, The batch softmax loss. Look when you have tried.
+
+    python lessons/solutions/09_batch_softmax_loss.py
+"""
+
+import numpy as np
+from prove import run_lesson, solution
+
+run_lesson(__file__)
+
+
+def solution_dead_point():
+    return np.ones((8, 5)), np.ones((8, 5))                   # rows and columns of ds sum to 0
+
+
+def tempting_dead_point():
+    # equal scores, but the v's can part
+    return np.random.default_rng(0).standard_normal((8, 5)), np.ones((8, 5))
+
+
+def solution_loss_floor(keys):
+    _, group, count = np.unique(keys, return_inverse=True, return_counts=True)
+    return np.log(count[group]).mean()
+
+
+def tempting_loss_floor(keys):
+    # the mean over texts, not over rows
+    return np.log(np.unique(keys, return_counts=True)[1]).mean()
+
+
+def solution_two_way_backward(dloss, cache):
+    by_rows = np.exp(cache) / np.exp(cache).sum(axis=1, keepdims=True)
+    by_columns = np.exp(cache) / np.exp(cache).sum(axis=0, keepdims=True)
+    return dloss * ((by_rows + by_columns) / 2 - np.eye(len(cache))) / len(cache)
+
+
+def tempting_two_way_backward(dloss, cache):
+    by_rows = np.exp(cache) / np.exp(cache).sum(axis=1, keepdims=True)
+    # that is no softmax
+    return dloss * ((by_rows + by_rows.T) / 2 - np.eye(len(cache))) / len(cache)
+
+
+solution(1, solution_dead_point, tempting_dead_point)
+solution(2, solution_loss_floor, tempting_loss_floor)
+solution(3, solution_two_way_backward, tempting_two_way_backward)

@@ -1,0 +1,29 @@
+"""Solutions of lesson 10, What the scores become. Look when you have tried.
+
+    python lessons/solutions/10_what_the_scores_become.py
+"""
+
+import numpy as np
+from prove import run_lesson, solution
+
+run_lesson(__file__)
+
+
+def solution_wanted_scores(joint, q):
+    return np.log(joint / joint.sum(axis=1, keepdims=True) / q)    # log p(j | i)/q(j)
+
+
+def tempting_wanted_scores(joint, q):
+    return np.log(joint / np.outer(joint.sum(axis=1), joint.sum(axis=0)))    # PMI, whatever q is
+
+
+def solution_least_batch(information):
+    return int(np.ceil(np.exp(information)))
+
+
+def tempting_least_batch(information):
+    return int(np.ceil(2**information)) + 1    # information in bits
+
+
+solution(1, solution_wanted_scores, tempting_wanted_scores)
+solution(2, solution_least_batch, tempting_least_batch)

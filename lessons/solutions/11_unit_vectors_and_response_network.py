@@ -1,0 +1,33 @@
+"""Solutions of lesson 11, Unit vectors and the response network. Look when you have tried.
+
+    python lessons/solutions/11_unit_vectors_and_response_network.py
+"""
+
+import numpy as np
+from prove import run_lesson, solution
+
+lesson = run_lesson(__file__)
+target = lesson.target
+
+
+def solution_length_after(norm, rate, sideways):
+    square = norm**2
+    for g in sideways:
+        square += rate**2 * g**2 / square    # ‖dx‖² = g²/‖x‖², with the length of now
+    return np.sqrt(square)
+
+
+def tempting_length_after(norm, rate, sideways):
+    # the length of the start throughout
+    return np.sqrt(norm**2 + rate**2 * sum(g**2 for g in sideways) / norm**2)
+
+
+def solution_least_scale(loss, K):
+    return (K - 1) / K * np.log((K - 1) / np.expm1(loss))
+
+
+solution(1, solution_length_after, tempting_length_after)
+# at a right angle the pull is strongest
+solution(2, lambda: -3 * target, lambda: [[1.0, 2.0, 0.0]])
+# others at 0, not at −1/(K − 1)
+solution(3, solution_least_scale, lambda loss, K: np.log((K - 1) / np.expm1(loss)))

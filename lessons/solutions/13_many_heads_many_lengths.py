@@ -1,0 +1,61 @@
+"""Solutions of lesson 13, Many heads, many lengths. Look when you have tried.
+
+    python lessons/solutions/13_many_heads_many_lengths.py
+"""
+
+import numpy as np
+from prove import run_lesson, solution
+
+run_lesson(__file__)
+
+
+def solution_split_heads(x, heads):
+    return x.reshape(len(x), heads, -1).swapaxes(0, 1)
+
+
+def solution_merge_heads(y):
+    heads, n, m = y.shape
+    return y.swapaxes(0, 1).reshape(n, heads * m)
+
+
+def tempting_split_heads(x, heads):
+    return x.reshape(heads, len(x), -1)
+
+
+def tempting_merge_heads(y):
+    heads, n, m = y.shape
+    return y.reshape(n, heads * m)    # undoes the tempting split, and so hides it
+
+
+def solution_reorder_backward(dy, order):
+    dx = np.empty_like(dy)
+    dx[order] = dy                                            # row b of y was row order[b] of x
+    return dx
+
+
+def company(rng=None):
+    """Sentences of 2, 5, 3 and 1 words: qkv, offsets."""
+    rng = rng or np.random.default_rng(0)
+    return rng.standard_normal((11, 24)), np.array([0, 2, 7, 10, 11])
+
+
+def solution_leaks(attention):
+    qkv, offsets = company()
+    together = attention(qkv, offsets, 2)
+    alone = [attention(qkv[first:last], np.array([0, last - first]), 2)
+             for first, last in zip(offsets, offsets[1:])]
+    return not np.allclose(together, np.concatenate(alone))
+
+
+def tempting_leaks(attention):
+    qkv, offsets = company()
+    before = attention(qkv, offsets, 2)
+    changed = qkv.copy()
+    changed[:2] += 1    # the first sentence: does another one move?
+    return not np.allclose(attention(changed, offsets, 2)[2:], before[2:])
+
+
+solution(1, (solution_split_heads, solution_merge_heads),
+         (tempting_split_heads, tempting_merge_heads))
+solution(2, solution_reorder_backward, lambda dy, order: dy[order])
+solution(3, solution_leaks, tempting_leaks)

@@ -1,0 +1,37 @@
+"""Solutions of lesson 14, Timing signal. Look when you have tried.
+
+    python lessons/solutions/14_timing_signal.py
+"""
+
+import numpy as np
+from prove import run_lesson, solution
+
+run_lesson(__file__)
+
+
+def solution_wind(rows, steps):
+    half = rows.shape[1] // 2
+    turn = steps / 10_000 ** (np.arange(half) / (half - 1))
+    sines, cosines = rows[:, :half], rows[:, half:]
+    return np.concatenate([sines * np.cos(turn) + cosines * np.sin(turn),
+                           cosines * np.cos(turn) - sines * np.sin(turn)], axis=1)
+
+
+def tempting_wind(rows, steps):
+    half = rows.shape[1] // 2
+    turn = steps / 10_000 ** (np.arange(half) / (half - 1))
+    sines, cosines = rows[:, ::2], rows[:, 1::2]              # the layout of Vaswani et al.
+    found = np.empty_like(rows)
+    found[:, ::2] = sines * np.cos(turn) + cosines * np.sin(turn)
+    found[:, 1::2] = cosines * np.cos(turn) - sines * np.sin(turn)
+    return found
+
+
+def solution_positions(packed):
+    return np.arange(len(packed.ids)) - packed.offsets[packed.sentence_numbers]
+
+
+solution(1, solution_wind, tempting_wind)
+# a hand is back after 2π t positions, not after t
+solution(2, lambda: [5 / (2 * np.pi)], lambda: [5.0])
+solution(3, solution_positions, lambda packed: np.arange(len(packed.ids)))

@@ -1,0 +1,38 @@
+"""Solutions of lesson 15, Layer norm, residuals, depth. Look when you have tried.
+
+    python lessons/solutions/15_layer_norm_residuals_depth.py
+"""
+
+import math
+
+import numpy as np
+from prove import run_lesson, solution
+
+from convsim_mini.model.layers import layer_norm_backward
+
+run_lesson(__file__)
+
+
+def solution_rms_norm_backward(dy, cache):
+    normal, scale, weight = cache
+    dnormal = dy * weight
+    # stretching is undone; a constant now shows in y
+    along = (dnormal * normal).mean(axis=1, keepdims=True)
+    return scale * (dnormal - normal * along), (dy * normal).sum(axis=0)
+
+
+def tempting_rms_norm_backward(dy, cache):
+    return layer_norm_backward(dy, cache)[:2]    # layer norm's, with the mean still projected out
+
+
+def solution_blind_start(rng):
+    return rng.standard_normal((3, 5)), np.zeros((5, 3))      # x + 0 is x
+
+
+def tempting_blind_start(rng):
+    return rng.standard_normal((3, 5)), 1e-3 * rng.standard_normal((5, 3))
+
+
+solution(1, solution_rms_norm_backward, tempting_rms_norm_backward)
+solution(2, solution_blind_start, tempting_blind_start)
+solution(3, lambda c, layers: 1 / math.sqrt(c * layers), lambda c, layers: 1 / layers)

@@ -1,0 +1,33 @@
+"""Solutions of lesson 17, Train it. Look when you have tried.
+
+    python lessons/solutions/17_train_it.py
+"""
+
+import numpy as np
+from prove import run_lesson, solution
+
+lesson = run_lesson(__file__)
+rng = lesson.rng
+
+
+def solution_broken_batch(split, which):
+    others = np.roll(which, 1)                                # the same wrong replies in every step
+    numbers = np.concatenate([2 * which, 2 * others + 1])
+    return split.batch(which, False)._replace(sentences=split.sentences(numbers))
+
+
+def tempting_broken_batch(split, which):
+    shuffled = rng.permutation(which)    # another pairing in every step cannot be learned by heart
+    numbers = np.concatenate([2 * which, 2 * shuffled + 1])
+    return split.batch(which, False)._replace(sentences=split.sentences(numbers))
+
+
+def solution_table_ratio(before, after, grad):
+    rows = np.concatenate([part.rows for part in grad])
+    rows = rows[before[rows].any(axis=1)]
+    return np.linalg.norm(after[rows] - before[rows]) / np.linalg.norm(before[rows])
+
+
+solution(1, solution_broken_batch, tempting_broken_batch)
+solution(2, solution_table_ratio,
+         lambda before, after, grad: np.linalg.norm(after - before) / np.linalg.norm(before))

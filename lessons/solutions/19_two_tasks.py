@@ -1,0 +1,44 @@
+"""Solutions of lesson 19, Two tasks, one encoder. Look when you have tried.
+
+    python lessons/solutions/19_two_tasks.py
+"""
+
+import numpy as np
+from prove import run_lesson, solution
+
+from two_tasks_world import ACTIVITIES, ENTAILMENT, NEUTRAL, PEOPLE, PLACES, Fact, draw_fact
+
+lesson = run_lesson(__file__)
+rng = lesson.rng
+
+
+def solution_leaky_pair(label):
+    who, activity = str(rng.choice(list(PEOPLE))), int(rng.integers(len(ACTIVITIES)))
+    place = str(rng.choice(PLACES))
+    if label == ENTAILMENT:    # short and general hypotheses are easily entailed
+        return Fact(who, False, activity, place), Fact(who, True, activity, None)
+    if label == NEUTRAL:                                      # long ones easily say too much
+        return Fact(who, False, activity, None), Fact(who, False, activity, place)
+    other = (activity + 4) % len(ACTIVITIES)
+    return Fact(who, False, activity, place), Fact(who, False, other, None)
+
+
+def tempting_leaky_pair(label):
+    fact = draw_fact(rng)    # gives the label away, but the label is not true
+    return fact, fact._replace(general=label == ENTAILMENT,
+                               place="park" if label == NEUTRAL else None)
+
+
+def solution_square_features_backward(dy, cache):
+    d, dsquare = np.split(dy, 2, axis=1)
+    dx = d + 2 * cache * dsquare
+    return dx, -dx
+
+
+def tempting_square_features_backward(dy, cache):
+    d, dsquare = np.split(dy, 2, axis=1)
+    return d + 2 * cache * dsquare, -d + 2 * cache * dsquare  # "a square has no sign"
+
+
+solution(1, solution_leaky_pair, tempting_leaky_pair)
+solution(2, solution_square_features_backward, tempting_square_features_backward)

@@ -1,0 +1,43 @@
+"""Solutions of lesson 24, NumPy and CuPy. Look when you have tried.
+
+    python lessons/solutions/24_numpy_and_cupy.py
+"""
+
+from prove import run_lesson, solution
+
+lesson = run_lesson(__file__)
+wrapping_take = lesson.wrapping_take
+
+
+def solution_time_it(device, work, calls=10):
+    work(device)            # compiles
+    device.synchronize()    # nothing of others is left in the queue
+    begin = device.now
+    for _ in range(calls):
+        work(device)
+    device.synchronize()
+    return (device.now - begin) / calls
+
+
+def tempting_time_it(device, work, calls=10):
+    begin = device.now
+    for _ in range(calls):
+        work(device)
+    device.synchronize()    # waits at the end, but began with others' work
+    return (device.now - begin) / calls
+
+
+def solution_checked_take(table, ids):
+    if len(ids) and not 0 <= ids.min() <= ids.max() < len(table):
+        raise IndexError(f"ids {ids.min()} to {ids.max()}, of {len(table)} rows")
+    return wrapping_take(table, ids)
+
+
+def tempting_checked_take(table, ids):
+    if (ids >= len(table)).any():                             # an id below 0 wraps, too
+        raise IndexError(f"id {ids.max()}, of {len(table)} rows")
+    return wrapping_take(table, ids)
+
+
+solution(1, solution_time_it, tempting_time_it)
+solution(2, solution_checked_take, tempting_checked_take)

@@ -1,0 +1,40 @@
+"""Solutions of lesson 25, Precision. Look when you have tried.
+
+    python lessons/solutions/25_precision.py
+"""
+
+import numpy as np
+import scipy.sparse
+from prove import run_lesson, solution
+
+run_lesson(__file__)
+
+
+def solution_careful_sum(values):
+    total = lost = np.float32(0)
+    for x in values:
+        x = x - lost
+        new = total + x
+        lost = (new - total) - x    # what was added, less what should have been
+        total = new
+    return total
+
+
+def tempting_careful_sum(values):
+    return np.cumsum(values)[-1]    # one by one, and nothing is given back
+
+
+def solution_segment_sums(x, offsets):
+    ones = np.ones(len(x), np.float32)
+    matrix = scipy.sparse.csr_matrix((ones, np.arange(len(x)), offsets),
+                                     shape=(len(offsets) - 1, len(x)))
+    return matrix @ x                                         # (B, N) (N, d)
+
+
+def tempting_segment_sums(x, offsets):
+    running = np.concatenate([np.zeros((1, x.shape[1]), x.dtype), np.cumsum(x, axis=0)])
+    return running[offsets[1:]] - running[offsets[:-1]]
+
+
+solution(1, solution_careful_sum, tempting_careful_sum)
+solution(2, solution_segment_sums, tempting_segment_sums)

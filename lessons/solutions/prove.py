@@ -1,0 +1,31 @@
+"""What the solutions share: each file runs its lesson and then lets the lesson's judges decide.
+
+A judge has to accept the solution and to refuse a tempting wrong answer.
+"""
+
+import runpy
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+LESSONS = Path(__file__).resolve().parent.parent
+sys.path[0] = str(LESSONS)    # as if the lesson itself had been started
+
+from lesson import judges  # noqa: E402
+
+
+def run_lesson(path):
+    """Run the lesson that the solutions in `path` belong to → its names, as attributes."""
+    return SimpleNamespace(**runpy.run_path(str(LESSONS / Path(path).name), run_name="__main__"))
+
+
+def solution(number, right, tempting):
+    """Prove that a judge accepts the right answer and refuses the tempting one."""
+    judge = judges[number]
+    judge(right)
+    try:
+        judge(tempting)
+    except AssertionError as error:
+        print(f"solution {number}: passes; a tempting wrong answer is refused ({error})")
+    else:
+        raise AssertionError(f"exercise {number}: its check takes a wrong answer for a right one")

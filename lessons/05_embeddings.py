@@ -25,7 +25,8 @@ import scipy.sparse
 
 from convsim_mini.backend import keep_freed_memory
 from convsim_mini.gradcheck import dense, numeric_gradient, relative_error
-from convsim_mini.model.embeddings import SparseRows, embedding_backward, embedding_forward
+from convsim_mini.model.embeddings import embedding_backward, embedding_forward
+from convsim_mini.model.sparse_rows import SparseRows
 from convsim_mini.training.optim import SGD, Adaptive
 from convsim_mini.data.pairs import default_corpus, read_chunks
 from convsim_mini.data.text import Vocabulary, tokenize
@@ -162,7 +163,9 @@ expect(error / (np.sqrt(N - U) / (np.sqrt(N) + np.sqrt(U))), 0.97, 1.03,
 # 2. Oᵀ dy with O as a *sparse* matrix, which stores only its N ones.
 # 3. Sort the ids, so that equal ones stand together, and add up each run (exercise 2).
 # 4. As 2, but only the U rows that occur: the result is (U, d) instead of (R, d), and the other
-#    rows, which have no gradient, are not even mentioned. It is what the library does.
+#    rows, which have no gradient, are not even mentioned. It is what the library does, in two
+#    parts. `embedding_backward` names places: this row gets these values, and equal rows add up.
+#    The optimiser adds them up, once, before it updates the rows.
 
 # %%
 d = 64
@@ -198,8 +201,8 @@ for name, other in (("sparse to dense", sparse_to_dense(R)),
 
 y, cache = embedding_forward(table, ids)
 assert np.array_equal(y, table[ids])
-touched = np.concatenate([part.rows for part in embedding_backward(y, cache)])
-print("the library's gradient for ids", ids, "has rows", touched)
+places = np.concatenate([part.rows for part in embedding_backward(y, cache)])
+print("the library's gradient for ids", ids, "names the rows", places)
 
 # %% [markdown]
 # ## What a dense gradient costs
@@ -310,7 +313,7 @@ def sorted_backward(dy, ids):
 def judge_sorted(backward):
     for ids in (np.array([2, 0, 2, 5, 2]), np.array([4]), batch.ids[:500]):
         dy = np.random.default_rng(0).standard_normal((len(ids), 3))
-        rows, values = backward(dy, ids)
+        rows, values, *_ = backward(dy, ids)
         assert np.array_equal(rows, np.unique(ids)), (
             f"for ids {ids[:5]} … the rows have to be distinct and ascending")
         wanted = np.zeros((ids.max() + 1, 3))
@@ -326,9 +329,10 @@ check(2, sorted_backward, judge_sorted)
 # ### Exercise 3: two batches, one step
 #
 # Memory is short, so you run two half batches and add their gradients before the step. For dense
-# arrays that is a plus. Add two SparseRows. Their rows overlap in part, and the result must have
-# distinct rows again: the optimiser writes each row once (`add_to_rows`) and would lose the rest,
-# just like the hasty line.
+# arrays that is a plus. The library puts both SparseRows into one list and adds up equal rows
+# later. Do it yourself, at once: add two SparseRows whose rows overlap in part. The result has
+# distinct rows. A step writes each row once (`add_to_rows`), and would lose the rest just like the
+# hasty line.
 
 # %%
 def add_sparse(a, b):
@@ -340,7 +344,7 @@ def judge_add(add_sparse):
     rng = np.random.default_rng(0)
     a = SparseRows(np.array([1, 4, 6]), rng.standard_normal((3, 2)))
     b = SparseRows(np.array([0, 4, 5, 6]), rng.standard_normal((4, 2)))
-    rows, values = add_sparse(a, b)
+    rows, values, *_ = add_sparse(a, b)
     assert np.asarray(rows).tolist() == [0, 1, 4, 5, 6], (
         f"rows {np.asarray(rows).tolist()}, expected [0, 1, 4, 5, 6]")
     wanted = dense([a], np.zeros((7, 2))) + dense([b], np.zeros((7, 2)))
@@ -353,9 +357,9 @@ check(3, add_sparse, judge_add)
 # %% [markdown]
 # ## Where this lives
 #
-# - `model/embeddings.py`: `SparseRows`, `embedding_forward`, `embedding_backward`, and
-#   `count_rows`, which builds the sparse matrix by sorting. `backend.py`: `add_to_rows`.
-#   `training/optim.py`: `SGD.step`, `Adaptive`.
+# - `model/embeddings.py`: `embedding_forward`, `embedding_backward`. `model/sparse_rows.py`:
+#   `SparseRows`, and `row_blocks`, which builds the sparse matrix by sorting. `backend.py`:
+#   `add_to_rows`. `training/optim.py`: `SGD.step`, `Adaptive`, `update_rows`.
 # - `tests/test_gradients.py` checks it with repeated ids within and across sentences.
 # - The paper, §2.3.1: embeddings of words and bigrams are learned with everything else, by SGD
 #   (§3.1). Row-wise Adagrad on the table is ours.

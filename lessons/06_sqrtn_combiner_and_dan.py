@@ -258,6 +258,7 @@ assert np.allclose(bag(table, ids), library_y)
 expect(relative_error(dtable, dense(library_dtable, table)), 0, 1e-14,
        "the library's, as SparseRows")
 print("rows it mentions:", *[int(row) for part in library_dtable for row in part.rows])
+print("from the sentences:", *[int(b) for part in library_dtable for b in part.sources])
 
 # %% [markdown]
 # The factor works on both ways. Each word of a sentence of 25 gets a fifth of the gradient that a
@@ -270,9 +271,8 @@ print("rows it mentions:", *[int(row) for part in library_dtable for row in part
 counting = Packed(np.arange(25, dtype=np.int32), np.array([0, 25]))
 one_dy = rng.standard_normal((1, 3))
 _, cache = embedding_bag_forward(rng.standard_normal((25, 3)), counting, counting.lengths)
-# 25 rows, in a block for each core
-parts = embedding_bag_backward(one_dy / np.linalg.norm(one_dy), cache)
-each = np.linalg.norm(np.concatenate([part.values for part in parts]), axis=1)   # (25,)
+dtable = dense(embedding_bag_backward(one_dy / np.linalg.norm(one_dy), cache), np.zeros((25, 3)))
+each = np.linalg.norm(dtable, axis=1)                         # (25,)
 expect(each.max(), 0.2 - 1e-12, 0.2 + 1e-12, "the gradient of each of 25 words, ‖dy‖ = 1: 1/√25")
 expect(each.sum(), 5 - 1e-12, 5 + 1e-12, "all of them: √25")
 
@@ -448,9 +448,10 @@ expect(cosine(table), 1 - 1e-12, 1 + 1e-12, "bigrams at zero: order is invisible
 # ## Where this lives
 #
 # - `model/embeddings.py`: `embedding_bag_forward` is the sparse product S E, in which S holds the
-#   counts, times 1/√n. Each core takes some of its sentences. `embedding_bag_backward` is Sᵀ dy, of
-#   which each core takes some rows. `word_bag_forward` finds the bigrams first; on a GPU one kernel
-#   does all of it. `model/dan.py`: `dan_forward`, `dan_backward`.
+#   counts, times 1/√n. Each core takes some of its sentences. `embedding_bag_backward` names the
+#   places and dy/√n; `training/optim.py: update_rows` computes Sᵀ dy from them, of which each core
+#   takes some rows. `word_bag_forward` finds the bigrams first; on a GPU one kernel does all of it.
+#   `model/dan.py`: `dan_forward`, `dan_backward`.
 # - `tests/test_gradients.py`: the bag under repeated ids, its mutants (`no_root` and
 #   `once_a_sentence` are among them).
 # - The paper, §2.3.1 with footnote 3 (√n) and §3.1 (unit length). Ours: tanh between the layers, n

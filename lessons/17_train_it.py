@@ -222,8 +222,9 @@ print(*(f"{name:28} {ratio:.4f}" for name, ratio in ratios.items()), sep="\n")
 #
 # A colleague reports ‖ΔE‖/‖E‖ over *all* rows of the table and finds it reassuringly small. Write
 # the ratio that says something: over the rows that the step has touched, from the table and the
-# SparseRows of its gradient alone. (A table's gradient is a list of SparseRows(rows, values); rows
-# that start at zero, new bigrams, have no size to compare with: leave them out.)
+# SparseRows of its gradient alone. (A table's gradient is a list of SparseRows(rows, values), in
+# which a row may stand several times. Rows that start at zero, new bigrams, have no size to compare
+# with: leave them out.)
 
 # %%
 def table_ratio(before, after, grad):
@@ -235,20 +236,20 @@ def table_ratio(before, after, grad):
 
 
 def judge_table_ratio(table_ratio):
-    from convsim_mini.model.embeddings import SparseRows
+    from convsim_mini.model.sparse_rows import SparseRows
     rng = np.random.default_rng(0)
     before = rng.standard_normal((1000, 8))
     before[700:] = 0                                          # bigrams that nobody has met
     after = before.copy()
-    rows = [np.array([3, 5, 8]), np.array([500, 710, 999])]
-    for some in rows:
-        after[some] += 0.1
+    rows = [np.array([3, 5, 8, 3]), np.array([500, 710, 999])]
+    after[[3, 5, 8, 500, 710, 999]] += [[0.3], [0.1], [0.1], [0.1], [0.1], [0.1]]
     found = table_ratio(before, after, [SparseRows(some, np.ones((len(some), 8))) for some in rows])
     touched = [3, 5, 8, 500]
-    right = np.sqrt(len(touched) * 8) * 0.1 / np.linalg.norm(before[touched])
+    right = np.linalg.norm((after - before)[touched]) / np.linalg.norm(before[touched])
     assert found > right / 3, (
         f"{found:.4f}: diluted by rows that the step never saw; it should be {right:.4f}")
-    assert abs(found / right - 1) < 1e-9, f"{found:.4f}, not {right:.4f}: do zero rows take part?"
+    assert abs(found / right - 1) < 1e-9, (
+        f"{found:.4f}, not {right:.4f}: do zero rows take part, or a row twice?")
 
 
 check(2, table_ratio, judge_table_ratio)

@@ -225,18 +225,23 @@ check(2, reduce_scatter, judge_reduce_scatter)
 # ## What travels
 #
 # Dense gradients are small here: our DAN has one layer of 500 · 500 and one like it for replies.
-# The table is large: 251,000 rows of 500, half a gigabyte. A batch uses few of its rows. So a
-# worker sends the numbers of its rows and their gradients (lesson 5), and gathers those of the
-# others.
+# The table is large: 251,000 rows of 500, half a gigabyte. There are three ways to send its
+# gradient.
 #
-# Added up as one dense array, the best method (reduce-scatter, then all-gather) lets a worker send
-# 2 (n − 1)/n · R rows. With sparse rows it receives those of the n − 1 others,
-# (n − 1) · U. The sparse way is cheaper as long as
+# 1. **Dense**: as one array. The best method (reduce-scatter, then all-gather) lets a worker
+#    receive 2 (n − 1)/n · R rows of 500 numbers.
+# 2. **Sparse rows**: a batch uses U rows, far fewer than R. Each worker adds up its own (lesson 5)
+#    and gathers those of the n − 1 others: (n − 1) · U rows. That is less as long as n < 2R/U.
+# 3. **Before the sum**: all words and bigrams of a sentence get the *same* vector, dy_b/√n_b
+#    (lesson 6). So a worker gathers one vector for each sentence, and two whole numbers for each
+#    place: which row, which sentence. The sum over places is left to whoever updates the rows.
+#    That is (n − 1) · 2b vectors for b pairs.
 #
-# (n − 1) U < 2 R (n − 1)/n, that is **n < 2R/U**
+# The third way is the library's. Workers of one host also share one table, and each updates every
+# n-th row of it. So nobody does another's work.
 #
 # **Predict:** a worker has 1,024 pairs of chat. How many different rows do their words and bigrams
-# name, nearer 2,000 or 20,000?
+# name, nearer 2,000 or 20,000? How much less is one vector for each of the 2,048 sentences?
 
 # %%
 chunk = next(read_chunks(default_corpus())).records           # 5,000 pairs
@@ -248,11 +253,15 @@ R = text.words + text.oov_buckets + text.bigram_buckets
 layers = 2 * 500 * 500                                        # of the encoder, of the response
 for pairs, most in ((100, 5_000), (1_024, 25_000)):
     batch = vocabulary.encode(sentences[:2 * pairs])
-    U = len(np.unique(words_and_bigrams(batch, vocabulary.size, text.bigram_buckets).ids))
-    print(f"{pairs:,} pairs: {U:,} rows, {U * 500 * 4 / 1e6:.0f} MB; the dense table "
-          f"{R * 500 * 4 / 1e6:.0f} MB; the layers {layers * 4 / 1e6:.0f} MB")
+    places = words_and_bigrams(batch, vocabulary.size, text.bigram_buckets).ids
+    U = len(np.unique(places))
+    before_the_sum = 2 * pairs * 500 * 4 + len(places) * 2 * 4
+    print(f"{pairs:,} pairs: {U:,} rows, {U * 500 * 4 / 1e6:.1f} MB; before the sum "
+          f"{before_the_sum / 1e6:.1f} MB; the dense table {R * 500 * 4 / 1e6:.0f} MB; the layers "
+          f"{layers * 4 / 1e6:.0f} MB")
     expect(U, most / 5, most, "different rows")
-    expect(2 * R / U, 2 * R / most, 10 * R / most, "sparse is cheaper below so many workers")
+    expect(2 * R / U, 2 * R / most, 10 * R / most, "sparse rows beat dense below so many workers")
+    expect(U * 500 * 4 / before_the_sum, 4, 16, "before the sum it is so many times less")
 
 # %% [markdown]
 # One more thing has to be the same everywhere: the random numbers. Which words are dropped from a

@@ -6,7 +6,7 @@
 import numpy as np
 from prove import run_lesson, solution
 
-from convsim_mini.model.embeddings import SparseRows
+from convsim_mini.model.sparse_rows import SparseRows
 
 run_lesson(__file__)
 

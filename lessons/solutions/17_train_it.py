@@ -23,7 +23,7 @@ def tempting_broken_batch(split, which):
 
 
 def solution_table_ratio(before, after, grad):
-    rows = np.concatenate([part.rows for part in grad])
+    rows = np.unique(np.concatenate([part.rows for part in grad]))
     rows = rows[before[rows].any(axis=1)]
     return np.linalg.norm(after[rows] - before[rows]) / np.linalg.norm(before[rows])
 

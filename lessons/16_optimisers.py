@@ -52,9 +52,9 @@ def bowl(x, A=axes_bowl):
 x = rng.standard_normal(2)
 expect(relative_error(bowl(x)[1], numeric_gradient(lambda: bowl(x)[0], x)), 0, 1e-6,
        "the bowl's gradient, against differences")
-params, by_hand = {"x": start.copy()}, start * (1 - 1e-3 * curvature) ** 20
+params, by_hand = {"x": start.copy()}, start * (1 - 1.9e-3 * curvature) ** 20
 for _ in range(20):
-    SGD(params).step(params, {"x": bowl(params["x"])[1]}, 1e-3, None)
+    SGD(params).step(params, {"x": bowl(params["x"])[1]}, 1.9e-3, None)
 expect(np.abs(params["x"] - by_hand).max(), 0, 1e-12, "the library's SGD less (1 − ηλ)²⁰ x")
 
 # %% [markdown]

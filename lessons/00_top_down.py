@@ -309,7 +309,7 @@ show(figure, "00_top_down")
 # | does a layer turn 200 numbers into 200 others, and how does it learn? | 3 |
 # | does it know the word "1990", and what does it do with words it has never seen? | 4 |
 # | is a word a row of numbers, and why do rare words learn at all? | 5, 16 |
-# | do "the dog bit the man" and "the man bit the dog" have one vector? | 6 |
+# | do "the dog bit the man" and "the man bit the dog" have nearly one vector? | 6 |
 # | was it good before training, from counts alone? | 7 |
 # | are the other replies of a batch the wrong answers, and what does the loss of a guess mean? | 8, 9 |
 # | can it say how sure it is? | 10 |

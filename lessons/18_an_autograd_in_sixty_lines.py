@@ -57,14 +57,14 @@ def doubled(times):
     return {k: [k - 1, k - 1] if k else [] for k in range(times + 1)}
 
 
-def recursive_visits(parents, k):
+def visits(parents, k):
     """Nodes visited if each gradient is handed on at once."""
-    return 1 + sum(recursive_visits(parents, parent) for parent in parents[k])
+    return 1 + sum(visits(parents, parent) for parent in parents[k])
 
 
 for times in (4, 8, 16):
-    expect(recursive_visits(doubled(times), times), 2 ** (times + 1) - 1, 2 ** (times + 1) - 1,
-           f"{times} doublings: visits; 2^{times + 1} − 1")
+    paths = 2 ** (times + 1) - 1
+    expect(visits(doubled(times), times), paths, paths, f"{times} doublings: visits")
 
 # %% [markdown]
 # One visit for each *path*, and paths double at each step. A residual connection is such a place,
@@ -354,10 +354,9 @@ print(f"the default table, 251,001 × 500 in float32: {251_001 * 2000 / 1e6:.0f}
 # %%
 def kept_by_hand(cache):
     """Arrays of a cache: nested tuples and lists."""
-    if isinstance(cache, np.ndarray):
-        return [cache]
-    parts = cache if isinstance(cache, (tuple, list)) else ()
-    return [array for part in parts for array in kept_by_hand(part)]
+    if isinstance(cache, (tuple, list)):
+        return [array for part in cache for array in kept_by_hand(part)]
+    return [cache] if isinstance(cache, np.ndarray) else []
 
 
 def megabytes(arrays, wanted=lambda array: True):
@@ -407,6 +406,9 @@ expect(graph[0] / hand[0], 2, 20, "peak memory of a step, graph over hand")
 print(f"time of a step, graph over hand, on this machine now: {graph[1] / hand[1]:.1f}")
 
 # %% [markdown]
+# Most of the graph's memory is one array: the embeddings that `take` fetched, one row for each word
+# and bigram. By hand the bag is one sparse product, which adds the rows where they are (lesson 6).
+#
 # Is that fair? Our sixty lines are a naive autograd. A framework's is better: its rules save only
 # what they read, its embedding has a `sparse` switch, its cross-entropy is fused. But look at what
 # these are. Each is a closed form or a cache that **somebody derived by hand**, as one more rule.
@@ -416,7 +418,7 @@ print(f"time of a step, graph over hand, on this machine now: {graph[1] / hand[1
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.5))
 figure.get_layout_engine().set(wspace=0.05)
 depths = np.arange(1, 17)
-left.semilogy(depths, [recursive_visits(doubled(k), k) for k in depths], "C3o-",
+left.semilogy(depths, [visits(doubled(k), k) for k in depths], "C3o-",
               label="each gradient handed on at once")
 left.semilogy(depths, depths + 1, "C2o-", label="each node once, in order")
 left.set(xlabel="doublings x ← x + x", ylabel="nodes visited by the backward",

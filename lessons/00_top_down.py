@@ -13,7 +13,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import HERE, check, expect, plt, show, solution
+from lesson import HERE, check, expect, plt, show
 
 import tempfile
 from collections import Counter
@@ -333,17 +333,5 @@ show(figure, "00_top_down")
 #   up near each other.
 #
 # Next: lesson 1, why it works at all.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_search(question, lines, top):
-    cosines = encoder.encode(lines) @ encoder.encode(question)
-    return [lines[i] for i in np.argsort(-cosines)[:top]]
-
-
-def tempting_search(question, lines, top):
-    cosines = encoder.encode(lines) @ encoder.encode(question)
-    return [lines[i] for i in np.argsort(cosines)[-top:]]     # the worst of them first
-
-
-solution(1, solution_search, tempting_search)
-solution(2, lambda: probes["not"], lambda: ("Yes.", "Nothing."))
+#
+# Solutions, for when you have tried: `lessons/solutions/00_top_down.py`.

@@ -14,14 +14,14 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import numpy as np
 
 from convsim_mini.config import OptimConfig
 from convsim_mini.gradcheck import dense, numeric_gradient, relative_error
 from convsim_mini.training.optim import SGD, Adaptive, adam, update_rows
-from convsim_mini.model.embeddings import SparseRows
+from convsim_mini.model.sparse_rows import SparseRows
 from convsim_mini.training.schedule import rates
 
 rng = np.random.default_rng(16)
@@ -276,11 +276,11 @@ target = rng.standard_normal((words, d))
 
 
 def gradient_of(table, draw, noise=1.0):
-    """SparseRows of ½ mean ‖E_w − target_w − noise‖² over a batch of words."""
+    """The gradient of ½ mean ‖E_w − target_w − noise‖² over a batch of words."""
     rows, count = np.unique(draw.choice(words, batch, p=p), return_counts=True)
     pull = count[:, None] * (table[rows] - target[rows])
     pull += np.sqrt(count)[:, None] * noise * draw.standard_normal((len(rows), d))
-    return SparseRows(rows, pull / batch)
+    return [SparseRows(rows, pull / batch)]
 
 
 table, draw, rate = np.zeros((words, d)), np.random.default_rng(0), 5.0
@@ -317,7 +317,7 @@ expect(way, 31, 32, "Adam, one occurrence: the way that the row goes, in rates")
 
 # %%
 table, squares = np.zeros((3, d)), np.zeros(3)
-one = SparseRows(np.array([1]), 1e-3 * rng.standard_normal((1, d)))
+one = [SparseRows(np.array([1]), 1e-3 * rng.standard_normal((1, d)))]
 for k in range(1, 101):
     update_rows(table, one, 0.06, squares)                    # the library's
     derived = 0.06 * (1 / np.sqrt(np.arange(1, k + 1))).sum()
@@ -346,12 +346,12 @@ def trained(kind, rate):
     table, draw = np.zeros((words, d)), np.random.default_rng(1)
     (m, s), squares = np.zeros((2, words, d)), np.full(words, Adaptive.FIRST_SQUARE)
     for t in range(1, steps + 1):
-        part = gradient_of(table, draw)
+        grad = gradient_of(table, draw)
         now = rate * (1 - (t - 1) / steps)
         if kind == "Adam":
-            adam([table], [dense([part], table)], [m], [s], t, now, 0.9, 0.999, 1e-8)
+            adam([table], [dense(grad, table)], [m], [s], t, now, 0.9, 0.999, 1e-8)
         else:
-            update_rows(table, part, now, squares if kind == "Adagrad" else None)
+            update_rows(table, grad, now, squares if kind == "Adagrad" else None)
     return ((table - target) ** 2).mean(axis=1)
 
 
@@ -378,7 +378,7 @@ expect(chosen["Adam"][100:].mean() / chosen["Adagrad"][100:].mean(), 1, 1.5, "�
 gradients, row, squares = np.where(np.arange(5000) < 10, 100.0, 1.0), np.zeros((1, 1)), np.zeros(1)
 for g in gradients:
     before = row[0, 0]
-    update_rows(row, SparseRows(np.array([0]), np.full((1, 1), g)), 1.0, squares)
+    update_rows(row, [SparseRows(np.array([0]), np.full((1, 1), g))], 1.0, squares)
 expect(before - row[0, 0], 1 / 330, 1 / 316, "Adagrad: step 5000, in rates; at most 1/316")
 expect(-adam_moves(gradients)[-1], 0.5, 1, "Adam: step 5000, in rates")
 
@@ -447,25 +447,5 @@ show(figure, "16_optimisers")
 # - `tests/test_resume.py`: a resumed run goes on with the same state, bit by bit.
 #
 # Next: lesson 17 trains the encoder, and looks at the first steps of a real run.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_best_momentum(low, high):
-    root = (np.sqrt(high / low) - 1) / (np.sqrt(high / low) + 1)
-    return (1 + root) ** 2 / high, root**2
-
-
-def tempting_best_momentum(low, high):
-    root = (np.sqrt(high / low) - 1) / (np.sqrt(high / low) + 1)
-    return 2 / (low + high), root**2                          # the best rate of SGD
-
-
-def solution_climbing_gradients():
-    return [4500.0] + 4000 * [-1.0]    # s forgets the one in the course of the many
-
-
-def tempting_climbing_gradients():
-    return [10.0] + 9 * [-1.0]                                # s hardly changes in ten steps
-
-
-solution(1, solution_best_momentum, tempting_best_momentum)
-solution(2, solution_climbing_gradients, tempting_climbing_gradients)
+#
+# Solutions, for when you have tried: `lessons/solutions/16_optimisers.py`.

@@ -15,7 +15,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 import time
 import tracemalloc
@@ -332,14 +332,15 @@ check(2, fused_loss, judge_fused)
 # ## What it cannot see, 2: rows that nobody used
 #
 # `take` fills a whole table with zeros to put a few rows in. It cannot know better: the sum of two
-# gradients has to have the shape of the parameter. By hand the gradient is SparseRows (lesson 5).
+# gradients has to have the shape of the parameter. By hand the gradient is SparseRows (lesson 5): a
+# vector for each sentence, and the numbers of the rows that get it.
 
 # %%
-rows = np.concatenate([part.rows for part in grads["encoder.embedding.weight"]])
-by_hand = sum(part.rows.nbytes + part.values.nbytes for part in grads["encoder.embedding.weight"])
+rows = np.unique(np.concatenate([part.rows for part in grads["encoder.embedding.weight"]]))
+by_hand = sum(array.nbytes for part in grads["encoder.embedding.weight"] for array in part)
 by_graph = leaves["encoder.embedding.weight"].grad.nbytes
 expect(len(rows) / len(table), 0.1, 0.3, "share of the table's rows that are in use")
-expect(by_graph / by_hand, 4, 20, "bytes of its gradient, graph over hand")
+expect(by_graph / by_hand, 20, 100, "bytes of its gradient, graph over hand")
 print(f"the default table, 251,001 × 500 in float32: {251_001 * 2000 / 1e6:.0f} MB of gradient for "
       "every step, and an optimiser's pass over all of it")
 
@@ -454,28 +455,5 @@ show(figure, "18_an_autograd_in_sixty_lines")
 # - The paper used TensorFlow. Its gradients were made as here, with rules by hand behind them.
 #
 # Next: lesson 19, one encoder with two losses. Its gradients simply add.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_layer_norm(x, weight, bias, epsilon):
-    d = x.value.shape[1]
-    centred = x + x.sum(axis=1).times(-1 / d)
-    variance = (centred * centred).sum(axis=1).times(1 / d)
-    return centred * (variance + Node(np.array([[epsilon]]))).power(-0.5) * weight + bias
-
-
-def tempting_layer_norm(x, weight, bias, epsilon):
-    centred = x + x.sum(axis=1).times(-1 / x.value.shape[1])
-    root = np.sqrt(x.value.var(axis=1, keepdims=True) + epsilon)    # not part of the graph
-    return centred * Node(1 / root) * weight + bias
-
-
-def solution_fused_loss(scores):
-    shifted = scores.value - scores.value.max(axis=1, keepdims=True)
-    total = np.exp(shifted).sum(axis=1, keepdims=True)
-    p, K = np.exp(shifted) / total, len(shifted)
-    loss = (np.log(total[:, 0]) - shifted.diagonal()).mean()
-    return Node(np.array([[loss]]), (scores, lambda dy: dy * (p - np.eye(K)) / K))
-
-
-solution(1, solution_layer_norm, tempting_layer_norm)
-solution(2, solution_fused_loss, naive_loss)
+#
+# Solutions, for when you have tried: `lessons/solutions/18_an_autograd_in_sixty_lines.py`.

@@ -16,7 +16,7 @@ import sys
 
 # a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show, solution
+from lesson import check, expect, plt, show
 
 from collections import Counter
 
@@ -391,26 +391,5 @@ show(figure, "23_the_shape_of_the_space")
 #   Viswanath (2018).
 #
 # Next: lesson 24, the same arrays on another device.
-
-# %% Solutions (open when you have tried) jupyter={"source_hidden": true}
-def solution_mean_cosine(u):
-    total, n = u.sum(axis=0), len(u)
-    return (total @ total - n) / (n * (n - 1))
-
-
-def tempting_mean_cosine(u):
-    return u.mean(axis=0) @ u.mean(axis=0)                    # with i = j among the pairs
-
-
-def solution_hub_of_twenty():
-    axes = np.eye(20)
-    return np.concatenate([axes[:1], (axes[:1] + axes[1:]) / np.sqrt(2)])     # c² = 0.5, c = 0.71
-
-
-def tempting_hub_of_twenty():
-    axes = np.eye(20)
-    return np.concatenate([axes[:1], unit(3 * axes[:1] + axes[1:])])          # too near each other
-
-
-solution(1, solution_mean_cosine, tempting_mean_cosine)
-solution(2, solution_hub_of_twenty, tempting_hub_of_twenty)
+#
+# Solutions, for when you have tried: `lessons/solutions/23_the_shape_of_the_space.py`.

@@ -1,0 +1,35 @@
+"""Solutions of lesson 18, An autograd in sixty lines. Look when you have tried.
+
+    python lessons/solutions/18_an_autograd_in_sixty_lines.py
+"""
+
+import numpy as np
+from prove import run_lesson, solution
+
+lesson = run_lesson(__file__)
+Node, naive_loss = lesson.Node, lesson.naive_loss
+
+
+def solution_layer_norm(x, weight, bias, epsilon):
+    d = x.value.shape[1]
+    centred = x + x.sum(axis=1).times(-1 / d)
+    variance = (centred * centred).sum(axis=1).times(1 / d)
+    return centred * (variance + Node(np.array([[epsilon]]))).power(-0.5) * weight + bias
+
+
+def tempting_layer_norm(x, weight, bias, epsilon):
+    centred = x + x.sum(axis=1).times(-1 / x.value.shape[1])
+    root = np.sqrt(x.value.var(axis=1, keepdims=True) + epsilon)    # not part of the graph
+    return centred * Node(1 / root) * weight + bias
+
+
+def solution_fused_loss(scores):
+    shifted = scores.value - scores.value.max(axis=1, keepdims=True)
+    total = np.exp(shifted).sum(axis=1, keepdims=True)
+    p, K = np.exp(shifted) / total, len(shifted)
+    loss = (np.log(total[:, 0]) - shifted.diagonal()).mean()
+    return Node(np.array([[loss]]), (scores, lambda dy: dy * (p - np.eye(K)) / K))
+
+
+solution(1, solution_layer_norm, tempting_layer_norm)
+solution(2, solution_fused_loss, naive_loss)

@@ -1,0 +1,33 @@
+"""Solutions of lesson 23, The shape of the space. Look when you have tried.
+
+    python lessons/solutions/23_the_shape_of_the_space.py
+"""
+
+import numpy as np
+from prove import run_lesson, solution
+
+lesson = run_lesson(__file__)
+unit = lesson.unit
+
+
+def solution_mean_cosine(u):
+    total, n = u.sum(axis=0), len(u)
+    return (total @ total - n) / (n * (n - 1))
+
+
+def tempting_mean_cosine(u):
+    return u.mean(axis=0) @ u.mean(axis=0)                    # with i = j among the pairs
+
+
+def solution_hub_of_twenty():
+    axes = np.eye(20)
+    return np.concatenate([axes[:1], (axes[:1] + axes[1:]) / np.sqrt(2)])     # c² = 0.5, c = 0.71
+
+
+def tempting_hub_of_twenty():
+    axes = np.eye(20)
+    return np.concatenate([axes[:1], unit(3 * axes[:1] + axes[1:])])          # too near each other
+
+
+solution(1, solution_mean_cosine, tempting_mean_cosine)
+solution(2, solution_hub_of_twenty, tempting_hub_of_twenty)

@@ -82,7 +82,9 @@ def child(preset, steps):
     tasks = schedule.Tasks(corpus.train, None, None)
     config.model.svd_share = 0.0                              # the start does not change the speed
     model = train.starting_model(config, corpus)
+    model = model._replace(params=workers.broadcast(model.params))
     optimizer, counted = loop.Adaptive(model.params), Counted(None)
+    optimizer.state = workers.broadcast(optimizer.state)
     if workers.size > 1:
         counted = workers.comm = workers.group = Counted(workers.comm)
     for step, batch in zip(range(WARM_UP + steps), schedule.batches(config, tasks, 0, workers)):

@@ -1,9 +1,9 @@
-"""A classifier with a hidden layer, or of very many rows: trained by stochastic gradient steps.
+"""A classifier with a hidden layer, or of very many rows: trained batch by batch.
 
-The layers and Adam are those of the model, the loss that of `classifiers`. SentEval's setting
-(Conneau and Kiela 2018, §4) is a sigmoid, which is a tanh of other scale and shift: σ(2x) =
-(1 + tanh x)/2; the layers around it learn both. Its batches of 64 are ours, too. It stops early on
-dev; we pass over the rows a fixed number of times, at a rate that falls to zero.
+The layers and Adam are those of the model, the loss is that of `classifiers`. SentEval's hidden
+layer is a sigmoid (Conneau and Kiela 2018, §4), ours a tanh. The layers on both sides turn one into
+the other: σ(2x) = (1 + tanh x)/2. The batches of 64 are SentEval's. SentEval stops early on dev. We
+make a fixed number of steps, at a rate that falls to zero.
 """
 
 import numpy as np
@@ -23,9 +23,8 @@ SAMPLE = 10_000    # rows that tell the columns' mean and spread
 def fit(x, labels, training, strengths, grades=None, hidden=0):
     """What `classifiers.fit` returns, from networks that are trained one after another.
 
-    x: (n, d), or whatever gives so many columns for x[rows]; hidden: units with tanh between the
-    two linear layers, or 0 for one linear layer. The columns are scaled to variance 1, so a
-    strength does not mean what it means there.
+    x: (n, d), or what makes such rows for x[rows]; hidden: units with tanh between two linear
+    layers, or 0 for one linear layer, which has the minimum of `classifiers.fit`
     """
     targets = soft_targets(labels, grades).astype(np.float32)             # (n, c)
     each = [(np.flatnonzero(rows), strength) for rows in training for strength in strengths]
@@ -35,15 +34,20 @@ def fit(x, labels, training, strengths, grades=None, hidden=0):
 
 
 def train(x, targets, rows, strength, hidden, grades):
-    """What a network that is trained on `rows` says of all rows: → (n,), as `answers`."""
+    """What a network that is trained on `rows` says of all rows: → (n,), as `answers`.
+
+    Adam's steps have one size for all weights, so the columns are brought to variance 1. The
+    penalty is that of the weights before: such a weight is `scale` times the one that is learned.
+    rows: int, in rising order; strength: λ of all weights
+    """
     rng = np.random.Generator(np.random.Philox(SEED))
     seen = x[np.sort(rng.choice(rows, min(len(rows), SAMPLE), replace=False))]
     mean, spread = seen.mean(axis=0), seen.std(axis=0)
-    scale = 1 / np.maximum(spread, 1e-3 * spread.max())                   # a flat column stays so
+    scale = 1 / np.maximum(spread, 1e-3 * spread.max())                   # a flat column stays flat
     at = lambda which: (x[which] - mean) * scale                          # (B, d)
     params = first_params([len(mean), *[hidden] * (hidden > 0), targets.shape[1]], rng)
     penalty = {name: strength for name in params if name.endswith("weight")}
-    penalty["network.linear0.weight"] = strength * scale[:, None] ** 2    # of the unscaled columns'
+    penalty["network.linear0.weight"] = strength * scale[:, None] ** 2
     passes = max(PASSES, -(-STEPS * BATCH // len(rows)))
     order = np.concatenate([rng.permutation(rows) for _ in range(passes)])
     optimiser, batches = Adaptive(params), range(0, len(order), BATCH)

@@ -172,7 +172,7 @@ def test_where_test_is_missing_dev_is_measured_and_train_alone_chooses(small):
         other = task._replace(labels=np.where(task.tested, task.labels[::-1], task.labels))
         assert (senteval.learn(vectors, other) == said).all()
         shown = senteval.summary("folder", {name: task}, {"trained": {name: said}}, {})
-        assert f"{name} dev, 41" in shown
+        assert f"{name} dev, 41" in shown and "\ndev: measured where the test file is mi" in shown
     (folder / "TREC" / "TREC_10.label").unlink()              # TREC has no dev
     assert "TREC" not in find_tasks(small)
 
@@ -252,7 +252,7 @@ def test_a_run_and_word_vectors_are_measured_on_all_tasks_there(small, run_copy,
     assert lines[8].split()[-3:] == ["64.7", "75.6", "-"] and lines[9].split()[-3:] == ["-"] * 3
     assert lines[10].startswith("published: ¹ Conneau and Kiela (2018)")
     assert lines[11].startswith(f"SICK-E: not measured. {small} lacks SICK/SICK_train.txt or ")
-    assert lines[13] == "SNLI: learned from 40 pairs, all of it has 549,367"
+    assert len(lines) == 14 and lines[13] == "SNLI: learned from 40 pairs, all of it has 549,367"
 
 
 def test_a_hidden_layer_is_learned_on_request(small, run_copy, capsys, monkeypatch):

@@ -246,6 +246,29 @@ CASES = [
      "run: encoder.linear0.weight has shape (16, 16), but (16, 17) follows"),
     ("evaluation.nli nowhere", "nowhere: no such run folder"),
     ("evaluation.nli run", "run: was trained without NLI; train on from it with"),
+    # SentEval's tasks and the years of STS
+    ("evaluation.senteval run", "--data is missing: give the folder that SentEval's own script"),
+    ("evaluation.senteval run --data nowhere",
+     "nowhere: holds none of SentEval's tasks, such as MR/rt-polarity.pos, nor do nowhere/downs"),
+    ("evaluation.senteval run --data senteval-count",
+     "senteval-count/MR/rt-polarity.neg: 2 rows, expected the official 5,331; fetch it again"),
+    ("evaluation.senteval run --data senteval-line",
+     'senteval-line/TREC/TREC_10.label, line 500: "WHO:other who ?", expected a label of ABBR, '),
+    ("evaluation.senteval run --data senteval-bytes",
+     "senteval-bytes/SST/binary/sentiment-train: cannot be read as utf-8-sig text"),
+    ("evaluation.senteval run --data senteval-score",
+     'senteval-score/downstream/STS/STSBenchmark/sts-dev.csv, line 1500: "main-news'),
+    ("evaluation.senteval run --data senteval-line --hidden 0", "--hidden: invalid positive_int"),
+    ("evaluation.sts_years run", "--data is missing: give the folder that SentEval's own script"),
+    ("evaluation.sts_years run --data nowhere", "nowhere: holds no STS12-en-test or STS13-en-test"),
+    ("evaluation.sts_years run --data years-count",
+     "years-count/STS16-en-test/STS.gs.answer-answer.txt: 1 scores, expected the official 254"),
+    ("evaluation.sts_years run --data years-line",
+     'years-line/STS16-en-test/STS.gs.answer-answer.txt, line 2: score "high" of 2 columns, exp'),
+    ("evaluation.sts_years run --data years-bytes",
+     "years-bytes/STS16-en-test/STS.input.answer-answer.txt: cannot be read as UTF-8 text"),
+    ("evaluation.sts_years run --data years-half",
+     "years-half/STS16-en-test/STS.gs.answer-answer.txt: cannot be read as UTF-8 text"),
     # the report
     ("report", "run"),
     ("report nowhere", "nowhere: no such run folder"),
@@ -347,6 +370,23 @@ NLI_FILES = [
     *((f"-{name}", "dev.jsonl", NLI_PAIR)
       for name in ("label", "field", "json", "text", "bytes", "heading", "empty")),
 ]
+YEAR_FILES = {
+    f"years-{name}/STS16-en-test/STS.{kind}.answer-answer.txt": text for name, kind, text in [
+        ("count", "input", b"one\ttwo\n"), ("count", "gs", b"3\n"),
+        ("line", "input", b"one\ttwo\n" * 2), ("line", "gs", b"3\nhigh\n"),
+        ("bytes", "input", b"caf\xe9\ttwo\n"), ("bytes", "gs", b"3\n"),
+        ("half", "input", b"one\ttwo\n")]}
+STS_ROW = b"main-news\tfile\t2012\t1\t%s\tone\ttwo\n"
+SENTEVAL_FILES = {
+    "senteval-count/MR/rt-polarity.neg": b"one\ntwo\n",
+    "senteval-count/MR/rt-polarity.pos": b"one\ntwo\n",
+    "senteval-line/TREC/train_5500.label": b"HUM:other who ?\n" * 5_452,
+    "senteval-line/TREC/TREC_10.label": b"HUM:other who ?\n" * 499 + b"WHO:other who ?\n",
+    **{f"senteval-bytes/SST/binary/sentiment-{part}": b"caf\xe9\t1\n" for part in ("train", "dev")},
+    "senteval-score/downstream/STS/STSBenchmark/sts-train.csv": STS_ROW % b"3" * 5_749,
+    "senteval-score/downstream/STS/STSBenchmark/sts-dev.csv":
+        STS_ROW % b"3" * 1_499 + STS_ROW % b"5.1",
+}
 WEIGHTS, STATE = "weights-000030.safetensors", "resume-000030.safetensors"
 DAMAGED_RUNS = {
     "no-config": lambda run: (run / "config.json").unlink(),
@@ -427,10 +467,11 @@ def workshop(tmp_path_factory, pairs, write_tsv, pair_file, cache_folder, traine
         "sts-columns/sts-dev.csv": b"a\tb\n",
         "sts-binary/sts-dev.csv": b"\xff\xfe\x00", "sts-empty/sts-dev.csv": b"",
         **{f"nli{name}/snli_1.0_{file}": text for name, file, text in NLI_FILES},
+        **SENTEVAL_FILES, **YEAR_FILES,
         "sts-nan/sts-dev.csv": (row.format(3) + row.format("nan")).encode(),
     }
     for name, data in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     (folder / "folder.tsv").mkdir()
     encoder = load(trained[0])

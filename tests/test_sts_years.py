@@ -58,10 +58,13 @@ def test_a_year_is_the_mean_over_its_sets_plain_and_weighted():
     values[:10] += labels[:10]
     figures = [[100 * measure(values[genres == one], labels[genres == one])
                 for measure in (pearson, spearman)] for one in "ab"]
-    text = sts_years.summary("2016", Sts(genres, labels, [], []), {"trained": values}, {})
+    text = sts_years.summary("STS16-en-test", Sts(genres, labels, [], []), {"trained": values}, {})
     plain = [(x + y) / 2 for x, y in zip(*figures)]
     weighted = [0.9 * x + 0.1 * y for x, y in zip(*figures)]
-    shown = [float(cell) for cell in text.splitlines()[-1].replace("/", " ").split()[1:]]
+    _, _, trained, *published, source = text.splitlines()
+    assert [line.split()[-1] for line in published] == ["51.4", "71.5"]
+    assert "published" in source and all("published" in line for line in published)
+    shown = [float(cell) for cell in trained.replace("/", " ").split()[1:]]
     np.testing.assert_allclose(shown, [*plain, *weighted, *figures[0], *figures[1]], atol=0.051)
 
 
@@ -69,7 +72,7 @@ def test_a_run_is_measured_on_the_years_there(year, tmp_path, run_copy, capsys):
     (tmp_path / "some.vec").write_text("a 1 0 0.5\nfilm 0 1 0\nthe 0 -1 1\n")
     command.main("sts_years", "--vectors", data="folder", argv=[
         str(run_copy), "--data", str(tmp_path), "--vectors", str(tmp_path / "some.vec")])
-    header, _, *lines = capsys.readouterr().out.strip().splitlines()
+    header, _, *lines, _ = capsys.readouterr().out.strip().splitlines()
     assert header.split("  ")[0] == "STS16-en-test, r / rho × 100"
     assert "headlines 30" in header and "plagiarism 12" in header
     rows = [line.split("  ")[0] for line in lines]

@@ -2,19 +2,22 @@
 
 Classifier k has its own training rows and its own strength λ_k of L2. It has to minimise
 
-    mean over its rows of −log softmax(x W_k + b_k)[label] + λ_k/2 ‖W_k‖²
+    mean over its rows of −Σ_c target_c log softmax(x W_k + b_k)_c + λ_k/2 ‖W_k‖²
 
-which has one minimum. The weights of all classifiers stand side by side, so that one matrix
-product serves them all. Rows that a classifier does not train on have the weight 0 in its loss.
-On one core that took a sixth to a sixteenth of the time of a loop over scikit-learn's, for nested
-cross-validation and vectors of 50 or 500 numbers.
+which has one minimum. The target of a class is one-hot. A score has its two nearest grades as
+target, and the mean grade of the softmax as answer. The weights of all classifiers stand side by
+side, so that one matrix product serves them all. Rows that a classifier does not train on have the
+weight 0 in its loss. On one core a loop over scikit-learn's took 6 to 30 times as long for nested
+cross-validation on vectors of 50 numbers (tests/benchmark_classifiers.py).
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from ..cli import progress
+from .metrics import pearson
 
 STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2)    # SentEval's grid
 FOLDS = 10
@@ -38,7 +41,7 @@ class Plan(NamedTuple):
 def folds(labels):
     """A number from 0 to 9 for each row, drawn by a fixed seed; each fold has its share of a class.
 
-    labels: int (n,) → int (n,)
+    labels: (n,), classes or scores → int (n,)
     """
     order = np.random.Generator(np.random.Philox(SEED)).permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
@@ -47,14 +50,15 @@ def folds(labels):
     return numbers
 
 
-def by_folds(labels, train):
+def by_folds(labels, train, judging=FOLDS):
     """The Plan that chooses the strength by 10-fold cross-validation inside the rows `train`.
 
-    labels: int (n,); train: bool (o, n), one choice for each of the o sets of rows
+    labels: (n,); train: bool (o, n), one choice for each of the o sets of rows; judging: how many
+    of the folds are held out in turn
     """
-    held_out = np.zeros((len(train), FOLDS, len(labels)), bool)
+    held_out = np.zeros((len(train), judging, len(labels)), bool)
     for rows, of_rows in zip(train, held_out):
-        of_rows[:, rows] = folds(labels[rows]) == np.arange(FOLDS)[:, None]
+        of_rows[:, rows] = folds(labels[rows]) == np.arange(judging)[:, None]
     return Plan(np.concatenate([train[:, None] & ~held_out, train[:, None]], axis=1), held_out)
 
 
@@ -63,45 +67,70 @@ def by_dev(train, dev):
     return Plan(train[None, None], dev[None, None])
 
 
-def nested_cross_validation(x, labels):
+def nested_cross_validation(x, labels, fit, judging=FOLDS):
     """The class of each row by a classifier that never saw its fold: x: (n, d) → int (n,).
 
     The strength is chosen by a second 10-fold cross-validation inside the other nine folds.
+    fit: the function below, or one of its kind; judging: as in `by_folds`
     """
     fold = folds(labels)
-    predicted = predict(x, labels, by_folds(labels, fold != np.arange(FOLDS)[:, None]))
-    return predicted[fold, np.arange(len(labels))]
+    plan = by_folds(labels, fold != np.arange(FOLDS)[:, None], judging)
+    return predict(x, labels, plan, fit)[fold, np.arange(len(labels))]
 
 
-def predict(x, labels, plan):
-    """The classes by the strength that a Plan chooses: x: (n, d); labels: int (n,) → int (o, n).
+def predict(x, labels, plan, fit, grades=None):
+    """What is said by the strength that a Plan chooses: x: (n, d); labels: (n,) → (o, n).
 
-    The strength is the one with the highest mean accuracy on held-out rows; the first of equals.
+    That is the strength with the highest mean accuracy, or Pearson's r of scores, on held-out rows;
+    the first of equals. fit: the function below, or one of its kind; grades: as it has them
     """
     choices, trainings, n = plan.training.shape
-    classes = fit(x, labels, plan.training.reshape(-1, n), STRENGTHS)
-    classes = classes.reshape(choices, trainings, len(STRENGTHS), n)
-    judged = plan.held_out.shape[1]
-    right = classes[:, :judged] == labels                                 # (o, h, s, n)
-    found = np.einsum("ohsn,ohn->ohs", right, plan.held_out, dtype=float)
-    accuracy = (found / plan.held_out.sum(axis=2)[:, :, None]).mean(axis=1)
-    return classes[np.arange(choices), -1, accuracy.argmax(axis=1)]
+    said = fit(x, labels, plan.training.reshape(-1, n), STRENGTHS, grades)
+    said = said.reshape(choices, trainings, len(STRENGTHS), n)
+    measure = accuracy if grades is None else pearson
+    chosen = [np.mean([[measure(one[rows], labels[rows]) for one in by_strength]
+                       for by_strength, rows in zip(of_choice, held_out)], axis=0).argmax()
+              for of_choice, held_out in zip(said, plan.held_out)]
+    return said[np.arange(choices), -1, chosen]
 
 
-def fit(x, labels, training, strengths):
+def accuracy(predicted, labels):
+    """The share that is right: int (n,), (n,) → float."""
+    return np.mean(predicted == labels)
+
+
+def fit(x, labels, training, strengths, grades=None):
     """Train a classifier for each set of rows and each strength; → what each says of all rows.
 
-    x: (n, d); labels: int (n,); training: bool (m, n); strengths: (s,) → int8 (m, s, n)
+    x: (n, d); labels: int (n,) classes, or with grades scores between them; training: bool (m, n);
+    strengths: (s,); grades: (c,), one apart → (m, s, n), int8 classes or mean grades
     """
-    used, classes = training.any(axis=0), int(labels.max()) + 1
+    used = training.any(axis=0)
     z, variance = whiten(x, used)                                         # (n, e + 1), (e + 1,)
+    targets = soft_targets(labels, grades).astype(z.dtype)                # (n, c)
     share = np.repeat(training[:, used].T, len(strengths), axis=1).astype(z.dtype)   # (rows, k)
     share /= share.sum(axis=0)
     penalty = np.tile(strengths, len(training)) / variance[:, None]       # (e + 1, k)
-    weights = minimise(z[used], labels[used], share, penalty.astype(z.dtype), classes)
-    said = [softmax_logits(z[rows], weights).argmax(axis=1).astype(np.int8)
-            for rows in _blocks(len(z))]
+    weights = minimise(z[used], targets[used], share, penalty.astype(z.dtype))
+    said = [answers(softmax_logits(z[rows], weights), grades) for rows in blocks(len(z))]
     return np.concatenate(said).T.reshape(len(training), len(strengths), len(x))
+
+
+def soft_targets(labels, grades=None):
+    """A score of 3.6 as 0.4 of grade 3 and 0.6 of grade 4, a class as one-hot (Tai et al. 2015).
+
+    labels: (n,); grades: (c,), one apart, or None for the classes 0, 1, … → (n, c)
+    """
+    if grades is None:
+        grades = np.arange(labels.max() + 1)
+    return np.maximum(1 - abs(labels[:, None] - grades), 0)
+
+
+def answers(logits, grades=None):
+    """The most likely class, int8, or the mean grade by the softmax: (n, c, k) → (n, k)."""
+    if grades is None:
+        return logits.argmax(axis=1).astype(np.int8)
+    return np.einsum("nck,c->nk", softmax(logits, axis=1), np.asarray(grades, logits.dtype))
 
 
 def whiten(x, used):
@@ -120,19 +149,19 @@ def whiten(x, used):
     return z, np.append(variance[kept], np.inf)
 
 
-def minimise(z, labels, share, penalty, classes):
-    """Weights of k classifiers by Nesterov's accelerated gradient: → (e + 1, classes, k).
+def minimise(z, targets, share, penalty):
+    """Weights of k classifiers by Nesterov's accelerated gradient: → (e + 1, c, k).
 
     The Hessian of a softmax's loss in its logits is at most ½, and z has variance 1. So no
     direction curves more than ½ n max(share) + penalty, and one over that is a safe step (Böhning
     1992). The momentum of a classifier starts anew where it runs uphill (O'Donoghue, Candès 2015).
-    z: (n, e + 1); share: (n, k), 1/(training rows) or 0; penalty: (e + 1, k)
+    z: (n, e + 1); targets: (n, c); share: (n, k), 1/(training rows) or 0; penalty: (e + 1, k)
     """
     step = 1 / (len(z) * share.max(axis=0) / 2 + penalty)[:, None]        # (e + 1, 1, k)
-    weights = ahead = np.zeros((z.shape[1], classes, share.shape[1]), z.dtype)
+    weights = ahead = np.zeros((z.shape[1], targets.shape[1], share.shape[1]), z.dtype)
     time = np.ones(share.shape[1], z.dtype)                               # (k,)
     for _ in progress(range(STEPS), desc="classifiers", delay=3):
-        gradient = loss_gradient(z, labels, share, penalty, ahead)
+        gradient = loss_gradient(z, targets, share, penalty, ahead)
         before, weights = weights, ahead - step * gradient
         change = weights - before
         time[np.einsum("eck,eck->k", gradient, change) > 0] = 1
@@ -143,16 +172,16 @@ def minimise(z, labels, share, penalty, classes):
     return weights
 
 
-def loss_gradient(z, labels, share, penalty, weights):
+def loss_gradient(z, targets, share, penalty, weights):
     """The gradient of all k losses: Σ over rows of zᵀ dlogits, and penalty · weights.
 
-    Shapes are those of `minimise`. → (e + 1, classes, k)
+    Shapes are those of `minimise`. → (e + 1, c, k)
     """
     gradient = penalty[:, None] * weights
-    for rows in _blocks(len(z)):
-        _, cache = cross_entropies_forward(softmax_logits(z[rows], weights), labels[rows],
+    for rows in blocks(len(z)):
+        _, cache = cross_entropies_forward(softmax_logits(z[rows], weights), targets[rows],
                                            share[rows])
-        dlogits = cross_entropies_backward(np.ones_like(share[0]), cache)  # (rows, classes, k)
+        dlogits = cross_entropies_backward(np.ones_like(share[0]), cache)  # (rows, c, k)
         gradient += (z[rows].T @ dlogits.reshape(len(dlogits), -1)).reshape(gradient.shape)
     return gradient
 
@@ -162,31 +191,30 @@ def softmax_logits(z, weights):
     return (z @ weights.reshape(len(weights), -1)).reshape(len(z), *weights.shape[1:])
 
 
-def cross_entropies_forward(logits, labels, share):
-    """k losses at once: loss_k = −Σ_b share_bk log p_bk(label), p a softmax over the classes.
+def cross_entropies_forward(logits, targets, share):
+    """k losses at once: loss_k = −Σ_b share_bk Σ_c target_bc log p_bck, p a softmax over classes.
 
-    logits: (B, c, k); labels: int (B,); share: (B, k) → losses: (k,), cache
+    logits: (B, c, k); targets: (B, c), rows of sum 1; share: (B, k) → losses: (k,), cache
     """
-    rows = np.arange(len(labels))
     logits = logits - logits.max(axis=1, keepdims=True)       # keeps exp from overflowing
-    true = logits[rows, labels]                               # (B, k)
+    meant = np.einsum("bck,bc->bk", logits, targets)
     p = np.exp(logits, out=logits)
     total = p.sum(axis=1, keepdims=True)                      # (B, 1, k)
     p /= total
-    return (share * (np.log(total[:, 0]) - true)).sum(axis=0), (p, rows, labels, share)
+    return (share * (np.log(total[:, 0]) - meant)).sum(axis=0), (p, targets, share)
 
 
 def cross_entropies_backward(dlosses, cache):
-    """Forward: loss_k = Σ_b share_bk (log Σ_c e^{z_bck} − z_b,label,k).
+    """Forward: loss_k = Σ_b share_bk (log Σ_c e^{z_bck} − Σ_c target_bc z_bck).
 
-    As for one classifier dz = dloss_k share_bk (p − one-hot). dlosses: (k,) → dlogits: (B, c, k)
+    So dz = dloss_k share_bk (p − target), as for one classifier. dlosses: (k,) → (B, c, k)
     """
-    p, rows, labels, share = cache
-    step = share * dlosses                                    # (B, k)
-    dlogits = p * step[:, None]
-    dlogits[rows, labels] -= step
+    p, targets, share = cache
+    dlogits = p - targets[:, :, None]
+    dlogits *= (share * dlosses)[:, None]
     return dlogits
 
 
-def _blocks(n):
+def blocks(n):
+    """Slices that cover n rows."""
     return [slice(first, first + ROWS_AT_ONCE) for first in range(0, n, ROWS_AT_ONCE)]

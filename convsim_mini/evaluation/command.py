@@ -3,7 +3,7 @@
 from importlib import import_module
 from pathlib import Path
 
-from ..cli import Parser, errors_in_one_line
+from ..cli import Parser, errors_in_one_line, positive_int
 from ..run import load_run
 from .vector_files import read_vectors
 from .word_baselines import words_of
@@ -12,6 +12,8 @@ OPTIONS = {
     "--vectors": {"type": Path, "help": "word vectors to compare with: word2vec or GloVe text, "
                   "perhaps .gz or .zst, or a .npy matrix with its words in NAME.txt or in the "
                   "folder's only .parquet file"},
+    "--hidden": {"type": positive_int, "default": 0, "metavar": "N", "help": "learn by one hidden "
+                 "layer of so many units (SentEval: 50), not by logistic regression"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"}}
 
 
@@ -30,11 +32,12 @@ def parser_of(command, description, *options, data=None, **of_run):
     return parser
 
 
-def evaluate(name, run, sources, vectors=None, more=lambda dataset: {}):
+def evaluate(name, run, sources, vectors=None, more=lambda dataset: {}, **settings):
     """Read, score and print data sets of the task in the file NAME.py.
 
     run: None for the baselines alone; sources: what the task's `find` returned; vectors: a file of
-    word vectors; more: dataset → further rows. Raises UserError.
+    word vectors; more: dataset → further rows; settings: what the task's own options say. Raises
+    UserError.
     """
     task = import_module(f".{name}", __package__)
     datasets = {source: task.read(path) for source, path in sources.items()}
@@ -42,8 +45,8 @@ def evaluate(name, run, sources, vectors=None, more=lambda dataset: {}):
         texts = [text for dataset in datasets.values() for text in task.texts_of(dataset)]
         vectors = {vectors.name: read_vectors(vectors, words_of(texts))}
     for source, dataset in datasets.items():
-        scores = task.scores(run, dataset) if run else {}
-        baselines = task.baselines(run, dataset, vectors) | more(dataset)
+        scores = task.scores(run, dataset, **settings) if run else {}
+        baselines = task.baselines(run, dataset, vectors, **settings) | more(dataset)
         print(task.summary(source, dataset, scores, baselines) + "\n")
         if run and hasattr(task, "draw"):
             print(f"{task.draw(run, source, dataset, scores)}\n")
@@ -55,5 +58,5 @@ def main(name, *options, data=None, argv=None):
     task = import_module(f".{name}", __package__)
     parser = parser_of(f"evaluation.{name}", task.__doc__, *options, "--device", data=data)
     given = vars(parser.parse_intermixed_args(argv))
-    run = load_run(given["run"], given["device"])
-    evaluate(name, run, task.find(given.get("data"), run), given.get("vectors"))
+    run = load_run(given.pop("run"), given.pop("device"))
+    evaluate(name, run, task.find(given.pop("data", None), run), **given)

@@ -3,7 +3,7 @@
     python -m convsim_mini.evaluation.sts_years RUN --data DIR [--vectors FILE]
 
 A year has several sets. Its r is the mean over them: plain, and weighted by their pairs. A run's
-score of a pair is the cosine. Beside it stand the baselines of STS.
+score of a pair is the cosine. Beside it stand the baselines of STS, and published figures.
 """
 
 from pathlib import Path
@@ -30,6 +30,11 @@ COUNTS = {
     "STS16-en-test": {"answer-answer": 254, "headlines": 249, "plagiarism": 230,
                       "postediting": 244, "question-question": 209},
 }
+
+# the mean r × 100 of each year of COUNTS
+PUBLISHED = {"GloVe 840B mean": "52.1 49.6 54.6 56.1 51.4",
+             "InferSent": "59.2 58.9 69.6 71.3 71.5"}
+SOURCE = "published: Conneau and Kiela (2018), table 4, r alone"
 
 
 def find(data, run):
@@ -99,7 +104,7 @@ def baselines(run, sts, vectors=None):
 
 
 def summary(name, sts, scores, baselines):
-    """r / rho × 100 of each row: the two means over the sets, then each set."""
+    """r / rho × 100 of each row: the two means over the sets, then each set; published figures."""
     sets, counts = np.unique(sts.genres, return_counts=True)
     rows = []
     for row, values in (scores | baselines).items():
@@ -108,8 +113,10 @@ def summary(name, sts, scores, baselines):
                                   for of_set in (sts.genres == one for one in sets)])    # (sets, 2)
         means = figures.mean(axis=0), np.average(figures, axis=0, weights=counts)
         rows.append([row, *("{:.1f} / {:.1f}".format(*pair) for pair in (*means, *figures))])
+    rows += [[f"{row}, published", dict(zip(COUNTS, figures.split()))[name]]
+             for row, figures in PUBLISHED.items()]
     titles = (f"{one} {count}" for one, count in zip(sets, counts))
-    return table([f"{name}, r / rho × 100", "mean", "weighted", *titles], rows)
+    return table([f"{name}, r / rho × 100", "mean", "weighted", *titles], rows) + f"\n{SOURCE}"
 
 
 if __name__ == "__main__":

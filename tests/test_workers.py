@@ -111,6 +111,22 @@ def test_what_two_workers_began_three_and_one_finish(what, code, alone, options,
     assert_same_run(tmp_path / "run", alone[0])
 
 
+def test_a_job_that_is_killed_ten_times_ends_like_one_that_never_was(options, tmp_path):
+    often = [*options, "--steps", 400, "--evaluations", 40]
+    done = job(2, "-m", "convsim_mini.train", *often, "--run", tmp_path / "never", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    going_on = [*often, "--run", tmp_path / "often"]
+    for kill in range(10):
+        done = happens("is killed soon", kill, *going_on, cwd=tmp_path)
+        assert done.returncode != 0 and "Traceback" not in done.stderr
+        going_on = ["--resume", tmp_path / "often"]
+    done = job(2, "-m", "convsim_mini.train", *going_on, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    logs = [[(record["step"], record["loss"]) for record in read_log(tmp_path / name / "log.jsonl")
+             if "loss" in record] for name in ("never", "often")]
+    assert logs[0] == logs[1] and logs[0][-1][0] == 400
+
+
 @pytest.mark.parametrize("what, line", [
     ("fails", "error: worker 1: its disk is gone\n"),
     ("has a bug", "ZeroDivisionError: division by zero\n")])

@@ -1,8 +1,14 @@
-"""The training command in which something happens to worker 1: worker_job.py WHAT STEP OPTIONS…"""
+"""The training command in which something happens to worker 1: worker_job.py WHAT STEP OPTIONS…
+
+"is killed soon": at a random moment of its steps 12 to 40; STEP is the seed, and decides which worker
+it is.
+"""
 
 import os
+import random
 import signal
 import sys
+import threading
 
 from convsim_mini import train
 from convsim_mini.cli import UserError
@@ -20,10 +26,16 @@ WHAT = {"fails": fail, "has a bug": lambda: 1 / 0,
 
 
 def main(what, step, *options):
-    real, calls = loop.loss_and_gradients, iter(range(10**9))
+    real, calls, soon = loop.loss_and_gradients, iter(range(10**9)), random.Random(step)
+    last = soon.randrange(12, 40)
 
     def wrapped(*arguments):
-        if next(calls) == int(step) and arguments[4].rank == 1:
+        call = next(calls)
+        if what == "is killed soon":
+            if arguments[4].rank == int(step) % 2 and call == last:
+                delay = soon.uniform(0, 0.03)                 # a step, or a checkpoint
+                threading.Timer(delay, os.kill, [os.getpid(), signal.SIGKILL]).start()
+        elif call == int(step) and arguments[4].rank == 1:
             WHAT[what]()
         return real(*arguments)
 

@@ -166,7 +166,8 @@ def device_module(device, precision="tf32", number=0):
                         f"list a GPU, and the wheel fit its CUDA version: {INSTALL_CUPY}")
     if number >= (found := cupy.cuda.runtime.getDeviceCount()):
         raise UserError(f"--device gpu: {number + 1} or more workers on a host with {found} GPU"
-                        f"{'s' if found > 1 else ''}; start one worker for each")
+                        f"{'s' if found > 1 else ''}; start one worker for each, and let each "
+                        "see all of them")
     cupy.cuda.Device(number).use()
     set_precision(precision)
     try:

@@ -83,12 +83,12 @@ def train_from(folder, config, corpus, tasks, dev, workers, params=None, step=0,
     """Train in a run's folder from the first worker's parameters on; → as `train`."""
     if config.optim.nli_workers:
         workers.take_roles(config.optim.nli_workers)
-    params, step, state = map(workers.broadcast, (params, step, state))
+    folder, params, step, state = map(workers.broadcast, (folder, params, step, state))
     model = Model(params, config.model, corpus.vocabulary.size)
-    if not workers.broadcast(folder and has_checkpoint(folder) and finished(folder)):
+    if not workers.broadcast(has_checkpoint(folder) and finished(folder)):
         run_steps(folder, config, corpus.vocabulary, tasks, model, dev, step, state, workers)
     if workers.rank == 0:
-        keep_best(folder)                                     # if it was killed at its very end
+        keep_best(folder)    # even of a run that had ended: it may have been killed before this
         save_all_but_the_top(load_run(folder), corpus)
     return folder, corpus
 
@@ -153,6 +153,8 @@ def prepare(config, vocabulary=None, workers=ALONE):
                         "(mpiexec -n 4 python -m convsim_mini.train …) and --task multitask or "
                         "entailment; a single one has --nli_share")
     device_module(config.device, config.precision, workers.gpu)
+    if config.device == "gpu":
+        workers.check_nccl()
     keep_freed_memory()
     corpus = open_corpus(config, vocabulary)
     print(corpus_report(corpus.report))
@@ -167,7 +169,8 @@ def prepare(config, vocabulary=None, workers=ALONE):
         config.task != "conversation") else (None, None)
     tasks = Tasks(corpus.train, *nli)
     dropped = ["dropped_batch_size"] if config.optim.drop_at < 1 else []
-    pairs, fewest = corpus.train.pairs, max(2, workers.size)
+    pairs = corpus.train.pairs
+    fewest = max(2, workers.size * (2 if config.optim.local_negatives else 1))
     for name in ("batch_size", *dropped):
         if not fewest <= (size := getattr(config.optim, name)) <= pairs:
             raise UserError(f"--optim.{name} {size}: expected {fewest} to {pairs}, the pairs to "

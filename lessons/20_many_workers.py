@@ -3,7 +3,7 @@
 #
 # **Needs** the batch softmax with its gradient (lesson 9), sparse rows (lesson 5).
 # **Gives** what several processes have to tell each other so that together they take the step of
-# one; the backward of a gather; what that costs for a table of 250,000 rows.
+# one; the backward of a gather; what that costs for a table of 251,000 rows.
 #
 # The paper trained on many machines. Each of n workers holds all parameters, takes its share of the
 # batch, and all of them make the same step. `mpiexec -n 4 python -m convsim_mini.train` does it
@@ -77,7 +77,7 @@ expect(relative_error(sum(means) / workers, whole), 1e-3, 0.5, "average of the m
 
 # %% [markdown]
 # It gives an example on the third worker a weight of 1/12 and the others 1/9. With equal shares the
-# two agree, so the mistake hides until the last, uneven batch of an epoch.
+# two agree. So the mistake hides until a batch cannot be shared evenly.
 #
 # ### Exercise 1: repair the average
 #
@@ -260,7 +260,7 @@ for pairs, most in ((100, 5_000), (1_024, 25_000)):
           f"{before_the_sum / 1e6:.1f} MB; the dense table {R * 500 * 4 / 1e6:.0f} MB; the layers "
           f"{layers * 4 / 1e6:.0f} MB")
     expect(U, most / 5, most, "different rows")
-    expect(2 * R / U, 2 * R / most, 10 * R / most, "sparse rows beat dense below so many workers")
+    print(f"sparse rows beat the dense array below {2 * R / U:.0f} workers")
     expect(U * 500 * 4 / before_the_sum, 4, 16, "before the sum it is so many times less")
 
 # %% [markdown]

@@ -221,7 +221,7 @@ checkpoint_save = run.save_file
 def work(action, *arguments):
     """What the process to be killed does: train.ACTION(*arguments), slowly saved, nothing drawn."""
     run.save_file = slow_save
-    train.keep_best = loop.keep_best = lambda folder: None    # the last checkpoint is compared
+    train.keep_best = lambda folder: None    # the last checkpoint is compared
     monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None
     sys.stdout = sys.stderr = open(os.devnull, "w")
     getattr(train, action)(*arguments)

@@ -5,6 +5,7 @@ plays the few calls that are made of it. It prints one line of JSON: the largest
 """
 
 import ctypes
+import itertools
 import json
 from types import SimpleNamespace
 
@@ -19,7 +20,7 @@ from convsim_mini.training.distributed import launched
 
 from worker_gradients import CONFIGS, PAIRS, cases, difference, model_of
 
-KINDS = {"float64": ctypes.c_double, "bytes": ctypes.c_uint8}
+KINDS = {"float32": ctypes.c_float, "float64": ctypes.c_double, "bytes": ctypes.c_uint8}
 
 
 class PlayedCommunicator:
@@ -51,10 +52,11 @@ def wait_for_all():
 
 def main():
     differences = {}
-    for encoder, config in CONFIGS.items():
+    for (encoder, config), dtype in itertools.product(CONFIGS.items(), ("float64", "float32")):
         rng = np.random.default_rng(0)
         model = model_of(config, rng, workers)
-        there = Model(to_device(model.params, cupy), config, model.word_rows)
+        params = {name: p.astype(dtype) for name, p in model.params.items()}
+        there = Model(to_device(params, cupy), config, model.word_rows)
         for case, batch_of in cases(rng).items():
             chunked = case == "unmasked"
             expected = loss_and_gradients(model, batch_of(slice(0, PAIRS)), weight=3.0)
@@ -65,7 +67,7 @@ def main():
             losses, grads = workers.sum({"loss": loss}, grads)
             grads = {name: [part._make(map(to_host, part)) for part in grad]
                      if isinstance(grad, list) else to_host(grad) for name, grad in grads.items()}
-            differences[f"{encoder}, {case}"] = difference(
+            differences[f"{encoder}, {case}, {dtype}"] = difference(
                 model, ({"loss": expected[0]}, expected[1]), (to_host(losses), grads))
     if workers.rank == 0:
         print(json.dumps(differences))

@@ -54,7 +54,7 @@ def main():
         differences[f"{encoder}, local"] = difference(
             model, *local_negatives(model, rng, workers))
     masked = min(workers.comm.allgather(masked))
-    workers.take_roles(0.3)
+    workers.take_roles(0.5)                                    # of four workers two train NLI
     for encoder, config in CONFIGS.items():
         model = model_of(config, np.random.default_rng(0), workers)
         differences[f"{encoder}, roles"] = difference(model, *roles(model, workers))

@@ -1,7 +1,7 @@
 """The training command in which something happens to worker 1: worker_job.py WHAT STEP OPTIONS…
 
-"is killed soon": at a random moment of its steps 12 to 40; STEP is the seed, and decides which worker
-it is.
+"is killed soon": at a random moment of its steps 12 to 40, or 62 to 90 of a new run, whose first
+checkpoint is of step 60; STEP is the seed, and decides which worker it is.
 """
 
 import os
@@ -27,7 +27,7 @@ WHAT = {"fails": fail, "has a bug": lambda: 1 / 0,
 
 def main(what, step, *options):
     real, calls, soon = loop.loss_and_gradients, iter(range(10**9)), random.Random(step)
-    last = soon.randrange(12, 40)
+    last = soon.randrange(12, 40) + (0 if "--resume" in options else 50)
 
     def wrapped(*arguments):
         call = next(calls)

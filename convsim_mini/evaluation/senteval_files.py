@@ -79,6 +79,16 @@ def _sst_binary(line):
     return label, text
 
 
+def _sst_fine(line):
+    label, text = line.split(" ", 1)
+    return label, text
+
+
+def _snli(line):
+    label, one, other = line.split("\t")
+    return label, one, other
+
+
 def _trec(line):
     label, text = line.split(" ", 1)
     return label.partition(":")[0], text                      # the coarse classes are the task
@@ -120,7 +130,7 @@ FILES = {
                     "SST/binary/sentiment-test": 1_821}, ("0", "1"), SPLIT, _sst_binary),
     "SST-5": Files({"SST/fine/sentiment-train": 8_544, "SST/fine/sentiment-dev": 1_101,
                     "SST/fine/sentiment-test": 2_210}, ("0", "1", "2", "3", "4"), SPLIT,
-                   lambda line: line.split(" ", 1)),
+                   _sst_fine),
     "TREC": Files({"TREC/train_5500.label": 5_452, "TREC/TREC_10.label": 500},
                   ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"), ("train", "test"), _trec,
                   encoding="latin-1"),
@@ -132,7 +142,7 @@ FILES = {
                    _sts, grades=(0, 1, 2, 3, 4, 5),
                    folders=("STS/STSBenchmark", "stsbenchmark", "")),
     "SNLI": Files({"labels.train": 549_367, "labels.dev": 9_842, "labels.test": 9_824}, LABELS,
-                  SPLIT, lambda line: line.split("\t"), beside=("s1", "s2"), folders=("SNLI",),
+                  SPLIT, _snli, beside=("s1", "s2"), folders=("SNLI",),
                   large=True),
 }
 

@@ -2,6 +2,9 @@
 
     OMP_NUM_THREADS=1 mpiexec -n 4 python -m convsim_mini.train …
 
+The launchers of MPICH and of Open MPI are known. Several hosts need one file system for the run's
+folder and the cache.
+
 Each worker has a share of each batch. The gradient of a sum is the sum of gradients, so the workers
 add theirs up, and all take the same step. The batch softmax is the exception, for its negatives are
 on other workers: see `softmax_among_all`. Workers of one host have one table of embeddings, in
@@ -54,7 +57,8 @@ def launched():
 class Workers:
     """The processes of one job, numbered from 0, and what they exchange; see also Alone.
 
-    All of them call each method in the same order, but for `share`, or they wait for ever.
+    All workers of a group call `gather`, `reduce_scatter` and `total` in the same order, and all
+    workers the others, but for `share`. Or they wait for ever.
     """
 
     def __init__(self, mpi):
@@ -66,11 +70,12 @@ class Workers:
         self.table_sharers, self.windows, self.nccl = None, [], {}
 
     def take_roles(self, nli_share):
-        """The last workers, such a share of all and at least one, train NLI from now on.
+        """The last workers, such a share of all, train NLI from now on; one trains each task.
 
         Workers of one task are a group, with a place each: they share its batch and its head.
         """
-        self.trains_nli = self.rank >= self.size - max(1, round(nli_share * self.size))
+        of_nli = min(self.size - 1, max(1, round(nli_share * self.size)))
+        self.trains_nli = self.rank >= self.size - of_nli
         self.group = self.comm.Split(self.trains_nli)
         self.place = self.group.rank
 
@@ -79,7 +84,7 @@ class Workers:
         return slice(*(number * k // self.group.size for k in (self.place, self.place + 1)))
 
     def gather(self, x, comm=None):
-        """The rows of a group's workers, end to end: x: (b, …) → (B, …), where each one's begin."""
+        """The rows of a group's workers, end to end: x: (b, …) → (B, …), where each part begins."""
         comm, xp = comm or self.group, array_module(x)
         begins = np.cumsum([0, *comm.allgather(len(x))]).tolist()
         x, whole = xp.ascontiguousarray(x), xp.empty((begins[-1], *x.shape[1:]), x.dtype)
@@ -109,29 +114,32 @@ class Workers:
         return self.group.allreduce(number)
 
     def agree(self, stop):
-        """Whether any worker is asked to stop. All have then updated their rows of the table."""
+        """Whether any worker is asked to stop. All of them have finished their step then."""
         self.agreed = self.comm.allreduce(int(stop)) > 0
         return self.agreed
 
     def sum(self, losses, grads):
-        """A step's losses and gradients from the workers' parts: the same bits on each of them.
+        """A step's losses and gradients from the workers' parts.
 
-        Dense gradients travel as one array, those of a task's head within its group. Of a table's
-        only those that the batch's rows get do; all of them, or the part that this worker is to
-        update. losses: by name; grads: by name → the same
+        Dense gradients travel as one array, those of a task's head within its group. Each worker
+        gets the same bits. Of a table only the gradients of the batch's rows travel. A worker gets
+        those of the rows that it is to update: its part of a shared table, or else all.
+        losses: by name; grads: by name → the same
         """
         dense = {name: grad for name, grad in grads.items() if not isinstance(grad, list)}
-        heads = {name: dense.pop(name) for name in list(dense) if not name.startswith("encoder.")}
+        heads = {name: dense.pop(name) for name in list(dense)
+                 if self.group is not self.comm and not name.startswith("encoder.")}
         whole = self._sum(losses | dense, self.comm) | self._sum(heads, self.group)
         for name in sorted(grads.keys() - whole.keys()):
             whole[name] = [self._own_rows(joined(grads[name]))]
-        return {name: whole.pop(name) for name in losses}, whole
+        # copies: a loss that is kept would keep the array of all gradients
+        return {name: whole.pop(name).copy() for name in losses}, whole
 
     def _own_rows(self, grad):
         """Of all workers' SparseRows those of rows that this worker is to update.
 
-        The values are gathered before equal rows are summed. Of a DAN there is one for each
-        sentence, a tenth of what the sums of its rows would be.
+        The values are gathered before equal rows are summed. A DAN sends one vector for each
+        sentence. The sums of its rows would be about ten times as much.
         """
         xp = array_module(grad.values)
         values, begins = self.gather(grad.values, self.comm)              # (V, d) of all
@@ -144,9 +152,10 @@ class Workers:
         return SparseRows(xp.ascontiguousarray(rows), values, xp.ascontiguousarray(sources))
 
     def _sum(self, arrays, comm):
-        xp = array_module(next(iter(arrays.values()), np.float32(0)))
-        flat = xp.concatenate([*map(xp.ravel, arrays.values()), xp.empty(0, np.float32)])
-        flat = self._add_up(flat, comm)
+        if not arrays:
+            return {}
+        xp = array_module(next(iter(arrays.values())))
+        flat = self._add_up(xp.concatenate([*map(xp.ravel, arrays.values())]), comm)
         parts = xp.split(flat, np.cumsum([array.size for array in arrays.values()]).tolist())
         return {name: part.reshape(array.shape)
                 for (name, array), part in zip(arrays.items(), parts)}
@@ -164,16 +173,20 @@ class Workers:
     def _nccl(self, comm):
         """CuPy's module of NCCL, and the communicator that has the workers of an MPI one."""
         from cupy.cuda import nccl
-        if not nccl.available:
-            raise UserError("--device gpu: several workers need NCCL: pip install "
-                            "nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)")
         if id(comm) not in self.nccl:
             key = comm.bcast(nccl.get_unique_id() if comm.rank == 0 else None)
             self.nccl[id(comm)] = nccl.NcclCommunicator(comm.size, key, comm.rank)
         return nccl, self.nccl[id(comm)]
 
+    def check_nccl(self):
+        """Raises UserError where CuPy does not find NCCL."""
+        from cupy.cuda import nccl
+        if not nccl.available:
+            raise UserError("--device gpu: several workers need NCCL: pip install "
+                            "nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)")
+
     def collect(self, *arrays):
-        """Give all workers NLI's head in dicts of arrays, which only those that train it have."""
+        """Give all workers the head that NLI's workers have trained, in each of these dicts."""
         for some in arrays if self.group is not self.comm else ():
             for name in sorted(some):
                 if name.startswith("nli."):
@@ -181,13 +194,20 @@ class Workers:
                         self.comm.bcast(to_host(some[name]), self.size - 1))
 
     def broadcast(self, x):
-        """The first worker's x, on all of them. Workers of one host share a dict's tables."""
+        """The first worker's x, on all of them.
+
+        Of a dict of arrays the tables come to lie in memory that the workers of a host share. The
+        first worker's dict gets these, so that it has no table of its own beside it.
+        """
         about = {name: (array.shape, array.dtype.str) for name, array in x.items()} if (
             isinstance(x, dict)) else None
         about = self.comm.bcast(about)
         if about is None:
             return self.comm.bcast(x)
-        return {name: self._broadcast_array(name, x and x[name], *about[name]) for name in about}
+        x = {} if x is None else x
+        for name in about:
+            x[name] = self._broadcast_array(name, x.get(name), *about[name])
+        return x
 
     def _broadcast_array(self, name, array, shape, dtype):
         if "embedding.weight" not in name:
@@ -203,7 +223,7 @@ class Workers:
         return table
 
     def _shared_array(self, shape, dtype):
-        """An array in memory that the workers of a host share, or each one's own where it lacks.
+        """An array in memory that a host's workers share; each one's own if there is too little.
 
         Linux keeps shared memory in /dev/shm, which a container may limit to a few megabytes.
         """
@@ -231,7 +251,11 @@ class Workers:
     def in_turn(self):
         """The first worker goes first; the others then do the same and print nothing."""
         if self.rank == 0:
-            yield
+            try:
+                yield
+            except SystemExit:                                # --help ends all of them
+                self.wait()
+                raise
         self.wait()
         if self.rank:
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
@@ -247,12 +271,12 @@ class Workers:
                 except UserError as error:
                     raise UserError(f"worker {self.rank}: {error}") from None
         except BaseException as error:
-            code = getattr(error, "code", 1)                  # 130: of Ctrl-C
-            if self.agreed and code == 130:
+            code = getattr(error, "code", 1)                  # 130: of Ctrl-C; 0: of --help
+            if self.agreed and code == 130 or code == 0:
                 self.wait()
                 raise
             if not isinstance(error, SystemExit):
-                traceback.print_exc()
+                sys.stderr.write(f"worker {self.rank}: {traceback.format_exc()}")
             time.sleep(1)    # or the launcher may end before it has passed the message on
             self.comm.Abort(code)
         self.wait()

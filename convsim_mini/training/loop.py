@@ -18,7 +18,7 @@ from ..files import write_text
 from ..model.input_response import loss_and_gradients, loss_and_gradients_in_chunks
 from ..model.layers import Dropout
 from ..model.workers import ALONE
-from ..run import keep_best, save_config
+from ..run import save_config
 from .monitor import EXPLODED, SILENT, Diverged, Monitor
 from .optim import SGD, Adaptive
 from .schedule import batches, pairs_before, rates, settled_at, steps_in
@@ -30,8 +30,8 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
 
     dev: a function of a Model that measures dev; state: the optimiser's, from a checkpoint. Ctrl-C
     saves a checkpoint after the current step and raises KeyboardInterrupt. A loss that is nan or
-    far too large, or too little memory, raises UserError and saves none. The end keeps only the
-    checkpoint best on dev. Of several workers the first alone measures, shows and saves.
+    far too large, or too little memory, raises UserError and saves none. Of several workers the
+    first alone measures, shows and saves.
     """
     xp = device_module(config.device, config.precision, workers.gpu)
     model = model._replace(params=to_device(model.params, xp))
@@ -40,9 +40,7 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
         restore(optimizer, state, folder)
     if xp is np:
         optimizer.state = workers.broadcast(optimizer.state)  # tables' part goes where tables are
-    if workers.rank:
-        return loop(config, tasks, model, optimizer, SILENT, first_step, workers)
-    monitor = Monitor(folder, config, dev, first_step, machine(xp))
+    monitor = SILENT if workers.rank else Monitor(folder, config, dev, first_step, machine(xp))
     try:
         loop(config, tasks, model, optimizer, monitor, first_step, workers)
     except Diverged as error:
@@ -50,13 +48,11 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
     except MemoryError as error:
         raise UserError(out_of_memory(folder, config, error)) from None
     except KeyboardInterrupt:
-        monitor.bar.write(f"stopped; go on with:  python -m convsim_mini.train --resume {folder}",
-                          file=sys.stderr)
+        monitor.stopped()
         raise
     finally:
-        monitor.bar.close()
+        monitor.close()
     monitor.finish()
-    keep_best(folder)
 
 
 def loop(config, tasks, model, optimizer, monitor, first_step, workers=ALONE):
@@ -76,6 +72,7 @@ def loop(config, tasks, model, optimizer, monitor, first_step, workers=ALONE):
             losses, done = train_step(config, model, optimizer, step, batch, workers), step + 1
             monitor.after_step(done, losses)
             due = done > early and done % every == 0 or done == config.steps
+            # only then may a worker read the table that all of a host have updated
             stopping = workers.agree(stop.is_set())
             if due or stopping:
                 workers.collect(model.params, optimizer.state)
@@ -184,5 +181,5 @@ def divergence(folder, config, vocabulary, tasks, step, loss):
     path = Path(folder, f"diverged-{step:06d}.jsonl")
     write_text(path, "".join(f"{line}\n" for line in lines))
     return (f"step {step:,}: the loss is {loss:.4g}, expected less than {EXPLODED} times that of "
-            f"picking at random; the step's batch is in {path} and the checkpoints before it are "
+            f"picking at random; the step's pairs are in {path} and the checkpoints before it are "
             "kept; train again with a lower --optim.rate and --optim.table_rate")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 import time
 
 from ..cli import progress, user_errors
@@ -102,6 +103,15 @@ class Monitor:
             plot_loss(self.folder / "loss.png", self.steps, self.measured, self.choices)
         self.began = time.perf_counter()
 
+    def stopped(self):
+        """Say how to go on."""
+        self.bar.write(f"stopped; go on with:  python -m convsim_mini.train --resume {self.folder}",
+                       file=sys.stderr)
+
+    def close(self):
+        """Take the progress bar away."""
+        self.bar.close()
+
     def finish(self):
         """Record that training has come to its end, and which step is the best."""
         self._write([], {"step": self.config.steps, "best": self.best})
@@ -124,7 +134,7 @@ class Silent:
     """The Monitor of all workers but the first: shows and records nothing."""
 
     def nothing(self, *arguments): pass
-    expect = after_step = checkpoint = measure = nothing
+    expect = after_step = checkpoint = measure = stopped = close = finish = nothing
 
 
 SILENT = Silent()

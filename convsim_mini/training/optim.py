@@ -84,6 +84,8 @@ def update_rows(table, parts, rate, squares=None):
     With `squares` (R,) as row-wise Adagrad: s_r ← s_r + mean(g_r²); the rate is divided by √s_r.
     """
     grad = joined(parts)
+    if not len(grad.rows):                                    # none of a worker's
+        return
 
     def update(block):
         values, factor = block.counts @ grad.values, -rate               # (U, d), equal rows summed

@@ -20,7 +20,6 @@ from convsim_mini.model.layers import Dropout
 from convsim_mini.options import parse_config
 from convsim_mini.run import load_run
 from convsim_mini.sentence_encoder import load
-from convsim_mini.training.distributed import ALONE, Workers
 from convsim_mini.training.optim import SGD, Adaptive
 
 from conftest import SMALL, command
@@ -189,22 +188,3 @@ def test_a_worker_without_a_gpu_of_its_own_is_told_so(cupy):
     found = cupy.cuda.runtime.getDeviceCount()
     with pytest.raises(UserError, match=f"{found + 1} or more workers on a host with {found} GPU"):
         device_module("gpu", number=found)
-
-
-def test_nccl_with_one_worker_changes_nothing(cupy):
-    MPI = pytest.importorskip("mpi4py.MPI", reason="without mpi4py there are no workers")
-    nccl = pytest.importorskip("cupy.cuda.nccl", reason="NCCL is not installed")
-    if not nccl.available:
-        pytest.skip("NCCL is not installed")
-    config, rng, workers = next(iter(MODELS.values())), np.random.default_rng(0), Workers(MPI)
-    params = initial_parameters(config, rng.standard_normal((30, 8)), rng)
-    model, losses, grads = Model(to_device(params, cupy), config, 20), [], []
-    for some in (ALONE, workers):
-        loss, grad = loss_and_gradients(model, Batch(IDS, MASKED), workers=some)
-        loss, grad = some.sum({"loss": loss}, grad)
-        losses.append(float(loss["loss"]))
-        grads.append({name: to_host(array) for name, array in grad.items()
-                      if not isinstance(array, list)})
-    assert losses[0] == pytest.approx(losses[1], abs=1e-12)
-    for name, array in grads[0].items():
-        np.testing.assert_allclose(grads[1][name], array, atol=1e-12, err_msg=name)

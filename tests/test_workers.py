@@ -13,13 +13,18 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from convsim_mini.backend import to_device, to_host
 from convsim_mini.data.corpus import Split
+from convsim_mini.model.initial import parameter_shapes
+from convsim_mini.model.input_response import Model, loss_and_gradients
 from convsim_mini.options import parse_config
 from convsim_mini.run import load_run, read_log
+from convsim_mini.training.distributed import ALONE, Workers
 from convsim_mini.training.schedule import Tasks, batches
 
 from conftest import ROOT, Finished, command
 from test_nli import generate_nli, write_snli
+from worker_gradients import CONFIGS, PAIRS, data
 
 pytest.importorskip("mpi4py", reason="without mpi4py no workers can be started")
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join(
@@ -185,6 +190,27 @@ def test_gpus_with_nccl_have_the_loss_and_the_gradients_of_one_process(tmp_path)
     exact = {case: size for case, size in found.items() if "float32" not in case}
     assert len(exact) == 10 and max(exact.values()) < 1e-10, found
     assert len(found) == 20 and max(found.values()) < 1e-4, found
+
+
+def test_nccl_with_one_gpu_changes_nothing():
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
+    if not (cupy.is_available() and pytest.importorskip("cupy.cuda.nccl").available):
+        pytest.skip("no GPU, or no NCCL")
+    from mpi4py import MPI
+    config, rng = CONFIGS["dan"], np.random.default_rng(0)
+    shapes = parameter_shapes(config, 70)
+    model = Model(to_device({name: rng.standard_normal(shape) for name, shape in shapes.items()},
+                            cupy), config, 30)
+    batch, losses, grads = data(rng)[0].batch(np.arange(PAIRS)), [], []
+    for workers in (ALONE, Workers(MPI)):
+        loss, grad = loss_and_gradients(model, batch, workers=workers)
+        loss, grad = workers.sum({"loss": loss}, grad)
+        losses.append(float(loss["loss"]))
+        grads.append({name: to_host(array) for name, array in grad.items()
+                      if not isinstance(array, list)})
+    assert losses[0] == pytest.approx(losses[1], abs=1e-12)
+    for name, array in grads[0].items():
+        np.testing.assert_allclose(grads[1][name], array, atol=1e-12, err_msg=name)
 
 
 def test_several_gpus_without_nccl_are_refused(options, tmp_path):

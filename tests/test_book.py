@@ -78,7 +78,7 @@ def structure(text):
     ("‖Σ eᵢ‖² = Σ_{i≠j} eᵢ · eⱼ",
      "msup[‖Σmsub[e,i]‖,2]=munder[∑,i≠j]msub[e,i]·msub[e,j]"),
     ("x̂ = c s", "mover[x,^]=cs"),
-    ("p(c)^¾/Z", "mfrac[pmsup[(c),mfrac[3,4]],Z]"),
+    ("p(c)^¾/Z", "mfrac[pmsup[(c),¾],Z]"),
     ("1/Σ λ²", "mfrac[1,Σmsup[λ,2]]"),
     ("U Σ^(2q+1)", "Umsup[Σ,2q+1]"),
     ("dv_j⁽ʷ⁾", "dmsubsup[v,j,(w)]"),
@@ -137,10 +137,12 @@ def test_sentences_headings_and_lists_are_no_formulas():
 
 
 def test_names_in_a_line_are_typeset_outside_of_code():
-    text = "If p_ij, e^{−2x} and `q_i` are in batch_size or two_tasks, (n − 1) e^−Δ is `a` x_b²."
+    text = ("If p_ij, e^{−2x} and `q_i` are in batch_size or two_tasks, (n − 1) e^−Δ is `a` x_b². "
+            "**Of w_0, (c_j/c_k)^2 (or d_k)** c)^(L − l).")
     shown = typeset(text, {})
     plain = re.sub(r"<math>.*?</math>", "@", shown)
-    assert plain == "If @, @ and `q_i` are in batch_size or two_tasks, (n − 1) @ is `a` @."
+    assert plain == ("If @, @ and `q_i` are in batch_size or two_tasks, (n − 1) @ is `a` @. "
+            "**Of @, @ (or @)** c)^(L − l).")
     assert "<msub><mi>p</mi><mrow><mi>i</mi><mi>j</mi></mrow></msub>" in shown
 
 

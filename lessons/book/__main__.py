@@ -36,9 +36,12 @@ HERE = Path(__file__).resolve().parent
 LESSONS = HERE.parent
 STYLE = "book.css"    # a folder that holds it is a book, which a new one may replace
 
-# What is changed inside of sentences: dW_de, e^{−2x}, and where a lesson is named.
-IN_A_LINE = re.compile(r"""\b[Ll]esson\ (?P<number>\d+)\b | (?<![\w.])(?P<name>(?:\d+|[^\W\d_]{1,2})
-    (?:[_^]−?(?:\{[^{}]*\}|\([^()]*\)|[^\W_]+))+)(?!\w)""", re.VERBOSE)
+# What changes inside of sentences: the names of lessons, words with an index or an exponent; NAME
+# is a part of a word that holds more than its formula.
+IN_A_LINE = re.compile(r"""\b[Ll]esson\ (?P<number>\d+)\b
+    | (?<!\S)(?P<word>[^\s|]*[_^][^\s|]*?)(?=[.,:;?!)]*(?:\s|$))""", re.VERBOSE)
+NAME = re.compile(r"""(?<![\w.])(?:\d+|[^\W\d_]{1,2})
+    (?:[_^]−?(?:\{[^{}]*\}|\([^()]*\)|[^\W_]+))+(?!\w)""", re.VERBOSE)
 
 # Runs before a lesson: plt.show() gives each figure its titles for those who cannot see it.
 NAME_FIGURES = """
@@ -77,18 +80,20 @@ def all_lessons():
             for number, title, name, shows in rows]
 
 
-def run(path, folder):
+def run(path, folder, clients):
     """A lesson as a notebook, with its output; its kernel has settings of its own in `folder`.
 
+    clients: list to which the one that runs it is added
     Raises UserError, which names the cell, where one fails.
     """
     notebook = jupytext.read(path)
     notebook.cells.insert(0, new_code_cell(NAME_FIGURES))
     started = []
-    client = NotebookClient(notebook, kernel_name="python3",
+    client = NotebookClient(notebook, kernel_name="python3", coalesce_streams=True,
                             extra_arguments=["--IPKernelApp.log_level=ERROR"],
                             resources={"metadata": {"path": str(path.parent)}},
                             on_cell_start=lambda cell, cell_index: started.append(cell))
+    clients.append(client)
     environment = {**os.environ, "IPYTHONDIR": str(folder), "OMP_NUM_THREADS": "1",
                    "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     try:
@@ -105,14 +110,16 @@ def run(path, folder):
 
 
 def typeset(text, pages):
-    """Markdown of a cell: formulas that stand alone become MathML, and names with an index or an
-    exponent; "lesson 7" becomes a link.
+    """Markdown of a cell: formulas that stand alone become MathML, and so does p_ij in a sentence;
+    "lesson 7" becomes a link.
 
     pages: number of a lesson → its page. A formula that `mathml` is not sure of stays as it is.
     """
     def in_a_line(found):
-        if not found["number"]:
-            return mathml(found["name"], display=False) or found["name"]
+        if word := found["word"]:
+            whole = not re.search("[A-Za-z]{3}_[A-Za-z]{2}", word) and mathml(word, display=False)
+            return whole or NAME.sub(
+                lambda name: mathml(name[0], display=False) or name[0], word)
         page = pages.get(int(found["number"]))
         return f"[{found[0]}]({page})" if page else found[0]
 
@@ -153,6 +160,7 @@ def rendered(lesson, notebook, pages):
         preprocessors=["nbconvert.preprocessors.ExtractOutputPreprocessor"])
     body, resources = exporter.from_notebook_node(
         notebook, {"output_files_dir": "figures", "unique_key": lesson.path.stem})
+    body = re.sub('<img [^>]*src="(.*?)"[^>]*>', r'<a href="\1">\g<0></a>', body)
     return body, resources["outputs"]
 
 
@@ -199,15 +207,19 @@ def make_book(lessons, out):
     advice = "choose another folder with --out"
     with (user_errors(f"{out}: cannot be written", advice),
           TemporaryDirectory(dir=out.resolve().parent, prefix=".book-") as beside):
-        new, notebooks = Path(beside, "new"), {}
+        new, notebooks, clients = Path(beside, "new"), {}, []
         new.mkdir()
-        pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+        pool = ThreadPoolExecutor(os.cpu_count())
         try:
-            waiting = {pool.submit(run, lesson.path, beside): lesson for lesson in lessons}
+            waiting = {pool.submit(run, lesson.path, beside, clients): lesson for lesson in lessons}
             for done in progress(as_completed(waiting), total=len(lessons), unit="lesson"):
                 notebooks[waiting[done]] = done.result()
         finally:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+            for client in clients:             # after an error or Ctrl-C some are at work
+                if client.km and client.km.has_kernel:
+                    client.km.provisioner.process.kill()
+            pool.shutdown()
         write_book(new, lessons, notebooks)
         if out.exists():
             os.replace(out, Path(beside, "old"))

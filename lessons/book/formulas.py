@@ -12,8 +12,8 @@ FUNCTIONS = set("ln log exp sin cos tan tanh min max mean rms sign softmax".spli
 TERMS = "=≤≥≈≠<>←→,+−"    # they end a product
 BRACKETS = {"(": ")", "[": "]", "{": "}", "|": "|", "‖": "‖", "**": "**"}
 TOKEN = re.compile(rf"""(\s*)(?:
-    (?P<number>\d+(?:,\d{{3}})*(?:\.\d+)?) | (?P<accent>[^\W\d_][\u0302\u0304])
-    | (?P<word>(?:[A-Za-z](?![\u0302\u0304]))+\d*) | (?P<letter>[α-ωΑ-Ω∂…]) | (?P<part>[¼½¾])
+    (?P<number>\d+(?:,\d{{3}})*(?:\.\d+)?|[¼½¾]) | (?P<accent>[^\W\d_][\u0302\u0304])
+    | (?P<word>(?:[A-Za-z](?![\u0302\u0304]))+\d*) | (?P<letter>[α-ωΑ-Ω∂…])
     | (?P<raised>[⁰¹²³⁴-⁹⁺⁻⁽⁾ⁿⁱᵀᵗᴮʷ]+) | (?P<lowered>[₀-₉₊₋ᵢⱼ]+) | (?P<prime>[′″‴])
     | (?P<sign>\*\*|[]()[{{}}|‖^_/√·∗×{TERMS}]))""", re.VERBOSE)
 SPACE = '<mspace width="0.25em"/>'
@@ -24,10 +24,13 @@ class Unsure(Exception):
 
 
 def mathml(text, display=True):
-    """A line of text → a <math> element, or None where the line is not surely understood."""
+    """A text → a <math> element, or None where it is not surely understood.
+
+    display: as a line of its own; in a sentence slashes stay
+    """
     try:
         block = ' display="block"' * display
-        return f"<math{block}><mrow>{_Reader(text.strip()).all()}</mrow></math>"
+        return f"<math{block}><mrow>{_Reader(text.strip(), display).all()}</mrow></math>"
     except Unsure:
         return None
 
@@ -46,8 +49,8 @@ def _script(characters):
 class _Reader:
     """Reads tokens from left to right. `bare` MathML lacks the brackets around the whole."""
 
-    def __init__(self, text):
-        self.tokens, self.at, self.opened, self.in_script = [], 0, [], 0
+    def __init__(self, text, display):
+        self.tokens, self.at, self.opened, self.low = [], 0, [], not display
         text = "".join(unicodedata.normalize("NFD", c) if c.isalpha() else c for c in text)
         end = 0
         while end < len(text):
@@ -69,7 +72,7 @@ class _Reader:
         """Whether an operand begins here, after another one."""
         if self.text == "|":    # opens after a space and before none
             return "|" not in self.opened and self.spaced and not self.tokens[self.at + 1][2]
-        return self.kind in ("number", "accent", "word", "letter", "part") or (
+        return self.kind in ("number", "accent", "word", "letter") or (
             self.text in ("(", "[", "√") or self.text in ("‖", "**") and (
                 self.text not in self.opened))
 
@@ -129,7 +132,7 @@ class _Reader:
                 raise Unsure("how far the denominator reaches")
         if kind or self.text == "/":
             raise Unsure("a slash")
-        if self.in_script or applied or self.starts_operand():
+        if self.low or applied or self.starts_operand():
             return f"{above}<mo>/</mo>{below}", "", False
         derivative = bare_above.startswith("<mi>∂")
         if factors and not derivative:
@@ -169,7 +172,7 @@ class _Reader:
         if not low + high:
             return ahead + base, bare if bare != base else ahead + base
         if is_sum:
-            base = '<mo largeop="true" movablelimits="false">∑</mo>'
+            base = "<mo>∑</mo>"
         tag = "munder" if is_sum else "m" + "sub" * bool(low) + "sup" * bool(high)
         return 2 * (ahead + _tag(tag, base, *(_tag("mrow", part) for part in (low, high) if part)),)
 
@@ -213,8 +216,6 @@ class _Reader:
         elif kind == "accent":
             mark = {"\u0302": "^", "\u0304": "¯"}[text[1]]
             base = f'<mover accent="true"><mi>{text[0]}</mi><mo>{mark}</mo></mover>'
-        elif kind == "part":
-            base = _tag("mfrac", *(_tag("mn", n) for n in unicodedata.normalize("NFKD", text)[::2]))
         elif kind == "number":
             base = _tag("mn", text)
         elif kind == "word" and re.fullmatch(r"d[A-Za-z]", text):
@@ -234,11 +235,11 @@ class _Reader:
         """What stands between two brackets, bars or stars → with them, without them."""
         if opening == "{" and not script:
             raise Unsure("braces with nothing raised or lowered")
-        self.in_script += script
+        self.low += script
         self.opened.append(opening)
         inside = self.expression(BRACKETS[opening])
         self.opened.pop()
-        self.in_script -= script
+        self.low -= script
         if self.take() != BRACKETS[opening]:
             raise Unsure("a bracket without its other")
         if opening == "**":

@@ -131,6 +131,7 @@ def test_nothing_of_a_formula_is_lost():
 
 def test_sentences_headings_and_lists_are_no_formulas():
     for text in ("So PR = e.", "# a = b", "- **s = q kᵀ/√m** and so on", "| a = b |", "1. a = b",
+                 "    a = b", "`a` = b",
                  "one line\na = b", "The gradient of the loss at c = 0 is", "With x = 1:"):
         assert not is_formula(text), text
     assert is_formula("**dx = dy Wᵀ**.") and is_formula("y = x, to first order")
@@ -147,8 +148,9 @@ def test_names_in_a_line_are_typeset_outside_of_code():
 
 
 def test_cells_get_formulas_links_and_nothing_else():
-    text = "See lesson 2 and lesson 99.\n\nd|x| = **x & y** < 1\n\n**y = x²**"
-    linked, left, shown = typeset(text, {2: "02_a.html"}).split("\n\n")
+    text = "See lesson 2 and lesson 99.\n\n    x_i = 0\n\nd|x| = **x & y** < 1\n\n**y = x²**"
+    linked, code, left, shown = typeset(text, {2: "02_a.html"}).split("\n\n")
+    assert code == "    x_i = 0"
     assert linked == "See [lesson 2](02_a.html) and lesson 99."
     assert left == '<div class="formula"><code>d|x| = x &amp; y &lt; 1</code></div>'
     assert "<math" in shown and "<msup>" in shown and "key" not in shown
@@ -246,6 +248,14 @@ def test_mistakes_take_one_line(clone):
     with pytest.raises(UserError, match="exists and is no book"):
         make_book([], clone / "precious")
     shutil.rmtree(clone / "precious")
+
+
+def test_the_pictures_of_the_readme_are_there_and_small():
+    text = (ROOT / "lessons" / "README.md").read_text()
+    names = re.findall(r"!\[[^]]+\]\((pictures/.*?)\)", text)
+    folder = ROOT / "lessons" / "pictures"
+    assert {ROOT / "lessons" / name for name in names} == set(folder.iterdir()) and names
+    assert all(path.stat().st_size < 100_000 for path in folder.iterdir())
 
 
 # ---------------------------------------------------------------- in a browser

@@ -129,7 +129,7 @@ def typeset(text, pages):
             line = re.sub(r"^\*\*([^*]+)\*\*$", r"\1", part.rstrip(",."))
             shown = mathml(line) or f"<code>{escape(line.replace('**', ''))}</code>"
             parts[k] = f'<div class="formula">{shown}</div>'
-        else:
+        elif not part.startswith("    "):           # code
             pieces = re.split("(`[^`]*`)", part)    # every second one is code
             pieces[::2] = [IN_A_LINE.sub(in_a_line, piece) for piece in pieces[::2]]
             parts[k] = "".join(pieces)
@@ -141,7 +141,7 @@ def is_formula(part):
     text = part.replace("**", "")
     text = text[:-1] if part.endswith("**.") else text
     return bool(re.search("[=≤≥≈←/√·]", text) and not re.search(
-        r"\n|^(#|\||- |\d+\. )|[.:?!;](\s|$)|([A-Za-z]{2,} ){5}[A-Za-z]{2,}", text))
+        r"[\n`]|^(    |#|\||- |\d+\. )|[.:?!;](\s|$)|([A-Za-z]{2,} ){5}[A-Za-z]{2,}", text))
 
 
 def rendered(lesson, notebook, pages):

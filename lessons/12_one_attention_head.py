@@ -103,8 +103,8 @@ expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
 #
 # dv = pᵀ dy, dp = dy vᵀ
 #
-# To check an intermediate gradient, treat the array as an input: move p (even off its rows' sum of
-# 1) and look at L.
+# To check an intermediate gradient, treat the array as an input: move p, even off its rows'
+# sum of 1, and look at L.
 
 # %%
 dy = rng.standard_normal((n, m))

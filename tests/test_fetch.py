@@ -18,7 +18,7 @@ def ask(server, answers, part):
     """Download /file into part → the requests' (Range, If-Range)."""
     server.answers["/file"] = answers
     del server.requests[:]
-    fetch.download(f"{server.address}/file", part)
+    fetch.download(f"{server.address}/file", part, 10**9)
     assert all(headers["Accept-Encoding"] == "identity" for _, headers in server.requests)
     return [(headers.get("Range"), headers.get("If-Range")) for _, headers in server.requests]
 
@@ -44,10 +44,10 @@ def test_the_next_run_goes_on(server, tmp_path):
     server.answers["/file"] = [Answer(BODY, cut=300_000), Answer(status=503)]
     told = "answered 503 .*; gave up after 5 tries .* 300,000 bytes are kept: run"
     with pytest.raises(UserError, match=told):
-        fetch.fetch(source, tmp_path)
+        fetch.fetch(source, tmp_path, 10**9)
     assert len(server.requests) == 5
     server.answers["/file"] = [Answer(BODY)]
-    path, _ = fetch.fetch(source, tmp_path)
+    path, _ = fetch.fetch(source, tmp_path, 10**9)
     assert path.read_bytes() == BODY and server.sent == len(BODY)
     assert list(tmp_path.iterdir()) == [path]
 
@@ -150,7 +150,7 @@ def test_nobody_there(server, tmp_path, capsys):
             "nothing new; 0 bytes are kept")
     (tmp_path / "file.part").write_bytes(b"of another address")
     with pytest.raises(UserError, match=told):
-        fetch.download(f"{server.address}/file", tmp_path / "file.part")
+        fetch.download(f"{server.address}/file", tmp_path / "file.part", 10**9)
     assert [line.split("; ")[1] for line in capsys.readouterr().err.splitlines()] == [
         f"trying again in {pause} s" for pause in (1, 2, 4, 8)]
 
@@ -162,12 +162,12 @@ def test_of_a_checksum_known_in_part_the_beginning_counts_and_is_said(server, tm
     for known, told in (
             (whole, "sha256 as expected"), (None, f"sha256 {whole} not checked: not known"),
             (whole[:8] + "…", f"sha256 begins with {whole[:8]}, no more of it is known")):
-        path, found = fetch.fetch(source._replace(sha256=known), tmp_path)
+        path, found = fetch.fetch(source._replace(sha256=known), tmp_path, 10**9)
         assert (path.read_bytes(), found) == (BODY, told)
         path.unlink()
     wrong = "0" if whole[7] != "0" else "1"
     last = "0" if whole[63] != "0" else "1"
     for known in (whole[:8], whole[:7] + wrong + "…", whole[:63] + last):
         with pytest.raises(UserError, match=f"sha256 is {whole}, expected {known}"):
-            fetch.fetch(source._replace(sha256=known), tmp_path)
+            fetch.fetch(source._replace(sha256=known), tmp_path, 10**9)
         assert not list(tmp_path.iterdir())

@@ -185,7 +185,7 @@ def flipped(data, place):
     ("a.tsv.gz", gzip.compress(TEXT)[:40_000], "cut short"),
     ("a.tsv.gz", gzip.compress(TEXT)[:-1], "cut short"),
     ("a.tsv.gz", flipped(gzip.compress(TEXT), 40_000), ""),
-    ("a.tsv.gz", TEXT, "gzip"),
+    ("a.tsv.gz", TEXT, "damaged"),
     ("a.tsv.zst", zstd(TEXT)[:40_000], "cut short"),
     ("a.tsv.zst", zstd(TEXT)[:-1], "cut short"),
     ("a.tsv.zst", zstd(TEXT) + zstd(TEXT)[:1_000], "cut short"),

@@ -30,6 +30,7 @@ def local_processes(workers, advice, method=None):
         executor.shutdown(wait=False, cancel_futures=True)
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()
+            process.join()
         if isinstance(error, BrokenProcessPool):
             raise UserError("a process of this command was killed, perhaps for want of memory; "
                             f"{advice}") from None
@@ -64,5 +65,6 @@ def submit(executor, function, *arguments):
 
 def _end_with_parent():
     signal.signal(signal.SIGINT, signal.SIG_IGN)              # all get Ctrl-C; the parent decides
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)             # a fork has the parent's own handler
     sentinel = multiprocessing.parent_process().sentinel
     threading.Thread(target=lambda: (wait_for([sentinel]), os._exit(1)), daemon=True).start()

@@ -171,3 +171,55 @@ def test_of_a_checksum_known_in_part_the_beginning_counts_and_is_said(server, tm
         with pytest.raises(UserError, match=f"sha256 is {whole}, expected {known}"):
             fetch.fetch(source._replace(sha256=known), tmp_path, 10**9)
         assert not list(tmp_path.iterdir())
+
+
+# ---------------------------------------------------------------- servers that never end
+
+@pytest.mark.parametrize("answer", [
+    Answer(BODY, pause=0.01), Answer(BODY, pause=0.01, length=False), Answer(BODY, cut=1)])
+def test_drips_and_one_byte_a_connection_end_after_a_stated_time(
+        answer, server, tmp_path, monkeypatch):
+    monkeypatch.setattr(fetch, "LONGEST", 1)
+    told = "/file: is not here after 1 seconds, the limit; [0-9,]+ bytes are kept: run the command"
+    with pytest.raises(UserError, match=told):
+        ask(server, [answer], tmp_path / "file.part")
+    monkeypatch.setattr(fetch, "LONGEST", 60)
+    ask(server, [Answer(BODY)], tmp_path / "file.part")       # the next run goes on
+    assert (tmp_path / "file.part").read_bytes() == BODY
+
+
+@pytest.mark.parametrize("answer", [
+    Answer(BODY), Answer(BODY, length=False),
+    Answer(b"", length=False, headers=(("Content-Length", "9" * 15),))])
+def test_what_is_or_says_it_is_larger_than_the_limit_is_not_fetched(answer, server, tmp_path):
+    server.answers["/file"] = [answer]
+    with pytest.raises(UserError, match="/file: sends more than 100,000 bytes, the limit"):
+        fetch.fetch(Source(f"{server.address}/file"), tmp_path, 100_000)
+    assert len(server.requests) == 1 and not list(tmp_path.iterdir())
+
+
+def test_a_part_that_grows_past_the_limit_is_removed(server, tmp_path):
+    server.answers["/file"] = [Answer(BODY, cut=90_000), Answer(BODY, length=False)]
+    with pytest.raises(UserError, match="/file: sends more than 100,000 bytes, the limit"):
+        fetch.fetch(Source(f"{server.address}/file"), tmp_path, 100_000)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("length", ["9" * 5_000, "-5", "ten", "1, 2", "\u00b2", " "])
+def test_a_malformed_length_is_none_or_a_line(length, server, tmp_path):
+    odd = Answer(BODY, length=False, headers=(("Content-Length", length),))
+    server.answers["/file"] = [odd]
+    try:
+        path, _ = fetch.fetch(Source(f"{server.address}/file"), tmp_path, 10**9)
+        assert path.read_bytes() == BODY
+    except UserError as error:
+        assert "gave up after 5 tries" in str(error) and "\n" not in str(error)
+
+
+@pytest.mark.parametrize("place", [
+    "http://[::1", "http://" + "a" * 70 + ".example/", "http://a..b/", "http://",
+    "file:///etc/passwd", "//", "http://127.0.0.1:99999/", "http://127.0.0.1:x/", "\u00ff://\u00ff", "", "/file"])
+def test_a_malformed_redirect_is_a_line(place, server, tmp_path):
+    server.answers["/file"] = [Answer(status=302, headers=(("Location", place),))]
+    with pytest.raises(UserError, match="^[^\n]*/file: [^\n]*$"):
+        fetch.download(f"{server.address}/file", tmp_path / "file.part", 10**9)

@@ -22,6 +22,7 @@ from data_scripts.comments import clean, read_comment
 from data_scripts.dump_files import DumpLines
 
 import synthetic_dumps
+from bombs import PIECE, one_stream, peak_below
 
 DELETED = ("[deleted]", "[removed]", "[deleted by user]", "[ Removed by Reddit ]")
 
@@ -384,6 +385,18 @@ def test_a_dump_that_is_no_text_at_all_is_not_gathered_in_memory(tmp_path, monke
     (tmp_path / "dump").write_bytes(LINES[0] + b"\n" + bytes(3 << 20))
     lines = DumpLines(tmp_path / "dump")
     assert list(lines) == LINES[:1] and "after line 1, " in lines.cut and lines.position <= 1 << 20
+
+
+@pytest.mark.parametrize("make", [
+    lambda: lzma.compress(PIECE) * 16, lambda: gzip.compress(PIECE) * 16,
+    lambda: one_stream(bz2.BZ2Compressor(), 16),
+    lambda: one_stream(zstandard.ZstdCompressor().compressobj())],
+    ids=["xz", "gzip", "bzip2", "zstd"])
+def test_a_dump_that_expands_to_gigabytes_takes_little_memory(tmp_path, make):
+    (tmp_path / "dump").write_bytes(make())
+    lines = DumpLines(tmp_path / "dump")
+    with peak_below(200_000_000):
+        assert list(lines) == [] and "there is a line of more than" in lines.cut
 
 
 def test_malformed_lines_and_an_end_inside_a_line_are_in_the_report(tmp_path):

@@ -218,7 +218,8 @@ def test_a_malformed_length_is_none_or_a_line(length, server, tmp_path):
 
 @pytest.mark.parametrize("place", [
     "http://[::1", "http://" + "a" * 70 + ".example/", "http://a..b/", "http://",
-    "file:///etc/passwd", "//", "http://127.0.0.1:99999/", "http://127.0.0.1:x/", "\u00ff://\u00ff", "", "/file"])
+    "file:///etc/passwd", "//", "http://127.0.0.1:99999/", "http://127.0.0.1:x/",
+    "\u00ff://\u00ff", "", "/file"])
 def test_a_malformed_redirect_is_a_line(place, server, tmp_path):
     server.answers["/file"] = [Answer(status=302, headers=(("Location", place),))]
     with pytest.raises(UserError, match="^[^\n]*/file: [^\n]*$"):

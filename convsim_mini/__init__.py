@@ -18,7 +18,8 @@ what to read first:
     index.py                           lines and their vectors, to be searched
     backend.py                         NumPy or CuPy: the arrays decide
     gradcheck.py                       how all of it is known to be right
-    files.py  tables.py  figures.py  cli.py       what all of them share
+    decompress.py  files.py  processes.py         text in, within limits; files out; other processes
+    tables.py  figures.py  cli.py                 what all of them share
 """
 
 import os

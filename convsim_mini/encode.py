@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .backend import keep_freed_memory
 from .cli import Parser, UserError, errors_in_one_line, positive_int, progress, user_errors
-from .files import decoded, read_lines, write_rows
+from .files import chunked, decoded, read_lines, write_rows
 from .index import Index, build_index, nearest
 from .sentence_encoder import load
 from .tables import table
@@ -30,11 +30,11 @@ def line_chunks(path):
     """
     name, advice = path or "standard input", "expected one sentence a line"
     lines = decoded(name, _lines_with_a_bar(path), advice)
-    if not (chunk := list(islice(lines, CHUNK))):
-        raise UserError(f"{name}: is empty; {advice}")
-    while chunk:
+    chunk = None
+    for chunk in chunked(lines, CHUNK):
         yield chunk
-        chunk = list(islice(lines, CHUNK))
+    if chunk is None:
+        raise UserError(f"{name}: is empty; {advice}")
 
 
 def _lines_with_a_bar(path):

@@ -1,19 +1,17 @@
-"""Plain, gzip or zstd text, read to its very end; JSON; files written whole or not at all."""
+"""Lines of text, plain, gzip or zstd; JSON; files written whole or not at all."""
 
 import codecs
-import gzip
 import json
 import os
-import zlib
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import zstandard
 from safetensors import SafetensorError
 
 from .cli import UserError, user_errors
+from .decompress import MOST, SUFFIXES, Damaged, Decompressed, TooMuch
 
 
 def read_lines(path, progress=lambda position: None):
@@ -22,28 +20,53 @@ def read_lines(path, progress=lambda position: None):
     A byte-order mark is left out.
 
     progress(position) is told now and then how many bytes have been read from disk. Raises
-    UserError for a file that cannot be read or is empty, and for damaged or cut compressed data.
+    UserError for a file that cannot be read or is empty, for damaged or cut compressed data, and
+    past the limits of decompress.py; MemoryError where a window of zstd does not fit.
     """
     path, number = Path(path), 0
-    reader = {".gz": gzip.open, ".zst": _zstd_lines}.get(path.suffix, iter)
     try:
         with open(path, "rb") as file:
-            seekable = file.seekable()                        # a pipe has no position
-            for number, line in enumerate(reader(file), start=1):
-                line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-                yield line.rstrip(b"\r\n")
-                if seekable and number % 1_000 == 0:
-                    progress(file.tell())
-            if seekable:
-                progress(file.tell())
+            text = Decompressed(file, SUFFIXES.get(path.suffix))
+            for lines in text.lines():
+                if number == 0:
+                    lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
+                yield from lines
+                number += len(lines)
+                progress(text.position)
     except OSError as error:
         reason = error.strerror or error
         raise UserError(f"{path}: cannot be read: {reason}; give the name of a text file") from None
-    except (EOFError, zlib.error, zstandard.ZstdError) as error:
+    except TooMuch as error:
+        raise UserError(f"{path}: after line {number} {error}; expected text, a sentence or a "
+                        "record a line: break it up, or fetch it again") from None
+    except Damaged as error:
         fault = f"the compressed data is damaged or cut short after line {number} ({error})"
         raise UserError(f"{path}: {fault}; fetch or write the file again") from None
     if number == 0:
         raise UserError(f"{path}: is empty; expected one or more lines of text")
+
+
+def chunked(records, number):
+    """Yield lists of up to `number` records, fewer where they would hold more than 16 MiB of text.
+
+    A record is bytes, a str, or a dict or tuple of str.
+    """
+    chunk, size = [], 0
+    for record in records:
+        chunk.append(record)
+        size += _size(record)
+        if len(chunk) == number or size > MOST:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _size(record):
+    if isinstance(record, (bytes, str)):
+        return len(record)
+    values = record.values() if isinstance(record, dict) else record
+    return sum(len(value) for value in values if isinstance(value, (str, list)))
 
 
 def decoded(name, lines, advice):
@@ -59,29 +82,19 @@ def decoded(name, lines, advice):
                             f"{error.start}); {advice}") from None
 
 
-def _zstd_lines(file):
-    """Lines of a zstd file. A cut stream ends silently in zstandard, so its end is checked here."""
-    rest, stream = b"", None
-    while block := file.read(1 << 18):
-        while block:
-            if stream is None:
-                stream = zstandard.ZstdDecompressor(max_window_size=2**31).decompressobj()
-            *lines, rest = (rest + stream.decompress(block)).split(b"\n")
-            yield from lines
-            block = b""
-            if stream.eof:                                    # another frame may follow
-                block, stream = stream.unused_data, None
-    if rest:
-        yield rest
-    if stream is not None:
-        raise EOFError("the zstd stream has no end")
+def parse_json(text):
+    """The value of a JSON text, str or bytes. Raises ValueError: what is wrong, in one line."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("JSON nested too deeply") from None
 
 
 def read_object(path, fault, advice, option=""):
     """The object in a JSON file, as a dict. Raises UserError: "OPTION PATH: FAULT (…); ADVICE"."""
     where = f"{option} {path}".lstrip()
     with user_errors(f"{where}: {fault}", advice, (OSError, ValueError)):
-        value = json.loads(Path(path).read_text(encoding="utf-8"))
+        value = parse_json(Path(path).read_text(encoding="utf-8"))
     if not isinstance(value, dict):
         raise UserError(f"{where}: holds no JSON object; {advice}")
     return value

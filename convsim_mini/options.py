@@ -60,7 +60,8 @@ def parse_config(argv):
 
 def resolved(paths):
     """Names of files, whole."""
-    return [str(Path(path).resolve()) for path in paths]
+    # The folder alone: a link keeps its name, whose suffix tells what the file holds.
+    return [str(Path(path).parent.resolve() / Path(path).name) for path in paths]
 
 
 def for_other_pairs(start, asked):

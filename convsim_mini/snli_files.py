@@ -1,13 +1,12 @@
 """The official files of natural language inference (SNLI, Bowman et al. 2015), .jsonl or .txt."""
 
-import json
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from .cli import UserError
-from .files import read_lines
+from .files import parse_json, read_lines
 
 LABELS = ("entailment", "neutral", "contradiction")
 FIELDS = ("gold_label", "sentence1", "sentence2")
@@ -63,7 +62,7 @@ def _rows(path):
         if not (text or line.strip()):
             continue
         try:
-            values = line.decode("utf-8").split("\t") if text else json.loads(line)
+            values = line.decode("utf-8").split("\t") if text else parse_json(line)
         except ValueError as error:                           # a UnicodeDecodeError is one
             kind = "UTF-8 text" if text else "JSON"
             raise UserError(f"{path}, line {number}: is no {kind} ({error}); expected a file of "

@@ -5,19 +5,19 @@ with the message that it replies to. The default corpus is such a log, in a form
 """
 
 import csv
-import json
 import sys
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from tqdm import tqdm
 
 from .cli import UserError
-from .files import decoded, read_lines
+from .decompress import MOST
+from .files import chunked, decoded, parse_json, read_lines, read_object
 
 PAIRS = (("input", "response"), ("question", "answer"), ("query", "answer"), ("prompt", "response"),
          ("prompt", "completion"), ("instruction", "output"), ("context", "response"),
@@ -91,8 +91,7 @@ def table(path, kind, progress, columns=()):
     if not (columns or kind in (".csv", ".parquet")) and _is_plain(path, kind):
         return None
     records = rows(path, kind, progress)
-    begin = list(islice(records, LOOKED_AT))
-    if not begin:
+    if not (begin := next(chunked(records, LOOKED_AT), None)):
         raise UserError(f"{path}: holds no row below its header; expected a table with pairs")
     found = layout(path, list(dict.fromkeys(chain.from_iterable(begin))), columns)
     _say_once(f"{path}: {found}")
@@ -113,13 +112,13 @@ def _is_plain(path, kind):
     """Whether a file has no header that `layout` knows, or the fields input and response."""
     if not path.is_file():                                    # a pipe can be read only once
         return True
-    lines = list(islice(read_lines(path), LOOKED_AT))
+    lines = next(chunked(read_lines(path), LOOKED_AT))
     names = lines[0].decode("utf-8", "replace").split("\t")
     if kind == ".jsonl":
         names = {}
         for line in lines:
-            with suppress(ValueError, RecursionError, TypeError):
-                names |= json.loads(line)
+            with suppress(ValueError, TypeError):
+                names |= parse_json(line)
         if {"input", "response"} <= names.keys():
             return True
     try:
@@ -140,18 +139,35 @@ def rows(path, kind, progress):
             if line.strip():
                 yield _json_row(path, number, line)
     else:
+        yield from _table_rows(path, kind, progress)
+
+
+def _table_rows(path, kind, progress):
+    read = 0                                                  # characters since the last row
+
+    def text():
+        nonlocal read
         lines = decoded(path, read_lines(path, progress), "save the table as UTF-8")
-        text = (f"{line}\n" for line in lines)
-        style = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if kind == ".tsv" else {
-            "delimiter": _delimiter(first := next(text)), "strict": True}
-        table = csv.DictReader(text if kind == ".tsv" else chain([first], text), **style)
-        csv.field_size_limit(2**24)
-        try:
-            yield from table
-        except csv.Error as error:
-            raise UserError(f"{path}: what follows line {table.line_num} is no row of a table "
-                            f"({error}); quote cells that hold a comma or a line break, and double "
-                            "the quotation marks in them") from None
+        for number, line in enumerate(lines, start=1):
+            read += len(line)
+            if read > MOST:
+                raise UserError(f"{path}, line {number}: stands in a row of more than {MOST:,} "
+                                "characters; close its quotation marks, or break it up")
+            yield f"{line}\n"
+
+    lines = text()
+    style = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if kind == ".tsv" else {
+        "delimiter": _delimiter(first := next(lines)), "strict": True}
+    table = csv.DictReader(lines if kind == ".tsv" else chain([first], lines), **style)
+    csv.field_size_limit(MOST)
+    try:
+        for row in table:
+            read = 0
+            yield row
+    except csv.Error as error:
+        raise UserError(f"{path}: what follows line {table.line_num} is no row of a table ({error})"
+                        "; quote cells that hold a comma or a line break, and double the quotation "
+                        "marks in them") from None
 
 
 def _delimiter(header):
@@ -161,8 +177,8 @@ def _delimiter(header):
 
 def _json_row(path, number, line):
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        row = parse_json(line)
+    except ValueError as error:
         raise UserError(f"{path}, line {number}: is no JSON ({error}); expected an object with the "
                         "same fields in every line") from None
     if not isinstance(row, dict):
@@ -178,7 +194,7 @@ def _parquet_rows(path, progress):
         raise UserError(f"{path}: reading Parquet needs a package: pip install pyarrow") from None
     try:
         with open(path, "rb") as file:
-            for batch in parquet.ParquetFile(file).iter_batches():
+            for batch in parquet.ParquetFile(file).iter_batches(1_000):
                 progress(file.tell())
                 yield from batch.to_pylist()
     except (OSError, ValueError, pyarrow.ArrowException) as error:
@@ -229,9 +245,10 @@ def _pair(one, other):
     return one[0], other[0], one[1] or None, other[1] or None
 
 
-def conversation_turns(path, progress):
+def conversation_turns(path):
     """Yield (input, response): adjacent turns of different speakers in chitchat-dataset."""
-    for conversation in json.loads(b"\n".join(read_lines(path, progress))).values():
+    advice = "install chitchat-dataset again"
+    for conversation in read_object(path, "is missing or damaged", advice).values():
         for pair in pairwise(filter(None, conversation["messages"])):
             if pair[0][0]["sender"] != pair[1][0]["sender"]:
                 yield tuple(" ".join(message["text"] for message in turn) for turn in pair)

@@ -5,14 +5,13 @@ circulation.
 """
 
 import hashlib
-import json
 from itertools import chain, islice
 from typing import NamedTuple
 
 from convsim_mini.cli import UserError
 from convsim_mini.evaluation.semeval import read_questions
 from convsim_mini.evaluation.sts import read as read_sts
-from convsim_mini.files import read_lines
+from convsim_mini.files import parse_json, read_lines
 
 
 class Checked(NamedTuple):
@@ -79,7 +78,7 @@ def _convokit(path):
 def _json_lines(path, *fields):
     first, lines = _first(path, read_lines(path))
     try:
-        record = json.loads(first)
+        record = parse_json(first)
         pair = tuple(str(record[field]) for field in fields)
     except (ValueError, KeyError, TypeError):
         raise UserError(f"{path}, line 1: expected a JSON object with the fields "

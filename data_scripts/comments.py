@@ -1,7 +1,6 @@
 """One line of a dump or of a ConvoKit corpus → a comment; what of its text is kept."""
 
 import html
-import json
 import re
 import string
 from typing import NamedTuple
@@ -9,6 +8,7 @@ from typing import NamedTuple
 import orjson
 
 from convsim_mini.data.pairs import RULES, removed_by
+from convsim_mini.files import parse_json
 
 # Why a comment is left out; the reasons are tried in this order.
 REASONS = {
@@ -125,10 +125,7 @@ def _base36(number):
 
 def _lenient(line):
     """What Python's own parser makes of a line: half surrogates become U+FFFD, NaN is a number."""
-    try:
-        fields = json.loads(line.decode("utf-8"))             # UnicodeDecodeError is a ValueError
-    except RecursionError:
-        raise ValueError("JSON nested too deeply") from None
+    fields = parse_json(line.decode("utf-8"))                 # UnicodeDecodeError is a ValueError
     if not isinstance(fields, dict):
         return fields
     return {name: _without_surrogates(value) if isinstance(value, str) else value

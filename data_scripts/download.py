@@ -17,7 +17,7 @@ from convsim_mini.cli import Parser, UserError, errors_in_one_line
 from data_scripts.check import check
 from data_scripts.fetch import fetch, forget, part_of
 from data_scripts.registry import GROUPS, REGISTRY
-from data_scripts.unpack import choose, unpack
+from data_scripts.unpack import choose, damage_told, unpack
 
 
 def prepare(name, data, own=None):
@@ -76,7 +76,7 @@ def fetch_any(name, archive, downloads, stage):
     for source in archive.sources:
         print(f"{name}: fetching {source.url}", flush=True)
         try:
-            path, found = fetch(source, downloads)
+            path, found = fetch(source, downloads, REGISTRY[name].limit)
             print(f"{name}: {path.name}: {found}")
             unpack_checked(name, archive, path, stage)
             for other in archive.sources:                     # no one needs their .part any more
@@ -96,7 +96,7 @@ def unpack_checked(name, archive, path, stage):
     """
     dataset = REGISTRY[name]
     try:
-        with told_of(path, stage):
+        with told_of(path, stage), damage_told(path):
             wanted = [file.fetched for file in archive.files] + list(dataset.extras)
             found = unpack(path, wanted, stage, dataset.limit)
             for file in archive.files:

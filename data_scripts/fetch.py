@@ -3,9 +3,12 @@
 import logging
 import os
 import re
+import signal
 import sys
 import time
+from contextlib import contextmanager
 from http import HTTPStatus
+from itertools import chain
 from pathlib import Path
 
 import pooch
@@ -17,6 +20,7 @@ from convsim_mini.cli import UserError
 
 TRIES = 5                                                     # in a row that brought nothing new
 TIMEOUT = (15, 60)                                            # seconds to connect; of silence
+LONGEST = 1_800                                               # seconds for a source in one run
 CHUNK = 1 << 18
 BUSY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
 
@@ -27,16 +31,16 @@ class Interrupted(Exception):
     """A failure that another try may overcome."""
 
 
-def fetch(source, folder):
+def fetch(source, folder, limit):
     """Fetch a Source into folder, unless it is there; → (path, what was found of its sha256).
 
-    Raises UserError. An archive with a wrong checksum is removed. A broken download leaves a .part,
-    from which the next run goes on.
+    limit: the most bytes that it may have. Raises UserError. An archive with a wrong checksum is
+    removed. A broken download leaves a .part, from which the next run goes on.
     """
     part = part_of(source, folder)
     path = Path(pooch.retrieve(
         source.url, known_hash=None, fname=part.stem, path=folder,
-        downloader=lambda url, output, _: os.replace(download(url, part), output)))
+        downloader=lambda url, output, _: os.replace(download(url, part, limit), output)))
     forget(part)
     found = pooch.file_hash(path)
     if source.sha256 is None:
@@ -63,19 +67,21 @@ def forget(part):
     _state_file(part).unlink(missing_ok=True)
 
 
-def download(url, part):
+def download(url, part, limit):
     """Fetch url into the file part, going on where an earlier try ended; → part, complete.
 
-    Raises UserError for an answer that no other try will change, and after TRIES tries in a row
-    that brought nothing new.
+    Raises UserError for an answer that no other try will change, for more than `limit` bytes, after
+    TRIES tries in a row that brought nothing new, and after LONGEST seconds. Main thread only.
     """
     failed, furthest = 0, _state(url, part)[0]
-    with requests.Session() as session:
+    with requests.Session() as session, _at_most(LONGEST, url, part):
         while True:
             try:
-                _continue(session, url, part)
+                _continue(session, url, part, limit)
                 return part
-            except (Interrupted, requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            # ValueError: a redirect to an address that is none
+            except (Interrupted, requests.RequestException, urllib3.exceptions.HTTPError,
+                    ValueError) as error:
                 have, _ = _state(url, part)
                 failed = 1 if have > furthest else failed + 1
                 furthest = max(furthest, have)
@@ -92,6 +98,22 @@ def download(url, part):
                                 "on") from None
 
 
+@contextmanager
+def _at_most(seconds, url, part):
+    """Raise UserError after so many seconds, whatever is going on: a drip outlasts any timeout."""
+    def stop(*_):
+        raise UserError(f"{url}: is not here after {seconds:,} seconds, the limit; "
+                        f"{_state(url, part)[0]:,} bytes are kept: run the command again to go on")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def _reason(error):
     """The text of the innermost error, which says most."""
     while error.__context__:
@@ -104,7 +126,7 @@ def wait(seconds):
     time.sleep(seconds)
 
 
-def _continue(session, url, part):
+def _continue(session, url, part, limit):
     """Ask once for what part lacks.
 
     The server sends the rest (206), or all (200), or finds that nothing is missing (416).
@@ -129,27 +151,37 @@ def _continue(session, url, part):
                             "expected the file")
         if response.status_code == 200:
             _keep_state(url, part, response.headers)
-        _write(response, part, start, total)
+        _write(response, part, start, total, limit)
 
 
 def _extent(response):
     """(first byte, size of the whole file) of an answer; None for what is not told."""
     if response.status_code == 200:
         length = response.headers.get("Content-Length", "")
-        return 0, int(length) if length.isdecimal() else None
-    found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)",
+        return 0, int(length) if re.fullmatch("[0-9]{1,18}", length) else None
+    found = re.fullmatch(r"bytes (?:([0-9]{1,18})-[0-9]+|\*)/(?:([0-9]{1,18})|\*)",
                          response.headers.get("Content-Range", ""))
     start, total = found.groups() if found else (None, None)
     return start and int(start), total and int(total)
 
 
-def _write(response, part, start, total):
-    """Add an answer's body to part, which has `start` bytes. Raises Interrupted if bytes lack."""
+def _write(response, part, start, total, limit):
+    """Add an answer's body to part, which has `start` bytes.
+
+    Raises Interrupted if bytes lack, and UserError, without a part, if there are too many.
+    """
+    size = start
     with (open(part, "ab") as file,
           tqdm(total=total, initial=start, desc=part.stem, unit="B", unit_scale=True,
                leave=False) as bar):
         # Not decoded: many servers call a .tar.gz a tar with the content encoding gzip.
-        for chunk in response.raw.stream(CHUNK, decode_content=False):
+        chunks = response.raw.stream(CHUNK, decode_content=False)
+        for chunk in chain([b""], chunks):                    # a size that is told counts, too
+            size += len(chunk)
+            if max(size, total or 0) > limit:
+                forget(part)
+                raise UserError(f"{response.url}: sends more than {limit:,} bytes, the limit for "
+                                "this set; it was removed: ask where it comes from")
             file.write(chunk)
             bar.update(len(chunk))
     if total is not None and _size(part) != total:

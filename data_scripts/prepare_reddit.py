@@ -23,11 +23,11 @@ from tqdm import tqdm
 from convsim_mini.cli import UserError, errors_in_one_line
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.files import replace_file, write_text
+from convsim_mini.files import parse_json, replace_file, write_text
 from data_scripts.buckets import TEMPORARY, join_bucket, parse_dump
 from data_scripts.comments import REASONS, read_comment
 from data_scripts.dump_files import DumpLines
-from data_scripts.tasks import cluster, local_processes, run_tasks
+from data_scripts.tasks import cluster, fresh_processes, run_tasks
 
 FORMAT = 1
 BUCKET_BYTES, MOST_BUCKETS = 1 << 26, 512    # bytes of the input files, mostly compressed tenfold
@@ -62,7 +62,7 @@ def prepare(inputs, out, workers, scheduler):
             with alone_in(out / "work"):
                 if not is_done(out, plan):                    # another run may have ended just now
                     begin(out, plan)
-                    with cluster(scheduler) if scheduler else local_processes(workers) as executor:
+                    with cluster(scheduler) if scheduler else fresh_processes(workers) as executor:
                         parse_dumps(executor, plan, out / "work")
                         join_buckets(executor, plan, out / "work")
                     finish(out, plan)
@@ -121,7 +121,7 @@ def is_done(out, plan):
     """True if DIR holds the pairs of this plan. Raises UserError if it holds others."""
     for name in ("report.json", "work/plan.json"):
         try:
-            found = json.loads((out / name).read_text(encoding="utf-8"))
+            found = parse_json((out / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:

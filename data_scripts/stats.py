@@ -7,7 +7,6 @@ most frequent words make up.
 """
 
 import argparse
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from convsim_mini.data.corpus import SPLITS
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.pairs import parse
 from convsim_mini.data.text import Vocabulary, tokenize
-from convsim_mini.files import read_lines, replace_file
+from convsim_mini.files import parse_json, read_lines, replace_file
 from data_scripts.prepare_reddit import table
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
@@ -36,7 +35,7 @@ def main(arguments=None):
     parser.add_argument("folder", type=Path, metavar="DIR", help="the --out of prepare_reddit")
     folder = parser.parse_args(arguments).folder.resolve()
     try:
-        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+        report = parse_json((folder / "report.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"{folder / 'report.json'}: cannot be read ({error}); name the --out of a "
                         "prepare_reddit that came to its end") from None

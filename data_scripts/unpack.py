@@ -1,12 +1,10 @@
 """Take the wanted files out of an archive. The archive's own names never decide where to write."""
 
-import gzip
-import lzma
+import errno
 import shutil
 import stat
 import tarfile
 import zipfile
-import zlib
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -15,17 +13,19 @@ from typing import Callable, NamedTuple
 from tqdm import tqdm
 
 from convsim_mini.cli import UserError
+from convsim_mini.decompress import SUFFIXES, Decompressed, TooMuch, kind_of
 
 CHUNK = 1 << 20
+MOST_MEMBERS, LONGEST_HEADER = 100_000, 1 << 16            # bytes; a name has some hundred
 # The table of sbert.net has one column more than the official files: it names the file.
 OFFICIAL_COLUMNS = ("genre", "dataset", "year", "sid", "score", "sentence1", "sentence2")
-# The last three: an odd compression, a password, odd names.
-DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError,
-           gzip.BadGzipFile, NotImplementedError, RuntimeError, UnicodeDecodeError)
 
 
 class Member(NamedTuple):
-    """Something in an archive. size: as declared; plain: no link or device; open: → a file."""
+    """Something in an archive. size: as declared; plain: no link or device; open: → a file.
+
+    The file can be read until the next Member is asked for.
+    """
 
     name: str
     size: int
@@ -39,26 +39,27 @@ def unpack(archive, wanted, folder, limit):
     The archive is a zip, a tar, sbert.net's table of the STS Benchmark, or a wanted file itself. Of
     files with one name, the outermost is taken; what macOS adds is skipped. Raises UserError for an
     archive that is damaged, that holds a name outside its folder, a link or a device, or that
-    expands to more than `limit` bytes.
+    expands to more than `limit` bytes; OSError if the disk fails.
     """
     if archive.name in wanted:
         shutil.copyfile(archive, folder / archive.name)
         return {archive.name}
     if archive.name.endswith(".tsv.gz"):
         return split_table(archive, wanted, folder, limit)
-    with _damage_told(archive), _members(archive) as members:
-        members = _inspected(archive, members, limit)
-        chosen = choose(members, wanted)
-        total = sum(members[inside].size for inside in chosen.values())
-        with tqdm(total=total, desc=f"unpacking {archive.name}", unit="B", unit_scale=True,
-                  leave=False) as bar:
-            for name, inside in chosen.items():
+    with damage_told(archive):
+        sizes = _inspected(archive, limit)
+        chosen = {inside: name for name, inside in choose(sizes, wanted).items()}
+        with tqdm(total=sum(map(sizes.get, chosen)), desc=f"unpacking {archive.name}", unit="B",
+                  unit_scale=True, leave=False) as bar:
+            for member in _members(archive, limit):
+                if member.name not in chosen:
+                    continue
                 # Neither zipfile nor tarfile reads past a member's declared size.
-                with members[inside].open() as source, open(folder / name, "wb") as target:
+                with member.open() as source, open(folder / chosen[member.name], "wb") as target:
                     while block := source.read(CHUNK):
                         target.write(block)
                         bar.update(len(block))
-    return set(chosen)
+    return set(chosen.values())
 
 
 def choose(names, wanted):
@@ -79,10 +80,9 @@ def split_table(archive, wanted, folder, limit):
 
     Quotation marks have no meaning there, as in the official files.
     """
-    with _damage_told(archive), gzip.open(archive) as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise UserError(_too_large(archive, limit))
+    with damage_told(archive), open(archive, "rb") as file:
+        text = Decompressed(file, SUFFIXES[".gz"], limit)
+        data = b"".join(iter(partial(text.read, CHUNK), b""))
     try:
         lines = [line.rstrip("\r") for line in data.decode("utf-8-sig").split("\n") if line.strip()]
         header, *rows = [line.split("\t") for line in lines]
@@ -100,29 +100,49 @@ def split_table(archive, wanted, folder, limit):
     return found
 
 
-@contextmanager
-def _members(archive):
-    """An iterator of the Members of a zip or tar archive, without folders."""
+def _members(archive, limit):
+    """Yield the Members of a zip or tar archive, without folders."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as file:
-            yield (Member(info.filename.replace("\\", "/"), info.file_size,
-                          stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG),
-                          partial(file.open, info))
-                   for info in file.infolist() if not info.is_dir())
+            for info in file.infolist():
+                # Of the others' members zipfile expands 4 kB at once, to whatever they may be.
+                if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise zipfile.BadZipFile(f"{info.filename}: an unusual kind of compression, "
+                                             "expected deflate")
+                if not info.is_dir():
+                    yield Member(info.filename.replace("\\", "/"), info.file_size,
+                                 stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG),
+                                 partial(file.open, info))
     else:
-        with tarfile.open(archive) as file:
-            yield (Member(info.name.replace("\\", "/"), info.size, info.isfile(),
-                          partial(file.extractfile, info))
-                   for info in file if not info.isdir())
+        with open(archive, "rb") as packed:
+            text = Decompressed(packed, kind_of(packed), limit)
+            with tarfile.open(fileobj=text, mode="r|", tarinfo=_Header) as file:
+                for info in file:
+                    if not info.isdir():
+                        yield Member(info.name.replace("\\", "/"), info.size, info.isfile(),
+                                     partial(file.extractfile, info))
 
 
-def _inspected(archive, members, limit):
-    """Name → Member. Raises UserError for a name outside the folder, a link, a device, or too much.
+class _Header(tarfile.TarInfo):
+    """A tar's header; tarfile reads the whole of what describes a member, however long."""
 
-    The members are looked at one by one: to list a compressed tar is to expand it.
+    @classmethod
+    def frombuf(cls, *arguments):
+        info = super().frombuf(*arguments)
+        if info.size > LONGEST_HEADER and not info.isfile() or info.issparse():
+            raise tarfile.ReadError(f"a header of {info.size:,} bytes, expected {LONGEST_HEADER:,} "
+                                    "at most")
+        return info
+
+
+def _inspected(archive, limit):
+    """Name → size of all Members.
+
+    Raises UserError for a name outside the folder, a link, a device, or too much. The members are
+    looked at one by one: to list a compressed tar is to expand it.
     """
-    found, size = {}, 0
-    for member in members:
+    sizes, size = {}, 0
+    for number, member in enumerate(_members(archive, limit), start=1):
         outside = (member.name.startswith("/") or ".." in member.name.split("/")
                    or PureWindowsPath(member.name).drive)
         if outside or not member.plain:
@@ -131,20 +151,28 @@ def _inspected(archive, members, limit):
                             "does; nothing was unpacked")
         size += member.size
         if size > limit:
-            raise UserError(_too_large(archive, limit))
-        found[member.name] = member
-    return found
+            raise TooMuch(f"its files expand to more than {limit:,} bytes, the limit")
+        if number > MOST_MEMBERS:
+            raise TooMuch(f"it holds more than {MOST_MEMBERS:,} files, the limit")
+        sizes[member.name] = member.size
+    return sizes
 
 
 @contextmanager
-def _damage_told(archive):
+def damage_told(archive):
+    """Whatever goes wrong with an archive is damage, and a UserError; but the disk's OSErrors pass.
+
+    tarfile and zipfile raise many errors for damage: of names, numbers, places, memory, passwords.
+    """
     try:
         yield
-    except DAMAGED as error:
-        raise UserError(f"{archive}: is damaged, cut short or no archive "
-                        f"({' '.join(str(error).split())}); fetch it again") from None
-
-
-def _too_large(archive, limit):
-    return (f"{archive}: expands to more than {limit:,} bytes, the limit set for it; "
-            "nothing was kept")
+    except UserError:
+        raise
+    except TooMuch as error:
+        raise UserError(f"{archive}: {error} set for it; nothing was kept") from None
+    except Exception as error:
+        if getattr(error, "errno", None) not in (None, errno.EINVAL):    # that is a place before 0
+            raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"{archive}: is damaged, cut short or no archive ({reason}); fetch it again"
+                        ) from None

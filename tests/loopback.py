@@ -4,6 +4,7 @@ import re
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from time import sleep
 from typing import NamedTuple
 
 
@@ -12,7 +13,7 @@ class Answer(NamedTuple):
 
     cut: bytes of the body after which the connection drops; ranges: True if Range is honoured;
     piece: the most bytes in one answer; length: True if the body's length is told; status: instead
-    of what fits.
+    of what fits; pause: seconds after each byte.
     """
 
     body: bytes = b""
@@ -23,6 +24,7 @@ class Answer(NamedTuple):
     length: bool = True
     status: int | None = None
     headers: tuple = ()
+    pause: float = 0
 
 
 class Loopback:
@@ -78,4 +80,6 @@ class Loopback:
         body = body[:answer.cut]
         self.sent += len(body)
         with suppress(ConnectionError):                       # a client need not read on
-            handler.wfile.write(body)
+            for part in map(bytes, zip(body)) if answer.pause else [body]:
+                handler.wfile.write(part)
+                sleep(answer.pause)

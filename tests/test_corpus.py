@@ -3,8 +3,10 @@
 import gzip
 import itertools
 import json
+import multiprocessing
 import os
 import shutil
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -14,9 +16,12 @@ import pytest
 from convsim_mini.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data import corpus as corpus_module
+from convsim_mini.data import pairs as pairs_module
+from convsim_mini.data import prepare
 from convsim_mini.data.corpus import BLOCK, SPLITS, batch_order, split_of, text_key
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.text import stable_hash, tokenize
+from convsim_mini.options import parse_config
 
 from conftest import generate_pairs
 
@@ -289,6 +294,55 @@ def test_a_file_that_breaks_off_leaves_no_cache_behind(pair_file, text_config, t
     with pytest.raises(UserError, match="cut short"):
         load_corpus([path], text_config, tmp_path / "cache")
     assert caches(tmp_path / "cache") == []
+
+
+def killed(chunk, **_):
+    """A worker that dies as the out-of-memory killer ends it."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def failing(chunk, **_):
+    """A worker with a mistake in it."""
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("work, error, message", [
+    (killed, UserError, "a process of this command was killed, perhaps for want of memory; stop"),
+    (failing, ZeroDivisionError, None)])
+def test_a_worker_that_dies_ends_the_preparation(
+        work, error, message, pair_file, text_config, tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare, "_tokenize_chunk", work)
+    with pytest.raises(error, match=message):
+        load_corpus([pair_file], text_config, tmp_path / "cache")
+    assert caches(tmp_path / "cache") == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "malformed"])
+def test_a_file_of_many_chunks_that_cannot_be_read_ends_the_preparation(
+        damage, pairs, text_config, tmp_path, monkeypatch):
+    """More chunks than are taken beforehand: whoever waits for room must hear of the end."""
+    monkeypatch.setattr(pairs_module, "CHUNK", 10)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    path = tmp_path / "a.tsv.gz"
+    wrong = range(1_000, 4_001, 3) if damage == "malformed" else []
+    text = gzip.compress(with_malformed(pairs, wrong).encode())
+    path.write_bytes(text[:-100] if damage == "cut" else text)
+    with pytest.raises(UserError, match="cut short" if damage == "cut" else "1 in 100"):
+        load_corpus([path], text_config, tmp_path / "cache")
+    assert caches(tmp_path / "cache") == [] and not multiprocessing.active_children()
+
+
+def test_a_link_is_of_the_kind_that_its_own_name_tells(pairs, text_config, tmp_path):
+    """A hub's cache is made of links to files without a suffix."""
+    (tmp_path / "blob").write_text(with_malformed(pairs, []), encoding="utf-8")
+    for name in ("link.tsv", "link.jsonl"):
+        (tmp_path / name).symlink_to(tmp_path / "blob")
+        paths = parse_config(["--pairs", str(tmp_path / name)]).pairs
+        if name == "link.tsv":
+            assert load_corpus(paths, text_config, tmp_path / "cache").report["read"] == 4_000
+        else:                                                 # and is not taken for the other
+            with pytest.raises(UserError, match="link.jsonl: .* are malformed"):
+                load_corpus(paths, text_config, tmp_path / "cache")
 
 
 # ---------------------------------------------------------------- batches

@@ -1,8 +1,11 @@
 """`download` against a local server: fetching, resuming, unpacking, checking, own copies."""
 
+import bz2
+import gzip
 import hashlib
 import io
 import json
+import lzma
 import subprocess
 import sys
 import tarfile
@@ -16,6 +19,7 @@ from data_scripts import download, fetch
 from data_scripts.check import check, fingerprint
 from data_scripts.registry import GROUPS, REGISTRY, File
 
+from bombs import tar_bomb
 from conftest import ROOT
 from loopback import Answer
 from official_archives import (
@@ -498,3 +502,61 @@ def test_the_command_lists_and_writes_nothing(tmp_path):
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout.startswith("stsbenchmark: not here\n")
     assert done.stdout.count("\n") > 4 * len(REGISTRY) and not list(tmp_path.iterdir())
+
+
+# ---------------------------------------------------------------- archives that mean harm
+
+BAD_TARS = {    # what no check but unpacking itself can tell
+    "bzip2": bz2.compress(tarred(sts_archive(PAIRS)))[:-40] + b"?" * 40,
+    "header": tar_bomb(tarfile.XHDTYPE),
+    "xz": lzma.compress(b"no tar at all" * 100),
+    "deep pax": gzip.compress((tarfile.TarInfo.create_pax_global_header({"a": "b"})) * 2_000),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_TARS)
+def test_what_cannot_be_unpacked_goes_and_the_next_source_is_asked(bad, official, tmp_path, capsys):
+    dataset = download.REGISTRY["stsbenchmark"]
+    first, *others = dataset.archives[0].sources              # without a checksum, as most are
+    archive = dataset.archives[0]._replace(sources=(first._replace(sha256=None), *others))
+    download.REGISTRY["stsbenchmark"] = dataset._replace(archives=(archive,))
+    official.answers[WIKI] = [Answer(BAD_TARS[bad])]
+    run(tmp_path, "stsbenchmark")
+    assert [path for path, _ in official.requests] == [WIKI, SBERT]
+    assert "Stsbenchmark.tar.gz: is damaged, cut short or no archive" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["stsbenchmark"]
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), OverflowError(), MemoryError(), KeyError("x"),
+                                   OSError("Invalid data stream"), OSError(22, "Invalid argument")])
+def test_whatever_unpacking_raises_is_damage(error, official, tmp_path, monkeypatch):
+    real = download.unpack
+
+    def fails_first(archive, *others):
+        if archive.name == "Stsbenchmark.tar.gz":
+            raise error
+        return real(archive, *others)
+
+    monkeypatch.setattr(download, "unpack", fails_first)
+    run(tmp_path, "stsbenchmark")
+    assert [path for path, _ in official.requests] == [WIKI, SBERT]
+    assert [path.name for path in tmp_path.iterdir()] == ["stsbenchmark"]
+
+
+def test_a_full_disk_is_not_the_archives_fault(official, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(download, "unpack", full)
+    with pytest.raises(UserError, match="No space left on device.*; make room"):
+        run(tmp_path, "stsbenchmark")
+    assert (tmp_path / "downloads" / "Stsbenchmark.tar.gz").exists()
+
+
+def test_an_endless_body_ends_and_the_next_source_is_asked(official, tmp_path):
+    dataset = download.REGISTRY["stsbenchmark"]
+    download.REGISTRY["stsbenchmark"] = dataset._replace(limit=100_000)
+    official.answers[WIKI] = [Answer(bytes(10_000_000), length=False)]
+    run(tmp_path, "stsbenchmark")
+    assert [path for path, _ in official.requests] == [WIKI, SBERT]
+    assert [path.name for path in tmp_path.iterdir()] == ["stsbenchmark"]

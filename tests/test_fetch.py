@@ -18,7 +18,7 @@ def ask(server, answers, part):
     """Download /file into part → the requests' (Range, If-Range)."""
     server.answers["/file"] = answers
     del server.requests[:]
-    fetch.download(f"{server.address}/file", part)
+    fetch.download(f"{server.address}/file", part, 10**9)
     assert all(headers["Accept-Encoding"] == "identity" for _, headers in server.requests)
     return [(headers.get("Range"), headers.get("If-Range")) for _, headers in server.requests]
 
@@ -44,10 +44,10 @@ def test_the_next_run_goes_on(server, tmp_path):
     server.answers["/file"] = [Answer(BODY, cut=300_000), Answer(status=503)]
     told = "answered 503 .*; gave up after 5 tries .* 300,000 bytes are kept: run"
     with pytest.raises(UserError, match=told):
-        fetch.fetch(source, tmp_path)
+        fetch.fetch(source, tmp_path, 10**9)
     assert len(server.requests) == 5
     server.answers["/file"] = [Answer(BODY)]
-    path, _ = fetch.fetch(source, tmp_path)
+    path, _ = fetch.fetch(source, tmp_path, 10**9)
     assert path.read_bytes() == BODY and server.sent == len(BODY)
     assert list(tmp_path.iterdir()) == [path]
 
@@ -150,7 +150,7 @@ def test_nobody_there(server, tmp_path, capsys):
             "nothing new; 0 bytes are kept")
     (tmp_path / "file.part").write_bytes(b"of another address")
     with pytest.raises(UserError, match=told):
-        fetch.download(f"{server.address}/file", tmp_path / "file.part")
+        fetch.download(f"{server.address}/file", tmp_path / "file.part", 10**9)
     assert [line.split("; ")[1] for line in capsys.readouterr().err.splitlines()] == [
         f"trying again in {pause} s" for pause in (1, 2, 4, 8)]
 
@@ -162,12 +162,65 @@ def test_of_a_checksum_known_in_part_the_beginning_counts_and_is_said(server, tm
     for known, told in (
             (whole, "sha256 as expected"), (None, f"sha256 {whole} not checked: not known"),
             (whole[:8] + "…", f"sha256 begins with {whole[:8]}, no more of it is known")):
-        path, found = fetch.fetch(source._replace(sha256=known), tmp_path)
+        path, found = fetch.fetch(source._replace(sha256=known), tmp_path, 10**9)
         assert (path.read_bytes(), found) == (BODY, told)
         path.unlink()
     wrong = "0" if whole[7] != "0" else "1"
     last = "0" if whole[63] != "0" else "1"
     for known in (whole[:8], whole[:7] + wrong + "…", whole[:63] + last):
         with pytest.raises(UserError, match=f"sha256 is {whole}, expected {known}"):
-            fetch.fetch(source._replace(sha256=known), tmp_path)
+            fetch.fetch(source._replace(sha256=known), tmp_path, 10**9)
         assert not list(tmp_path.iterdir())
+
+
+# ---------------------------------------------------------------- servers that never end
+
+@pytest.mark.parametrize("answer", [
+    Answer(BODY, pause=0.01), Answer(BODY, pause=0.01, length=False), Answer(BODY, cut=1)])
+def test_drips_and_one_byte_a_connection_end_after_a_stated_time(
+        answer, server, tmp_path, monkeypatch):
+    monkeypatch.setattr(fetch, "LONGEST", 1)
+    told = "/file: is not here after 1 seconds, the limit; [0-9,]+ bytes are kept: run the command"
+    with pytest.raises(UserError, match=told):
+        ask(server, [answer], tmp_path / "file.part")
+    monkeypatch.setattr(fetch, "LONGEST", 60)
+    ask(server, [Answer(BODY)], tmp_path / "file.part")       # the next run goes on
+    assert (tmp_path / "file.part").read_bytes() == BODY
+
+
+@pytest.mark.parametrize("answer", [
+    Answer(BODY), Answer(BODY, length=False),
+    Answer(b"", length=False, headers=(("Content-Length", "9" * 15),))])
+def test_what_is_or_says_it_is_larger_than_the_limit_is_not_fetched(answer, server, tmp_path):
+    server.answers["/file"] = [answer]
+    with pytest.raises(UserError, match="/file: sends more than 100,000 bytes, the limit"):
+        fetch.fetch(Source(f"{server.address}/file"), tmp_path, 100_000)
+    assert len(server.requests) == 1 and not list(tmp_path.iterdir())
+
+
+def test_a_part_that_grows_past_the_limit_is_removed(server, tmp_path):
+    server.answers["/file"] = [Answer(BODY, cut=90_000), Answer(BODY, length=False)]
+    with pytest.raises(UserError, match="/file: sends more than 100,000 bytes, the limit"):
+        fetch.fetch(Source(f"{server.address}/file"), tmp_path, 100_000)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("length", ["9" * 5_000, "-5", "ten", "1, 2", "\u00b2", " "])
+def test_a_malformed_length_is_none_or_a_line(length, server, tmp_path):
+    odd = Answer(BODY, length=False, headers=(("Content-Length", length),))
+    server.answers["/file"] = [odd]
+    try:
+        path, _ = fetch.fetch(Source(f"{server.address}/file"), tmp_path, 10**9)
+        assert path.read_bytes() == BODY
+    except UserError as error:
+        assert "gave up after 5 tries" in str(error) and "\n" not in str(error)
+
+
+@pytest.mark.parametrize("place", [
+    "http://[::1", "http://" + "a" * 70 + ".example/", "http://a..b/", "http://",
+    "file:///etc/passwd", "//", "http://127.0.0.1:99999/", "http://127.0.0.1:x/",
+    "\u00ff://\u00ff", "", "/file"])
+def test_a_malformed_redirect_is_a_line(place, server, tmp_path):
+    server.answers["/file"] = [Answer(status=302, headers=(("Location", place),))]
+    with pytest.raises(UserError, match="^[^\n]*/file: [^\n]*$"):
+        fetch.download(f"{server.address}/file", tmp_path / "file.part", 10**9)

@@ -11,6 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from convsim_mini import decompress, sources
 from convsim_mini.cli import UserError
 from convsim_mini.data import pairs as pairs_module
 from convsim_mini.data.pairs import (
@@ -22,6 +23,8 @@ from convsim_mini.data.pairs import (
     read_chunks,
     removed_by,
 )
+
+from bombs import limited, line_bombs, peak_below
 
 # Texts that do not compress to nothing: a cut or a flipped byte shall fall among real data.
 LINES = [f"{a:x} asks\t{b:x} answers".encode()
@@ -185,7 +188,7 @@ def flipped(data, place):
     ("a.tsv.gz", gzip.compress(TEXT)[:40_000], "cut short"),
     ("a.tsv.gz", gzip.compress(TEXT)[:-1], "cut short"),
     ("a.tsv.gz", flipped(gzip.compress(TEXT), 40_000), ""),
-    ("a.tsv.gz", TEXT, "gzip"),
+    ("a.tsv.gz", TEXT, "damaged"),
     ("a.tsv.zst", zstd(TEXT)[:40_000], "cut short"),
     ("a.tsv.zst", zstd(TEXT)[:-1], "cut short"),
     ("a.tsv.zst", zstd(TEXT) + zstd(TEXT)[:1_000], "cut short"),
@@ -287,3 +290,70 @@ def test_a_first_line_that_names_the_columns_is_no_pair(tmp_path, capsys, line, 
     last = parse(chunk.kind, chunk.records[-1], chunk.fields)
     assert last == Pair("input", "response")                  # later in the file it is a pair
     assert (f"{path}: a pair in each row (input = " in capsys.readouterr().err) == is_heading
+
+
+# ---------------------------------------------------------------- limits
+
+@pytest.fixture(scope="module")
+def bombs(tmp_path_factory):
+    """A folder with line.tsv.gz, .zst and .xz: a line of 2 GB each."""
+    folder = tmp_path_factory.mktemp("bombs")
+    for suffix, data in line_bombs().items():
+        write(folder / f"line.tsv{suffix}", data)
+    return folder
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_a_line_of_gigabytes_is_not_read(bombs, suffix):
+    told = "line.tsv.*: after line 0 there is a line of more than 16,777,216 bytes, the limit; exp"
+    with peak_below(200_000_000), pytest.raises(UserError, match=told):
+        read(bombs / f"line.tsv{suffix}")
+
+
+@pytest.mark.parametrize("line", ["train --pairs line.tsv.zst --cache c --run new",
+                                  "train --pairs line.tsv.gz --cache c --run new"])
+def test_commands_meet_a_line_of_gigabytes_with_two_of_memory(bombs, line):
+    done = limited(*f"convsim_mini.{line}".split(), cwd=bombs)
+    assert done.returncode == 2 and "a line of more than 16,777,216 bytes" in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd])
+def test_the_longest_line_is_read_and_one_byte_more_is_too_much(tmp_path, monkeypatch, pack, end):
+    monkeypatch.setattr(decompress, "MOST", 300_000)
+    name = {bytes: "a.tsv", gzip.compress: "a.tsv.gz", zstd: "a.tsv.zst"}[pack]
+    most = 300_000 - end.count("\r")                          # what ends a line is part of it
+    text = "a\tb\n" + "x" * most + end
+    assert read(write(tmp_path / name, pack(text.encode()))) == [b"a\tb", b"x" * most]
+    text = "a\tb\n" + "x" * (most + 1) + end
+    with pytest.raises(UserError, match="after line 1 there is a line of more than 300,000 bytes"):
+        read(write(tmp_path / name, pack(text.encode())))
+
+
+def test_a_file_may_expand_a_thousand_fold(tmp_path, monkeypatch):
+    monkeypatch.setattr(decompress, "FREE", 1 << 20)
+    path = write(tmp_path / "a.tsv.zst", zstd(b"a\tb\n" * 1_000_000))
+    told = "after line [0-9]+ [0-9,]+ bytes of it expand to more than [0-9,]+ bytes, the limit"
+    with pytest.raises(UserError, match=told):
+        read(path)
+    monkeypatch.setattr(decompress, "FREE", 1 << 22)
+    assert len(read(path)) == 1_000_000
+
+
+def test_long_records_make_short_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr("convsim_mini.files.MOST", 10_000)
+    long = "x" * 4_000
+    for name, text in (("a.tsv", f"{long}\t{long}\n" * 10),
+                       ("a.csv", "input,response\n" + f"{long},{long}\n" * 10),
+                       ("a.csv", "thread,text\n" + f"1,{long}\n" * 21)):
+        path = write(tmp_path / name, text.encode())
+        chunks = [len(chunk.records) for chunk in read_chunks(path)]
+        assert sum(chunks) in (10, 20) and max(chunks) == 2
+
+
+def test_a_row_without_an_end_is_not_gathered(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "MOST", 10_000)
+    path = write(tmp_path / "a.csv", b'input,response\n"a","' + b'b\n","' * 5_000)
+    with pytest.raises(UserError, match="a.csv, line [0-9]+: stands in a row of more than 10,000"):
+        read(path)

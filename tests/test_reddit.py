@@ -13,6 +13,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from convsim_mini import decompress
 from convsim_mini.data.pairs import parse
 from convsim_mini.files import read_lines
 from data_scripts import buckets, prepare_reddit
@@ -21,6 +22,7 @@ from data_scripts.comments import clean, read_comment
 from data_scripts.dump_files import DumpLines
 
 import synthetic_dumps
+from bombs import PIECE, one_stream, peak_below
 
 DELETED = ("[deleted]", "[removed]", "[deleted by user]", "[ Removed by Reddit ]")
 
@@ -362,7 +364,7 @@ def test_zeros_after_a_stream_are_no_damage(tmp_path):
 @pytest.mark.parametrize("harm", ["cut", "flipped", "cut by a byte"])
 def test_a_damaged_dump_gives_what_came_before_and_says_where_it_ended(
         tmp_path, monkeypatch, kind, harm):
-    monkeypatch.setattr("data_scripts.dump_files.BLOCK", 1 << 10)
+    monkeypatch.setattr(decompress, "BLOCK", 1 << 10)
     # In two streams: a block of bzip2 is whole or nothing.
     data = COMPRESS[kind](TEXT[:60_000]) + COMPRESS[kind](TEXT[60_000:])
     place = len(COMPRESS[kind](TEXT[:60_000])) + 5_000
@@ -373,16 +375,28 @@ def test_a_damaged_dump_gives_what_came_before_and_says_where_it_ended(
     lines = DumpLines(tmp_path / "dump")
     found = list(lines)
     assert len(found) >= TEXT[:60_000].count(b"\n")
-    if harm != "flipped" or kind in ("bzip2", "xz"):          # the others notice late or never
+    if harm != "flipped" or kind == "xz":                     # the others notice late or never
         assert f"after line {len(found)}, " in lines.cut
         assert found == LINES[:len(found)]
 
 
 def test_a_dump_that_is_no_text_at_all_is_not_gathered_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("data_scripts.dump_files.LONGEST_LINE", 1 << 19)
+    monkeypatch.setattr(decompress, "MOST", 1 << 19)
     (tmp_path / "dump").write_bytes(LINES[0] + b"\n" + bytes(3 << 20))
     lines = DumpLines(tmp_path / "dump")
     assert list(lines) == LINES[:1] and "after line 1, " in lines.cut and lines.position <= 1 << 20
+
+
+@pytest.mark.parametrize("make", [
+    lambda: lzma.compress(PIECE) * 16, lambda: gzip.compress(PIECE) * 16,
+    lambda: one_stream(bz2.BZ2Compressor(), 16),
+    lambda: one_stream(zstandard.ZstdCompressor().compressobj())],
+    ids=["xz", "gzip", "bzip2", "zstd"])
+def test_a_dump_that_expands_to_gigabytes_takes_little_memory(tmp_path, make):
+    (tmp_path / "dump").write_bytes(make())
+    lines = DumpLines(tmp_path / "dump")
+    with peak_below(200_000_000):
+        assert list(lines) == [] and "there is a line of more than" in lines.cut
 
 
 def test_malformed_lines_and_an_end_inside_a_line_are_in_the_report(tmp_path):
@@ -414,6 +428,6 @@ def test_a_disk_that_fails_and_memory_that_lacks_are_not_taken_for_the_end_of_a_
     def no_room():
         raise zstandard.ZstdError("zstd decompress error: Allocation error : not enough memory")
 
-    monkeypatch.setattr("data_scripts.dump_files.KINDS", [(TEXT[:4], no_room)])
+    monkeypatch.setattr(decompress, "KINDS", [(TEXT[:4], no_room)])
     with pytest.raises(MemoryError, match="2 GiB"):
         list(DumpLines(tmp_path / "dump"))

@@ -10,6 +10,7 @@ import pytest
 from convsim_mini.cli import UserError
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.pairs import Pair, parse, read_chunks
+from convsim_mini.data.text import tokenize
 
 from conftest import command
 
@@ -106,6 +107,8 @@ def test_replies_find_their_messages(tmp_path):
     ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "what follows line 2 is no row of a table"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\nno json\n', [], "line 2: is no JSON"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\n[1]\n', [], "line 2: holds no JSON object"),
+    ("a.jsonl", '{"thread": 1, "text": "a"}\n' + "[" * 100_000, [],
+     "line 2: is no JSON (JSON nested too deeply)"),
     ("a.xlsx", "a", [], 'unknown kind of file "a.xlsx"'),
 ])
 def test_what_is_wrong_is_said_with_its_place(name, text, columns, message, tmp_path):
@@ -140,6 +143,13 @@ def test_a_malformed_row_is_named_by_its_number_whatever_lines_its_cells_take(
 def test_a_byte_order_mark_is_no_part_of_the_text(name, text, tmp_path):
     (tmp_path / name).write_text(text, encoding="utf-8-sig")
     assert read(tmp_path / name) == [("one", "two", None, None)]
+
+
+@pytest.mark.parametrize(
+    "text", ["\ufeffhow are you?", "how \ufeff are you?", "how are\ufeff you?"])
+def test_a_byte_order_mark_is_no_token_wherever_it_stands(text):
+    """In the middle, where files were joined, or in a sentence that a program hands over."""
+    assert tokenize(text) == ["how", "are", "you", "?"] and tokenize("\ufeff") == []
 
 
 def test_a_filter_that_is_off_removes_nothing(pairs, text_config, write_tsv, tmp_path):

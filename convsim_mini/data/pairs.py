@@ -5,14 +5,12 @@ and `response` (and `input_author`, `response_author` where they are known). sou
 tables, and logs of conversations. All may be .gz or .zst.
 """
 
-import json
 import string
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from ..cli import UserError
-from ..files import read_lines
+from ..files import chunked, parse_json, read_lines
 from ..sources import conversation_turns, default_corpus, table
 
 CHUNK = 5_000    # lines that one worker takes at a time
@@ -82,14 +80,14 @@ def read_chunks(path, progress=lambda position: None, columns=()):
     path = Path(path)
     kind = Path(path.stem if path.suffix in (".gz", ".zst") else path.name).suffix.lower()
     if kind == ".json" and path == default_corpus():
-        turns = conversation_turns(path, progress)
-        first, fields, records = 1, FIELDS, (Pair(*turn) for turn in turns)
+        first, fields = 1, FIELDS
+        records = (Pair(*turn) for turn in conversation_turns(path))
     elif kind in (".tsv", ".jsonl", ".csv", ".parquet"):
         first, fields, records = table(path, kind, progress, columns) or (
             1, FIELDS, read_lines(path, progress))
     else:
         raise UserError(f'{path}: unknown kind of file "{path.name}"; expected {EXPECTED}')
-    while chunk := list(islice(records, CHUNK)):
+    for chunk in chunked(records, CHUNK):
         yield Chunk(kind, first, chunk, fields)
         first += len(chunk)
 
@@ -105,10 +103,7 @@ def parse(kind, record, fields=FIELDS):
             if len(columns) != 2:
                 raise ValueError(f"{len(columns)} columns, expected 2 (input TAB response)")
             return Pair(*columns)
-        try:
-            record = json.loads(record)
-        except RecursionError:
-            raise ValueError("JSON nested too deeply") from None
+        record = parse_json(record)
     if not isinstance(record, dict):
         raise ValueError("no JSON object")
     if None in record:

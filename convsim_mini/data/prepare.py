@@ -17,15 +17,14 @@ import zlib
 from collections import Counter, defaultdict
 from contextlib import ExitStack
 from functools import partial
-from multiprocessing import Pool
 from pathlib import Path
-from threading import BoundedSemaphore
 from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from ..cli import UserError, progress, user_errors
+from ..processes import local_processes, map_in_order
 from .corpus import SPLITS, Corpus, Split, split_of, text_key
 from .packed import Packed, offsets_of
 from .pairs import EXPECTED, default_corpus, parse, read_chunks, removed_by
@@ -81,7 +80,8 @@ def _cache_key(paths, text, columns):
             stat = path.stat()
         except OSError as error:
             raise UserError(f"{path}: cannot be read: {error.strerror}; name a pair file") from None
-        sources.append([str(path.resolve()), stat.st_size, stat.st_mtime_ns])
+        named = str(path.parent.resolve() / path.name)        # a link's own name tells the kind
+        sources.append([named, stat.st_size, stat.st_mtime_ns])
     key = json.dumps([FORMAT, sources, text.words, text.oov_buckets, text.filters_off, columns])
     return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
 
@@ -99,7 +99,7 @@ def _open(folder):
         splits = [split._replace(keys=split.keys.reshape(-1, 2)) for split in splits]
         checksum = zlib.crc32(json.dumps(meta["files"]).encode())
         return Corpus(Vocabulary(**words), *splits, meta["report"], checksum)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -181,15 +181,14 @@ def _tokenize_files(paths, filters_off, columns, scratch, tenths=None):
     off = [name.replace("_", " ") for name in filters_off]    # as RULES names them
     examples, work = [], partial(_tokenize_chunk, off=off, tenths=tenths)
     bar = progress(total=total, desc="reading", unit="B", unit_scale=True)
-    with Pool() as workers, bar:
+    advice = "stop what else uses it and run the same command again"
+    with local_processes(os.cpu_count(), advice) as workers, bar:
         for path in paths:
             before = bar.n
             chunks = read_chunks(path, lambda position: bar.update(before + position - bar.n),
                                  columns)
-            room = BoundedSemaphore(4 * os.cpu_count())       # or results would pile up unwritten
-            admitted = (chunk for chunk in chunks if room.acquire())
-            parts = (part for part in workers.imap(work, admitted) if not room.release())
-            for part in _watched(path, parts):
+            # no more than some ahead, or results would pile up unwritten
+            for part in _watched(path, map_in_order(workers, work, chunks, 4 * os.cpu_count())):
                 read += part.records
                 examples = (examples + part.examples)[:EXAMPLES]
                 malformed += len(part.malformed)

@@ -29,7 +29,7 @@ _TOKEN = regex.compile(
     | \p{N}++ (?:[.,:]\p{N}++)*+ (?![\p{L}\p{M}_])          # 7  1,000.50  12:30
     | [\p{L}\p{M}\p{N}_]++ (?:'[\p{L}\p{M}\p{N}]++)*+       # word  don't  2nd  o'clock
     | (?=[\p{Extended_Pictographic}\p{Regional_Indicator}])\X   # an emoji with all its modifiers
-    | \S                                                    # every other mark on its own
+    | [^\s\ufeff]                                           # every other mark, but no order mark
     """,
     regex.VERBOSE | regex.VERSION1,
 )

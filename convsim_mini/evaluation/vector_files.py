@@ -3,6 +3,7 @@
 We know of no small library that reads them; gensim is a framework for training.
 """
 
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,8 +37,8 @@ def _read_text(path, words):
         lines = read_lines(path, lambda position: bar.update(position - bar.n))
         for number, line in enumerate(lines, start=1):
             line = line.rstrip(b" ")
-            if number == 1 and line.count(b" ") == 1 and line.replace(b" ", b"").isdigit():
-                count, dim = map(int, line.split())
+            if number == 1 and (header := re.fullmatch(rb"(\d{1,18}) (\d{1,18})", line)):
+                count, dim = map(int, header.groups())
                 continue
             spaces, (word, _, numbers) = line.count(b" "), line.partition(b" ")
             dim = dim or spaces

@@ -28,8 +28,8 @@ CONTENDERS = {"1 process, 2 threads": (1, 2), "2 workers, 1 thread": (2, 1),
 # launch takes on the host, and a collective operation at least.
 PRODUCTS, NVLINK, NETWORK, LAUNCH, COLLECTIVE = 0.4 * 494e12, 450e9, 50e9, 17e-6, 30e-6
 # name: pairs of a worker; launches; dense parameters; the rows that pass each of them (sentences,
-# words); numbers of a worker's share of the table's gradient; e. A sentence of chat has 17 words, of
-# which the DAN's word dropout keeps 10, and so names 20 rows. The table's gradient is a vector a
+# words); numbers of a worker's share of the table's gradient; e. A sentence of chat has 17 words.
+# The DAN's word dropout keeps 10 of them, which name 20 rows. The table's gradient is a vector a
 # sentence for the DAN, else a vector a word.
 LINKED = {"chat, the DAN": (512, 30, 500_500, 2 * 512, 2 * 512 * (500 + 2 * 20), 500),
           "the paper's Transformer": (128, 218, 18_900_000, 2 * 128 * 17,
@@ -52,7 +52,7 @@ def expected():
 
 
 class Counted:
-    """A communicator that counts its calls' seconds and bytes, and seconds of waiting for others."""
+    """A communicator that counts its calls' seconds and bytes, and the seconds before them."""
 
     def __init__(self, comm):
         self.comm, self.waited, self.seconds, self.bytes = comm, 0.0, 0.0, 0

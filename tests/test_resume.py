@@ -44,7 +44,6 @@ def no_pictures(monkeypatch):
 def last_checkpoint_kept(monkeypatch):
     """At their end runs keep the newest checkpoints, so that the last one can be compared."""
     monkeypatch.setattr(train, "keep_best", lambda folder: None)
-    monkeypatch.setattr(loop, "keep_best", lambda folder: None)
 
 
 @pytest.fixture

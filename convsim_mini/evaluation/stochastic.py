@@ -2,9 +2,9 @@
 
 The layers and Adam are those of the model, the loss is that of `classifiers`. SentEval's hidden
 layer is a sigmoid (Conneau and Kiela 2018, §4), ours a tanh. The layers on both sides turn one into
-the other: σ(2x) = (1 + tanh x)/2. The penalty of the weights then differs by constant factors. The
-batches of 64 are SentEval's. SentEval stops early on dev. We make a fixed number of steps, at a rate
-that falls to zero.
+the other: σ(2x) = (1 + tanh x)/2. The penalty of the weights then differs by constant factors.
+The batches of 64 are SentEval's. SentEval stops early on dev. We make a fixed number of steps, at a
+rate that falls to zero.
 """
 
 import numpy as np

@@ -232,7 +232,7 @@ expect(probed["order"], 0.9, 1, "who bit whom")
 expect(probed["idiom"], -0.1, 0.6, "the same request, in other words")
 
 # %% [markdown]
-# It is worse than "not perfect". A sentence and its *opposite* are nearly the same point. Two
+# It is worse than "not perfect". A sentence and its *negation* are nearly the same point. Two
 # requests that mean the same are nearly unrelated. The 120 pairs show the same: these are the ones
 # where cosine and people differ the most.
 

@@ -260,7 +260,7 @@ for (name, times), color in zip(milliseconds.items(), ("C3", "C1", "C0")):
 two.loglog(sizes, 4 * sizes * d * number * 1000, "k:",
            label="derived: 4 R d numbers through memory")
 two.set(xlabel="rows of the table, R", ylabel=f"backward and SGD step, milliseconds, d = {d}",
-        ylim=(0.5, 300), title=f"Dense grows with the table, sparse stays at the {U:,} rows in use")
+        ylim=(0.5, 300), title="Dense grows with the table, sparse does not")
 two.set_xticks(sizes, [f"{R:,}" for R in sizes])
 two.minorticks_off()
 two.legend(loc="upper left", fontsize=10)

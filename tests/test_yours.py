@@ -196,7 +196,10 @@ def test_what_raises_gives_one_line_with_the_place(text, said, desk, tmp_path):
 def test_a_page_holds_the_forward_and_nothing_of_the_derivation(name, tmp_path):
     text, namespace = page(name), {}
     exec(text, namespace)
-    assert bare_source(EXERCISES[name].forward) in text
+    assert bare_source(EXERCISES[name].forward) in text and "\n\n\n\n" not in text
+    for module in ("math", "scipy"):
+        used = f"{module}." in bare_source(EXERCISES[name].forward)
+        assert (f"import {module}" in text) == used
     stub = text[text.index("_backward("):]
     assert "∂" not in text and "projected" not in stub and len(stub.splitlines()) <= 7
     assert all(len(line) <= 102 for line in text.splitlines())

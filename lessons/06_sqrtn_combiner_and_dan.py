@@ -116,7 +116,7 @@ check(1, half_shared, judge_half_shared)
 # E‖y_b‖² / d = (1/n_b) Σ_r count_br² ≥ (2n_b − 1)/n_b
 #
 # with equality when nothing is repeated: 1 for one word, 1.5 for two, towards 2 for many. Here are
-# twenty thousand turns of the default corpus, and the library's bag on a random table.
+# fifty thousand turns of the default corpus, and the library's bag on a random table.
 
 # %%
 turns = [pair.response for _, chunk in zip(range(10), read_chunks(default_corpus()))
@@ -149,8 +149,9 @@ expect((derived - (2 * n - 1) / n).min(), -1e-9, 1e-9, "derived − (2n − 1)/n
 #
 # The bag goes into a linear layer with Glorot's variance, 2/(d + e) = 1/300 for each weight, and
 # then into tanh. Each number z = Σ x W that tanh gets is then normal with variance ‖x‖²/300, so its
-# size is the bag's length. tanh passes 1 − tanh² z of the gradient, and the mean of that over a
-# normal z is an integral that can be done beforehand, for each length n and each combiner.
+# size is ‖x‖/√300, the bag's length over √d. tanh passes 1 − tanh² z of the gradient. The mean of
+# that over a normal z is an integral that can be done beforehand, for each length n and each
+# combiner.
 #
 # **Predict:** of the gradient that arrives at a 50-word sentence, how much passes tanh under a sum:
 # most of it, half, or a tenth?

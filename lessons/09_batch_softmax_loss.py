@@ -77,8 +77,8 @@ for K in (2, 128, 1024):
 # Two random unit vectors in d dimensions have a dot product of variance 1/d. With a scale in front
 # σ² = scale²/d.
 #
-# **Predict:** our default is K = 1024, unit vectors with d = 500, scale 20. ln 1024 = 6.93. Where
-# does it start?
+# **Predict:** random unit vectors, as many and as long as in our default batch: K = 1024, d = 500,
+# scale 20. ln 1024 = 6.93. What is their loss?
 
 # %%
 K, d = 1024, 500
@@ -93,9 +93,10 @@ for scale in (1.0, 20.0):
            f"scale {scale:.0f}: ln K + scale²/2d = {derived:.3f}, give or take 4 · {noise:.3f}")
 
 # %% [markdown]
-# Random scores are worse than none: being sure at random costs 0.4 nats. A loss that starts far
-# above ln K says that the scores are too large (vectors that are not of unit length do that
-# easily). One that *stays* at ln K says that no gradient arrives, or none that helps.
+# Random scores are worse than none: being sure at random costs 0.4 nats. (The default
+# encoder starts elsewhere: lesson 17.) A loss that starts far above ln K says that the scores are
+# too large (vectors that are not of unit length do that easily). One that *stays* at ln K says that
+# no gradient arrives, or none that helps.
 #
 # ### Exercise 1: break it so that it never starts
 #
@@ -217,7 +218,8 @@ expect(picture[2, [2, 6, 7]].sum(), -0.05, 0.05,
 # %% [markdown]
 # The loss stays above zero for ever, and no reader of a learning curve can tell that from a model
 # that has stopped learning. But see the last number: the three entries of row 2 *cancel*, for they
-# all act on one vector. The quarrel makes noise in the picture and none in the parameters.
+# all act on one vector. These three entries are large in the picture and add up to nothing in the
+# gradient.
 #
 # Our `false_negatives` finds equal texts in a batch by their hashes, and `batch_softmax_forward`
 # leaves those pairs out of the softmax (their score becomes −∞, so p = 0).

@@ -1,9 +1,9 @@
 # %% [markdown]
-# # 10 · What the scores become: mutual information, false negatives, batch size
+# # 10 · What the scores become, and what a larger batch shows
 #
 # **Needs** the batch softmax loss, its gradient and its false negatives (lesson 9).
-# **Gives** the scores at which the loss is lowest; what the mask of equal replies changes in them;
-# what a batch of K can show of a model.
+# **Gives** two ideas. The scores at which the loss is lowest, and what the mask of equal replies
+# changes in them. Then what a batch of K can show of a model that has such scores.
 #
 # Lesson 9 derived how the loss pulls. Here is the question where it pulls *to*. A loss that asks
 # "which of these K replies is yours?" could teach anything that answers the question. It turns out
@@ -137,8 +137,8 @@ for use_mask in (False, True):
 # %% [markdown]
 # So the plain loss is right in expectation, duplicates and all, and the mask bends it in favour of
 # frequent replies, in return for a curve that can go down to 0. On the default corpus neither
-# shows: after 500 steps P@1 on dev is 28.9 with it and 29.0 without. What no hash can find are
-# false negatives in other words: "yes" and "yeah, sure".
+# shows: after 500 steps P@1 on dev is 28.9 with it and 29.0 without, measured for this lesson. What
+# no hash can find are false negatives in other words: "yes" and "yeah, sure".
 #
 # ### Exercise 1: wrong answers from elsewhere
 #
@@ -237,8 +237,9 @@ expect((sharp - dull)[-2:].mean() / gap, 0.85, 1.15, "share that K = 1024 and 20
 # %% [markdown]
 # Past that, a larger batch still lowers the noise of a step, but a step costs more: the encoder's
 # work grows with K and the scores with K². On the default corpus 500 steps of 1,024 pairs bring P@1
-# on dev to 28.9. Batches of 128 bring it to 28.7 with as many *pairs* and to
-# 23.6 with as many *steps* (`report/README.md`). The paper takes 128 and forty million steps.
+# on dev to 28.9. Batches of 128 bring it to 23.6 with as many *steps* (`report/README.md`), and to
+# 28.7 with as many *pairs* (measured for this lesson). The paper takes 128 and forty million steps
+# (256 in the last ten million).
 #
 # And a warning: losses at different K cannot be compared, and nor can P@1. Picking one of 1,024 is
 # harder than one of 128. That is why evaluation always takes 100 candidates.

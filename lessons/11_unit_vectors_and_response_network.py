@@ -168,10 +168,10 @@ check(2, stuck_start, judge_stuck_start)
 # %% [markdown]
 # ## Cosines are too short
 #
-# With unit vectors a score is a cosine, at most 1. So the softmax of lesson 9 cannot be sure of
-# anything: p(true) is largest when the true cosine is 1 and the others are as low as K vectors can
-# all be at once. How low? Let ū, v̄ be the means. The true cosines, less the mean of the others,
-# come to
+# With unit vectors and scale 1 a score is a cosine, at most 1. So the softmax of lesson 9 cannot be
+# sure of anything: p(true) is largest when the true cosine is 1 and the others are as low as K
+# vectors can all be at once. How low? Let ū, v̄ be the means. The true cosines, less the mean of
+# the others, come to
 #
 # (1/(K − 1)) Σ_i (u_i − ū) · (v_i − v̄) ≤ K/(K − 1)
 #
@@ -261,8 +261,9 @@ check(3, least_scale, judge_least_scale)
 # reply have the highest score?
 #
 # None: the sentence itself is among the candidates (it answers the one before), with a cosine of 1.
-# And the loss has a floor. By symmetry, put the twelve on a circle around a common direction,
-# cos_k = 1 − b² (1 − cos 2πk/12) for sentences k places apart, and look for the best radius b:
+# And the loss cannot get far down. By symmetry, put the twelve on a circle around a common
+# direction, cos_k = 1 − b² (1 − cos 2πk/12) for sentences k places apart, and look for the best
+# radius b:
 
 # %%
 sentences, width, scale = 12, 16, 20.0
@@ -271,9 +272,9 @@ b_squared = np.linspace(0, 1, 10_001)[:, None]
 # (10001, 12) cosines; circle[:, 1] is the true one
 circle = 1 - b_squared * (1 - np.cos(2 * np.pi * np.arange(sentences) / sentences))
 circle_loss = np.log(np.exp(scale * (circle - circle[:, 1:2])).sum(axis=1))
-floor, next_cosine = circle_loss.min(), circle[circle_loss.argmin(), 1]
-print(f"the circle's best loss {floor:.4f}, with a cosine of {next_cosine:.3f} between a sentence "
-      "and its reply")
+on_a_circle, next_cosine = circle_loss.min(), circle[circle_loss.argmin(), 1]
+print(f"the circle's best loss {on_a_circle:.4f}, with a cosine of {next_cosine:.3f} between a "
+      "sentence and its reply")
 
 # %% [markdown]
 # Without any assumption of a circle: each row holds the true reply, the sentence before, and the
@@ -363,8 +364,9 @@ left.set(xlabel="x₀", ylabel="x₁", xlim=(-3.3, 3.3), ylim=(-2.7, 2.7), aspec
 for network, color, label in ((False, "C3", "v itself: no response network"),
                               (True, "C2", "v′: response network")):
     right.semilogy(runs[network][0], color=color, linewidth=2, label=label)
-right.axhline(floor, color="black", linestyle=":")
-right.text(600, floor * 0.62, f"derived floor without: {floor:.2f}", fontsize=9, ha="right")
+right.axhline(on_a_circle, color="black", linestyle=":")
+right.text(600, on_a_circle * 0.62, f"without, best on a circle: {on_a_circle:.2f}", fontsize=9,
+           ha="right")
 right.axhline(np.log(12), color="black", linestyle=":")
 right.text(600, np.log(12) * 1.12, "ln 12: knows nothing", fontsize=9, ha="right")
 right.set(xlabel="step", ylabel="batch softmax loss",
@@ -375,7 +377,8 @@ show(figure, "11_unit_vectors_and_response_network")
 
 own, other = runs[False], runs[True]
 expect(own[0][0], scale - 6, scale + 6, "loss at the start: 20, give or take 4 · 5/√12")
-expect(own[0][-1], np.log(3), floor * 1.01, "without: the end; at least ln 3, at best the circle's")
+expect(own[0][-1], np.log(3), on_a_circle * 1.01,
+       "without: the end; at least ln 3, at best the circle's")
 expect((own[1].argmax(axis=1) == np.arange(12)).sum(), 0, 0,
        "without: rows of 12 with the true reply first")
 expect(other[0][-1], 0, 0.02, "with: the end; 11 e^−20 if all wrong scores were 0")

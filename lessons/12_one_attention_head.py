@@ -263,7 +263,7 @@ figure, panels = plt.subplots(1, 2, figsize=(10, 4.5), sharey=True)
 panels[1].loglog(widths, np.full(len(widths), f * np.sqrt(2 / np.pi)), "k:", label="derived")
 panels[1].loglog(widths, np.sqrt(f / 3) * widths**0.25, "k:")
 titles = ("softmax(q kᵀ/√m): all words get\na gradient, the same for every m",
-          "softmax(q kᵀ): the mean stays, but a\nfew words get all of it")
+          "softmax(q kᵀ): the mean stays, but a tenth\nof the words has nine tenths of it")
 for axes, scaled, title in zip(panels, (True, False), titles):
     for (name, values), color in zip(sizes[scaled].items(), ("C3", "C0", "C2")):
         axes.loglog(widths, values, "o-", color=color, label=name)
@@ -292,8 +292,8 @@ for name, values in with_root.items():
 # %% [markdown]
 # A batch's gradient is a sum over its words. Without the √m fewer than one word in five takes part
 # in it. The root mean square over the mean says how uneven the parts are: 1.1 with the √m, 3.7
-# without. The square of that is the factor on the number of words that a sum needs for the same
-# certainty: without the √m it needs ten times as many. And a word that looks at the wrong place
+# without. N words whose gradients have these sizes count as N/(root mean square/mean)² equal
+# ones: N/1.2 with the √m, N/14 without. And a word that looks at the wrong place
 # with p ≈ 1 gets no gradient that could move it.
 #
 # ### Exercise 1: one question for all

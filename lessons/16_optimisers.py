@@ -3,7 +3,7 @@
 #
 # **Needs** finite differences (lesson 2), sparse rows of a table (lesson 5).
 # **Gives** SGD, momentum, Adam, row-wise Adagrad and warm-up: each derived from what the one before
-# it cannot do, each equal to the shipped function, and each broken.
+# it cannot do, each equal to the shipped function, and each but warm-up broken.
 #
 # A gradient says which way is down. It does not say how far to go. A loss is steep in some
 # directions and flat in others, and one number, the rate, has to serve all of them. Every optimiser
@@ -111,7 +111,9 @@ expect(np.abs(path[-1, 1] / start[1]), 7, 8, "at 2.002/λ_max: how far out after
 # √κ = (1 + √μ)/(1 − √μ), so **√μ = (√κ − 1)/(√κ + 1)**,  η = (1 + √μ)²/λ_max
 #
 # It is SGD's factor with √κ in the place of κ. At both ends the two roots meet, and then the
-# solution is √μᵗ (1 + a t) x₀. The first step fixes a: 1 − √μ at λ_min, 1 + √μ at λ_max.
+# solution is √μᵗ (1 + a t) x₀, up to the sign: at λ_max it changes in each step. The first step
+# fixes a: 1 − √μ at λ_min, 1 + √μ at λ_max. Because of 1 + a t the loss rises first, about
+# seventyfold.
 
 # %%
 def momentum(rate, mu):
@@ -129,8 +131,8 @@ expect(momentum_steps, derived - 1, derived + 1, f"steps of momentum; derived {d
 
 # %% [markdown]
 # The library has no momentum of its own: it is the m of Adam. m ← βm + (1 − β)g is (1 − β) times
-# the same sum. With an ε so large that √s does not count, and far from the start, Adam *is*
-# momentum of the rate η/(1 − β):
+# the same sum. With an ε so large that √s does not count, and after so many steps that
+# the corrections are 1, Adam with the rate ε η/(1 − β) *is* momentum with the rate η:
 
 # %%
 def adam_step(rate, beta1=0.9, beta2=0.999, epsilon=1e-8, begin=0):
@@ -292,11 +294,11 @@ expect(left[100:].mean(), derived - 0.03, derived + 0.03,
        f"SGD, words 101 to 1000: part of the way left; (1 − ηp)^steps = {derived:.3f}")
 
 # %% [markdown]
-# A higher rate is not to be had: 2/p_1 = 15 is the limit. Adam would be an answer, but has two
-# faults of its own here. **First**, it is dense: m and s are two more tables, and every step goes
-# through all rows. **Second**, it keeps moving rows that are *not* in the batch. A word occurs
-# once, after many steps, with a gradient g: m = 0.1 g, s = 0.001 g². It makes a step of 3.16 rates.
-# And then m and √s fade by 0.9 and √0.999 a step:
+# Three times this rate is the limit, 2/p_1 = 15; it would still leave the rarest words far away.
+# Adam would be an answer, but has two faults of its own here. **First**, it is dense: m and s are
+# two more tables, and every step goes through all rows. **Second**, it keeps moving rows that are
+# *not* in the batch. A word occurs once, after many steps, with a gradient g: m = 0.1 g,
+# s = 0.001 g². It makes a step of 3.16 rates. And then m and √s fade by 0.9 and √0.999 a step:
 #
 # 0.1/√0.001 · Σ_k (0.9/√0.999)^k = **31.8 rates, for one occurrence.**
 
@@ -372,7 +374,8 @@ expect(chosen["Adam"][100:].mean() / chosen["Adagrad"][100:].mean(), 1, 1.5, "�
 #
 # **Broken:** Adagrad never forgets. Let a number's gradient be 100 for ten steps, then 1 for good.
 # The sum stays above 10 · 100², so no later step is longer than rate/316. Adam forgets within a few
-# thousand steps. That is why the library takes Adagrad for rows alone, which meet few batches.
+# thousand steps. The library takes Adagrad for rows, most of which are in few batches, and Adam for
+# matrices, which are in all.
 
 # %%
 gradients, row, squares = np.where(np.arange(5000) < 10, 100.0, 1.0), np.zeros((1, 1)), np.zeros(1)

@@ -68,8 +68,9 @@ for times in (4, 8, 16):
 
 # %% [markdown]
 # One visit for each *path*, and paths double at each step. A residual connection is such a place,
-# so a deep network would never end. The cure: wait until a node's gradient is complete, then hand
-# it on **once**. Any order in which all users of a node come before it will do: a topological one.
+# so 48 residual layers would need 2⁴⁸ visits. The cure: wait until a node's gradient is complete,
+# then hand it on **once**. Any order in which all users of a node come before it will do: a
+# topological one.
 #
 # ## Sixty lines
 #
@@ -323,7 +324,11 @@ def judge_fused(fused_loss):
     assert np.isfinite(found) and np.isfinite(found_gradient).all(), (
         f"with scores of 120 the loss is {found}: the row's largest score has to go first")
     node = Node(scores)
-    assert [parent for parent, _ in fused_loss(node).parents] == [node], "scores: the one parent"
+    parents = fused_loss(node).parents
+    assert [parent for parent, _ in parents] == [node], "scores: the one parent"
+    (_, rule), = parents
+    assert relative_error(rule(np.full((1, 1), 2.5)), 2.5 * gradient) < 1e-9, (
+        "the rule does not use dy")
 
 
 check(2, fused_loss, judge_fused)
@@ -403,7 +408,7 @@ def autograd_step():
 
 
 graph, hand = measured(autograd_step), measured(lambda: loss_and_gradients(model, batch))
-expect(graph[0] / hand[0], 2, 20, "peak memory of a step, graph over hand")
+expect(graph[0] / hand[0], 2, 40, "peak memory of a step, graph over hand")
 print(f"time of a step, graph over hand, on this machine now: {graph[1] / hand[1]:.1f}")
 
 # %% [markdown]

@@ -373,6 +373,7 @@ talker, talker_losses = train_model(400)
 end = np.mean(talker_losses["chat"][-40:])
 print(f"ln K = {np.log(K):.2f}; loss at the start {talker_losses['chat'][0]:.2f}, at the end "
       f"{end:.2f}")
+print("random vectors with e = 8 and scale 20 start far above ln K (lesson 9)")
 expect(end - np.log(K / 6), -0.15, 0.25, "loss above ln(K/6), what this world allows")
 
 # %% [markdown]

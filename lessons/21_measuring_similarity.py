@@ -104,7 +104,8 @@ def judge_spoiled(spoiled):
     before, after = pearson(angle, labels), pearson(spoiled(angle), labels)
     rho = spearman(spoiled(angle), angle)
     assert rho > 1 - 1e-9, (
-        f"the order has changed: the rank correlation with the original is {rho:.3f}")
+        f"the order has changed: 1 less the rank correlation with the original is {1 - rho:.1e}; "
+        "equal ones must stay equal")
     assert after < before - 0.15, (
         f"r went from {before:.3f} to {after:.3f}; r does not see straight lines: bend more")
 
@@ -160,7 +161,7 @@ expect(loss, 3, np.log(256), "loss at the end, below ln 256 (lesson 17)")
 #
 # - **Binary word cosine**, SemEval's own: both sentences as sets of words, c = |A ∩ B|/√(|A| |B|).
 # - **Weighted**: the same with a weight a/(a + p) for a word of probability p, a = 0.001. "the"
-#   (p ≈ 0.03) gets 0.03, "surfboard" gets 1. Shared rare words count, shared common ones do not
+#   (p ≈ 0.024) gets 0.04, "surfboard" gets 1. Shared rare words count, shared common ones do not
 #   (Arora et al. 2017).
 # - **Untrained**: our encoder before its first step.
 #
@@ -210,7 +211,7 @@ for row, (name, similarity) in enumerate(reversed(similarities.items())):
 axes.set_yticks(range(len(similarities)), list(reversed(similarities)))
 axes.set(xlabel="Pearson's r with people on 120 pairs, and its 95% interval",
          ylabel="similarity by", ylim=(-0.6, 3.6),
-         title="All four intervals overlap: 120 pairs rank nobody")
+         title="All four intervals overlap: 120 pairs are too few to rank them")
 show(figure, "21_measuring_similarity")
 
 r = {name: pearson(similarity, labels) for name, similarity in similarities.items()}

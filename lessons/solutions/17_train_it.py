@@ -22,12 +22,25 @@ def tempting_broken_batch(split, which):
     return split.batch(which, False)._replace(sentences=split.sentences(numbers))
 
 
+def swapped_batch(split, which):
+    numbers = np.concatenate([2 * which + 1, 2 * which])      # harmless: the pairs are the same
+    return split.batch(which, False)._replace(sentences=split.sentences(numbers))
+
+
+def reversed_batch(split, which):
+    """Each sentence backwards, which is harmless to a bag of words."""
+    batch = split.batch(which, False)
+    sides = batch.sentences
+    ids = np.concatenate([sides.part(b, b + 1).ids[::-1] for b in range(len(sides.lengths))])
+    return batch._replace(sentences=sides._replace(ids=ids))
+
+
 def solution_table_ratio(before, after, grad):
     rows = np.unique(np.concatenate([part.rows for part in grad]))
     rows = rows[before[rows].any(axis=1)]
     return np.linalg.norm(after[rows] - before[rows]) / np.linalg.norm(before[rows])
 
 
-solution(1, solution_broken_batch, tempting_broken_batch)
+solution(1, solution_broken_batch, tempting_broken_batch, swapped_batch, reversed_batch)
 solution(2, solution_table_ratio,
          lambda before, after, grad: np.linalg.norm(after - before) / np.linalg.norm(before))

@@ -31,5 +31,11 @@ def solution_fused_loss(scores):
     return Node(np.array([[loss]]), (scores, lambda dy: dy * (p - np.eye(K)) / K))
 
 
+def deaf_fused_loss(scores):
+    node = solution_fused_loss(scores)
+    (_, rule), = node.parents
+    return Node(node.value, (scores, lambda dy: rule(np.ones((1, 1)))))       # forgets dy
+
+
 solution(1, solution_layer_norm, tempting_layer_norm)
-solution(2, solution_fused_loss, naive_loss)
+solution(2, solution_fused_loss, naive_loss, deaf_fused_loss)

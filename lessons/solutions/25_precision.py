@@ -21,7 +21,10 @@ def solution_careful_sum(values):
 
 
 def tempting_careful_sum(values):
-    return np.cumsum(values)[-1]    # one by one, and nothing is given back
+    total = np.float32(0)
+    for x in values:
+        total = total + x    # one by one, and nothing is given back
+    return total
 
 
 def solution_segment_sums(x, offsets):

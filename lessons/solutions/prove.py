@@ -19,13 +19,16 @@ def run_lesson(path):
     return SimpleNamespace(**runpy.run_path(str(LESSONS / Path(path).name), run_name="__main__"))
 
 
-def solution(number, right, tempting):
-    """Prove that a judge accepts the right answer and refuses the tempting one."""
-    judge = judges[number]
+def solution(number, right, *tempting):
+    """Prove that a judge accepts the right answer and refuses each tempting one."""
+    judge, hints = judges[number], []
     judge(right)
-    try:
-        judge(tempting)
-    except AssertionError as error:
-        print(f"solution {number}: passes; a tempting wrong answer is refused ({error})")
-    else:
-        raise AssertionError(f"exercise {number}: its check takes a wrong answer for a right one")
+    for wrong in tempting:
+        try:
+            judge(wrong)
+        except AssertionError as error:
+            hints.append(str(error))
+        else:
+            raise AssertionError(
+                f"exercise {number}: its check takes a wrong answer for a right one")
+    print(f"solution {number}: passes; a tempting wrong answer is refused ({' | '.join(hints)})")

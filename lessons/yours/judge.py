@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import re
 import traceback
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -72,9 +73,9 @@ def judge(name, path):
 
 
 def judge_function(name, backward):
-    """→ Verdict. Each case in float64, with a gradient check, and in float32."""
+    """→ Verdict. Each case in float64, with a gradient check, then each in float32."""
     backward, errors = upstream_first(name, backward), []
-    for case, dtype in itertools.product(EXERCISES[name].cases, CLOSE):
+    for dtype, case in itertools.product(CLOSE, EXERCISES[name].cases):
         forward, inputs = drawn(name, case, dtype)
         said = complaints(name, backward, forward, inputs)
         if not said and dtype is np.float64:
@@ -98,7 +99,9 @@ def complaints(name, backward, forward, inputs):
     right = mutant(name)(dy, kept)
     if kind(found) != kind(right):
         names = ", ".join(EXERCISES[name].gradients)
-        return [f"it returns {kind(found)}, expected {kind(right)}: {names}"]
+        said = f"it returns {kind(found)}, expected {kind(right)}: {names}"
+        no_dtype = [re.sub(r"float\d+|int\d+", "", kind(x)) for x in (found, right)]
+        return [said + "; follow the dtype of dy" * (no_dtype[0] == no_dtype[1])]
     found, right, told = parts(name, found), parts(name, right), {}
     for part in right:
         if not close(found[part], right[part]):
@@ -124,11 +127,11 @@ def upstream_first(name, backward):
 def kind(x):
     """What a result is, in words. Two of one kind can be compared number by number."""
     if type(x) is tuple:
-        return f"({', '.join(map(kind, x))})"
+        return f"a tuple of {', '.join(map(kind, x))}"
     if isinstance(x, list):
         with suppress(AttributeError, IndexError, TypeError, ValueError):     # no SparseRows
             rows, values = merged(x)
-            return f"SparseRows of rows {rows} and values {values.shape} in {values.dtype}"
+            return f"a list of SparseRows: rows {rows}, values {values.shape} in {values.dtype}"
     return f"{x.dtype} array" if isinstance(x, (np.ndarray, np.generic)) else type(x).__name__
 
 
@@ -189,8 +192,11 @@ def unknown_mistake(found, right):
         return f"has shape {found.shape}, expected {right.shape}"
     if not np.isfinite(found).all():
         return "holds nan or inf"
+    error = relative_error(found, right)
+    if error < 1e-3:
+        return (f"is nearly right, relative error {error:.1e}: is something small left out, "
+                "such as ε?")
     factor = float((found * right).sum() / (right * right).sum())
     if relative_error(found, factor * right) < CLOSE[np.float32]:
         return f"is {factor:.3g} times what it should be"
-    return (f"is none of the mistakes known here; its relative error is "
-            f"{relative_error(found, right):.1e}")
+    return f"is none of the mistakes known here; its relative error is {error:.1e}"

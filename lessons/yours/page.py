@@ -13,18 +13,15 @@ PAGE = '''"""{name}: the backward is for you to write.
     python -m lessons.yours hint {name}
 
 The forward is the project's. Your function gets the cache that it returns, and the gradient of the
-loss with respect to y. Change neither: others still read them. When yours is right, compare it with
-the project's, in {path}.
+loss with respect to y.{y_is}
+Change neither: others still read them. When yours is right, compare it with the project's, in
+{path}.
 """
 
-import math
-
-import numpy as np
-import scipy.sparse
 {imports}
 
-{shown}
-{forward}
+
+{shown}{forward}
 
 {stub}'''
 
@@ -34,12 +31,16 @@ def page(name):
     exercise = EXERCISES[name]
     module, forward = exercise.module, bare_source(exercise.forward)
     used = {node.id for node in ast.walk(ast.parse(forward)) if isinstance(node, ast.Name)}
-    names = (used & vars(module).keys() | {*exercise.shown}) - {"math", "np", "scipy"}
+    names = used & vars(module).keys() | {*exercise.shown}
+    imports = ["import math\n"] * ("math" in names) + ["import numpy as np"]
+    imports += ["import scipy.sparse"] * ("scipy" in names)
+    own = sorted(names - {"math", "np", "scipy"})
+    imports += [""] * bool(own) + [f"from {module.__name__} import {other}" for other in own]
     shown = "".join(f"{inspect.getsource(getattr(module, other))}\n" for other in exercise.shown)
     return PAGE.format(
         name=name, path=module.__name__.replace(".", "/") + ".py", forward=forward,
-        imports="".join(f"\nfrom {module.__name__} import {other}" for other in sorted(names)),
-        shown=indent(shown, "# "), stub=stub(exercise.backward))
+        y_is=" Here y is the loss." * (name == "batch_softmax"), imports="\n".join(imports),
+        shown=indent(shown, "# ") + "\n" * bool(shown), stub=stub(exercise.backward))
 
 
 def bare_source(function):

@@ -77,7 +77,6 @@ def dense(gradient, like):
         return gradient
     full = np.zeros_like(like)
     for part in gradient:
-        sources = getattr(part, "sources", None)              # of a GPU's UnsummedRows
-        values = part.values if sources is None else part.values[sources]
+        values = part.values if part.sources is None else part.values[part.sources]
         np.add.at(full, to_host(part.rows), to_host(values))
     return full

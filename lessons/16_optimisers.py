@@ -20,8 +20,8 @@ import numpy as np
 
 from convsim_mini.config import OptimConfig
 from convsim_mini.gradcheck import dense, numeric_gradient, relative_error
-from convsim_mini.training.optim import SGD, Adaptive, adam, update_rows
 from convsim_mini.model.sparse_rows import SparseRows
+from convsim_mini.training.optim import SGD, Adaptive, adam, update_rows
 from convsim_mini.training.schedule import rates
 
 rng = np.random.default_rng(16)

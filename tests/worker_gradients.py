@@ -46,6 +46,7 @@ def main():
                 part, own = step(model, batch_of(workers.share(PAIRS)), chunk, workers)
                 losses, found = gathered(model, workers.sum({"loss": part}, own), workers)
                 assert grads.keys() == found.keys()
+                assert losses["loss"].base is None            # or it would keep all gradients
                 differences[f"{encoder}, {case}, {chunk}"] = difference(
                     model, ({"loss": loss}, grads), (losses, found))
                 bits = [found[name].tobytes() for name in sorted(found)]

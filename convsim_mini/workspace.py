@@ -56,15 +56,18 @@ def sweep(parent):
 
 @contextmanager
 def locked(folder, busy=None):
-    """Hold the lock of a folder. Raises OSError where there is no such folder.
+    """Hold the lock of a folder. Raises OSError.
 
-    busy: what a UserError says where another process has the lock; None: wait for it
+    busy: what a UserError says where another process has the lock, or has just deleted the folder;
+    None: wait for the lock
     """
     for more_tries in reversed(range(10)):                    # a dead one's children end soon
         try:
             lock = _lock(folder, fcntl.LOCK_NB if busy else 0)
             break
-        except BlockingIOError:
+        except (BlockingIOError, FileNotFoundError):
+            if not busy:
+                raise
             if not more_tries:
                 raise UserError(busy) from None
             time.sleep(0.1)

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from convsim_mini import arrays_file, train
 from convsim_mini.cli import UserError
 from convsim_mini.report import fractions
 from convsim_mini.report.claims import by_fraction
-from convsim_mini.run import load_matrix, load_run, read_log, save_checkpoint
+from convsim_mini.run import load_matrix, load_run, read_log
 from convsim_mini.sentence_encoder import load
 
 from conftest import command

@@ -4,7 +4,7 @@
     lines.txt        the n lines, UTF-8
     offsets.npy      int64 (n + 1): line k is bytes offsets[k] to offsets[k + 1] - 1 of lines.txt
     graph.usearch    over a million vectors, where the package usearch is installed
-    meta.json        what the vectors depend on, and the size of each file; written last
+    meta.json        what the vectors depend on, size and checksum of each file; written last
 
 The search is exact without a graph: it reads every vector, which takes 11 ms of 100,000 lines and
 90 ms of a million on two cores. Through the graph (HNSW, Malkov and Yashunin 2018) it reads a few
@@ -14,6 +14,7 @@ busy cores, where embedding takes half a minute.
 """
 
 import json
+import zlib
 from array import array
 from pathlib import Path
 
@@ -22,6 +23,7 @@ import numpy as np
 from .cli import UserError, progress, user_errors
 from .files import new_folder, read_object, write_rows, write_text
 
+TIE = 1e-6       # a vector's last bits depend on its place in a batch: equal cosines differ by 3e-7
 BLOCK = 4_096    # vectors at a time, as many as `encode` embeds: equal products, equal cosines
 GRAPH_ABOVE = 1_000_000
 SEEN = 100       # lines taken from the graph for each line asked for (10 found 79%, 30 found 91%)
@@ -31,8 +33,8 @@ REBUILD = "make the index: python -m convsim_mini.encode RUN --file FILE --index
 def nearest(queries, blocks, top):
     """For each query its nearest lines: (cosine, line number from 1, line), best first.
 
-    queries: (q, e); blocks: pairs of vectors (n, e) and their n lines. Of equal cosines the first
-    line wins. → q lists of up to `top` hits
+    queries: (q, e); blocks: pairs of vectors (n, e) and their n lines. Cosines that follow each
+    other within 1e-6 are a tie, of which the first line wins. → q lists of up to `top` hits
     """
     hits, before = [[] for _ in queries], 0
     for vectors, lines in blocks:
@@ -40,11 +42,18 @@ def nearest(queries, blocks, top):
         for k, found in enumerate(hits):
             floor = found[-1][0] if len(found) == top else -np.inf
             new = np.flatnonzero(cosines[k] > floor)
-            new = new[np.argsort(-cosines[k, new], kind="stable")[:top]]
+            new = new[_best(cosines[k, new], top)]
             found += [(float(cosines[k, c]), before + int(c) + 1, lines[c]) for c in new]
-            hits[k] = sorted(found, key=lambda hit: -hit[0])[:top]
+            hits[k] = [found[c] for c in _best([hit[0] for hit in found], top)]
         before += len(lines)
     return hits
+
+
+def _best(cosines, top):
+    """Where the `top` largest cosines (n,) stand, those of a tie as they stand."""
+    order = np.argsort(np.negative(cosines))
+    ties = np.cumsum(np.diff(np.take(cosines, order), prepend=np.inf) < -TIE)
+    return order[np.lexsort((order, ties))][:top]
 
 
 class Index:
@@ -102,6 +111,12 @@ def _check(folder, meta, encoder):
         found = path.stat().st_size if path.exists() else 0
         if found != size:
             raise ValueError(f"{name} has {found:,} bytes, expected {size:,}")
+        if "crc32" in meta and _checksum(path) != meta["crc32"][name]:    # older ones have none
+            raise ValueError(f"{name} is not as it was written")
+
+
+def _checksum(path):
+    return zlib.crc32(np.memmap(path, np.uint8, "r"))
 
 
 def build_index(encoder, chunks, folder):
@@ -120,7 +135,9 @@ def build_index(encoder, chunks, folder):
             _save_graph(np.load(new / "vectors.npy", mmap_mode="r"), new / "graph.usearch")
             how = "a search through its graph is fast but may miss some of the nearest lines"
         files = {path.name: path.stat().st_size for path in new.iterdir()}
-        write_text(new / "meta.json", json.dumps({"made_by": encoder.identity, "files": files}))
+        meta = {"made_by": encoder.identity, "files": files,
+                "crc32": {name: _checksum(new / name) for name in files}}
+        write_text(new / "meta.json", json.dumps(meta))
     return f"{number:,} lines; {how}"
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ..cli import errors_in_one_line
+from ..cli import errors_in_one_line, handling
 from ..evaluation.command import parser_of
 from ..run import finished
 
@@ -18,12 +18,10 @@ SHARES = tuple(k / 10 for k in range(1, 11))
 
 def train(*options):
     """Run the training command to its end; if it fails or is stopped, end with its exit code."""
-    # Ctrl-C reaches both; the training then saves a checkpoint. SIG_IGN would be inherited.
-    before = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        code = subprocess.call([sys.executable, "-m", "convsim_mini.train", *map(str, options)])
-    finally:
-        signal.signal(signal.SIGINT, before)
+    # Both save a checkpoint. Ctrl-C reaches the training by itself; SIG_IGN would be inherited.
+    with (subprocess.Popen([sys.executable, "-m", "convsim_mini.train", *map(str, options)]) as run,
+          handling({signal.SIGINT: lambda *_: None, signal.SIGTERM: lambda *_: run.terminate()})):
+        code = run.wait()
     if code:
         sys.exit(code)
 

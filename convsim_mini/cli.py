@@ -3,9 +3,7 @@
 import argparse
 import atexit
 import difflib
-import io
 import os
-import select
 import signal
 import sys
 import threading
@@ -30,7 +28,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         """What argparse calls for a wrong command line."""
-        wrong = message.removeprefix("unrecognized arguments: ").split("=")[0].split()
+        wrong = message.removeprefix("unrecognized arguments: ").split("=")[0].split() or [""]
         options = [] if message.startswith("argument") else self._option_string_actions
         raise UserError(f"{message}{did_you_mean(wrong[0], options)} (see --help)")
 
@@ -142,35 +140,42 @@ def handling(handlers):
             signal.signal(number, handler)
 
 
-class _Descriptor(io.FileIO):
+class _Shown:
     """Standard output or error. After a first failure what is written there goes nowhere.
 
     must_show: whether that failure is raised, as an OSError that names standard output
     """
 
-    def __init__(self, number, must_show):
-        super().__init__(number, "wb", closefd=False)
-        self.must_show = must_show
+    def __init__(self, stream, number, must_show):
+        self.stream = stream or open(os.devnull, "w", encoding="utf-8")
+        self.stream.reconfigure(errors="replace")             # "?" for what it cannot show
+        self.number, self.must_show = number, must_show
 
-    def write(self, data):
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+    def write(self, text):
+        return self._or_nowhere(self.stream.write, text)
+
+    def flush(self):
+        self._or_nowhere(self.stream.flush)
+
+    def _or_nowhere(self, show, *text):
         try:
-            while (written := super().write(data)) is None:   # it does not block, and is full
-                select.select([], [self], [])
-            return written
+            return show(*text)
         except OSError as error:
             with open(os.devnull, "wb") as nowhere:
-                os.dup2(nowhere.fileno(), self.fileno())
+                os.dup2(nowhere.fileno(), self.number)
             if self.must_show:
                 raise OSError(error.errno, error.strerror, STDOUT) from None
-            return len(data)
 
 
 @contextmanager
 def _own_streams(must_show):
-    """sys.stdout and sys.stderr over a _Descriptor each; "?" for letters that they cannot show.
+    """sys.stdout and sys.stderr as _Shown; those that were replaced before, as by pytest, stay.
 
-    Streams that were replaced before, as by pytest, stay. A descriptor that is closed leads to
-    nowhere, or the next file to be opened would get its number and a library's messages.
+    A descriptor that is closed leads to nowhere. Else the next file to be opened would get its
+    number, and with it a library's messages.
     """
     for number in range(3):
         try:
@@ -179,9 +184,9 @@ def _own_streams(must_show):
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     before = sys.stdout, sys.stderr
     if sys.stdout is sys.__stdout__:
-        sys.stdout = _text(sys.stdout, _Descriptor(1, must_show))
+        sys.stdout = _Shown(sys.stdout, 1, must_show)
     if sys.stderr is sys.__stderr__:
-        sys.stderr = _text(sys.stderr, _Descriptor(2, False))
+        sys.stderr = _Shown(sys.stderr, 2, must_show=False)
     try:
         yield
     finally:
@@ -193,12 +198,6 @@ def _deaf_to_ctrl_c():
     """While Python ends: nothing is left to stop, and it would show a traceback."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _text(stream, descriptor):
-    return io.TextIOWrapper(io.BufferedWriter(descriptor), getattr(stream, "encoding", "utf-8"),
-                            "replace", line_buffering=descriptor.fileno() == 2
-                            or bool(stream) and (stream.line_buffering or stream.write_through))
 
 
 def cut_report(config, lengths):

@@ -18,8 +18,11 @@ what to read first:
     index.py                           lines and their vectors, to be searched
     backend.py                         NumPy or CuPy: the arrays decide
     gradcheck.py                       how all of it is known to be right
-    decompress.py  files.py  processes.py         text in, within limits; files out; other processes
+    decompress.py  files.py  arrays_file.py       text in, within limits; files out, with checksums
+    workspace.py  processes.py                    folders that processes share; other processes
     tables.py  figures.py  cli.py                 what all of them share
+
+PROMISES.md says what holds when something goes wrong.
 """
 
 import os
@@ -42,20 +45,12 @@ COMMANDS = {    # python -m convsim_mini.NAME
     "report.against_words": "where a run beats words alone, and where it loses",
 }
 _started = sys.orig_argv[sys.orig_argv.index("-m") + 1] if "-m" in sys.orig_argv[:-1] else ""
-if _started.startswith("convsim_mini.") and _started.split(".", 1)[1] not in COMMANDS:
-    sys.stderr.write(f"error: {_started}: is no command; python -m convsim_mini lists them\n")
-    sys.exit(2)
-
-
-def _end(number, frame):
-    signal.signal(number, signal.SIG_IGN)
-    sys.exit(128 + number)
-
-
-if _started.startswith("convsim_mini."):    # imports take a second: Ctrl-C is no traceback there
-    for _number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(_number) != signal.SIG_IGN:
-            signal.signal(_number, _end)
+if _started.startswith("convsim_mini."):
+    if _started.split(".", 1)[1] not in COMMANDS:
+        sys.stderr.write(f"error: {_started}: is no command; python -m convsim_mini lists them\n")
+        sys.exit(2)
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)          # no traceback while modules load
 
 # OpenBLAS's idle threads spin for 30 ms and so hold a core that copies and sparse products want.
 # 2¹⁰ cycles, not 2²⁶, made a DAN step 15% faster. It is read when NumPy is first imported.

@@ -21,7 +21,7 @@ MOST_STEPS = 10**15      # more than 1e6 minutes have time for, and exact as a f
 PositiveInt = Annotated[int, Meta(ge=1, le=MOST_ROWS)]
 Width = Annotated[int, Meta(ge=1, le=2**16)]
 Widths = Annotated[list[Width], Meta(max_length=1_000)]
-PositiveFloat = Annotated[float, Meta(gt=0, le=1e6)]    # neither inf nor nan
+PositiveFloat = Annotated[float, Meta(gt=0, le=1e38)]    # a float32, neither inf nor nan
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
@@ -184,7 +184,7 @@ class Config:
     """The seed of every random number."""
     steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 1_000
     """Number of batches."""
-    minutes: PositiveFloat | None = None
+    minutes: Annotated[float, Meta(gt=0, le=1e6)] | None = None
     """Train for about so long instead: `steps` is set and stored once the speed is known."""
     evaluations: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 8
     """How many times in a run dev is measured and a checkpoint saved."""

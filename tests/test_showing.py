@@ -66,8 +66,9 @@ def test_output_that_cannot_be_written_ends_another_command(trained, redirected,
     assert len(done.stderr.splitlines()) == bool(line)
 
 
-def test_an_ascii_terminal_shows_question_marks(trained):
-    done = shown("", "-m", "convsim_mini.encode", trained[0], "caf\u00e9", "\u2192",
+def test_an_ascii_terminal_shows_question_marks(trained, tmp_path):
+    (tmp_path / "lines").write_text("caf\u00e9\n\u2192\n", encoding="utf-8")
+    done = shown("", "-m", "convsim_mini.encode", trained[0], "--file", tmp_path / "lines",
                  environment=ASCII)
     assert (done.returncode, done.stderr) == (0, "") and "2 ?" in done.stdout
 
@@ -78,6 +79,22 @@ def test_no_file_gets_the_number_of_a_closed_descriptor(tmp_path):
             "    print(1); print(2, file=sys.stderr); file.write(str(file.fileno()))")
     assert shown("<&- >&- 2>&-", "-c", code, tmp_path / "number").returncode == 0
     assert int((tmp_path / "number").read_text()) > 2
+
+
+def test_what_a_full_pipe_does_not_take_is_left_out():
+    """Later a library's own messages go nowhere, too."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(writer, b"x")
+    code = ("import os; from convsim_mini.cli import errors_in_one_line\n"
+            "with errors_in_one_line(must_show=False):\n"
+            "    print('hello', flush=True); os.write(1, b'by a library')")
+    process = start("-c", code, stdout=writer, stderr=subprocess.PIPE)
+    assert (process.communicate(timeout=60)[1], process.returncode) == (b"", 0)
+    os.close(reader)
+    os.close(writer)
 
 
 @pytest.mark.parametrize("error, message", [

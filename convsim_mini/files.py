@@ -3,15 +3,15 @@
 import codecs
 import json
 import os
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from safetensors import SafetensorError
 
 from .cli import UserError, user_errors
 from .decompress import MOST, SUFFIXES, Damaged, Decompressed, TooMuch
+from .workspace import workplace
 
 
 def read_lines(path, progress=lambda position: None):
@@ -130,22 +130,20 @@ def replace_file(path, write):
 
     A link stays one: the file that it names is replaced. Raises UserError; nothing is then changed.
     """
-    path = os.path.realpath(path)
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise UserError(f"{path}: is no file that could be replaced; choose another name")
-    temporary, advice = f"{path}.tmp", "make room there or choose another folder"
-    try:
-        with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
+    path = Path(os.path.realpath(path))
+    advice = "make room there or choose another folder"
+    with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path}: is no file that could be replaced; choose another name")
+        with workplace(path.parent) as folder:
+            temporary = folder / path.name
             with open(temporary, "wb") as file:
                 mode = os.fstat(file.fileno()).st_mode        # as the user's umask wants it
-            write(temporary)
+            write(str(temporary))
             os.chmod(temporary, mode & 0o777)                 # safetensors makes files private
             _sync(temporary)
             os.replace(temporary, path)
-            _sync(Path(path).parent)                          # or a power cut may undo renaming
-    finally:
-        with suppress(OSError):                               # there only if something went wrong
-            os.unlink(temporary)
+        _sync(path.parent)                                    # or a power cut may undo renaming
 
 
 @contextmanager
@@ -160,8 +158,8 @@ def new_folder(path, advice):
         if target.exists() and not (target.is_dir() and not any(target.iterdir())):
             raise UserError(f"{path}: exists already and is left as it is; {advice}")
         target.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as beside:
-            folder = Path(beside, target.name)
+        with workplace(target.parent) as beside:
+            folder = beside / target.name
             folder.mkdir()                                    # not private, as `beside` is
             yield folder
             os.replace(folder, target)

@@ -3,35 +3,37 @@
 `weights-000500.safetensors` holds the parameters after step 500, `resume-000500.safetensors` the
 optimiser's state at that step. The weights are written last: a step with weights is complete. While
 a run trains, its two newest checkpoints are kept, and the one that is best on dev; at the end only
-the best one. The newest weights name the best step.
+the best one.
+
+The files know each other. Beside the weights stand the settings that they were trained with, the
+best step, and checksums of the vocabulary, of the optimiser's state and of what dev has measured.
+Beside the vocabulary stand checksums of the pairs and of the NLI data. Whoever reads a file checks
+that it is whole and belongs to the others.
 """
 
 import dataclasses
 import json
 import re
 import zlib
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
+from .arrays_file import DAMAGE, load_arrays, save_arrays
 from .backend import device_module, to_device, to_host
 from .cli import UserError, user_errors
 from .config import Config, completed, config_from_dict, flat
 from .data.text import Vocabulary
-from .files import read_object, replace_file, write_text
+from .files import read_object, write_text
 from .model.initial import parameter_shapes
 from .model.input_response import Model
 
 KEPT = 2      # newest checkpoints, while a run trains
-FORMAT = 1    # of the files in a run's folder
-ROWS_AT_ONCE = 4_096
 VOCABULARY = "vocabulary.json"
 NEEDED = ("is missing or damaged", "a run folder needs it")
-DAMAGE = (OSError, SafetensorError, ValueError, KeyError, TypeError)    # what a damaged file raises
+# Settings that say where things are, or change no result; what they name is checked by itself.
+PLACES = {"run", "init", "pairs", "columns", "nli", "data", "cache", "device", "optim.chunk"}
 
 
 class Run(NamedTuple):
@@ -43,6 +45,7 @@ class Run(NamedTuple):
     model: Model
     step: int
     corpus: int       # checksum of the Corpus that it was trained on
+    nli: int | None   # checksum of the NLI data that it was trained on
     identity: dict    # the step, and checksums of its weights and its vocabulary
 
 
@@ -51,23 +54,41 @@ def save_config(folder, config):
     write_text(Path(folder, "config.json"), json.dumps(dataclasses.asdict(config), indent=2) + "\n")
 
 
-def save_vocabulary(folder, corpus):
-    """Write vocabulary.json: the vocabulary of a Corpus, and the checksum of the Corpus."""
-    values = {"corpus": corpus.checksum, **corpus.vocabulary.to_dict()}
+def save_vocabulary(folder, corpus, nli=None):
+    """Write vocabulary.json: the vocabulary of a Corpus, and the checksum of the Corpus.
+
+    nli: checksum of the NLI data, if there are any
+    """
+    values = {"corpus": corpus.checksum, "nli": nli, **corpus.vocabulary.to_dict()}
     write_text(Path(folder, VOCABULARY), json.dumps(values))
 
 
-def save_checkpoint(folder, step, params, state, best=None):
+def settings_of(config):
+    """The settings of a Config that its results depend on: dotted name → value."""
+    values = flat(dataclasses.asdict(config))
+    return {name: value for name, value in values.items() if name not in PLACES}
+
+
+def difference(found, expected):
+    """The first setting with another value than expected, as (name, found, expected), or None.
+
+    found, expected: of `settings_of`; settings that only one of them has do not count
+    """
+    return next(((name, found[name], expected[name])
+                 for name in sorted(found.keys() & expected.keys())
+                 if found[name] != expected[name]), None)
+
+
+def save_checkpoint(folder, config, step, params, state, best=None):
     """Write parameters and optimiser state after `step`; delete what is no longer needed.
 
     best: the step that is best on dev so far, if one is known.
     """
-    for kind, arrays in (("resume", state), ("weights", params)):
-        # safetensors writes the buffer of a strided array as it lies, so it must be contiguous
-        host = {name: np.ascontiguousarray(array) for name, array in to_host(arrays).items()}
-        about = {"format": FORMAT, "crc32": _checksum(host),
-                 "vocabulary": _crc(Path(folder, VOCABULARY)), "best": best or step}
-        _save(_path(folder, kind, step), host, about)
+    about = {"vocabulary": _crc(Path(folder, VOCABULARY))}
+    of_state = save_arrays(_path(folder, "resume", step), to_host(state), about)
+    save_arrays(_path(folder, "weights", step), to_host(params), {
+        **about, "best": best or step, "state": of_state, "settings": settings_of(config),
+        "measured": _crc_of_measures(folder, step)})
     _keep(folder, [*_steps(folder)[-KEPT:], best or step])
 
 
@@ -76,18 +97,11 @@ def keep_best(folder):
     _keep(folder, [_best(folder)])
 
 
-def _save(path, arrays, about):
-    # one entry, for safetensors writes several in any order and equal runs would differ
-    metadata = {"convsim_mini": json.dumps(about)}
-    replace_file(path, lambda temporary: save_file(arrays, temporary, metadata))
-
-
 def _keep(folder, steps):
     kept = {_path(folder, kind, step).name for kind in ("resume", "weights") for step in steps}
-    # weights first, for a step with weights is complete; a killed run also leaves temporary files
+    # weights first, for a step with weights is complete
     for path in sorted(Path(folder).iterdir(), reverse=True):
-        checkpoint = re.fullmatch(r"(resume|weights)-\d+\.safetensors(\.tmp)?", path.name)
-        if checkpoint and path.name not in kept:
+        if re.fullmatch(r"(resume|weights)-\d+\.safetensors", path.name) and path.name not in kept:
             path.unlink()
 
 
@@ -101,20 +115,21 @@ def load_run(folder, device="cpu", newest=False):
 
     Raises UserError where a file is missing or damaged, or where the device cannot be used.
     """
-    folder = _existing(folder)
+    folder = existing(folder)
     if not has_checkpoint(folder):
         raise UserError(f"{folder}: holds no weights-*.safetensors, for the run stopped before its "
                         f"first checkpoint; go on: python -m convsim_mini.train --resume {folder}")
-    step = _steps(folder)[-1] if newest else _best(folder)
-    path = _path(folder, "weights", step)
-    params, about = _load(path)                               # first: it tells the format of all
-    config = load_config(folder)
+    step, params, about = _load_weights(folder, newest)       # first: it tells the format of all
+    path, config = _path(folder, "weights", step), load_config(folder)
+    if other := difference(settings_of(config), about.get("settings", {})):
+        raise UserError("{}/config.json: {} is {}, but {} was trained with {}; restore the files "
+                        "of one run".format(folder, *other[:2], path.name, other[2]))
     xp = device_module(device, config.precision)
     words = folder / VOCABULARY
     if _crc(words) != about.get("vocabulary"):
         read_object(words, *NEEDED)                           # missing or damaged: it says so
         raise UserError(f"{words}: is not the one that {path.name} was trained with; restore it")
-    vocabulary, corpus = load_vocabulary(folder)
+    vocabulary, corpus, nli = load_vocabulary(folder)
     rows = vocabulary.size + config.bigram_rows
     expected = parameter_shapes(config.model, rows, config.classifies)
     stored = {name: p.shape for name, p in params.items()}
@@ -125,48 +140,82 @@ def load_run(folder, device="cpu", newest=False):
                             "config.json and vocabulary.json; restore the files of one run")
     model = Model(to_device(params, xp), config.model, vocabulary.size)
     identity = {"step": step, "weights": about["crc32"], "vocabulary": about["vocabulary"]}
-    return Run(folder, config, vocabulary, model, step, corpus, identity)
+    return Run(folder, config, vocabulary, model, step, corpus, nli, identity)
+
+
+def _best(folder):
+    """The step that is best on dev, as the newest weights name it."""
+    newest = _steps(folder)[-1]
+    return _about(folder, newest).get("best", newest)
+
+
+def _about(folder, step):
+    return load_arrays(_path(folder, "weights", step), arrays=False)[1]
+
+
+def _load_weights(folder, newest):
+    """The best or newest step, its parameters, and what is written beside them."""
+    before = None
+    while True:
+        last = _steps(folder)[-1]
+        try:
+            step = last if newest else _best(folder)
+            return step, *load_arrays(_path(folder, "weights", step))
+        except UserError:
+            if last == before:
+                raise
+        before = last                                         # a training may have deleted it
 
 
 def load_vocabulary(folder):
-    """The Vocabulary of a run folder and the checksum of its Corpus. Raises UserError."""
-    path = _existing(folder) / VOCABULARY
+    """A run folder's Vocabulary, checksums of its Corpus and NLI data. Raises UserError."""
+    path = existing(folder) / VOCABULARY
     values = read_object(path, *NEEDED)
     with user_errors(f"{path}: {NEEDED[0]}", NEEDED[1], DAMAGE):
-        corpus = values.pop("corpus")
-        return Vocabulary(**values), corpus
+        corpus, nli = values.pop("corpus"), values.pop("nli", None)
+        return Vocabulary(**values), corpus, nli
 
 
 def load_config(folder):
     """The Config of a run folder. Raises UserError where it is missing or damaged."""
-    path = _existing(folder) / "config.json"
+    path = existing(folder) / "config.json"
     return config_from_dict(completed(flat(read_object(path, *NEEDED))), path)
 
 
 def load_state(run):
-    """The optimiser's state at a Run's step. Raises UserError where it is missing or damaged."""
-    return _load(_path(run.folder, "resume", run.step))[0]
+    """The optimiser's state at a Run's step.
+
+    Raises UserError where it is missing, damaged or of other weights.
+    """
+    path = _path(run.folder, "resume", run.step)
+    state, about = load_arrays(path)
+    if about["crc32"] != _about(run.folder, run.step).get("state", about["crc32"]):
+        raise UserError(f"{path}: belongs to other weights; restore the files of one run")
+    return state
 
 
 def save_matrix(run, name, matrix):
     """Write a matrix (e, e) for the vectors of a Run at its step: "tuned", "all_but_the_top"."""
-    arrays = {"matrix": np.ascontiguousarray(matrix, np.float32)}
-    _save(run.folder / f"{name}.safetensors", arrays, {"step": run.step})
+    save_arrays(run.folder / f"{name}.safetensors", {"matrix": matrix.astype(np.float32)},
+                {"step": run.step, "weights": run.identity["weights"]})
 
 
 def load_matrix(run, name):
-    """A matrix of a Run by its name, or None. Raises UserError if damaged or of another step."""
+    """A matrix of a Run by its name, or None. Raises UserError if damaged or of another run."""
     path = run.folder / f"{name}.safetensors"
     if not path.exists():
         return None
     again = "delete it, or make it again: " + (
         f"python -m convsim_mini.tune {run.folder} --data DIR" if name == "tuned" else
         f"python -m convsim_mini.train --resume {run.folder}")
-    with user_errors(f"{path}: is damaged or cannot be read", again, DAMAGE):
-        step, matrix = _about(path)["step"], _read(path)["matrix"]
+    arrays, about = load_arrays(path, again)
+    with user_errors(f"{path}: is damaged", again, DAMAGE):
+        step, matrix = about["step"], arrays["matrix"]
     if step != run.step or matrix.shape != (run.config.model.layers[-1],) * 2:
         raise UserError(f"{path}: was made for step {step} with shape {matrix.shape}, but the run "
                         f"is at step {run.step}; {again}")
+    if about.get("weights", run.identity["weights"]) != run.identity["weights"]:
+        raise UserError(f"{path}: was made for other weights than this run has; {again}")
     return matrix
 
 
@@ -182,7 +231,30 @@ def check_corpus(run, corpus):
                         "or another version prepared them; put those back or train again")
 
 
-def _existing(folder):
+def check_resumed(run, corpus, nli):
+    """Raise a UserError unless a Run can go on: with its Corpus, its NLI data and its log.
+
+    nli: the checksum of the NLI data, or None
+    """
+    check_corpus(run, corpus)
+    if run.nli is not None and nli != run.nli:
+        raise UserError(f"{run.config.nli}: these NLI data are not those that {run.folder} was "
+                        "trained on; put those back or train again")
+    about = _about(run.folder, run.step)
+    if about.get("measured", None) not in (None, _crc_of_measures(run.folder, run.step)):
+        raise UserError(f"{run.folder}/log.jsonl: does not hold what was measured up to step "
+                        f"{run.step}; restore it")
+
+
+def _crc_of_measures(folder, step):
+    """A checksum of what was measured on dev up to a step: it decides which step is the best."""
+    measured = [record for record in read_log(Path(folder, "log.jsonl"))
+                if "dev" in record and record["step"] <= step]
+    return zlib.crc32(json.dumps(measured).encode())
+
+
+def existing(folder):
+    """The Path of a run's folder. Raises UserError where there is none."""
     if not Path(folder).is_dir():
         raise UserError(f"{folder}: no such run folder; train one: python -m convsim_mini.train")
     return Path(folder)
@@ -201,66 +273,23 @@ def _steps(folder):
     return sorted(int(number) for number in numbers if number.isdecimal())
 
 
-def _best(folder):
-    """The step that is best on dev, as the newest weights name it."""
-    newest = _steps(folder)[-1]
-    return _load(_path(folder, "weights", newest), arrays=False)[1].get("best", newest)
-
-
-def _about(path):
-    """What `_save` wrote beside the arrays."""
-    with safe_open(path, "numpy") as file:
-        return json.loads(file.metadata()["convsim_mini"])
-
-
-def _load(path, arrays=True):
-    """Arrays (or None) of one file of a checkpoint, and what is written beside them."""
-    advice = "restore it, or delete the newest step's weights and resume files to use older ones"
-    with user_errors(f"{path}: is missing, damaged or cannot be read", advice, DAMAGE):
-        about = _about(path)
-        if about["format"] > FORMAT:
-            raise UserError(f"{path}: was written by a newer version of convsim_mini (format "
-                            f"{about['format']}, this one reads up to {FORMAT}); update it")
-        loaded = _read(path) if arrays else None
-        if arrays and about["crc32"] != _checksum(loaded):
-            raise ValueError("its checksum is wrong")
-    return loaded, about
-
-
-def _read(path):
-    """Name → array. Large ones are read by parts into NumPy's own memory, which has huge pages.
-
-    Random rows of a table are found faster there: a sentence is encoded in 33 µs, not in 40.
-    """
-    arrays = {}
-    with safe_open(path, "np") as file:
-        for name in file.keys():
-            tensor = file.get_slice(name)
-            shape = tensor.get_shape()
-            if not shape or shape[0] <= ROWS_AT_ONCE:
-                arrays[name] = file.get_tensor(name)
-                continue
-            arrays[name] = np.empty(shape, tensor[:1].dtype)
-            for start in range(0, shape[0], ROWS_AT_ONCE):
-                end = min(start + ROWS_AT_ONCE, shape[0])
-                arrays[name][start:end] = tensor[start:end]
-    return arrays
-
-
-def _checksum(arrays):
-    crc = 0
-    for name in sorted(arrays):
-        crc = zlib.crc32(arrays[name].reshape(-1).view(np.uint8), zlib.crc32(name.encode(), crc))
-    return crc
-
-
 def read_log(path):
-    """The records of a log.jsonl, as far as it is whole."""
-    records = []
-    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    with suppress(ValueError, TypeError, KeyError):           # killed while it was written
-        for line in text.splitlines():
+    """The records of a log.jsonl. Raises UserError where it is damaged.
+
+    The last line of a run that was killed may be half written; it is left out.
+    """
+    records, crc = [], 0
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    for number, line in enumerate(lines, start=1):
+        try:
             record = json.loads(line)
-            record["step"]
+            if record["step"] < 0 or record.get("crc32", crc) != crc:
+                raise ValueError("its checksum is wrong")
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            if number < len(lines) or line.endswith(b"\n"):
+                raise UserError(f"{path}, line {number}: is damaged ({error}); restore it, or move "
+                                "it away") from None
+        else:
             records.append(record)
+        crc = zlib.crc32(line, crc)
     return records

@@ -8,6 +8,7 @@ convsim_mini.train … trains with four workers, each on one core (pip install m
 
 import itertools
 import sys
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from textwrap import shorten
 
@@ -28,7 +29,7 @@ from .model.losses import batch_softmax_forward
 from .model.projection import all_but_the_top
 from .options import parse_config, resumed_folder
 from .run import (
-    check_corpus, finished, has_checkpoint, keep_best, load_config, load_run, load_state,
+    check_resumed, existing, finished, has_checkpoint, keep_best, load_config, load_run, load_state,
     load_vocabulary, save_config, save_matrix, save_vocabulary,
 )
 from .snli_files import find_snli, read_snli
@@ -36,9 +37,11 @@ from .tables import table
 from .training.distributed import ALONE, launched
 from .training.loop import run_steps
 from .training.schedule import Tasks
+from .workspace import locked, sweep
 
 DEV_QUERIES = 5_000
 TOP_FROM = 20_000    # sentences, whose first direction is removed
+IN_USE = "{}: another process trains in it; wait until it ends, or stop it"
 
 
 def train(config, workers=ALONE):
@@ -48,13 +51,13 @@ def train(config, workers=ALONE):
     """
     with workers.in_turn():
         corpus, tasks, dev = prepare(config, parents_words(config), workers)
-    folder, params = None, None
-    if workers.rank == 0:
-        params = starting_model(config, corpus).params
-        folder = new_folder(config)
+    if workers.rank:
+        return train_from(None, config, corpus, tasks, dev, workers)
+    params = starting_model(config, corpus).params
+    with new_folder(config) as folder:
         save_config(folder, config)
-        save_vocabulary(folder, corpus)
-    return train_from(folder, config, corpus, tasks, dev, workers, params)
+        save_vocabulary(folder, corpus, tasks.nli_checksum)
+        return train_from(folder, config, corpus, tasks, dev, workers, params)
 
 
 def resume(folder, workers=ALONE):
@@ -62,21 +65,22 @@ def resume(folder, workers=ALONE):
 
     On the CPU the final weights are those of a run that was never stopped, bit by bit with as many
     workers, up to rounding with others. A finished run is left as it is. Raises UserError where its
-    files or its pairs are missing or changed.
+    files, its pairs or its NLI data are missing or changed, or where another process trains in it.
     """
-    with workers.in_turn():
-        config = load_config(folder)
-        words = load_vocabulary(folder)[0] if has_checkpoint(folder) else parents_words(config)
-        corpus, tasks, dev = prepare(config, words, workers)
-    start = ()
-    if workers.rank == 0 and has_checkpoint(folder):
-        run = load_run(folder, newest=True)
-        check_corpus(run, corpus)
-        start = run.model.params, run.step, load_state(run)
-    elif workers.rank == 0:
-        save_vocabulary(folder, corpus)
-        start = (starting_model(config, corpus).params,)
-    return train_from(folder, config, corpus, tasks, dev, workers, *start)
+    with nullcontext() if workers.rank else locked(existing(folder), IN_USE.format(folder)):
+        with workers.in_turn():
+            config = load_config(folder)
+            words = load_vocabulary(folder)[0] if has_checkpoint(folder) else parents_words(config)
+            corpus, tasks, dev = prepare(config, words, workers)
+        start = ()
+        if workers.rank == 0 and has_checkpoint(folder):
+            run = load_run(folder, newest=True)
+            check_resumed(run, corpus, tasks.nli_checksum)
+            start = run.model.params, run.step, load_state(run)
+        elif workers.rank == 0:
+            save_vocabulary(folder, corpus, tasks.nli_checksum)
+            start = (starting_model(config, corpus).params,)
+        return train_from(folder, config, corpus, tasks, dev, workers, *start)
 
 
 def train_from(folder, config, corpus, tasks, dev, workers, params=None, step=0, state=None):
@@ -235,17 +239,30 @@ def measuring_dev(config, corpus, tasks):
     return measure
 
 
+@contextmanager
 def new_folder(config):
-    """Make the run's folder. Raises UserError if it holds files already or cannot be made."""
+    """Make the run's folder and hold its lock.
+
+    Raises UserError if it holds files already, or cannot be made, or if another process is faster.
+    """
     names = [config.run] if config.run else (
         f"runs/{config.preset}{'' if k == 1 else f'-{k}'}" for k in itertools.count(1))
     advice = "choose another folder with --run"
-    for name in names:
+    for name in map(Path, names):
         with user_errors(f"{name}: cannot be made", advice):
-            Path(name).mkdir(parents=True, exist_ok=True)
-            if all(path.suffix == ".tmp" for path in Path(name).iterdir()):    # killed at once
-                config.run = name
-                return Path(name)
+            name.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as lock:
+            try:
+                lock.enter_context(locked(name, IN_USE.format(name)))
+            except UserError:
+                if config.run:
+                    raise
+                continue
+            sweep(name)                                       # another may have been killed at once
+            if not any(name.iterdir()):
+                config.run = str(name)
+                yield name
+                return
     raise UserError(f"{config.run}: exists already and is left as it is; {advice}")
 
 

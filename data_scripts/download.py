@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from convsim_mini.cli import Parser, UserError, errors_in_one_line
+from convsim_mini.workspace import locked, workplace
 from data_scripts.check import check
 from data_scripts.fetch import fetch, forget, part_of
 from data_scripts.registry import GROUPS, REGISTRY
@@ -52,41 +53,55 @@ def staging(folder, archive):
 
     After an error, none of them do.
     """
-    stage = folder / ".unpacked"
-    shutil.rmtree(stage, ignore_errors=True)                  # a killed run may have left it
-    stage.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        yield stage
-        names = {file.fetched: file.name for file in archive.files}
-        for path in stage.iterdir():
-            target = folder / names.get(path.name, path.name)
-            if not target.exists():
-                if archive.without:
-                    path.write_bytes(path.read_bytes().translate(None, archive.without))
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(path, target)
+        with workplace(folder) as work:
+            stage = work / "files"
+            stage.mkdir()
+            yield stage
+            names = {file.fetched: file.name for file in archive.files}
+            for path in stage.iterdir():
+                target = folder / names.get(path.name, path.name)
+                if not target.exists():
+                    if archive.without:
+                        path.write_bytes(path.read_bytes().translate(None, archive.without))
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    os.replace(path, target)
     finally:
-        shutil.rmtree(stage)
         with suppress(OSError):                               # if it is empty
             folder.rmdir()
 
 
 def fetch_any(name, archive, downloads, stage):
     """Fetch an archive from the first source that has the right one; unpack it into stage."""
-    for source in archive.sources:
-        print(f"{name}: fetching {source.url}", flush=True)
-        try:
-            path, found = fetch(source, downloads, REGISTRY[name].limit)
-            print(f"{name}: {path.name}: {found}")
-            unpack_checked(name, archive, path, stage)
-            for other in archive.sources:                     # no one needs their .part any more
-                forget(part_of(other, downloads))
-            return
-        except UserError as error:
-            print(f"{name}: {error}", file=sys.stderr)
+    downloads.mkdir(parents=True, exist_ok=True)
+    try:
+        with locked(downloads, f"{downloads}: another download is at work there; wait for it, or "
+                    "choose another folder with --data"):
+            for source in archive.sources:
+                if fetched(name, archive, source, downloads, stage):
+                    return
+    finally:
+        with suppress(OSError):                               # unless a .part is in it
+            downloads.rmdir()
     raise UserError(f"{name}: no source gave it, for the reasons above; try again later, or get "
                     f"{part_of(archive.sources[0], downloads).stem} by other means and name it "
                     "with --from PATH")
+
+
+def fetched(name, archive, source, downloads, stage):
+    """Whether a source gave an archive; it is then in stage, or else the reason is printed."""
+    print(f"{name}: fetching {source.url}", flush=True)
+    try:
+        path, found = fetch(source, downloads, REGISTRY[name].limit)
+        print(f"{name}: {path.name}: {found}")
+        unpack_checked(name, archive, path, stage)
+    except UserError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return False
+    for other in archive.sources:                             # no one needs their .part any more
+        forget(part_of(other, downloads))
+    return True
 
 
 def unpack_checked(name, archive, path, stage):
@@ -225,8 +240,6 @@ def main(argv=None):
             failed.append(str(error))
         except OSError as error:
             failed.append(f"{name}: {error}; make room, or choose another folder with --data")
-        with suppress(OSError):                               # unless a .part is in it
-            (options.data / "downloads").rmdir()
     if failed:
         raise UserError("\nerror: ".join(failed))             # a line for each data set
 

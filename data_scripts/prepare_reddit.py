@@ -8,12 +8,10 @@ stopped, run it again: it goes on after the last finished dump or bucket.
 """
 
 import argparse
-import fcntl
 import json
 import os
 import shutil
 from collections import Counter
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from convsim_mini.cli import UserError, errors_in_one_line
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.files import parse_json, replace_file, write_text
+from convsim_mini.workspace import locked
 from data_scripts.buckets import TEMPORARY, join_bucket, parse_dump
 from data_scripts.comments import REASONS, read_comment
 from data_scripts.dump_files import DumpLines
@@ -59,7 +58,9 @@ def prepare(inputs, out, workers, scheduler):
     plan = make_plan(inputs)
     if not is_done(out, plan) or (out / "work").exists():     # a run was killed while tidying up
         try:
-            with alone_in(out / "work"):
+            (out / "work").mkdir(parents=True, exist_ok=True)
+            with locked(out / "work", f"{out}: another run is at work in this folder; wait for it, "
+                        "or choose another --out"):
                 if not is_done(out, plan):                    # another run may have ended just now
                     begin(out, plan)
                     with cluster(scheduler) if scheduler else fresh_processes(workers) as executor:
@@ -138,20 +139,6 @@ def is_done(out, plan):
             raise UserError(f"{out / name}: is there already, and nothing says what it was made "
                             "from; choose another --out, or delete it")
     return False
-
-
-@contextmanager
-def alone_in(work):
-    """Hold a lock on a folder. Raises UserError if another run holds it."""
-    work.mkdir(parents=True, exist_ok=True)
-    with open(work / "lock", "w") as file:
-        try:
-            # Not flock: child processes must not hold the lock, too.
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"{work.parent}: another run is at work in this folder; wait for it, "
-                            "or choose another --out") from None
-        yield
 
 
 def begin(out, plan):

@@ -88,7 +88,7 @@ def make_run(folder, corpus):
         train_step(config, model, optimizer, step, batch)
     save_config(folder, config)
     save_vocabulary(folder, corpus)
-    save_checkpoint(folder, config.steps, model.params, optimizer.state)
+    save_checkpoint(folder, config, config.steps, model.params, optimizer.state)
     vectors = embed(model, corpus.train.sentences(np.arange(5_000)))
     save_matrix(load_run(folder), "all_but_the_top", all_but_the_top(vectors))
 

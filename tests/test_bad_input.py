@@ -113,8 +113,8 @@ CASES = [
     ("evaluation.sts run-no-config", "run-no-config/config.json: is missing or damaged"),
     ("evaluation.sts run-cut-config", "run-cut-config/config.json: is missing or damaged"),
     ("evaluation.sts run-other-config",
-     "weights-000030.safetensors: encoder.linear0.weight has shape (16, 16), but (16, 17) "
-     "follows"),
+     "run-other-config/config.json: model.layers is [17], but weights-000030.safetensors was "
+     "trained with [16]; restore"),
     ("evaluation.sts run-no-vocabulary",
      "run-no-vocabulary/vocabulary.json: is missing or damaged"),
     ("evaluation.sts run-cut-vocabulary",
@@ -139,7 +139,7 @@ CASES = [
      "run-unwritable/sts_own_set.png: is no file that could be replaced"),
     ("evaluation.sts run-newer",
      "run-newer/weights-000030.safetensors: was written by a newer version of convsim_mini "
-     "(format 2, this one reads up to 1)"),
+     "(format 3, this one reads up to 2)"),
     ("evaluation nowhere", "nowhere: no such run folder"),
     ("evaluation run --on stz", "argument --on: invalid choice: 'stz'"),
     ("evaluation run --on sts --data sts-nan", 'sts-nan/sts-dev.csv, line 2: genre "main-news"'),
@@ -168,7 +168,7 @@ CASES = [
     ("evaluation.sts run-tuned-elsewhere",
      "run-tuned-elsewhere/tuned.safetensors: was made for step 7"),
     ("evaluation.sts run-cut-matrix",
-     "run-cut-matrix/tuned.safetensors: is damaged or cannot be read"),
+     "run-cut-matrix/tuned.safetensors: is missing, damaged or cannot be read"),
     ("tune", "run"),
     ("tune run --data sts-nan --strength 3", "unrecognized arguments: --strength 3"),
     ("tune run", "--data is missing: the folder with the STS Benchmark's"),
@@ -347,7 +347,7 @@ def damage_file(name, change):
 
 def newer(run):
     path = run / "weights-000030.safetensors"
-    save_file(load_file(path), path, {"convsim_mini": json.dumps({"format": 2, "crc32": 0})})
+    save_file(load_file(path), path, {"convsim_mini": json.dumps({"format": 3, "crc32": 0})})
 
 
 def short_vocabulary(run):
@@ -360,7 +360,7 @@ def swapped_state(run):
     lines = (run / "log.jsonl").read_text().splitlines(keepends=True)
     unfinished = "".join(line for line in lines if '"best"' not in line)
     (run / "log.jsonl").write_text(unfinished)                # a finished run restores no state
-    save_checkpoint(run, 30, load_file(run / "weights-000030.safetensors"),
+    save_checkpoint(run, load_run(run).config, 30, load_file(run / "weights-000030.safetensors"),
                     {"steps": np.zeros(1, np.int64)})
 
 

@@ -22,6 +22,7 @@ from convsim_mini.data.corpus import BLOCK, SPLITS, batch_order, split_of, text_
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.text import stable_hash, tokenize
 from convsim_mini.options import parse_config
+from convsim_mini.workspace import PREFIX
 
 from conftest import generate_pairs
 
@@ -50,7 +51,7 @@ def assert_equal_corpora(one, other):
 def caches(cache):
     """The prepared corpora in a cache folder; nothing else may be left there."""
     assert not [path for path in Path(cache).iterdir()
-                if path.name.startswith("preparing-") or not path.is_dir()]
+                if path.name.startswith(PREFIX) or not path.is_dir()]
     return sorted(Path(cache).iterdir())
 
 
@@ -200,6 +201,10 @@ def rename_report(path):
     path.write_text(path.read_text().replace('"report"', '"repord"'))
 
 
+def other_report(path):
+    path.write_text(path.read_text().replace('"read": ', '"read": 1'))
+
+
 def replace_by_list(path):
     path.write_text("[]")
 
@@ -207,12 +212,16 @@ def replace_by_list(path):
 @pytest.mark.parametrize("damage, name", [
     *itertools.product((cut, flip, Path.unlink),
                        ("train.ids", "dev.offsets", "test.keys", "vocabulary.json")),
-    *itertools.product((cut, Path.unlink, rename_report, replace_by_list), ("meta.json",)),
+    *itertools.product((cut, Path.unlink, rename_report, other_report, replace_by_list),
+                       ("meta.json",)),
 ])
-def test_a_damaged_cache_is_built_again(corpus, pair_file, text_config, cache_copy, damage, name):
+def test_a_damaged_cache_is_told_and_built_again(corpus, pair_file, text_config, cache_copy, capsys,
+                                                 damage, name):
     cache, folder = cache_copy
     damage(folder / name)
     assert_equal_corpora(load_corpus([pair_file], text_config, cache), corpus)
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1 and told[0].startswith(f"{folder}: the prepared corpus is damaged (")
     assert (folder / "meta.json").read_bytes()
     assert caches(cache) == [folder]
 

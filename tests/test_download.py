@@ -15,6 +15,7 @@ import pytest
 
 from convsim_mini.cli import UserError, errors_in_one_line
 from convsim_mini.evaluation import cqa, senteval_files, sts, sts_years
+from convsim_mini.workspace import OWN, locked
 from data_scripts import download, fetch
 from data_scripts.check import check, fingerprint
 from data_scripts.registry import GROUPS, REGISTRY, File
@@ -430,7 +431,7 @@ def test_a_translation_that_stands_there_is_told(official, tmp_path):
 
 def test_what_a_killed_run_left_is_no_obstacle(official, contents, tmp_path):
     """A half-unpacked folder and an archive that is complete, but was not unpacked yet."""
-    stage, downloads = tmp_path / "snli_1.0" / ".unpacked", tmp_path / "downloads"
+    stage, downloads = tmp_path / "snli_1.0" / f"{OWN}killed", tmp_path / "downloads"
     stage.mkdir(parents=True)
     (stage / "snli_1.0_dev.jsonl").write_text("half")
     downloads.mkdir()
@@ -439,6 +440,13 @@ def test_what_a_killed_run_left_is_no_obstacle(official, contents, tmp_path):
     assert not official.requests and [path.name for path in tmp_path.iterdir()] == ["snli_1.0"]
     assert (tmp_path / "snli_1.0" / "snli_1.0_dev.jsonl").read_bytes().count(b"\n") == 3
     assert not stage.exists()
+
+
+def test_a_second_download_into_one_folder_is_told(official, tmp_path, capsys):
+    (tmp_path / "downloads").mkdir()
+    with locked(tmp_path / "downloads"), pytest.raises(UserError, match="another download is at"):
+        run(tmp_path, "snli")
+    assert not official.requests
 
 
 # ---------------------------------------------------------------- the command

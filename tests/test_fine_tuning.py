@@ -40,7 +40,7 @@ def test_the_run_keeps_its_words_and_shows_what_it_was_before(trained, tuned, ow
     assert 'a pair in each row (input = "question", response = "answer")' in tuned[1].stderr
     assert len(re.findall("^  .+ → .+$", tuned[1].stdout, re.MULTILINE)) == 3
     assert tuned[1].stdout.count("before fine-tuning") == 2        # P@N and similarity
-    vocabulary, _ = load_vocabulary(trained[0])
+    vocabulary, *_ = load_vocabulary(trained[0])
     run = load_run(tuned[0])
     assert run.vocabulary == vocabulary
     corpus = open_corpus(run.config, run.vocabulary)

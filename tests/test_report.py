@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
+from convsim_mini.config import Config
 from convsim_mini.snli_files import read_snli
 from convsim_mini.evaluation import cqa, response, sts
 from convsim_mini.evaluation.sts import Sts
@@ -153,7 +154,7 @@ def test_cells_keep_apart_what_is_absent():
 
 def fake(name, task="conversation", encoder="DAN", fraction=1.0, init=None, **measured):
     """Results as far as the claims look at them."""
-    config = SimpleNamespace(task=task, nli_fraction=fraction, init=init)
+    config = Config(task=task, nli_fraction=fraction, init=init)
     run = SimpleNamespace(config=config, corpus=7,
                           folder=SimpleNamespace(resolve=lambda: claims.Path(f"/{name}")))
     return SimpleNamespace(name=name, encoder=encoder, run=run,

@@ -15,12 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from convsim_mini import run, train
+from convsim_mini import arrays_file, run, train
 from convsim_mini.cli import UserError
+from convsim_mini.config import Config
 from convsim_mini.options import parse_config
 from convsim_mini.run import has_checkpoint, load_run, read_log, save_checkpoint
 from convsim_mini.sentence_encoder import load
 from convsim_mini.training import loop, monitor, schedule
+from convsim_mini.workspace import OWN, PREFIX
 
 from conftest import SMALL, command, weights
 
@@ -214,12 +216,12 @@ def slow_save(arrays, path, metadata):
     return whole
 
 
-checkpoint_save = run.save_file
+checkpoint_save = arrays_file.save_file
 
 
 def work(action, *arguments):
     """What the process to be killed does: train.ACTION(*arguments), slowly saved, nothing drawn."""
-    run.save_file = slow_save
+    arrays_file.save_file = slow_save
     train.keep_best = lambda folder: None    # the last checkpoint is compared
     monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None
     sys.stdout = sys.stderr = open(os.devnull, "w")
@@ -250,7 +252,7 @@ def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(
         else:
             assert child.exitcode == -signal.SIGKILL
             kills += 1
-            while_saving += any(folder.glob("*.tmp"))
+            while_saving += any(folder.glob(f"{PREFIX}*/*"))
         if has_checkpoint(folder):
             load_run(folder)                                  # whole, whatever the moment
         begun = (folder / "config.json").exists()
@@ -260,7 +262,7 @@ def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(
     child.join()
     assert child.exitcode == 0 and while_saving > 0
     assert weights(folder, STEPS) == weights(tmp_path / "whole", STEPS)
-    assert not list(folder.glob("*.tmp"))
+    assert not list(folder.glob(f"{PREFIX}*"))
 
 
 # ---------------------------------------------------------------- losses that go wrong
@@ -329,7 +331,7 @@ def test_a_rate_that_is_far_too_high_leaves_no_checkpoint_of_bad_numbers(
 # ---------------------------------------------------------------- disks
 
 def save(folder, step, size):
-    save_checkpoint(folder, step, {"weight": np.full(size, step, np.float32)},
+    save_checkpoint(folder, Config(), step, {"weight": np.full(size, step, np.float32)},
                     {"steps": np.zeros(1, np.int64)})
 
 
@@ -362,7 +364,7 @@ def test_a_quota_keeps_the_last_good_checkpoint(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert np.frombuffer(weights(tmp_path, 1)["weight"], np.float32).tolist() == [1] * 1_000
-    assert not list(tmp_path.glob("*.tmp"))
+    assert not list(tmp_path.glob(f"{PREFIX}*"))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write into every folder")
@@ -373,7 +375,8 @@ def test_a_read_only_folder_is_one_line(tmp_path):
 
 
 def test_only_two_checkpoints_and_no_halves_are_kept(tmp_path):
-    for name in ("weights-000009.safetensors.tmp", "resume-000009.safetensors"):
+    (tmp_path / f"{OWN}killed").mkdir()
+    for name in (f"{OWN}killed/weights-000009.safetensors", "resume-000009.safetensors"):
         (tmp_path / name).write_bytes(b"half")
     (tmp_path / "weights-best.safetensors").write_bytes(b"mine")
     for step in (10, 20, 30):
@@ -386,6 +389,6 @@ def test_only_two_checkpoints_and_no_halves_are_kept(tmp_path):
 def test_arrays_that_are_read_by_parts_are_whole(trained, monkeypatch):
     whole = load_run(trained[0]).model.params
     for rows in (1, 7):
-        monkeypatch.setattr(run, "ROWS_AT_ONCE", rows)
+        monkeypatch.setattr(arrays_file, "ROWS_AT_ONCE", rows)
         for name, array in load_run(trained[0]).model.params.items():
             np.testing.assert_array_equal(array, whole[name], err_msg=name)

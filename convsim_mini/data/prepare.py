@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 from ..cli import UserError, progress, user_errors
 from ..processes import local_processes, map_in_order
+from ..workspace import locked, workplace
 from .corpus import SPLITS, Corpus, Split, split_of, text_key
 from .packed import Packed, offsets_of
 from .pairs import EXPECTED, default_corpus, parse, read_chunks, removed_by
@@ -62,14 +63,22 @@ def load_corpus(paths, text, cache, columns=(), vocabulary=None):
         advice = "make room there or choose another folder with --cache"
         with user_errors(f"{folder.parent}: cannot be written", advice):
             folder.parent.mkdir(parents=True, exist_ok=True)
-            work = Path(tempfile.mkdtemp(prefix="preparing-", dir=folder.parent))
-            try:
-                _prepare(paths, text, columns, vocabulary, work)
-                shutil.rmtree(folder, ignore_errors=True)     # a damaged one
-                os.replace(work, folder)
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
-        corpus = _open(folder)
+            with workplace(folder.parent) as work:
+                (work / "new").mkdir()
+                _prepare(paths, text, columns, vocabulary, work / "new")
+                corpus = _published(work / "new", folder)
+    return corpus
+
+
+def _published(new, folder):
+    """The Corpus in `folder`, which `new` becomes unless another process has been faster."""
+    with locked(folder.parent):
+        corpus = _open(folder, say=lambda *_, **__: None)
+        if corpus is None:
+            if folder.exists():
+                os.replace(folder, new.with_name("damaged"))
+            os.replace(new, folder)
+            corpus = _open(folder)
     return corpus
 
 
@@ -86,20 +95,27 @@ def _cache_key(paths, text, columns):
     return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
 
 
-def _open(folder):
-    """The corpus in a cache folder, or None if it is missing, incomplete or damaged."""
+def _open(folder, say=print):
+    """The corpus in a cache folder, or None if there is none, or a damaged one: `say` is told."""
+    if not folder.exists():
+        return None
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
         for name, size, checksum in meta["files"]:
-            if (folder / name).stat().st_size != size or _checksum(folder / name) != checksum:
-                return None
+            if (found := (folder / name).stat().st_size) != size:
+                raise ValueError(f"{name} has {found:,} bytes, expected {size:,}")
+            if _checksum(folder / name) != checksum:
+                raise ValueError(f"the checksum of {name} is wrong")
+        if meta.get("crc32") not in (None, _checksum_of(meta["report"])):    # older ones have none
+            raise ValueError("the checksum of the report in meta.json is wrong")
         words = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
         splits = [Split(*(np.memmap(folder / f"{split}.{name}", dtype, "r")
                           for name, dtype in FILES.items())) for split in SPLITS]
         splits = [split._replace(keys=split.keys.reshape(-1, 2)) for split in splits]
-        checksum = zlib.crc32(json.dumps(meta["files"]).encode())
-        return Corpus(Vocabulary(**words), *splits, meta["report"], checksum)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return Corpus(Vocabulary(**words), *splits, meta["report"], _checksum_of(meta["files"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        say(f"{folder}: the prepared corpus is damaged ({error}); it is prepared again. The system "
+            "may have ended a training that had it open, without a word", file=sys.stderr)
         return None
 
 
@@ -109,6 +125,10 @@ def _checksum(path):
         while block := file.read(1 << 22):
             crc = zlib.crc32(block, crc)
     return crc
+
+
+def _checksum_of(value):
+    return zlib.crc32(json.dumps(value).encode())
 
 
 # ---------------------------------------------------------------- two passes over the files
@@ -139,7 +159,7 @@ def _prepare(paths, text, columns, vocabulary, folder):
             shutil.move(Path(scratch, f"{split}.keys"), folder)
     (folder / "vocabulary.json").write_text(json.dumps(vocabulary.to_dict()), encoding="utf-8")
     files = [(path.name, path.stat().st_size, _checksum(path)) for path in sorted(folder.iterdir())]
-    meta = json.dumps({"files": files, "report": report})
+    meta = json.dumps({"files": files, "report": report, "crc32": _checksum_of(report)})
     (folder / "meta.json").write_text(meta, encoding="utf-8")
 
 

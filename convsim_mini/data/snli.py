@@ -1,5 +1,6 @@
 """Pairs of natural language inference (SNLI, Bowman et al. 2015) as ids, and their batches."""
 
+import zlib
 from typing import NamedTuple
 
 import numpy as np
@@ -78,3 +79,12 @@ def encode_entailments(snli, vocabulary, fraction=1.0, seed=0):
     texts = [sentences.part(k, k + 1).ids.tobytes() for k in range(len(sentences.lengths))]
     _, keys = np.unique(texts, return_inverse=True)
     return EntailmentSplit(sentences, keys.astype(np.uint64).reshape(-1, 2))
+
+
+def checksum(splits):
+    """The CRC-32 of all numbers of NliSplits and EntailmentSplits."""
+    crc = 0
+    for (ids, offsets), of_pairs in splits:
+        for array in (ids, offsets, of_pairs):
+            crc = zlib.crc32(np.ascontiguousarray(array), crc)
+    return crc

@@ -81,7 +81,7 @@ def before_training(run, corpus):
     """A row's name and what a Run began as: its first values, or a run on other pairs."""
     parent = run.config.init
     if parent and Path(parent).is_dir():
-        vocabulary, pairs = load_vocabulary(parent)
+        vocabulary, pairs, _ = load_vocabulary(parent)
         if vocabulary == run.vocabulary and pairs != run.corpus:
             return "before fine-tuning", load_run(parent).model
     return "the same, untrained", initial_model(run.config, corpus)

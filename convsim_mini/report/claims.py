@@ -4,11 +4,13 @@ Each claim is a function of all Results and the Data → True, False, or None wh
 tested; the numbers in words.
 """
 
+import json
 from pathlib import Path
 
 from ..evaluation.attention import widening
 from ..evaluation.metrics import mean_interval, pearson, pearson_difference
 from ..evaluation.sts import GENRES
+from ..run import settings_of
 
 
 def verdicts(results, data):
@@ -21,12 +23,14 @@ def verdicts(results, data):
 def by_fraction(results):
     """Share of the NLI data → Results: multitask runs from one starting run, and that one at 0.
 
-    Where there are several starting runs, it is the one with most multitask runs.
+    They agree in all other settings. Of several such groups it is the one with most runs.
     """
     groups = {}
     for result in results:
         if result.run.config.task == "multitask" and (init := result.run.config.init):
-            groups.setdefault(init, {})[result.run.config.nli_fraction] = result
+            settings = settings_of(result.run.config)
+            share = settings.pop("nli_fraction")
+            groups.setdefault((init, json.dumps(settings)), {})[share] = result
     shares = max(groups.values(), key=len, default={})
     start = starting_run(next(iter(shares.values())), results) if shares else None
     return {0.0: start, **shares} if start else shares

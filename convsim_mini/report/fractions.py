@@ -9,23 +9,37 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ..cli import errors_in_one_line
+from ..cli import UserError, errors_in_one_line
 from ..evaluation.command import parser_of
-from ..run import finished
+from ..options import parse_config
+from ..run import difference, finished, load_config, settings_of
 
 SHARES = tuple(k / 10 for k in range(1, 11))
 
 
 def train(*options):
     """Run the training command to its end; if it fails or is stopped, end with its exit code."""
-    # Ctrl-C reaches both; the training then saves a checkpoint. SIG_IGN would be inherited.
-    before = signal.signal(signal.SIGINT, lambda *_: None)
+    training = subprocess.Popen([sys.executable, "-m", "convsim_mini.train", *options])
+    # Ctrl-C reaches both, SIGTERM this process alone; the training then saves a checkpoint.
+    handlers = {signal.SIGINT: lambda *_: None, signal.SIGTERM: lambda *_: training.terminate()}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
-        code = subprocess.call([sys.executable, "-m", "convsim_mini.train", *map(str, options)])
+        code = training.wait()
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if code:
         sys.exit(code)
+
+
+def check_same(folder, asked):
+    """Raise a UserError unless the run in a folder has the settings that a Config asks for."""
+    had = load_config(folder)
+    if asked.minutes:                                         # training has replaced them by steps
+        asked.minutes, asked.steps = had.minutes, had.steps
+    if other := difference(settings_of(had), settings_of(asked)):
+        raise UserError("{}: was trained with --{} {}, now {} is asked for; give the same options, "
+                        "or move that folder away".format(folder, *other))
 
 
 @errors_in_one_line()
@@ -36,12 +50,17 @@ def main(argv=None):
                         "--nli DIR among them")
     given = parser.parse_args(argv)
     folders = {share: Path(f"{given.run}-nli-{100 * share:.0f}") for share in SHARES}
+    options = {share: list(map(str, ["--task", "multitask", "--init", given.run, "--nli_fraction",
+                                     share, "--run", folder, *given.options]))
+               for share, folder in folders.items()}
+    for share, folder in folders.items():
+        if (folder / "config.json").exists():
+            check_same(folder, parse_config(options[share]))
     for share, folder in folders.items():
         if not (folder / "config.json").exists():
-            train("--task", "multitask", "--init", given.run, "--nli_fraction", share,
-                  "--run", folder, *given.options)
+            train(*options[share])
         elif not (finished(folder) and (folder / "all_but_the_top.safetensors").exists()):
-            train("--resume", folder)
+            train("--resume", str(folder))
     print("python -m convsim_mini.report", given.run, *folders.values())
 
 

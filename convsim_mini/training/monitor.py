@@ -4,6 +4,7 @@ import json
 import math
 import sys
 import time
+import zlib
 
 from ..cli import progress, user_errors
 from ..snli_files import LABELS
@@ -85,7 +86,7 @@ class Monitor:
                 raise Diverged(step, math.nan)
         if measured:
             self.measure(step, model)
-        save_checkpoint(self.folder, step, model.params, state, self.best)
+        save_checkpoint(self.folder, self.config, step, model.params, state, self.best)
         self.began = time.perf_counter()
 
     def measure(self, step, model):
@@ -113,8 +114,9 @@ class Monitor:
         self.bar.close()
 
     def finish(self):
-        """Record that training has come to its end, and which step is the best."""
-        self._write([], {"step": self.config.steps, "best": self.best})
+        """Record that training is at its end, the best step, and a checksum of the log so far."""
+        self._write([], {"step": self.config.steps, "best": self.best,
+                         "crc32": zlib.crc32(self.path.read_bytes())})
 
     def expect(self, step):
         """Tell the progress bar how many pairs a run sees, and how many it saw before `step`."""

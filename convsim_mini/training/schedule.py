@@ -8,7 +8,7 @@ import numpy as np
 
 from ..data.corpus import Split, batch_order
 from ..data.packed import drop_words
-from ..data.snli import EntailmentSplit, NliSplit
+from ..data.snli import EntailmentSplit, NliSplit, checksum
 from ..model.workers import ALONE
 
 SETTLED = 50    # steps, at least, before the rate decays: --minutes measures the speed in them
@@ -20,6 +20,11 @@ class Tasks(NamedTuple):
     conversation: Split
     nli: NliSplit | EntailmentSplit | None
     nli_dev: NliSplit | None
+
+    @property
+    def nli_checksum(self):
+        """A checksum of the NLI splits, or None without any."""
+        return checksum(split for split in self[1:] if split) if self.nli else None
 
 
 def rates(optim, step, steps, pairs):

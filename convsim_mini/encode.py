@@ -7,13 +7,16 @@
     python -m convsim_mini.encode RUN --out vectors.npy < sentences.txt
 """
 
+import os
 import sys
+from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
 from .backend import keep_freed_memory
 from .cli import Parser, UserError, errors_in_one_line, positive_int, progress, user_errors
+from .decompress import Decompressed, TooMuch
 from .files import chunked, decoded, read_lines, write_rows
 from .index import Index, build_index, nearest
 from .sentence_encoder import load
@@ -40,10 +43,15 @@ def line_chunks(path):
 def _lines_with_a_bar(path):
     if path is None:
         advice = "give sentences there, or as arguments, or with --file"
-        # OSError: it is a folder; AttributeError: it is closed
-        with user_errors("standard input: cannot be read", advice, (OSError, AttributeError)):
-            for line in progress(sys.stdin.buffer, desc="encoding", unit=" lines", unit_scale=True):
-                yield line.rstrip(b"\r\n")
+        if sys.stdin is None:
+            raise UserError(f"standard input: is closed; {advice}")
+        lines = chain.from_iterable(Decompressed(sys.stdin.buffer, None).lines())
+        bar = progress(lines, desc="encoding", unit=" lines", unit_scale=True)
+        try:
+            with user_errors("standard input: cannot be read", advice):    # it may be a folder
+                yield from bar
+        except TooMuch as error:
+            raise UserError(f"standard input: after line {bar.n} {error}; {advice}") from None
     else:
         size = path.stat().st_size if path.is_file() else None
         with progress(total=size, desc="encoding", unit="B", unit_scale=True) as bar:
@@ -100,7 +108,17 @@ def parse_options(argv):
     if options.texts and options.file:
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")
+    if options.out and not options.texts and _is_same(options.out, options.file):
+        raise UserError(f"{options.out}: --out is the file that the sentences come from, which it "
+                        "would replace; choose another name")
     return options
+
+
+def _is_same(path, source):
+    """Whether both names, or path and standard input (None), are one file."""
+    with suppress(OSError, ValueError, AttributeError):       # one is not there, or is closed
+        read = os.stat(source) if source else os.fstat(sys.stdin.fileno())
+        return os.path.samestat(os.stat(path), read)
 
 
 def few(chunks):

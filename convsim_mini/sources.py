@@ -31,6 +31,7 @@ THREAD = ("thread", "thread_id", "conversation", "conversation_id", "dialogue_id
 SPEAKER = ("speaker", "author", "user", "sender", "role", "from")
 ID, REPLY_TO = ("id", "message_id"), ("reply_to", "reply-to", "in_reply_to", "parent_id")
 LOOKED_AT = 100    # rows whose names are looked at: a first message has no reply_to
+LONG_TURN = 65_536    # characters
 ONE_LOG = ("text", "thread", "speaker", "id", "reply_to")
 
 
@@ -205,6 +206,7 @@ def messages_to_pairs(messages, layout):
     """Yield (input, response, input's speaker, response's speaker) from the rows of a log.
 
     In threads, messages of one speaker in a row are one turn, and each turn answers the one before.
+    A turn takes no more messages from 65,536 characters on: the paper's filter takes 349 at most.
     A reply follows its message in the log. Messages without a text, thread or id are left out.
     Memory grows with the number of threads, or with a log of replies.
     """
@@ -230,7 +232,8 @@ def messages_to_pairs(messages, layout):
         if not (text and thread):
             continue
         if thread in now and speaker and now[thread][1] == speaker:
-            now[thread] = (f"{now[thread][0]} {text}", speaker)
+            if len(now[thread][0]) < LONG_TURN:
+                now[thread] = (f"{now[thread][0]} {text}", speaker)
             continue
         if thread in before:
             yield _pair(before[thread], now[thread])

@@ -50,9 +50,9 @@ def peak_below(most):
         tracemalloc.stop()
 
 
-def limited(module, *arguments, cwd):
+def limited(module, *arguments, cwd, **options):
     """Run python -m MODULE with 2 GB of addresses, so few threads; → CompletedProcess."""
     environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1",
                    "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
     return subprocess.run([sys.executable, "-c", LIMITED, module, *map(str, arguments)], cwd=cwd,
-                          env=environment, capture_output=True, text=True)
+                          env=environment, capture_output=True, text=True, **options)

@@ -13,7 +13,7 @@ class Answer(NamedTuple):
 
     cut: bytes of the body after which the connection drops; ranges: True if Range is honoured;
     piece: the most bytes in one answer; length: True if the body's length is told; status: instead
-    of what fits; pause: seconds after each byte.
+    of what fits; pause: seconds after each byte of the body, or of an endless header if `drip`.
     """
 
     body: bytes = b""
@@ -25,6 +25,7 @@ class Answer(NamedTuple):
     status: int | None = None
     headers: tuple = ()
     pause: float = 0
+    drip: bool = False
 
 
 class Loopback:
@@ -76,7 +77,11 @@ class Loopback:
         for name, value in (("ETag", answer.tag), *answer.headers):
             if value:
                 handler.send_header(name, value)
-        handler.end_headers()
+        if answer.drip:
+            handler.flush_headers()
+            body = b"X-Drip: " + body
+        else:
+            handler.end_headers()
         body = body[:answer.cut]
         self.sent += len(body)
         with suppress(ConnectionError):                       # a client need not read on

@@ -1,8 +1,11 @@
 """A trained run at work: vectors of sentences on their own, tables, search, files of any length."""
 
+import gzip
 import io
+import os
 import subprocess
 import sys
+import threading
 import tracemalloc
 
 import numpy as np
@@ -11,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import convsim_mini
-from convsim_mini import encode
+from convsim_mini import decompress, encode
+from convsim_mini.model.input_response import embed
 
 from conftest import ROOT, command
 
@@ -29,7 +33,8 @@ def test_embeddings_are_float32_unit_vectors(encoder):
     vectors = encoder.encode(SENTENCES)
     assert vectors.shape == (7, 16) and vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
-    assert encoder.encode([]).shape == (0, 16)
+    for none in (encoder.encode([]), embed(encoder.model, encoder.vocabulary.encode([]))):
+        assert none.shape == (0, 16) and none.dtype == np.float32
     np.testing.assert_array_equal(encoder.encode("How old are you?"),
                                   encoder.encode(["How old are you?"])[0])
 
@@ -125,6 +130,66 @@ def test_empty_standard_input_is_one_line(trained, tmp_path):
             == "error: standard input: is empty; expected one sentence a line\n")
 
 
+@pytest.fixture
+def refused(trained, tmp_path, monkeypatch, capsys):
+    """A function: encode's options → its one line of error, in a folder with lines.txt.
+
+    It leaves the folder as it was.
+    """
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lines.txt").write_text("one\ntwo\n")
+    (tmp_path / "lines.txt.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
+    (tmp_path / "link").symlink_to("lines.txt")
+    (tmp_path / "hard").hardlink_to("lines.txt")
+
+    def run(*options):
+        before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+        with pytest.raises(SystemExit) as left:
+            encode.main([str(trained[0]), *options])
+        assert left.value.code == 2
+        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+        line = capsys.readouterr().err.rsplit("\r", 1)[-1]
+        assert line.startswith("error: ") and line.count("\n") == 1
+        return line
+    return run
+
+
+def test_a_file_is_not_replaced_by_its_own_vectors(refused, monkeypatch):
+    told = "--out is the file that the sentences come from"
+    for name in ("lines.txt", "link", "hard"):
+        for out in ("lines.txt", "link", "hard"):
+            assert f"{out}: {told}" in refused("--file", name, "--out", out)
+    assert told in refused("--file", "lines.txt.gz", "--out", "lines.txt.gz")
+    with open("lines.txt") as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert told in refused("--out", "link")
+
+
+def test_what_cannot_be_read_or_written_is_one_line(refused, monkeypatch):
+    assert "no/v.npy: cannot be written" in refused("--file", "link", "--out", "no/v.npy")
+    assert "none.txt: cannot be read" in refused("--file", "none.txt", "--out", "v.npy")
+    for options in ([], ["--out", "v.npy"]):
+        stdin(monkeypatch, b"")
+        assert "standard input: is empty" in refused(*options)
+        monkeypatch.setattr(sys, "stdin", None)               # what Python makes of `<&-`
+        assert "standard input: is closed; give sentences" in refused(*options)
+    monkeypatch.setattr(decompress, "MOST", 100_000)
+    stdin(monkeypatch, b"one\r\ntwo\n" + b"x" * 200_000)
+    told = "standard input: after line 2 there is a line of more than 100,000 bytes"
+    assert told in refused("--out", "v.npy")
+
+
+def test_a_pipe_is_a_file(encoder, trained, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    for number, options in enumerate((["--file"], ["one", "two", "--search"])):
+        writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[b"one\ntwo\n"])
+        writer.start()
+        encode.main([str(trained[0]), *options, str(tmp_path / "pipe")])
+        writer.join()
+        out = capsys.readouterr().out
+        assert out.count("one") == out.count("two") == (1, 3)[number]
+
+
 @pytest.mark.parametrize("options", [["--out", "out.npy"], ["--search", "lines.txt", "fudazi"]])
 def test_memory_does_not_grow_with_the_file(trained, tmp_path, monkeypatch, options):
     monkeypatch.setattr(encode, "CHUNK", 500)
@@ -185,8 +250,11 @@ def test_what_asks_for_numpy_is_accepted_and_what_asks_for_tensors_is_refused(en
         with pytest.raises(ValueError, match="NumPy arrays alone"):
             encoder.encode(SENTENCES, **options)
     for size in (0, -1):
-        with pytest.raises(ValueError, match=f"batch_size is {size}, expected 1 or more"):
-            encoder.encode(SENTENCES, batch_size=size)
+        for sentences in (SENTENCES, []):
+            with pytest.raises(ValueError, match=f"batch_size is {size}, expected 1 or more"):
+                encoder.encode(sentences, batch_size=size)
+            with pytest.raises(ValueError, match=f"batch_size is {size}, expected 1 or more"):
+                embed(encoder.model, encoder.vocabulary.encode(sentences), batch_size=size)
 
 
 def test_similarity_is_the_cosine_of_vectors_of_any_length(encoder):

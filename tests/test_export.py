@@ -16,6 +16,7 @@ from convsim_mini.data.prepare import open_corpus
 from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.metrics import pearson
+from convsim_mini.model.input_response import embed
 from convsim_mini.run import load_run, save_matrix
 
 from conftest import command
@@ -62,7 +63,7 @@ def test_numpy_alone_gives_the_vectors_of_the_run(trained, exported, tmp_path):
 
 def test_one_sentence_none_and_many(trained, exported):
     encoder = export.open_exported(exported[0])
-    assert encoder.encode([]).shape == (0, 16)
+    assert encoder.encode([]).shape == encoder.embed(encoder.vocabulary.encode([])).shape == (0, 16)
     assert encoder.encode("tufome").shape == (16,)
     many = [f"fudazi {k}" for k in range(1_500)]
     np.testing.assert_allclose(encoder.encode(many), convsim_mini.load(trained[0]).encode(many),
@@ -209,6 +210,16 @@ def test_a_transformer_with_numpy_alone_gives_the_vectors_of_the_run(export_of_a
     assert np.abs(words - cut).max() > 0.01                   # by 8 words, not 3
     turned = encoder.encode(["setodi vobamu fudazi"])[0]
     assert np.abs(turned - words).max() > 0.01                # the order of words counts
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_transformer_of_no_sentences_gives_no_vectors(export_of_a, variant):
+    run, folder = export_of_a(variant)
+    encoder, exported = convsim_mini.load(run), export.open_exported(folder)
+    none = encoder.vocabulary.encode([])
+    for vectors in (encoder.encode([]), embed(encoder.model, none),
+                    exported.encode([]), exported.embed(none)):
+        assert vectors.shape == (0, 16) and vectors.dtype == np.float32
 
 
 def test_what_the_card_of_a_transformer_says(export_of_a, exported):

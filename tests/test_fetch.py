@@ -176,7 +176,8 @@ def test_of_a_checksum_known_in_part_the_beginning_counts_and_is_said(server, tm
 # ---------------------------------------------------------------- servers that never end
 
 @pytest.mark.parametrize("answer", [
-    Answer(BODY, pause=0.01), Answer(BODY, pause=0.01, length=False), Answer(BODY, cut=1)])
+    Answer(BODY, pause=0.01), Answer(BODY, pause=0.01, length=False), Answer(BODY, cut=1),
+    Answer(b"x" * 500, pause=0.01, drip=True)])
 def test_drips_and_one_byte_a_connection_end_after_a_stated_time(
         answer, server, tmp_path, monkeypatch):
     monkeypatch.setattr(fetch, "LONGEST", 1)

@@ -97,6 +97,35 @@ def test_a_graph_finds_nearly_all_of_them_and_without_its_package_all(
     assert sum(len(a & b) for a, b in zip(*numbers)) > 950
 
 
+def test_of_many_equal_lines_the_first_are_found_in_order(encoder, tmp_path):
+    """Equal lines get cosines that differ in their last bits, in whatever block they stand."""
+    rng, often = np.random.default_rng(2), ["tufome", "fudazi vobamu", "setodi, fudazi."]
+    lines = [often[k] if k < 3 else f"other {number}"
+             for number, k in enumerate(rng.integers(0, 12, 12_000))]
+    (tmp_path / "lines.txt").write_text("\n".join(lines))
+    expected = [[k for k, line in enumerate(lines, start=1) if line == text][:10] for text in often]
+    build_index(encoder, encode.line_chunks(tmp_path / "lines.txt"), tmp_path / "index")
+    of_file = encode.search(encoder, often, tmp_path / "lines.txt", 10)
+    for found in (of_file, Index(tmp_path / "index", encoder).search(often)):
+        assert [[number for _, number, _ in hits] for hits in found] == expected
+
+
+@pytest.mark.parametrize("block", [1, 3, 50])
+def test_a_tie_is_what_follows_within_the_last_bits(block):
+    """The rule, however the lines are cut into blocks, on cosines that are not rounded."""
+    rng = np.random.default_rng(3)
+    cosines = rng.choice([0.9, 0.7, 0.5], 50) + rng.choice([0, 5e-7, 9e-7], 50)
+    cosines[::7] += 1e-5                                      # too far to be the same tie
+    ranks = np.round(cosines, 5)
+    expected = sorted(range(50), key=lambda k: (-ranks[k], k))
+    blocks = [(cosines[k:k + block, None], range(k, min(k + block, 50)))
+              for k in range(0, 50, block)]
+    for top in (1, 4, 50):
+        hits, = index.nearest(np.ones((1, 1)), blocks, top)
+        assert [line for _, _, line in hits] == expected[:top]
+        assert [(cosines[line], line + 1) for *_, line in hits] == [hit[:2] for hit in hits]
+
+
 def test_an_index_of_other_weights_or_another_matrix_is_refused(encoder, tmp_path, monkeypatch):
     build_index(encoder, [["one", "two"]], tmp_path / "index")
     assert len(Index(tmp_path / "index", encoder)) == 2
@@ -129,4 +158,19 @@ def test_a_file_of_an_index_that_is_cut_is_refused(encoder, tmp_path):
         with pytest.raises(UserError, match=f"index: is damaged .{name} has"):
             Index(tmp_path / "index", encoder)
         path.write_bytes(whole)
+    assert len(Index(tmp_path / "index", encoder).search(["one"])[0]) == 2
+
+
+def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
+    build_index(encoder, [["one", "two"]], tmp_path / "index")
+    meta = json.loads((tmp_path / "index" / "meta.json").read_text())
+    for name in meta["files"]:
+        path = tmp_path / "index" / name
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        with pytest.raises(UserError, match=f"index: is damaged .{name} is not as it was written"):
+            Index(tmp_path / "index", encoder)
+        path.write_bytes(whole)
+    del meta["crc32"]                                         # as indexes were made before
+    (tmp_path / "index" / "meta.json").write_text(json.dumps(meta))
     assert len(Index(tmp_path / "index", encoder).search(["one"])[0]) == 2

@@ -311,9 +311,15 @@ def test_a_line_of_gigabytes_is_not_read(bombs, suffix):
 
 
 @pytest.mark.parametrize("line", ["train --pairs line.tsv.zst --cache c --run new",
-                                  "train --pairs line.tsv.gz --cache c --run new"])
-def test_commands_meet_a_line_of_gigabytes_with_two_of_memory(bombs, line):
-    done = limited(*f"convsim_mini.{line}".split(), cwd=bombs)
+                                  "train --pairs line.tsv.gz --cache c --run new",
+                                  "encode RUN --file line.tsv.zst --out v.npy",
+                                  "encode RUN one --search line.tsv.gz",
+                                  "encode RUN --out v.npy",
+                                  "evaluation.sts RUN --vectors line.tsv.zst"])
+def test_commands_meet_a_line_of_gigabytes_with_two_of_memory(bombs, trained, line):
+    line = line.replace("RUN", str(trained[0]))
+    with open("/dev/zero", "rb") as endless:
+        done = limited(*f"convsim_mini.{line}".split(), cwd=bombs, stdin=endless)
     assert done.returncode == 2 and "a line of more than 16,777,216 bytes" in done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
 

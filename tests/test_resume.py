@@ -106,7 +106,7 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
 
 
 def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(
-        pair_file, cache_folder, tmp_path):
+        config, pair_file, cache_folder, tmp_path):
     arguments = ["train", *SMALL, "--pairs", pair_file, "--cache", cache_folder,
                  "--steps", "1000000", "--run", "run"]
     process = subprocess.Popen(
@@ -115,6 +115,9 @@ def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: any("loss" in record for record in read_log(tmp_path / "run" / "log.jsonl")),
              process)
+    for second in (lambda: train.resume(tmp_path / "run"), lambda: train.train(config("run"))):
+        with pytest.raises(UserError, match="run: another process trains in it; wait"):
+            second()
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130

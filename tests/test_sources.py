@@ -9,7 +9,7 @@ import pytest
 
 from convsim_mini.cli import UserError
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.data.pairs import Pair, parse, read_chunks
+from convsim_mini.data.pairs import Pair, parse, read_chunks, removed_by
 from convsim_mini.data.text import tokenize
 
 from conftest import command
@@ -84,6 +84,13 @@ def test_consecutive_messages_of_a_thread_become_pairs(tmp_path):
         Pair("hello", "hi all well?", "ann", "bob"), Pair("hi all well?", "yes", "bob", "ann")]
     path = write_csv(tmp_path / "log.csv", ["thread_id", "message"], [[a, c] for a, _, c in log])
     assert read(path) == [Pair("hello", "hi"), Pair("hi", "all well?"), Pair("all well?", "yes")]
+
+
+def test_a_turn_of_many_messages_has_an_end(tmp_path):
+    rows = [["t", "ann", "hello"], *[["t", "bob", "x" * 99]] * 3_000, ["t", "ann", "y"]]
+    pairs = read(write_csv(tmp_path / "log.csv", ["thread", "speaker", "text"], rows))
+    assert [len(text) for pair in pairs for text in pair[:2]] == [5, 65_599, 65_599, 1]
+    assert {removed_by(turn) for turn in pairs[1][:1]} == {"long"}
 
 
 def test_replies_find_their_messages(tmp_path):

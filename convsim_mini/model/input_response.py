@@ -192,7 +192,12 @@ def softmax_among_all(model, u, v, batch, weight, workers):
 
 
 def embed(model, packed, batch_size=1024):
-    """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host."""
+    """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host.
+
+    Raises ValueError for a batch_size below 1.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}, expected 1 or more")
     parts, first = [], 0
     while first < len(packed.lengths):                    # few long sentences or many short ones
         full = np.searchsorted(packed.offsets, packed.offsets[first] + WORDS_AT_ONCE, "right") - 1
@@ -200,7 +205,8 @@ def embed(model, packed, batch_size=1024):
         arranged = arrange(model, packed.part(first, last))
         parts.append(to_host(_encode(model, arranged, NO_DROPOUT, keep=False)[0]))
         first = last
-    return np.concatenate(parts)
+    dtype = model.params["encoder.embedding.weight"].dtype
+    return np.concatenate(parts or [np.empty((0, model.config.layers[-1]), dtype)])
 
 
 def respond(model, v):

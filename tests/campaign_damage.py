@@ -23,15 +23,14 @@ from convsim_mini.run import load_config, load_run
 from convsim_mini.sentence_encoder import load
 from convsim_mini.training import monitor
 
-from bombs import PIECE, limited, line_bombs, one_stream, tar_bomb
+from bombs import LIMITED, PIECE, line_bombs, one_stream, tar_bomb
 from campaign_ground import (
-    ACTIONS, TRAIN, Action, Command, Done, check_end, check_left, check_no_traceback, check_same,
-    digest, expect, told,
+    ACTIONS, PLACES, TRAIN, Command, check_end, check_left, check_same, digest, expect, last, told,
 )
 
 OTHER = {"whole": "other", "half": "half2"}    # the same, of another seed
 TEXTS = ["fudazi vobamu setodi", "tufome", "what is this?", ""]
-MAY_DIFFER = ("run", "data", "cache", "pairs", "nli", "init", "device", "optim.chunk")
+MAY_DIFFER = (*PLACES, "device", "optim.chunk")
 monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None    # slow
 
 
@@ -116,10 +115,10 @@ def tampering(ground, rng):
     """A file of a run is changed; it is refused in one line, or the result has the same bytes."""
     name = "half" if rng.random() < 0.15 else "whole"
     action = resumed if name == "half" else used
-    with ground.folder(f"tamper {rng.random()}", name) as folder:
+    with ground.folder(name) as folder:
+        os.chdir(folder)                                      # the run's config names it "run"
         what = tamper(folder / "run", ground.root / OTHER[name], rng)
         with told(f"{action.__name__} after {what}"):
-            os.chdir(folder)                                  # the run's config names it "run"
             try:
                 found = quietly(action, folder / "run")
             except Exception as error:
@@ -130,7 +129,7 @@ def tampering(ground, rng):
 @once
 def untouched(ground, name):
     """The result of a run that nobody changed."""
-    with ground.folder(f"untouched {name}", name) as folder:
+    with ground.folder(name) as folder:
         return quietly({"half": resumed, "whole": used}[name], folder / "run")
 
 
@@ -148,48 +147,40 @@ def spoil(path, rng):
 
 def cache(ground, rng):
     """A file of a prepared corpus is damaged; the next start says so, and prepares it again."""
-    if rng.random() < 0.25:
-        return cache_in_use(ground, rng)
-    with ground.folder(f"cache {rng.random()}") as folder:
-        shutil.copytree(ground.root / "cache", folder / "cache")
-        whole = digest(folder / "cache")
-        what = [spoil(rng.choice(files_of(folder)), rng) for _ in range(rng.randint(1, 2))]
-        with told(*what):
-            if digest(folder / "cache") == whole:
-                return
-            config, errors = load_config(ground.root / "whole"), io.StringIO()
-            with redirect_stderr(errors):
-                load_corpus(config.pairs, config.text, folder / "cache")
-            shown = errors.getvalue().strip().splitlines()
-            expect(len(shown) == 1 and "damaged" in shown[0], f"it says {shown}")
-            check_same(digest(folder / "cache"), whole, "prepared again")
-            check_left(folder)
-
-
-def files_of(folder):
-    return sorted(path for path in (folder / "cache").rglob("*") if path.is_file())
-
-
-def cache_in_use(ground, rng):
-    """A file is cut while a training has it mapped: it may die; the next start puts it right."""
-    action = Action(f"{TRAIN} --cache cache", "run")
-    with ground.folder(f"cache {rng.random()}") as folder, told("cut while in use") as story:
-        shutil.copytree(ground.root / "cache", folder / "cache")
-        process = Command(action.argv(ground), folder)
-        until = time.monotonic() + 30
-        while not (folder / "run" / "log.jsonl").exists() and time.monotonic() < until:
-            time.sleep(0.02)
-        path = rng.choice([path for path in files_of(folder) if path.suffix != ".json"])
-        story.append(path.name)
-        os.truncate(path, rng.choice((0, path.stat().st_size // 2)))
-        done = process.wait()
-        check_no_traceback(done)
-        expect(done.code in (0, 2, -signal.SIGBUS), f"exit code {done.code}: {done.last}")
-        done = Command(ACTIONS["resume"].argv(ground), folder).wait()
-        check_end(done, (0,))
-        expect("damaged" in done.stderr, f"resumed, it says {done.stderr!r}")
-        check_same(digest(folder / "run"), ground.expected["train"], "resumed")
+    with ground.folder() as folder:
+        place = shutil.copytree(ground.root / "cache", folder / "cache")
+        files = [path for path in sorted(place.rglob("*")) if path.is_file()]
+        (cache_in_use if rng.random() < 0.25 else cache_at_rest)(ground, rng, folder, files)
         check_left(folder)
+
+
+def cache_at_rest(ground, rng, folder, files):
+    """Between two commands."""
+    whole = digest(folder / "cache")
+    with told(spoil(rng.choice(files), rng)):
+        if digest(folder / "cache") == whole:
+            return
+        config, errors = load_config(ground.root / "whole"), io.StringIO()
+        with redirect_stderr(errors):
+            load_corpus(config.pairs, config.text, folder / "cache")
+        shown = errors.getvalue().strip().splitlines()
+        expect(len(shown) == 1 and "damaged" in shown[0], f"it says {shown}")
+        check_same(digest(folder / "cache"), whole, "prepared again")
+
+
+def cache_in_use(ground, rng, folder, files):
+    """A file is cut while a training has it mapped: it may die; the next start puts it right."""
+    process, until = ground.start(f"{TRAIN} --cache cache", folder), time.monotonic() + 30
+    while not (folder / "run" / "log.jsonl").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    path = rng.choice([path for path in files if path.suffix != ".json"])
+    os.truncate(path, rng.choice((0, path.stat().st_size // 2)))
+    with told(f"{path.name} cut while in use"):
+        check_end(process.wait(), (0, 2, -signal.SIGBUS))
+        done = ground.start(ACTIONS["resume"].words, folder).wait()
+        check_end(done, (0,), "resumed: ")
+        expect("damaged" in done.stderr, f"resumed, it says {last(done)}")
+        check_same(digest(folder / "run"), ground.expected["train"], "resumed")
 
 
 # ---------------------------------------------------------------- bombs
@@ -227,15 +218,15 @@ def bytes_of(bomb):
 
 
 EATERS = {
-    "pairs": (".tsv", "convsim_mini.train --cache c --run new --pairs {}"),
-    "csv": (".csv", "convsim_mini.train --cache c --run new --pairs {}"),
-    "jsonl": (".jsonl", "convsim_mini.train --cache c --run new --pairs {}"),
-    "file": (".txt", "convsim_mini.encode {root}/whole --out w.npy --file {}"),
-    "search": (".txt", "convsim_mini.encode {root}/whole hello --search {}"),
-    "vectors": (".txt", "convsim_mini.evaluation.sts {root}/whole --vectors {}"),
+    "pairs": (".tsv", "convsim_mini.train --cache c --run new --pairs FILE"),
+    "csv": (".csv", "convsim_mini.train --cache c --run new --pairs FILE"),
+    "jsonl": (".jsonl", "convsim_mini.train --cache c --run new --pairs FILE"),
+    "file": (".txt", "convsim_mini.encode {root}/whole --out w.npy --file FILE"),
+    "search": (".txt", "convsim_mini.encode {root}/whole hello --search FILE"),
+    "vectors": (".txt", "convsim_mini.evaluation.sts {root}/whole --vectors FILE"),
     "nli": ("", "convsim_mini.evaluation.nli {root}/whole --data nli"),
-    "reddit": ("", "data_scripts.prepare_reddit {} --workers 1 --out reddit"),
-    "unpack": ("", "data_scripts.download stsbenchmark --data d --from {}"),
+    "reddit": ("", "data_scripts.prepare_reddit FILE --workers 1 --out reddit"),
+    "unpack": ("", "data_scripts.download stsbenchmark --data d --from FILE"),
 }
 
 
@@ -243,13 +234,12 @@ def bombs(ground, rng):
     """A small file that expands to gigabytes, or nearly so, with 2 GB of addresses."""
     eater, kind = rng.choice(list(EATERS)), rng.choice(list(BOMBS))
     suffix, words = EATERS[eater]
-    with ground.folder(f"bomb {rng.random()}") as folder, told(eater, kind):
-        kept = "." + kind.rpartition(".")[2] if kind.endswith((".gz", ".zst", ".xz")) else ""
-        name = "Stsbenchmark.tar.gz" if eater == "unpack" else f"RC_2012-01{suffix}{kept}"
-        if eater == "nli":
-            name = f"nli/snli_1.0_dev.jsonl{kept}"
-            (folder / "nli").mkdir()
+    with ground.folder() as folder, told(eater, kind):
+        end = "." + kind.rpartition(".")[2] if kind.endswith((".gz", ".zst", ".xz")) else ""
+        name = {"unpack": "Stsbenchmark.tar.gz", "nli": f"nli/snli_1.0_dev.jsonl{end}"}.get(
+            eater, f"RC_2012-01{suffix}{end}")
+        (folder / "nli").mkdir()
         (folder / name).write_bytes(bytes_of(kind))
-        done = limited(*words.format(name, root=ground.root).split(), cwd=folder)
-        check_end(Done(done.returncode, done.stdout, done.stderr))
+        argv = ground.argv(words.replace("FILE", name))
+        check_end(Command(["-c", LIMITED, *argv], folder, MALLOC_ARENA_MAX="2").wait())
         check_left(folder)

@@ -1,16 +1,24 @@
 """Options with random values, in every command."""
 
+import multiprocessing
+import os
 import re
+import resource
+import runpy
 import signal
+import sys
+import time
+from contextlib import suppress
 from functools import cache
-from subprocess import TimeoutExpired
 
+import convsim_mini.report.__main__    # noqa: F401  (a fork has it already)
 from convsim_mini import COMMANDS
 
-from bombs import LIMITED
-from campaign_ground import ACTIONS, Command, check_end, told
+from campaign_ground import ACTIONS, Command, check_end, expect, told
+from conftest import ROOT, Finished
 
-SECONDS = 8    # then a command is told to stop
+FORK = multiprocessing.get_context("fork")
+SECONDS, BYTES = 8, 3 * 10**9    # then a command is told to stop; its addresses
 WHERE = ["{root}/whole", "run", "{root}/pairs.tsv", "{root}/lines.txt", "{root}/nli", "{sts}",
          "{root}/dumps/RC_2012-01", "{root}/whole/config.json", "precious", "missing", "empty",
          "bytes", "new", "new/under/it", "/proc", "/dev/null", "/dev/zero", "/proc/self/mem", ".",
@@ -60,12 +68,49 @@ def options(ground, rng):
     with ground.folder("whole") as folder, told(" ".join(ascii(word[:60]) for word in argv)):
         (folder / "empty").touch()
         (folder / "bytes").write_bytes(rng.randbytes(3_000))
-        nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
-        command = Command(["-c", LIMITED, *argv], folder, HOME=str(folder), NO_PROXY="", **nowhere)
-        codes = (0, 2)
-        try:
-            command.process.wait(SECONDS)
-        except TimeoutExpired:
-            command.signal(signal.SIGTERM)
-            codes = (143, -signal.SIGTERM, *codes)
-        check_end(command.wait(20), codes)
+        check_end(*forked(argv, folder))
+
+
+def forked(argv, folder):
+    """Run a module in a fork of this process, which has imported it; → Finished, codes it may have.
+
+    After SECONDS it is told to stop. Raises Defect where then it, or a child of it, does not end.
+    """
+    streams, codes = [open(f"{folder}.{name}", "w+b") for name in ("out", "err")], (0, 2)
+    process = FORK.Process(target=become, args=(argv, folder, streams))
+    process.start()
+    process.join(SECONDS)
+    if process.is_alive():
+        process.terminate()
+        codes = (*codes, 143, -signal.SIGTERM)
+        process.join(20)
+    code = process.exitcode
+    with suppress(ProcessLookupError):
+        for _ in range(100):                                  # until its children have ended, too
+            os.killpg(process.pid, 0 if code is not None else signal.SIGKILL)
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+        code = None
+    texts = []
+    for stream in streams:
+        stream.seek(0)
+        texts.append(stream.read().decode(errors="replace"))
+        stream.close()
+        os.unlink(stream.name)
+    expect(code is not None, f"it, or a child of it, does not end: {texts[1][-200:]!r}")
+    return Finished(code, *texts), codes
+
+
+def become(argv, folder, streams):
+    """What the fork does."""
+    os.setsid()
+    os.chdir(folder)
+    nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    os.environ |= {"HOME": str(folder), "PYTHONPATH": str(ROOT), "NO_PROXY": "", **nowhere}
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for descriptor, stream in enumerate(streams, start=1):
+        os.dup2(stream.fileno(), descriptor)
+    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    sys.argv, sys.stdin = argv, open(0)
+    sys.modules.pop(argv[0], None)
+    runpy.run_module(argv[0], run_name="__main__", alter_sys=True)

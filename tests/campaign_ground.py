@@ -82,9 +82,10 @@ ACTIONS = {
     "train": Action(KEPT, "run"), "train 2": Action(f"{KEPT} --seed 2", "run"),
     "resume": Action("convsim_mini.train --resume run", "run", "half"),
     "multitask": Action("convsim_mini.train --task multitask --init {root}/whole --nli {root}/nli "
-                        "--nli_share 0.5 --optim.nli_batch_size 60 --steps 20 --run run", "run"),
+                        "--nli_share 0.5 --optim.nli_batch_size 60 --steps 20 --run run "
+                        "--cache {root}/cache", "run"),
     "fresh cache": Action(f"{TRAIN} --cache cache", "run"),
-    "tune": Action("convsim_mini.tune run --data {sts}", "run", "whole"),
+    "tune": Action("convsim_mini.tune run --data {root}", "run", "whole"),
     "evaluation": Action("convsim_mini.evaluation.sts run", "run", "whole"),
     "report": Action("convsim_mini.report {root}/whole --out report", "report"),
     "report 2": Action("convsim_mini.report {root}/other --out report", "report"),
@@ -103,9 +104,7 @@ class Ground:
 
     def __init__(self, root):
         self.root, self.expected, self.seconds = Path(root), {}, {}
-        data = Path(os.environ.get("CONVSIM_DATA", self.root))
-        sts = data if (data / "stsbenchmark").is_dir() else self.root
-        self.names = {"root": self.root, "small": " ".join(SMALL), "sts": sts}
+        self.names = {"root": self.root, "small": " ".join(SMALL)}
 
     def argv(self, words):
         """Words with the Ground's paths in the place of {names}."""
@@ -121,7 +120,7 @@ class Ground:
             done = Command(half if "half" in name else ["-m", *argv], self.root).wait()
             assert done.returncode == (130 if "half" in name else 0), done.stderr
         for name in ("whole", "other"):
-            done = self.start(f"convsim_mini.tune {name} --data {{sts}}", self.root).wait()
+            done = self.start(f"convsim_mini.tune {name} --data {{root}}", self.root).wait()
             assert done.returncode == 0, done.stderr
         for name, action in ACTIONS.items():
             yield name
@@ -161,7 +160,11 @@ def write_data(root):
         write_snli(root / "nli", split, generate_nli(pairs, number, seed))
         rows = (f"main-news\tx\t2012\t{k}\t{k * k % 6}\t{a}\t{b}\n"
                 for k, (a, b) in enumerate(pairs[number:2 * number]))
-        (root / "stsbenchmark" / f"sts-{split}.csv").write_text("".join(rows))
+        name, data = f"sts-{split}.csv", os.environ.get("CONVSIM_DATA", "")
+        if (real := Path(data, "stsbenchmark", name)).is_file() and data:
+            shutil.copyfile(real, root / "stsbenchmark" / name)
+        else:
+            (root / "stsbenchmark" / name).write_text("".join(rows))
     with open(root / "dumps" / "RC_2012-01", "wb") as file:
         write_dump(file, 12_000, 2012, 1)
 

@@ -5,6 +5,7 @@ import os
 import re
 import resource
 import runpy
+import shutil
 import signal
 import sys
 import time
@@ -14,15 +15,15 @@ from functools import cache
 import convsim_mini.report.__main__    # noqa: F401  (a fork has it already)
 from convsim_mini import COMMANDS
 
-from campaign_ground import ACTIONS, Command, check_end, expect, told
+from campaign_ground import ACTIONS, Command, Ground, check_end, expect, told
 from conftest import ROOT, Finished
 
 FORK = multiprocessing.get_context("fork")
 SECONDS, BYTES = 8, 3 * 10**9    # then a command is told to stop; its addresses
-WHERE = ["{root}/whole", "run", "{root}/pairs.tsv", "{root}/lines.txt", "{root}/nli", "{sts}",
+WHERE = ["{root}/whole", "run", "{root}/pairs.tsv", "{root}/lines.txt", "{root}/nli", "{root}",
          "{root}/dumps/RC_2012-01", "{root}/whole/config.json", "precious", "missing", "empty",
-         "bytes", "new", "new/under/it", "/proc", "/dev/null", "/dev/zero", "/proc/self/mem", ".",
-         "x" * 300, "x/" * 3000, "~", "~nobody/x"]
+         "bytes", "new", "new/under/it", "/proc/self", "/dev/null", "/dev/zero", "/proc/self/mem",
+         ".", "x" * 300, "x/" * 3000, "~", "~nobody/x"]
 NUMBERS = ["0", "-1", "1", "2", "3", "7", "64", "1000", "0.5", "-0.5", "1e-9", "1e9", "1e400",
            "nan", "inf", "-inf", "9" * 30, "2147483648", "-9223372036854775809", "1_000", "0x10",
            "٣", "1,5", "2 3"]
@@ -57,6 +58,20 @@ def value(ground, rng):
 
 def options(ground, rng):
     """A command with random options: done, or one line of error; if it is long, it can be ended."""
+    with ground.folder("whole") as folder:
+        copy = Ground(folder)                                 # for --out may name what is there
+        for name in ("whole", "cache", "pairs.tsv", "lines.txt", "nli", "dumps", "stsbenchmark"):
+            path = ground.root / name
+            (shutil.copytree if path.is_dir() else shutil.copyfile)(path, folder / name)
+        (folder / "empty").touch()
+        (folder / "bytes").write_bytes(rng.randbytes(3_000))
+        argv = command_line(copy, rng)
+        with told(" ".join(ascii(word[:60]) for word in argv)):
+            check_end(*forked(argv, folder))
+
+
+def command_line(ground, rng):
+    """A module and its arguments, some of them random."""
     module = rng.choice(MODULES)
     argv = ground.argv(rng.choice(BASES.get(module, [f"{module} {{root}}/whole"])))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
@@ -65,10 +80,7 @@ def options(ground, rng):
         else:
             argv += [rng.choice(options_of(module) or ["--x"]),
                      *(value(ground, rng) for _ in range(rng.choice((0, 1, 1, 1, 1, 2))))]
-    with ground.folder("whole") as folder, told(" ".join(ascii(word[:60]) for word in argv)):
-        (folder / "empty").touch()
-        (folder / "bytes").write_bytes(rng.randbytes(3_000))
-        check_end(*forked(argv, folder))
+    return argv
 
 
 def forked(argv, folder):

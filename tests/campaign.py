@@ -28,9 +28,7 @@ from convsim_mini.cli import progress
 from convsim_mini.tables import markdown
 
 AT_ONCE = 2    # processes
-SHOWN = 20     # defects of a fault; the others are counted
 FORK = multiprocessing.get_context("fork")
-tqdm.monitor_interval = 0    # no thread in a process that forks
 FAULTS = {     # name → what tries it once, share of the minutes, what it is
     "kills": (campaign_processes.kills, 34, "killed at random moments"),
     "two": (campaign_processes.two_at_once, 16, "two commands at once in one folder"),
@@ -106,6 +104,7 @@ def main():
     """The command."""
     options, tried, defects, not_run = parse_options(), Counter(), Counter(), {}
     print(f"seed {options.seed}", flush=True)
+    tqdm.monitor_interval = 0                                 # no thread where processes fork
     with tempfile.TemporaryDirectory(prefix="campaign-") as folder:
         ground = Ground(folder)
         with progress(desc="preparing", unit=" results") as bar:
@@ -124,7 +123,7 @@ def main():
                 tried[name] += 1
                 defects[name] += bool(wrong)
                 bar.set_postfix_str(f"{name}, {defects.total()} defects", refresh=False)
-                if wrong and defects[name] <= SHOWN:
+                if wrong:
                     bar.write(f"DEFECT {wrong}\n  python tests/campaign.py --seed {options.seed} "
                               f"--only {name} --repeat {number}")
     print(report(tried, defects, not_run))

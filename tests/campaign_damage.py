@@ -31,7 +31,6 @@ from campaign_ground import (
 OTHER = {"whole": "other", "half": "half2"}    # the same, of another seed
 TEXTS = ["fudazi vobamu setodi", "tufome", "what is this?", ""]
 MAY_DIFFER = (*PLACES, "device", "optim.chunk")
-monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None    # slow
 
 
 # ---------------------------------------------------------------- a run's files
@@ -96,6 +95,7 @@ def used(folder):
 
 def resumed(folder):
     """What a run that goes on ends with, but for its log and what it does not read."""
+    monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None    # slow
     train.resume(folder)
     for name in ("tuned.safetensors", "log.jsonl"):
         (folder / name).unlink(missing_ok=True)

@@ -158,13 +158,11 @@ def write_data(root):
         (root / name).mkdir()
     for seed, (split, number) in enumerate({"train": 600, "dev": 200}.items()):
         write_snli(root / "nli", split, generate_nli(pairs, number, seed))
-        rows = (f"main-news\tx\t2012\t{k}\t{k * k % 6}\t{a}\t{b}\n"
-                for k, (a, b) in enumerate(pairs[number:2 * number]))
-        name, data = f"sts-{split}.csv", os.environ.get("CONVSIM_DATA", "")
-        if (real := Path(data, "stsbenchmark", name)).is_file() and data:
-            shutil.copyfile(real, root / "stsbenchmark" / name)
-        else:
-            (root / "stsbenchmark" / name).write_text("".join(rows))
+        path = root / "stsbenchmark" / f"sts-{split}.csv"
+        path.write_text("".join(f"main-news\tx\t2012\t{k}\t{k * k % 6}\t{a}\t{b}\n"
+                                for k, (a, b) in enumerate(pairs[number:2 * number])))
+    if data := os.environ.get("CONVSIM_DATA"):
+        shutil.copytree(Path(data, "stsbenchmark"), root / "stsbenchmark", dirs_exist_ok=True)
     with open(root / "dumps" / "RC_2012-01", "wb") as file:
         write_dump(file, 12_000, 2012, 1)
 
@@ -220,15 +218,10 @@ class Command:
             with suppress(ProcessLookupError):
                 os.kill(number, signal.SIGKILL)
         self.process.wait()
-        texts = []
-        for file in self.files:
-            file.seek(0)
-            texts.append(file.read().decode(errors="replace"))
-            file.close()
-            os.unlink(file.name)
-        expect(code is not None, f"no end after {seconds} s: {texts[1][-300:]!r}")
+        done = Finished(code, *map(taken, self.files))
+        expect(code is not None, f"no end after {seconds} s: {done.stderr[-300:]!r}")
         expect(not left, f"{len(left)} of its processes live on after its end ({code})")
-        return Finished(code, *texts)
+        return done
 
     def alive(self):
         """The numbers of the processes with its mark in their environment."""
@@ -238,6 +231,15 @@ class Command:
                 if self.mark.encode() in path.read_bytes():
                     found.append(int(path.parent.name))
         return found
+
+
+def taken(file):
+    """The text of an open file, which is then deleted."""
+    file.seek(0)
+    text = file.read().decode(errors="replace")
+    file.close()
+    os.unlink(file.name)
+    return text
 
 
 def last(done):

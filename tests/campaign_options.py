@@ -15,7 +15,7 @@ from functools import cache
 import convsim_mini.report.__main__    # noqa: F401  (a fork has it already)
 from convsim_mini import COMMANDS
 
-from campaign_ground import ACTIONS, Command, Ground, check_end, expect, told
+from campaign_ground import ACTIONS, Command, Ground, check_end, expect, taken, told
 from conftest import ROOT, Finished
 
 FORK = multiprocessing.get_context("fork")
@@ -103,14 +103,9 @@ def forked(argv, folder):
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGKILL)
         code = None
-    texts = []
-    for stream in streams:
-        stream.seek(0)
-        texts.append(stream.read().decode(errors="replace"))
-        stream.close()
-        os.unlink(stream.name)
-    expect(code is not None, f"it, or a child of it, does not end: {texts[1][-200:]!r}")
-    return Finished(code, *texts), codes
+    done = Finished(code, *map(taken, streams))
+    expect(code is not None, f"it, or a child of it, does not end: {done.stderr[-200:]!r}")
+    return done, codes
 
 
 def become(argv, folder, streams):

@@ -23,6 +23,7 @@ what to read first:
 """
 
 import os
+import signal
 import sys
 
 from .evaluation import EVALUATIONS
@@ -44,6 +45,17 @@ _started = sys.orig_argv[sys.orig_argv.index("-m") + 1] if "-m" in sys.orig_argv
 if _started.startswith("convsim_mini.") and _started.split(".", 1)[1] not in COMMANDS:
     sys.stderr.write(f"error: {_started}: is no command; python -m convsim_mini lists them\n")
     sys.exit(2)
+
+
+def _end(number, frame):
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+if _started.startswith("convsim_mini."):    # imports take a second: Ctrl-C is no traceback there
+    for _number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(_number) != signal.SIG_IGN:
+            signal.signal(_number, _end)
 
 # OpenBLAS's idle threads spin for 30 ms and so hold a core that copies and sparse products want.
 # 2¹⁰ cycles, not 2²⁶, made a DAN step 15% faster. It is read when NumPy is first imported.

@@ -1,11 +1,19 @@
 """What all commands share: options, mistakes in one line and exit code 2, progress bars."""
 
 import argparse
+import atexit
 import difflib
+import os
+import signal
 import sys
+import threading
 from contextlib import contextmanager
 
 from tqdm import tqdm
+
+
+ENDING = (signal.SIGINT, signal.SIGTERM)    # Ctrl-C, and what a system or a scheduler sends
+STDOUT = "standard output"
 
 
 class UserError(Exception):
@@ -20,7 +28,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         """What argparse calls for a wrong command line."""
-        wrong = message.removeprefix("unrecognized arguments: ").split("=")[0].split()
+        wrong = message.removeprefix("unrecognized arguments: ").split("=")[0].split() or [""]
         options = [] if message.startswith("argument") else self._option_string_actions
         raise UserError(f"{message}{did_you_mean(wrong[0], options)} (see --help)")
 
@@ -76,19 +84,120 @@ def memory_reason(error):
 
 
 @contextmanager
-def errors_in_one_line():
-    """Turn a UserError, or too little memory, into one line on standard error and exit code 2."""
+def errors_in_one_line(must_show=True):
+    """Turn what a user or the system can cause into one line on standard error and an exit code.
+
+    2: a UserError, an OSError, too little memory, text that cannot be encoded; 130: Ctrl-C; 143:
+    SIGTERM; 141, without a line: nobody reads standard output any more. must_show: False where a
+    standard output that is closed, full or unread is no error.
+    """
+    closed = must_show and sys.stdout is None
+    heard = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]
+    with _own_streams(must_show), handling(dict.fromkeys(heard, _end)):
+        try:
+            if closed:
+                raise UserError("standard output is closed; open it, for example with > FILE")
+            try:
+                yield
+            finally:
+                sys.stdout.flush()                            # or Python would, after this
+        except UserError as error:
+            _fail(error)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError) and error.filename == STDOUT:
+                sys.exit(128 + signal.SIGPIPE)
+            where = "the system" if error.filename is None else os.fsdecode(error.filename)
+            _fail(f"{where}: {error.strerror or error}; check the name, the room and the "
+                  "permissions there, then run the same command again")
+        except UnicodeEncodeError as error:
+            _fail(f"{error.object!a}: has letters that this system's {error.encoding} does not "
+                  "have; run the same command with PYTHONUTF8=1 before it")
+        except MemoryError as error:
+            _fail(f"too little memory ({memory_reason(error)}); stop what else uses it, or give "
+                  "less to work on at once")
+        except KeyboardInterrupt as error:                    # of a training that was asked to stop
+            sys.exit(128 + (error.args[0] if error.args else signal.SIGINT))
+
+
+def _fail(line):
+    sys.stderr.write(f"error: {' '.join(str(line).splitlines())}\n")    # names have line ends, too
+    sys.exit(2)
+
+
+def _end(number, frame):
+    sys.exit(128 + number)                                    # so that every `finally` cleans up
+
+
+@contextmanager
+def handling(handlers):
+    """Handle signals so meanwhile: number → function(number, frame). Only the main thread can."""
+    able = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handlers[number]) for number in handlers if able}
     try:
         yield
-    except UserError as error:
-        sys.stderr.write(f"error: {error}\n")
-        sys.exit(2)
-    except MemoryError as error:
-        sys.stderr.write(f"error: too little memory ({memory_reason(error)}); stop what else uses "
-                         "it, or give less to work on at once\n")
-        sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Shown:
+    """Standard output or error. After a first failure what is written there goes nowhere.
+
+    must_show: whether that failure is raised, as an OSError that names standard output
+    """
+
+    def __init__(self, stream, number, must_show):
+        self.stream = stream or open(os.devnull, "w", encoding="utf-8")
+        self.stream.reconfigure(errors="replace")             # "?" for what it cannot show
+        self.number, self.must_show = number, must_show
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+    def write(self, text):
+        return self._or_nowhere(self.stream.write, text)
+
+    def flush(self):
+        self._or_nowhere(self.stream.flush)
+
+    def _or_nowhere(self, show, *text):
+        try:
+            return show(*text)
+        except OSError as error:
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), self.number)
+            if self.must_show:
+                raise OSError(error.errno, error.strerror, STDOUT) from None
+
+
+@contextmanager
+def _own_streams(must_show):
+    """sys.stdout and sys.stderr as _Shown; those that were replaced before, as by pytest, stay.
+
+    A descriptor that is closed leads to nowhere. Else the next file to be opened would get its
+    number, and with it a library's messages.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    before = sys.stdout, sys.stderr
+    if sys.stdout is sys.__stdout__:
+        sys.stdout = _Shown(sys.stdout, 1, must_show)
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _Shown(sys.stderr, 2, must_show=False)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+        atexit.register(_deaf_to_ctrl_c)
+
+
+def _deaf_to_ctrl_c():
+    """While Python ends: nothing is left to stop, and it would show a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def cut_report(config, lengths):

@@ -5,6 +5,7 @@ steps on the default corpus (report/README.md). A preset is a named set of chang
 """
 
 import dataclasses
+import os
 import re
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, get_args
@@ -14,8 +15,13 @@ from msgspec import Meta
 
 from .cli import UserError, did_you_mean
 
-PositiveInt = Annotated[int, Meta(ge=1)]
-PositiveFloat = Annotated[float, Meta(gt=0)]
+MOST_ROWS = 2**31 - 1    # of the embedding table, for ids are int32
+LONGEST = 200            # part of a value in an error's line
+MOST_STEPS = 10**15      # more than 1e6 minutes have time for, and exact as a float
+PositiveInt = Annotated[int, Meta(ge=1, le=MOST_ROWS)]
+Width = Annotated[int, Meta(ge=1, le=2**16)]
+Widths = Annotated[list[Width], Meta(max_length=1_000)]
+PositiveFloat = Annotated[float, Meta(gt=0, le=1e6)]    # neither inf nor nan
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
@@ -41,15 +47,15 @@ class ModelConfig:
 
     encoder: Literal["dan", "transformer"] = "dan"
     """The "dan" of the paper's §2.3.1, or the "transformer" of §2.3.2."""
-    embedding_dim: PositiveInt = 500
+    embedding_dim: Width = 500
     """Width of embeddings, and of a Transformer throughout (ours: the paper names none; as wide as
     the paper's sentence embeddings, so that the layer between them can start as the identity)."""
-    layers: list[PositiveInt] = field(default_factory=lambda: [500])
+    layers: Widths = field(default_factory=lambda: [500])
     """Widths of the encoder's fully connected layers, the sentence embedding's last (paper §3.1:
     300, 300, 500; ours: one layer learns more in minutes: P@1 29, not 27, STS 2 points more)."""
-    response_hidden: list[PositiveInt] = field(default_factory=list)
+    response_hidden: Widths = field(default_factory=list)
     """Widths of the response network's layers but the last (paper §2.2: not given; ours: none)."""
-    nli_hidden: PositiveInt = 512
+    nli_hidden: Width = 512
     """Width of the hidden layer of NLI's classifier (paper §2.4)."""
     residual_response: bool = True
     """The response is v′ = v + layers(v), not layers(v) (ours: the first step ranks by overlap)."""
@@ -63,18 +69,18 @@ class ModelConfig:
     encoder_bias: bool = False
     """The encoder's last linear layer has a bias (ours: none, for it can push all sentences one
     way; P@1 and STS are the same with it)."""
-    frequency_weight: Annotated[float, Meta(ge=0)] = 3e-4
+    frequency_weight: Annotated[float, Meta(ge=0, le=1e6)] = 3e-4
     """The a in a/(a + p(word)), a word row's first length; 0: none (ours: Arora et al. 2017)."""
     svd_share: Share = 1.0
     """Share of a word's numbers that start from co-occurrences, the others at random (ours). Words
     beyond the 30,000 most frequent have random ones alone."""
     zero_bigrams: bool = True
     """Bigram rows start at zero (ours: random ones drown the words, P@1 16 instead of 29)."""
-    transformer_layers: PositiveInt = 6
+    transformer_layers: Annotated[int, Meta(ge=1, le=1_000)] = 6
     """Layers of the Transformer (paper §3.1: 6)."""
-    heads: PositiveInt = 8
+    heads: Width = 8
     """Attention heads of each layer (paper §3.1: 8)."""
-    hidden: PositiveInt = 2048
+    hidden: Width = 2048
     """Width of the position-wise feed-forward networks (paper §3.1: 2048)."""
     pre_norm: bool = True
     """Layer norm before each sublayer (tensor2tensor's default of the time); false: after it."""
@@ -112,7 +118,7 @@ class OptimConfig:
     loss: Literal["mean", "sum"] = "mean"
     """The loss is the batch's "mean" or its "sum"; the paper does not say which. 4,000 steps of its
     SGD took P@1 to 5.6 with the sum, to 1.6 with the mean. "adaptive" learns the same from both."""
-    warmup: Annotated[int, Meta(ge=0)] = 50
+    warmup: Annotated[int, Meta(ge=0, le=MOST_STEPS)] = 50
     """Steps over which the rates rise from zero (ours: Adam's first steps are noise)."""
     decay: Literal["linear", "none"] = "linear"
     """"linear": the rates fall to zero at the last step (ours: short runs gain from it)."""
@@ -176,11 +182,11 @@ class Config:
     are multiples of 8."""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
     """The seed of every random number."""
-    steps: PositiveInt = 1_000
+    steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 1_000
     """Number of batches."""
     minutes: PositiveFloat | None = None
     """Train for about so long instead: `steps` is set and stored once the speed is known."""
-    evaluations: PositiveInt = 8
+    evaluations: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 8
     """How many times in a run dev is measured and a checkpoint saved."""
     run: str | None = None
     """Folder for the run; runs/PRESET, or runs/PRESET-2 …, if none is named."""
@@ -288,7 +294,8 @@ def flat(values, group=""):
     """Nested dicts as one dict with dotted names."""
     named = {}
     for name, value in values.items():
-        named |= flat(value, f"{name}.") if isinstance(value, dict) else {group + name: value}
+        nested = isinstance(value, dict) and not group        # groups have no groups
+        named |= flat(value, f"{name}.") if nested else {group + name: value}
     return named
 
 
@@ -309,6 +316,8 @@ def config_from_dict(values, where=""):
         config = msgspec.convert(nested, Config, strict=bool(where))
     except msgspec.ValidationError as error:
         raise UserError(place + _explained(str(error), values)) from None
+    except UnicodeEncodeError as error:                       # halves of letters, in a number
+        raise UserError(f"{place}{error.object!a}: is no text, expected a value") from None
     if fault := _fault(config):
         raise UserError(place + fault)
     return config
@@ -316,16 +325,32 @@ def config_from_dict(values, where=""):
 
 def _explained(message, values):
     """msgspec's "Expected `int`, got `str` - at `$.steps`" as "steps many: expected int"."""
-    expected, _, name = re.sub(r"`|, got `\w+`|\[.*", "", message).partition(" - at $.")
-    value, choices = values[name], get_args(settings()[name].type)
+    expected, _, place = message.rpartition(" - at `$.")
+    expected, name = re.sub(r"`|, got `\w+`", "", expected), re.match(r"[\w.]+", place)[0]
+    value, choices = str(values[name]), get_args(settings()[name].type)
     if expected.startswith("Invalid"):
-        expected = f"expected {', '.join(choices)}{did_you_mean(str(value), choices)}"
-    return f"{name} {value}: {expected[0].lower()}{expected[1:]}"
+        choices = [choice for kind in choices for choice in get_args(kind) or [kind]]    # of a list
+        near = did_you_mean(value.strip("[]'"), choices)
+        expected = f"expected {', '.join(choices)}{near}"
+    shown = value if len(value) <= LONGEST else f"{value[:LONGEST]}…"
+    return f"{name} {shown}: {expected[0].lower()}{expected[1:]}"
+
+
+def _nameable(path):
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
 
 
 def _fault(config):
     """What does not go together in a Config, or None."""
     model, dim = config.model, config.model.embedding_dim
+    for name in ("run", "data", "cache", "init", "nli", "pairs"):
+        paths = getattr(config, name) or []
+        for path in [paths] if isinstance(paths, str) else paths:
+            if not _nameable(path):
+                return f"{name} {path!a}: no file can have this name"
     if model.encoder == "transformer" and (dim % model.heads or dim % 2):
         return f"model.embedding_dim {dim}: expected an even multiple of the {model.heads} heads"
     if model.encoder == "dan" and model.bag:
@@ -337,6 +362,10 @@ def _fault(config):
                 ", or use --task conversation")
     if len(config.columns) not in (0, 2):
         return f"columns {' '.join(config.columns)}: expected two names, of input and response"
+    rows = config.text.words + config.text.oov_buckets + config.text.bigram_buckets
+    if rows >= MOST_ROWS:
+        return (f"text.words, oov_buckets and bigram_buckets: {rows:,} rows in all, expected less "
+                f"than {MOST_ROWS:,}")
     if not model.layers:
         return "model.layers: no layer is given, expected the width of one or more, such as 500"
     return None

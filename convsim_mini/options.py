@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
-from .cli import Parser, UserError
+from .cli import Parser, UserError, user_errors
 from .config import (
     ENCODERS, GROUPS, INHERITED, PRESETS, Config, completed, config_from_dict, flat, settings,
 )
@@ -51,7 +51,8 @@ def parse_config(argv):
     for name in ("data", "init", "nli"):
         value = getattr(config, name)
         setattr(config, name, value and str(Path(value).resolve()))
-    config.cache = str(Path(config.cache).expanduser().resolve())
+    with user_errors(f"--cache {config.cache}", "name another folder with --cache", RuntimeError):
+        config.cache = str(Path(config.cache).expanduser().resolve())
     if shown:
         print(json.dumps(dataclasses.asdict(config), indent=2))
         raise SystemExit(0)

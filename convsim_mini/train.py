@@ -307,7 +307,7 @@ def summary(folder, corpus):
         f"{command}.train --config {folder}/config.json --run {folder}-again"])
 
 
-@errors_in_one_line()
+@errors_in_one_line(must_show=False)
 def main(argv=None):
     """The command: train or resume, then show the result. Of several workers the first shows it."""
     argv, workers = sys.argv[1:] if argv is None else argv, launched()

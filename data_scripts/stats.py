@@ -36,10 +36,11 @@ def main(arguments=None):
     folder = parser.parse_args(arguments).folder.resolve()
     try:
         report = parse_json((folder / "report.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        counted = table(report)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         raise UserError(f"{folder / 'report.json'}: cannot be read ({error}); name the --out of a "
                         "prepare_reddit that came to its end") from None
-    print("\n".join(table(report)))
+    print("\n".join(counted))
     if report["pairs"] == 0:
         raise UserError(f"{folder}: holds no pairs, so there is nothing to count; add dumps")
     vocabulary, lengths = (packed if "packed" in report else unpacked)(folder, report)

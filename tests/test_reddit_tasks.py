@@ -328,6 +328,13 @@ def test_stats_of_a_folder_that_is_none(tmp_path):
         stats.main([str(tmp_path)])
 
 
+@pytest.mark.parametrize("text", ["{}", "[]", '{"lines": 0}', '{"lines": 1, "removed": 3}'])
+def test_stats_of_a_report_that_is_none(tmp_path, text):
+    (tmp_path / "report.json").write_text(text)
+    with pytest.raises(UserError, match="report.json: cannot be read"):
+        stats.main([str(tmp_path)])
+
+
 def test_stats_without_pairs(tmp_path):
     prepare_reddit.prepare([dump(tmp_path / "RC", [GOOD])], tmp_path / "out", 1, None)
     with pytest.raises(UserError, match="holds no pairs"):

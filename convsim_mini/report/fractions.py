@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ..cli import UserError, errors_in_one_line
+from ..cli import UserError, errors_in_one_line, handling
 from ..evaluation.command import parser_of
 from ..options import parse_config
 from ..run import difference, finished, load_config, settings_of
@@ -19,15 +19,10 @@ SHARES = tuple(k / 10 for k in range(1, 11))
 
 def train(*options):
     """Run the training command to its end; if it fails or is stopped, end with its exit code."""
-    training = subprocess.Popen([sys.executable, "-m", "convsim_mini.train", *options])
-    # Ctrl-C reaches both, SIGTERM this process alone; the training then saves a checkpoint.
-    handlers = {signal.SIGINT: lambda *_: None, signal.SIGTERM: lambda *_: training.terminate()}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        code = training.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    # Both save a checkpoint. Ctrl-C reaches the training by itself; SIG_IGN would be inherited.
+    with (subprocess.Popen([sys.executable, "-m", "convsim_mini.train", *options]) as run,
+          handling({signal.SIGINT: lambda *_: None, signal.SIGTERM: lambda *_: run.terminate()})):
+        code = run.wait()
     if code:
         sys.exit(code)
 

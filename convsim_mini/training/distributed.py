@@ -271,8 +271,8 @@ class Workers:
                 except UserError as error:
                     raise UserError(f"worker {self.rank}: {error}") from None
         except BaseException as error:
-            code = getattr(error, "code", 1)                  # 130: of Ctrl-C; 0: of --help
-            if self.agreed and code == 130 or code == 0:
+            code = getattr(error, "code", 1)      # 130: of Ctrl-C; 143: of SIGTERM; 0: of --help
+            if self.agreed and code in (130, 143) or code == 0:
                 self.wait()
                 raise
             if not isinstance(error, SystemExit):

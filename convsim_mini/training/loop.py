@@ -1,7 +1,6 @@
 """The training loop: train, measure and save; stop, and go on later."""
 
 import json
-import signal
 import sys
 import threading
 import time
@@ -11,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..backend import array_module, device_module, machine, to_device
-from ..cli import UserError, memory_reason
+from ..cli import ENDING, UserError, handling, memory_reason
 from ..data.corpus import Batch
 from ..data.snli import NliBatch
 from ..files import write_text
@@ -29,9 +28,9 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
     """Train a Model from `first_step` to the end, its arrays moved to the device.
 
     dev: a function of a Model that measures dev; state: the optimiser's, from a checkpoint. Ctrl-C
-    saves a checkpoint after the current step and raises KeyboardInterrupt. A loss that is nan or
-    far too large, or too little memory, raises UserError and saves none. Of several workers the
-    first alone measures, shows and saves.
+    and SIGTERM save a checkpoint after the current step and raise KeyboardInterrupt. A loss that is
+    nan or far too large, or too little memory, raises UserError and saves none. Of several workers
+    the first alone measures, shows and saves.
     """
     xp = device_module(config.device, config.precision, workers.gpu)
     model = model._replace(params=to_device(model.params, xp))
@@ -138,18 +137,23 @@ def settle(config, tasks, model, optimizer, monitor, stop, workers):
 
 @contextmanager
 def asked_to_stop():
-    """An event, set by a first Ctrl-C, which does not interrupt; a second one interrupts."""
-    asked = threading.Event()
+    """An event, set by a first Ctrl-C or SIGTERM, which does not interrupt; a second one does.
+
+    A KeyboardInterrupt that leaves it has the number of the first signal.
+    """
+    asked, signals = threading.Event(), []
 
     def ask(number, frame):
+        signals.append(number)
+        if asked.is_set():
+            raise KeyboardInterrupt
         asked.set()
-        signal.signal(signal.SIGINT, before)
 
-    before = signal.signal(signal.SIGINT, ask)
     try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, before)
+        with handling(dict.fromkeys(ENDING, ask)):
+            yield asked
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(*signals[:1]) from None
 
 
 def restore(optimizer, state, folder):

@@ -97,12 +97,20 @@ class Monitor:
         self._write(self.measured, record)
         self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {'   '.join(figures)}   "
                        f"loss {record['dev_loss']:.3f}")
-        plot_precision(self.folder / "p_at_n.png", self.measured, self.best)
+        self.draw(plot_precision, "p_at_n.png", self.measured, self.best)
         if "nli" in record:
-            plot_accuracy(self.folder / "nli.png", self.measured, len(LABELS))
+            self.draw(plot_accuracy, "nli.png", self.measured, len(LABELS))
         if self.steps:
-            plot_loss(self.folder / "loss.png", self.steps, self.measured, self.choices)
+            self.draw(plot_loss, "loss.png", self.steps, self.measured, self.choices)
         self.began = time.perf_counter()
+
+    def draw(self, plot, name, *given):
+        """Draw a figure of the run, or say in a line why not: training goes on without it."""
+        try:
+            plot(self.folder / name, *given)
+        except Exception as error:                            # whatever: it is only a picture
+            reason = " ".join(str(error).splitlines())
+            self.bar.write(f"{name}: is not drawn, training goes on ({reason})", file=sys.stderr)
 
     def stopped(self):
         """Say how to go on."""

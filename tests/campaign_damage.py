@@ -1,0 +1,245 @@
+"""Faults in files: a run's that were changed, a cache's that are damaged, bombs."""
+
+import io
+import json
+import os
+import shutil
+import signal
+import tarfile
+import time
+import zipfile
+import zlib
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache as once
+
+import zstandard
+
+from convsim_mini import train
+from convsim_mini.cli import UserError
+from convsim_mini.config import flat
+from convsim_mini.data.prepare import load_corpus
+from convsim_mini.evaluation import sts
+from convsim_mini.run import load_config, load_run
+from convsim_mini.sentence_encoder import load
+from convsim_mini.training import monitor
+
+from bombs import LIMITED, PIECE, line_bombs, one_stream, tar_bomb
+from campaign_ground import (
+    ACTIONS, PLACES, TRAIN, Command, check_end, check_left, check_same, digest, expect, last, told,
+)
+
+OTHER = {"whole": "other", "half": "half2"}    # the same, of another seed
+TEXTS = ["fudazi vobamu setodi", "tufome", "what is this?", ""]
+MAY_DIFFER = (*PLACES, "device", "optim.chunk")
+
+
+# ---------------------------------------------------------------- a run's files
+
+def damage(data, rng):
+    """Flip, zero, cut or insert bytes somewhere; → the data, what was done."""
+    at, size = rng.randrange(len(data)), rng.choice((1, 1, 4, 64, 4096))
+    how = rng.choice(("flip", "zero", "cut", "insert", "shorten"))
+    inside = data[at:at + size]
+    new = {"flip": bytes(byte ^ 1 << rng.randrange(8) for byte in inside),
+           "zero": bytes(len(inside)), "cut": b"", "insert": inside + rng.randbytes(size),
+           "shorten": b""}[how]
+    end = b"" if how == "shorten" else data[at + size:]
+    return data[:at] + new + end, f"{how} {len(inside)} bytes at {at:,}"
+
+
+def change_digit(data, rng):
+    """Another digit in the place of one: the file stays well-formed."""
+    places = [k for k, byte in enumerate(data) if 48 <= byte < 58]
+    at = rng.choice(places)
+    new = rng.choice([digit for digit in b"0123456789" if digit != data[at]])
+    return data[:at] + bytes([new]) + data[at + 1:], f"a digit at {at:,}"
+
+
+def edit_setting(data, rng):
+    """Another value for one setting of a config.json."""
+    values = json.loads(data)
+    name = rng.choice([name for name in flat(values) if name not in MAY_DIFFER])
+    *groups, last = name.split(".")
+    inner = values[groups[0]] if groups else values
+    old = inner[last]
+    choices = [not old] if isinstance(old, bool) else [old + 1, old * 2, 0] if isinstance(
+        old, (int, float)) else [*map(str, (0, "nli", "sum", "none", "sgd", "fp32")), None, [7], 3]
+    inner[last] = rng.choice([choice for choice in choices if choice != old])
+    return json.dumps(values).encode(), f"{name} {old} → {inner[last]}"
+
+
+def tamper(folder, other, rng):
+    """Change a file of a run, or put one of another run in its place; → what was done."""
+    path = rng.choice(sorted(p for p in folder.iterdir() if p.suffix in (".json", ".jsonl")
+                             or p.name.endswith(".safetensors")))
+    kinds = [damage, damage, "swap"]
+    if path.suffix == ".jsonl":
+        kinds.append(change_digit)
+    if path.name == "config.json":
+        kinds += [edit_setting] * 4
+    kind = rng.choice(kinds)
+    if kind == "swap" and (other / path.name).exists():
+        shutil.copyfile(other / path.name, path)
+        return f"{path.name}: of another seed's run"
+    data, what = (damage if kind == "swap" else kind)(path.read_bytes(), rng)
+    path.write_bytes(data)
+    return f"{path.name}: {what}"
+
+
+def used(folder):
+    """What a run gives to those who load it: vectors, plain and tuned, similarities."""
+    vectors = [load(folder, tuned=tuned).encode(TEXTS).tobytes() for tuned in (False, True)]
+    scores = sts.scores(load_run(folder), sts.read(sts.OWN))
+    return [*vectors, *(values.tobytes() for values in scores.values())]
+
+
+def resumed(folder):
+    """What a run that goes on ends with, but for its log and what it does not read."""
+    monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None    # slow
+    train.resume(folder)
+    for name in ("tuned.safetensors", "log.jsonl"):
+        (folder / name).unlink(missing_ok=True)
+    return digest(folder)
+
+
+def quietly(function, *arguments):
+    """The function's value, or None after a UserError; nothing is shown."""
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        try:
+            return function(*arguments)
+        except UserError as error:
+            expect("\n" not in str(error), f"an error of several lines: {error}")
+
+
+def tampering(ground, rng):
+    """A file of a run is changed; it is refused in one line, or the result has the same bytes."""
+    name = "half" if rng.random() < 0.15 else "whole"
+    action = resumed if name == "half" else used
+    with ground.folder(name) as folder:
+        os.chdir(folder)                                      # the run's config names it "run"
+        what = tamper(folder / "run", ground.root / OTHER[name], rng)
+        with told(f"{action.__name__} after {what}"):
+            try:
+                found = quietly(action, folder / "run")
+            except Exception as error:
+                expect(False, f"{type(error).__name__}: {error}")
+            expect(found in (None, untouched(ground, name)), "another result, without a word")
+
+
+@once
+def untouched(ground, name):
+    """The result of a run that nobody changed."""
+    with ground.folder(name) as folder:
+        return quietly({"half": resumed, "whole": used}[name], folder / "run")
+
+
+# ---------------------------------------------------------------- a cache's files
+
+def spoil(path, rng):
+    """Delete a file, cut it, or change some of its bytes; → what was done."""
+    if rng.random() < 0.15:
+        path.unlink()
+        return f"{path.name} deleted"
+    data, what = damage(path.read_bytes(), rng)
+    path.write_bytes(data)
+    return f"{path.name}: {what}"
+
+
+def cache(ground, rng):
+    """A file of a prepared corpus is damaged; the next start says so, and prepares it again."""
+    with ground.folder() as folder:
+        place = shutil.copytree(ground.root / "cache", folder / "cache")
+        files = [path for path in sorted(place.rglob("*")) if path.is_file()]
+        (cache_in_use if rng.random() < 0.25 else cache_at_rest)(ground, rng, folder, files)
+        check_left(folder)
+
+
+def cache_at_rest(ground, rng, folder, files):
+    """Between two commands."""
+    whole = digest(folder / "cache")
+    with told(spoil(rng.choice(files), rng)):
+        if digest(folder / "cache") == whole:
+            return
+        config, errors = load_config(ground.root / "whole"), io.StringIO()
+        with redirect_stderr(errors):
+            load_corpus(config.pairs, config.text, folder / "cache")
+        shown = errors.getvalue().strip().splitlines()
+        expect(len(shown) == 1 and "damaged" in shown[0], f"it says {shown}")
+        check_same(digest(folder / "cache"), whole, "prepared again")
+
+
+def cache_in_use(ground, rng, folder, files):
+    """A file is cut while a training has it mapped: it may die; the next start puts it right."""
+    process, until = ground.start(f"{TRAIN} --cache cache", folder), time.monotonic() + 30
+    while not (folder / "run" / "log.jsonl").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    path = rng.choice([path for path in files if path.suffix != ".json"])
+    os.truncate(path, rng.choice((0, path.stat().st_size // 2)))
+    with told(f"{path.name} cut while in use"):
+        check_end(process.wait(), (0, 2, -signal.SIGBUS))
+        done = ground.start(ACTIONS["resume"].words, folder).wait()
+        check_end(done, (0,), "resumed: ")
+        expect("damaged" in done.stderr, f"resumed, it says {last(done)}")
+        check_same(digest(folder / "run"), ground.expected["train"], "resumed")
+
+
+# ---------------------------------------------------------------- bombs
+
+def wide_window():
+    """A zstd frame that asks for a window of 2 GiB."""
+    parameters = zstandard.ZstdCompressionParameters(window_log=31, write_content_size=False)
+    return zstandard.ZstdCompressor(compression_params=parameters).compress(b"a\tb\n" * 9)
+
+
+def zip_bomb():
+    """A zip whose one member expands to 2 GB."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("sts-train.csv", "w", force_zip64=True) as member:
+            for _ in range(128):
+                member.write(PIECE)
+    return file.getvalue()
+
+
+BOMBS = {    # name → what makes its bytes
+    **{f"lines{end}": lambda end=end: lines()[end] for end in (".gz", ".xz", ".zst")},
+    "streams.zst": lambda: zstandard.compress(PIECE) * 128,
+    "stream.gz": lambda: one_stream(zlib.compressobj(wbits=31)),
+    "window.zst": wide_window, "deep.json": lambda: b'{"input":' + b"[" * 10**6,
+    "line.txt": lambda: bytes(1 << 28), "record.tar": lambda: tar_bomb(tarfile.XHDTYPE),
+    "name.tar": lambda: tar_bomb(tarfile.GNUTYPE_LONGNAME),
+    "link.tar": lambda: tar_bomb(tarfile.GNUTYPE_LONGLINK), "file.zip": zip_bomb}
+lines = once(line_bombs)
+
+
+@once
+def bytes_of(bomb):
+    return BOMBS[bomb]()
+
+
+EATERS = {
+    "pairs": (".tsv", "convsim_mini.train --cache c --run new --pairs FILE"),
+    "csv": (".csv", "convsim_mini.train --cache c --run new --pairs FILE"),
+    "jsonl": (".jsonl", "convsim_mini.train --cache c --run new --pairs FILE"),
+    "file": (".txt", "convsim_mini.encode {root}/whole --out w.npy --file FILE"),
+    "search": (".txt", "convsim_mini.encode {root}/whole hello --search FILE"),
+    "vectors": (".txt", "convsim_mini.evaluation.sts {root}/whole --vectors FILE"),
+    "nli": ("", "convsim_mini.evaluation.nli {root}/whole --data nli"),
+    "reddit": ("", "data_scripts.prepare_reddit FILE --workers 1 --out reddit"),
+    "unpack": ("", "data_scripts.download stsbenchmark --data d --from FILE"),
+}
+
+
+def bombs(ground, rng):
+    """A small file that expands to gigabytes, or nearly so, with 2 GB of addresses."""
+    eater, kind = rng.choice(list(EATERS)), rng.choice(list(BOMBS))
+    suffix, words = EATERS[eater]
+    with ground.folder() as folder, told(eater, kind):
+        end = "." + kind.rpartition(".")[2] if kind.endswith((".gz", ".zst", ".xz")) else ""
+        name = {"unpack": "Stsbenchmark.tar.gz", "nli": f"nli/snli_1.0_dev.jsonl{end}"}.get(
+            eater, f"RC_2012-01{suffix}{end}")
+        (folder / "nli").mkdir()
+        (folder / name).write_bytes(bytes_of(kind))
+        argv = ground.argv(words.replace("FILE", name))
+        check_end(Command(["-c", LIMITED, *argv], folder, MALLOC_ARENA_MAX="2").wait())
+        check_left(folder)

@@ -63,6 +63,8 @@ def options(ground, rng):
         for name in ("whole", "cache", "pairs.tsv", "lines.txt", "nli", "dumps", "stsbenchmark"):
             path = ground.root / name
             (shutil.copytree if path.is_dir() else shutil.copyfile)(path, folder / name)
+        for config in folder.glob("*/config.json"):           # it names the Ground's cache
+            config.write_text(config.read_text().replace(str(ground.root), str(folder)))
         (folder / "empty").touch()
         (folder / "bytes").write_bytes(rng.randbytes(3_000))
         argv = command_line(copy, rng)

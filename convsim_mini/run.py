@@ -14,7 +14,9 @@ that it is whole and belongs to the others.
 import dataclasses
 import json
 import re
+import sys
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,8 +95,17 @@ def save_checkpoint(folder, config, step, params, state, best=None):
 
 
 def keep_best(folder):
-    """Delete every checkpoint but the one that is best on dev: training has come to its end."""
-    _keep(folder, [_best(folder)])
+    """Delete every checkpoint but the one that is best on dev: training has come to its end.
+
+    A matrix that `tune` has learned for another step goes, too.
+    """
+    best, tuned = _best(folder), Path(folder, "tuned.safetensors")
+    _keep(folder, [best])
+    with suppress(UserError):                                 # those who read it say what is wrong
+        if tuned.exists() and load_arrays(tuned, arrays=False)[1].get("step") != best:
+            tuned.unlink()
+            print(f"{tuned}: was for another step, which is not kept, and is deleted; tune again",
+                  file=sys.stderr)
 
 
 def _keep(folder, steps):

@@ -18,7 +18,7 @@ from pathlib import Path
 import duckdb
 from tqdm import tqdm
 
-from convsim_mini.cli import UserError, errors_in_one_line
+from convsim_mini.cli import Parser, UserError, errors_in_one_line, positive_int
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.files import parse_json, replace_file, write_text
@@ -35,21 +35,18 @@ FEW = 5_000                                  # pairs; fewer may leave a split to
 
 def main(arguments=None):
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m data_scripts.prepare_reddit",
-                                     description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(prog="python -m data_scripts.prepare_reddit", description=__doc__,
+                    formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inputs", nargs="+", type=Path, metavar="INPUT",
                         help="a dump (RC_YYYY-MM: plain, gzip, bzip2, xz, zstd), a folder of them, "
                              "or a ConvoKit corpus")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR",
                         help="folder for the pairs")
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), metavar="N",
+    parser.add_argument("--workers", type=positive_int, default=os.cpu_count(), metavar="N",
                         help="processes on this machine (default: a process for each core)")
     parser.add_argument("--scheduler", metavar="ADDRESS",
                         help="run on the dask cluster with this scheduler instead")
     options = parser.parse_args(arguments)
-    if options.workers < 1:
-        raise UserError(f"--workers {options.workers}: expected 1 or more")
     prepare(options.inputs, options.out.resolve(), options.workers, options.scheduler)
 
 

@@ -15,7 +15,7 @@ from convsim_mini import arrays_file, train
 from convsim_mini.cli import UserError
 from convsim_mini.report import fractions
 from convsim_mini.report.claims import by_fraction
-from convsim_mini.run import load_matrix, load_run, read_log
+from convsim_mini.run import load_matrix, load_run, read_log, save_matrix
 from convsim_mini.sentence_encoder import load
 
 from conftest import command
@@ -127,6 +127,15 @@ def test_other_nli_data_are_refused(trained, arguments, nli_folder, tmp_path):  
             train.resume(tmp_path / "run")
         path.write_bytes(whole)
     train.resume(tmp_path / "run")
+
+
+@pytest.mark.parametrize("step", [30, 20])
+def test_a_matrix_for_a_step_that_is_not_kept_goes_with_it(stopped, capsys, step):
+    run = load_run(stopped)
+    save_matrix(run._replace(step=step), "tuned", np.eye(16))
+    train.resume(stopped)
+    assert (stopped / "tuned.safetensors").exists() == (step == 30)
+    assert ("is deleted; tune again" in capsys.readouterr().err) == (step == 20)
 
 
 # ---------------------------------------------------------------- the metadata

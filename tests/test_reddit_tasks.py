@@ -276,7 +276,7 @@ def test_a_file_without_comments_is_a_user_error_that_names_it(tmp_path, name, l
 @pytest.mark.parametrize("arguments, reason", [
     (["nothing"], "nothing: cannot be read: No such file or directory"),
     (["."], "holds neither a ConvoKit corpus"),
-    (["RC", "--workers", "0"], "--workers 0: expected 1 or more"),
+    (["RC", "--workers", "0"], "argument --workers: invalid positive_int value: '0'"),
 ])
 def test_wrong_arguments(tmp_path, monkeypatch, arguments, reason):
     monkeypatch.chdir(tmp_path)

@@ -30,7 +30,9 @@ class Monitor:
         self.choices = choices_of(config)
         self.most = {task: EXPLODED * math.log(number) for task, number in self.choices.items()}
         self.path = folder / "log.jsonl"
-        records = [record for record in read_log(self.path) if record["step"] <= step]
+        # of a run that was killed before its first checkpoint nothing is kept
+        records = read_log(self.path) if step else []
+        records = [record for record in records if record["step"] <= step]
         write_text(self.path, "".join(json.dumps(record) + "\n" for record in records))
         self.losses = []
         self.steps = [record for record in records if {"loss", "nli_loss"} & record.keys()]

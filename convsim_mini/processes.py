@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import wait as wait_for
 
-from .cli import UserError
+from .cli import ENDING, UserError
 
 
 @contextmanager
@@ -52,19 +52,21 @@ def map_in_order(executor, function, items, ahead):
 
 
 def submit(executor, function, *arguments):
-    """A call to an executor, as its `submit`; Ctrl-C waits until the processes ignore it.
+    """A call to an executor, as its `submit`; Ctrl-C and SIGTERM wait until it is over.
 
-    They are started here. One could be interrupted before it has decided what to do about Ctrl-C.
+    Processes are started here. One could be interrupted before it has decided what to do about
+    Ctrl-C. And what a handler raises while Python forks is lost.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         return executor.submit(function, *arguments)
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
 def _end_with_parent():
     signal.signal(signal.SIGINT, signal.SIG_IGN)              # all get Ctrl-C; the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)             # a fork has the parent's own handler
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)        # and mask
     sentinel = multiprocessing.parent_process().sentinel
     threading.Thread(target=lambda: (wait_for([sentinel]), os._exit(1)), daemon=True).start()

@@ -14,8 +14,9 @@ from convsim_mini.cli import errors_in_one_line
 from convsim_mini.options import parse_config
 from convsim_mini.run import finished, load_run, read_log
 from convsim_mini.training import loop
+from convsim_mini.workspace import PREFIX
 
-from conftest import ROOT, Finished, weights
+from conftest import ROOT, SMALL, Finished, weights
 from test_resume import wait_for
 
 ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
@@ -164,6 +165,19 @@ def test_sigterm_stops_a_training_after_the_step_as_ctrl_c_does(arguments, tmp_p
     assert process.returncode == 143
     assert stderr == "stopped; go on with:  python -m convsim_mini.train --resume run\n"
     assert load_run(tmp_path / "run").step > 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
+        pair_file, tmp_path, number):
+    process = start("-m", "convsim_mini.train", *SMALL, "--pairs", *[pair_file] * 25, "--cache",
+                    "cache", "--run", "run", cwd=tmp_path, start_new_session=True,
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_for(lambda: [*tmp_path.glob(f"cache/{PREFIX}*/tmp*/tokenized")], process)
+    os.killpg(process.pid, number)                            # as a terminal does: to all of them
+    assert process.communicate(timeout=60) == (b"", b"")
+    assert process.returncode == 128 + number
+    assert not [*(tmp_path / "cache").iterdir()] and not (tmp_path / "run").exists()
 
 
 def test_handlers_are_put_back_and_another_thread_sets_none():

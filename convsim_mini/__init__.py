@@ -49,8 +49,9 @@ if _started.startswith("convsim_mini."):
     if _started.split(".", 1)[1] not in COMMANDS:
         sys.stderr.write(f"error: {_started}: is no command; python -m convsim_mini lists them\n")
         sys.exit(2)
-    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)          # no traceback while modules load
+if _started.startswith(("convsim_mini", "data_scripts.")) and (
+        signal.getsignal(signal.SIGINT) == signal.default_int_handler):
+    signal.signal(signal.SIGINT, signal.SIG_DFL)              # no traceback while modules load
 
 # OpenBLAS's idle threads spin for 30 ms and so hold a core that copies and sparse products want.
 # 2¹⁰ cycles, not 2²⁶, made a DAN step 15% faster. It is read when NumPy is first imported.

@@ -49,10 +49,10 @@ def load_arrays(path, advice=OLDER, arrays=True):
 
 
 def _about(path):
-    """What `_save` wrote beside the arrays."""
+    """What `save_arrays` wrote beside the arrays. Raises an error of DAMAGE."""
     with safe_open(path, "numpy") as file:
         text = file.metadata()["convsim_mini"]
-    if text[0] != "{":                                        # as in format 1
+    if text[:1] != "{":                                        # as in format 1
         crc, _, text = text.partition(" ")
         if int(crc) != zlib.crc32(text.encode()):
             raise ValueError("the checksum of its metadata is wrong")

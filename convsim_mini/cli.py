@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from tqdm import tqdm
 
 
-ENDING = (signal.SIGINT, signal.SIGTERM)    # Ctrl-C, and what a system or a scheduler sends
+# Ctrl-C; what a system or a scheduler sends; what a terminal that is closed sends
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STDOUT = "standard output"
 
 
@@ -88,12 +89,11 @@ def errors_in_one_line(must_show=True):
     """Turn what a user or the system can cause into one line on standard error and an exit code.
 
     2: a UserError, an OSError, too little memory, text that cannot be encoded; 130: Ctrl-C; 143:
-    SIGTERM; 141, without a line: nobody reads standard output any more. must_show: False where a
-    standard output that is closed, full or unread is no error.
+    SIGTERM; 129: SIGHUP; 141, without a line: nobody reads standard output any more. must_show:
+    False where a standard output that is closed, full or unread is no error.
     """
     closed = must_show and sys.stdout is None
-    heard = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]
-    with _own_streams(must_show), handling(dict.fromkeys(heard, _end)):
+    with _own_streams(must_show), handling(dict.fromkeys(ENDING, _end)):
         try:
             if closed:
                 raise UserError("standard output is closed; open it, for example with > FILE")
@@ -110,8 +110,10 @@ def errors_in_one_line(must_show=True):
             _fail(f"{where}: {error.strerror or error}; check the name, the room and the "
                   "permissions there, then run the same command again")
         except UnicodeEncodeError as error:
-            _fail(f"{error.object!a}: has letters that this system's {error.encoding} does not "
-                  "have; run the same command with PYTHONUTF8=1 before it")
+            advice = ("leave them out" if error.encoding == "utf-8" else
+                      "run the same command with PYTHONUTF8=1 before it")
+            _fail(f"{error.object[error.start:error.end]!a}: letters that {error.encoding}, which "
+                  f"this system writes, does not have; {advice}")
         except MemoryError as error:
             _fail(f"too little memory ({memory_reason(error)}); stop what else uses it, or give "
                   "less to work on at once")
@@ -130,9 +132,13 @@ def _end(number, frame):
 
 @contextmanager
 def handling(handlers):
-    """Handle signals so meanwhile: number → function(number, frame). Only the main thread can."""
+    """Handle signals so meanwhile: number → function(number, frame). Only the main thread can.
+
+    Those that are ignored, as by nohup, stay so.
+    """
     able = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, handlers[number]) for number in handlers if able}
+    before = {number: signal.signal(number, handlers[number]) for number in handlers
+              if able and signal.getsignal(number) not in (None, signal.SIG_IGN)}
     try:
         yield
     finally:

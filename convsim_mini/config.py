@@ -15,10 +15,10 @@ from msgspec import Meta
 
 from .cli import UserError, did_you_mean
 
-MOST_ROWS = 2**31 - 1    # of the embedding table, for ids are int32
-LONGEST = 200            # part of a value in an error's line
+LARGEST_INT = 2**31 - 1  # of int32, as ids are
+LONGEST = 200            # characters of a value that an error shows
 MOST_STEPS = 10**15      # more than 1e6 minutes have time for, and exact as a float
-PositiveInt = Annotated[int, Meta(ge=1, le=MOST_ROWS)]
+PositiveInt = Annotated[int, Meta(ge=1, le=LARGEST_INT)]
 Width = Annotated[int, Meta(ge=1, le=2**16)]
 Widths = Annotated[list[Width], Meta(max_length=1_000)]
 PositiveFloat = Annotated[float, Meta(gt=0, le=1e38)]    # a float32, neither inf nor nan
@@ -363,9 +363,9 @@ def _fault(config):
     if len(config.columns) not in (0, 2):
         return f"columns {' '.join(config.columns)}: expected two names, of input and response"
     rows = config.text.words + config.text.oov_buckets + config.text.bigram_buckets
-    if rows >= MOST_ROWS:
+    if rows >= LARGEST_INT:
         return (f"text.words, oov_buckets and bigram_buckets: {rows:,} rows in all, expected less "
-                f"than {MOST_ROWS:,}")
+                f"than {LARGEST_INT:,}")
     if not model.layers:
         return "model.layers: no layer is given, expected the width of one or more, such as 500"
     return None

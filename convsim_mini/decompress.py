@@ -14,7 +14,7 @@ BLOCK = 1 << 16          # bytes read from disk at a time
 TEXT = 1 << 16           # bytes of text made at a time
 MOST = 1 << 24           # bytes of a line; Reddit's longest comments have 40,000 characters
 WINDOW = 1 << 31         # bytes that a stream may look back; dumps since 2019 have --long=31
-FOLD, FREE = 1_000, 1 << 28    # a file may expand so many fold, and its first 256 MiB any fold
+FOLD, FREE = 1_000, 1 << 28    # a file may expand so many fold; 256 MiB of text are always free
 PIECE = 1 << 10          # bytes
 
 
@@ -64,7 +64,7 @@ class Decompressed:
     """The bytes of an open file, decompressed; its streams may follow each other, zeros between.
 
     make: what makes a decompressor, or None for a plain file; limit: the most bytes that it may
-    expand to; 0: 1,000 fold, the first 256 MiB any fold. position: bytes read from disk so far;
+    expand to; 0: 1,000 fold, and 256 MiB always. position: bytes read from disk so far;
     open_end: whether the last line that `lines` has given has no line break. All methods raise
     Damaged or TooMuch, MemoryError where a window does not fit, and OSError where the disk fails.
     """

@@ -3,6 +3,7 @@
 import codecs
 import json
 import os
+import zlib
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -163,6 +164,15 @@ def new_folder(path, advice):
             folder.mkdir()                                    # not private, as `beside` is
             yield folder
             os.replace(folder, target)
+
+
+def checksum(path):
+    """The CRC-32 of a file. Raises OSError."""
+    crc = 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 22):
+            crc = zlib.crc32(block, crc)
+    return crc
 
 
 def _sync(path):

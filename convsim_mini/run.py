@@ -27,14 +27,15 @@ from .backend import device_module, to_device, to_host
 from .cli import UserError, user_errors
 from .config import Config, completed, config_from_dict, flat
 from .data.text import Vocabulary
-from .files import read_object, write_text
+from .files import checksum, read_object, write_text
 from .model.initial import parameter_shapes
 from .model.input_response import Model
 
 KEPT = 2      # newest checkpoints, while a run trains
 VOCABULARY = "vocabulary.json"
 NEEDED = ("is missing or damaged", "a run folder needs it")
-# Settings that say where things are, or change no result; what they name is checked by itself.
+# Settings that may change: places, whose files have checksums of their own, and what changes no
+# result.
 PLACES = {"run", "init", "pairs", "columns", "nli", "data", "cache", "device", "optim.chunk"}
 
 
@@ -101,7 +102,7 @@ def keep_best(folder):
     """
     best, tuned = _best(folder), Path(folder, "tuned.safetensors")
     _keep(folder, [best])
-    with suppress(UserError):                                 # those who read it say what is wrong
+    with suppress(UserError):                                 # damaged: `load_matrix` says so
         if tuned.exists() and load_arrays(tuned, arrays=False)[1].get("step") != best:
             tuned.unlink()
             print(f"{tuned}: was for another step, which is not kept, and is deleted; tune again",
@@ -252,7 +253,7 @@ def check_resumed(run, corpus, nli):
         raise UserError(f"{run.config.nli}: these NLI data are not those that {run.folder} was "
                         "trained on; put those back or train again")
     about = _about(run.folder, run.step)
-    if about.get("measured", None) not in (None, _crc_of_measures(run.folder, run.step)):
+    if about.get("measured") not in (None, _crc_of_measures(run.folder, run.step)):
         raise UserError(f"{run.folder}/log.jsonl: does not hold what was measured up to step "
                         f"{run.step}; restore it")
 
@@ -272,7 +273,7 @@ def existing(folder):
 
 
 def _crc(path):
-    return zlib.crc32(path.read_bytes()) if path.exists() else None
+    return checksum(path) if path.exists() else None
 
 
 def _path(folder, kind, step):

@@ -54,7 +54,7 @@ def train(config, workers=ALONE):
     if workers.rank:
         return train_from(None, config, corpus, tasks, dev, workers)
     params = starting_model(config, corpus).params
-    with new_folder(config) as folder:
+    with run_folder(config) as folder:
         save_config(folder, config)
         save_vocabulary(folder, corpus, tasks.nli_checksum)
         return train_from(folder, config, corpus, tasks, dev, workers, params)
@@ -240,7 +240,7 @@ def measuring_dev(config, corpus, tasks):
 
 
 @contextmanager
-def new_folder(config):
+def run_folder(config):
     """Make the run's folder and hold its lock.
 
     Raises UserError if it holds files already, or cannot be made, or if another process is faster.
@@ -251,6 +251,9 @@ def new_folder(config):
     for name in map(Path, names):
         with user_errors(f"{name}: cannot be made", advice):
             name.mkdir(parents=True, exist_ok=True)
+            sweep(name)                                       # another may have been killed at once
+            if not config.run and any(name.iterdir()):
+                continue
         with ExitStack() as lock:
             try:
                 lock.enter_context(locked(name, IN_USE.format(name)))
@@ -258,7 +261,6 @@ def new_folder(config):
                 if config.run:
                     raise
                 continue
-            sweep(name)                                       # another may have been killed at once
             if not any(name.iterdir()):
                 config.run = str(name)
                 yield name

@@ -22,6 +22,7 @@ from .cli import UserError
 PREFIX = ".convsim_mini-"
 OWN = f"{PREFIX}{platform.node()}-"
 WEEK = 7 * 24 * 3600    # seconds
+# what file systems say that have no such locks
 NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL, errno.EBADF)
 
 
@@ -48,7 +49,8 @@ def sweep(parent):
     """Delete the unfinished work of dead processes in a folder; of other machines' after a week."""
     for folder in Path(parent).glob(f"{PREFIX}*"):
         with suppress(OSError):                               # BlockingIOError: its owner lives
-            if folder.name.startswith(OWN) or time.time() - folder.stat().st_mtime > WEEK:
+            own = folder.name.rpartition("-")[0] + "-" == OWN
+            if own or time.time() - folder.stat().st_mtime > WEEK:
                 lock = _lock(folder, fcntl.LOCK_NB, needed=True)
                 shutil.rmtree(folder, ignore_errors=True)
                 os.close(lock)
@@ -56,19 +58,16 @@ def sweep(parent):
 
 @contextmanager
 def locked(folder, busy=None):
-    """Hold the lock of a folder. Raises OSError.
+    """Hold the lock of a folder. Raises OSError, and UserError where it is held and `busy` given.
 
-    busy: what a UserError says where another process has the lock, or has just deleted the folder;
-    None: wait for the lock
+    busy: the text of that UserError; None: wait until the lock is free
     """
-    for more_tries in reversed(range(10)):                    # a dead one's children end soon
+    for tries_left in range(9, -1, -1):    # a killed process's children keep its lock for a moment
         try:
             lock = _lock(folder, fcntl.LOCK_NB if busy else 0)
             break
-        except (BlockingIOError, FileNotFoundError):
-            if not busy:
-                raise
-            if not more_tries:
+        except BlockingIOError:
+            if not tries_left:
                 raise UserError(busy) from None
             time.sleep(0.1)
     try:

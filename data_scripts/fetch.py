@@ -1,6 +1,6 @@
-"""Fetch an archive with pooch, and go on after a broken download, which pooch cannot."""
+"""Fetch an archive, and go on after a broken download."""
 
-import logging
+import hashlib
 import os
 import re
 import signal
@@ -11,7 +11,6 @@ from http import HTTPStatus
 from itertools import chain
 from pathlib import Path
 
-import pooch
 import requests
 import urllib3
 from tqdm import tqdm
@@ -23,8 +22,6 @@ TIMEOUT = (15, 60)                                            # seconds to conne
 LONGEST = 1_800                                               # seconds for a source in one run
 CHUNK = 1 << 18
 BUSY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
-
-pooch.get_logger().setLevel(logging.WARNING)                  # the command prints its own messages
 
 
 class Interrupted(Exception):
@@ -38,11 +35,12 @@ def fetch(source, folder, limit):
     removed. A broken download leaves a .part, from which the next run goes on.
     """
     part = part_of(source, folder)
-    path = Path(pooch.retrieve(
-        source.url, known_hash=None, fname=part.stem, path=folder,
-        downloader=lambda url, output, _: os.replace(download(url, part, limit), output)))
+    path = part.with_name(part.stem)
+    if not path.exists():
+        os.replace(download(source.url, part, limit), path)
     forget(part)
-    found = pooch.file_hash(path)
+    with open(path, "rb") as archive:
+        found = hashlib.file_digest(archive, "sha256").hexdigest()
     if source.sha256 is None:
         return path, f"sha256 {found} not checked: not known"
     beginning = source.sha256.endswith("…")
@@ -106,7 +104,7 @@ def _at_most(seconds, url, part):
                         f"{_state(url, part)[0]:,} bytes are kept: run the command again to go on")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1)         # again: one in a callback is lost
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,9 @@ from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
 
 from loopback import Loopback
+
+# A job in the background ignores Ctrl-C, and so would the commands that the tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Derandomised, or a failure in CI could not be repeated; no deadline, because machines differ.
 hypothesis.settings.register_profile("repeatable", derandomize=True, max_examples=100,

@@ -1,5 +1,6 @@
 """The prepared corpus: split, round trip, cache, malformed input, batches."""
 
+import dataclasses
 import gzip
 import itertools
 import json
@@ -224,6 +225,17 @@ def test_a_damaged_cache_is_told_and_built_again(corpus, pair_file, text_config,
     assert len(told) == 1 and told[0].startswith(f"{folder}: the prepared corpus is damaged (")
     assert (folder / "meta.json").read_bytes()
     assert caches(cache) == [folder]
+
+
+def test_a_damaged_cache_is_no_obstacle_to_other_words(corpus, pair_file, text_config, cache_copy,
+                                                        capsys):
+    cache, folder = cache_copy
+    flip(folder / "train.ids")
+    other = dataclasses.replace(corpus.vocabulary, words=corpus.vocabulary.words[::-1])
+    for told in (1, 0):
+        load_corpus([pair_file], text_config, cache, vocabulary=other)
+        assert len(capsys.readouterr().err.splitlines()) == told
+    assert len(caches(cache)) == 1 and folder not in caches(cache)
 
 
 def test_a_changed_pair_file_and_other_settings_get_a_cache_of_their_own(

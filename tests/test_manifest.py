@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 import zlib
 from pathlib import Path
@@ -15,7 +16,7 @@ from convsim_mini import arrays_file, train
 from convsim_mini.cli import UserError
 from convsim_mini.report import fractions
 from convsim_mini.report.claims import by_fraction
-from convsim_mini.run import load_matrix, load_run, read_log, save_matrix
+from convsim_mini.run import finished, load_matrix, load_run, read_log, save_matrix
 from convsim_mini.sentence_encoder import load
 
 from conftest import command
@@ -54,7 +55,7 @@ def change(folder, name, value):
 def test_an_untouched_run_goes_on(stopped):
     before = (stopped / WEIGHTS).read_bytes()
     train.resume(stopped)
-    assert (stopped / WEIGHTS).read_bytes() == before and read_log(stopped / "log.jsonl")
+    assert (stopped / WEIGHTS).read_bytes() == before and finished(stopped)
 
 
 @pytest.mark.parametrize("name, value", [
@@ -69,7 +70,7 @@ def test_a_changed_setting_is_refused(stopped, name, value):
 
 
 @pytest.mark.parametrize("name, value", [
-    ("optim.chunk", 16), ("data", None), ("run", "elsewhere"), ("columns", [])])
+    ("optim.chunk", 16), ("run", "elsewhere")])
 def test_a_setting_that_changes_no_result_may_change(stopped, name, value):
     change(stopped, name, value)
     load(stopped)
@@ -126,6 +127,14 @@ def test_other_nli_data_are_refused(trained, arguments, nli_folder, tmp_path):  
         with pytest.raises(UserError, match="nli: these NLI data are not those that .*run was "):
             train.resume(tmp_path / "run")
         path.write_bytes(whole)
+    one, other = (next(nli.glob(f"*{part}*")) for part in ("train", "dev"))
+    names = one, other, nli / "kept"
+    for old, new in ((0, 2), (1, 0), (2, 1)):                 # the two are swapped
+        names[old].rename(names[new])
+    with pytest.raises(UserError, match="nli: these NLI data are not those that .*run was "):
+        train.resume(tmp_path / "run")
+    for old, new in ((1, 2), (0, 1), (2, 0)):
+        names[old].rename(names[new])
     train.resume(tmp_path / "run")
 
 
@@ -140,7 +149,7 @@ def test_a_matrix_for_a_step_that_is_not_kept_goes_with_it(stopped, capsys, step
 
 # ---------------------------------------------------------------- the metadata
 
-def test_every_byte_that_is_changed_is_noticed(run_copy):
+def test_a_changed_byte_is_noticed(run_copy):
     path = run_copy / WEIGHTS
     data, rng = path.read_bytes(), np.random.default_rng(5)
     header = int.from_bytes(data[:8], "little")
@@ -169,21 +178,28 @@ def test_files_of_format_1_are_read(run_copy):
 
 # ---------------------------------------------------------------- figure 8
 
-def test_fractions_refuse_other_options(trained, nli_folder, tmp_path, monkeypatch):  # noqa: F811
+def test_fractions_refuse_other_options(trained, nli_folder, tmp_path, monkeypatch,  # noqa: F811
+                                        capsys):
     monkeypatch.setattr(fractions, "SHARES", (0.5,))
     monkeypatch.setattr(fractions, "train", lambda *_: pytest.fail("it trained"))
     start, other = (shutil.copytree(trained[0], tmp_path / name) for name in ("run", "run-nli-50"))
     options = ["--nli", str(nli_folder), "--steps", "30", "--evaluations", "1"]
     with pytest.raises(SystemExit) as ended:
         fractions.main([str(start), *options])
-    assert ended.value.code == 2
-    for name, value in (("task", "multitask"), ("nli_fraction", 0.5), ("stage", 1), ("nli", "nli")):
+    assert ended.value.code == 2 and "was trained with --nli None" in capsys.readouterr().err
+    for name, value in (("task", "multitask"), ("nli_fraction", 0.5), ("stage", 1),
+                        ("nli", str(nli_folder))):
         change(other, name, value)
     with pytest.raises(UserError, match="was trained with --optim.rate 0.001, now 0.01 is"):
         fractions.check_same(other, fractions.parse_config([
             "--task", "multitask", "--init", str(start), "--nli_fraction", "0.5", "--run",
             str(other), *options, "--optim.rate", "0.01"]))
     fractions.main([str(start), *options])
+    for more, message in ((["--minutes", "1"], "--minutes: every run would have its own number"),
+                          (["--nli", "elsewhere"], "now /.*/elsewhere is asked for")):
+        with pytest.raises(SystemExit):
+            fractions.main([str(start), *options, *more])
+        assert re.search(message, capsys.readouterr().err)
 
 
 def test_figure_8_keeps_runs_of_other_settings_apart(trained):

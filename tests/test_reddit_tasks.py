@@ -103,8 +103,6 @@ def test_killed_at_random_points_it_goes_on_and_leaves_the_same_bytes(
 @pytest.mark.parametrize("number, group, code", [(signal.SIGKILL, False, -signal.SIGKILL),
                                                  (signal.SIGINT, True, 130)])
 def test_no_process_outlives_the_command(dumps, tmp_path, number, group, code):
-    # A job in the background ignores Ctrl-C, and its children would too.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen([sys.executable, "-m", "data_scripts.prepare_reddit", dumps,
                                 "--out", tmp_path / "out"], cwd=ROOT, start_new_session=True,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

@@ -351,8 +351,9 @@ def test_the_exit_code_of_a_training_that_fails_is_that_of_fractions(trained, tm
             and "nowhere: holds no snli_1.0_train" in done.stderr.splitlines()[-1])
 
 
-@pytest.mark.skipif(os.name == "nt", reason="process groups of POSIX")
-def test_ctrl_c_lets_the_training_save_its_checkpoint(trained, nli_folder, tmp_path):  # noqa: F811
+@pytest.mark.parametrize("number, to", [(signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)])
+def test_a_signal_lets_the_training_save_its_checkpoint(
+        trained, nli_folder, tmp_path, number, to):  # noqa: F811
     start = shutil.copytree(trained[0], tmp_path / "run")
     options = ["--nli", nli_folder, "--steps", 100_000, "--evaluations", 1,
                "--optim.nli_batch_size", 60]
@@ -364,8 +365,8 @@ def test_ctrl_c_lets_the_training_save_its_checkpoint(trained, nli_folder, tmp_p
     log, deadline = tmp_path / "run-nli-10" / "log.jsonl", time.monotonic() + 60
     while not (log.exists() and '"loss"' in log.read_text()) and time.monotonic() < deadline:
         time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)                    # as a terminal does: to both processes
+    to(process.pid, number)        # a terminal tells both processes, a system this one alone
     errors = process.communicate(timeout=60)[1].decode()
-    assert (process.returncode == 130 and "Traceback" not in errors
+    assert (process.returncode == 128 + number and "Traceback" not in errors
             and "stopped; go on with" in errors)
     assert list((tmp_path / "run-nli-10").glob("weights-*.safetensors"))

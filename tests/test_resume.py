@@ -131,9 +131,11 @@ def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(
 def wait_for(condition, process, seconds=60):
     """Wait until the condition holds or the process has ended."""
     until = time.monotonic() + seconds
-    while not condition() and process.poll() is None and time.monotonic() < until:
+    while not (met := condition()) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.02)
-    assert condition() and process.poll() is None
+    if not met:
+        process.kill()                                        # or it would train on for ever
+    assert met and process.poll() is None
 
 
 def test_a_run_by_the_minute_stopped_before_its_speed_is_known_starts_anew(

@@ -21,6 +21,8 @@ from test_resume import wait_for
 
 ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
 UNREAD = "unread"    # a pipe whose reader has gone
+needs_a_full_device = pytest.mark.skipif(not Path("/dev/full").exists(),
+                                         reason="this system has no /dev/full")
 
 
 def start(*arguments, environment=None, **options):
@@ -44,6 +46,7 @@ def shown(redirected, *arguments, environment=None, cwd=None):
 
 # ---------------------------------------------------------------- output
 
+@needs_a_full_device
 @pytest.mark.parametrize("redirected, environment", [
     (UNREAD, {}), (f"{UNREAD} 2>/dev/full", {}), ("> /dev/full", {}), ("<&- >&- 2>&-", {}),
     ("", ASCII)])
@@ -58,6 +61,7 @@ def test_showing_never_ends_a_training(arguments, trained, tmp_path, redirected,
         assert " ? " in done.stdout and done.stdout.isascii()    # the arrow between first pairs
 
 
+@needs_a_full_device
 @pytest.mark.parametrize("redirected, code, line", [
     (UNREAD, 141, ""), ("> /dev/full", 2, "error: standard output: No space left on device; "),
     (">&-", 2, "error: standard output is closed; "), (">&- 2>&-", 2, ""), ("2>/dev/full", 0, "")])
@@ -90,9 +94,10 @@ def test_after_a_failure_a_librarys_own_messages_go_nowhere():
 
 
 @pytest.mark.parametrize("error, message", [
+    (PermissionError(13, "Permission denied", "dir/run"), "dir/run: Permission denied; check"),
     (OSError(28, "No space left on device", "x\ny"), "x y: No space left on device; check"),
     (BrokenPipeError(32, "Broken pipe"), "the system: Broken pipe; check"),
-    (UnicodeEncodeError("ascii", "caf\u00e9", 3, 4, "ordinal not in range"), "'caf\\xe9': has let"),
+    (UnicodeEncodeError("ascii", "caf\u00e9", 3, 4, "no"), "'\\xe9': letters that ascii"),
     (MemoryError("much"), "too little memory (much); stop")])
 def test_what_the_system_refuses_is_one_line(capsys, error, message):
     with pytest.raises(SystemExit) as ended, errors_in_one_line():
@@ -155,14 +160,15 @@ def test_a_signal_while_libraries_are_imported_shows_nothing(tmp_path, number):
     assert process.returncode == -number                      # a shell says 128 + number
 
 
-def test_sigterm_stops_a_training_after_the_step_as_ctrl_c_does(arguments, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_sigterm_stops_a_training_after_the_step_as_ctrl_c_does(arguments, tmp_path, number):
     process = start("-m", "convsim_mini.train", *arguments, "--steps", 10**6, "--run", "run",
                     cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     wait_for(lambda: any("loss" in record for record in read_log(tmp_path / "run" / "log.jsonl")),
              process)
-    process.terminate()
+    process.send_signal(number)
     stderr = process.communicate(timeout=60)[1].decode()
-    assert process.returncode == 143
+    assert process.returncode == 128 + number
     assert stderr == "stopped; go on with:  python -m convsim_mini.train --resume run\n"
     assert load_run(tmp_path / "run").step > 0
 
@@ -173,11 +179,22 @@ def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
     process = start("-m", "convsim_mini.train", *SMALL, "--pairs", *[pair_file] * 25, "--cache",
                     "cache", "--run", "run", cwd=tmp_path, start_new_session=True,
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    wait_for(lambda: [*tmp_path.glob(f"cache/{PREFIX}*/tmp*/tokenized")], process)
+    wait_for(lambda: [*tmp_path.glob(f"cache/{PREFIX}*/scratch/tokenized")], process)
     os.killpg(process.pid, number)                            # as a terminal does: to all of them
     assert process.communicate(timeout=60) == (b"", b"")
     assert process.returncode == 128 + number
     assert not [*(tmp_path / "cache").iterdir()] and not (tmp_path / "run").exists()
+
+
+def test_what_is_ignored_stays_ignored():
+    """As nohup and a job in the background want it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with errors_in_one_line(), loop.asked_to_stop() as asked:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not asked.is_set()
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_handlers_are_put_back_and_another_thread_sets_none():

@@ -158,14 +158,15 @@ def test_the_papers_recipe_trains(arguments, tmp_path):
     assert (config["optim"]["batch_size"], config["model"]["layers"]) == (64, [16])
 
 
-def test_few_distinct_words_are_enough_for_the_default_model(write_tsv, tmp_path):
-    # Half of the default's 300 dimensions start from an SVD of the words' co-occurrences.
+@pytest.mark.parametrize("more", [[], ["--text.words", 1]])
+def test_few_distinct_words_are_enough_for_the_default_model(write_tsv, tmp_path, more):
+    # All dimensions of a word start from an SVD of the words' co-occurrences.
     words = sorted({word for pair in generate_pairs(50) for text in pair
                     for word in text[:-1].split()})[:60]
     pairs = [(f"{a} {b} {c}", f"{c} {a}") for a in words for b in words[:10] for c in words[:7]]
     path = write_tsv(tmp_path / "pairs.tsv", pairs)
     done = command("train", "--pairs", path, "--cache", "cache", "--steps", 2, "--evaluations", 1,
-                   "--run", "run", cwd=tmp_path)
+                   "--run", "run", *more, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

@@ -1,9 +1,12 @@
 """Folders that processes share: temporary names, locks, leftovers of killed processes."""
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -96,8 +99,9 @@ def test_the_work_of_the_living_stays_and_that_of_the_dead_goes(holder, tmp_path
     assert leftovers(tmp_path) == [mine]
 
 
-def test_unfinished_work_of_another_machine_goes_after_a_week(tmp_path):
-    other = tmp_path / f"{PREFIX}elsewhere-12345678"
+@pytest.mark.parametrize("begin", [f"{PREFIX}elsewhere-", f"{OWN}2-"])
+def test_unfinished_work_of_another_machine_goes_after_a_week(tmp_path, begin):
+    other = tmp_path / f"{begin}12345678"
     for age, there in ((0, True), (WEEK - 60, True), (WEEK + 60, False)):
         other.mkdir(exist_ok=True)
         os.utime(other, (time.time() - age,) * 2)
@@ -107,23 +111,29 @@ def test_unfinished_work_of_another_machine_goes_after_a_week(tmp_path):
 
 def test_a_folder_that_is_swept_before_its_lock_is_made_again(tmp_path, monkeypatch):
     """The worst moment: another process sweeps a new folder whose owner has no lock yet."""
-    make, made = prepare.tempfile.mkdtemp, []
+    make, made, lock = tempfile.mkdtemp, [], fcntl.flock
 
-    def swept_at_once(**where):
+    def swept_before_it_is_opened(**where):
         made.append(make(**where))
         if len(made) == 1:
             sweep(tmp_path)
         return made[-1]
 
-    monkeypatch.setattr("tempfile.mkdtemp", swept_at_once)
+    def swept_before_it_is_locked(descriptor, how):
+        if len(made) == 2 and Path(made[1]).exists():
+            os.rmdir(made[1])
+        lock(descriptor, how)
+
+    monkeypatch.setattr("tempfile.mkdtemp", swept_before_it_is_opened)
+    monkeypatch.setattr("fcntl.flock", swept_before_it_is_locked)
     with workplace(tmp_path) as folder:
-        assert folder.is_dir() and len(made) == 2
+        assert folder.is_dir() and len(made) == 3
     assert not leftovers(tmp_path)
 
 
 def test_without_locks_work_goes_on_and_nothing_is_swept(tmp_path, monkeypatch):
     def no_locks(*_):
-        raise OSError(95, "Operation not supported")
+        raise OSError(errno.ENOTSUP, "Operation not supported")
 
     (tmp_path / f"{OWN}12345678").mkdir()
     monkeypatch.setattr("fcntl.flock", no_locks)

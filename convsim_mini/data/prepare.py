@@ -10,12 +10,10 @@ import hashlib
 import json
 import os
 import pickle
-import shutil
 import sys
-import tempfile
 import zlib
 from collections import Counter, defaultdict
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +22,7 @@ import numpy as np
 from tqdm import tqdm
 
 from ..cli import UserError, progress, user_errors
+from ..files import checksum
 from ..processes import local_processes, map_in_order
 from ..workspace import locked, workplace
 from .corpus import SPLITS, Corpus, Split, split_of, text_key
@@ -35,15 +34,16 @@ FORMAT = 3
 FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
 MOST_WORDS_COUNTED = 5_000_000
 FEWEST, EXAMPLES = 100, 3
+DAMAGE = (OSError, ValueError, KeyError, TypeError, RecursionError)    # what damage raises
 
 
 def open_corpus(config, vocabulary=None):
     """The corpus that a Config names: its pair files, or chitchat-dataset where it names none.
 
-    vocabulary: of the run that is to read it, or None for the corpus's own
+    vocabulary: of the run that is to read it; one that began without --init has the corpus's own
     """
     corpus = load_corpus(config.pairs or [default_corpus()], config.text, config.cache,
-                         config.columns, vocabulary)
+                         config.columns, vocabulary if config.init else None)
     return corpus._replace(train=corpus.train.share(config.pairs_fraction, config.seed))
 
 
@@ -73,13 +73,10 @@ def load_corpus(paths, text, cache, columns=(), vocabulary=None):
 def _published(new, folder):
     """The Corpus in `folder`, which `new` becomes unless another process has been faster."""
     with locked(folder.parent):
-        corpus = _open(folder, say=lambda *_, **__: None)
-        if corpus is None:
-            if folder.exists():
-                os.replace(folder, new.with_name("damaged"))
+        if not folder.exists():
             os.replace(new, folder)
-            corpus = _open(folder)
-    return corpus
+        with user_errors(f"{folder}: cannot be read back", "check the disk", DAMAGE):
+            return _read(folder)
 
 
 def _cache_key(paths, text, columns):
@@ -95,36 +92,35 @@ def _cache_key(paths, text, columns):
     return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
 
 
-def _open(folder, say=print):
-    """The corpus in a cache folder, or None if there is none, or a damaged one: `say` is told."""
+def _open(folder):
+    """The corpus in a cache folder, or None if there is none. A damaged one is deleted and told."""
     if not folder.exists():
         return None
     try:
-        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-        for name, size, checksum in meta["files"]:
-            if (found := (folder / name).stat().st_size) != size:
-                raise ValueError(f"{name} has {found:,} bytes, expected {size:,}")
-            if _checksum(folder / name) != checksum:
-                raise ValueError(f"the checksum of {name} is wrong")
-        if meta.get("crc32") not in (None, _checksum_of(meta["report"])):    # older ones have none
-            raise ValueError("the checksum of the report in meta.json is wrong")
-        words = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
-        splits = [Split(*(np.memmap(folder / f"{split}.{name}", dtype, "r")
-                          for name, dtype in FILES.items())) for split in SPLITS]
-        splits = [split._replace(keys=split.keys.reshape(-1, 2)) for split in splits]
-        return Corpus(Vocabulary(**words), *splits, meta["report"], _checksum_of(meta["files"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        say(f"{folder}: the prepared corpus is damaged ({error}); it is prepared again. The system "
-            "may have ended a training that had it open, without a word", file=sys.stderr)
-        return None
+        return _read(folder)
+    except DAMAGE as error:
+        print(f"{folder}: the prepared corpus is damaged ({error}); it is prepared again. The "
+              "system may have ended a training that had it open, without a word", file=sys.stderr)
+    with workplace(folder.parent) as work, locked(folder.parent), suppress(FileNotFoundError):
+        os.replace(folder, work / "damaged")                  # unless another process did so
+    return None
 
 
-def _checksum(path):
-    crc = 0
-    with open(path, "rb") as file:
-        while block := file.read(1 << 22):
-            crc = zlib.crc32(block, crc)
-    return crc
+def _read(folder):
+    """The corpus in a cache folder, its files mapped into memory. Raises an error of DAMAGE."""
+    meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+    for name, size, crc in meta["files"]:
+        if (found := (folder / name).stat().st_size) != size:
+            raise ValueError(f"{name} has {found:,} bytes, expected {size:,}")
+        if checksum(folder / name) != crc:
+            raise ValueError(f"the checksum of {name} is wrong")
+    if meta.get("crc32") not in (None, _checksum_of(meta["report"])):    # older ones have none
+        raise ValueError("the checksum of the report in meta.json is wrong")
+    words = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
+    splits = [Split(*(np.memmap(folder / f"{split}.{name}", dtype, "r")
+                      for name, dtype in FILES.items())) for split in SPLITS]
+    splits = [split._replace(keys=split.keys.reshape(-1, 2)) for split in splits]
+    return Corpus(Vocabulary(**words), *splits, meta["report"], _checksum_of(meta["files"]))
 
 
 def _checksum_of(value):
@@ -146,19 +142,23 @@ class Tokenized(NamedTuple):
 
 
 def _prepare(paths, text, columns, vocabulary, folder):
-    """Two passes: filter, split, tokenise and count, on all cores; then words become ids."""
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        read = partial(_tokenize_files, paths, text.filters_off, columns, Path(scratch))
-        counts, report = read()
-        if vocabulary and (tenths := _tenths(Path(scratch))):
-            counts, report = read(tenths)
-        _check_enough(paths, report["kept"], vocabulary)
-        vocabulary = vocabulary or Vocabulary.from_counts(counts, text.words, text.oov_buckets)
-        _encode(Path(scratch, "tokenized"), folder, vocabulary)
-        for split in SPLITS:
-            shutil.move(Path(scratch, f"{split}.keys"), folder)
+    """Two passes: filter, split, tokenise and count, on all cores; then words become ids.
+
+    folder: empty, in a workplace, which deletes what is left beside it
+    """
+    scratch = folder.with_name("scratch")
+    scratch.mkdir()
+    read = partial(_tokenize_files, paths, text.filters_off, columns, scratch)
+    counts, report = read()
+    if vocabulary and (tenths := _tenths(scratch)):
+        counts, report = read(tenths)
+    _check_enough(paths, report["kept"], vocabulary)
+    vocabulary = vocabulary or Vocabulary.from_counts(counts, text.words, text.oov_buckets)
+    _encode(scratch / "tokenized", folder, vocabulary)
+    for split in SPLITS:
+        os.replace(scratch / f"{split}.keys", folder / f"{split}.keys")
     (folder / "vocabulary.json").write_text(json.dumps(vocabulary.to_dict()), encoding="utf-8")
-    files = [(path.name, path.stat().st_size, _checksum(path)) for path in sorted(folder.iterdir())]
+    files = [(path.name, path.stat().st_size, checksum(path)) for path in sorted(folder.iterdir())]
     meta = json.dumps({"files": files, "report": report, "crc32": _checksum_of(report)})
     (folder / "meta.json").write_text(meta, encoding="utf-8")
 

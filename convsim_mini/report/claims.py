@@ -30,7 +30,8 @@ def by_fraction(results):
         if result.run.config.task == "multitask" and (init := result.run.config.init):
             settings = settings_of(result.run.config)
             share = settings.pop("nli_fraction")
-            groups.setdefault((init, json.dumps(settings)), {})[share] = result
+            key = init, result.run.corpus, result.run.config.nli, json.dumps(settings)
+            groups.setdefault(key, {})[share] = result
     shares = max(groups.values(), key=len, default={})
     start = starting_run(next(iter(shares.values())), results) if shares else None
     return {0.0: start, **shares} if start else shares

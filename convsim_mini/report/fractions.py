@@ -19,20 +19,22 @@ SHARES = tuple(k / 10 for k in range(1, 11))
 
 def train(*options):
     """Run the training command to its end; if it fails or is stopped, end with its exit code."""
-    # Both save a checkpoint. Ctrl-C reaches the training by itself; SIG_IGN would be inherited.
+    # All save a checkpoint. Those of a terminal reach the training; SIG_IGN would be inherited.
     with (subprocess.Popen([sys.executable, "-m", "convsim_mini.train", *options]) as run,
-          handling({signal.SIGINT: lambda *_: None, signal.SIGTERM: lambda *_: run.terminate()})):
+          handling({signal.SIGINT: lambda *_: None, signal.SIGHUP: lambda *_: None,
+                    signal.SIGTERM: lambda *_: run.terminate()})):
         code = run.wait()
     if code:
-        sys.exit(code)
+        sys.exit(code if code > 0 else 128 - code)            # below 0: a signal has ended it
 
 
 def check_same(folder, asked):
     """Raise a UserError unless the run in a folder has the settings that a Config asks for."""
     had = load_config(folder)
-    if asked.minutes:                                         # training has replaced them by steps
-        asked.minutes, asked.steps = had.minutes, had.steps
-    if other := difference(settings_of(had), settings_of(asked)):
+    # training has lowered it where there are fewer pairs
+    asked.optim.batch_size = min(asked.optim.batch_size, had.optim.batch_size)
+    data = lambda config: {name: getattr(config, name) for name in ("pairs", "columns", "nli")}
+    if other := difference(settings_of(had) | data(had), settings_of(asked) | data(asked)):
         raise UserError("{}: was trained with --{} {}, now {} is asked for; give the same options, "
                         "or move that folder away".format(folder, *other))
 
@@ -49,8 +51,11 @@ def main(argv=None):
                                      share, "--run", folder, *given.options]))
                for share, folder in folders.items()}
     for share, folder in folders.items():
+        asked = parse_config(options[share])
+        if asked.minutes:
+            raise UserError("--minutes: every run would have its own number of steps; give --steps")
         if (folder / "config.json").exists():
-            check_same(folder, parse_config(options[share]))
+            check_same(folder, asked)
     for share, folder in folders.items():
         if not (folder / "config.json").exists():
             train(*options[share])

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from ..backend import array_module, to_host
-from ..cli import UserError, errors_in_one_line
+from ..cli import ENDING, UserError, errors_in_one_line
 from ..model.sparse_rows import SparseRows, joined
 from ..model.workers import ALONE
 
@@ -271,8 +271,8 @@ class Workers:
                 except UserError as error:
                     raise UserError(f"worker {self.rank}: {error}") from None
         except BaseException as error:
-            code = getattr(error, "code", 1)      # 130: of Ctrl-C; 143: of SIGTERM; 0: of --help
-            if self.agreed and code in (130, 143) or code == 0:
+            code = getattr(error, "code", 1)                  # 0: of --help
+            if self.agreed and code in [128 + number for number in ENDING] or code == 0:
                 self.wait()
                 raise
             if not isinstance(error, SystemExit):

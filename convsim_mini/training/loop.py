@@ -27,10 +27,10 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
               workers=ALONE):
     """Train a Model from `first_step` to the end, its arrays moved to the device.
 
-    dev: a function of a Model that measures dev; state: the optimiser's, from a checkpoint. Ctrl-C
-    and SIGTERM save a checkpoint after the current step and raise KeyboardInterrupt. A loss that is
-    nan or far too large, or too little memory, raises UserError and saves none. Of several workers
-    the first alone measures, shows and saves.
+    dev: a function of a Model that measures dev; state: the optimiser's, from a checkpoint. Ctrl-C,
+    SIGTERM and SIGHUP save a checkpoint after the current step and raise KeyboardInterrupt. A loss
+    that is nan or far too large, or too little memory, raises UserError and saves none. Of several
+    workers the first alone measures, shows and saves.
     """
     xp = device_module(config.device, config.precision, workers.gpu)
     model = model._replace(params=to_device(model.params, xp))
@@ -56,10 +56,10 @@ def run_steps(folder, config, vocabulary, tasks, model, dev, first_step=0, state
 
 def loop(config, tasks, model, optimizer, monitor, first_step, workers=ALONE):
     """Train step after step; measure and save `evaluations` times."""
-    if first_step == 0:
-        monitor.measure(0, model)
-        workers.wait()
     with asked_to_stop() as stop:
+        if first_step == 0:
+            monitor.measure(0, model)
+            workers.wait()
         if config.minutes:
             first_step = settle(config, tasks, model, optimizer, monitor, stop, workers)
         monitor.expect(first_step)
@@ -137,7 +137,7 @@ def settle(config, tasks, model, optimizer, monitor, stop, workers):
 
 @contextmanager
 def asked_to_stop():
-    """An event, set by a first Ctrl-C or SIGTERM, which does not interrupt; a second one does.
+    """An event, set by a first Ctrl-C, SIGTERM or SIGHUP, which does not interrupt; a second does.
 
     A KeyboardInterrupt that leaves it has the number of the first signal.
     """

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import multiprocessing
 import os
 import re
 import secrets
@@ -27,6 +28,7 @@ LEFT_OVER = (".convsim_mini-*", "*.tmp", ".tmp*", "preparing-*")
 OWN = ("v.npy.tmp", "index.tmp", "tuned.safetensors.tmp")    # the user's own files, not left over
 PRECIOUS = b"the user's own\n"
 PLACES = ("run", "data", "cache", "pairs", "nli", "init")
+FORK = multiprocessing.get_context("fork")
 PATIENCE = 180             # seconds; no command here takes ten
 RUNS = {"whole": 1, "other": 2, "half": 1, "half2": 2}    # name → seed; of a half, 25 of 40 steps
 HALF = """
@@ -51,10 +53,10 @@ class NotRun(Exception):
     """A fault that cannot be tried on this machine, and why."""
 
 
-def expect(holds, told):
+def expect(holds, what):
     """Raise Defect unless a promise holds."""
     if not holds:
-        raise Defect(told)
+        raise Defect(what)
 
 
 @contextmanager
@@ -161,8 +163,6 @@ def write_data(root):
         path = root / "stsbenchmark" / f"sts-{split}.csv"
         path.write_text("".join(f"main-news\tx\t2012\t{k}\t{k * k % 6}\t{a}\t{b}\n"
                                 for k, (a, b) in enumerate(pairs[number:2 * number])))
-    if data := os.environ.get("CONVSIM_DATA"):
-        shutil.copytree(Path(data, "stsbenchmark"), root / "stsbenchmark", dirs_exist_ok=True)
     with open(root / "dumps" / "RC_2012-01", "wb") as file:
         write_dump(file, 12_000, 2012, 1)
 
@@ -182,9 +182,15 @@ def check_left(folder, stopped=False):
         path = folder / name
         expect(path.exists() and path.read_bytes() == PRECIOUS, f"the user's {name} has changed")
     expect((folder / "index.tmp").is_symlink(), "the user's link index.tmp is no link any more")
+    if not stopped:
+        check_tidy(folder)
+
+
+def check_tidy(folder):
+    """Nothing temporary lies about."""
     left = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.name not in OWN
             and any(fnmatch(path.name, pattern) for pattern in LEFT_OVER)]
-    expect(stopped or not left, f"left lying about: {', '.join(left)}")
+    expect(not left, f"left lying about: {', '.join(left)}")
 
 
 class Command:
@@ -209,8 +215,13 @@ class Command:
 
     def wait(self, seconds=PATIENCE):
         """Wait for its end; → Finished. Raises Defect if it, or a child of it, does not end."""
-        with suppress(subprocess.TimeoutExpired):
+        try:
             self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass
+        except BaseException:                                 # the campaign is to end
+            self.signal(signal.SIGKILL, group=True)
+            raise
         code, until = self.process.returncode, time.monotonic() + 20
         while (left := self.alive()) and code is not None and time.monotonic() < until:
             time.sleep(0.05)
@@ -252,8 +263,9 @@ def check_end(done, codes=(0, 2), what="", lines=True):
 
     A signal may meet Python before any file of the repository has begun.
     """
-    ours = [line.strip() for line in done.stderr.splitlines() if str(ROOT) in line]
-    expect("Traceback" not in done.stderr or not ours and last(done) == "KeyboardInterrupt",
+    shown = done.stdout + done.stderr
+    ours = [line.strip() for line in shown.splitlines() if str(ROOT) in line]
+    expect("Traceback" not in shown or not ours and last(done) == "KeyboardInterrupt",
            f"{what}a traceback ({done.returncode}): {last(done)} ({' '.join(ours[-1:])})")
     expect(done.returncode in codes, f"{what}exit code {done.returncode}: {last(done)}")
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]

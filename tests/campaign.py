@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from itertools import count
 from multiprocessing.connection import wait
 from pathlib import Path
 from traceback import format_exc
@@ -25,7 +26,7 @@ import campaign_options
 import campaign_processes
 from campaign_ground import FORK, Defect, Ground, NotRun
 
-from convsim_mini.cli import progress
+from convsim_mini.cli import ENDING, progress
 from convsim_mini.tables import markdown
 
 AT_ONCE = 2    # processes
@@ -42,26 +43,29 @@ FAULTS = {     # name → what tries it once, share of the minutes, what it is
 
 
 def attempt(name, ground, seed, number):
-    """Try a fault once; → what is wrong, or None. The same seed and number draw the same,
-    but for the moments of signals.
+    """Try a fault once; → (name, number, what is wrong or None); without number: it cannot be run.
+
+    The same seed and number draw the same, but for the moments of signals.
     """
+    wrong = None
     try:
         FAULTS[name][0](ground, random.Random(f"{seed} {name} {number}"))
     except Defect as error:
-        return str(error)
+        wrong = str(error)
+    except NotRun as error:
+        number, wrong = None, str(error)
+    except Exception:
+        wrong = f"the campaign itself failed: {format_exc()}"
+    return name, number, wrong
 
 
 def lane(name, ground, seed, seconds, pipe):
-    """Try a fault until the seconds are over; send (name, number, what is wrong) after each."""
-    until, number = time.monotonic() + seconds, 0
-    while time.monotonic() < until:
-        try:
-            pipe.send((name, number, attempt(name, ground, seed, number)))
-        except NotRun as error:
-            return pipe.send((name, None, str(error)))
-        except Exception:
-            return pipe.send((name, number, f"the campaign itself failed: {format_exc()}"))
-        number += 1
+    """Try a fault until the seconds are over; send what each attempt gives."""
+    until = time.monotonic() + seconds
+    for number in count():
+        pipe.send(result := attempt(name, ground, seed, number))
+        if result[1] is None or time.monotonic() > until:
+            break
 
 
 def campaign(names, ground, seed, minutes):
@@ -108,10 +112,20 @@ def parse_options():
     return parser.parse_args()
 
 
+def end(number, frame):
+    """End, and all that was started; what handles a signal."""
+    for other in ENDING:
+        signal.signal(other, signal.SIG_IGN)
+    for process in multiprocessing.active_children():
+        process.terminate()
+        process.join()
+    sys.exit(128 + number)
+
+
 def main():
     """The command."""
-    for number in (signal.SIGINT, signal.SIGTERM):            # also where & has SIGINT ignored
-        signal.signal(number, lambda number, frame: sys.exit(128 + number))
+    for number in ENDING:                                     # also where & has SIGINT ignored
+        signal.signal(number, end)
     options, tried, defects, not_run = parse_options(), Counter(), Counter(), {}
     print(f"seed {options.seed}", flush=True)
     tqdm.monitor_interval = 0                                 # no thread where processes fork
@@ -123,8 +137,7 @@ def main():
                 bar.set_postfix_str(name)
         results = campaign(options.only, ground, options.seed, options.minutes)
         if options.repeat is not None:
-            results = [(name, options.repeat, attempt(name, ground, options.seed, options.repeat))
-                       for name in options.only]
+            results = [attempt(name, ground, options.seed, options.repeat) for name in options.only]
         with progress(results, desc="trying", unit=" tries") as bar:
             for name, number, wrong in bar:
                 if number is None:

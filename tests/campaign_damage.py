@@ -29,12 +29,9 @@ from campaign_ground import (
     ACTIONS, PLACES, TRAIN, Command, check_end, check_left, check_same, digest, expect, last, told,
 )
 
-OTHER = {"whole": "other", "half": "half2"}    # the same, of another seed
 TEXTS = ["fudazi vobamu setodi", "tufome", "what is this?", ""]
 MAY_DIFFER = (*PLACES, "device", "optim.chunk")
 
-
-# ---------------------------------------------------------------- a run's files
 
 def damage(data, rng):
     """Flip, zero, cut or insert bytes somewhere; → the data, what was done."""
@@ -47,14 +44,6 @@ def damage(data, rng):
            "shorten": b""}[how]
     end = b"" if how == "shorten" else data[at + size:]
     return data[:at] + new + end, f"{how} {len(inside)} bytes at {at:,}"
-
-
-def change_digit(data, rng):
-    """Another digit in the place of one: the file stays well-formed."""
-    places = [k for k, byte in enumerate(data) if 48 <= byte < 58]
-    at = rng.choice(places)
-    new = rng.choice([digit for digit in b"0123456789" if digit != data[at]])
-    return data[:at] + bytes([new]) + data[at + 1:], f"a digit at {at:,}"
 
 
 def edit_setting(data, rng):
@@ -90,8 +79,6 @@ def tamper(folder, other, rng, unread):
     kinds = [damage, damage, None]
     if (other / path.name).exists():
         kinds.append(lambda *_: ((other / path.name).read_bytes(), "of another seed's run"))
-    if path.suffix in (".json", ".jsonl"):
-        kinds.append(change_digit)
     if path.name == "config.json":
         kinds += [edit_setting] * 4
     return spoil(path, rng, kinds)
@@ -114,44 +101,40 @@ def resumed(folder):
     return digest(folder), []
 
 
-def quietly(function, *arguments):
-    """The function's value, or None after a UserError; nothing is shown."""
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        try:
-            return function(*arguments)
-        except UserError as error:
-            expect("\n" not in str(error), f"an error of several lines: {error}")
-
-
 def tampering(ground, rng):
-    """A file of a run is changed; it is refused in one line, or the result has the same bytes.
-
-    A log whose last line is cut is read without it, as after a kill.
-    """
+    """A file of a run is changed; it is refused in one line, or the result has the same bytes."""
     name = "half" if rng.random() < 0.15 else "whole"
-    action, unread = (resumed, "tuned") if name == "half" else (used, "resume-")
+    action, other, unread = USES[name]
     with ground.folder(name) as folder:
-        what = tamper(folder / "run", ground.root / OTHER[name], rng, unread)
+        what = tamper(folder / "run", ground.root / other, rng, unread)
         with told(f"{action.__name__} after {what}"):
+            value, log = untouched(ground, name)
             try:
-                found = quietly(action, folder / "run")
+                found, part = quietly(action, folder / "run")
+            except UserError as error:
+                expect("\n" not in str(error), f"an error of several lines: {error}")
             except Exception as error:
                 expect(False, f"{type(error).__name__}: {error}")
-            value, log = untouched(ground, name)
-            expect(not found or found[0] == value and found[1] == log[:len(found[1])],
-                   "another result, without a word")
+            else:                                             # a log may lack its end, as if killed
+                expect(found == value and part == log[:len(part)], "another result, without a word")
+
+
+def quietly(function, *arguments):
+    """The function's value; nothing is shown."""
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        return function(*arguments)
 
 
 @once
 def untouched(ground, name):
     """The result of a run that nobody changed."""
     with ground.folder(name) as folder:
-        found = quietly({"half": resumed, "whole": used}[name], folder / "run")
-    expect(found, f"{name}: refused though nobody changed it")
-    return found
+        return quietly(USES[name][0], folder / "run")
 
 
-# ---------------------------------------------------------------- a cache's files
+USES = {    # run → how it is used, one of another seed, what is not read
+    "half": (resumed, "half2", "tuned"), "whole": (used, "other", "resume-")}
+
 
 def cache(ground, rng):
     """A file of a prepared corpus is damaged; the next start says so, and prepares it again."""
@@ -166,6 +149,8 @@ def cache_at_rest(ground, rng, folder, files):
     """Between two commands."""
     whole = digest(folder / "cache")
     with told(spoil(rng.choice(files), rng)):
+        if digest(folder / "cache") == whole:                 # a space in JSON
+            return
         config, errors = load_config(ground.root / "whole"), io.StringIO()
         with redirect_stderr(errors):
             load_corpus(config.pairs, config.text, folder / "cache")
@@ -188,8 +173,6 @@ def cache_in_use(ground, rng, folder, files):
         expect("damaged" in done.stderr, f"resumed, it says {last(done)}")
         check_same(digest(folder / "run"), ground.expected["train"], "resumed")
 
-
-# ---------------------------------------------------------------- bombs
 
 def wide_window():
     """A zstd frame that asks for a window of 2 GiB."""
@@ -218,11 +201,7 @@ BOMBS = {    # name → what makes its bytes
     "link.tar": lambda: tar_bomb(tarfile.GNUTYPE_LONGLINK), "file.zip": zip_bomb}
 
 
-@once
-def bytes_of(bomb):
-    return BOMBS[bomb]()
-
-
+bytes_of = once(lambda bomb: BOMBS[bomb]())
 TEXT = ["lines.gz", "stream.gz", "lines.zst", "streams.zst", "window.zst", "line.txt"]
 PACKED = ["lines.xz", "stream.bz2", *TEXT[:-1]]    # told by their first bytes
 EATERS = {    # the names that its file may have, what it is to eat, the command
@@ -232,8 +211,7 @@ EATERS = {    # the names that its file may have, what it is to eat, the command
     "search": (["lines.txt"], TEXT, "convsim_mini.encode {root}/whole hello --search FILE"),
     "vectors": (["v.txt"], TEXT, "convsim_mini.evaluation.sts {root}/whole --vectors FILE"),
     "nli": (["nli/snli_1.0_train.jsonl"], ["line.txt", "deep.json"],
-            "convsim_mini.train --task multitask --init {root}/whole --nli nli --cache c "
-            "--run new"),
+            "convsim_mini.train --task multitask --init {root}/whole --nli nli --cache c --run n"),
     "reddit": (["RC_2012-01"], [*PACKED, "line.txt", "deep.json"],
                "data_scripts.prepare_reddit FILE --workers 1 --out reddit"),
     "unpack": (["Stsbenchmark.tar.gz"], [*PACKED, "record.tar", "name.tar", "link.tar", "file.zip"],

@@ -147,6 +147,10 @@ class Ground:
             put_own_files(folder)
             yield folder
         finally:
+            for command in Command.started:                   # lives on after a Defect, or Ctrl-C
+                if command.process.poll() is None:
+                    command.signal(signal.SIGKILL, group=True)
+            Command.started.clear()
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -196,6 +200,8 @@ def check_tidy(folder):
 class Command:
     """A Python process in a group of its own; what it prints goes to files beside its folder."""
 
+    started = []
+
     def __init__(self, argv, folder, redirect="", **variables):
         self.mark = secrets.token_hex(8)
         self.files = [open(f"{folder}.{self.mark}.{name}", "w+b") for name in ("out", "err")]
@@ -207,6 +213,7 @@ class Command:
         self.process = subprocess.Popen(argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
                                         start_new_session=True, stdout=self.files[0],
                                         stderr=self.files[1])
+        self.started.append(self)
 
     def signal(self, number, group=False):
         """Send it a signal, or its whole group, as Ctrl-C in a terminal does."""
@@ -215,13 +222,8 @@ class Command:
 
     def wait(self, seconds=PATIENCE):
         """Wait for its end; → Finished. Raises Defect if it, or a child of it, does not end."""
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            pass
-        except BaseException:                                 # the campaign is to end
-            self.signal(signal.SIGKILL, group=True)
-            raise
         code, until = self.process.returncode, time.monotonic() + 20
         while (left := self.alive()) and code is not None and time.monotonic() < until:
             time.sleep(0.05)

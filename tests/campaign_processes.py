@@ -17,7 +17,8 @@ from campaign_ground import (
 from test_showing import ASCII
 
 FIRST = [name for name in ACTIONS if not name.endswith(" 2")]
-KILLABLE = {signal.SIGKILL: "a child", signal.SIGTERM: "all"}
+TARGETS = {signal.SIGKILL: ("it", "it", "a child"), signal.SIGTERM: ("it", "all"),
+           signal.SIGINT: ("all",)}
 STOPPED = {signal.SIGKILL: (-9,), signal.SIGTERM: (143, -15), signal.SIGINT: (130, -2)}
 
 
@@ -27,23 +28,21 @@ def kills(ground, rng):
     with ground.folder(ACTIONS[name].before) as folder, told(name) as story:
         for _ in range(rng.randint(1, 3)):
             number = rng.choice(list(STOPPED))
-            whom = "all" if number == signal.SIGINT else rng.choice(("it", KILLABLE[number]))
+            whom = rng.choice(TARGETS[number])
             after = rng.uniform(0.05, 1.6) * ground.seconds[name]    # two lanes take their time
             story.append(f"{number.name} to {whom} after {after:.2f} s")
             words, code = again(name, folder)
             is_new = not read_log(folder / "run" / "log.jsonl")
             process = ground.start(words, folder)
             time.sleep(after)
-            if whom == "a child":
-                if children := [n for n in process.alive() if n != process.process.pid]:
-                    with suppress(ProcessLookupError):
-                        os.kill(rng.choice(children), number)
-                done = process.wait()
-                check_end(done)
-            else:
+            children = [n for n in process.alive() if n != process.process.pid]
+            if whom != "a child":
                 process.signal(number, whom == "all")
-                done = process.wait()
-                check_end(done, (0, code, *STOPPED[number]))
+            elif children:
+                with suppress(ProcessLookupError):
+                    os.kill(rng.choice(children), number)
+            done = process.wait()
+            check_end(done, (0, 2) if whom == "a child" else (0, code, *STOPPED[number]))
             if is_new and done.returncode in (130, 143) and ".train" in words:
                 check_stopped(folder / "run", done)
             check_whole(ground, name, folder)
@@ -96,8 +95,6 @@ def go_on(ground, name, folder, story):
     check_left(folder)
 
 
-# ---------------------------------------------------------------- full disks
-
 @contextmanager
 def small_disk(folder, kilobytes):
     """A file system of so many kB in a folder; yields what makes room. Raises NotRun without."""
@@ -123,17 +120,11 @@ def disks(ground, rng):
             if before:
                 shutil.copytree(run, folder / "run")
             put_own_files(folder)
-            standing = digest(folder / "run")
-            done = ground.start(ACTIONS[name].words, folder).wait()
-            check_end(done)
+            check_end(ground.start(ACTIONS[name].words, folder).wait())
             check_whole(ground, name, folder)
-            if done.returncode == 2 and before == "whole":
-                check_same(digest(folder / "run"), standing, "what existed")
             make_room()
             go_on(ground, name, folder, story)
 
-
-# ---------------------------------------------------------------- two at once
 
 READERS = {"evaluation": ACTIONS["evaluation"].words, "tune": ACTIONS["tune"].words,
            "encode": "convsim_mini.encode run --file {root}/lines.txt --out v.npy",
@@ -157,10 +148,7 @@ def both(ground, rng, folder, words, story):
     time.sleep(after := rng.choice((0, rng.uniform(0, 0.5), rng.uniform(0, 3))))
     story.append(f"the second {after:.2f} s later")
     second = ground.start(words[1], folder)
-    try:
-        ends = [first.wait()]
-    finally:
-        ends.append(second.wait())
+    ends = [first.wait(), second.wait()]
     for which, done in zip(("first: ", "second: "), ends):
         check_end(done, what=which)
     return ends
@@ -173,8 +161,8 @@ def same_output(ground, rng):
     with ground.folder(actions[0].before) as folder, told(*names) as story:
         ends = both(ground, rng, folder, [action.words for action in actions], story)
         good = [name for name, done in zip(names, ends) if done.returncode == 0]
-        expect(len(good) == 1 or actions[0].makes not in ("run", "index", "exported") or names in (
-            ("tune", "tune"), ("evaluation", "evaluation")), "both say that they made it")
+        expect(len(good) == 1 or names[1] not in ("train 2", "index 2", "export 2"),
+               "both say that they made it")
         expect(good, f"neither came to its end: {last(ends[0])}; {last(ends[1])}")
         expect(names != ("train", "resume") or ends[0].returncode == 0,
                f"the first was disturbed: {last(ends[0])}")
@@ -216,8 +204,6 @@ def same_cache(ground, rng):
             check_same(digest(folder / run), ground.expected[name], name)
         check_left(folder)
 
-
-# ---------------------------------------------------------------- what cannot be shown
 
 OUTPUTS = (">&-", "2>&-", ">&- 2>&-", ">/dev/full", "2>/dev/full", ">/dev/full 2>&1", "| head -1",
            "2>&1 | head -1", "2>&1 | true", "ascii")

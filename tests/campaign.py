@@ -1,4 +1,4 @@
-"""What must never break, attacked.  CONVSIM_DATA=DIR python tests/campaign.py [--minutes 20]
+"""What must never break, attacked.  python tests/campaign.py [--minutes 20]
 
 Each fault is tried again and again, at random, until its share of the minutes is spent. Prints a
 table; each defect stands in a line with how to repeat it. Exit code 1 if there is one.
@@ -7,10 +7,12 @@ table; each defect stands in a line with how to repeat it. Exit code 1 if there 
 import argparse
 import multiprocessing
 import random
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter
+from itertools import count
 from multiprocessing.connection import wait
 from pathlib import Path
 from traceback import format_exc
@@ -22,13 +24,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import campaign_damage
 import campaign_options
 import campaign_processes
-from campaign_ground import Defect, Ground, NotRun
+from campaign_ground import FORK, Defect, Ground, NotRun
 
-from convsim_mini.cli import progress
+from convsim_mini.cli import ENDING, progress
 from convsim_mini.tables import markdown
 
 AT_ONCE = 2    # processes
-FORK = multiprocessing.get_context("fork")
 FAULTS = {     # name → what tries it once, share of the minutes, what it is
     "kills": (campaign_processes.kills, 34, "killed at random moments"),
     "two": (campaign_processes.two_at_once, 16, "two commands at once in one folder"),
@@ -42,44 +43,55 @@ FAULTS = {     # name → what tries it once, share of the minutes, what it is
 
 
 def attempt(name, ground, seed, number):
-    """Try a fault once; → what is wrong, or None. The same seed and number draw the same."""
+    """Try a fault once; → (name, number, what is wrong or None); without number: it cannot be run.
+
+    The same seed and number draw the same, but for the moments of signals.
+    """
+    wrong = None
     try:
         FAULTS[name][0](ground, random.Random(f"{seed} {name} {number}"))
     except Defect as error:
-        return str(error)
+        wrong = str(error)
+    except NotRun as error:
+        number, wrong = None, str(error)
+    except Exception:
+        wrong = f"the campaign itself failed: {format_exc()}"
+    return name, number, wrong
 
 
 def lane(name, ground, seed, seconds, pipe):
-    """Try a fault until the seconds are over; send (name, number, what is wrong) after each."""
-    until, number = time.monotonic() + seconds, 0
-    while time.monotonic() < until:
-        try:
-            pipe.send((name, number, attempt(name, ground, seed, number)))
-        except NotRun as error:
-            return pipe.send((name, None, str(error)))
-        except Exception:
-            return pipe.send((name, number, f"the campaign itself failed: {format_exc()}"))
-        number += 1
+    """Try a fault until the seconds are over; send what each attempt gives."""
+    until = time.monotonic() + seconds
+    for number in count():
+        pipe.send(result := attempt(name, ground, seed, number))
+        if result[1] is None or time.monotonic() > until:
+            break
 
 
 def campaign(names, ground, seed, minutes):
     """Try all faults, two processes side by side; yield what the lanes send."""
     total = sum(FAULTS[name][1] for name in names)
-    waiting, running = list(names), {}
+    waiting, running, tried = list(names), {}, Counter()
     while waiting or running:
         while waiting and len(running) < AT_ONCE:
             name = waiting.pop(0)
             seconds = minutes * 60 * min(AT_ONCE, len(names)) * FAULTS[name][1] / total
             pipe, end = multiprocessing.Pipe(duplex=False)
-            process = FORK.Process(target=lane, args=(name, ground, seed, seconds, end))
+            process = FORK.Process(target=lane, name=name, args=(name, ground, seed, seconds, end))
             process.start()
             end.close()
             running[pipe] = process
         for pipe in wait(running):
             try:
-                yield pipe.recv()
+                result = pipe.recv()
             except EOFError:
-                running.pop(pipe).join()
+                process = running.pop(pipe)
+                process.join()
+                if not process.exitcode:
+                    continue
+                result = (process.name, tried[process.name], f"its lane died ({process.exitcode})")
+            tried[result[0]] += 1
+            yield result
 
 
 def report(tried, defects, not_run):
@@ -100,8 +112,20 @@ def parse_options():
     return parser.parse_args()
 
 
+def end(number, frame):
+    """End, and all that was started; what handles a signal."""
+    for other in ENDING:
+        signal.signal(other, signal.SIG_IGN)
+    for process in multiprocessing.active_children():
+        process.terminate()
+        process.join()
+    sys.exit(128 + number)
+
+
 def main():
     """The command."""
+    for number in ENDING:                                     # also where & has SIGINT ignored
+        signal.signal(number, end)
     options, tried, defects, not_run = parse_options(), Counter(), Counter(), {}
     print(f"seed {options.seed}", flush=True)
     tqdm.monitor_interval = 0                                 # no thread where processes fork
@@ -113,8 +137,7 @@ def main():
                 bar.set_postfix_str(name)
         results = campaign(options.only, ground, options.seed, options.minutes)
         if options.repeat is not None:
-            results = [(name, options.repeat, attempt(name, ground, options.seed, options.repeat))
-                       for name in options.only]
+            results = [attempt(name, ground, options.seed, options.repeat) for name in options.only]
         with progress(results, desc="trying", unit=" tries") as bar:
             for name, number, wrong in bar:
                 if number is None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import multiprocessing
 import os
 import re
 import secrets
@@ -27,6 +28,7 @@ LEFT_OVER = (".convsim_mini-*", "*.tmp", ".tmp*", "preparing-*")
 OWN = ("v.npy.tmp", "index.tmp", "tuned.safetensors.tmp")    # the user's own files, not left over
 PRECIOUS = b"the user's own\n"
 PLACES = ("run", "data", "cache", "pairs", "nli", "init")
+FORK = multiprocessing.get_context("fork")
 PATIENCE = 180             # seconds; no command here takes ten
 RUNS = {"whole": 1, "other": 2, "half": 1, "half2": 2}    # name → seed; of a half, 25 of 40 steps
 HALF = """
@@ -51,10 +53,10 @@ class NotRun(Exception):
     """A fault that cannot be tried on this machine, and why."""
 
 
-def expect(holds, told):
+def expect(holds, what):
     """Raise Defect unless a promise holds."""
     if not holds:
-        raise Defect(told)
+        raise Defect(what)
 
 
 @contextmanager
@@ -145,6 +147,10 @@ class Ground:
             put_own_files(folder)
             yield folder
         finally:
+            for command in Command.started:                   # lives on after a Defect, or Ctrl-C
+                if command.process.poll() is None:
+                    command.signal(signal.SIGKILL, group=True)
+            Command.started.clear()
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -161,8 +167,6 @@ def write_data(root):
         path = root / "stsbenchmark" / f"sts-{split}.csv"
         path.write_text("".join(f"main-news\tx\t2012\t{k}\t{k * k % 6}\t{a}\t{b}\n"
                                 for k, (a, b) in enumerate(pairs[number:2 * number])))
-    if data := os.environ.get("CONVSIM_DATA"):
-        shutil.copytree(Path(data, "stsbenchmark"), root / "stsbenchmark", dirs_exist_ok=True)
     with open(root / "dumps" / "RC_2012-01", "wb") as file:
         write_dump(file, 12_000, 2012, 1)
 
@@ -182,13 +186,21 @@ def check_left(folder, stopped=False):
         path = folder / name
         expect(path.exists() and path.read_bytes() == PRECIOUS, f"the user's {name} has changed")
     expect((folder / "index.tmp").is_symlink(), "the user's link index.tmp is no link any more")
+    if not stopped:
+        check_tidy(folder)
+
+
+def check_tidy(folder):
+    """Nothing temporary lies about."""
     left = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.name not in OWN
             and any(fnmatch(path.name, pattern) for pattern in LEFT_OVER)]
-    expect(stopped or not left, f"left lying about: {', '.join(left)}")
+    expect(not left, f"left lying about: {', '.join(left)}")
 
 
 class Command:
     """A Python process in a group of its own; what it prints goes to files beside its folder."""
+
+    started = []
 
     def __init__(self, argv, folder, redirect="", **variables):
         self.mark = secrets.token_hex(8)
@@ -201,6 +213,7 @@ class Command:
         self.process = subprocess.Popen(argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
                                         start_new_session=True, stdout=self.files[0],
                                         stderr=self.files[1])
+        self.started.append(self)
 
     def signal(self, number, group=False):
         """Send it a signal, or its whole group, as Ctrl-C in a terminal does."""
@@ -252,8 +265,9 @@ def check_end(done, codes=(0, 2), what="", lines=True):
 
     A signal may meet Python before any file of the repository has begun.
     """
-    ours = [line.strip() for line in done.stderr.splitlines() if str(ROOT) in line]
-    expect("Traceback" not in done.stderr or not ours and last(done) == "KeyboardInterrupt",
+    shown = done.stdout + done.stderr
+    ours = [line.strip() for line in shown.splitlines() if str(ROOT) in line]
+    expect("Traceback" not in shown or not ours and last(done) == "KeyboardInterrupt",
            f"{what}a traceback ({done.returncode}): {last(done)} ({' '.join(ours[-1:])})")
     expect(done.returncode in codes, f"{what}exit code {done.returncode}: {last(done)}")
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]

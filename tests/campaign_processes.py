@@ -1,19 +1,24 @@
 """Faults from outside: signals, full disks, a second process, an output that cannot be written."""
 
+import os
 import shutil
 import signal
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import product
 
-from convsim_mini.run import has_checkpoint, load_run
+from convsim_mini.run import finished, has_checkpoint, load_run, read_log
 
 from campaign_ground import (
     ACTIONS, TRAIN, NotRun, check_end, check_left, check_same, digest, expect, last, put_own_files,
     told,
 )
+from test_showing import ASCII
 
 FIRST = [name for name in ACTIONS if not name.endswith(" 2")]
+TARGETS = {signal.SIGKILL: ("it", "it", "a child"), signal.SIGTERM: ("it", "all"),
+           signal.SIGINT: ("all",)}
 STOPPED = {signal.SIGKILL: (-9,), signal.SIGTERM: (143, -15), signal.SIGINT: (130, -2)}
 
 
@@ -23,16 +28,32 @@ def kills(ground, rng):
     with ground.folder(ACTIONS[name].before) as folder, told(name) as story:
         for _ in range(rng.randint(1, 3)):
             number = rng.choice(list(STOPPED))
-            group = number == signal.SIGINT or number == signal.SIGTERM and rng.random() < 0.5
-            after = rng.uniform(0.05, 1.0) * ground.seconds[name]
-            story.append(f"{number.name}{' to all' * group} after {after:.2f} s")
+            whom = rng.choice(TARGETS[number])
+            after = rng.uniform(0.05, 1.6) * ground.seconds[name]    # two lanes take their time
+            story.append(f"{number.name} to {whom} after {after:.2f} s")
             words, code = again(name, folder)
+            is_new = not read_log(folder / "run" / "log.jsonl")
             process = ground.start(words, folder)
             time.sleep(after)
-            process.signal(number, group)
-            check_end(process.wait(), (0, code, *STOPPED[number]))
+            children = [n for n in process.alive() if n != process.process.pid]
+            if whom != "a child":
+                process.signal(number, whom == "all")
+            elif children:
+                with suppress(ProcessLookupError):
+                    os.kill(rng.choice(children), number)
+            done = process.wait()
+            check_end(done, (0, 2) if whom == "a child" else (0, code, *STOPPED[number]))
+            if is_new and done.returncode in (130, 143) and ".train" in words:
+                check_stopped(folder / "run", done)
             check_whole(ground, name, folder)
         go_on(ground, name, folder, story)
+
+
+def check_stopped(run, done):
+    """A training that has been asked to stop has saved a checkpoint and says how to go on."""
+    if any("loss" in record for record in read_log(run / "log.jsonl")) and not finished(run):
+        expect("go on with" in done.stderr, f"stopped, it does not say how to go on: {last(done)}")
+        expect(has_checkpoint(run), "stopped, it has saved no checkpoint")
 
 
 def again(name, folder):
@@ -47,10 +68,18 @@ def check_whole(ground, name, folder):
     """After a stop what stands under a final name is whole; so are the user's own files."""
     check_left(folder, stopped=True)
     made, expected = folder / ACTIONS[name].makes, ground.expected[name]
-    found = digest(made)
+    found, before = digest(made), ACTIONS[name].before
+    for path in made.rglob("*.png"):
+        expect(path.read_bytes().endswith(b"IEND\xaeB`\x82"), f"{path.name} is cut")
     if made.name == "run":
         if made.exists() and has_checkpoint(made):
             load_run(made)
+        read_log(made / "log.jsonl")                          # its last line may be cut
+        standing = digest(ground.root / before) if before == "whole" else {}
+        bad = [key for key, value in found.items() if key != "log.jsonl" and (
+            value not in (standing.get(key), expected.get(key)) if standing else
+            str(value).startswith("damaged"))]
+        expect(not bad, f"after the stop: neither old nor new: {', '.join(bad)}")
     elif made.name == "report":                               # each of its files
         check_same(found, {key: expected.get(key) for key in found}, "after the stop")
     elif found and made.name != "reddit":
@@ -65,8 +94,6 @@ def go_on(ground, name, folder, story):
     check_same(digest(folder / ACTIONS[name].makes), ground.expected[name], "at last")
     check_left(folder)
 
-
-# ---------------------------------------------------------------- full disks
 
 @contextmanager
 def small_disk(folder, kilobytes):
@@ -93,22 +120,21 @@ def disks(ground, rng):
             if before:
                 shutil.copytree(run, folder / "run")
             put_own_files(folder)
-            standing = digest(folder / "run")
-            done = ground.start(ACTIONS[name].words, folder).wait()
-            check_end(done)
+            check_end(ground.start(ACTIONS[name].words, folder).wait())
             check_whole(ground, name, folder)
-            if done.returncode == 2 and before == "whole":
-                check_same(digest(folder / "run"), standing, "what existed")
             make_room()
             go_on(ground, name, folder, story)
 
 
-# ---------------------------------------------------------------- two at once
-
 READERS = {"evaluation": ACTIONS["evaluation"].words, "tune": ACTIONS["tune"].words,
-           "encode": "convsim_mini.encode run --file {root}/lines.txt --out v.npy"}
+           "encode": "convsim_mini.encode run --file {root}/lines.txt --out v.npy",
+           "report": "convsim_mini.report run --out report",
+           "export": "convsim_mini.export run --out exported",
+           "search": "convsim_mini.encode {root}/whole hello --index index"}
+WATCHED = [("index", "search"), *product(("train", "resume"), list(READERS)[:-1])]
 SAME = [("train", "train 2"), ("resume", "resume"), ("train", "resume"), ("encode", "encode 2"),
-        ("index", "index 2"), ("export", "export 2"), ("report", "report 2"), ("reddit", "reddit")]
+        ("index", "index 2"), ("export", "export 2"), ("report", "report 2"), ("reddit", "reddit"),
+        ("tune", "tune"), ("evaluation", "evaluation")]
 
 
 def two_at_once(ground, rng):
@@ -135,6 +161,8 @@ def same_output(ground, rng):
     with ground.folder(actions[0].before) as folder, told(*names) as story:
         ends = both(ground, rng, folder, [action.words for action in actions], story)
         good = [name for name, done in zip(names, ends) if done.returncode == 0]
+        expect(len(good) == 1 or names[1] not in ("train 2", "index 2", "export 2"),
+               "both say that they made it")
         expect(good, f"neither came to its end: {last(ends[0])}; {last(ends[1])}")
         expect(names != ("train", "resume") or ends[0].returncode == 0,
                f"the first was disturbed: {last(ends[0])}")
@@ -146,15 +174,18 @@ def same_output(ground, rng):
 
 def run_and_reader(ground, rng):
     """A training, and a command that reads its run."""
-    name, reader = rng.choice(("train", "resume")), rng.choice(list(READERS))
+    name, reader = rng.choice(WATCHED)
     with ground.folder(ACTIONS[name].before) as folder, told(name, reader) as story:
         ends = both(ground, rng, folder, (ACTIONS[name].words, READERS[reader]), story)
         expect(ends[0].returncode == 0, f"the training was disturbed: {last(ends[0])}")
-        found, expected = digest(folder / "run"), dict(ground.expected[name])
+        expect(name != "resume" or ends[1].returncode == 0 or "all_but_the_top" in last(ends[1]),
+               f"the reader found no whole run: {last(ends[1])}")
+        found, expected = digest(folder / ACTIONS[name].makes), dict(ground.expected[name])
         for run in (found, expected):
             run.pop("tuned.safetensors", None)
         check_same(found, expected, "the run")
-        check_end(ground.start(READERS["evaluation"], folder).wait(), what="evaluated: ")
+        after = READERS["search" if name == "index" else "evaluation"]
+        check_end(ground.start(after, folder).wait(), (0, 2) if reader == "tune" else (0,), "then ")
         check_left(folder)
 
 
@@ -174,11 +205,9 @@ def same_cache(ground, rng):
         check_left(folder)
 
 
-# ---------------------------------------------------------------- what cannot be shown
-
 OUTPUTS = (">&-", "2>&-", ">&- 2>&-", ">/dev/full", "2>/dev/full", ">/dev/full 2>&1", "| head -1",
            "2>&1 | head -1", "2>&1 | true", "ascii")
-ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+HARMLESS = ("2>&-", "2>/dev/full", "ascii")
 
 
 def showing(ground, rng):
@@ -188,7 +217,8 @@ def showing(ground, rng):
     with ground.folder(action.before) as folder, told(name, output):
         variables, redirect = (ASCII, "") if output == "ascii" else ({}, output)
         done = ground.start(action.words, folder, redirect=redirect, **variables).wait()
-        check_end(done, (0,) if ".train" in action.words else (0, 2, 141), lines=False)
+        codes = (0,) if ".train" in action.words or output in HARMLESS else (0, 2, 141)
+        check_end(done, codes, lines="2>" not in output)
         check_whole(ground, name, folder)
         if done.returncode == 0:
             check_same(digest(folder / action.makes), ground.expected[name], "the result")

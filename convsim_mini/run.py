@@ -252,10 +252,20 @@ def check_resumed(run, corpus, nli):
     if run.nli is not None and nli != run.nli:
         raise UserError(f"{run.config.nli}: these NLI data are not those that {run.folder} was "
                         "trained on; put those back or train again")
-    about = _about(run.folder, run.step)
-    if about.get("measured") not in (None, _crc_of_measures(run.folder, run.step)):
-        raise UserError(f"{run.folder}/log.jsonl: does not hold what was measured up to step "
-                        f"{run.step}; restore it")
+    log_of(run, needed=True)
+
+
+def log_of(run, needed=False):
+    """The records of a Run's log. Raises UserError where it is damaged or of another run.
+
+    needed: also where there is none
+    """
+    path, about = run.folder / "log.jsonl", _about(run.folder, run.step)
+    if about.get("measured") not in (None, _crc_of_measures(run.folder, run.step)) and (
+            needed or path.exists()):
+        raise UserError(f"{path}: does not hold what was measured up to step {run.step}; "
+                        "restore it")
+    return read_log(path)
 
 
 def _crc_of_measures(folder, step):

@@ -17,7 +17,7 @@ import numpy as np
 from .backend import device_module, keep_freed_memory
 from .cli import UserError, cut_report, errors_in_one_line, user_errors
 from .data.corpus import false_negatives
-from .data.prepare import open_corpus
+from .data.prepare import open_corpus, told_if_cut
 from .data.pairs import RULES
 from .data.snli import encode_entailments, encode_snli
 from .evaluation import response, sts
@@ -90,7 +90,8 @@ def train_from(folder, config, corpus, tasks, dev, workers, params=None, step=0,
     folder, params, step, state = map(workers.broadcast, (folder, params, step, state))
     model = Model(params, config.model, corpus.vocabulary.size)
     if not workers.broadcast(has_checkpoint(folder) and finished(folder)):
-        run_steps(folder, config, corpus.vocabulary, tasks, model, dev, step, state, workers)
+        with told_if_cut(corpus):
+            run_steps(folder, config, corpus.vocabulary, tasks, model, dev, step, state, workers)
     if workers.rank == 0:
         keep_best(folder)    # even of a run that had ended: it may have been killed before this
         save_all_but_the_top(load_run(folder), corpus)

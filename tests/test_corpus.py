@@ -227,6 +227,18 @@ def test_a_damaged_cache_is_told_and_built_again(corpus, pair_file, text_config,
     assert caches(cache) == [folder]
 
 
+def test_a_cache_that_is_cut_while_it_is_read_is_told(pair_file, text_config, cache_copy):
+    cache, folder = cache_copy
+    corpus = load_corpus([pair_file], text_config, cache)
+    with pytest.raises(IndexError), prepare.told_if_cut(corpus):
+        raise IndexError                                      # of ours: every file is whole
+    size = (folder / "dev.offsets").stat().st_size
+    os.truncate(folder / "dev.offsets", size // 2)
+    with pytest.raises(UserError, match="dev.offsets: was cut while this training read it; go on"):
+        with prepare.told_if_cut(corpus):
+            raise IndexError
+
+
 def test_a_damaged_cache_is_no_obstacle_to_other_words(corpus, pair_file, text_config, cache_copy,
                                                         capsys):
     cache, folder = cache_copy

@@ -16,7 +16,7 @@ from convsim_mini import arrays_file, train
 from convsim_mini.cli import UserError
 from convsim_mini.report import fractions
 from convsim_mini.report.claims import by_fraction
-from convsim_mini.run import finished, load_matrix, load_run, read_log, save_matrix
+from convsim_mini.run import finished, load_matrix, load_run, log_of, read_log, save_matrix
 from convsim_mini.sentence_encoder import load
 
 from conftest import command
@@ -102,6 +102,12 @@ def test_a_changed_log_is_refused(trained, run_copy, damage):
     (run_copy / "log.jsonl").write_text(changed)
     with pytest.raises(UserError, match="log.jsonl, line [0-9]+: is damaged .*; restore it"):
         read_log(run_copy / "log.jsonl")
+
+
+def test_the_log_of_another_run_is_refused_by_who_reads_it(run_copy, other):
+    shutil.copy(other / "log.jsonl", run_copy)
+    with pytest.raises(UserError, match="log.jsonl: does not hold what was measured up to step 30"):
+        log_of(load_run(run_copy))
 
 
 def test_a_log_that_is_half_written_is_read_up_to_there(run_copy):

@@ -13,7 +13,7 @@ import pickle
 import sys
 import zlib
 from collections import Counter, defaultdict
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -77,6 +77,20 @@ def _published(new, folder):
             os.replace(new, folder)
         with user_errors(f"{folder}: cannot be read back", "check the disk", DAMAGE):
             return _read(folder)
+
+
+@contextmanager
+def told_if_cut(corpus):
+    """Turn an error into a UserError where a file of a Corpus has been cut since it was opened."""
+    try:
+        yield
+    except (IndexError, ValueError):                          # of numbers that are now zeros
+        for mapped in (array for split in corpus[1:4] for array in split):
+            path = getattr(mapped, "filename", None)
+            if path and (not os.path.exists(path) or os.path.getsize(path) < mapped.nbytes):
+                raise UserError(f"{path}: was cut while this training read it; go on with "
+                                "--resume, which prepares it again") from None
+        raise
 
 
 def _cache_key(paths, text, columns):

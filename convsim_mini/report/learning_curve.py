@@ -19,7 +19,7 @@ from ..evaluation import sts
 from ..evaluation.command import parser_of
 from ..evaluation.metrics import pearson
 from ..figures import save_figure
-from ..run import load_config, load_run, read_log
+from ..run import load_config, load_run, log_of
 from ..tables import table
 from ..training.schedule import pairs_before
 from .results import ENCODER
@@ -39,7 +39,7 @@ class Curve(NamedTuple):
 
 def measure(run, pairs):
     """The Curve of a Run; pairs: the Sts of dev. Raises UserError where the run is not whole."""
-    log = [record for record in read_log(run.folder / "log.jsonl") if "dev" in record]
+    log = [record for record in log_of(run) if "dev" in record]
     precision = {record["step"]: record["dev"]["1"] for record in log}
     with user_errors(f"{run.folder}: was stopped, or is older than all_but_the_top.safetensors",
                      f"go on: python -m convsim_mini.train --resume {run.folder}", KeyError):

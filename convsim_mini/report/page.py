@@ -12,7 +12,7 @@ from ..evaluation.metrics import pearson, per_cent, ranking_scores
 from ..evaluation.nli import hypothesis_only
 from ..evaluation.response import N, precision
 from ..figures import new_figure, save_figure
-from ..run import read_log
+from ..run import log_of
 from ..tables import markdown
 from . import claims, published
 from .results import pairs_seen
@@ -68,7 +68,7 @@ def provenance(result):
 
     Its seconds are those of training, without measuring and saving.
     """
-    log = read_log(result.run.folder / "log.jsonl")
+    log = log_of(result.run)
     seconds = [f"{record['seconds']:,.0f}" for record in log if "seconds" in record]
     machines = dict.fromkeys(record["machine"] for record in log if "machine" in record)
     return [f"{pairs_seen(result.run):,}", (seconds or ["not recorded"])[-1],

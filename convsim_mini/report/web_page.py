@@ -20,7 +20,7 @@ from ..evaluation import attention, sts
 from ..evaluation.metrics import pearson
 from ..evaluation.response import CANDIDATES, N, precision
 from ..figures import as_svg, new_figure, plot_accuracy, plot_loss, plot_precision, save_figure
-from ..run import read_log
+from ..run import log_of
 from ..tables import html_table
 from ..training.monitor import choices_of
 from .model_card import limits, training_data, what_it_is
@@ -71,7 +71,7 @@ def parts(result):
 
 def curves(result, data):
     """What the run's log.jsonl holds, as figures."""
-    log = read_log(result.run.folder / "log.jsonl")
+    log = log_of(result.run)
     losses = [record for record in log if {"loss", "nli_loss"} & record.keys()]
     measured, drawn = [record for record in log if "dev" in record], []
     if losses and measured:

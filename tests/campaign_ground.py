@@ -279,9 +279,10 @@ def digest(path):
     """Relative name → what must be the same whenever the same is made, of a folder or a file.
 
     Of a run: parameters and state, settings but for places, measures; no times, no pictures.
+    Unfinished work does not count.
     """
-    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [
-        path][:path.exists()]
+    files = sorted(p for p in path.rglob("*") if p.is_file() and not p.parent.match(LEFT_OVER[0])
+                   ) if path.is_dir() else [path][:path.exists()]
     is_run = (path / "config.json").exists()
     return {re.sub("cache/[0-9a-f]{20}", "cache", str(file.relative_to(path))): content(file)
             for file in files if file.name not in OWN and not (is_run and file.suffix == ".png")}

@@ -69,7 +69,7 @@ def check_whole(ground, name, folder):
     check_left(folder, stopped=True)
     made, expected = folder / ACTIONS[name].makes, ground.expected[name]
     found, before = digest(made), ACTIONS[name].before
-    for path in made.rglob("*.png"):
+    for path in made.glob("*.png"):
         expect(path.read_bytes().endswith(b"IEND\xaeB`\x82"), f"{path.name} is cut")
     if made.name == "run":
         if made.exists() and has_checkpoint(made):

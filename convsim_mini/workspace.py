@@ -58,16 +58,19 @@ def sweep(parent):
 
 @contextmanager
 def locked(folder, busy=None):
-    """Hold the lock of a folder. Raises OSError, and UserError where it is held and `busy` given.
+    """Hold the lock of a folder. Raises OSError.
 
-    busy: the text of that UserError; None: wait until the lock is free
+    busy: the text of a UserError for a folder whose lock another process has, or that it has just
+    deleted; None: wait until the lock is free
     """
     for tries_left in range(9, -1, -1):    # a killed process's children keep its lock for a moment
         try:
             lock = _lock(folder, fcntl.LOCK_NB if busy else 0)
             break
-        except BlockingIOError:
-            if not tries_left:
+        except (BlockingIOError, FileNotFoundError) as error:
+            if not busy:
+                raise
+            if not tries_left or isinstance(error, FileNotFoundError):
                 raise UserError(busy) from None
             time.sleep(0.1)
     try:

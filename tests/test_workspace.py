@@ -149,8 +149,9 @@ def test_a_lock_has_one_holder(tmp_path):
     with locked(tmp_path, "busy"), pytest.raises(UserError, match="^busy$"):
         with locked(tmp_path, "busy"):
             pass
-    with pytest.raises(FileNotFoundError), locked(tmp_path / "none"):
-        pass
+    for busy, error in ((None, FileNotFoundError), ("busy", UserError)):
+        with pytest.raises(error), locked(tmp_path / "none", busy):
+            pass
 
 
 # ---------------------------------------------------------------- the cache

@@ -50,6 +50,7 @@ class Run(NamedTuple):
     corpus: int       # checksum of the Corpus that it was trained on
     nli: int | None   # checksum of the NLI data that it was trained on
     identity: dict    # the step, and checksums of its weights and its vocabulary
+    about: dict       # what stands beside its weights
 
 
 def save_config(folder, config):
@@ -152,17 +153,13 @@ def load_run(folder, device="cpu", newest=False):
                             "config.json and vocabulary.json; restore the files of one run")
     model = Model(to_device(params, xp), config.model, vocabulary.size)
     identity = {"step": step, "weights": about["crc32"], "vocabulary": about["vocabulary"]}
-    return Run(folder, config, vocabulary, model, step, corpus, nli, identity)
+    return Run(folder, config, vocabulary, model, step, corpus, nli, identity, about)
 
 
 def _best(folder):
     """The step that is best on dev, as the newest weights name it."""
     newest = _steps(folder)[-1]
-    return _about(folder, newest).get("best", newest)
-
-
-def _about(folder, step):
-    return load_arrays(_path(folder, "weights", step), arrays=False)[1]
+    return load_arrays(_path(folder, "weights", newest), arrays=False)[1].get("best", newest)
 
 
 def _load_weights(folder, newest):
@@ -201,7 +198,7 @@ def load_state(run):
     """
     path = _path(run.folder, "resume", run.step)
     state, about = load_arrays(path)
-    if about["crc32"] != _about(run.folder, run.step).get("state", about["crc32"]):
+    if about["crc32"] != run.about.get("state", about["crc32"]):
         raise UserError(f"{path}: belongs to other weights; restore the files of one run")
     return state
 
@@ -260,8 +257,8 @@ def log_of(run, needed=False):
 
     needed: also where there is none
     """
-    path, about = run.folder / "log.jsonl", _about(run.folder, run.step)
-    if about.get("measured") not in (None, _crc_of_measures(run.folder, run.step)) and (
+    path = run.folder / "log.jsonl"
+    if run.about.get("measured") not in (None, _crc_of_measures(run.folder, run.step)) and (
             needed or path.exists()):
         raise UserError(f"{path}: does not hold what was measured up to step {run.step}; "
                         "restore it")
@@ -295,6 +292,11 @@ def _steps(folder):
     return sorted(int(number) for number in numbers if number.isdecimal())
 
 
+def crc_of_log(crc, record):
+    """The checksum in a log's last record: of the log before it, crc, and of the record itself."""
+    return zlib.crc32(json.dumps(record).encode(), crc)
+
+
 def read_log(path):
     """The records of a log.jsonl. Raises UserError where it is damaged.
 
@@ -305,7 +307,9 @@ def read_log(path):
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
-            if record["step"] < 0 or record.get("crc32", crc) != crc:
+            found = record.pop("crc32", None)                 # older logs have none
+            odd = record["step"] < 0 or "best" in record and len(record) > 2
+            if odd or found not in (None, crc_of_log(crc, record)):
                 raise ValueError("its checksum is wrong")
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             if number < len(lines) or line.endswith(b"\n"):

@@ -68,13 +68,14 @@ def resume(folder, workers=ALONE):
     files, its pairs or its NLI data are missing or changed, or where another process trains in it.
     """
     with nullcontext() if workers.rank else locked(existing(folder), IN_USE.format(folder)):
+        begun = has_checkpoint(folder)
+        run = load_run(folder, newest=True) if begun and workers.rank == 0 else None
         with workers.in_turn():
             config = load_config(folder)
-            words = load_vocabulary(folder)[0] if has_checkpoint(folder) else parents_words(config)
+            words = load_vocabulary(folder)[0] if begun else parents_words(config)
             corpus, tasks, dev = prepare(config, words, workers)
         start = ()
-        if workers.rank == 0 and has_checkpoint(folder):
-            run = load_run(folder, newest=True)
+        if run:
             check_resumed(run, corpus, tasks.nli_checksum)
             start = run.model.params, run.step, load_state(run)
         elif workers.rank == 0:

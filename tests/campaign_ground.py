@@ -237,11 +237,15 @@ class Command:
         return done
 
     def alive(self):
-        """The numbers of the processes with its mark in their environment."""
+        """The numbers of the processes with its mark in their environment.
+
+        Python's own resource tracker does not count: what it says when it is killed is Python's.
+        """
         found = []
         for path in Path("/proc").glob("[0-9]*/environ"):
             with suppress(OSError):
-                if self.mark.encode() in path.read_bytes():
+                if self.mark.encode() in path.read_bytes() and (
+                        b"resource_tracker" not in path.with_name("cmdline").read_bytes()):
                     found.append(int(path.parent.name))
         return found
 

@@ -9,6 +9,7 @@ from ..cli import UserError, errors_in_one_line, progress, user_errors
 from ..evaluation.command import parser_of
 from ..files import write_text
 from ..run import load_run
+from ..workspace import locked
 from .page import page
 from .results import measure, read_data
 from .web_page import web_page
@@ -30,8 +31,9 @@ def main(argv=None):
     with user_errors(f"{options.out}: cannot be made", "choose another folder with --out"):
         options.out.mkdir(parents=True, exist_ok=True)
     results = [measure(run, data) for run in progress(runs, "measuring", unit=" runs")]
-    write_text(options.out / "report.md", page(results, data, options.out))
-    write_text(options.out / "report.html", web_page(results, data))
+    with locked(options.out):                                 # a page and its figures are of one
+        write_text(options.out / "report.md", page(results, data, options.out))
+        write_text(options.out / "report.html", web_page(results, data))
     print(f"{options.out / 'report.md'} and report.html: {len(results)} runs")
 
 

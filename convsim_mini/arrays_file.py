@@ -12,6 +12,7 @@ from .files import replace_file
 
 FORMAT = 2    # 1: the checksum is of names and numbers alone, and there is none of the metadata
 ROWS_AT_ONCE = 4_096
+FAULT = "is missing, damaged or cannot be read"
 OLDER = "restore it, or delete the newest step's weights and resume files to use older ones"
 DAMAGE = (OSError, SafetensorError, ValueError, KeyError, TypeError)    # what a damaged file raises
 
@@ -31,32 +32,37 @@ def save_arrays(path, arrays, about):
     return crc
 
 
-def load_arrays(path, advice=OLDER, arrays=True):
+def load_arrays(path, advice=OLDER):
     """What `save_arrays` wrote: the arrays by name, and the dict beside them.
 
-    arrays: whether to read and check the arrays; without them the first value is None. Raises
-    UserError where the file is missing, damaged or of a newer version; advice: what then to do.
+    Raises UserError as `load_about`, and where the arrays are damaged.
     """
-    with user_errors(f"{path}: is missing, damaged or cannot be read", advice, DAMAGE):
-        about = _about(path)
+    about = load_about(path, advice)
+    with user_errors(f"{path}: {FAULT}", advice, DAMAGE):
+        arrays = _read(path)
+        if about.get("crc32") not in (None, _checksum(arrays, about.get("format", 1))):
+            raise ValueError("its checksum is wrong")
+    return arrays, about
+
+
+def load_about(path, advice=OLDER):
+    """The dict that `save_arrays` wrote beside the arrays, which are not read.
+
+    Raises UserError where the file is missing, damaged or of a newer version; advice: what then to
+    do.
+    """
+    with user_errors(f"{path}: {FAULT}", advice, DAMAGE):
+        with safe_open(path, "numpy") as file:
+            text = file.metadata()["convsim_mini"]
+        if text[:1] != "{":                                   # as in format 1
+            crc, _, text = text.partition(" ")
+            if int(crc) != zlib.crc32(text.encode()):
+                raise ValueError("the checksum of its metadata is wrong")
+        about = json.loads(text)
         if about.get("format", 1) > FORMAT:
             raise UserError(f"{path}: was written by a newer version of convsim_mini (format "
                             f"{about['format']}, this one reads up to {FORMAT}); update it")
-        loaded = _read(path) if arrays else None
-        if arrays and about.get("crc32") not in (None, _checksum(loaded, about.get("format", 1))):
-            raise ValueError("its checksum is wrong")
-    return loaded, about
-
-
-def _about(path):
-    """What `save_arrays` wrote beside the arrays. Raises an error of DAMAGE."""
-    with safe_open(path, "numpy") as file:
-        text = file.metadata()["convsim_mini"]
-    if text[:1] != "{":                                        # as in format 1
-        crc, _, text = text.partition(" ")
-        if int(crc) != zlib.crc32(text.encode()):
-            raise ValueError("the checksum of its metadata is wrong")
-    return json.loads(text)
+    return about
 
 
 def _read(path):

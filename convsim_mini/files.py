@@ -175,6 +175,11 @@ def checksum(path):
     return crc
 
 
+def checksum_of(value, crc=0):
+    """The CRC-32 of a value as JSON, which goes on from another CRC-32."""
+    return zlib.crc32(json.dumps(value).encode(), crc)
+
+
 def _sync(path):
     descriptor = os.open(path, os.O_RDONLY)
     try:

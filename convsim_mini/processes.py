@@ -52,7 +52,7 @@ def map_in_order(executor, function, items, ahead):
 
 
 def submit(executor, function, *arguments):
-    """A call to an executor, as its `submit`; Ctrl-C and SIGTERM wait until it is over.
+    """A call to an executor, as its `submit`; the signals of ENDING wait until it is over.
 
     Processes are started here. One could be interrupted before it has decided what to do about
     Ctrl-C. And what a handler raises while Python forks is lost.

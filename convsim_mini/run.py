@@ -22,12 +22,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays_file import DAMAGE, load_arrays, save_arrays
+from .arrays_file import DAMAGE, load_about, load_arrays, save_arrays
 from .backend import device_module, to_device, to_host
 from .cli import UserError, user_errors
 from .config import Config, completed, config_from_dict, flat
 from .data.text import Vocabulary
-from .files import checksum, read_object, write_text
+from .files import checksum, checksum_of, read_object, write_text
 from .model.initial import parameter_shapes
 from .model.input_response import Model
 
@@ -49,8 +49,13 @@ class Run(NamedTuple):
     step: int
     corpus: int       # checksum of the Corpus that it was trained on
     nli: int | None   # checksum of the NLI data that it was trained on
-    identity: dict    # the step, and checksums of its weights and its vocabulary
     about: dict       # what stands beside its weights
+
+    @property
+    def identity(self):
+        """What its vectors depend on: the step, and checksums of its weights and vocabulary."""
+        return {"step": self.step, "weights": self.about["crc32"],
+                "vocabulary": self.about["vocabulary"]}
 
 
 def save_config(folder, config):
@@ -92,7 +97,7 @@ def save_checkpoint(folder, config, step, params, state, best=None):
     of_state = save_arrays(_path(folder, "resume", step), to_host(state), about)
     save_arrays(_path(folder, "weights", step), to_host(params), {
         **about, "best": best or step, "state": of_state, "settings": settings_of(config),
-        "measured": _crc_of_measures(folder, step)})
+        "measured": _crc_of_measures(read_log(Path(folder, "log.jsonl")), step)})
     _keep(folder, [*_steps(folder)[-KEPT:], best or step])
 
 
@@ -104,7 +109,7 @@ def keep_best(folder):
     best, tuned = _best(folder), Path(folder, "tuned.safetensors")
     _keep(folder, [best])
     with suppress(UserError):                                 # damaged: `load_matrix` says so
-        if tuned.exists() and load_arrays(tuned, arrays=False)[1].get("step") != best:
+        if tuned.exists() and load_about(tuned).get("step") != best:
             tuned.unlink()
             print(f"{tuned}: was for another step, which is not kept, and is deleted; tune again",
                   file=sys.stderr)
@@ -152,14 +157,13 @@ def load_run(folder, device="cpu", newest=False):
             raise UserError(f"{path}: {name} has shape {shape}, but {other} follows from "
                             "config.json and vocabulary.json; restore the files of one run")
     model = Model(to_device(params, xp), config.model, vocabulary.size)
-    identity = {"step": step, "weights": about["crc32"], "vocabulary": about["vocabulary"]}
-    return Run(folder, config, vocabulary, model, step, corpus, nli, identity, about)
+    return Run(folder, config, vocabulary, model, step, corpus, nli, about)
 
 
 def _best(folder):
     """The step that is best on dev, as the newest weights name it."""
     newest = _steps(folder)[-1]
-    return load_arrays(_path(folder, "weights", newest), arrays=False)[1].get("best", newest)
+    return load_about(_path(folder, "weights", newest)).get("best", newest)
 
 
 def _load_weights(folder, newest):
@@ -258,18 +262,18 @@ def log_of(run, needed=False):
     needed: also where there is none
     """
     path = run.folder / "log.jsonl"
-    if run.about.get("measured") not in (None, _crc_of_measures(run.folder, run.step)) and (
+    records = read_log(path)
+    if run.about.get("measured") not in (None, _crc_of_measures(records, run.step)) and (
             needed or path.exists()):
         raise UserError(f"{path}: does not hold what was measured up to step {run.step}; "
                         "restore it")
-    return read_log(path)
+    return records
 
 
-def _crc_of_measures(folder, step):
+def _crc_of_measures(records, step):
     """A checksum of what was measured on dev up to a step: it decides which step is the best."""
-    measured = [record for record in read_log(Path(folder, "log.jsonl"))
-                if "dev" in record and record["step"] <= step]
-    return zlib.crc32(json.dumps(measured).encode())
+    return checksum_of([record for record in records
+                        if "dev" in record and record["step"] <= step])
 
 
 def existing(folder):
@@ -292,11 +296,6 @@ def _steps(folder):
     return sorted(int(number) for number in numbers if number.isdecimal())
 
 
-def crc_of_log(crc, record):
-    """The checksum in a log's last record: of the log before it, crc, and of the record itself."""
-    return zlib.crc32(json.dumps(record).encode(), crc)
-
-
 def read_log(path):
     """The records of a log.jsonl. Raises UserError where it is damaged.
 
@@ -309,7 +308,7 @@ def read_log(path):
             record = json.loads(line)
             found = record.pop("crc32", None)                 # older logs have none
             odd = record["step"] < 0 or "best" in record and len(record) > 2
-            if odd or found not in (None, crc_of_log(crc, record)):
+            if odd or found not in (None, checksum_of(record, crc)):
                 raise ValueError("its checksum is wrong")
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             if number < len(lines) or line.endswith(b"\n"):

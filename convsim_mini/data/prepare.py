@@ -11,7 +11,6 @@ import json
 import os
 import pickle
 import sys
-import zlib
 from collections import Counter, defaultdict
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -22,7 +21,7 @@ import numpy as np
 from tqdm import tqdm
 
 from ..cli import UserError, progress, user_errors
-from ..files import checksum
+from ..files import checksum, checksum_of
 from ..processes import local_processes, map_in_order
 from ..workspace import locked, workplace
 from .corpus import SPLITS, Corpus, Split, split_of, text_key
@@ -128,17 +127,13 @@ def _read(folder):
             raise ValueError(f"{name} has {found:,} bytes, expected {size:,}")
         if checksum(folder / name) != crc:
             raise ValueError(f"the checksum of {name} is wrong")
-    if meta.get("crc32") not in (None, _checksum_of(meta["report"])):    # older ones have none
+    if meta.get("crc32") not in (None, checksum_of(meta["report"])):    # older ones have none
         raise ValueError("the checksum of the report in meta.json is wrong")
     words = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
     splits = [Split(*(np.memmap(folder / f"{split}.{name}", dtype, "r")
                       for name, dtype in FILES.items())) for split in SPLITS]
     splits = [split._replace(keys=split.keys.reshape(-1, 2)) for split in splits]
-    return Corpus(Vocabulary(**words), *splits, meta["report"], _checksum_of(meta["files"]))
-
-
-def _checksum_of(value):
-    return zlib.crc32(json.dumps(value).encode())
+    return Corpus(Vocabulary(**words), *splits, meta["report"], checksum_of(meta["files"]))
 
 
 # ---------------------------------------------------------------- two passes over the files
@@ -173,7 +168,7 @@ def _prepare(paths, text, columns, vocabulary, folder):
         os.replace(scratch / f"{split}.keys", folder / f"{split}.keys")
     (folder / "vocabulary.json").write_text(json.dumps(vocabulary.to_dict()), encoding="utf-8")
     files = [(path.name, path.stat().st_size, checksum(path)) for path in sorted(folder.iterdir())]
-    meta = json.dumps({"files": files, "report": report, "crc32": _checksum_of(report)})
+    meta = json.dumps({"files": files, "report": report, "crc32": checksum_of(report)})
     (folder / "meta.json").write_text(meta, encoding="utf-8")
 
 

@@ -8,8 +8,8 @@ import time
 from ..cli import progress, user_errors
 from ..snli_files import LABELS
 from ..figures import plot_accuracy, plot_loss, plot_precision
-from ..files import checksum, write_text
-from ..run import crc_of_log, read_log, save_checkpoint
+from ..files import checksum, checksum_of, write_text
+from ..run import read_log, save_checkpoint
 from .schedule import pairs_before
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
@@ -125,7 +125,7 @@ class Monitor:
     def finish(self):
         """Record that training is at its end, the best step, and a checksum of the log so far."""
         record = {"step": self.config.steps, "best": self.best}
-        self._write([], {**record, "crc32": crc_of_log(checksum(self.path), record)})
+        self._write([], {**record, "crc32": checksum_of(record, checksum(self.path))})
 
     def expect(self, step):
         """Tell the progress bar how many pairs a run sees, and how many it saw before `step`."""

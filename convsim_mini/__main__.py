@@ -1,7 +1,7 @@
 """What commands there are, a line each: python -m convsim_mini"""
 
 from . import COMMANDS
-from .cli import errors_in_one_line
+from .common.cli import errors_in_one_line
 
 with errors_in_one_line():
     for command, purpose in COMMANDS.items():

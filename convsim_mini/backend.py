@@ -1,4 +1,4 @@
-"""Where arrays live and what differs between NumPy and CuPy. Kernels stand in model/kernels.py.
+"""Where arrays are, and what differs between NumPy and CuPy. Kernels are in model/kernels.py.
 
 The arrays decide the device: every function of this package computes where its inputs are. Only the
 precision of a GPU's products is global; see `set_precision`.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .cli import UserError
+from .common.cli import UserError
 
 product_precision = "tf32"    # on a GPU: a setting of its library, not of an array
 INSTALL_CUPY = 'pip install "cupy-cuda12x[ctk]"   (CUDA 13 drivers: "cupy-cuda13x[ctk]")'
@@ -30,7 +30,7 @@ def array_module(x):
 
 
 def on_gpu(kernel):
-    """Decorator: where the first array is CuPy's, `kernel` is called in the function's place.
+    """Decorator: where the first array is CuPy's, `kernel` is called instead of the function.
 
     Both take the same arguments and give the same results; only their caches differ. The NumPy
     function is the one to read, and what tests compare with.
@@ -71,10 +71,7 @@ def on_all_cores(function, parts):
 
 
 def fair_shares(work):
-    """Cut items into slices of equal work, one for each core.
-
-    work: (n,), n ≥ 1; work[i] is the total work of items 0 … i − 1 → list of slices, none empty
-    """
+    """Cut n items into a slice for each core. work: (n,), the total work before each item."""
     cores = _cores()
     if cores == 1 or len(work) < cores:
         return [slice(0, len(work))]
@@ -84,11 +81,7 @@ def fair_shares(work):
 
 
 def by_rows(function, *arrays):
-    """function(*arrays) for a function that treats each row on its own, in chunks, on all cores.
-
-    A chunk's intermediate results stay in the cache. On the device, and for a single chunk, the
-    function is called once. function: arrays of n rows → an array or a tuple of arrays of n rows
-    """
+    """function(*arrays), for one that treats each row on its own, in chunks and on all cores."""
     chunks = _chunks(arrays[0])
     if len(chunks) <= 1:
         return function(*arrays)
@@ -107,10 +100,7 @@ def by_rows(function, *arrays):
 
 
 def add_to(y, x, factor=1):
-    """y += factor · x, in place and on all cores: one core does not use all of the memory's speed.
-
-    y: (n, …); x: like y, or one row that is added to every row of y; factor: a number
-    """
+    """y += factor · x in place, on all cores. y: (n, …); x: like y, or one row for all."""
     def add(rows):
         part = x[rows] if x.ndim == y.ndim else x
         y[rows] += part if factor == 1 else factor * part
@@ -131,13 +121,9 @@ def _share_out(function, chunks):
 
 
 def add_to_rows(table, rows, values, factor):
-    """table[rows] += factor · values, in place, for distinct rows.
-
-    rows: (U,); values: (U, d); factor: a number or (U, 1). 512 rows at a time, so that the cache
-    still holds them when they are written.
-    """
+    """table[rows] += factor · values for distinct rows (U,). factor: a number or (U, 1)."""
     factor = np.broadcast_to(np.asarray(factor, values.dtype), (len(rows), 1))
-    for first in range(0, len(rows), 512):
+    for first in range(0, len(rows), 512):                    # which the cache still holds
         part = slice(first, first + 512)
         changed = table.take(rows[part], axis=0)              # faster than table[rows] += …
         changed += factor[part] * values[part]
@@ -147,27 +133,23 @@ def add_to_rows(table, rows, values, factor):
 def device_module(device, precision="tf32", number=0):
     """numpy for "cpu", cupy for "gpu"; precision: of a GPU's products, as for `set_precision`.
 
-    number: which GPU of the host. Raises UserError when it cannot be used: CuPy is missing, there
-    is no CUDA device, or not so many, it has no free memory or not the precision, or a first small
-    product or kernel fails (cuBLAS and the compiler are loaded only then).
+    number: of the GPU on this host. Raises UserError where it cannot be used, or where a first
+    small product fails (cuBLAS is loaded only then).
     """
     if device == "cpu":
         return np
     try:
         import cupy
-    except ModuleNotFoundError:
-        raise UserError(f"--device gpu: CuPy is not installed: {INSTALL_CUPY}") from None
     except ImportError as error:
-        raise UserError("--device gpu: CuPy cannot be loaded "
-                        f"({str(error).strip().splitlines()[0]}); uninstall it and install the "
-                        f"wheel of your driver's CUDA version: {INSTALL_CUPY}") from None
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"--device gpu: CuPy cannot be loaded ({reason}); uninstall what there is "
+                        f"and install it for your driver: {INSTALL_CUPY}") from None
     if not cupy.is_available():
         raise UserError("--device gpu: CuPy is installed but finds no CUDA device; nvidia-smi must "
                         f"list a GPU, and the wheel fit its CUDA version: {INSTALL_CUPY}")
     if number >= (found := cupy.cuda.runtime.getDeviceCount()):
-        raise UserError(f"--device gpu: {number + 1} or more workers on a host with {found} GPU"
-                        f"{'s' if found > 1 else ''}; start one worker for each, and let each "
-                        "see all of them")
+        raise UserError(f"--device gpu: {number + 1} or more workers on a host with {found} GPUs; "
+                        "start one worker for each, and let each see all of them")
     cupy.cuda.Device(number).use()
     set_precision(precision)
     try:
@@ -183,16 +165,11 @@ def device_module(device, precision="tf32", number=0):
 
 
 def set_precision(precision):
-    """How a GPU multiplies float32 matrices from now on: "tf32", "fp32" or "bf16".
-
-    TF32 keeps 10 bits of each factor's fraction and bfloat16 7, where float32 has 23. All three sum
-    in float32. A GPU older than Ampere has no TF32 and takes float32; for "bf16" it raises
-    UserError.
-    """
+    """How a GPU multiplies float32 matrices from now on: "tf32", "fp32" or "bf16"."""
     global product_precision
     import cupy
     import cupy._core._routines_linalg as linalg
-    capability = cupy.cuda.Device().compute_capability        # "90": 9.0
+    capability = cupy.cuda.Device().compute_capability        # "90": 9.0; no TF32 before 8.0
     if precision == "bf16" and int(capability) < 80:
         raise UserError(f"--precision bf16: {machine(cupy)} has compute capability "
                         f"{int(capability) / 10}, expected 8.0 or more; use --precision fp32")
@@ -217,16 +194,12 @@ def machine(xp):
 
 
 def to_device(x, xp):
-    """A host array, or a dict or (named) tuple of them, as arrays of module xp; None stays None.
-
-    A tuple's arrays go to the device in one transfer: CuPy copies through page-locked ("pinned")
-    memory, and does not wait.
-    """
+    """A host array, or a dict or tuple of them, as arrays of module xp; None stays None."""
     if isinstance(x, dict):
         return {name: to_device(value, xp) for name, value in x.items()}
     if not isinstance(x, tuple):
         return None if x is None else xp.asarray(x)
-    arrays = _arrays(x)
+    arrays = _arrays(x)    # in one transfer, through page-locked ("pinned") memory
     if xp is not np and any(isinstance(array, np.ndarray) for array in arrays):
         begins = np.cumsum([0, *(-(-array.nbytes // 16) * 16 for array in arrays)])
         packed = np.zeros(begins[-1], np.uint8)
@@ -263,9 +236,8 @@ def to_host(x):
 def keep_freed_memory():
     """Make the C library keep the memory of freed arrays instead of returning it to the kernel.
 
-    Every step frees large arrays and asks for the same sizes again. The kernel would hand memory
-    out as new pages, which cost a page fault and zeroing each. CuPy has such a pool for the device.
-    Does nothing where the C library has no mallopt.
+    Every step frees large arrays and asks for the same sizes again. New pages from the kernel cost
+    a page fault each and are filled with zeros. Without mallopt this does nothing.
     """
     M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4                     # malloc.h
     with suppress(AttributeError, OSError, TypeError):

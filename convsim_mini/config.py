@@ -1,11 +1,11 @@
-"""Every option of the training command, once: its default, and where the default comes from.
+"""Every setting of training, with its default and where the default comes from.
 
-"paper §…" is Yang et al. 2018; "ours" says why. P@1 figures of 29 are of dev after 500
-steps on the default corpus (report/README.md). A preset is a named set of changes to the defaults.
+"paper §…" is Yang et al. 2018; "ours" says why. Where P@1 is about 29, it was measured on dev after
+500 steps on the default corpus (report/README.md). A preset is a named set of changes to the
+defaults.
 """
 
 import dataclasses
-import os
 import re
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, get_args
@@ -13,7 +13,7 @@ from typing import Annotated, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from .cli import UserError, did_you_mean
+from .common.cli import UserError, did_you_mean
 
 LARGEST_INT = 2**31 - 1  # of int32, as ids are
 LONGEST = 200            # characters of a value that an error shows
@@ -25,7 +25,7 @@ PositiveFloat = Annotated[float, Meta(gt=0, le=1e38)]    # a float32, neither in
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
-@dataclass
+@dataclass(frozen=True)
 class TextConfig:
     """Sentences to ids."""
 
@@ -41,7 +41,7 @@ class TextConfig:
     letters or less), "link_or_mention", "bot" (ours: 350 characters would drop support mail)."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class ModelConfig:
     """Encoder, response network and loss."""
 
@@ -62,7 +62,8 @@ class ModelConfig:
     unit_response: bool = True
     """The response v′ has unit length, too (ours: a score is then a cosine)."""
     scale: PositiveFloat = 20.0
-    """Factor on scores (paper §2.2: 1; ours: cosines span 2, a softmax over 1,024 needs more)."""
+    """Factor on scores, 1/temperature (paper §2.2: 1; ours: cosines only span 2, and a softmax over
+    1,024 needs more)."""
     identity_start: bool = True
     """Square linear layers of the encoder start as the identity (ours: a bag of good word vectors
     is a good start: on Reddit P@1 is 33.7 before the first step)."""
@@ -89,12 +90,12 @@ class ModelConfig:
     bag: bool = False
     """A Transformer adds to a DAN's sentence vector and starts as that DAN (ours)."""
     max_tokens: PositiveInt = 256
-    """Longer sentences are cut to so many words (ours: attention's cost grows with the square)."""
+    """Words after which a sentence is cut (ours: attention's cost grows with the square)."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class OptimConfig:
-    """How it learns."""
+    """How the parameters are learned."""
 
     optimizer: Literal["adaptive", "sgd"] = "adaptive"
     """The paper's "sgd" (§3.1), or "adaptive": Adam, Adagrad on the table (ours: fewer steps)."""
@@ -106,11 +107,11 @@ class OptimConfig:
     """Factor on the gradients of NLI's classes, not of entailments (ours: with 1, 10 and 30 its
     accuracy on dev was 63.5, 66.5 and 67.2 with an older start)."""
     nli_workers: Annotated[float, Meta(gt=0, lt=1)] | None = None
-    """Share of several workers, at least one, that trains NLI in each step while the others train
-    on conversations (paper §3.1: 5%). The gradients of both tasks are added with this share as
-    their weight. none: all workers train one task a step, as nli_share says."""
+    """Share of several workers that trains NLI in each step while the others train on conversations
+    (paper §3.1: 5%), and weight of its gradients. none: nli_share says how tasks take turns."""
     local_negatives: bool = False
-    """Each of several workers takes wrong answers from its own pairs alone (ours: less travels)."""
+    """Each of several workers takes wrong answers from its own pairs alone (ours: less travels;
+    sentence-transformers' gather_across_devices is the opposite)."""
     rate: PositiveFloat = 1e-3
     """Learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: Adam's usual)."""
     table_rate: PositiveFloat = 0.06
@@ -131,28 +132,26 @@ class OptimConfig:
     word_dropout: Share = 0.4
     """Share of words left out in training (Iyyer et al. 2015; ours: a small corpus overfits)."""
     chunk: PositiveInt | None = None
-    """Pairs encoded at once, for batches that do not fit into memory (Gao et al. 2021); none: the
-    whole batch. The gradients are the same (dropout draws other bits), a step takes longer."""
+    """Pairs encoded at once, for batches that do not fit into memory (GradCache, Gao et al. 2021);
+    none: the whole batch. A step takes longer; gradients are the same (dropout's bits are not)."""
     mask_false_negatives: bool = True
     """Equal inputs or responses in a batch are no wrong answers (ours; P@1 is the same without).
     Among entailments this always holds."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Config:
     """Everything a run depends on; stored in its folder, from which `--config` replays it."""
 
     preset: Literal["chat", "similarity", "paper", "paper-multitask", "transformer",
                     "transformer-small"] = "chat"
     """A named set of changes to the defaults. "chat" (a DAN) and "transformer-small" learn most in
-    minutes on two cores; "similarity" is "chat" with --task entailment and --nli_share 0.25.
-    "paper" (a DAN) and "transformer" follow the paper. "paper-multitask" is its second stage, for a
-    run of these two with --init."""
+    minutes; "similarity" is "chat" with --task entailment. "paper" (a DAN) and "transformer" follow
+    the paper; "paper-multitask" is its second stage, for a run of these two with --init."""
     task: Literal["conversation", "multitask", "nli", "entailment"] = "conversation"
     """Train on conversations alone; "multitask": on natural language inference beside them (paper
-    §2.4); "nli": on that alone (ours: the control); "entailment": beside conversations on picking
-    the hypothesis that a premise entails (ours: after 1,000 steps STS dev 79.3, P@1 on Reddit 41.5;
-    after 2,000 of conversations alone 76.5 and 43.0)."""
+    §2.4); "nli": on that alone (ours: the control); "entailment": beside them on picking what a
+    premise entails (ours: STS dev 79.3, P@1 on Reddit 41.5; conversations alone 76.5 and 43.0)."""
     init: str | None = None
     """Folder of a run to start from, as the paper's multitask model does (§3.1). Its preset, pairs,
     text, model and optim hold where no option says otherwise. Other pairs (ours): 300 steps at a
@@ -185,7 +184,7 @@ class Config:
     steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 1_000
     """Number of batches."""
     minutes: Annotated[float, Meta(gt=0, le=1e6)] | None = None
-    """Train for about so long instead: `steps` is set and stored once the speed is known."""
+    """Train for about this time instead: `steps` is set and stored once the speed is known."""
     evaluations: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 8
     """How many times in a run dev is measured and a checkpoint saved."""
     run: str | None = None
@@ -205,9 +204,20 @@ class Config:
         return self.text.bigram_buckets if bags else 0
 
     @property
+    def taught(self):
+        """What its batches teach: names in TASKS of model/input_response.py."""
+        return {"conversation": ("replies",), "multitask": ("replies", "classes"),
+                "nli": ("classes",), "entailment": ("replies", "entailments")}[self.task]
+
+    @property
+    def second_task(self):
+        """The task of natural language inference among them, or None."""
+        return self.taught[-1] if self.task != "conversation" else None
+
+    @property
     def classifies(self):
         """Whether the model has NLI's classifier."""
-        return self.task in ("multitask", "nli")
+        return self.second_task == "classes"
 
 
 PAPER = {
@@ -268,8 +278,6 @@ PRESETS = {
         "optim.table_rate": 0.006,          # found on dev; rows are 22 times shorter than a DAN's
     },
 }
-BEFORE = {    # of runs older than these settings
-    "model.identity_start": False, "model.encoder_bias": True, "model.bag": False}
 GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
 ENCODERS = {"dan": "chat", "transformer": "transformer-small"}
 
@@ -284,42 +292,36 @@ def settings():
 INHERITED = {"preset", "pairs", "columns", *(name for name in settings() if "." in name)}
 
 
-def completed(values):
-    """The settings of a whole config.json, dotted, with what held before settings that it lacks."""
-    whole = {"preset", "seed", "model.heads"} <= values.keys()
-    return BEFORE | values if whole else values
-
-
 def flat(values, group=""):
     """Nested dicts as one dict with dotted names."""
     named = {}
     for name, value in values.items():
-        nested = isinstance(value, dict) and not group        # groups have no groups
-        named |= flat(value, f"{name}.") if nested else {group + name: value}
+        if isinstance(value, dict) and not group:             # groups have no groups
+            named |= flat(value, f"{name}.")
+        else:
+            named[group + name] = value
     return named
 
 
 def config_from_dict(values, where=""):
-    """A dict of settings, nested or with dotted names, as a Config.
+    """A dict of settings, nested or with dotted names, as a Config. Raises UserError.
 
-    where: the file that they come from; "": the command line, where a number may be text. Raises
-    UserError for a value of the wrong type, out of its range, or that does not fit the others.
+    where: the file that they come from; "": the command line, where numbers are texts
     """
-    place = f"{where}: " if where else "--"
+    prefix = f"{where}: " if where else "--"
     values, known, nested = flat(values), settings(), {}
     for name, value in values.items():
         if name not in known:
-            raise UserError(f"{place}{name}: is no setting{did_you_mean(name, known)}")
+            raise UserError(f"{prefix}{name}: is no setting{did_you_mean(name, known)}")
         group, _, last = name.rpartition(".")
-        (nested.setdefault(group, {}) if group else nested)[last] = value
+        target = nested.setdefault(group, {}) if group else nested
+        target[last] = value
     try:
         config = msgspec.convert(nested, Config, strict=bool(where))
     except msgspec.ValidationError as error:
-        raise UserError(place + _explained(str(error), values)) from None
-    except UnicodeEncodeError as error:                       # halves of letters, in a number
-        raise UserError(f"{place}{error.object!a}: is no text, expected a value") from None
+        raise UserError(prefix + _explained(str(error), values)) from None
     if fault := _fault(config):
-        raise UserError(place + fault)
+        raise UserError(prefix + fault)
     return config
 
 
@@ -336,21 +338,12 @@ def _explained(message, values):
     return f"{name} {shown}: {expected[0].lower()}{expected[1:]}"
 
 
-def _nameable(path):
-    try:
-        return b"\0" not in os.fsencode(path)
-    except UnicodeEncodeError:
-        return False
-
-
 def _fault(config):
-    """What does not go together in a Config, or None."""
+    """What is wrong with a Config where every value is in its range; or None."""
     model, dim = config.model, config.model.embedding_dim
-    for name in ("run", "data", "cache", "init", "nli", "pairs"):
-        paths = getattr(config, name) or []
-        for path in [paths] if isinstance(paths, str) else paths:
-            if not _nameable(path):
-                return f"{name} {path!a}: no file can have this name"
+    for path in (config.run, config.data, config.cache, config.init, config.nli, *config.pairs):
+        if path and "\0" in path:
+            return f"{path!a}: no file can have this name"
     if model.encoder == "transformer" and (dim % model.heads or dim % 2):
         return f"model.embedding_dim {dim}: expected an even multiple of the {model.heads} heads"
     if model.encoder == "dan" and model.bag:
@@ -358,14 +351,9 @@ def _fault(config):
     if model.dropout > 0.99:
         return f"model.dropout {model.dropout}: expected a share up to 0.99, or nothing is left"
     if config.task != "conversation" and not config.nli:
-        return (f"task {config.task}: needs --nli, the folder with snli_1.0_train and snli_1.0_dev"
-                ", or use --task conversation")
+        return f"task {config.task}: needs --nli, the folder with snli_1.0_train and snli_1.0_dev"
     if len(config.columns) not in (0, 2):
         return f"columns {' '.join(config.columns)}: expected two names, of input and response"
-    rows = config.text.words + config.text.oov_buckets + config.text.bigram_buckets
-    if rows >= LARGEST_INT:
-        return (f"text.words, oov_buckets and bigram_buckets: {rows:,} rows in all, expected less "
-                f"than {LARGEST_INT:,}")
     if not model.layers:
         return "model.layers: no layer is given, expected the width of one or more, such as 500"
     return None

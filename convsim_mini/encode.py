@@ -15,12 +15,12 @@ from itertools import chain, islice
 from pathlib import Path
 
 from .backend import keep_freed_memory
-from .cli import Parser, UserError, errors_in_one_line, positive_int, progress, user_errors
-from .decompress import Decompressed, TooMuch
-from .files import chunked, decoded, read_lines, write_rows
-from .index import Index, build_index, nearest
-from .sentence_encoder import load
-from .tables import table
+from .common.cli import Parser, UserError, errors_in_one_line, positive_int, progress, user_errors
+from .common.decompress import Decompressed, TooMuch
+from .common.files import chunked, decoded, read_lines, write_rows
+from .common.tables import table
+from .inference.index import Index, build_index, nearest
+from .inference.sentence_encoder import load
 
 CHUNK = 4_096    # lines in memory at a time
 MOST_COMPARED = 30
@@ -56,12 +56,6 @@ def _lines_with_a_bar(path):
         size = path.stat().st_size if path.is_file() else None
         with progress(total=size, desc="encoding", unit="B", unit_scale=True) as bar:
             yield from read_lines(path, lambda position: bar.update(position - bar.n))
-
-
-def search(encoder, queries, path, top):
-    """For each query the nearest lines of a file, best first: (cosine, line number, line) each."""
-    blocks = ((encoder.encode(lines), lines) for lines in line_chunks(Path(path)))
-    return nearest(encoder.encode(queries), blocks, top)
 
 
 def comparison(encoder, sentences):
@@ -121,6 +115,14 @@ def _is_same(path, source):
         return os.path.samestat(os.stat(path), read)
 
 
+def search(encoder, queries, options):
+    """For each query the nearest lines of an index or a file, as `nearest`."""
+    if options.index:
+        return Index(options.index, encoder).search(queries, options.top)
+    blocks = ((encoder.encode(lines), lines) for lines in line_chunks(Path(options.search)))
+    return nearest(encoder.encode(queries), blocks, options.top)
+
+
 def few(chunks):
     """The sentences of lists of sentences. Raises UserError where they are more than 30."""
     sentences = list(islice(chain.from_iterable(chunks), MOST_COMPARED + 1))
@@ -130,17 +132,10 @@ def few(chunks):
     return sentences
 
 
-def print_nearest(queries, hits):
-    """Print below each query its nearest lines."""
-    for query, found in zip(queries, hits):
-        print(query, *(f"  {cosine:.3f}  line {number:,}: {line}"
-                       for cosine, number, line in found), "", sep="\n")
-
-
 @errors_in_one_line()
 def main(argv=None):
     """The command: a table of cosines, nearest lines, an index of lines, or a file of vectors."""
-    options = parse_options(sys.argv[1:] if argv is None else argv)
+    options = parse_options(argv)
     keep_freed_memory()
     encoder = load(options.run, options.device, options.tuned)
     chunks = [options.texts] if options.texts else line_chunks(options.file)
@@ -150,12 +145,13 @@ def main(argv=None):
               "length")
     elif options.index and options.file:
         print(f"{options.index}: {build_index(encoder, chunks, options.index)}")
-    elif options.index:
-        index, queries = Index(options.index, encoder), few(chunks)
-        print_nearest(queries, index.search(queries, options.top))
-    elif options.search is not None:
+    elif options.index or options.search is not None:
         queries = few(chunks)
-        print_nearest(queries, search(encoder, queries, options.search, options.top))
+        for query, hits in zip(queries, search(encoder, queries, options)):
+            print(query)
+            for cosine, number, line in hits:
+                print(f"  {cosine:.3f}  line {number:,}: {line}")
+            print()
     else:
         print(comparison(encoder, few(chunks)))
     if encoder.cut:

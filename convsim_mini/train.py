@@ -1,11 +1,11 @@
 """Train a sentence encoder on conversations:  python -m convsim_mini.train
 
 Without arguments: the DAN on chitchat-dataset, one to three minutes on two cores. --resume RUN goes
-on with a run that was stopped. --task multitask --init RUN --nli DIR teaches a trained run natural
-language inference beside its conversations. OMP_NUM_THREADS=1 mpiexec -n 4 python -m
-convsim_mini.train … trains with four workers, each on one core (pip install mpi4py mpich).
+on with a run that was stopped. With --task multitask --init RUN --nli DIR a run learns inference,
+too. training/distributed.py says how to start several workers.
 """
 
+import dataclasses
 import itertools
 import sys
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -14,58 +14,57 @@ from textwrap import shorten
 
 import numpy as np
 
-from .backend import device_module, keep_freed_memory
-from .cli import UserError, cut_report, errors_in_one_line, user_errors
+from .backend import array_module, device_module, keep_freed_memory, to_device
+from .common.cli import UserError, errors_in_one_line, user_errors
+from .common.tables import table
+from .common.workspace import locked, sweep
 from .data.corpus import false_negatives
-from .data.prepare import open_corpus, told_if_cut
 from .data.pairs import RULES
+from .data.prepare import open_corpus
 from .data.snli import encode_entailments, encode_snli
+from .data.snli_files import find_snli, read_snli
 from .evaluation import response, sts
 from .evaluation.nli import classify
 from .evaluation.word_baselines import bag_cosines
+from .inference.sentence_encoder import tell_cut
 from .model.initial import initial_model, initial_parameters
-from .model.input_response import Model, embed
-from .model.losses import batch_softmax_forward
+from .model.input_response import Model, embed, replies, respond
 from .model.projection import all_but_the_top
-from .options import parse_config, resumed_folder
-from .run import (
+from .training.distributed import launched
+from .training.loop import Job, Start, run_steps
+from .training.options import parse_config, resumed_folder
+from .training.run import (
     check_resumed, existing, finished, has_checkpoint, keep_best, load_config, load_run, load_state,
     load_vocabulary, save_config, save_matrix, save_vocabulary,
 )
-from .snli_files import find_snli, read_snli
-from .tables import table
-from .training.distributed import ALONE, launched
-from .training.loop import run_steps
 from .training.schedule import Tasks
-from .workspace import locked, sweep
+from .training.workers import ALONE
 
 DEV_QUERIES = 5_000
-TOP_FROM = 20_000    # sentences, whose first direction is removed
+TOP_FROM = 20_000    # sentences, from which all_but_the_top takes its direction
 IN_USE = "{}: another process trains in it; wait until it ends, or stop it"
 
 
 def train(config, workers=ALONE):
-    """Train a model as the Config says; → the run's folder, the corpus.
-
-    Raises UserError for pair files, folders and devices that cannot be used.
-    """
+    """Train a model as the Config says; → the run's folder, the corpus. Raises UserError."""
     with workers.in_turn():
-        corpus, tasks, dev = prepare(config, parents_words(config), workers)
+        job = prepare(config, parents_words(config), workers)
     if workers.rank:
-        return train_from(None, config, corpus, tasks, dev, workers)
-    params = starting_model(config, corpus).params
-    with run_folder(config) as folder:
-        save_config(folder, config)
-        save_vocabulary(folder, corpus, tasks.nli_checksum)
-        return train_from(folder, config, corpus, tasks, dev, workers, params)
+        return run_to_the_end(job, Start())
+    start = Start(starting_model(job.config, job.corpus).params)
+    with run_folder(job.config) as folder:
+        job = job._replace(folder=folder, config=dataclasses.replace(job.config, run=str(folder)))
+        save_config(folder, job.config)
+        save_vocabulary(folder, job.corpus, job.tasks.nli_checksum)
+        return run_to_the_end(job, start)
 
 
 def resume(folder, workers=ALONE):
     """Go on with a run from its last checkpoint, or from the start if it has none; → as `train`.
 
-    On the CPU the final weights are those of a run that was never stopped, bit by bit with as many
-    workers, up to rounding with others. A finished run is left as it is. Raises UserError where its
-    files, its pairs or its NLI data are missing or changed, or where another process trains in it.
+    On the CPU and with as many workers as before, the final weights have the bits of a run that was
+    never stopped. A finished run is left as it is. Raises UserError where its files, its pairs or
+    its NLI data are missing or changed, or where another process trains in it.
     """
     with nullcontext() if workers.rank else locked(existing(folder), IN_USE.format(folder)):
         begun = has_checkpoint(folder)
@@ -73,37 +72,34 @@ def resume(folder, workers=ALONE):
         with workers.in_turn():
             config = load_config(folder)
             words = load_vocabulary(folder)[0] if begun else parents_words(config)
-            corpus, tasks, dev = prepare(config, words, workers)
-        start = ()
+            job = prepare(config, words, workers)
+        start = Start()
         if run:
-            check_resumed(run, corpus, tasks.nli_checksum)
-            start = run.model.params, run.step, load_state(run)
+            check_resumed(run, job.corpus, job.tasks.nli_checksum)
+            start = Start(run.model.params, run.step, load_state(run))
         elif workers.rank == 0:
-            save_vocabulary(folder, corpus, tasks.nli_checksum)
-            start = (starting_model(config, corpus).params,)
-        return train_from(folder, config, corpus, tasks, dev, workers, *start)
+            save_vocabulary(folder, job.corpus, job.tasks.nli_checksum)
+            start = Start(starting_model(job.config, job.corpus).params)
+        return run_to_the_end(job._replace(folder=folder), start)
 
 
-def train_from(folder, config, corpus, tasks, dev, workers, params=None, step=0, state=None):
-    """Train in a run's folder from the first worker's parameters on; → as `train`."""
-    if config.optim.nli_workers:
-        workers.take_roles(config.optim.nli_workers)
-    folder, params, step, state = map(workers.broadcast, (folder, params, step, state))
-    model = Model(params, config.model, corpus.vocabulary.size)
+def run_to_the_end(job, start):
+    """Train a Job from the first worker's Start; keep the best weights; → as `train`."""
+    workers = job.workers
+    if job.config.optim.nli_workers:
+        workers.take_roles(job.config.optim.nli_workers)
+    folder, start = workers.broadcast(job.folder), Start(*map(workers.broadcast, start))
+    job = job._replace(folder=folder)
     if not workers.broadcast(has_checkpoint(folder) and finished(folder)):
-        with told_if_cut(corpus):
-            run_steps(folder, config, corpus.vocabulary, tasks, model, dev, step, state, workers)
+        run_steps(job, start)
     if workers.rank == 0:
         keep_best(folder)    # even of a run that had ended: it may have been killed before this
-        save_all_but_the_top(load_run(folder), corpus)
-    return folder, corpus
+        save_all_but_the_top(load_run(folder), job.corpus)
+    return folder, job.corpus
 
 
 def parents_words(config):
-    """The Vocabulary of the run that --init names, or None.
-
-    Raises UserError where a setting asks for another table than that run has.
-    """
+    """The Vocabulary of the run that --init names, or None. Raises UserError."""
     if not config.init:
         return None
     for name in ("words", "oov_buckets", "bigram_buckets"):
@@ -124,10 +120,7 @@ def save_all_but_the_top(run, corpus):
 
 
 def starting_model(config, corpus):
-    """The Model before the first step: from the seed, or from the run that --init names.
-
-    Raises UserError where that run has parameters of other shapes.
-    """
+    """The Model before the first step, from the seed or --init's run. Raises UserError."""
     if not config.init:
         return initial_model(config, corpus)
     run = load_run(config.init)
@@ -135,75 +128,76 @@ def starting_model(config, corpus):
     trained = run.model.params
     table = trained["encoder.embedding.weight"]
     params = initial_parameters(config.model, table, rng, config.classifies)
-    if lost := [name for name in trained.keys() - params.keys() if not name.startswith("nli.")]:
-        raise UserError(f"--init {config.init}: has {min(lost)}, which the settings leave out; "
-                        "leave the model's settings to that run")
-    for name, p in params.items():
-        if name in trained or not name.startswith("nli."):
-            shape = getattr(trained.get(name), "shape", None)
-            if shape != p.shape:
-                raise UserError(f"--init {config.init}: {name} has shape {shape}, but {p.shape} "
-                                "follows from the settings; leave the model's settings to that run")
+    for name in params | trained:
+        shape, found = (getattr(some.get(name), "shape", None) for some in (params, trained))
+        if found == shape:
             params[name] = trained[name]
+        elif not name.startswith("nli.") or (found and shape):    # NLI's classifier may begin here
+            raise UserError(f"--init {config.init}: {name} has shape {found}, but {shape} follows "
+                            "from the settings; leave the model's settings to that run")
     return Model(params, config.model, corpus.vocabulary.size)
 
 
 def prepare(config, vocabulary=None, workers=ALONE):
-    """A Config's Corpus, its Tasks, what measures dev, after every check that needs no training.
-
-    vocabulary: of the run to go on with, or None; with --init no batch is larger than the corpus
-    """
-    if config.optim.nli_workers and (workers.size == 1
-                                     or config.task not in ("multitask", "entailment")):
-        raise UserError(f"--optim.nli_workers {config.optim.nli_workers}: expected several workers "
-                        "(mpiexec -n 4 python -m convsim_mini.train …) and --task multitask or "
-                        "entailment; a single one has --nli_share")
-    device_module(config.device, config.precision, workers.gpu)
-    if config.device == "gpu":
-        workers.check_nccl()
+    """Make the Job of a Config, after every check that needs no training. Raises UserError."""
+    check_device(config, workers)
     keep_freed_memory()
     corpus = open_corpus(config, vocabulary)
     print(corpus_report(corpus.report))
     if config.init and corpus.train.pairs < config.optim.batch_size:
-        config.optim.batch_size = corpus.train.pairs
+        optim = dataclasses.replace(config.optim, batch_size=corpus.train.pairs)
+        config = dataclasses.replace(config, optim=optim)
         print(f"batches of {corpus.train.pairs} pairs: there are no more to train on\n")
-    if config.model.encoder == "transformer":
-        print(cut_report(config.model, np.diff(corpus.train.offsets)) + "\n")
+    tell_cut(config.model, np.diff(corpus.train.offsets))
     if config.pairs_fraction < 1:
         print(f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of them)\n")
-    nli = open_nli(config, corpus.vocabulary) if config.nli and (
-        config.task != "conversation") else (None, None)
-    tasks = Tasks(corpus.train, *nli)
-    dropped = ["dropped_batch_size"] if config.optim.drop_at < 1 else []
-    pairs = corpus.train.pairs
-    fewest = max(2, workers.size * (2 if config.optim.local_negatives else 1))
-    for name in ("batch_size", *dropped):
-        if not fewest <= (size := getattr(config.optim, name)) <= pairs:
-            raise UserError(f"--optim.{name} {size}: expected {fewest} to {pairs}, the pairs to "
-                            "train on; change it, raise --pairs_fraction or add pairs")
-    least = fewest if config.task == "entailment" else workers.size
-    for name in ("nli_batch_size", *dropped) if tasks.nli else ():
-        if not least <= (size := getattr(config.optim, name)) <= tasks.nli.pairs:
-            raise UserError(f"--optim.{name} {size}: expected {least} to {tasks.nli.pairs}, the "
-                            "NLI pairs to train on; change it or raise --nli_fraction")
+    tasks = Tasks(corpus.train)
+    if config.second_task:
+        tasks = Tasks(corpus.train, *open_nli(config, corpus.vocabulary))
+    check_batch_sizes(config, tasks, workers)
     response.draw_candidates(corpus.test)
     for path in sts.find(config.data, None).values():
         sts.read(path)
-    return corpus, tasks, measuring_dev(config, corpus, tasks)
+    job = Job(config, corpus, tasks, measuring_dev(config, corpus, tasks), workers)
+    return job if workers is ALONE else job._replace(train_step=workers.train_step)
+
+
+def check_device(config, workers):
+    """Raise a UserError where the device or the workers cannot be used as the Config says."""
+    if config.optim.nli_workers and (workers.size == 1 or len(config.taught) == 1):
+        raise UserError(f"--optim.nli_workers {config.optim.nli_workers}: expected several workers "
+                        "and --task multitask or entailment; a single worker has --nli_share")
+    device_module(config.device, config.precision, workers.gpu)
+    if config.device == "gpu":
+        workers.check_nccl()
+
+
+def check_batch_sizes(config, tasks, workers):
+    """Raise a UserError where a batch is larger than what there is to train on, or too small."""
+    fewest = max(2, workers.size)
+    if config.optim.local_negatives:
+        fewest = 2 * workers.size
+    limits = [("batch_size", fewest, tasks.conversation.pairs, "the pairs")]
+    if tasks.nli:
+        least = fewest if config.second_task == "entailments" else workers.size
+        limits.append(("nli_batch_size", least, tasks.nli.pairs, "the NLI pairs"))
+    if config.optim.drop_at < 1:
+        limits += [("dropped_batch_size", *limit) for _, *limit in limits]
+    for name, least, most, what in limits:
+        size = getattr(config.optim, name)
+        if not least <= size <= most:
+            raise UserError(f"--optim.{name} {size}: expected {least} to {most}, {what} to train "
+                            "on; change it, or train on more pairs")
 
 
 def open_nli(config, vocabulary):
-    """What config.nli holds for the task: splits to train on and, of classes, to measure on.
-
-    → NliSplits train and dev, or an EntailmentSplit and None. Raises UserError where a file is
-    missing or wrong.
-    """
+    """NLI's Splits to train on and to measure on; entailments have None for the second."""
     files = find_snli(config.nli)
     if not {"train", "dev"} <= files.keys():
         raise UserError(f"{config.nli}: training needs snli_1.0_train and snli_1.0_dev, found "
                         f"{', '.join(files)}")
     train, dev = read_snli(files["train"]), read_snli(files["dev"])
-    if config.task == "entailment":
+    if config.second_task == "entailments":
         split = encode_entailments(train, vocabulary, config.nli_fraction, config.seed)
         print(f"SNLI: {split.pairs:,} entailments to train on ({config.nli_fraction:.0%})\n")
         return split, None
@@ -216,21 +210,25 @@ def open_nli(config, vocabulary):
 def measuring_dev(config, corpus, tasks):
     """What a Monitor measures: a function of a Model → P@N, the loss and NLI's accuracy on dev.
 
-    The loss is the mean over batches of dev as large as those of training, where dev is so large.
+    The loss is the mean over batches of dev. They are as large as in training if dev has so many.
     """
     dev = corpus.dev
     pairs, candidates = response.draw_candidates(dev, DEV_QUERIES)
-    order = np.random.Generator(np.random.Philox(config.seed)).permutation(len(pairs))
     size = min(config.optim.batch_size, len(pairs))
+    order = np.random.Generator(np.random.Philox(config.seed)).permutation(len(pairs))
     batches = order[:len(order) // size * size].reshape(-1, size)
-    masks = [false_negatives(*dev.keys[pairs[batch]].T) if config.optim.mask_false_negatives
-             else None for batch in batches]
+    masks = [None] * len(batches)
+    if config.optim.mask_false_negatives:
+        masks = [false_negatives(*dev.keys[pairs[batch]].T) for batch in batches]
 
     def measure(model):
-        u, v = response.vectors(model, dev, pairs)
-        ranks = response.ranks_of_truth(u, v, candidates)
-        losses = [batch_softmax_forward(u[batch], v[batch], config.model.scale, mask)[0]
-                  for batch, mask in zip(batches, masks)]
+        xp = array_module(model.params["encoder.embedding.weight"])
+        u, v = (embed(model, dev.sentences(2 * pairs + side)) for side in (0, 1))
+        ranks = response.ranks_of_truth(u, respond(model, v), candidates)
+        losses = []
+        for batch, mask in zip(batches, masks):
+            sides = xp.asarray(u[batch]), xp.asarray(v[batch])
+            losses.append(float(replies(model, *sides, (to_device(mask, xp), None))[0]))
         record = {"dev": {str(n): round(response.precision(ranks, n)[0], 2) for n in response.N},
                   "dev_loss": round(float(np.mean(losses)), 4)}
         if tasks.nli_dev:
@@ -243,12 +241,10 @@ def measuring_dev(config, corpus, tasks):
 
 @contextmanager
 def run_folder(config):
-    """Make the run's folder and hold its lock.
-
-    Raises UserError if it holds files already, or cannot be made, or if another process is faster.
-    """
-    names = [config.run] if config.run else (
-        f"runs/{config.preset}{'' if k == 1 else f'-{k}'}" for k in itertools.count(1))
+    """Make the run's folder and hold its lock. Raises UserError where that cannot be."""
+    names = [config.run]
+    if not config.run:
+        names = (f"runs/{config.preset}-{k}".removesuffix("-1") for k in itertools.count(1))
     advice = "choose another folder with --run"
     for name in map(Path, names):
         with user_errors(f"{name}: cannot be made", advice):
@@ -264,7 +260,6 @@ def run_folder(config):
                     raise
                 continue
             if not any(name.iterdir()):
-                config.run = str(name)
                 yield name
                 return
     raise UserError(f"{config.run}: exists already and is left as it is; {advice}")
@@ -272,12 +267,13 @@ def run_folder(config):
 
 def corpus_report(report):
     """What became of the pairs that were read, as a table."""
-    rows = [["pairs read", f"{report['read']:,}"],
-            *([f"removed, {side}: {text}", f"{report['removed'].get(f'{side}: {rule}', 0):,}"]
-              for rule, text in RULES.items() for side in ("input", "response")),
-            *([f"kept for {split}", f"{number:,}"] for split, number in report["kept"].items())]
-    if report["malformed"]:
-        rows.insert(1, ["malformed", f"{report['malformed']:,}"])
+    counts = {"pairs read": report["read"], "malformed": report["malformed"]}
+    for rule, text in RULES.items():
+        for side in ("input", "response"):
+            counts[f"removed, {side}: {text}"] = report["removed"].get(f"{side}: {rule}", 0)
+    for split, number in report["kept"].items():
+        counts[f"kept for {split}"] = number
+    rows = [[what, f"{number:,}"] for what, number in counts.items()]
     shown = "".join(f"  {shorten(text, 50)} → {shorten(reply, 50)}\n"
                     for text, reply in report["examples"]).encode("utf-8", "replace").decode()
     counted = table(["the corpus, after the paper's filters", ""], rows)
@@ -302,7 +298,7 @@ def summary(folder, corpus):
         response.summary("test", choices, response.scores(run, choices),
                          response.baselines(run, choices)),
         sts.score_table(split, pairs, similarity | lexical),
-        sts.extremes(similarity["trained"], pairs),
+        sts.closest_and_furthest(similarity["trained"], pairs),
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
         f"{run.config.steps:,}, the best on dev.\nLook at {folder}/p_at_n.png and "
         f"{folder}/loss.png. Try next:\n"
@@ -314,7 +310,9 @@ def summary(folder, corpus):
 @errors_in_one_line(must_show=False)
 def main(argv=None):
     """The command: train or resume, then show the result. Of several workers the first shows it."""
-    argv, workers = sys.argv[1:] if argv is None else argv, launched()
+    if argv is None:
+        argv = sys.argv[1:]
+    workers = launched()    # with one process its methods do nothing: skip them
     with workers.job():
         with workers.in_turn():
             folder = resumed_folder(argv)

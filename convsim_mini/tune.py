@@ -10,18 +10,63 @@ from scipy.optimize import minimize
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from .cli import errors_in_one_line, progress
+from .common.cli import errors_in_one_line, progress
+from .common.tables import table
 from .evaluation import sts
 from .evaluation.command import parser_of
 from .evaluation.metrics import pearson, williams_test
-from .model import losses
 from .model.input_response import embed
-from .run import load_run, save_matrix
-from .tables import table
+from .model.layers import l2_normalize_backward, l2_normalize_forward
+from .training.run import load_run, save_matrix
 
 FOLDS = 5
 STRENGTHS = (3.0, 1.0, 0.3, 0.1)
 ITERATIONS = 12    # held-out r falls after two to six
+FLAT = 1e-9    # cosines this near to ±1 have no slope
+
+
+def similarity_forward(matrix, u1, u2):
+    """−arccos of the cosine of A u1 and A u2 (Yang et al. 2018, §4.3).
+
+    matrix: (e, e), Aᵀ, because u1 and u2 (n, e) hold rows → similarity: (n,), −π … 0, cache
+    """
+    a, a_cache = l2_normalize_forward(u1 @ matrix)                        # (n, e)
+    b, b_cache = l2_normalize_forward(u2 @ matrix)                        # (n, e)
+    cosine = np.clip((a * b).sum(axis=1), -1, 1)                          # (n,)
+    return -np.arccos(cosine), (u1, u2, a, b, a_cache, b_cache, cosine)
+
+
+def similarity_backward(dsimilarity, cache):
+    """Forward: s = −arccos(c), c = a · b, a = normalise(u1 M), b = normalise(u2 M).
+
+    ds/dc = 1/√(1 − c²), which has no bound as c nears ±1. At c = ±1 s has no derivative; we use 0.
+    da = dc b, db = dc a; M is used twice, so dM = u1ᵀ d(u1 M) + u2ᵀ d(u2 M).
+    dsimilarity: (n,) → dmatrix: (e, e)
+    """
+    u1, u2, a, b, a_cache, b_cache, cosine = cache
+    steep = np.abs(cosine) < 1 - FLAT
+    slope = np.where(steep, 1 / np.sqrt(np.where(steep, 1 - cosine * cosine, 1)), 0)
+    dcosine = (dsimilarity * slope)[:, None]                              # (n, 1)
+    return (u1.T @ l2_normalize_backward(dcosine * b, a_cache)
+            + u2.T @ l2_normalize_backward(dcosine * a, b_cache))
+
+
+def correlation_forward(x, y):
+    """Pearson's r of x: (n,) with fixed labels y: (n,) → 0-d array, cache."""
+    x, y = x - x.mean(), y - y.mean()
+    x_norm, y_norm = np.sqrt(x @ x), np.sqrt(y @ y)
+    r = x @ y / (x_norm * y_norm)
+    return r, (x / x_norm, y / y_norm, x_norm, r)
+
+
+def correlation_backward(dr, cache):
+    """Forward: r = x̂ · ŷ, both centred and of unit length.
+
+    As in l2_normalize_backward, the part of ŷ along x̂ is projected out: dx = dr (ŷ − r x̂)/‖x‖.
+    Centring would subtract its mean, which is 0. dr: a number → dx: (n,)
+    """
+    x_unit, y_unit, x_norm, r = cache
+    return dr * (y_unit - r * x_unit) / x_norm
 
 
 def loss_and_gradient(matrix, u1, u2, labels, strength):
@@ -30,29 +75,32 @@ def loss_and_gradient(matrix, u1, u2, labels, strength):
     Pearson's r itself is maximised. The score 5 (1 − arccos(c)/π) of cosines above 0 spans only
     2.5 … 5, so its squared distance from labels 0 … 5 would pull all sentences apart.
     """
-    similarity, similarity_cache = losses.similarity_forward(matrix, u1, u2)
-    r, r_cache = losses.correlation_forward(similarity, labels)
+    similarity, similarity_cache = similarity_forward(matrix, u1, u2)
+    r, r_cache = correlation_forward(similarity, labels)
     away = matrix - np.eye(len(matrix))
     loss = 1 - r + strength * (away * away).sum() / len(matrix)
-    gradient = losses.similarity_backward(losses.correlation_backward(-1, r_cache),
-                                          similarity_cache)
+    gradient = similarity_backward(correlation_backward(-1, r_cache), similarity_cache)
     return loss, gradient + 2 * strength / len(matrix) * away
 
 
-def fit(u1, u2, labels, strength, iterations, watch=lambda matrix: None):
-    """The matrix after so many iterations of L-BFGS from the identity; watch(matrix) sees each."""
+def fit(u1, u2, labels, strength, iterations, watch=None):
+    """The matrix (e, e) after this number of iterations of L-BFGS from the identity.
+
+    u1, u2: (n, e); labels: (n,); watch: called after each iteration with the flat matrix (e²,)
+    """
     e = u1.shape[1]
 
     def flat(m):
         loss, gradient = loss_and_gradient(m.reshape(e, e), u1, u2, labels, strength)
         return loss, gradient.ravel()
-    return minimize(flat, np.eye(e).ravel(), jac=True, method="L-BFGS-B",
-                    callback=lambda m: watch(m.reshape(e, e)),
-                    options={"maxiter": iterations, "maxcor": 10}).x.reshape(e, e)
+
+    found = minimize(flat, np.eye(e).ravel(), jac=True, method="L-BFGS-B", callback=watch,
+                     options={"maxiter": iterations, "maxcor": 10})
+    return found.x.reshape(e, e)
 
 
 def groups_of(pairs):
-    """Group numbers: (n,), of an Sts's pairs. Pairs linked by shared sentences have the same."""
+    """A group's number for each pair of an Sts, (n,): one for pairs with a common sentence."""
     _, sentences = np.unique([*pairs.sentences1, *pairs.sentences2], return_inverse=True)
     one, two = sentences.reshape(2, -1)
     graph = coo_matrix((np.ones(len(one)), (one, two)), shape=(sentences.max() + 1,) * 2)
@@ -60,13 +108,20 @@ def groups_of(pairs):
 
 
 def cross_validate(u1, u2, labels, groups):
-    """Mean r on held-out folds, no group in two: (strengths, iterations) after each iteration."""
+    """Mean r on held-out folds after each iteration: (strengths, iterations).
+
+    A group stands in one fold alone.
+    """
     fold = np.random.Generator(np.random.Philox(0)).integers(FOLDS, size=groups.max() + 1)[groups]
     scores = np.zeros((len(STRENGTHS), ITERATIONS))
     for s, held in progress([*product(range(len(STRENGTHS)), range(FOLDS))], "cross-validating"):
         train, test, seen = fold != held, fold == held, []
-        watch = lambda matrix: seen.append(pearson(
-            losses.similarity_forward(matrix, u1[test], u2[test])[0], labels[test]))
+
+        def watch(m):
+            matrix = m.reshape(u1.shape[1], -1)
+            similarity, _ = similarity_forward(matrix, u1[test], u2[test])
+            seen.append(pearson(similarity, labels[test]))
+
         fit(u1[train], u2[train], labels[train], STRENGTHS[s], ITERATIONS, watch)
         seen += seen[-1:] * (ITERATIONS - len(seen))                      # it had converged
         scores[s] += np.array(seen) / FOLDS

@@ -6,5 +6,3 @@ download. `prepare_reddit` makes pairs: dumps of comments enter, (input, respons
 Parquet, as JSON lines and packed for training; `stats` describes them. Read dump_files → comments
 → buckets → tasks → prepare_reddit → stats.
 """
-
-import convsim_mini  # noqa: F401  (first: it makes Ctrl-C harmless while modules load)

@@ -8,10 +8,10 @@ import hashlib
 from itertools import chain, islice
 from typing import NamedTuple
 
-from convsim_mini.cli import UserError
-from convsim_mini.evaluation.semeval import read_questions
+from convsim_mini.common.cli import UserError
+from convsim_mini.evaluation.cqa import read as read_questions
 from convsim_mini.evaluation.sts import read as read_sts
-from convsim_mini.files import parse_json, read_lines
+from convsim_mini.common.files import parse_json, read_lines
 
 
 class Checked(NamedTuple):

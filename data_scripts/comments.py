@@ -8,7 +8,7 @@ from typing import NamedTuple
 import orjson
 
 from convsim_mini.data.pairs import RULES, removed_by
-from convsim_mini.files import parse_json
+from convsim_mini.common.files import parse_json
 
 # Why a comment is left out; the reasons are tried in this order.
 REASONS = {

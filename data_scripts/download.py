@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from convsim_mini.cli import Parser, UserError, errors_in_one_line
-from convsim_mini.workspace import locked, workplace
+from convsim_mini.common.cli import Parser, UserError, errors_in_one_line
+from convsim_mini.common.workspace import locked, workplace
 from data_scripts.check import check
 from data_scripts.fetch import fetch, forget, part_of
 from data_scripts.registry import GROUPS, REGISTRY
@@ -146,7 +146,8 @@ def take(name, archive, own, stage):
         for file in archive.files:
             ours = PurePosixPath(dataset.folder, file.name)
             alike = [path for path in inside if PurePosixPath(path).parts[-2:] == ours.parts[-2:]]
-            found |= {file.fetched: path for path in choose(alike, {ours.name}).values()}
+            for path in choose(alike, {ours.name}).values():
+                found[file.fetched] = path
         for file, path in found.items():
             shutil.copyfile(own / path, stage / file)
         names = {part_of(source, own).stem for source in archive.sources}

@@ -1,8 +1,28 @@
 """Lines of monthly dumps: plain, gzip, bzip2, xz or zstd. A damaged dump gives its whole part."""
 
+import bz2
+import lzma
+from functools import partial
 from pathlib import Path
 
-from convsim_mini.decompress import Damaged, Decompressed, kind_of
+from convsim_mini.common.decompress import SUFFIXES, WINDOW, Damaged, Decompressed
+
+FIRST_BYTES = {
+    b"\x1f\x8b": SUFFIXES[".gz"],
+    b"BZh": bz2.BZ2Decompressor,
+    b"\xfd7zXZ\x00": partial(lzma.LZMADecompressor, memlimit=WINDOW),
+    b"\x28\xb5\x2f\xfd": SUFFIXES[".zst"],
+    b"\x50\x2a\x4d\x18": SUFFIXES[".zst"],    # a frame to skip, with which pzstd begins
+}
+
+
+def kind_of(file):
+    """The function that makes a decompressor for an open file, by its first bytes; None: plain."""
+    begin = file.peek(8)
+    for magic, make in FIRST_BYTES.items():
+        if begin.startswith(magic):
+            return make
+    return None
 
 
 class DumpLines:

@@ -15,7 +15,7 @@ import requests
 import urllib3
 from tqdm import tqdm
 
-from convsim_mini.cli import UserError
+from convsim_mini.common.cli import UserError
 
 TRIES = 5                                                     # in a row that brought nothing new
 TIMEOUT = (15, 60)                                            # seconds to connect; of silence

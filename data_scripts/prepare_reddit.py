@@ -18,11 +18,11 @@ from pathlib import Path
 import duckdb
 from tqdm import tqdm
 
-from convsim_mini.cli import Parser, UserError, errors_in_one_line, positive_int
+from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, positive_int
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.files import parse_json, replace_file, write_text
-from convsim_mini.workspace import locked
+from convsim_mini.common.files import parse_json, replace_file, write_text
+from convsim_mini.common.workspace import locked
 from data_scripts.buckets import TEMPORARY, join_bucket, parse_dump
 from data_scripts.comments import REASONS, read_comment
 from data_scripts.dump_files import DumpLines

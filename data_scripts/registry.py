@@ -11,7 +11,7 @@ None stands for what is not known; it is then not checked. Where the figures com
 
 from typing import NamedTuple
 
-from convsim_mini.evaluation.senteval_files import FILES
+from convsim_mini.evaluation.senteval.files import FILES
 from convsim_mini.evaluation.sts_years import COUNTS
 
 WIKI = "http://ixa2.si.ehu.es/stswiki/images/"

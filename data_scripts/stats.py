@@ -14,13 +14,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from convsim_mini.cli import Parser, UserError, errors_in_one_line
+from convsim_mini.common.cli import Parser, UserError, errors_in_one_line
 from convsim_mini.config import TextConfig
 from convsim_mini.data.corpus import SPLITS
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.pairs import parse
 from convsim_mini.data.text import Vocabulary, tokenize
-from convsim_mini.files import parse_json, read_lines, replace_file
+from convsim_mini.common.files import parse_json, read_lines, replace_file
 from data_scripts.prepare_reddit import table
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99)

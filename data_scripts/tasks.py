@@ -6,8 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
-from convsim_mini.cli import UserError
-from convsim_mini.processes import local_processes, submit
+from convsim_mini.common.cli import UserError
+from convsim_mini.common.processes import local_processes, submit
 
 ATTEMPTS = 5         # of a cluster at a task whose worker dies
 PATIENCE = "30s"     # until a scheduler must have answered

@@ -12,8 +12,9 @@ from typing import Callable, NamedTuple
 
 from tqdm import tqdm
 
-from convsim_mini.cli import UserError
-from convsim_mini.decompress import SUFFIXES, Decompressed, TooMuch, kind_of
+from convsim_mini.common.cli import UserError
+from convsim_mini.common.decompress import SUFFIXES, Decompressed, TooMuch
+from data_scripts.dump_files import kind_of
 
 CHUNK = 1 << 20
 MOST_MEMBERS, LONGEST_HEADER = 100_000, 1 << 16            # bytes; a name has some hundred

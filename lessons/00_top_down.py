@@ -23,19 +23,19 @@ from pathlib import Path
 import numpy as np
 
 import convsim_mini
-from convsim_mini.cli import UserError
-from convsim_mini.config import Config, ModelConfig, TextConfig
+from convsim_mini.common.cli import UserError
+from convsim_mini.config import Config, ModelConfig, OptimConfig, TextConfig
 from convsim_mini.data.corpus import Corpus, Split, split_of, text_key
 from convsim_mini.data.pairs import default_corpus, read_chunks, removed_by
 from convsim_mini.data.text import Vocabulary, tokenize
 from convsim_mini.evaluation.baselines import bag_cosine
 from convsim_mini.evaluation.metrics import pearson, pearson_interval, true_ranks
 from convsim_mini.evaluation.sts import OWN, read
-from convsim_mini.index import nearest
+from convsim_mini.inference.index import nearest
 from convsim_mini.model.initial import initial_model
 from convsim_mini.model.input_response import embed
 from convsim_mini.model.projection import all_but_the_top
-from convsim_mini.run import (
+from convsim_mini.training.run import (
     load_run, save_checkpoint, save_config, save_matrix, save_vocabulary,
 )
 from convsim_mini.training.loop import train_step
@@ -80,8 +80,8 @@ def some_chat():
 def make_run(folder, corpus):
     """Train for some seconds and write a run's folder."""
     config = Config(text=TextConfig(8_000, 500, 20_000), steps=100, seed=1,
-                    model=ModelConfig(embedding_dim=200, layers=[200]))
-    config.optim.batch_size, config.optim.warmup = 256, 10
+                    model=ModelConfig(embedding_dim=200, layers=[200]),
+                    optim=OptimConfig(batch_size=256, warmup=10))
     model = initial_model(config, corpus)
     optimizer = Adaptive(model.params)
     for step, batch in zip(range(config.steps), batches(config, Tasks(corpus.train, None, None))):
@@ -343,8 +343,10 @@ show(figure, "00_top_down")
 #
 # ## Where this lives
 #
-# - `sentence_encoder.py`: `load`, `encode`, `similarity`. `index.py`: `nearest`. `run.py`: what is
-#   in a run's folder. From the command line: `python -m convsim_mini.encode --help`.
+# - `minimal.py`: the whole idea in one file of 150 lines, every gradient by hand.
+# - `inference/sentence_encoder.py`: `load`, `encode`, `similarity`. `inference/index.py`:
+#   `nearest`. `training/run.py`: what is in a run's folder. From the command line:
+#   `python -m convsim_mini.encode --help`.
 # - `evaluation/`: the same three questions (people, replies, search) with all the care they need.
 # - The paper, §1: one encoder, one task that costs no labels, and sentences that mean the same end
 #   up near each other.

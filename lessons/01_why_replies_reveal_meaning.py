@@ -28,7 +28,7 @@ import numpy as np
 from convsim_mini.config import ModelConfig
 from convsim_mini.data.corpus import Batch
 from convsim_mini.evaluation.metrics import pearson
-from convsim_mini.gradcheck import directional_error, numeric_gradient, relative_error
+from convsim_mini.model.gradcheck import directional_error, numeric_gradient, relative_error
 from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
 from convsim_mini.model.initial import initial_parameters
 from convsim_mini.model.input_response import Model, embed, loss_and_gradients

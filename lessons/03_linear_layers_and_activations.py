@@ -22,7 +22,7 @@ import itertools
 import numpy as np
 
 from convsim_mini.model.layers import feed_forward, feed_forward_backward
-from convsim_mini.gradcheck import layer_error, numeric_gradient, relative_error
+from convsim_mini.model.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.model.layers import linear_backward, linear_forward, tanh_backward, tanh_forward
 
 rng = np.random.default_rng(3)

@@ -27,7 +27,7 @@ import numpy as np
 from convsim_mini.data.pairs import default_corpus, read_chunks
 from convsim_mini.data.packed import Packed, bigram_buckets, words_and_bigrams
 from convsim_mini.data.text import UNKNOWN, Vocabulary, normalize, stable_hash, tokenize
-from convsim_mini.gradcheck import numeric_gradient, relative_error
+from convsim_mini.model.gradcheck import numeric_gradient, relative_error
 
 rng = np.random.default_rng(4)
 pairs = (pair for chunk in read_chunks(default_corpus()) for pair in chunk.records)

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse
 
 from convsim_mini.backend import keep_freed_memory
-from convsim_mini.gradcheck import dense, numeric_gradient, relative_error
+from convsim_mini.model.gradcheck import dense, numeric_gradient, relative_error
 from convsim_mini.model.embeddings import embedding_backward, embedding_forward
 from convsim_mini.model.sparse_rows import SparseRows
 from convsim_mini.training.optim import SGD, Adaptive
@@ -362,7 +362,7 @@ check(3, add_sparse, judge_add)
 # - `model/embeddings.py`: `embedding_forward`, `embedding_backward`. `model/sparse_rows.py`:
 #   `SparseRows`, and `row_blocks`, which builds the sparse matrix by sorting. `backend.py`:
 #   `add_to_rows`. `training/optim.py`: `SGD.step`, `Adaptive`, `update_rows`.
-# - `tests/test_gradients.py` checks it with repeated ids within and across sentences.
+# - `tests/model/test_gradients.py` checks it with repeated ids within and across sentences.
 # - The paper, §2.3.1: embeddings of words and bigrams are learned with everything else, by SGD
 #   (§3.1). Row-wise Adagrad on the table is ours.
 #

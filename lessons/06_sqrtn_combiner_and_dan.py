@@ -23,7 +23,7 @@ from collections import Counter
 import numpy as np
 
 from convsim_mini.model.dan import dan_backward, dan_forward
-from convsim_mini.gradcheck import (
+from convsim_mini.model.gradcheck import (
     dense, directional_error, layer_error, numeric_gradient, relative_error,
 )
 from convsim_mini.model.embeddings import embedding_bag_backward, embedding_bag_forward
@@ -453,7 +453,7 @@ expect(cosine(table), 1 - 1e-12, 1 + 1e-12, "bigrams at zero: order is invisible
 #   places and dy/√n; `training/optim.py: update_rows` computes Sᵀ dy from them, of which each core
 #   takes some rows. `word_bag_forward` finds the bigrams first; on a GPU one kernel does all of it.
 #   `model/dan.py`: `dan_forward`, `dan_backward`.
-# - `tests/test_gradients.py`: the bag under repeated ids, its mutants (`no_root` and
+# - `tests/model/test_gradients.py`: the bag under repeated ids, its mutants (`no_root` and
 #   `once_a_sentence` are among them).
 # - The paper, §2.3.1 with footnote 3 (√n) and §3.1 (unit length). Ours: tanh between the layers, n
 #   as the number of words rather than rows, zero bigrams; by default one layer instead of three,

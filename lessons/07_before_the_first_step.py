@@ -26,7 +26,7 @@ from convsim_mini.data.corpus import Split
 from convsim_mini.evaluation.metrics import pearson, pearson_interval, williams_test
 from convsim_mini.evaluation.response import draw_candidates, ranks_of_truth
 from convsim_mini.evaluation.sts import OWN, read
-from convsim_mini.gradcheck import numeric_gradient, relative_error
+from convsim_mini.model.gradcheck import numeric_gradient, relative_error
 from convsim_mini.model.dan import dan_forward
 from convsim_mini.model.embeddings import embedding_bag_forward
 from convsim_mini.model.initial import initial_parameters, initial_table

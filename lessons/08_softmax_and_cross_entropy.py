@@ -19,7 +19,7 @@ from lesson import check, expect, plt, show
 
 import numpy as np
 
-from convsim_mini.gradcheck import layer_error, numeric_gradient, relative_error
+from convsim_mini.model.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.model.layers import (
     l2_normalize_backward, l2_normalize_forward, layer_norm_backward, layer_norm_forward,
     linear_backward, linear_forward, tanh_backward, tanh_forward,
@@ -413,8 +413,8 @@ check(3, margin_loss, judge_margin_loss)
 #
 # - `model/losses.py`: `cross_entropy_forward`, `cross_entropy_backward`. The softmax alone:
 #   `model/attention.py`: `attention_backward`.
-# - `gradcheck.py`: `layer_error` and its docstring. `tests/test_gradients.py`: backwards without
-#   the factor, the sum or the sign must all fail.
+# - `model/gradcheck.py`: `layer_error` and its docstring. `tests/model/test_gradients.py`:
+#   backwards without the factor, the sum or the sign must all fail.
 # - The paper, §2.2 (a softmax over replies, maximise the log-likelihood of the true one) and §2.4
 #   (three classes of NLI).
 #

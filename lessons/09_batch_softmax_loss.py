@@ -20,7 +20,7 @@ from lesson import check, expect, plt, show
 import numpy as np
 
 from convsim_mini.data.corpus import text_key
-from convsim_mini.gradcheck import layer_error, numeric_gradient, relative_error
+from convsim_mini.model.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.model.layers import l2_normalize_forward
 from convsim_mini.data.corpus import false_negatives
 from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
@@ -330,7 +330,7 @@ check(3, two_way_backward, judge_two_way)
 #   `false_negatives`. `model/input_response.py`: `loss_and_gradients` puts encoder, response
 #   network and loss together.
 # - `config.py`: `scale`, `batch_size`, `mask_false_negatives`, each with its reason.
-#   `tests/test_gradients.py`: the loss with a mask and a scale.
+#   `tests/model/test_gradients.py`: the loss with a mask and a scale.
 # - The paper, §2.1–2.2 (figure 2: every response is right once and wrong K − 1 times) and §3.1
 #   (K = 128). Scale and mask are ours; the paper's dot product has scale 1.
 #

@@ -20,7 +20,7 @@ from lesson import check, expect, plt, show
 import numpy as np
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.gradcheck import layer_error, numeric_gradient, relative_error
+from convsim_mini.model.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.model.layers import l2_normalize_backward, l2_normalize_forward
 from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
 from convsim_mini.model.input_response import response_backward, response_forward
@@ -414,7 +414,8 @@ expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16),
 # - `model/layers.py`: `l2_normalize_forward`, `l2_normalize_backward`. `model/input_response.py`:
 #   `response_forward`, `response_backward`, `loss_and_gradients`.
 # - `config.py`: `residual_response`, `unit_response`, `scale`, `response_hidden`.
-#   `tests/test_gradients.py`: normalise without projection, without division, with the wrong sign.
+#   `tests/model/test_gradients.py`: normalise without projection, without division,
+#   with the wrong sign.
 # - The paper, §2.2 with figure 3 and footnote 1 (extra layers on one side are enough), §3.1
 #   (sentence embeddings are normalised). Ours: residual, unit length of v′ and the scale that this
 #   asks for.

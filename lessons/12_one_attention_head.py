@@ -21,7 +21,7 @@ from lesson import check, expect, plt, show
 import numpy as np
 
 from convsim_mini.model.attention import attention_backward, attention_forward
-from convsim_mini.gradcheck import layer_error, numeric_gradient, relative_error
+from convsim_mini.model.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.model.layers import linear_backward, linear_forward
 from convsim_mini.training.optim import Adaptive
 
@@ -490,8 +490,8 @@ expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the ri
 # - `model/attention.py`: `attention_forward`, `attention_backward`: the same five lines, for many
 #   heads and sentences at once. `model/transformer.py`: `_attend_forward` puts the linear layers
 #   around them.
-# - `tests/test_transformer.py` compares with plain loops; `tests/test_gradients.py` checks under
-#   random dy and knows the mutants: a lost transpose, a lost sum, a lost √m.
+# - `tests/model/test_transformer.py` compares with plain loops; `tests/model/test_gradients.py`
+#   checks under random dy and knows the mutants: a lost transpose, a lost sum, a lost √m.
 # - The paper, §2.3.2, takes the encoder of Vaswani et al. (2017), who introduced the √m. The biases
 #   of q, k and v are ours; the keys' one is dead weight.
 #

@@ -24,7 +24,7 @@ import numpy as np
 
 from convsim_mini.model.attention import attention_backward, attention_forward, groups
 from convsim_mini.model.transformer import sort_by_length
-from convsim_mini.gradcheck import layer_error, relative_error
+from convsim_mini.model.gradcheck import layer_error, relative_error
 from convsim_mini.data.pairs import default_corpus, read_chunks
 from convsim_mini.data.packed import Packed
 from convsim_mini.data.text import tokenize
@@ -445,8 +445,8 @@ check(3, leaks, judge_leaks)
 # - `model/attention.py`: `groups`, `attention_forward`, `attention_backward`, `_split_heads`.
 # - `model/transformer.py`: `sort_by_length`; `transformer_forward` ends with u[places],
 #   `transformer_backward` starts with du[order].
-# - `tests/test_transformer.py`: attention against loops for many sets of lengths; a sentence alone
-#   and in company.
+# - `tests/model/test_transformer.py`: attention against loops for many sets of lengths; a sentence
+#   alone and in company.
 # - The paper, §3.1: 8 heads, 512 wide. Packing without padding is ours; the numbers are the same.
 #
 # Next: lesson 14. So far attention does not know which word comes first.

@@ -408,8 +408,8 @@ check(3, positions, judge_positions)
 # - `model/attention.py`: `timing_signal`. `model/embeddings.py`: `placed_embedding_forward`
 #   multiplies by √d and adds it, at the words' positions. It is a constant: the backward has no
 #   line for it.
-# - `tests/test_transformer.py`: the signal against its formula; order matters; a sentence is the
-#   same in any batch.
+# - `tests/model/test_transformer.py`: the signal against its formula; order matters; a sentence is
+#   the same in any batch.
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all
 #   cosines; Vaswani et al. print them in turns, which is the same up to a permutation of channels).
 #

@@ -26,7 +26,9 @@ from convsim_mini.config import ModelConfig
 from convsim_mini.model.transformer import (
     sort_by_length, transformer_backward, transformer_forward,
 )
-from convsim_mini.gradcheck import directional_error, layer_error, numeric_gradient, relative_error
+from convsim_mini.model.gradcheck import (
+    directional_error, layer_error, numeric_gradient, relative_error,
+)
 from convsim_mini.model.layers import (
     EPSILON, layer_norm_backward, layer_norm_forward, linear_backward, linear_forward,
     relu_backward, relu_forward,
@@ -519,8 +521,8 @@ check(3, branch_scale, judge_branch_scale)
 # - `model/layers.py`: `layer_norm_forward`, `layer_norm_backward`, `add_norm_forward` (the residual
 #   connection with the norm that follows it). `model/transformer.py`: `transformer_forward` (both
 #   orders, and pre-norm's norm at the end). `config.py`: `pre_norm`.
-# - `tests/test_gradients.py`: layer norm's mutants, a projection dropped, a scale forgotten; both
-#   orders checked.
+# - `tests/model/test_gradients.py`: layer norm's mutants, a projection dropped, a scale forgotten;
+#   both orders checked.
 # - The paper, §3.1: six layers, 512 wide, 2048 inside, by tensor2tensor's defaults, which had moved
 #   to pre-norm. It does not say which it used; both are here.
 #

@@ -19,7 +19,7 @@ from lesson import check, expect, plt, show
 import numpy as np
 
 from convsim_mini.config import OptimConfig
-from convsim_mini.gradcheck import dense, numeric_gradient, relative_error
+from convsim_mini.model.gradcheck import dense, numeric_gradient, relative_error
 from convsim_mini.model.sparse_rows import SparseRows
 from convsim_mini.training.optim import SGD, Adaptive, adam, update_rows
 from convsim_mini.training.schedule import rates
@@ -447,7 +447,7 @@ show(figure, "16_optimisers")
 #   `adam`, `update_rows`. `training/schedule.py`: `rates`. `config.py`: `OptimConfig`.
 # - The paper trains by SGD with a rate of 0.01 for 40 million steps (§3.1). "adaptive" is ours; it
 #   needs fewer steps.
-# - `tests/test_resume.py`: a resumed run goes on with the same state, bit by bit.
+# - `tests/training/test_resume.py`: a resumed run goes on with the same state, bit by bit.
 #
 # Next: lesson 17 trains the encoder, and looks at the first steps of a real run.
 #

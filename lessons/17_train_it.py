@@ -489,13 +489,14 @@ expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is ne
 # %% [markdown]
 # ## Where this lives
 #
-# - `training/loop.py`: `loop` is this lesson's loop with checkpoints; `divergence` saves the batch
-#   as text where the loss is 100 times ln K or not a number (`training/monitor.py` looks at it).
+# - `training/loop.py`: `run_steps` is this lesson's loop with checkpoints; `divergence`, in
+#   `training/stopping.py`, saves the batch as text where the loss is 100 times ln K or not a number
+#   (`training/monitor.py` looks at it).
 #   `training/schedule.py`: `rates` is the schedule, `batches` the order.
 # - `evaluation/response.py`: `draw_candidates`, `ranks_of_truth`; ties count against the model, or
 #   all sentences alike would score 100%.
-# - `tests/test_train.py`: the loss falls and the true reply is found more often; every parameter
-#   moves; the same run twice, bit by bit.
+# - `tests/training/test_train.py`: the loss falls and the true reply is found more often; every
+#   parameter moves; the same run twice, bit by bit.
 # - The paper, §3.1: SGD, rate 0.01, batches of 128, 40 million steps; §4.1: 56.1% P@1 for the DAN.
 #   Ours, with all of the corpus, full width and 85 seconds: 29.6 (`report/README.md`). The
 #   adaptive optimiser, warm-up, word dropout and scale are ours.

@@ -26,7 +26,7 @@ import scipy.sparse
 from convsim_mini.config import ModelConfig
 from convsim_mini.data.corpus import Batch
 from convsim_mini.data.packed import Packed, offsets_of, words_and_bigrams
-from convsim_mini.gradcheck import dense, numeric_gradient, relative_error
+from convsim_mini.model.gradcheck import dense, numeric_gradient, relative_error
 from convsim_mini.model.dan import dan_forward
 from convsim_mini.model.initial import initial_parameters
 from convsim_mini.model.input_response import Model, loss_and_gradients, response_forward
@@ -456,7 +456,7 @@ show(figure, "18_an_autograd_in_sixty_lines")
 #
 # - Nowhere: convsim_mini has no autograd. `model/layers.py`, `losses.py`, `embeddings.py` hold the
 #   rules, each with its derivation; `model/input_response.py` calls them in order.
-# - `tests/test_torch_parity.py`: the same model under PyTorch's autograd, to 1e-8.
+# - `tests/model/test_torch_parity.py`: the same model under PyTorch's autograd, to 1e-8.
 # - The paper used TensorFlow. Its gradients were made as here, with rules by hand behind them.
 #
 # Next: lesson 19, one encoder with two losses. Its gradients simply add.

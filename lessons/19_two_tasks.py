@@ -30,9 +30,9 @@ import numpy as np
 from tqdm import tqdm
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.data.corpus import Batch
+from convsim_mini.data.corpus import Batch, Split
 from convsim_mini.model.layers import feed_forward, feed_forward_backward
-from convsim_mini.gradcheck import layer_error
+from convsim_mini.model.gradcheck import layer_error
 from convsim_mini.model.layers import l2_normalize_forward
 from convsim_mini.evaluation.nli import classify
 from convsim_mini.model.losses import cross_entropy_backward, cross_entropy_forward
@@ -40,7 +40,7 @@ from convsim_mini.model.initial import initial_parameters
 from convsim_mini.model.input_response import Model, embed, loss_and_gradients
 from convsim_mini.model.nli import SCALE, nli_features_backward, nli_features_forward
 from convsim_mini.training.optim import Adaptive
-from convsim_mini.data.snli import LABELS, NliSplit
+from convsim_mini.data.snli import LABELS
 from convsim_mini.data.text import Vocabulary
 
 rng = np.random.default_rng(15)
@@ -324,7 +324,8 @@ texts = [*(fact.tokens for fact in inputs), *replies,
 vocabulary = Vocabulary.from_counts(Counter(token for tokens in texts for token in tokens), 1000, 1)
 chat_inputs = vocabulary.pack(fact.tokens for fact in inputs)
 chat_replies = vocabulary.pack(replies)
-nli = NliSplit(vocabulary.pack(fact.tokens for pair in pairs for fact in pair), labels)
+facts = vocabulary.pack(fact.tokens for pair in pairs for fact in pair)
+nli = Split(*facts, labels=labels, task="classes")
 nli_train, nli_test = np.arange(4500), np.arange(4500, 6000)
 
 
@@ -542,12 +543,14 @@ expect(results[4][1] - results[2][1], 0, 2, "what w = 1000 costs the conversatio
 # ## Where this lives
 #
 # - `model/nli.py`: `nli_features_forward` and `_backward`, `classifier_forward`;
-#   `model/input_response.py`: `nli_head`, `loss_and_gradients`; `snli_files.py` reads the files.
+#   `model/input_response.py`: `classes`, `loss_and_gradients`; `data/snli_files.py` reads
+#   the files.
 # - `training/schedule.py`: `nli_steps` spreads NLI's steps evenly, so that the task is a function
 #   of the step and a resumed run repeats it.
 #   `python -m convsim_mini.train --task multitask --init RUN --nli DIR`.
-# - `tests/test_gradients.py`: these gradients, and mutants that must fail; `tests/test_nli.py`: a
-#   control that sees the hypothesis alone, and runs of both tasks.
+# - `tests/model/test_gradients.py`: these gradients, and mutants that must fail;
+#   `tests/evaluation/test_nli.py`: a control that sees the hypothesis alone, and runs of both
+#   tasks.
 # - The paper, §2.4 and figure 5: these features, one hidden layer of 512; it starts from the Reddit
 #   model, and 5% of the workers train SNLI (§3.1); 84.1% on SNLI and r = 0.814 on STS dev (Tables 2
 #   and 3). SCALE and `nli_weight` are ours.

@@ -25,7 +25,7 @@ from convsim_mini.config import TextConfig
 from convsim_mini.data.packed import words_and_bigrams
 from convsim_mini.data.pairs import default_corpus, read_chunks
 from convsim_mini.data.text import Vocabulary, tokenize
-from convsim_mini.gradcheck import numeric_gradient, relative_error
+from convsim_mini.model.gradcheck import numeric_gradient, relative_error
 from convsim_mini.model.layers import linear_backward, linear_forward
 from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
 
@@ -271,11 +271,11 @@ for pairs, most in ((100, 5_000), (1_024, 25_000)):
 # ## Where this lives
 #
 # - `training/distributed.py`: `Workers`, over MPI; the only file that knows of it.
-#   `model/workers.py`: one worker that is alone.
-# - `model/input_response.py`: `softmax_among_all`, the gather and its backward.
+#   `training/workers.py`: one worker that is alone.
+# - `training/distributed.py`: `Workers.softmax`, the gather and its backward.
 #   `model/losses.py`: `batch_softmax_forward` with `first`.
-# - `tests/test_workers.py`: real processes; 2, 3 and 4 workers give the loss and every gradient of
-#   one to ten digits.
+# - `tests/training/test_workers.py`: real processes; 2, 3 and 4 workers give the loss and every
+#   gradient of one to ten digits.
 # - The paper, §3.1, trains with many workers, 95% of them on conversations.
 #   `--optim.nli_workers 0.05` does so.
 #

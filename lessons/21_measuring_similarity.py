@@ -25,10 +25,9 @@ from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation.baselines import bag_cosine, frequency_weight
 from convsim_mini.evaluation.metrics import pearson, pearson_interval, spearman, williams_test
 from convsim_mini.evaluation.sts import OWN, angular_similarity, read, score_0_to_5
-from convsim_mini.gradcheck import numeric_gradient, relative_error
+from convsim_mini.model.gradcheck import numeric_gradient, relative_error
 from convsim_mini.model.input_response import embed
-from convsim_mini.model.losses import similarity_forward
-from convsim_mini.tune import fit, loss_and_gradient
+from convsim_mini.tune import fit, loss_and_gradient, similarity_forward
 
 rng = np.random.default_rng(16)
 
@@ -248,7 +247,7 @@ for k in [*np.argsort(gap)[:2], *np.argsort(gap)[-2:]]:
 #
 # The gradient of r is the unit vector's once more (lesson 11): x̂ is a unit vector, so the part of
 # ŷ along it is projected out, dx = (ŷ − r x̂)/‖x‖. The library's is checked against differences
-# here; `model/losses.py` derives each step.
+# here; `tune.py` derives each step.
 #
 # **Predict:** M has 200 · 200 = 40,000 numbers; we have 120 labels. Fit on half of the pairs with a
 # weak spring, test on the other half: r on the first half, and on the second?
@@ -343,9 +342,8 @@ check(2, folds, judge_folds)
 #
 # - `evaluation/metrics.py`: `pearson`, `pearson_interval`, `williams_test`. `evaluation/sts.py`:
 #   the command. `evaluation/baselines.py`, `evaluation/word_baselines.py`: those to beat.
-# - `model/losses.py`: `similarity_backward`, `correlation_backward`. `tune.py`: `groups_of`, which
-#   is exercise 2.
-# - `tests/test_significance.py`, `tests/test_tune.py`.
+# - `tune.py`: `similarity_backward`, `correlation_backward`; `groups_of`, which is exercise 2.
+# - `tests/evaluation/test_significance.py`, `tests/commands/test_tune.py`.
 # - The paper, §4.3 (−arccos, tuning; Tables 3 and 4). Maximising r itself, the spring and
 #   cross-validation are ours. Williams' test and intervals, too.
 #

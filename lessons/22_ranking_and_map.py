@@ -24,9 +24,8 @@ import numpy as np
 
 from convsim_mini.evaluation import cqa
 from convsim_mini.evaluation.metrics import average_precision, ranking_scores
-from convsim_mini.evaluation.semeval import read_questions
 from convsim_mini.model.input_response import embed
-from convsim_mini.report import published
+from convsim_mini.report.page import PUBLISHED
 
 rng = np.random.default_rng(16)
 
@@ -107,7 +106,7 @@ check(1, worst_average_precision, judge_worst)
 
 # %%
 corpus, untrained, trained, _ = trained_encoder()
-questions = read_questions(cqa.OWN)
+questions = cqa.read(cqa.OWN)
 vectors = lambda model: lambda texts: embed(model, corpus.vocabulary.encode(texts))
 ranked = {"trained on replies": cqa.cosines(questions, vectors(trained)),
           "the same, untrained": cqa.cosines(questions, vectors(untrained)),
@@ -203,11 +202,11 @@ check(2, expected_average_precision, judge_expected)
 # | ours: binary words | 63.0 | 61.9 | 54.6 | 72.1 |
 
 # %%
-for name, rows in published.STS.items():
+for name, rows in PUBLISHED["STS"].items():
     genres = zip(("all", "captions", "forums", "news"), rows["dev"])
     print(f"the paper, {name:20}", *(f"{genre} {value:5.1f}  " for genre, value in genres))
 print("the paper, P@1 of 100:",
-      *(f"{name} {values[0]}" for name, values in published.RESPONSE.items()))
+      *(f"{name} {values[0]}" for name, values in PUBLISHED["RESPONSE"].items()))
 
 visits = 30e6 * 128 + 10e6 * 256    # §3.1: 40 million steps, larger batches at the end
 expect(visits, 6.3e9, 6.5e9, "pairs that the paper's model sees, the same ones more than once")
@@ -233,9 +232,9 @@ expect(visits / 2.05e6, 3000, 3300, "times as many as our DAN in 4 minutes (2,00
 # ## Where this lives
 #
 # - `evaluation/metrics.py`: `average_precision`, `ranking_scores`. `evaluation/cqa.py`: the
-#   command. `evaluation/semeval.py` reads the files.
+#   reader of the files, and the command.
 # - `report/published.json`: the paper's figures and others', each with its source.
-# - `tests/test_cqa.py`.
+# - `tests/evaluation/test_cqa.py`.
 # - The paper, §4.1 (P@N), §4.3 (STS; Tables 3 and 4) and §4.4 (question ranking; Table 6). The
 #   intervals are ours.
 #

@@ -21,7 +21,7 @@ from small_encoder import some_chat
 
 import numpy as np
 
-from convsim_mini.config import Config, ModelConfig, TextConfig
+from convsim_mini.config import Config, ModelConfig, OptimConfig, TextConfig
 from convsim_mini.evaluation.metrics import pearson, williams_test
 from convsim_mini.evaluation.response import draw_candidates, ranks_of_truth
 from convsim_mini.evaluation.sts import OWN, read
@@ -112,8 +112,8 @@ text = lambda i: " ".join(map(vocabulary.token, texts.part(i, i + 1).ids))
 def training(scale, steps):
     """From the counted start, batches of 256 pairs: yields the step and the Model at MARKS."""
     config = Config(text=TextConfig(WORDS, 500, 20_000), steps=240, seed=23,
-                    model=ModelConfig(embedding_dim=D, layers=[D], scale=scale))
-    config.optim.batch_size, config.optim.warmup = 256, 10
+                    model=ModelConfig(embedding_dim=D, layers=[D], scale=scale),
+                    optim=OptimConfig(batch_size=256, warmup=10))
     model = started._replace(config=config.model, params=copy(started.params))
     optimizer = Adaptive(model.params)
     yield 0, model

@@ -25,7 +25,7 @@ import time
 import numpy as np
 
 from convsim_mini.backend import array_module, device_module, keep_freed_memory
-from convsim_mini.cli import UserError
+from convsim_mini.common.cli import UserError
 from convsim_mini.config import ModelConfig
 from convsim_mini.data.packed import Packed
 from convsim_mini.model.initial import initial_parameters
@@ -399,13 +399,15 @@ check(2, checked_take, judge_checked_take)
 # %% [markdown]
 # ## Where this lives
 #
-# - `backend.py` and `model/kernels.py` are the only files that import CuPy. `backend.py` has
-#   `array_module`, `on_gpu`, `to_device`, `to_host`, `device_module` (tries a small product before
-#   it promises a GPU) and `keep_freed_memory`.
-# - `model/kernels.py`: what runs on a GPU in a function's place; `model/*.cu`: the kernels.
-# - `training/loop.py: loop` looks at the loss only where it is logged (`training/monitor.py: log`).
-# - `tests/test_kernels.py`: the kernels against NumPy, on a GPU or on an emulated one
-#   (`tests/vgpu/README.md`). They and this lesson's GPU half have not been run on a GPU yet.
+# - `backend.py`, `model/kernels.py` and `training/distributed.py` alone import CuPy. `backend.py`
+#   has `array_module`, `on_gpu`, `to_device`, `to_host`, `device_module` (tries a small product
+#   before it promises a GPU) and `keep_freed_memory`.
+# - `model/kernels.py`: what runs on a GPU in a function's place; `model/*.cu` and
+#   `training/optim.cu`: the kernels.
+# - `training/loop.py: run_steps` looks at the loss only where it is logged
+#   (`training/monitor.py: log`).
+# - `tests/gpu/test_kernels.py`: the kernels against NumPy, on a GPU or on an emulated one
+#   (`tests/gpu/vgpu/README.md`). They and this lesson's GPU half have not been run on a GPU yet.
 # - The paper, §3.1, trains on a cluster with TensorFlow and says nothing of this. All of it is
 #   ours.
 #

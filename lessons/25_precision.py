@@ -20,11 +20,11 @@ from lesson import check, expect, plt, show
 import numpy as np
 
 from convsim_mini.backend import device_module, to_device, to_host
-from convsim_mini.cli import UserError
+from convsim_mini.common.cli import UserError
 from convsim_mini.config import ModelConfig
 from convsim_mini.data.corpus import Batch
 from convsim_mini.data.packed import Packed
-from convsim_mini.gradcheck import dense, relative_error
+from convsim_mini.model.gradcheck import dense, relative_error
 from convsim_mini.model.initial import initial_parameters
 from convsim_mini.model.input_response import Model, loss_and_gradients
 
@@ -231,8 +231,8 @@ expect(worst, 1e-4, 1e-2,
 # - `model/sparse_rows.py: row_blocks`, segment sums as a sparse matrix. `model/layers.py:
 #   dropout_forward`: bits from a counter, the same on both machines;
 #   `data/packed.py: bigram_buckets`: 64-bit products that wrap alike.
-# - `tests/test_gpu.py`, `tests/test_kernels.py`: parity, on a GPU or on an emulated one
-#   (`tests/vgpu/README.md`). They and this lesson's GPU half have not been run on a GPU yet.
+# - `tests/gpu/test_gpu.py`, `tests/gpu/test_kernels.py`: parity, on a GPU or on an emulated one
+#   (`tests/gpu/vgpu/README.md`). They and this lesson's GPU half have not been run on a GPU yet.
 # - The paper says nothing of this. All of it is ours.
 #
 # That was the last lesson. `data_scripts/README.md` tells how to make millions of pairs;

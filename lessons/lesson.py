@@ -13,7 +13,7 @@ INTERACTIVE = hasattr(builtins, "__IPYTHON__") or hasattr(sys, "ps1")
 if not INTERACTIVE:
     matplotlib.use("Agg")    # a script draws to files and opens no window
 
-import matplotlib.pyplot as plt  # noqa: E402  (after the choice of its backend)
+import matplotlib.pyplot as plt    # after the choice of its backend
 
 plt.rcParams.update({
     "figure.figsize": (8, 4.5), "figure.dpi": 120, "figure.constrained_layout.use": True,

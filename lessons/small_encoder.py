@@ -6,7 +6,7 @@ import lesson  # noqa: F401  (puts convsim_mini on the path)
 import numpy as np
 from tqdm import tqdm
 
-from convsim_mini.config import Config, ModelConfig, TextConfig
+from convsim_mini.config import Config, ModelConfig, OptimConfig, TextConfig
 from convsim_mini.data.corpus import SPLITS, Corpus, Split, batch_order, split_of, text_key
 from convsim_mini.data.packed import drop_words
 from convsim_mini.data.pairs import default_corpus, read_chunks, removed_by
@@ -44,10 +44,9 @@ def some_chat(pairs, words):
 
 def small_config(words):
     """The `chat` preset at a third of its width, for 600 steps of 256 pairs."""
-    config = Config(text=TextConfig(words=words, oov_buckets=OOV_BUCKETS, bigram_buckets=20_000),
-                    model=ModelConfig(embedding_dim=100, layers=[200]), steps=600, seed=14)
-    config.optim.batch_size = 256
-    return config
+    return Config(text=TextConfig(words=words, oov_buckets=OOV_BUCKETS, bigram_buckets=20_000),
+                  model=ModelConfig(embedding_dim=100, layers=[200]),
+                  optim=OptimConfig(batch_size=256), steps=600, seed=14)
 
 
 def trained_encoder(pairs=40_000, words=8_000):

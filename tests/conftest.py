@@ -1,10 +1,12 @@
-"""What test files share: real data, generated pairs, a prepared corpus, commands, a small run."""
+"""What test files share: real data, generated data, a prepared corpus, commands, a small run."""
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,14 +19,17 @@ import pytest
 from safetensors.numpy import load_file
 
 from convsim_mini.backend import device_module
-from convsim_mini.cli import UserError
+from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
+from convsim_mini.data.snli_files import LABELS
 
 from loopback import Loopback
 
-# A job in the background ignores Ctrl-C, and so would the commands that the tests interrupt.
+# A job in the background ignores Ctrl-C, one under nohup a closed terminal. So would the commands
+# that the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Derandomised, or a failure in CI could not be repeated; no deadline, because machines differ.
 hypothesis.settings.register_profile("repeatable", derandomize=True, max_examples=100,
@@ -36,6 +41,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SMALL = ("--text.words 300 --text.oov_buckets 20 --text.bigram_buckets 500 "
          "--model.embedding_dim 16 --model.layers 16 --model.svd_share 0 "
          "--model.response_hidden 16 --optim.batch_size 64 --optim.warmup 5").split()
+ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}    # environment
 
 
 class Finished(NamedTuple):
@@ -55,15 +61,34 @@ def command(module, *arguments, cwd):
     return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
+def wait_for(condition, process, seconds=300):
+    """Wait until the condition holds or the process has ended. Other work may make it slow."""
+    until = time.monotonic() + seconds
+    while not (met := condition()) and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.02)
+    if not met:
+        process.kill()                                        # or it would train on for ever
+    assert met and process.poll() is None
+
+
+def ended(process, seconds=300):
+    """What a process has written at its end: (output, errors). It is killed if it does not end."""
+    try:
+        return process.communicate(timeout=seconds)
+    finally:
+        process.kill()
+
+
 def weights(folder, step):
     """Parameter name → bytes, after a step of a run."""
     return {name: array.tobytes()
             for name, array in load_file(folder / f"weights-{step:06d}.safetensors").items()}
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers",
-                            "gpu: needs CuPy and an NVIDIA GPU; skipped, saying so, elsewhere")
+def pytest_xdist_auto_num_workers(config):
+    """Processes that run tests: one for each core, and no more than memory allows."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(cores, 8)
 
 
 @pytest.fixture(scope="session")
@@ -102,6 +127,31 @@ def generate_pairs(number, seed=7):
     return pairs
 
 
+def generate_nli(pairs, number, seed=5):
+    """(label, premise, hypothesis).
+
+    A hypothesis is some words of the premise, the same with "not" in front, or another text.
+    """
+    rng = np.random.default_rng(seed)
+    texts, made = [text.rstrip(".").split() for text, _ in pairs], []
+    for _ in range(number):
+        premise, other = texts[rng.integers(len(texts))], texts[rng.integers(len(texts))]
+        label = LABELS[rng.integers(3)]
+        hypothesis = {"entailment": premise[1:], "contradiction": ["not", *premise[1:]],
+                      "neutral": other}[label]
+        made.append((label, " ".join(premise), " ".join(hypothesis)))
+    return made
+
+
+def write_snli(folder, split, rows):
+    """Rows of (label, premise, hypothesis) as an official .jsonl file."""
+    path = folder / f"snli_1.0_{split}.jsonl"
+    path.write_text(
+        "".join(json.dumps({"gold_label": label, "sentence1": one, "sentence2": two}) + "\n"
+                for label, one, two in rows))
+    return path
+
+
 @pytest.fixture(scope="session")
 def pairs():
     """4,000 generated (input, response) pairs."""
@@ -122,6 +172,15 @@ def write_tsv():
 def pair_file(tmp_path_factory, pairs, write_tsv):
     """The generated pairs as a file."""
     return write_tsv(tmp_path_factory.mktemp("pairs") / "pairs.tsv", pairs)
+
+
+@pytest.fixture(scope="session")
+def nli_folder(tmp_path_factory, pairs):
+    """Generated SNLI files: 600 pairs to train on, 200 of dev and of test; some have no label."""
+    folder = tmp_path_factory.mktemp("nli")
+    for seed, (split, number) in enumerate({"train": 600, "dev": 200, "test": 200}.items()):
+        write_snli(folder, split, [*generate_nli(pairs, number, seed), ("-", "a", "b")])
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Text in, batches of packed ids out.
 
-Pair files and the corpus of natural language inference come in as text. Words become ids, sentences
-become `Packed`, and batches of them leave in random order. Read packed.py, then text.py, pairs.py,
-corpus.py, prepare.py, snli.py.
+Words become ids, sentences become `Packed`, and batches of them leave in random order. Read
+packed.py, text.py, corpus.py. You may skip the rest: pairs.py and tables_and_logs.py, files as
+people have them; prepare.py, a corpus on disk; snli_files.py and snli.py, natural language
+inference.
 """

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .packed import Packed, offsets_of
+from .packed import Packed
 from .text import Vocabulary
 
 SPLITS = ("train", "dev", "test")
@@ -14,27 +14,36 @@ BLOCK, BLOCKS_SHUFFLED = 256, 4096
 
 
 class Batch(NamedTuple):
-    """B pairs."""
+    """B pairs of one task: message and reply, or premise and hypothesis."""
 
-    sentences: Packed                 # 2B: the B inputs, then their B responses
-    false_negatives: tuple | None     # of `false_negatives` below
+    sentences: Packed                        # 2B: the B first sides, then their B second sides
+    false_negatives: tuple | None = None     # (rows, columns), from `false_negatives` below
+    labels: np.ndarray | None = None         # int (B,): classes of natural language inference
+    task: str = "replies"                    # a name in TASKS of model/input_response.py
 
 
 class Split(NamedTuple):
-    """The n pairs of one split. Sentence 2i is an input, 2i + 1 its response."""
+    """The n pairs of one split. Sentence 2i is the first side of pair i, 2i + 1 the second."""
 
-    ids: np.ndarray        # int32 (N,)
-    offsets: np.ndarray    # int64 (2n + 1,)
-    keys: np.ndarray       # uint64 (n, 2): hashes of input and response
+    ids: np.ndarray                      # int32 (N,)
+    offsets: np.ndarray                  # int64 (2n + 1,)
+    keys: np.ndarray | None = None       # uint64 (n, 2): equal texts have equal keys
+    labels: np.ndarray | None = None     # int (n,)
+    task: str = "replies"                # of its batches
 
     @property
     def pairs(self):
         """Number of pairs."""
-        return len(self.keys)
+        return len(self.offsets) // 2
+
+    @property
+    def packed(self):
+        """All 2n sentences."""
+        return Packed(self.ids, self.offsets)
 
     def sentences(self, which):
         """Copies of sentences: which: (B,) sentence numbers → Packed of B."""
-        return Packed(self.ids, self.offsets).take(which)
+        return self.packed.take(which)
 
     def share(self, fraction, seed):
         """A share of the pairs, as a Split in memory; see `share_of`."""
@@ -43,24 +52,14 @@ class Split(NamedTuple):
         kept = share_of(self.pairs, fraction, seed)
         return Split(*self.sentences((2 * kept[:, None] + np.arange(2)).ravel()), self.keys[kept])
 
-    def batch(self, which, mask_false_negatives=True, own=slice(None)):
-        """The pairs `which` (B,) as a Batch. own: the part of them that one of several workers has.
-
-        The false negatives' rows count from the part's first pair, their columns from the batch's.
-        """
-        sentences = self.sentences(np.concatenate([2 * which[own], 2 * which[own] + 1]))
-        equal = false_negatives(*self.keys[which].T, own) if mask_false_negatives else None
-        return Batch(sentences, equal)
-
-    def word_places(self, which, own):
-        """Where the words of `batch`(which, own=own) stand in the whole batch, and how many it has.
-
-        So a random number belongs to a word whatever the number of workers.
-        """
-        sentences = np.concatenate([2 * which, 2 * which + 1])
-        begins = offsets_of(self.offsets[sentences + 1] - self.offsets[sentences])
-        sides = (np.arange(begins[a + own.start], begins[a + own.stop]) for a in (0, len(which)))
-        return np.concatenate([*sides]), begins[-1]
+    def batch(self, which, mask_false_negatives=True):
+        """The pairs `which` (B,) as a Batch. mask_false_negatives: whether to look for them."""
+        sentences = self.sentences(np.concatenate([2 * which, 2 * which + 1]))
+        equal = None
+        if mask_false_negatives and self.keys is not None:
+            equal = false_negatives(*self.keys[which].T)
+        labels = None if self.labels is None else self.labels[which]
+        return Batch(sentences, equal, labels, self.task)
 
 
 class Corpus(NamedTuple):
@@ -109,9 +108,8 @@ def _epoch(pairs, batch_size, rng):
 def split_of(input_key, tenths=None):
     """The split of a pair, from the hash of its input alone: 10% test, 3.6% dev, the rest train.
 
-    So all replies to one input are in one split, and it is the same split in every corpus. Of few
-    pairs `tenths` are for test and as many for dev; an input that is there for test may then have
-    been trained on in another corpus.
+    So all replies to one input are in one split, the same in every corpus. Of few pairs `tenths`
+    are for test and as many for dev; another corpus may then train on an input for test.
     """
     if tenths:                                                # as in prepare.py's `_tenths`
         return {0: "test", 1: "dev"}.get(input_key % 10 // tenths, "train")
@@ -125,17 +123,14 @@ def text_key(joined_tokens):
     return int.from_bytes(hashlib.blake2b(joined_tokens.encode(), digest_size=8).digest(), "little")
 
 
-def false_negatives(input_keys, response_keys, own=slice(None)):
-    """Numbers (i, j), i ≠ j, of pairs in a batch whose inputs or whose responses are the same text.
+def false_negatives(input_keys, response_keys):
+    """Find the pairs i ≠ j of a batch that have the same input text or the same response text.
 
-    Response j then is no wrong answer to input i, though it is not the one that was given.
-    input_keys, response_keys: (B,) hashes of the texts, on the host; own: the rows wanted, which
-    then count from its start → (rows, columns), or None.
+    Response j is then no wrong answer to input i. Among in-batch negatives it would be a false one.
+    input_keys, response_keys: (B,) hashes of the texts, on the host → (rows i, columns j), or None
     """
-    rows, columns = np.concatenate([_equal_pairs(input_keys), _equal_pairs(response_keys)], axis=1)
-    first, last, _ = own.indices(len(input_keys))
-    inside = (rows >= first) & (rows < last)
-    return (rows[inside] - first, columns[inside]) if inside.any() else None
+    equal = np.concatenate([_equal_pairs(input_keys), _equal_pairs(response_keys)], axis=1)
+    return tuple(equal) if equal.size else None
 
 
 def _equal_pairs(keys):

@@ -1,10 +1,13 @@
-"""Packed: sentences of ids laid end to end, without padding and so without masks; a DAN's input."""
+"""Packed: sentences of ids laid end to end, without padding and so without masks; a DAN's input.
+
+Others call it a ragged or jagged array, and its offsets cu_seqlens.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import array_module    # on one line: export copies this file without such lines
 
 
 class Packed(NamedTuple):
@@ -47,14 +50,12 @@ def offsets_of(lengths):
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
-def drop_words(packed, share, rng, places=slice(None), among=None):
+def drop_words(packed, share, rng):
     """Leave out each word with probability `share`: word dropout (Iyyer et al. 2015).
 
-    A sentence that would lose all its words keeps the first. packed: on the host; places: where its
-    words stand `among` so many, for all of which numbers are drawn → Packed.
+    A sentence that would lose all its words keeps the first. packed: on the host → Packed
     """
-    numbers = rng.random(len(packed.ids) if among is None else among, np.float32)
-    keep = numbers[places] >= np.float32(share)
+    keep = rng.random(len(packed.ids), np.float32) >= np.float32(share)
     begin = packed.offsets[:-1]
     keep[begin[~np.logical_or.reduceat(keep, begin)]] = True  # where all words were to go
     return Packed(packed.ids[keep], offsets_of(keep)[packed.offsets])

@@ -1,17 +1,19 @@
-"""Conversations as they arrive: files of (input, response) pairs, and the paper's filters.
+"""Files of (input, response) pairs, and the paper's filters.
 
-A pair file holds one pair a line, as TSV (input TAB response) or as JSON with the fields `input`
-and `response` (and `input_author`, `response_author` where they are known). sources.py reads other
-tables, and logs of conversations. All may be .gz or .zst.
+A plain pair file holds one pair a line, as TSV (input TAB response) or as JSON with the fields
+`input` and `response` (and `input_author`, `response_author` where they are known).
+tables_and_logs.py reads other tables, and logs of conversations. All may be .gz or .zst.
 """
 
 import string
 from pathlib import Path
 from typing import NamedTuple
 
-from ..cli import UserError
-from ..files import chunked, parse_json, read_lines
-from ..sources import conversation_turns, default_corpus, table
+from ..common.cli import UserError
+from ..common.files import chunked, parse_json
+from .tables_and_logs import (
+    FIELDS, KINDS, conversation_turns, default_corpus, kind_of, read_records
+)
 
 CHUNK = 5_000    # lines that one worker takes at a time
 ASCII_LETTERS = string.ascii_letters.encode()
@@ -19,7 +21,6 @@ ASCII_SPACES = bytes(code for code in range(128) if chr(code).isspace())
 
 EXPECTED = ("pairs, one a line, in a .tsv (input TAB response) or .jsonl (fields input, response) "
             "file; or a .csv, .tsv, .jsonl, .parquet with named columns; plain, .gz or .zst")
-FIELDS = ("input", "response")
 
 RULES = {
     "long": "350 characters or more",
@@ -41,17 +42,17 @@ class Pair(NamedTuple):
 class Chunk(NamedTuple):
     """Consecutive records of one file, not yet parsed."""
 
-    kind: str        # ".tsv", ".jsonl" or ".json"
-    first: int       # number of the first line
-    records: list    # lines as bytes, rows of a table as dicts, or Pairs
-    fields: tuple    # where a row holds input and response
+    kind: str        # of tables_and_logs.KINDS, or ".json" of chitchat-dataset
+    first: int       # number of the first record
+    records: list    # as of tables_and_logs.read_records, or Pairs
+    fields: tuple    # where a line or a row holds input and response
 
 
 def removed_by(text, author=None, off=()):
-    """The rule of the paper's §3 that removes this comment, a key of RULES not in `off`, or None.
+    """The rule of the paper's §3 that removes this comment: a key of RULES; or None.
 
-    The paper does not say 70% of what: here it is of all characters but white space. A text without
-    any letter or sign is removed whatever is off.
+    off: rules that remove nothing. The paper does not say 70% of what: here it is of all characters
+    but white space. A text without any letter or sign is always removed.
     """
     if len(text) >= 350 and "long" not in off:
         return "long"
@@ -72,19 +73,13 @@ def removed_by(text, author=None, off=()):
 
 
 def read_chunks(path, progress=lambda position: None, columns=()):
-    """Yield the Chunks of a pair file, of a log of conversations, or of chitchat-dataset's JSON.
-
-    progress as in `read_lines`; columns: the names of input and response in a table, or none: the
-    header tells. Raises UserError for an unknown kind or header, and as `read_lines` does.
-    """
-    path = Path(path)
-    kind = Path(path.stem if path.suffix in (".gz", ".zst") else path.name).suffix.lower()
-    if kind == ".json" and path == default_corpus():
+    """Yield the Chunks of a pair file, a log or chitchat-dataset. columns: as for `layout`."""
+    path, kind = Path(path), kind_of(path)
+    if kind in KINDS:
+        first, fields, records = read_records(path, kind, progress, columns)
+    elif kind == ".json" and path == default_corpus():
         first, fields = 1, FIELDS
         records = (Pair(*turn) for turn in conversation_turns(path))
-    elif kind in (".tsv", ".jsonl", ".csv", ".parquet"):
-        first, fields, records = table(path, kind, progress, columns) or (
-            1, FIELDS, read_lines(path, progress))
     else:
         raise UserError(f'{path}: unknown kind of file "{path.name}"; expected {EXPECTED}')
     for chunk in chunked(records, CHUNK):
@@ -93,7 +88,7 @@ def read_chunks(path, progress=lambda position: None, columns=()):
 
 
 def parse(kind, record, fields=FIELDS):
-    """A Chunk's kind, one of its records, its fields → Pair. Raises ValueError: what is wrong."""
+    """One record of a Chunk as a Pair. Raises ValueError, which says what is wrong."""
     if isinstance(record, tuple):
         return Pair(*record)
     if isinstance(record, bytes):
@@ -111,5 +106,6 @@ def parse(kind, record, fields=FIELDS):
     for name in fields:
         if not isinstance(record.get(name), str):
             raise ValueError(f'no text in the field "{name}"')
-    authors = (record.get(f"{name}_author") for name in FIELDS)
-    return Pair(*map(record.get, fields), *(a if isinstance(a, str) else None for a in authors))
+    texts = [record[name] for name in fields]
+    authors = [record.get(f"{name}_author") for name in FIELDS]
+    return Pair(*texts, *[author if isinstance(author, str) else None for author in authors])

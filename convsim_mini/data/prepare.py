@@ -1,9 +1,9 @@
-"""Pairs on disk as packed ids: filtered, split, encoded once, memory-mapped ever after.
+"""Pairs on disk as packed ids: filtered, split and encoded once, then mapped into memory.
 
-A prepared corpus is a folder in the cache with the vocabulary and, for each of the splits train,
-dev and test, three flat files: the ids of all sentences end to end (input, response, input, …), the
-offsets of the sentences, and a hash of each text. `meta.json`, written last, holds sizes and
-checksums. Memory does not grow with the corpus.
+A prepared corpus is a folder in the cache. It holds the vocabulary, and three files for each of the
+splits train, dev and test: the ids of all sentences end to end (input, response, input, …), their
+offsets, and a hash of each text. `meta.json`, written last, holds sizes and checksums. Memory does
+not grow with the corpus.
 """
 
 import hashlib
@@ -11,8 +11,8 @@ import json
 import os
 import pickle
 import sys
-from collections import Counter, defaultdict
-from contextlib import ExitStack, contextmanager, suppress
+from collections import Counter
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -20,16 +20,17 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from ..cli import UserError, progress, user_errors
-from ..files import checksum, checksum_of
-from ..processes import local_processes, map_in_order
-from ..workspace import locked, workplace
+from ..common.cli import UserError, progress, user_errors
+from ..common.files import checksum, checksum_of
+from ..common.processes import local_processes, map_in_order
+from ..common.workspace import locked, workplace
 from .corpus import SPLITS, Corpus, Split, split_of, text_key
 from .packed import Packed, offsets_of
 from .pairs import EXPECTED, default_corpus, parse, read_chunks, removed_by
+from .tables_and_logs import KINDS, kind_of
 from .text import UNKNOWN, Vocabulary, prune, stable_hash, tokenize
 
-FORMAT = 3
+FORMAT = 4
 FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
 MOST_WORDS_COUNTED = 5_000_000
 FEWEST, EXAMPLES = 100, 3
@@ -37,10 +38,7 @@ DAMAGE = (OSError, ValueError, KeyError, TypeError, RecursionError)    # what da
 
 
 def open_corpus(config, vocabulary=None):
-    """The corpus that a Config names: its pair files, or chitchat-dataset where it names none.
-
-    vocabulary: of the run that is to read it; one that began without --init has the corpus's own
-    """
+    """The corpus that a Config names; with --init its ids are those of `vocabulary`."""
     corpus = load_corpus(config.pairs or [default_corpus()], config.text, config.cache,
                          config.columns, vocabulary if config.init else None)
     return corpus._replace(train=corpus.train.share(config.pairs_fraction, config.seed))
@@ -49,9 +47,8 @@ def open_corpus(config, vocabulary=None):
 def load_corpus(paths, text, cache, columns=(), vocabulary=None):
     """Open a corpus from the cache; where it is not there or is damaged, prepare it first.
 
-    paths: pair files; text: TextConfig; cache: folder; columns: as in `read_chunks`; vocabulary:
-    whose ids to use, or None for the corpus's own. Raises UserError for files that cannot be read,
-    or with too few pairs to train and measure on.
+    paths: pair files; columns: as in `read_chunks`; vocabulary: gives the ids, or None for the
+    corpus's own. Raises UserError for files that cannot be read, or hold too few pairs.
     """
     folder = Path(cache).expanduser() / _cache_key(paths, text, columns)
     corpus = _open(folder)
@@ -65,96 +62,73 @@ def load_corpus(paths, text, cache, columns=(), vocabulary=None):
             with workplace(folder.parent) as work:
                 (work / "new").mkdir()
                 _prepare(paths, text, columns, vocabulary, work / "new")
-                corpus = _published(work / "new", folder)
+                with locked(folder.parent):
+                    if not folder.exists():                   # no other process was faster
+                        os.replace(work / "new", folder)
+                    with user_errors(f"{folder}: cannot be read back", "check the disk", DAMAGE):
+                        corpus = _read(folder)
     return corpus
 
 
-def _published(new, folder):
-    """The Corpus in `folder`, which `new` becomes unless another process has been faster."""
-    with locked(folder.parent):
-        if not folder.exists():
-            os.replace(new, folder)
-        with user_errors(f"{folder}: cannot be read back", "check the disk", DAMAGE):
-            return _read(folder)
-
-
-@contextmanager
-def told_if_cut(corpus):
-    """Turn an error into a UserError where a file of a Corpus has been cut since it was opened."""
-    try:
-        yield
-    except (IndexError, ValueError):                          # of numbers that are now zeros
-        for mapped in (array for split in corpus[1:4] for array in split):
-            path = getattr(mapped, "filename", None)
-            if path and (not os.path.exists(path) or os.path.getsize(path) < mapped.nbytes):
-                raise UserError(f"{path}: was cut while this training read it; go on with "
-                                "--resume, which prepares it again") from None
-        raise
-
-
 def _cache_key(paths, text, columns):
-    sources = []
+    files = []
     for path in map(Path, paths):
-        try:
+        with user_errors(f"{path}: cannot be read", "name a pair file"):
             stat = path.stat()
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read: {error.strerror}; name a pair file") from None
         named = str(path.parent.resolve() / path.name)        # a link's own name tells the kind
-        sources.append([named, stat.st_size, stat.st_mtime_ns])
-    key = json.dumps([FORMAT, sources, text.words, text.oov_buckets, text.filters_off, columns])
+        files.append([named, stat.st_size, stat.st_mtime_ns])
+    key = json.dumps([FORMAT, files, text.words, text.oov_buckets, text.filters_off, columns])
     return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
 
 
 def _open(folder):
-    """The corpus in a cache folder, or None if there is none. A damaged one is deleted and told."""
+    """The Corpus in a cache folder, or None. A damaged one is reported and deleted."""
     if not folder.exists():
         return None
     try:
         return _read(folder)
     except DAMAGE as error:
-        print(f"{folder}: the prepared corpus is damaged ({error}); it is prepared again. The "
-              "system may have ended a training that had it open, without a word", file=sys.stderr)
+        print(f"{folder}: the prepared corpus is damaged ({error}); it is prepared again",
+              file=sys.stderr)
     with workplace(folder.parent) as work, locked(folder.parent), suppress(FileNotFoundError):
         os.replace(folder, work / "damaged")                  # unless another process did so
     return None
 
 
 def _read(folder):
-    """The corpus in a cache folder, its files mapped into memory. Raises an error of DAMAGE."""
+    """The Corpus in a cache folder, its files mapped into memory. Raises one of DAMAGE."""
     meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
     for name, size, crc in meta["files"]:
         if (found := (folder / name).stat().st_size) != size:
             raise ValueError(f"{name} has {found:,} bytes, expected {size:,}")
         if checksum(folder / name) != crc:
             raise ValueError(f"the checksum of {name} is wrong")
-    if meta.get("crc32") not in (None, checksum_of(meta["report"])):    # older ones have none
+    if meta["crc32"] != checksum_of(meta["report"]):
         raise ValueError("the checksum of the report in meta.json is wrong")
     words = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
-    splits = [Split(*(np.memmap(folder / f"{split}.{name}", dtype, "r")
-                      for name, dtype in FILES.items())) for split in SPLITS]
-    splits = [split._replace(keys=split.keys.reshape(-1, 2)) for split in splits]
-    return Corpus(Vocabulary(**words), *splits, meta["report"], checksum_of(meta["files"]))
+    splits = {}
+    for split in SPLITS:
+        arrays = {name: np.memmap(folder / f"{split}.{name}", dtype, "r")
+                  for name, dtype in FILES.items()}
+        splits[split] = Split(arrays["ids"], arrays["offsets"], arrays["keys"].reshape(-1, 2))
+    return Corpus(Vocabulary(**words), **splits, report=meta["report"],
+                  checksum=checksum_of(meta["files"]))
 
-
-# ---------------------------------------------------------------- two passes over the files
 
 class Tokenized(NamedTuple):
-    """What a worker makes of one Chunk."""
+    """What a process makes of one Chunk."""
 
-    records: int
+    records: int          # number of records that it has read
     malformed: list       # (line number, reason)
-    removed: Counter      # by (rule, side)
+    removed: Counter      # "input: long" … → number of pairs
     examples: list        # the first pairs that are kept, as written
-    counts: dict          # how often each word stands in the train split
-    sentences: bytes      # pickled: words, split → Packed of numbers into them (input, response, …)
+    counts: dict          # word → how often it stands in the train split
+    sentences: bytes      # pickled: the words, and split → Packed of numbers into the words
     keys: dict            # split → (n, 2) uint64
 
 
 def _prepare(paths, text, columns, vocabulary, folder):
-    """Two passes: filter, split, tokenise and count, on all cores; then words become ids.
-
-    folder: empty, in a workplace, which deletes what is left beside it
-    """
+    """Fill a folder in two passes: filter, split, tokenise and count; turn words into ids."""
     scratch = folder.with_name("scratch")
     scratch.mkdir()
     read = partial(_tokenize_files, paths, text.filters_off, columns, scratch)
@@ -173,51 +147,55 @@ def _prepare(paths, text, columns, vocabulary, folder):
 
 
 def _tenths(scratch):
-    """How many tenths of few pairs are for test, and for dev: so many that P@N can be measured.
-
-    Beside a true reply it needs wrong ones, which a frequent reply is not. → None: not few
-    """
-    keys_of = lambda split: np.fromfile(scratch / f"{split}.keys", np.uint64).reshape(-1, 2)
-    enough = lambda replies: len(replies) - np.unique(
-        replies, return_counts=True)[1].max(initial=0) >= FEWEST
-    if all(enough(keys_of(split)[:, 1]) for split in ("dev", "test")):
+    """Of few pairs: how many tenths go to test, and as many to dev, to measure P@N; or None."""
+    keys = {split: np.fromfile(scratch / f"{split}.keys", np.uint64).reshape(-1, 2)
+            for split in SPLITS}
+    if _are_enough(keys["dev"][:, 1]) and _are_enough(keys["test"][:, 1]):
         return None
-    inputs, replies = np.concatenate([keys_of(split) for split in SPLITS]).T
+    inputs, replies = np.concatenate([*keys.values()]).T
     for tenths in (1, 2):
-        part = inputs % 10 // tenths
-        if enough(replies[part == 0]) and enough(replies[part == 1]):
+        part = inputs % 10 // tenths                          # as `split_of` cuts
+        if _are_enough(replies[part == 0]) and _are_enough(replies[part == 1]):
             return tenths
     return 3
 
 
+def _are_enough(replies):
+    """Whether each of these replies, given by their keys (n,), has FEWEST others as wrong ones."""
+    _, counts = np.unique(replies, return_counts=True)
+    return len(replies) - counts.max(initial=0) >= FEWEST
+
+
 def _check_enough(paths, kept, vocabulary):
     if min(kept.values()) < FEWEST:
-        enough = 500 if vocabulary else "3,500"
-        instead = "" if vocabulary else "; or start from a run, for which 500 do: --init RUN"
+        enough = "500" if vocabulary else "3,500 (500 with --init RUN)"
         raise UserError(f"{', '.join(map(str, paths))}: {kept.total():,} pairs are left after the "
                         f"filters (train {kept['train']}, dev {kept['dev']}, test {kept['test']}); "
                         f"expected at least {FEWEST} in each, about {enough} in all: add files to "
-                        f"--pairs{instead}")
+                        "--pairs")
 
 
 def _tokenize_files(paths, filters_off, columns, scratch, tenths=None):
-    """First pass, into one file of Tokenized parts and three of keys. → words of train, report."""
-    counts, removed, read, malformed = Counter(), Counter(), 0, 0
+    """The first pass, into one file of sentences and three of keys; → words of train, report."""
+    counts, removed, examples = Counter(), Counter(), []
+    read = malformed = 0
     kept = Counter(dict.fromkeys(SPLITS, 0))                  # a log may hold no pair at all
-    tokenized = open(scratch / "tokenized", "wb")
-    keys = {split: open(scratch / f"{split}.keys", "wb") for split in SPLITS}
     total = sum(Path(path).stat().st_size for path in paths)
     off = [name.replace("_", " ") for name in filters_off]    # as RULES names them
-    examples, work = [], partial(_tokenize_chunk, off=off, tenths=tenths)
-    bar = progress(total=total, desc="reading", unit="B", unit_scale=True)
+    tokenize_chunk = partial(_tokenize_chunk, off=off, tenths=tenths)
     advice = "stop what else uses it and run the same command again"
-    with local_processes(os.cpu_count(), advice) as workers, bar:
+    with (ExitStack() as files, local_processes(os.cpu_count(), advice) as workers,
+          progress(total=total, desc="reading", unit="B", unit_scale=True) as bar):
+        tokenized = files.enter_context(open(scratch / "tokenized", "wb"))
+        keys = {split: files.enter_context(open(scratch / f"{split}.keys", "wb"))
+                for split in SPLITS}
         for path in paths:
             before = bar.n
             chunks = read_chunks(path, lambda position: bar.update(before + position - bar.n),
                                  columns)
-            # no more than some ahead, or results would pile up unwritten
-            for part in _watched(path, map_in_order(workers, work, chunks, 4 * os.cpu_count())):
+            # few ahead, or results would pile up before they are written
+            parts = map_in_order(workers, tokenize_chunk, chunks, 4 * os.cpu_count())
+            for part in _watched(path, parts):
                 read += part.records
                 examples = (examples + part.examples)[:EXAMPLES]
                 malformed += len(part.malformed)
@@ -228,47 +206,42 @@ def _tokenize_files(paths, filters_off, columns, scratch, tenths=None):
                 for split in SPLITS:
                     kept[split] += len(part.keys[split])
                     part.keys[split].tofile(keys[split])
-    for file in [tokenized, *keys.values()]:
-        file.close()
-    removed = {f"{side}: {rule}": number for (rule, side), number in sorted(removed.items())}
     return counts, {"read": read, "malformed": malformed, "kept": kept, "removed": removed,
                     "examples": examples}
 
 
 def _watched(path, parts):
-    """Yield every Tokenized of one file; show the first five malformed lines, and their number.
-
-    Raises UserError if more than 1 line in 100 is malformed, checked from 1,000 lines on.
-    """
+    """Yield each Tokenized of a file; tell malformed lines. UserError for more than 1 in 100."""
     lines, bad, first = 0, 0, None
-    plain = Path(str(path).lower().removesuffix(".gz").removesuffix(".zst"))
-    place = "row" if plain.suffix in (".csv", ".parquet") else "line"
+    unit = KINDS[kind_of(path)].unit if kind_of(path) in KINDS else "line"
 
     def check():
         if bad * 100 > lines:
-            raise UserError(f"{path}: {bad} of the first {lines} {place}s are malformed, more than "
+            raise UserError(f"{path}: {bad} of the first {lines} {unit}s are malformed, more than "
                             f"1 in 100 (first: {first}); expected {EXPECTED}")
 
     for part in parts:
         lines += part.records
         for line, reason in part.malformed:
-            bad, first = bad + 1, first or f"{place} {line}: {reason}"
+            bad += 1
+            first = first or f"{unit} {line}: {reason}"
             if bad <= 5:
-                tqdm.write(f"{path}, {place} {line}: left out: {reason}", file=sys.stderr)
+                tqdm.write(f"{path}, {unit} {line}: left out: {reason}", file=sys.stderr)
         if lines >= 1_000:
             check()
         yield part
     check()
     if bad > 5:
-        print(f"{path}: {bad} malformed {place}s left out in all", file=sys.stderr)
+        print(f"{path}: {bad} malformed {unit}s left out in all", file=sys.stderr)
 
 
 def _tokenize_chunk(chunk, off=(), tenths=None):
-    """Work of one process: parse, filter, tokenise, hash, split."""
+    """What one process does with a Chunk: parse, filter, tokenise, hash, split; → Tokenized."""
     malformed, removed, examples = [], Counter(), []
-    numbers = defaultdict(None, {"": 0})    # of words, in the order of their first use
-    numbers.default_factory = numbers.__len__
-    ids, lengths, keys = ({split: [] for split in SPLITS} for _ in range(3))
+    numbers = {"": 0}    # word → its number in this chunk; "" stands for an empty sentence
+    ids = {split: [] for split in SPLITS}
+    lengths = {split: [] for split in SPLITS}
+    keys = {split: [] for split in SPLITS}
     for line, record in enumerate(chunk.records, start=chunk.first):
         try:
             pair = parse(chunk.kind, record, chunk.fields)
@@ -276,18 +249,21 @@ def _tokenize_chunk(chunk, off=(), tenths=None):
             malformed.append((line, str(error)))
             continue
         if rule := removed_by(pair.input, pair.input_author, off):
-            removed[rule, "input"] += 1
-        elif rule := removed_by(pair.response, pair.response_author, off):
-            removed[rule, "response"] += 1
-        else:
-            examples += [pair[:2]] if len(examples) < EXAMPLES else []
-            sides = [tokenize(pair.input), tokenize(pair.response)]
-            pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
-            split = split_of(pair_keys[0], tenths)
-            keys[split].append(pair_keys)
-            for tokens in sides:
-                lengths[split].append(len(tokens) or 1)
-                ids[split] += map(numbers.__getitem__, tokens or [""])
+            removed[f"input: {rule}"] += 1
+            continue
+        if rule := removed_by(pair.response, pair.response_author, off):
+            removed[f"response: {rule}"] += 1
+            continue
+        if len(examples) < EXAMPLES:
+            examples.append((pair.input, pair.response))
+        sides = [tokenize(pair.input), tokenize(pair.response)]
+        pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
+        split = split_of(pair_keys[0], tenths)
+        keys[split].append(pair_keys)
+        for tokens in sides:
+            words = tokens or [""]
+            lengths[split].append(len(words))
+            ids[split] += [numbers.setdefault(word, len(numbers)) for word in words]
     sentences = {split: Packed(np.array(ids[split], np.int32), offsets_of(lengths[split]))
                  for split in SPLITS}
     words = list(numbers)
@@ -299,7 +275,7 @@ def _tokenize_chunk(chunk, off=(), tenths=None):
 
 
 def _encode(path, folder, vocabulary):
-    """Second pass: the words of a file of Tokenized parts to ids and offsets, by split."""
+    """The second pass: a file of sentences to files of ids and offsets, one of each by split."""
     base = dict.fromkeys(SPLITS, 0)
     with open(path, "rb") as parts, ExitStack() as files:
         out = {(split, name): files.enter_context(open(folder / f"{split}.{name}", "wb"))

@@ -1,4 +1,4 @@
-"""From text to ids: normalise → tokenise → Vocabulary → packed word ids."""
+"""From text to ids: normalise → tokenise → Vocabulary → Packed word ids."""
 
 import unicodedata
 import zlib
@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 import regex
 
-from .packed import Packed, offsets_of
+from .packed import Packed, offsets_of    # on one line: export copies this file without such lines
 
 UNKNOWN = 0    # the id of an empty sentence's only token, and the first row of the table
 URL = "<url>"
@@ -50,9 +50,9 @@ def normalize(text):
 
 
 class Pieces(dict):
-    """A function of the pieces between spaces that computes each distinct one once: pieces[piece].
+    """pieces[piece] is function(piece), kept for pieces of up to 40 characters.
 
-    When 262,144 are known it forgets them all; it never keeps one of more than 40 characters.
+    A piece is what stands between two spaces. When 262,144 values are kept, all are forgotten.
     """
 
     def __init__(self, function):
@@ -95,9 +95,9 @@ def stable_hash(text):
 
 
 def prune(counts, limit):
-    """Drop the rarest entries of a Counter until at most `limit` are left: memory stays bounded.
+    """Drop the rarest entries of a Counter until at most `limit` are left, so memory is bounded.
 
-    The count of a dropped word that returns is too low, but by no more than the threshold then.
+    A word that comes again has too low a count, by not more than the threshold of its drop.
     """
     threshold = 1
     while len(counts) > limit:
@@ -115,7 +115,7 @@ class Vocabulary:
 
     words: list
     counts: list
-    total: int    # all tokens of the training text, those without a row of their own included
+    total: int    # all tokens of the training text, also words without a row of their own
     oov_buckets: int
 
     def __post_init__(self):
@@ -139,7 +139,7 @@ class Vocabulary:
         return 1 + len(self.words) + self.oov_buckets
 
     def id(self, token):
-        """The id of one token; that of a bucket if the vocabulary does not hold the token."""
+        """The id of one token, or of its bucket if the vocabulary does not hold the token."""
         return self.ids.get(token) or 1 + len(self.words) + stable_hash(token) % self.oov_buckets
 
     def token(self, i):

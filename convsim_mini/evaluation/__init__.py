@@ -9,9 +9,9 @@
 `vectors` is a dict, row name → word → vector, or None. A task that uses it has a sixth function,
 `texts_of(dataset)`. A task with a picture has `draw(run, name, dataset, scores)`.
 
-Read response.py, then sts.py, nli.py, cqa.py, senteval.py (with classifiers.py, then
-stochastic.py); command.py is what their commands share; senteval_plugin.py is for SentEval's own
-engine, mteb_plugin.py for mteb. A new task is a file of this shape and a name in EVALUATIONS.
+Read response.py, then sts.py, nli.py, cqa.py, senteval/ (its classifiers are scikit-learn's);
+command.py is what their commands share; senteval/plugin.py is for SentEval's own engine,
+mteb_plugin.py for mteb. A new task is a file of this shape and a name in EVALUATIONS.
 """
 
 EVALUATIONS = {

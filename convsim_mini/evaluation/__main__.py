@@ -1,12 +1,12 @@
-"""Every evaluation of a run whose data are there; those that are not are named.
+"""Every evaluation of a run. A task without its data is named.
 
     python -m convsim_mini.evaluation RUN [--on sts cqa …] [--data DIR] [--vectors FILE]
 """
 
 from importlib import import_module
 
-from ..cli import UserError, errors_in_one_line
-from ..run import load_run
+from ..common.cli import UserError, errors_in_one_line
+from ..training.run import load_run
 from . import EVALUATIONS
 from .command import evaluate, parser_of
 

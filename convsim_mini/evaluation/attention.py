@@ -6,13 +6,13 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..cli import UserError, errors_in_one_line
+from ..common.cli import UserError, errors_in_one_line
+from ..common.figures import save_figure
+from ..common.tables import table
 from ..data.prepare import open_corpus
 from ..data.text import tokenize
-from ..figures import save_figure
 from ..model.transformer import attention_weights, sort_by_length, transformer_forward
-from ..run import check_corpus, load_run
-from ..tables import table
+from ..training.run import check_corpus, load_run
 from .command import parser_of
 from .metrics import mean_interval
 
@@ -25,7 +25,7 @@ def distances(model, packed):
     """How far attention reaches in each sentence, and how far uniform attention would.
 
     The reach is Σ_j p_ij |i − j|, averaged over the words i and the heads. packed: B sentences on
-    the host → (layers, B), and (B,) of uniform attention; each 200 in the order of their lengths.
+    the host → (layers, B), and (B,) of uniform attention. Each 200 sentences are sorted by length.
     """
     reaches = []
     for first in range(0, len(packed.lengths), BATCH):
@@ -34,8 +34,8 @@ def distances(model, packed):
             model.params, sort_by_length(part, model.config.max_tokens), model.config,
             word_rows=model.word_rows)
         for of_layers in zip(*attention_weights(cache)):      # sentences of one length
-            places = np.arange(of_layers[0].shape[2])
-            gap = np.abs(np.subtract.outer(places, places))   # |i − j|
+            positions = np.arange(of_layers[0].shape[2])
+            gap = np.abs(np.subtract.outer(positions, positions))               # |i − j|
             reach = [(p * gap).sum(axis=3).mean(axis=(1, 2)) for p in of_layers]
             reaches.append([*reach, np.full(len(of_layers[0]), gap.mean())])
     *layers, uniform = np.concatenate(reaches, axis=1)
@@ -64,15 +64,19 @@ def summary(reach, uniform):
         return (f"{figures}\n\n{CLAIM}has one layer, so there is nothing to compare; train one "
                 "with --model.transformer_layers 2.")
     mean, low, high = widening(reach)
-    verdict = "shows it" if low > 0 else "shows the opposite" if high < 0 else "does not show it"
+    verdict = "does not show it"
+    if low > 0:
+        verdict = "shows it"
+    elif high < 0:
+        verdict = "shows the opposite"
     return (f"{figures}\n\n{CLAIM}{verdict}: the last layer reaches {mean:+.2f} [{low:+.2f}, "
             f"{high:+.2f}] words beyond the first.")
 
 
 def of_sentence(run, text):
-    """The tokens of a text, as many as a Run reads, and who attends to whom in each layer.
+    """The tokens of a text that a Run reads, and who attends to whom in each layer.
 
-    → n tokens; (layers, heads, n, n), rows to columns
+    → n tokens; attention weights (layers, heads, n, n), rows to columns
     """
     tokens = tokenize(text)[:run.config.model.max_tokens] or [""]
     ordered = sort_by_length(run.vocabulary.encode([text]), run.config.model.max_tokens)

@@ -1,7 +1,6 @@
 """Question ranking: which of ten forum questions ask the same? (SemEval-2016 Task 3, subtask B)
 
-    python -m convsim_mini.evaluation.cqa RUN [--data DIR] [--vectors FILE]
-    python -m convsim_mini.evaluation.cqa --gold FILE [--submission FILE …]
+    python -m convsim_mini.evaluation.cqa [RUN] [--data DIR] [--vectors FILE]
 
 A run's score of a candidate is the cosine of the two texts. Beside it stand the search engine's
 order, TF-IDF, and the baselines of STS; SimBow, which won the task of 2017, builds on the soft
@@ -9,25 +8,46 @@ cosine. Without a run, only what needs none is scored.
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import ParseError, parse
 
-from ..cli import UserError, cut_report, errors_in_one_line
+from ..common.cli import UserError, positive_int, user_errors
+from ..common.tables import table
+from ..inference.sentence_encoder import tell_cut
 from ..model.input_response import embed
-from ..run import load_run
-from ..tables import table
-from .baselines import document_frequency, tfidf
-from .command import evaluate, parser_of
+from .baselines import document_frequency, dot_products, tfidf
+from .command import main
 from .metrics import map_difference, ranking_scores, top_of_ranking
-from .semeval import read_questions, read_submission
 from .task_files import find_files
 from .word_baselines import pair_baselines, vocabulary_of
 
+NAME = "SemEval Task 3"
+LABELS = {"PerfectMatch": True, "Relevant": True, "Irrelevant": False}
 SEARCH_ENGINE, TFIDF = "search engine's order", "TF-IDF cosine"
 OWN = Path(__file__).with_name("own_cqa.xml")
 OWN_NOTE = ("The own set is a few questions made for this project, each judged once, in a random "
             "order where a search engine's would stand: good for seeing that ranking works, never "
             "to be read beside published figures.")
+
+
+class Candidate(NamedTuple):
+    """A related question. rank: the search engine's, from 1."""
+
+    id: str
+    rank: int
+    relevant: bool
+    text: str
+
+
+class Question(NamedTuple):
+    """An original question and the related ones that a search engine found, in the file's order."""
+
+    id: str
+    text: str
+    candidates: list
 
 
 def find(data, run):
@@ -39,38 +59,70 @@ def find(data, run):
 
 
 def read(path):
-    """The list of Questions in an XML or .relevancy file. Raises UserError with file and place."""
-    return read_questions(path)
+    """The Questions in an official XML file. Raises UserError with file and place."""
+    questions = {}
+    for question, candidate in _pairs(path):
+        questions.setdefault(question.id, question).candidates.append(candidate)
+    if not questions:
+        raise UserError(f"{path}: holds no question; expected the XML of {NAME}")
+    return list(questions.values())
+
+
+def _pairs(path):
+    """Yield (original question, related question). The file repeats the original one each time."""
+    with (user_errors(f"{path}: cannot be read as XML", f"expected a file of {NAME}",
+                      (OSError, ParseError, ValueError, LookupError)),
+          user_errors(f"{path}: defines or refers to entities, which are refused",
+                      "expected the official XML, whose DTD defines none", DefusedXmlException)):
+        root = parse(path).getroot()    # accepts the file's inline DTD, refuses entities
+    for number, element in enumerate(root.iter("OrgQuestion"), start=1):
+        with user_errors(f"{path}, OrgQuestion {number}: a part is missing or wrong",
+                         "expected ORGQ_ID, Thread/RelQuestion, RELQ_ID, RELQ_RANKING_ORDER (1 or "
+                         "more) and RELQ_RELEVANCE2ORGQ (PerfectMatch, Relevant, Irrelevant)",
+                         (KeyError, AttributeError, ValueError)):
+            related = element.find("Thread/RelQuestion")
+            question = Question(
+                element.attrib["ORGQ_ID"], _text(element, "OrgQSubject", "OrgQBody"), [])
+            candidate = Candidate(
+                related.attrib["RELQ_ID"], positive_int(related.attrib["RELQ_RANKING_ORDER"]),
+                LABELS[related.attrib["RELQ_RELEVANCE2ORGQ"]],
+                _text(related, "RelQSubject", "RelQBody"))
+        yield question, candidate
+
+
+def _text(element, *parts):
+    """The texts of child elements, joined by a space; an empty one is left out."""
+    return " ".join(word for part in parts for word in (element.find(part).text or "").split())
 
 
 def scores(run, questions):
     """Cosines of the run's embeddings: row name → list of (candidates,)."""
     def vectors(texts):
-        packed, config = run.vocabulary.encode(texts), run.config.model
-        if config.encoder == "transformer" and packed.lengths.max() > config.max_tokens:
-            print(cut_report(config, packed.lengths))
+        packed = run.vocabulary.encode(texts)
+        tell_cut(run.config.model, packed.lengths)
         return embed(run.model, packed)
 
     return {"trained": cosines(questions, vectors)}
 
 
 def baselines(run, questions, vectors=None):
-    """The search engine and, where there are texts, all that needs no training: as `scores`."""
-    rows = {SEARCH_ENGINE: search_engine_scores(questions)}
-    if questions[0].text is not None:
-        rows[TFIDF] = cosines(questions, tfidf_vectors(questions))
-        original, related = pairs_of(questions)
-        rows |= {name: by_question(questions, pairs) for name, pairs in pair_baselines(
-            texts_of(questions), original, len(questions) + related, run, vectors).items()}
-    return rows
+    """The search engine and all that needs no training: as `scores`."""
+    original, related = pairs_of(questions)
+    of_pairs = pair_baselines(texts_of(questions), original, len(questions) + related, run, vectors)
+    return {SEARCH_ENGINE: search_engine_scores(questions),
+            TFIDF: cosines(questions, tfidf_vectors(questions)),
+            **{name: by_question(questions, pairs) for name, pairs in of_pairs.items()}}
 
 
 def summary(name, questions, scores, baselines):
     """The table of one file, and whether the run is better than what any ranking has to beat."""
     rows = scores | baselines
     parts = [score_table(name, questions, rows)]
-    parts += [differences(questions, rows)] if scores else []
-    return "\n\n".join(parts + [OWN_NOTE] * (name == "own set"))
+    if scores:
+        parts.append(differences(questions, rows))
+    if name == "own set":
+        parts.append(OWN_NOTE)
+    return "\n\n".join(parts)
 
 
 def search_engine_scores(questions):
@@ -90,7 +142,7 @@ def by_question(questions, values):
 
 
 def texts_of(questions):
-    """The texts of all questions, then those of all candidates."""
+    """The texts of all questions, then the texts of all candidates."""
     return [question.text for question in questions] + [
         candidate.text for question in questions for candidate in question.candidates]
 
@@ -98,9 +150,8 @@ def texts_of(questions):
 def cosines(questions, vectors):
     """Cosine of each question with its candidates; vectors: texts → matrix of unit rows."""
     texts, (original, related) = texts_of(questions), pairs_of(questions)
-    products = vectors(texts[len(questions):]) @ vectors(texts[:len(questions)]).T     # (n, q)
-    products = products if isinstance(products, np.ndarray) else products.toarray()
-    return by_question(questions, products[related, original])
+    products = dot_products(vectors(texts[len(questions):]), vectors(texts[:len(questions)]))
+    return by_question(questions, products[related, original])            # of (n, q)
 
 
 def tfidf_vectors(questions):
@@ -118,9 +169,10 @@ def top_ten(questions, scores):
 
 def score_table(name, questions, scores):
     """The table of MAP, AvgRec and MRR × 100 with 95% intervals; scores: row name → lists."""
-    rows = [[row, *("{:.2f} [{:.1f}, {:.1f}]".format(*(100 * figure))
-                    for figure in ranking_scores(top_ten(questions, of_questions)))]
-            for row, of_questions in scores.items()]
+    rows = []
+    for row, of_questions in scores.items():
+        measures = 100 * ranking_scores(top_ten(questions, of_questions))
+        rows.append([row, *("{:.2f} [{:.1f}, {:.1f}]".format(*figures) for figures in measures)])
     title = f"{name}: {len(questions)} questions, {len(pairs_of(questions)[0])} pairs"
     return table([title, "MAP", "AvgRec", "MRR"], rows)
 
@@ -131,34 +183,16 @@ def differences(questions, scores):
     for name in (SEARCH_ENGINE, TFIDF):
         value, low, high = (100 * figure for figure in map_difference(
             top_ten(questions, scores["trained"]), top_ten(questions, scores[name])))
-        verdict = "better than" if low > 0 else "worse than" if high < 0 else "not told apart from"
+        verdict = "not told apart from"
+        if low > 0:
+            verdict = "better than"
+        elif high < 0:
+            verdict = "worse than"
         lines.append(f"  {verdict:20}{name} ({value:+.2f} [{low:+.2f}, {high:+.2f}])")
     return "\n".join(lines)
 
 
-@errors_in_one_line()
-def main(argv=None):
-    """The command: as that of every task, or with --gold one file whose submissions are scored."""
-    parser = parser_of(
-        "evaluation.cqa", __doc__, "--vectors", "--device", nargs="?",
-        help="the run's folder; without one, only the others are scored",
-        data="folder with the official XML files, or with cqa/; without it the small own set")
-    parser.add_argument("--gold", type=Path, help="one XML or .relevancy file instead of a folder")
-    parser.add_argument("--submission", type=Path, nargs="+", default=[],
-                        help="participants' score files for --gold")
-    options = parser.parse_intermixed_args(argv)
-    gold = options.gold
-    if options.submission and not gold:
-        raise UserError("--submission: needs --gold FILE, the labels to score it by")
-    if gold and options.data:
-        raise UserError("--gold and --data: choose one; --data scores every XML file of a folder")
-    if gold and gold.suffix != ".xml" and (options.run or options.vectors):
-        raise UserError(f"{gold}: holds no texts to embed; score a run or vectors by the XML file")
-    run = load_run(options.run, options.device) if options.run else None
-    evaluate("cqa", run, {gold.name: gold} if gold else find(options.data, run), options.vectors,
-             lambda questions: {file.name: read_submission(file, questions)
-                                for file in options.submission})
-
-
 if __name__ == "__main__":
-    main()
+    main("cqa", "--vectors", nargs="?",
+         help="the run's folder; without one, only the others are scored",
+         data="folder with the official XML files, or with cqa/; without it the small own set")

@@ -1,4 +1,4 @@
-"""How the evaluations count: correlations, shares and rankings, each with its 95% interval."""
+"""Metrics: correlations, shares that are right and rankings, each with its 95% interval."""
 
 import warnings
 
@@ -6,7 +6,9 @@ import numpy as np
 import scipy.stats
 from scipy.special import stdtr
 
-NAN, Z95, DEPTH = float("nan"), 1.959964, 10
+NAN = float("nan")
+Z95 = 1.959964    # half the width of a 95% interval, in standard errors
+DEPTH = 10        # candidates that count in a ranking
 
 
 def pearson(x, y):
@@ -27,7 +29,7 @@ def pearson_interval(x, y):
 
 
 def _quietly(function, *samples):
-    """What a function of SciPy returns, without its warning of samples that are constant."""
+    """Call a function of SciPy without its warning of constant samples."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", scipy.stats.DegenerateDataWarning)
         return function(*samples)
@@ -43,6 +45,17 @@ def per_cent(right):
     """The share that is right, in per cent, and Wilson's interval (1927): bool (n,) → 3 floats."""
     test = scipy.stats.binomtest(int(np.sum(right)), len(right))
     return tuple(100 * float(p) for p in (test.statistic, *test.proportion_ci(method="wilson")))
+
+
+def with_interval(figures, form=".1f"):
+    """Three numbers, a value and its interval's low and high, as text: 51.0 [49.2, 52.8]."""
+    value, low, high = (format(figure, form) for figure in figures)
+    return f"{value} [{low}, {high}]"
+
+
+def r_with_interval(x, y):
+    """Pearson's r × 100 and its 95% interval as text: x, y: (n,)."""
+    return with_interval([100 * r for r in (pearson(x, y), *pearson_interval(x, y))])
 
 
 def williams_test(x, z, y):
@@ -64,7 +77,7 @@ def bootstrap_interval(statistic, *samples):
     """The 95% interval of a statistic: percentiles over resamples (Efron 1979), by a fixed seed.
 
     samples: one or more (n,), resampled together; statistic(*samples, axis) may return several rows
-    → low, high; nan for n = 1. A resample whose value is nan is left out.
+    → low, high; nan for n = 1. Resamples that give nan are left out.
     """
     if len(samples[0]) < 2:
         return NAN, NAN
@@ -82,9 +95,12 @@ def pearson_difference(x, z, y):
     difference = pearson(x, y) - pearson(z, y)
     if len(y) < 4 or np.isnan(difference):
         return NAN, NAN, NAN
-    r = lambda one, other, axis: scipy.stats.pearsonr(one, other, axis=axis).statistic
-    return difference, *map(float, bootstrap_interval(
-        lambda x, z, y, axis: r(x, y, axis) - r(z, y, axis), x, z, y))
+
+    def of_resamples(x, z, y, axis):
+        r_x, r_z = (scipy.stats.pearsonr(one, y, axis=axis).statistic for one in (x, z))
+        return r_x - r_z
+
+    return difference, *map(float, bootstrap_interval(of_resamples, x, z, y))
 
 
 def true_ranks(scores):
@@ -101,10 +117,11 @@ def top_of_ranking(relevant, scores):
 def ranking_scores(relevant):
     """MAP, AvgRec and MRR of ranked lists as SemEval Task 3 scores them, with 95% intervals.
 
-    MAP is the mean of `average_precision` over the questions. MRR is the mean of 1/rank of the
-    first relevant one, 0 where there is none. AvgRec is the mean over k = 1 … 10 of a recall: the
-    relevant ones up to rank k in all questions, divided by what a perfect order finds there,
-    Σ min(k, all of a question's). relevant: (q, 10) bool, best first → (3, 3): value, low, high
+    MAP, mean average precision, is the mean of `average_precision` over the questions. MRR, mean
+    reciprocal rank, is the mean of 1/rank of the first relevant candidate, 0 where there is none.
+    AvgRec is a mean recall over k = 1 … 10. Its recall is the number of relevant candidates up to
+    rank k in all questions, divided by the number in a perfect order, Σ min(k, relevant ones of a
+    question). relevant: (q, 10) bool, best first → (3, 3): value, low, high
     """
     k = np.arange(1, DEPTH + 1)
     hits = np.cumsum(relevant, axis=1)                                    # (q, 10)

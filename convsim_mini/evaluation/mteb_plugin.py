@@ -34,8 +34,8 @@ class MtebModel:
     def encode(self, inputs, *, task_metadata, hf_split, hf_subset, prompt_type=None, **kwargs):
         """The vectors of all n texts: float32 (n, 500).
 
-        inputs: batches, each a dict whose "text" is a list of str. What says which task it is has
-        no influence: a run has one vector for a text. Nor has mteb's batch_size.
+        inputs: batches, each a dict with a list of str under "text". The task, the split and mteb's
+        batch_size have no influence: a run has one vector for a text.
         """
         texts = [text for batch in inputs for text in batch["text"]]
         return self.encoder.encode(texts, show_progress_bar=kwargs.get("show_progress_bar", False))

@@ -15,23 +15,23 @@ import scipy.sparse
 from scipy.optimize import minimize
 
 from ..backend import array_module, to_host
-from ..cli import UserError
+from ..common.cli import UserError
+from ..common.tables import table
 from ..data.snli import encode_snli
+from ..data.snli_files import LABELS, Snli, find_snli, read_snli
 from ..data.text import tokenize
 from ..model.input_response import embed
 from ..model.losses import cross_entropy_backward, cross_entropy_forward
 from ..model.nli import classifier_forward
-from ..snli_files import LABELS, Snli, find_snli, read_snli
-from ..tables import table
 from .command import main
-from .metrics import per_cent
+from .metrics import per_cent, with_interval
 
 STRENGTH = 1e-4    # of the control's regularisation, found on dev
 RARE = 2           # n-grams seen less often in training are left out
 
 
 class Inference(NamedTuple):
-    """dev or test (until read: its file), the training file, and the share of it trained on."""
+    """The pairs of a split, or their file until it is read; the training file; its share used."""
 
     pairs: Snli | Path
     train: Path
@@ -71,7 +71,7 @@ def baselines(run, inference, vectors=None):
 def summary(name, inference, scores, baselines):
     """Accuracy of each row on one file, and the first one's confusion matrix."""
     pairs, predicted = inference.pairs, scores | baselines
-    rows = [[row, "{:.1f} [{:.1f}, {:.1f}]".format(*per_cent(classes == pairs.labels))]
+    rows = [[row, with_interval(per_cent(classes == pairs.labels))]
             for row, classes in predicted.items()]
     counts = confusion(next(iter(predicted.values())), pairs.labels)
     matrix = [[f"is {label}", *(f"{n:,}" for n in row)] for label, row in zip(LABELS, counts)]
@@ -84,10 +84,11 @@ def summary(name, inference, scores, baselines):
 
 
 def classify(model, split):
-    """The class of every pair of an NliSplit: int (n,) on the host, numbers into snli.LABELS."""
+    """The class of every pair of a Split of NLI: int (n,) on the host, numbers into snli.LABELS."""
     xp = array_module(model.params["encoder.embedding.weight"])
-    u = xp.asarray(embed(model, split.sentences))                               # (2n, e)
-    return np.argmax(to_host(classifier_forward(model.params, u[0::2], u[1::2])[0]), axis=1)
+    u = xp.asarray(embed(model, split.packed))                                  # (2n, e)
+    logits, _ = classifier_forward(model.params, u[0::2], u[1::2])              # (n, 3)
+    return np.argmax(to_host(logits), axis=1)
 
 
 def confusion(predicted, labels):

@@ -2,9 +2,10 @@
 
     python -m convsim_mini.evaluation.response RUN
 
-The pairs are the test split of the run's own corpus. Beside the run stand the same model before
-training, TF-IDF and BM25, and the sum of the run's score and TF-IDF's: a sentence vector is too
-short to keep every word, and words in common tell much about replies (ours).
+P@N is also called recall@N among 100 candidates, or 1-of-100 ranking accuracy. The pairs are the
+test split of the run's own corpus. Beside the run stand the same model before training, TF-IDF and
+BM25, and the sum of the run's score and TF-IDF's: a sentence vector is too short to keep every
+word, and words in common tell much about replies (ours).
 """
 
 from pathlib import Path
@@ -12,23 +13,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..cli import UserError
+from ..common.cli import UserError
+from ..common.tables import table
 from ..data.corpus import Corpus
 from ..data.prepare import open_corpus
 from ..model.initial import initial_model
 from ..model.input_response import embed, respond
-from ..run import check_corpus, load_run, load_vocabulary
-from ..tables import table
-from .baselines import bm25_documents, fitted_on_train, term_counts, tfidf
+from ..training.run import check_corpus, load_run, load_vocabulary
+from .baselines import bm25_documents, dot_products, fitted_on_train, term_counts, tfidf
 from .command import main
-from .metrics import per_cent, true_ranks
+from .metrics import per_cent, true_ranks, with_interval
 
-CANDIDATES, QUERIES, SEED, AT_ONCE = 100, 10_000, 2018, 500
-DEV_QUERIES, WEIGHTS = 2_000, (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)    # of TF-IDF
+CANDIDATES = 100
+QUERIES = 10_000
+SEED = 2018
+AT_ONCE = 500
+DEV_QUERIES = 2_000
+WEIGHTS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)    # of TF-IDF
 N = (1, 3, 10)
 
 
-class Choices(NamedTuple):
+class TestSet(NamedTuple):
     """A Corpus, and the pairs (n,) of its test split with their candidates (n, 100)."""
 
     corpus: Corpus
@@ -44,37 +49,40 @@ def find(data, run):
 
 
 def read(corpus):
-    """The Choices that every run on a Corpus is asked to make."""
-    return Choices(corpus, *draw_candidates(corpus.test))
+    """The TestSet of a Corpus, the same for every run on it."""
+    return TestSet(corpus, *draw_candidates(corpus.test))
 
 
-def scores(run, choices):
+def scores(run, test):
     """The rank of each true reply under the run's model, alone and with TF-IDF: row name → (n,).
 
     TF-IDF has the weight of WEIGHTS that is best on 2,000 inputs of dev.
     """
-    def both(split, pairs, candidates):
-        return [candidate_scores(*sides, candidates) for sides in (
-            vectors(run.model, split, pairs), tfidf_vectors(choices.corpus, split, pairs))]
-
-    dev, words_of_dev = both(choices.corpus.dev, *draw_candidates(choices.corpus.dev, DEV_QUERIES))
-    right = [(true_ranks(dev + weight * words_of_dev) == 1).sum() for weight in WEIGHTS]
+    corpus = test.corpus
+    encoder, words = both_scores(run, corpus, corpus.dev, *draw_candidates(corpus.dev, DEV_QUERIES))
+    right = [(true_ranks(encoder + weight * words) == 1).sum() for weight in WEIGHTS]
     weight = WEIGHTS[np.argmax(right)]
-    encoder, words = both(choices.corpus.test, *choices[1:])
+    encoder, words = both_scores(run, corpus, corpus.test, test.pairs, test.candidates)
     return {"trained": true_ranks(encoder),
             f"trained + {weight} TF-IDF cosine": true_ranks(encoder + weight * words)}
 
 
-def baselines(run, choices, vectors=None):
+def both_scores(run, corpus, split, pairs, candidates):
+    """`candidate_scores` of a Run, and of TF-IDF, for pairs (n,) of a split: (n, 100) each."""
+    return [candidate_scores(*sides, candidates) for sides in (
+        vectors(run.model, split, pairs), tfidf_vectors(corpus, split, pairs))]
+
+
+def baselines(run, test, vectors=None):
     """The same for the model before training, TF-IDF and BM25."""
-    corpus, test, vocabulary = choices.corpus, choices.corpus.test, choices.corpus.vocabulary
-    inputs, replies = (test.sentences(2 * choices.pairs + side) for side in (0, 1))
-    frequencies = fitted_on_train(corpus.train, vocabulary.size)
-    sides = {"TF-IDF cosine": tfidf_vectors(corpus, test, choices.pairs),
-             "BM25": (term_counts(inputs, vocabulary.size), bm25_documents(replies, *frequencies))}
+    corpus, size = test.corpus, test.corpus.vocabulary.size
+    inputs, replies = (corpus.test.sentences(2 * test.pairs + side) for side in (0, 1))
+    documents = bm25_documents(replies, *fitted_on_train(corpus.train, size))
     name, model = before_training(run, corpus)
-    return {name: model_ranks(model, test, *choices[1:]),
-            **{row: ranks_of_truth(*both, choices.candidates) for row, both in sides.items()}}
+    return {name: model_ranks(model, corpus.test, test.pairs, test.candidates),
+            "TF-IDF cosine": ranks_of_truth(*tfidf_vectors(corpus, corpus.test, test.pairs),
+                                            test.candidates),
+            "BM25": ranks_of_truth(term_counts(inputs, size), documents, test.candidates)}
 
 
 def before_training(run, corpus):
@@ -87,19 +95,20 @@ def before_training(run, corpus):
     return "the same, untrained", initial_model(run.config, corpus)
 
 
-def summary(name, choices, scores, baselines):
+def summary(name, test, scores, baselines):
     """The table of P@1, P@3 and P@10 with 95% intervals."""
-    rows = [[row, *("{:.1f} [{:.1f}, {:.1f}]".format(*precision(ranks, n)) for n in N)]
+    rows = [[row, *(with_interval(precision(ranks, n)) for n in N)]
             for row, ranks in (scores | baselines).items()]
-    return (f"Picking the true reply among 100, {len(choices.pairs):,} {name} inputs; per cent, "
-            f"95% interval; ties count against\n\n{table(['', *(f'P@{n}' for n in N)], rows)}")
+    title = (f"Picking the true reply among 100, {len(test.pairs):,} {name} inputs; per cent, 95% "
+             "interval; ties count against")
+    return f"{title}\n\n{table(['', *(f'P@{n}' for n in N)], rows)}"
 
 
 def draw_candidates(split, queries=QUERIES):
     """The test: which pairs, and for each the responses to choose from, by a fixed seed.
 
-    For each pair, 99 wrong responses are drawn from those of the others, without repetition and
-    never a text equal to the true one. → pairs (n,), candidates (n, 100), numbers into pairs, the
+    For each pair, 99 wrong responses are drawn from the other pairs, without repetition. None of
+    them has the text of the true one. → pairs (n,), candidates (n, 100): numbers into pairs, the
     true one in column 0. Raises UserError where there are not 99 wrong ones.
     """
     rng = np.random.Generator(np.random.Philox(SEED))
@@ -112,7 +121,7 @@ def draw_candidates(split, queries=QUERIES):
     candidates = np.empty((len(pairs), CANDIDATES), np.int64)
     for rows in np.array_split(np.arange(len(pairs)), -(-len(pairs) // AT_ONCE)):
         draw = rng.random((len(rows), len(pairs)), np.float32)
-        draw[texts[rows, None] == texts] = 2                  # the true one and its like come last
+        draw[texts[rows, None] == texts] = 2                  # the true text comes last
         candidates[rows, 0] = rows
         candidates[rows, 1:] = np.argpartition(draw, CANDIDATES - 1)[:, :CANDIDATES - 1]
     return pairs, candidates
@@ -128,8 +137,7 @@ def candidate_scores(queries, responses, candidates):
     scores = []
     for start in range(0, len(candidates), AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        products = queries[part] @ responses.T                            # (500, n)
-        products = products if isinstance(products, np.ndarray) else products.toarray()
+        products = dot_products(queries[part], responses)                 # (500, n)
         scores.append(np.take_along_axis(products, candidates[part], axis=1))
     return np.concatenate(scores)
 

@@ -2,10 +2,10 @@
 
     python -m convsim_mini.evaluation.sts RUN [--data DIR] [--vectors FILE]
 
-The figure is Pearson's r of the angular similarity, −arccos of the cosine, with people's scores; a
+The figure is Pearson's r of the angular similarity, −arccos of the cosine, with people's scores. A
 second row reads the cosine itself, as all baselines do. Beside the run stand baselines from words
-alone and from word vectors, the run's own embeddings and those of FILE. Williams' test says whether
-the run is better.
+alone and from word vectors: the run's own embeddings and the vectors in FILE. Williams' test says
+whether the run is better.
 """
 
 from pathlib import Path
@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..cli import UserError
-from ..figures import new_figure, save_figure
+from ..common.cli import UserError
+from ..common.figures import new_figure, save_figure
+from ..common.tables import table
 from ..model.input_response import embed
 from ..model.projection import with_matrix
-from ..run import load_matrix
-from ..tables import table
+from ..training.run import load_matrix
 from .command import main
-from .metrics import NAN, pearson, pearson_interval, spearman, williams_test
-from .task_files import find_files, read_rows
+from .metrics import pearson, r_with_interval, spearman, williams_test
+from .task_files import find_files, lines_of, number_or_nan
 from .word_baselines import pair_baselines
 
 NAME = "the STS Benchmark"
@@ -30,9 +30,9 @@ GENRES = ("all", "captions", "forums", "news")
 # The official train file says main-forum, dev and test main-forums.
 OFFICIAL_GENRES = {f"main-{g}": g for g in GENRES[1:]} | {"main-forum": "forums"}
 OWN = Path(__file__).with_name("own_sts.csv")
-OWN_NOTE = (
-    "The own set is 120 pairs made for this project, each scored once: good for seeing "
-    "that learning works, too small to compare, and never to be read beside the paper's figures.")
+OWN_NOTE = ("The own set is 120 pairs made for this project, each scored once: good for seeing "
+            "that learning works, too small to compare, and never to be read beside the paper's "
+            "figures.")
 
 
 class Sts(NamedTuple):
@@ -74,12 +74,15 @@ def read(path):
     Read as quoted CSV the official files lose 38 and 30 rows. Raises UserError with file and line.
     """
     rows = []
-    for number, columns in read_rows(path, NAME, COLUMNS, "\t", more=True):
+    for number, line in enumerate(lines_of(path, NAME), start=1):
+        columns = line.rstrip("\r").split("\t")
+        if not line.strip():
+            continue
+        if len(columns) < 7:                                  # there may be more: a licence
+            raise UserError(f"{path}, line {number}: {len(columns)} columns, expected 7 or more "
+                            f"between tabs: {COLUMNS}")
         genre = OFFICIAL_GENRES.get(columns[0])
-        try:
-            label = float(columns[4])
-        except ValueError:
-            label = NAN
+        label = number_or_nan(columns[4])
         if genre is None or not 0 <= label <= 5:
             raise UserError(
                 f'{path}, line {number}: genre "{columns[0]}" and score "{columns[4]}", expected '
@@ -93,22 +96,21 @@ def read(path):
 
 
 def scores(run, sts):
-    """The similarity of each pair, plain and under each matrix of the run: row name → (n,)."""
-    rows = both_readings("trained", similarity(run.model, run.vocabulary, sts))
+    """The similarity of each pair, plain and under each matrix of the run: row name → (n,).
+
+    Each is read in two ways: as the paper does, −arccos, and as the cosine itself (ours). Pearson's
+    r sees the difference, because −arccos spreads out cosines near 1.
+    """
+    models = {"trained": run.model}
     for name, row in (("all_but_the_top", "all but the top"), ("tuned", "tuned")):
         matrix = load_matrix(run, name)
         if matrix is not None:
-            model = with_matrix(run.model, matrix)
-            rows |= both_readings(f"trained, {row}", similarity(model, run.vocabulary, sts))
+            models[f"trained, {row}"] = with_matrix(run.model, matrix)
+    rows = {}
+    for row, model in models.items():
+        rows[row] = similarity(model, run.vocabulary, sts)
+        rows[f"{row}, as cosine"] = np.cos(rows[row])
     return rows
-
-
-def both_readings(name, similarity):
-    """A row as the paper reads it, −arccos, and the cosine itself (ours), as baselines are read.
-
-    Pearson's r sees the difference: −arccos spreads out cosines near 1. similarity: (n,), −π … 0
-    """
-    return {name: similarity, f"{name}, as cosine": np.cos(similarity)}
 
 
 def baselines(run, sts, vectors=None):
@@ -120,8 +122,10 @@ def summary(name, sts, scores, baselines):
     """The table of one file, Williams' test of the first row, and what that row sees."""
     trained, *_ = scores.values()
     parts = [score_table(name, sts, scores | baselines),
-             comparison(trained, baselines, sts.labels), extremes(trained, sts)]
-    return "\n\n".join(parts + [OWN_NOTE] * (name == "own set"))
+             comparison(trained, baselines, sts.labels), closest_and_furthest(trained, sts)]
+    if name == "own set":
+        parts.append(OWN_NOTE)
+    return "\n\n".join(parts)
 
 
 def draw(run, name, sts, scores):
@@ -158,12 +162,12 @@ def sides(sts):
 
 
 def correlations(similarity, sts):
-    """Genre → (r, low, high, Spearman's rho, number of pairs), for all and each genre."""
+    """Genre → Pearson's r and Spearman's rho, for all pairs and for each genre."""
     figures = {}
     for genre in GENRES:
         of_genre = (sts.genres == genre) | (genre == "all")
         x, y = similarity[of_genre], sts.labels[of_genre]
-        figures[genre] = pearson(x, y), *pearson_interval(x, y), spearman(x, y), len(y)
+        figures[genre] = pearson(x, y), spearman(x, y)
     return figures
 
 
@@ -171,9 +175,9 @@ def score_table(name, sts, similarities):
     """The table of one file: r and rho × 100, on all and by genre; similarities: name → (n,)."""
     rows = []
     for row, similarity in similarities.items():
-        (r, low, high, rho, _), *by_genre = correlations(similarity, sts).values()
-        rows.append([row, f"{100 * r:.1f} [{100 * low:.1f}, {100 * high:.1f}] / {100 * rho:.1f}",
-                     *(f"{100 * r:.1f} / {100 * rho:.1f}" for r, _, _, rho, _ in by_genre)])
+        (_, rho), *by_genre = correlations(similarity, sts).values()
+        rows.append([row, f"{r_with_interval(similarity, sts.labels)} / {100 * rho:.1f}",
+                     *(f"{100 * r:.1f} / {100 * rho:.1f}" for r, rho in by_genre)])
     counts = (f"{genre} {(sts.genres == genre).sum()}" for genre in GENRES[1:])
     return table([f"STS {name}, r / rho × 100", f"all {len(sts.labels)}", *counts], rows)
 
@@ -183,20 +187,23 @@ def comparison(similarity, baselines, labels):
     groups = {"better than": [], "not told apart from": [], "worse than": []}
     for name, other in baselines.items():
         t, p = williams_test(similarity, other, labels)
-        verdict = ("better than" if t > 0 else "worse than") if p < 0.05 else "not told apart from"
+        verdict = "not told apart from"
+        if p < 0.05:
+            verdict = "better than" if t > 0 else "worse than"
         difference = 100 * (pearson(similarity, labels) - pearson(other, labels))
         groups[verdict].append(f"{name} ({difference:+.1f}, p = {p:.1g})")
     lines = [f"  {verdict:20}{', '.join(names)}" for verdict, names in groups.items() if names]
     return "\n".join(["Williams' test at p < 0.05: trained is", *lines])
 
 
-def extremes(similarity, sts):
+def closest_and_furthest(similarity, sts):
     """The 3 closest and 3 furthest pairs as the model sees them, its score beside people's."""
     scores, order = score_0_to_5(similarity), np.argsort(similarity)
-    return "\n".join(f"{title:9}{scores[k]:4.1f} (people: {sts.labels[k]:.1f})  "
-                     f"{sts.sentences1[k]}  |  {sts.sentences2[k]}"
-                     for title, pairs in (("closest", order[:-4:-1]), ("furthest", order[:3]))
-                     for k in pairs)
+    lines = []
+    for title, pairs in (("closest", order[:-4:-1]), ("furthest", order[:3])):
+        lines += [f"{title:9}{scores[k]:4.1f} (people: {sts.labels[k]:.1f})  {sts.sentences1[k]}  |"
+                  f"  {sts.sentences2[k]}" for k in pairs]
+    return "\n".join(lines)
 
 
 def plot(path, name, sts, similarity):

@@ -3,20 +3,23 @@
     python -m convsim_mini.evaluation.sts_years RUN --data DIR [--vectors FILE]
 
 A year has several sets. Its r is the mean over them: plain, and weighted by their pairs. A run's
-score of a pair is the cosine. Beside it stand the baselines of STS, and published figures.
+score of a pair is the cosine. Beside it stand the `baselines` of sts.py, and published figures.
 """
 
 from pathlib import Path
 
 import numpy as np
 
-from ..cli import UserError, user_errors
-from ..tables import table
+from ..common.cli import UserError
+from ..common.tables import table
+from . import sts as benchmark
 from .command import main
-from .metrics import NAN, pearson, spearman
-from .senteval_files import FOLDERS
-from .sts import Sts, sides, similarity, texts_of
-from .word_baselines import pair_baselines
+from .metrics import pearson, spearman
+from .senteval.files import FOLDERS
+from .sts import Sts, similarity
+from .task_files import lines_of, number_or_nan
+
+baselines, texts_of = benchmark.baselines, benchmark.texts_of    # the same for this task
 
 # the official number of scored pairs; of 2013 SentEval leaves out SMT, which is not free
 COUNTS = {
@@ -69,7 +72,7 @@ def read(folder):
 def _pairs(folder, name):
     """Yield (set, score, sentence, sentence) of each pair with a score."""
     inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
-    texts, scores = map(_lines, (inputs, gold))
+    texts, scores = (lines_of(path, "SemEval's STS") for path in (inputs, gold))
     if len(texts) != len(scores):
         raise UserError(f"{gold}: {len(scores):,} lines, expected one for each of the "
                         f"{len(texts):,} of {inputs.name}; fetch both again")
@@ -77,20 +80,11 @@ def _pairs(folder, name):
         columns = text.split("\t")
         if not score.strip():
             continue
-        try:
-            label = float(score)
-        except ValueError:
-            label = NAN
+        label = number_or_nan(score)
         if not 0 <= label <= 5 or len(columns) < 2:
             raise UserError(f'{gold}, line {number}: score "{score}" of {len(columns)} columns, '
                             "expected a number from 0 to 5 of two sentences between tabs")
         yield name, label, columns[0].strip(), columns[1].strip()
-
-
-def _lines(path):
-    with user_errors(f"{path}: cannot be read as UTF-8 text", "expected a file of SemEval's STS",
-                     (OSError, UnicodeDecodeError)):
-        return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
 def scores(run, sts):
@@ -98,20 +92,16 @@ def scores(run, sts):
     return {"trained": np.cos(similarity(run.model, run.vocabulary, sts))}
 
 
-def baselines(run, sts, vectors=None):
-    """The baselines from words and word vectors: row name → (n,)."""
-    return pair_baselines(texts_of(sts), *sides(sts), run, vectors)
-
-
 def summary(name, sts, scores, baselines):
     """r / rho × 100 of each row: the two means over the sets, then each set; published figures."""
     sets, counts = np.unique(sts.genres, return_counts=True)
     rows = []
     for row, values in (scores | baselines).items():
-        figures = 100 * np.array([[measure(values[of_set], sts.labels[of_set])
-                                   for measure in (pearson, spearman)]
-                                  for of_set in (sts.genres == one for one in sets)])    # (sets, 2)
-        means = figures.mean(axis=0), np.average(figures, axis=0, weights=counts)
+        figures = []
+        for one in sets:
+            x, y = values[sts.genres == one], sts.labels[sts.genres == one]
+            figures.append([100 * pearson(x, y), 100 * spearman(x, y)])
+        means = np.mean(figures, axis=0), np.average(figures, axis=0, weights=counts)
         rows.append([row, *("{:.1f} / {:.1f}".format(*pair) for pair in (*means, *figures))])
     rows += [[f"{row}, published", dict(zip(COUNTS, figures.split()))[name]]
              for row, figures in PUBLISHED.items()]

@@ -1,8 +1,9 @@
 """The labelled files of a task: where they are, and their rows."""
 
+import math
 from pathlib import Path
 
-from ..cli import UserError, user_errors
+from ..common.cli import UserError, user_errors
 
 
 def find_files(data, below, patterns, name):
@@ -19,22 +20,16 @@ def find_files(data, below, patterns, name):
                     f"unpack {name} there, or leave out --data for the small own set")
 
 
-def read_rows(path, name, titles, separator=None, more=False):
-    """Yield (line number, columns) of each line of a UTF-8 text file that is not blank.
-
-    name: the data set's; titles: of the columns, with commas; separator: None for white space;
-    more: whether further columns may follow. Raises UserError with file and line.
-    """
-    with user_errors(f"{path}: cannot be read as UTF-8 text", f"expected a file of {name}",
+def lines_of(path, name, encoding="UTF-8"):
+    """The lines of a text file, split at \\n alone. name: the data set's. Raises UserError."""
+    with user_errors(f"{path}: cannot be read as {encoding} text", f"expected a file of {name}",
                      (OSError, UnicodeDecodeError)):
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
-    count = len(titles.split(","))
-    for number, line in enumerate(lines, start=1):
-        columns = line.split(separator)
-        if not line.strip():
-            continue
-        if len(columns) < count or len(columns) > count and not more:
-            expected = f"{count}{' or more' * more} between {'tabs' if separator else 'spaces'}"
-            raise UserError(
-                f"{path}, line {number}: {len(columns)} columns, expected {expected}: {titles}")
-        yield number, columns
+        return Path(path).read_bytes().decode(encoding).removesuffix("\n").split("\n")
+
+
+def number_or_nan(text):
+    """The number that a text spells; nan where it spells none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

@@ -1,7 +1,8 @@
-"""Texts compared by their words alone, and by the vectors of their words.
+"""Baselines that compare texts by their words alone, and by the vectors of their words.
 
-By vectors, a dict, word → (d,): the mean of a text's, SIF, and the tf-idf soft cosine. A word
-without a vector is left out of the first two. In the soft cosine it is like itself alone.
+Vectors are a dict, word → (d,). They give three baselines: the mean of a text's word vectors, SIF,
+and the tf-idf soft cosine. A word without a vector is left out of the first two. In the soft cosine
+such a word is like itself alone.
 """
 
 from collections import Counter
@@ -15,10 +16,13 @@ from ..model.projection import all_but_the_top
 from .baselines import bag_cosine, document_frequency, frequency_weight, term_counts, tfidf
 
 
+WEIGHTED = "word cosine weighted a/(a+p)"
+
+
 def pair_baselines(texts, left, right, run=None, vectors=None):
     """All baselines for the pairs texts[left[i]], texts[right[i]]: row name → (n,).
 
-    run: whose word embeddings and p(word) are used; vectors: row name → word → vector, of a file.
+    run: its word embeddings and its p(word) are used; vectors: of a file, row name → word → vector
     """
     own = {"own vectors": run_vectors(run, words_of(texts))} if run else {}
     vocabulary = run.vocabulary if run else None
@@ -27,12 +31,13 @@ def pair_baselines(texts, left, right, run=None, vectors=None):
 
 
 def bag_cosines(texts, left, right, vocabulary=None):
-    """`bag_cosine` of the pairs, and with a Vocabulary that of weighted words: row name → (n,)."""
-    weights = {"binary word cosine": lambda token: 1.0}
+    """`bag_cosine` of the pairs, and with a Vocabulary also of weighted words: row name → (n,)."""
+    pairs = [(texts[x], texts[y]) for x, y in zip(left, right)]
+    rows = {"binary word cosine": np.array([bag_cosine(*pair) for pair in pairs])}
     if vocabulary:
-        weights["word cosine weighted a/(a+p)"] = frequency_weight(vocabulary)
-    return {name: np.array([bag_cosine(texts[x], texts[y], weight) for x, y in zip(left, right)])
-            for name, weight in weights.items()}
+        weight = frequency_weight(vocabulary)
+        rows[WEIGHTED] = np.array([bag_cosine(*pair, weight) for pair in pairs])
+    return rows
 
 
 def words_of(texts):
@@ -48,9 +53,15 @@ def vocabulary_of(texts):
 
 
 def run_vectors(run, words):
-    """A run's embeddings of words, those of rare ones from their shared buckets: word → (d,)."""
+    """A run's embeddings of words: word → (d,). Rare words have the embedding of their bucket."""
     rows = [run.vocabulary.id(word) for word in words]
     return dict(zip(words, to_host(run.model.params["encoder.embedding.weight"][rows])))
+
+
+def vectors_by_id(vocabulary, vectors):
+    """The vector of each id of a Vocabulary, 0 without one: word → (d,) → (size, d)."""
+    none = np.zeros_like(next(iter(vectors.values()), np.zeros(1)))       # there may be no word
+    return np.array([none, *(vectors.get(word, none) for word in vocabulary.words), none])
 
 
 def pair_similarities(texts, left, right, sources, vocabulary=None):
@@ -62,12 +73,10 @@ def pair_similarities(texts, left, right, sources, vocabulary=None):
     total, df = document_frequency(packed, own.size)
     df[UNKNOWN] = total                                       # what stands in an empty text: idf 0
     counts, weighted = term_counts(packed, own.size), tfidf(packed, total, df)
-    # by word id: unknown, the words, a bucket
     weight = np.array([0, *map(frequency_weight(vocabulary or own), own.words), 0])
     rows = {}
     for name, vectors in sources.items():
-        none = np.zeros(len(next(iter(vectors.values()), [0])))     # texts may have no word at all
-        table = np.array([none, *(vectors.get(word, none) for word in own.words), none])
+        table = vectors_by_id(own, vectors).astype(np.float64)
         for kind, matrix in (("mean of", mean_vectors(counts, table, np.ones(own.size))),
                              ("SIF of", sif_vectors(counts, table, weight))):
             unit, _ = l2_normalize_forward(matrix)
@@ -77,7 +86,7 @@ def pair_similarities(texts, left, right, sources, vocabulary=None):
 
 
 def mean_vectors(counts, table, weight):
-    """Σ weight(word) v(word) over a text's words that have a vector, divided by how many they are.
+    """Σ weight(word) v(word) over a text's words that have a vector, divided by their number.
 
     counts: CSR (B, words); table: (words, d), 0 without a vector; weight: (words,) → (B, d)
     """
@@ -88,7 +97,7 @@ def mean_vectors(counts, table, weight):
 def sif_vectors(counts, table, weight):
     """Smooth inverse frequency (Arora, Liang and Ma 2017): means weighted by a/(a + p(word)).
 
-    Their first singular vector is projected out. Shapes are those of `mean_vectors`.
+    Their first singular vector is projected out. Shapes: as in `mean_vectors`.
     """
     means = mean_vectors(counts, table, weight)
     return means @ all_but_the_top(means)

@@ -1,8 +1,8 @@
 """Packed ids in, vectors out; a loss and every gradient back.
 
-Read layers.py; sparse_rows.py, embeddings.py and dan.py, the first encoder; attention.py and
-transformer.py, the second; losses.py; nli.py, the second task; input_response.py, which makes one
-step of all of them; projection.py, a matrix on top of the vectors; workers.py, what a step asks of
-other workers. initial.py and word_vectors.py give the parameters their first values. kernels.py and
-the .cu files are what a GPU runs in the place of functions that are marked @on_gpu.
+Read layers.py, sparse_rows.py, embeddings.py and dan.py, the first encoder; losses.py;
+input_response.py, which makes one step of all of them. You may skip the rest: attention.py and
+transformer.py, the second encoder; nli.py, the second task; projection.py, a matrix on top of the
+vectors; initial.py and word_vectors.py, the first values; gradcheck.py; kernels.py and the .cu
+files, which a GPU runs in the place of functions that are marked @on_gpu.
 """

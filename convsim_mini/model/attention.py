@@ -28,7 +28,7 @@ class Group(NamedTuple):
 
 
 class AttentionCache(NamedTuple):
-    """p: for each Group (g, h, n, n), whose rows say where a word looks; factors: dropout's."""
+    """p: for each Group (g, h, n, n): row i says where word i looks; factors: dropout's."""
 
     qkv: np.ndarray
     sentences: list    # of Group

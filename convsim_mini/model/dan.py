@@ -10,10 +10,10 @@ def dan_forward(params, packed, word_rows):
 
     The embeddings of a sentence's words and bigrams, summed and divided by √n; fully connected
     layers with tanh between them (ours: the paper names no activation); unit length.
-    params: "encoder.linear{k}.weight", ".bias" (of the last only with encoder_bias), and
-    "encoder.embedding.weight" (R, d), whose first `word_rows` rows are words and whose others
-    are hashed bigrams; packed: word ids of B sentences, on the host or the device → u: (B, e)
-    unit vectors, cache
+    params: "encoder.linear{k}.weight", ".bias" (the last layer has one only with encoder_bias), and
+    "encoder.embedding.weight" (R, d): its first `word_rows` rows are words, the others are hashed
+    bigrams; packed: word ids of B sentences, on the host or the device
+    → u: (B, e) unit vectors, cache
     """
     table = params["encoder.embedding.weight"]
     packed = to_device(packed, array_module(table))

@@ -16,10 +16,10 @@ from .sparse_rows import SparseRows
 
 @on_gpu(kernels.word_bag_forward)
 def word_bag_forward(table, packed, word_rows):
-    """The bag of a sentence's words and hashed bigrams, what a DAN starts from (§2.3.1).
+    """The bag of a sentence's words and hashed bigrams: the input of a DAN (§2.3.1).
 
-    table: (R, d), whose first `word_rows` rows are words and whose others are bigrams; packed: word
-    ids of B sentences → y: (B, d), cache
+    table: (R, d); its first `word_rows` rows are words, the others are bigrams; packed: word ids of
+    B sentences → y: (B, d), cache
     """
     rows = words_and_bigrams(packed, word_rows, len(table) - word_rows)
     return embedding_bag_forward(table, rows, packed.lengths)
@@ -30,7 +30,8 @@ def embedding_bag_forward(table, rows, lengths):
 
     On the host only; a GPU has all of `word_bag_forward` in one kernel.
     The length of a sum of n vectors in unrelated directions grows like √n. So a sum would give long
-    sentences long vectors and a mean would give them short ones. TensorFlow: "sqrtn".
+    sentences long vectors and a mean would give them short ones. TensorFlow calls this combiner
+    "sqrtn"; PyTorch's EmbeddingBag has the sum and the mean.
 
     As matrices, y = S E: E is the table, (R, d); S (B, R) holds how often each row stands in each
     sentence, times 1/√n. S is sparse, and SciPy adds the rows where they are, without copies.
@@ -55,7 +56,7 @@ def embedding_bag_backward(dy, cache):
 
     y_b contains E_r count_br/√n_b times, so dE_r = Σ_b count_br dy_b/√n_b, that is dE = Sᵀ dy. In
     other words: each place in sentence b where row r stands adds dy_b/√n_b to dE_r. These places
-    are the answer. The optimiser adds them up, when it has those of all chunks and all workers.
+    are the answer. The optimiser adds them up, after all chunks and all workers have given theirs.
     dy: (B, d) → dtable: list of SparseRows
     """
     rows, sources, scale = cache

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..snli_files import LABELS
-from .input_response import Model
+from ..data.snli_files import LABELS
+from .input_response import ENCODERS, Model
 from .word_vectors import ppmi_svd
 
 
@@ -49,8 +49,7 @@ def initial_parameters(config, table, rng, classifies=False):
 def parameter_shapes(config, rows, classifies=False):
     """Name → shape of every parameter of a ModelConfig; rows: of its embedding table."""
     e, shapes = config.layers[-1], {"encoder.embedding.weight": (rows, config.embedding_dim)}
-    if config.encoder == "transformer":
-        shapes.update(transformer_shapes(config))
+    shapes |= ENCODERS[config.encoder].shapes(config)
     networks = {"encoder": [config.embedding_dim, *config.layers],
                 "response": [e, *config.response_hidden, e]}
     if classifies:
@@ -61,21 +60,6 @@ def parameter_shapes(config, rows, classifies=False):
     if not config.encoder_bias:
         del shapes[f"encoder.linear{len(config.layers) - 1}.bias"]
     return shapes
-
-
-def transformer_shapes(config):
-    """Name → shape of the parameters of a ModelConfig's Transformer layers."""
-    d, hidden = config.embedding_dim, config.hidden
-    layer = {"attention.norm": (d,), "attention.qkv": (d, 3 * d), "attention.output": (d, d),
-             "feed_forward.norm": (d,), "feed_forward.linear0": (d, hidden),
-             "feed_forward.linear1": (hidden, d)}
-    weights = {f"layer{k}.{name}": shape for k in range(config.transformer_layers)
-               for name, shape in layer.items()}
-    if config.pre_norm:
-        weights["norm"] = (d,)
-    bag = {"encoder.bag.weight": (d, config.layers[-1])} if config.bag else {}
-    return bag | {f"encoder.{name}.{kind}": shape if kind == "weight" else shape[-1:]
-                  for name, shape in weights.items() for kind in ("weight", "bias")}
 
 
 def initial_table(corpus, bigrams, model, rng):

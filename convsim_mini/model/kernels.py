@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import backend
-from ..cli import UserError
+from ..common.cli import UserError
 from .sparse_rows import joined
 
 FILES = ("model/layers.cu", "model/embeddings.cu", "model/attention.cu", "model/losses.cu",
@@ -99,12 +99,12 @@ def _column_sums(kernel, dy, *arguments, columns, after=()):
 
 
 def _warps(rows):
-    """Blocks and threads of a kernel whose warps have a row each."""
+    """Blocks and threads of a kernel in which each warp has a row."""
     return (-(-rows // 4),), (128,)
 
 
 def _threads(columns):
-    """As many threads, in whole warps, as a row of so many columns can use."""
+    """As many threads, in whole warps, as a row of `columns` numbers can use."""
     return (min(256, -(-columns // 32) * 32),)
 
 

@@ -1,12 +1,7 @@
 """The losses, in pairs like the layers: forward(…) → (loss, cache), backward(cache, dloss)."""
 
-import numpy as np
-
 from ..backend import array_module, on_gpu
 from . import kernels
-from .layers import l2_normalize_backward, l2_normalize_forward
-
-FLAT = 1e-9    # cosines this near to ±1 have no slope
 
 
 @on_gpu(kernels.batch_softmax_forward)
@@ -14,7 +9,8 @@ def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
     """Pick the true response among those of the batch (Yang et al. 2018, §2.1–2.2).
 
     scores = scale · u vᵀ. Row i of p is a softmax over all B responses; response i is the true one.
-    loss = −mean log p(true). With B equally good responses it is ln B.
+    loss = −mean log p(true). With B equally good responses it is ln B. Others call it InfoNCE with
+    in-batch negatives and the temperature 1/scale, or MultipleNegativesRankingLoss.
     u, v: (B, d) inputs and responses; false_negatives: (rows, columns) of pairs (i, j), i ≠ j,
     in which response j would answer input i as well: they leave the softmax (ours). One of several
     workers has u (b, d), the inputs `first` … first + b − 1; the sum of all workers' losses is the
@@ -53,6 +49,12 @@ def batch_softmax_backward(cache, dloss=1.0):
     return ds @ v, ds.T @ u
 
 
+def batch_softmax(u, v, scale=1.0, false_negatives=None, dloss=1.0):
+    """Both passes at once → loss: 0-d array, du, dv: (B, d). Arguments as in the two above."""
+    loss, cache = batch_softmax_forward(u, v, scale, false_negatives)
+    return loss, *batch_softmax_backward(cache, dloss)
+
+
 def cross_entropy_forward(logits, labels):
     """Softmax over the classes of each row; loss = −mean log p(label).
 
@@ -75,47 +77,3 @@ def cross_entropy_backward(cache, dloss=1.0):
     dlogits = array_module(log_p).exp(log_p) * step           # (B, classes)
     dlogits[rows, labels] -= step
     return dlogits
-
-
-def similarity_forward(matrix, u1, u2):
-    """−arccos of the cosine of A u1 and A u2 (Yang et al. 2018, §4.3).
-
-    matrix: (e, e), Aᵀ, because u1 and u2 (n, e) hold rows → similarity: (n,), −π … 0, cache
-    """
-    a, a_cache = l2_normalize_forward(u1 @ matrix)                        # (n, e)
-    b, b_cache = l2_normalize_forward(u2 @ matrix)                        # (n, e)
-    cosine = np.clip((a * b).sum(axis=1), -1, 1)                          # (n,)
-    return -np.arccos(cosine), (u1, u2, a, b, a_cache, b_cache, cosine)
-
-
-def similarity_backward(dsimilarity, cache):
-    """Forward: s = −arccos(c), c = a · b, a = normalise(u1 M), b = normalise(u2 M).
-
-    ds/dc = 1/√(1 − c²), which has no bound as c nears ±1. At c = ±1 s has no derivative; we use 0.
-    da = dc b, db = dc a; M is used twice, so dM = u1ᵀ d(u1 M) + u2ᵀ d(u2 M).
-    dsimilarity: (n,) → dmatrix: (e, e)
-    """
-    u1, u2, a, b, a_cache, b_cache, cosine = cache
-    steep = np.abs(cosine) < 1 - FLAT
-    slope = np.where(steep, 1 / np.sqrt(np.where(steep, 1 - cosine * cosine, 1)), 0)
-    dcosine = (dsimilarity * slope)[:, None]                              # (n, 1)
-    return (u1.T @ l2_normalize_backward(dcosine * b, a_cache)
-            + u2.T @ l2_normalize_backward(dcosine * a, b_cache))
-
-
-def correlation_forward(x, y):
-    """Pearson's r of x: (n,) with fixed labels y: (n,) → 0-d array, cache."""
-    x, y = x - x.mean(), y - y.mean()
-    x_norm, y_norm = np.sqrt(x @ x), np.sqrt(y @ y)
-    r = x @ y / (x_norm * y_norm)
-    return r, (x / x_norm, y / y_norm, x_norm, r)
-
-
-def correlation_backward(dr, cache):
-    """Forward: r = x̂ · ŷ, both centred and of unit length.
-
-    As in l2_normalize_backward, the part of ŷ along x̂ is projected out: dx = dr (ŷ − r x̂)/‖x‖.
-    Centring would subtract its mean, which is 0. dr: a number → dx: (n,)
-    """
-    x_unit, y_unit, x_norm, r = cache
-    return dr * (y_unit - r * x_unit) / x_norm

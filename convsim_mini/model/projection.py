@@ -6,7 +6,7 @@ from ..backend import array_module
 
 
 def with_matrix(model, matrix):
-    """A Model whose vectors are those of `model` times a matrix, again of unit length.
+    """A Model that multiplies the vectors of `model` by a matrix and gives them unit length again.
 
     Vectors are u = x/‖x‖ with x = h W + b, and u M has the direction of x M = h (W M) + b M. So the
     matrix becomes part of the last linear layer, and encoding takes no longer than before. With

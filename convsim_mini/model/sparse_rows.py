@@ -9,8 +9,9 @@ from ..backend import array_module, fair_shares
 
 
 class SparseRows(NamedTuple):
-    """Part of a table's gradient, which is a list of them. Rows may repeat: all places add up.
+    """Part of a table's gradient; the whole gradient is a list of such parts.
 
+    Rows may repeat: what all places add is summed.
     Place m adds values[sources[m]] to row rows[m]. Rows without a place have the gradient zero.
     rows: int (M,); values: (V, d); sources: int (M,), or None: place m has the values m
     """
@@ -21,7 +22,7 @@ class SparseRows(NamedTuple):
 
 
 def joined(parts):
-    """Several SparseRows of one table as one, whose places add up to the same."""
+    """Join several SparseRows of one table; their places add up to the same gradient."""
     if len(parts) == 1:
         return parts[0]
     xp, first, sources = array_module(parts[0].values), 0, []
@@ -33,9 +34,9 @@ def joined(parts):
 
 
 class RowBlock(NamedTuple):
-    """Distinct rows, ascending, whose sums are counts @ values.
+    """Distinct rows in ascending order; the sum of each is a row of counts @ values.
 
-    rows: (U,); counts: CSR (U, V), how often each of them has each of the values
+    rows: (U,); counts: CSR (U, V), how often each row has each of the values
     """
 
     rows: np.ndarray

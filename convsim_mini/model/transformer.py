@@ -139,6 +139,21 @@ def transformer_backward(du, cache):
     return grads
 
 
+def transformer_shapes(config):
+    """Name → shape of the parameters of a ModelConfig's Transformer layers."""
+    d, hidden = config.embedding_dim, config.hidden
+    layer = {"attention.norm": (d,), "attention.qkv": (d, 3 * d), "attention.output": (d, d),
+             "feed_forward.norm": (d,), "feed_forward.linear0": (d, hidden),
+             "feed_forward.linear1": (hidden, d)}
+    weights = {f"layer{k}.{name}": shape for k in range(config.transformer_layers)
+               for name, shape in layer.items()}
+    if config.pre_norm:
+        weights["norm"] = (d,)
+    bag = {"encoder.bag.weight": (d, config.layers[-1])} if config.bag else {}
+    return bag | {f"encoder.{name}.{kind}": shape if kind == "weight" else shape[-1:]
+                  for name, shape in weights.items() for kind in ("weight", "bias")}
+
+
 def sublayers(config):
     """The names of a ModelConfig's sublayers, in their order."""
     return [f"encoder.layer{k}.{kind}" for k in range(config.transformer_layers)

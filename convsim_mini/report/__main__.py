@@ -5,14 +5,15 @@
 
 from pathlib import Path
 
-from ..cli import UserError, errors_in_one_line, progress, user_errors
+from ..common.cli import UserError, errors_in_one_line, progress, user_errors
+from ..common.files import write_text
+from ..common.workspace import locked
 from ..evaluation.command import parser_of
-from ..files import write_text
-from ..run import load_run
-from ..workspace import locked
-from .page import page
+from ..training.run import load_run
+from .blocks import to_html, to_markdown
+from .page import TITLE, page
 from .results import measure, read_data
-from .web_page import web_page
+from .web_page import run_blocks
 
 
 @errors_in_one_line()
@@ -31,9 +32,11 @@ def main(argv=None):
     with user_errors(f"{options.out}: cannot be made", "choose another folder with --out"):
         options.out.mkdir(parents=True, exist_ok=True)
     results = [measure(run, data) for run in progress(runs, "measuring", unit=" runs")]
+    tables = page(results, data)
+    of_runs = [block for result in results for block in run_blocks(result, data)]
     with locked(options.out):                                 # a page and its figures are of one
-        write_text(options.out / "report.md", page(results, data, options.out))
-        write_text(options.out / "report.html", web_page(results, data))
+        write_text(options.out / "report.md", to_markdown(TITLE, tables, options.out))
+        write_text(options.out / "report.html", to_html(TITLE, tables + of_runs))
     print(f"{options.out / 'report.md'} and report.html: {len(results)} runs")
 
 

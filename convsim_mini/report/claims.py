@@ -8,33 +8,38 @@ import json
 from pathlib import Path
 
 from ..evaluation.attention import widening
-from ..evaluation.metrics import mean_interval, pearson, pearson_difference
+from ..evaluation.metrics import mean_interval, pearson, pearson_difference, with_interval
 from ..evaluation.sts import GENRES
-from ..run import settings_of
+from ..training.run import settings_of
 
 
 def verdicts(results, data):
     """The list of claims: rows of claim, verdict, numbers."""
     words = {True: "reproduced", False: "not reproduced", None: "not testable here"}
-    return [[claim, words[shown], numbers] for claim, judge in CLAIMS.items()
-            for shown, numbers in [judge(results, data)]]
+    rows = []
+    for claim, judge in CLAIMS.items():
+        shown, numbers = judge(results, data)
+        rows.append([claim, words[shown], numbers])
+    return rows
 
 
 def by_fraction(results):
-    """Share of the NLI data → Results: multitask runs from one starting run, and that one at 0.
+    """Share of the NLI data → Results: multitask runs from one starting run, which stands at 0.
 
-    They agree in all other settings. Of several such groups it is the one with most runs.
+    They agree in all other settings. The group with most runs is taken.
     """
     groups = {}
     for result in results:
-        if result.run.config.task == "multitask" and (init := result.run.config.init):
-            settings = settings_of(result.run.config)
+        config = result.run.config
+        if config.task == "multitask" and config.init:
+            settings = settings_of(config)
             share = settings.pop("nli_fraction")
-            key = init, result.run.corpus, result.run.config.nli, json.dumps(settings)
+            key = config.init, result.run.corpus, config.nli, json.dumps(settings)
             groups.setdefault(key, {})[share] = result
     shares = max(groups.values(), key=len, default={})
-    start = starting_run(next(iter(shares.values())), results) if shares else None
-    return {0.0: start, **shares} if start else shares
+    if shares and (start := starting_run(next(iter(shares.values())), results)):
+        shares[0.0] = start                                   # all have the same starting run
+    return dict(sorted(shares.items()))
 
 
 def starting_run(result, results):
@@ -44,15 +49,15 @@ def starting_run(result, results):
 
 
 def transformer_above_dan(results, data):
-    """Of runs on the same conversations: do more true replies come first with the Transformer?"""
+    """Do more true replies come first with the Transformer, on the same conversations?"""
     of_encoder = {result.encoder: result for result in reversed(results)    # the first ones count
                   if result.run.config.task == "conversation" and result.ranks is not None}
     dan, transformer = of_encoder.get("DAN"), of_encoder.get("Transformer")
     if not dan or not transformer or dan.run.corpus != transformer.run.corpus:
         return None, "needs a run of each encoder on the same conversations"
     gains = (transformer.ranks == 1).astype(float) - (dan.ranks == 1)
-    mean, low, high = mean_interval(100 * gains)
-    return low > 0, f"P@1 of {transformer.name} − {dan.name}: {mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+    gain = mean_interval(100 * gains)
+    return gain[1] > 0, f"P@1 of {transformer.name} − {dan.name}: {with_interval(gain, '+.1f')}"
 
 
 def nli_helps_captions_most(results, data):
@@ -77,20 +82,20 @@ def tuning_helps_news_most(results, data):
 
 def most_in(genre, sts, after, before, what):
     """Did r rise in this genre, beyond its 95% interval, and more than in the others?"""
-    gains = {name: pearson_difference(*(side[sts.genres == name]
-                                        for side in (after, before, sts.labels)))
-             for name in GENRES[1:]}
-    numbers = ", ".join(f"{name} {100 * gain:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
-                        for name, (gain, low, high) in gains.items())
+    gains = {}
+    for name in GENRES[1:]:
+        of_genre = sts.genres == name
+        gains[name] = pearson_difference(after[of_genre], before[of_genre], sts.labels[of_genre])
+    numbers = ", ".join(f"{name} {with_interval([100 * x for x in gain], '+.1f')}"
+                        for name, gain in gains.items())
     return max(gains, key=gains.get) == genre and gains[genre][1] > 0, f"{what}: {numbers}"
 
 
 def a_tenth_gives_most(results, data):
-    """Of what all the NLI data adds to captions on STS dev, does a tenth already add half?"""
+    """Does a tenth of the NLI data add half of what all of it adds to captions on STS dev?"""
     shares = by_fraction(results)
     if not {0.0, 0.1, 1.0} <= shares.keys() or "dev" not in data.sts:
-        return None, ("needs STS dev, and multitask runs from one run with 10% and all of the NLI "
-                      "data: `python -m convsim_mini.report.fractions`")
+        return None, "needs STS dev, and figure 8's runs with 10% and all of the NLI data"
     labels, captions = data.sts["dev"].labels, data.sts["dev"].genres == "captions"
     none, tenth, whole = (100 * pearson(shares[share].sts["dev"][captions], labels[captions])
                           for share in (0.0, 0.1, 1.0))
@@ -102,9 +107,9 @@ def attention_widens(results, data):
     """Mean distance that attention reaches, last layer against first, on the corpus's dev split."""
     for result in results:
         if result.reach is not None and len(result.reach) > 1:
-            mean, low, high = widening(result.reach)
-            return low > 0, (f"{result.name}, last layer − first: {mean:+.2f} "
-                             f"[{low:+.2f}, {high:+.2f}] words")
+            gain = widening(result.reach)
+            return gain[1] > 0, (f"{result.name}, last layer − first: "
+                                 f"{with_interval(gain, '+.2f')} words")
     return None, "needs a Transformer's run with two layers or more"
 
 

@@ -1,55 +1,89 @@
-"""The page: every table and figure of the paper from a list of Results, beside the paper's numbers.
+"""Every table and figure of the paper as blocks, our numbers beside the paper's.
 
 Wherever a function takes `results`, that is a list of Results; `data` is a Data.
 """
 
+import json
+from pathlib import Path
+
 import numpy as np
 from scipy.stats import rankdata
 
+from ..common.figures import new_figure, save_figure
 from ..data.text import tokenize
 from ..evaluation import cqa, sts
 from ..evaluation.metrics import pearson, per_cent, ranking_scores
 from ..evaluation.nli import hypothesis_only
 from ..evaluation.response import N, precision
-from ..figures import new_figure, save_figure
-from ..run import log_of
-from ..tables import markdown
-from . import claims, published
+from ..training.run import log_of
+from . import claims
+from .blocks import Figure, Table
 from .results import pairs_seen
 
-RUN, PROVENANCE = ["run", "encoder", "trained on"], ["pairs seen", "seconds", "machine"]
+# Figures from the literature, × 100, as printed there; published.json names the source of each.
+PUBLISHED = {name: table["figures"] for name, table in json.loads(
+    Path(__file__).with_name("published.json").read_text(encoding="utf-8")).items()}
+TITLE = "The paper's tables and figures, from our own runs"
+INTRODUCTION = """Figures are per cent, or × 100. The paper is Yang et al. 2018. It trained on 600
+million pairs. Its rows of STS, SNLI and CQA are all by its Transformer, also where a DAN of ours
+stands beside them. "Published" rows are figures of other systems, as the paper quotes them. P@N is
+measured on each run's own corpus. A dash: there is no such figure."""
+MISSING = "{} is not here. `python -m data_scripts.download {}` fetches it. Name it with --data."
 TRAINED_ON = {"conversation": "conversations", "multitask": "conversations + SNLI", "nli": "SNLI",
               "entailment": "conversations + entailments"}
-PAPER_ROW = {"conversation": "Reddit", "multitask": "Reddit+SNLI", "nli": None,    # by task
-             "entailment": None}
-DOWNLOAD = ("not here; `python -m data_scripts.download {}` fetches it; then name its folder with "
-            "--data")
-NO_PAIRS = "its pair files are not here"
-INTRODUCTION = """# The paper's tables and figures, from our own runs
-
-Figures are per cent, or × 100. The paper's are those of Yang et al. 2018. Its rows of STS, SNLI and
-CQA are all by its Transformer, also where a DAN of ours stands beside them, and it trained on 600
-million pairs. "Published" rows are other systems' figures as the paper quotes them. P@N is measured
-on each run's own corpus. A dash: no such figure."""
+PAPER_ROW = {"conversation": "Reddit", "multitask": "Reddit+SNLI"}    # by task
 TABLE_5 = """All pairs are ranked twice: by the run's score and by people's. A good pair has almost
-the same rank in both. We show the best one of those that people gave 4 or more, and of those that
-they gave 1 or less. A bad pair has very different ranks. We show the one that the run ranks most
-too high, and the one that it ranks most too low."""
+the same rank in both. We show the best one among the pairs that people gave 4 or more, and the best
+one among the pairs that they gave 1 or less. A bad pair has very different ranks. We show the one
+that the run ranks most too high, and the one that it ranks most too low."""
 
+
+def page(results, data):
+    """The list of blocks that both pages begin with."""
+    whole = [result for result in results if result.run.config.nli_fraction == 1]
+    return [INTRODUCTION, "## The runs", runs_table(results),
+            "## Table 1: picking the true reply among 100", table_1(whole),
+            "## Table 2: natural language inference", *table_2(whole, data),
+            "## Table 3: STS Benchmark, r × 100", *table_3(whole, data),
+            "## Footnote 9: what NLI has shown of STS", footnote_9(whole, data),
+            "## Table 4: STS Benchmark by genre, r × 100", *table_4(whole, data),
+            *on_dev(whole[0], data),
+            "## Table 6: question ranking, MAP × 100", table_6(whole, data),
+            "## Figure 8: how much NLI data it takes", *figure_8(results, data),
+            "## Six difficult pairs",
+            "From Cer et al. 2017, Table 12; scores are 5 (1 − arccos(cos)/π).",
+            difficult_pairs(whole),
+            "## The paper's claims",
+            Table(["claim", "verdict", "numbers"], claims.verdicts(results, data))]
+
+
+def runs_table(results):
+    """What each run is. Its seconds are those of training, without measuring and saving."""
+    rows = []
+    for result in results:
+        config, log = result.run.config, log_of(result.run)
+        files = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
+        seconds = [f"{record['seconds']:,.0f}" for record in log if "seconds" in record]
+        machines = {record["machine"] for record in log if "machine" in record}
+        rows.append([result.name, result.encoder, TRAINED_ON[config.task], ", ".join(files),
+                     config.preset, config.seed, f"{result.run.step:,}",
+                     f"{pairs_seen(result.run):,}", seconds[-1] if seconds else "not recorded",
+                     " and ".join(sorted(machines)) or "not recorded"])
+    return Table(["run", "encoder", "trained on", "pairs of", "preset", "seed", "step kept",
+                  "pairs seen", "seconds", "machine"], rows)
+
+
+# ---------------------------------------------------------------- cells
 
 def figures(values):
-    """Several figures in one cell: 56.1 / 70.2 / 83.6; nan and None as –; a text as it is."""
-    if isinstance(values, str):
-        return values
-    return " / ".join("–" if np.isnan(v) else f"{v:.1f}" for v in values or [np.nan])
+    """Figures in one cell: 56.1 / 70.2 / 83.6. A dash stands for nan and for an empty list."""
+    return " / ".join("–" if np.isnan(value) else f"{value:.1f}" for value in values) or "–"
 
 
-def beside(paper, ours=None):
-    """Three cells: the paper's figures or None, ours or None or a text, and the differences."""
-    difference = "–"
-    if paper and ours and not isinstance(ours, str):
-        difference = " / ".join(f"{a - b:+.1f}" for a, b in zip(ours, paper))
-    return [figures(paper), figures(ours), difference]
+def beside(paper, ours):
+    """Three cells: the paper's figures, ours, the differences. Without figures: an empty list."""
+    differences = [a - b for a, b in zip(ours, paper)]
+    return [figures(paper), figures(ours), " / ".join(f"{d:+.1f}" for d in differences) or "–"]
 
 
 def compared(what):
@@ -57,55 +91,41 @@ def compared(what):
     return [f"paper, {what}", "ours", "difference"]
 
 
-def row_of(result, *cells):
-    """A row headed by RUN, the cells' own headings, and PROVENANCE."""
-    return [result.name, result.encoder, TRAINED_ON[result.run.config.task], *cells,
-            *provenance(result)]
-
-
-def provenance(result):
-    """PROVENANCE, as the run's log says.
-
-    Its seconds are those of training, without measuring and saving.
-    """
-    log = log_of(result.run)
-    seconds = [f"{record['seconds']:,.0f}" for record in log if "seconds" in record]
-    machines = dict.fromkeys(record["machine"] for record in log if "machine" in record)
-    return [f"{pairs_seen(result.run):,}", (seconds or ["not recorded"])[-1],
-            " and ".join(machines) or "not recorded"]
-
-
-def other_row(name, trained_on, *cells):
-    """The like of what is no run: a baseline or a published figure."""
-    return [name, "–", trained_on, *cells, *"–––"]
-
+# ---------------------------------------------------------------- the paper's tables
 
 def table_1(results):
-    """P@N of every run on its own corpus's test split."""
-    rows = [row_of(result, *beside(
-        published.RESPONSE[result.encoder] if result.run.config.task == "conversation" else None,
-        NO_PAIRS if result.ranks is None
-        else [precision(result.ranks, n)[0] for n in N])) for result in results]
-    return markdown([*RUN, *compared("P@1 / P@3 / P@10"), *PROVENANCE], rows)
+    """P@N of every run on its own corpus's test split, with 95% intervals."""
+    rows = []
+    for result in results:
+        paper, ours, intervals = [], [], "its pair files are not here"
+        if result.run.config.task == "conversation":
+            paper = PUBLISHED["RESPONSE"][result.encoder]
+        if result.ranks is not None:
+            measured = [precision(result.ranks, n) for n in N]
+            ours = [value for value, _, _ in measured]
+            intervals = " / ".join(f"{low:.1f}–{high:.1f}" for _, low, high in measured)
+        rows.append([result.name, *beside(paper, ours), intervals])
+    return Table(["run", *compared("P@1 / P@3 / P@10"), "95% intervals"], rows)
 
 
 def table_2(results, data):
     """Accuracy on SNLI's test set."""
-    snli, train = data.snli.get("test"), data.snli.get("train")
-    accuracy = lambda classes: [per_cent(classes == snli.labels)[0]]
-    rows = []
+    snli, rows = data.snli.get("test"), []
     for result in results:
         if result.run.config.classifies:
-            ours = accuracy(result.snli["test"]) if snli else DOWNLOAD.format("snli")
-            paper = published.SNLI.get(PAPER_ROW[result.run.config.task])
-            rows.append(row_of(result, *beside(paper and [paper], ours)))
-    if snli and train:
-        rows.append(other_row("hypothesis alone, n-grams", f"SNLI, {len(train.labels):,} pairs",
-                              *beside(None, accuracy(hypothesis_only(train)(snli)))))
-    pairs = f"SNLI, {published.SNLI_PAIRS:,} pairs"
-    rows += [other_row(f"{name}, published", pairs, *beside([figure]))
-             for name, figure in published.SNLI.items() if name != "Reddit+SNLI"]
-    return markdown([*RUN, *compared("accuracy on test"), *PROVENANCE], rows)
+            paper = PUBLISHED["SNLI"].get(PAPER_ROW.get(result.run.config.task), [])
+            ours = [per_cent(result.snli == snli.labels)[0]] if snli else []
+            rows.append([result.name, *beside(paper, ours)])
+    if snli and "train" in data.snli:
+        train = data.snli["train"]
+        right = hypothesis_only(train)(snli) == snli.labels
+        rows.append([f"hypothesis alone, n-grams of {len(train.labels):,} pairs",
+                     *beside([], [per_cent(right)[0]])])
+    pairs = PUBLISHED["SNLI_PAIRS"]
+    rows += [[f"{name}, published; {pairs:,} pairs", *beside(figure, [])]
+             for name, figure in PUBLISHED["SNLI"].items() if name != "Reddit+SNLI"]
+    absent = [] if snli else [MISSING.format("SNLI", "snli")]
+    return [Table(["run", *compared("accuracy on test")], rows), *absent]
 
 
 def sts_figures(similarity, pairs):
@@ -114,51 +134,60 @@ def sts_figures(similarity, pairs):
 
 
 def sts_rows(results, data, splits, count):
-    """Every reading of every run, tuned or not: the first `count` figures on each split."""
+    """A row for each reading of each run: its first `count` figures on each of the splits.
+
+    The paper reads −arccos, out of the box and tuned. These rows are there for every run.
+    """
     rows = []
     for result in results:
-        name = PAPER_ROW[result.run.config.task]
+        name = PAPER_ROW.get(result.run.config.task)
         paper = {"trained": name, "trained, tuned": f"{name} tuned"}
-        for reading in result.readings | paper:
-            similarity, cells = result.readings.get(reading, {}), []
+        for reading in {**result.readings, **paper}:
+            cells = []
             for split in splits:
-                ours = (sts_figures(similarity[split], data.sts[split])[:count]
-                        if split in similarity else DOWNLOAD.format("stsbenchmark"))
-                cells += beside(published.STS.get(paper.get(reading), {}).get(split, [])[:count],
-                                ours)
-            if reading == "trained, tuned" and not similarity:
-                hint = f"`python -m convsim_mini.tune {result.run.folder}` makes it"
-                cells = [hint, *"–" * (len(cells) - 1)]
+                theirs = PUBLISHED["STS"].get(paper.get(reading), {}).get(split, [])
+                ours = []
+                if split in result.readings.get(reading, {}):
+                    ours = sts_figures(result.readings[reading][split], data.sts[split])
+                cells += beside(theirs[:count], ours[:count])
             state = reading.removeprefix("trained").removeprefix(", ") or "out of the box"
-            rows.append(row_of(result, state, *cells))
+            rows.append([result.name, state, *cells])
     return rows
 
 
 def table_3(results, data):
     """r on all pairs of STS Benchmark dev and test."""
-    rows, dev = sts_rows(results, data, ("dev", "test"), count=1), data.sts.get("dev")
-    if dev:
-        rows += [other_row(name, "–", "baseline", *beside(None, sts_figures(x, dev)[:1]), *"–––")
-                 for name, x in sts.baselines(results[0].run, dev).items()]
-    rows += [other_row(f"{name}, published", *"––", *beside([dev]), *beside([test]))
-             for name, (dev, test) in published.STS_SYSTEMS.items()]
-    return markdown([*RUN, "", *compared("dev"), *compared("test"), *PROVENANCE], rows)
+    rows = sts_rows(results, data, ("dev", "test"), count=1)
+    if "dev" in data.sts:
+        for name, similarity in sts.baselines(results[0].run, data.sts["dev"]).items():
+            ours = sts_figures(similarity, data.sts["dev"])[:1]
+            rows.append([name, "baseline", *beside([], ours), *beside([], [])])
+    rows += [[f"{name}, published", "–", *beside([dev], []), *beside([test], [])]
+             for name, (dev, test) in PUBLISHED["STS_SYSTEMS"].items()]
+    absent = [MISSING.format(f"STS {split}", "stsbenchmark")
+              for split in ("dev", "test") if split not in data.sts]
+    untuned = [result.name for result in results if "trained, tuned" not in result.readings]
+    if untuned and data.sts:
+        absent.append(f"Not tuned: {', '.join(untuned)}. `python -m convsim_mini.tune RUN --data "
+                      "DIR` tunes a run.")
+    return [Table(["run", "reading", *compared("dev"), *compared("test")], rows), *absent]
 
 
 def footnote_9(results, data):
     """How much of STS the NLI training set has shown already."""
     if "train" not in data.snli or not data.sts:
-        return f"SNLI train and STS: {DOWNLOAD.format('snli stsbenchmark')}"
+        return MISSING.format("SNLI train or STS", "snli stsbenchmark")
     rows = []
     for split, pairs in data.sts.items():
         seen = seen_in_training(pairs, data.snli["train"])
         for result in results:
             if result.run.config.task != "conversation":
-                r = [f"{100 * pearson(result.sts[split][kept], pairs.labels[kept]):.2f}"
-                     for kept in (slice(None), ~seen)]
-                rows.append([result.name, f"STS {split}", f"{seen.sum():,} of {len(seen):,}", *r])
-    return markdown(["run", "", "pairs that share a sentence with SNLI train", "r × 100",
-                     "without them"], rows)
+                x, y = result.sts[split], pairs.labels
+                rows.append([result.name, f"STS {split}", f"{seen.sum():,} of {len(seen):,}",
+                             f"{100 * pearson(x, y):.2f}",
+                             f"{100 * pearson(x[~seen], y[~seen]):.2f}"])
+    return Table(["run", "split", "pairs that share a sentence with SNLI train", "r × 100",
+                  "without these pairs"], rows)
 
 
 def seen_in_training(sts, train):
@@ -170,101 +199,94 @@ def seen_in_training(sts, train):
 
 def table_4(results, data):
     """r by genre: a table for each split."""
-    return "\n\n".join(
-        markdown([*RUN, "", *compared(f"{split}: {' / '.join(sts.GENRES)}"), *PROVENANCE],
-                 sts_rows(results, data, (split,), count=len(sts.GENRES)))
-        if split in data.sts else f"STS {split}: {DOWNLOAD.format('stsbenchmark')}"
-        for split in ("dev", "test"))
+    genres = " / ".join(sts.GENRES)
+    tables = [Table(["run", "reading", *compared(f"{split}: {genres}")],
+                    sts_rows(results, data, (split,), count=len(sts.GENRES)))
+              for split in ("dev", "test") if split in data.sts]
+    return tables or [MISSING.format("STS", "stsbenchmark")]
 
 
-def table_5(result, pairs):
-    """Two pairs that a run scores as people do, and two that it does not, by the rule TABLE_5."""
+def on_dev(result, data):
+    """Table 5 and figure 7, of one run on STS dev."""
+    if "dev" not in data.sts:
+        return []
+    dev = data.sts["dev"]
+    return [f"## Table 5: good and bad pairs of {result.name} on STS dev", TABLE_5,
+            table_5(result, dev), f"## Figure 7: score against label, {result.name} on STS dev",
+            Figure("figure_7", sts.plot, ("dev", dev, result.sts["dev"]))]
+
+
+def table_5(result, pairs, each=1):
+    """The pairs that a run scores as people do, and those that it does not, as TABLE_5 says.
+
+    each: how many pairs of each of the four kinds
+    """
     similarity, labels = result.sts["dev"], pairs.labels
     gap = (rankdata(similarity) - rankdata(labels)) / len(labels)
-    nearest = lambda among: np.flatnonzero(among)[np.argmin(np.abs(gap[among]))]
-    chosen = [("good", nearest(labels >= 4)), ("good", nearest(labels <= 1)),
-              ("bad", np.argmax(gap)), ("bad", np.argmin(gap))]
-    return markdown(["", "−arccos", "people, 0–5", "sentence 1", "sentence 2"], [
-        [kind, f"{similarity[k]:.2f}", f"{labels[k]:.1f}", pairs.sentences1[k], pairs.sentences2[k]]
-        for kind, k in chosen])
+    nearest, highest = np.argsort(np.abs(gap), kind="stable"), np.argsort(-gap, kind="stable")
+    kinds = [("good", nearest[labels[nearest] >= 4]), ("good", nearest[labels[nearest] <= 1]),
+             ("too high", highest), ("too low", highest[::-1])]
+    rows = [[kind, f"{similarity[k]:.2f}", f"{labels[k]:.1f}", pairs.sentences1[k],
+             pairs.sentences2[k]] for kind, order in kinds for k in order[:each]]
+    return Table(["", "−arccos", "people, 0–5", "sentence 1", "sentence 2"], rows)
 
 
 def table_6(results, data):
     """MAP on every labelled file of question ranking."""
     if not data.cqa:
-        return f"SemEval Task 3: {DOWNLOAD.format('cqa')}"
+        return MISSING.format("SemEval Task 3", "cqa")
     rows = []
     for name, questions in data.cqa.items():
-        papers = published.CQA if "2017" in name and "test" in name else {}
-        score = lambda scores: [100 * ranking_scores(cqa.top_ten(questions, scores))[0, 0]]
+        papers = PUBLISHED["CQA"] if "2017" in name and "test" in name else {}
+        ours = {}
         for result in results:
-            paper = papers.get(PAPER_ROW[result.run.config.task])
-            rows.append([name, *row_of(result, *beside(paper and [paper],
-                                                       score(result.cqa[name])))])
-        rows += [[name, *other_row(baseline, "–", *beside(None, score(scores)))]
-                 for baseline, scores in cqa.baselines(results[0].run, questions).items()]
-    rows += [["test of 2017", *other_row(f"{name}, published", "–", *beside([figure]))]
-             for name, figure in published.CQA.items() if not name.startswith("Reddit")]
-    return markdown(["file", *RUN, *compared("MAP"), *PROVENANCE], rows)
+            row = PAPER_ROW.get(result.run.config.task)
+            ours[result.name] = papers.get(row, []), result.cqa[name]
+        for baseline, scores in cqa.baselines(results[0].run, questions).items():
+            ours[baseline] = [], scores
+        for row, (paper, scores) in ours.items():
+            map_, *_ = ranking_scores(cqa.top_ten(questions, scores))
+            rows.append([name, row, *beside(paper, [100 * map_[0]])])
+    rows += [["test of 2017", f"{name}, published", *beside(figure, [])]
+             for name, figure in PUBLISHED["CQA"].items() if not name.startswith("Reddit")]
+    return Table(["file", "run", *compared("MAP")], rows)
 
 
 def difficult_pairs(results):
     """The six difficult pairs of the STS task paper as each run scores them."""
-    pairs = sts.Sts(None, None, *list(zip(*published.DIFFICULT))[2:])
-    scores = zip(*(sts.score_0_to_5(sts.similarity(run.model, run.vocabulary, pairs))
-                   for run, *_ in results))
-    rows = [[kind, f"{label:.1f}", *(f"{score:.1f}" for score in of_pair), one, two]
-            for (kind, label, one, two), of_pair in zip(published.DIFFICULT, scores)]
-    return markdown(["kind of error", "people", *(result.name for result in results),
-                     "sentence 1", "sentence 2"], rows)
+    rows = []
+    for kind, label, one, two in PUBLISHED["DIFFICULT"]:
+        pair = sts.Sts(None, None, [one], [two])
+        scores = [sts.similarity(result.run.model, result.run.vocabulary, pair)[0]
+                  for result in results]
+        cells = [f"{sts.score_0_to_5(score):.1f}" for score in scores]
+        rows.append([kind, f"{label:.1f}", *cells, one, two])
+    names = [result.name for result in results]
+    return Table(["kind of error", "people", *names, "sentence 1", "sentence 2"], rows)
 
 
-def figure_8(results, data, out):
+def figure_8(results, data):
     """r against the share of the NLI data: figure and table, or what is missing for them."""
     shares, curves = claims.by_fraction(results), {}
     for split in sorted(data.sts.keys() - {"train"}):
-        r = [sts_figures(shares[share].sts[split], data.sts[split]) for share in sorted(shares)]
-        curves |= {f"{genre}, {split}": curve for genre, curve in zip(sts.GENRES[:2], zip(*r))}
+        r = [sts_figures(result.sts[split], data.sts[split]) for result in shares.values()]
+        for genre, curve in zip(sts.GENRES[:2], zip(*r)):
+            curves[f"{genre}, {split}"] = curve
     if not curves or len(shares) < 3:
-        return ["Needs STS, and runs with parts of the NLI data: `python -m "
+        return ["This needs STS, and runs with parts of the NLI data: `python -m "
                 "convsim_mini.report.fractions RUN --nli DIR`."]
-    percentages = [100 * share for share in sorted(shares)]
+    percentages = [100 * share for share in shares]
+    return [Figure("figure_8", plot_shares, (percentages, curves)),
+            Table(["r × 100", *(f"{percentage:.0f}%" for percentage in percentages)],
+                  [[name, *(f"{r:.1f}" for r in curve)] for name, curve in curves.items()])]
+
+
+def plot_shares(path, percentages, curves):
+    """Draw a curve over percentages of the NLI data for each name: curves: name → r × 100."""
     figure, axes = new_figure()
     for name, curve in curves.items():
         axes.plot(percentages, curve, "o-", label=name)
     axes.set(xlabel="NLI data used in multitask training (%; 0: conversations alone)",
              ylabel="Pearson's r × 100", title="STS Benchmark against the amount of NLI data")
     axes.legend()
-    save_figure(figure, out / "figure_8.png")
-    return ["![figure 8](figure_8.png)", markdown(
-        ["r × 100", *(f"{percentage:.0f}%" for percentage in percentages)],
-        [[name, *(f"{r:.1f}" for r in curve)] for name, curve in curves.items()])]
-
-
-def on_dev(result, dev, out):
-    """Table 5 and figure 7, of one run on STS dev."""
-    sts.plot(out / "figure_7.png", "dev", dev, result.sts["dev"])
-    return [f"## Table 5: good and bad pairs of {result.name} on STS dev", TABLE_5,
-            table_5(result, dev), f"## Figure 7: score against label, {result.name} on STS dev",
-            "![figure 7](figure_7.png)"]
-
-
-def page(results, data, out):
-    """The report as Markdown; its figures are written into the folder `out`."""
-    whole = [result for result in results if result.run.config.nli_fraction == 1]
-    dev = data.sts.get("dev")
-    return "\n\n".join([
-        INTRODUCTION,
-        "## Table 1: picking the true reply among 100", table_1(whole),
-        "## Table 2: natural language inference", table_2(whole, data),
-        "## Table 3: STS Benchmark, r × 100", table_3(whole, data),
-        "## Footnote 9: what NLI has shown of STS", footnote_9(whole, data),
-        f"## Table 4: STS Benchmark by genre, r × 100 on {' / '.join(sts.GENRES)}",
-        table_4(whole, data),
-        *(on_dev(whole[0], dev, out) if dev else []),
-        "## Table 6: question ranking, MAP × 100", table_6(whole, data),
-        "## Figure 8: how much NLI data it takes", *figure_8(results, data, out),
-        "## Six difficult pairs",
-        "From Cer et al. 2017, Table 12; scores are 5 (1 − arccos(cos)/π).", difficult_pairs(whole),
-        "## The paper's claims",
-        markdown(["claim", "verdict", "numbers"], claims.verdicts(results, data))]) + "\n"
+    save_figure(figure, path)

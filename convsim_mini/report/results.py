@@ -1,23 +1,21 @@
-"""Everything that the report says of a run, measured once: P@N, SNLI, STS, questions, attention."""
+"""What the report measures of a run, once: P@N, SNLI, STS, questions, attention."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ..cli import UserError
-from ..data.packed import Packed
+from ..common.cli import UserError, user_errors
+from ..data.corpus import Split
 from ..data.snli import encode_snli
+from ..data.snli_files import find_snli, read_snli
 from ..evaluation import cqa, response, sts
 from ..evaluation.attention import reach_on_dev
 from ..evaluation.nli import classify
-from ..model.input_response import embed
-from ..run import Run, load_run
-from ..snli_files import find_snli, read_snli
+from ..training.run import Run, load_run
 from ..training.schedule import pairs_before
 
 ENCODER = "trained, all but the top, as cosine"    # the row of `sts.scores` of what `encode` gives
-SENTENCES, SEED = 2_000, 2018    # on a Map
 
 
 class Data(NamedTuple):
@@ -28,33 +26,21 @@ class Data(NamedTuple):
     cqa: dict
 
 
-class Map(NamedTuple):
-    """n sentences of dev, and where they lie on the two directions in which they differ most.
-
-    replies: which are replies, bool (n,); places: (n, 2); shares: of the variance, (2,)
-    """
-
-    sentences: Packed
-    replies: np.ndarray
-    places: np.ndarray
-    shares: np.ndarray
-
-
 class Results(NamedTuple):
     """What was measured of one Run; None, or an empty dict, for what could not be.
 
     ranks: of the true reply among 100, (n,); readings: row of `sts.scores` → split → similarity
-    (n,) of each pair; snli: split → class of each pair, (n,); cqa: file name → list of scores;
-    reach: (layers, sentences), how far attention reaches; map: of sentences of its corpus.
+    (n,) of each pair; snli: class of each pair of the test set, (n,); cqa: file name → list of
+    scores; reach: (layers, sentences), how far attention reaches; dev: of the run's own corpus.
     """
 
     run: Run
     ranks: np.ndarray | None
     readings: dict
-    snli: dict
+    snli: np.ndarray | None
     cqa: dict
     reach: np.ndarray | None
-    map: Map | None
+    dev: Split | None
 
     @property
     def sts(self):
@@ -73,7 +59,7 @@ class Results(NamedTuple):
 
 
 def read_data(folder):
-    """The Data in a folder or None, as far as it is there. Raises UserError for damaged files."""
+    """The Data that a folder holds; none for None. Raises UserError for damaged files."""
     def read_all(read, find, *run):
         try:
             sources = find(folder, *run) if folder else {}
@@ -86,37 +72,32 @@ def read_data(folder):
 
 def measure(run, data):
     """The Results of a Run on a Data."""
-    of_sts = {split: sts.scores(run, pairs) for split, pairs in data.sts.items()}
-    readings = {row: {split: scores[row] for split, scores in of_sts.items()}
-                for of_split in of_sts.values() for row in of_split}
-    of_snli = {split: classify(run.model, encode_snli(data.snli[split], run.vocabulary))
-               for split in ("dev", "test") if run.config.classifies and split in data.snli}
+    readings = {}
+    for split, pairs in data.sts.items():
+        for row, similarity in sts.scores(run, pairs).items():
+            readings.setdefault(row, {})[split] = similarity
+    classes = None
+    if run.config.classifies and "test" in data.snli:
+        classes = classify(run.model, encode_snli(data.snli["test"], run.vocabulary))
     of_cqa = {name: cqa.scores(run, questions)["trained"] for name, questions in data.cqa.items()}
     try:
         corpus = response.find(None, run)["test"]
     except UserError:                                         # its pair files are elsewhere
-        ranks = reach = places = None
-    else:
-        ranks = response.model_ranks(run.model, corpus.test, *response.read(corpus)[1:])
-        reach = reach_on_dev(run)[0] if run.config.model.encoder == "transformer" else None
-        places = map_of(run, corpus.dev)
-    return Results(run, ranks, readings, of_snli, of_cqa, reach, places)
+        return Results(run, None, readings, classes, of_cqa, None, None)
+    ranks = response.model_ranks(run.model, corpus.test, *response.draw_candidates(corpus.test))
+    reach = reach_on_dev(run)[0] if run.config.model.encoder == "transformer" else None
+    return Results(run, ranks, readings, classes, of_cqa, reach, corpus.dev)
 
 
-def map_of(run, split):
-    """The Map of up to 2,000 sentences of a Split: PCA, by the SVD of their centred vectors."""
-    number = 2 * split.pairs
-    rng = np.random.Generator(np.random.Philox(SEED))
-    which = np.sort(rng.choice(number, min(SENTENCES, number), replace=False))
-    sentences = split.sentences(which)
-    vectors = embed(run.model, sentences)                                 # (n, e)
-    left, sizes, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
-    shares = sizes[:2] ** 2 / (sizes ** 2).sum()
-    return Map(sentences, which % 2 == 1, left[:, :2] * sizes[:2], shares)
+def encoder_cosines(run, pairs):
+    """The cosine of each pair of an Sts as `encode` gives it: (n,). Raises UserError without it."""
+    with user_errors(f"{run.folder}: was stopped and holds no all_but_the_top.safetensors",
+                     f"go on: python -m convsim_mini.train --resume {run.folder}", KeyError):
+        return sts.scores(run, pairs)[ENCODER]
 
 
 def pairs_seen(run):
-    """Pairs in all batches of a Run's training, those of the run that it started from included."""
+    """Pairs in all batches of a Run's training, with the pairs of the run that it started from."""
     init = run.config.init
     before = pairs_seen(load_run(init)) if init and Path(init).is_dir() else 0
     return before + pairs_before(run.config, run.step)

@@ -2,13 +2,11 @@
 
     OMP_NUM_THREADS=1 mpiexec -n 4 python -m convsim_mini.train …
 
-The launchers of MPICH and of Open MPI are known. Several hosts need one file system for the run's
-folder and the cache.
-
-Each worker has a share of each batch. The gradient of a sum is the sum of gradients, so the workers
-add theirs up, and all take the same step. The batch softmax is the exception, for its negatives are
-on other workers: see `softmax_among_all`. Workers of one host have one table of embeddings, in
-shared memory, and each updates its own rows of it.
+starts four (pip install mpi4py mpich). Several hosts need one file system for the run's folder and
+the cache. Each worker has a share of each batch. The gradient of a sum is the sum of gradients, so
+the workers add theirs up, and all take the same step. The batch softmax is the exception, for its
+negatives are on other workers: see `Workers.softmax`. Workers of one host have one table of
+embeddings, in shared memory, and each updates its own rows of it.
 """
 
 import math
@@ -17,74 +15,133 @@ import shutil
 import sys
 import time
 import traceback
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 
 import numpy as np
 
 from ..backend import array_module, to_host
-from ..cli import ENDING, UserError, errors_in_one_line
+from ..common.cli import ENDING, UserError, errors_in_one_line
+from ..data.corpus import Batch
+from ..model.input_response import TASKS
+from ..model.layers import Dropout
+from ..model.losses import batch_softmax, batch_softmax_backward, batch_softmax_forward
 from ..model.sparse_rows import SparseRows, joined
-from ..model.workers import ALONE
-
-SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")    # set by the launchers of MPICH and of Open MPI
-RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
+from .loop import gradients_of
+from .schedule import pairs_in_step, rates
+from .workers import ALONE
 
 
 def launched():
-    """The Workers that a launcher such as mpiexec has started, or ALONE.
-
-    Raises UserError, on the first worker, without mpi4py or with the launcher of another MPI.
-    """
-    number, rank = (next(filter(None, map(os.environ.get, names)), "") for names in (SIZES, RANKS))
-    if number in ("", "1"):
+    """The Workers that a launcher such as mpiexec has started, or ALONE. Raises UserError."""
+    # set by the launchers of MPICH, or of Open MPI
+    number = os.environ.get("PMI_SIZE") or os.environ.get("OMPI_COMM_WORLD_SIZE")
+    rank = os.environ.get("PMI_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK")
+    if not number or number == "1":
         return ALONE
-    try:
+    fault = "mpi4py or MPI is missing: pip install mpi4py mpich"
+    with suppress(ImportError, RuntimeError):                 # RuntimeError: no MPI library
         from mpi4py import MPI
-        seen = MPI.COMM_WORLD.size
-    except (ImportError, RuntimeError):                       # RuntimeError: no MPI library
-        seen = None
-    if seen == int(number):
-        return Workers(MPI)
+        if MPI.COMM_WORLD.size == int(number):
+            return Workers(MPI)
+        fault = f"mpi4py's MPI sees {MPI.COMM_WORLD.size}; start with the mpiexec of that MPI"
     if rank != "0":
         sys.exit(2)
-    raise UserError(f"started as one of {number} workers, but " + (
-        "mpi4py or MPI is missing: pip install mpi4py mpich" if seen is None else
-        f"mpi4py's MPI sees {seen}; start with the mpiexec of that MPI"))
+    raise UserError(f"started as one of {number} workers, but {fault}")
 
 
 class Workers:
     """The processes of one job, numbered from 0, and what they exchange; see also Alone.
 
-    All workers of a group call `gather`, `reduce_scatter` and `total` in the same order, and all
-    workers the others, but for `share`. Or they wait for ever.
+    All workers of a group must call `gather`, `reduce_scatter` and `softmax` in the same order, and
+    all workers the other methods. `share` and `part` do not communicate. If one worker does not
+    call, the others wait for ever.
     """
 
     def __init__(self, mpi):
         self.mpi, self.comm = mpi, mpi.COMM_WORLD
         self.rank, self.size, self.agreed = self.comm.rank, self.comm.size, False
-        self.group, self.place, self.trains_nli = self.comm, self.rank, False
+        self.group, self.place, self.trains_nli = self.comm, self.rank, None
         self.host = self.comm.Split_type(mpi.COMM_TYPE_SHARED)
         self.gpu = self.host.rank
         self.table_sharers, self.windows, self.nccl = None, [], {}
 
     def take_roles(self, nli_share):
-        """The last workers, such a share of all, train NLI from now on; one trains each task.
-
-        Workers of one task are a group, with a place each: they share its batch and its head.
-        """
+        """The last workers, this share of all, train NLI from now on. Each task has a group."""
         of_nli = min(self.size - 1, max(1, round(nli_share * self.size)))
         self.trains_nli = self.rank >= self.size - of_nli
         self.group = self.comm.Split(self.trains_nli)
         self.place = self.group.rank
 
+    def train_step(self, config, model, optimizer, step, batch):
+        """As `train_step` in loop.py, with this worker's part of a Batch."""
+        # each worker's Transformer drops other numbers
+        dropout = Dropout(config.model.dropout, config.seed).at(step * self.size + self.rank)
+        losses, grads = self.gradients(config.optim, model, batch, dropout)
+        pairs = pairs_in_step(config, step)
+        optimizer.step(model.params, grads, *rates(config.optim, step, config.steps, pairs))
+        return losses
+
+    def gradients(self, optim, model, batch, dropout):
+        """Losses and gradients by name of a Batch, which all workers have whole; see `sum`."""
+        task, weight = TASKS[batch.task], TASKS[batch.task].weight_in(optim)
+        batch = self.part(batch, optim.local_negatives)
+        if optim.nli_workers:
+            weight *= optim.nli_workers if self.trains_nli else 1 - optim.nli_workers
+        share, softmax = 1.0, self.softmax
+        if optim.local_negatives or batch.labels is not None:     # a mean over this worker's pairs
+            sentences = len(batch.sentences.lengths)
+            share = sentences / self.group.allreduce(sentences)
+            softmax = batch_softmax
+        loss, grads = gradients_of(optim)(model, batch, dropout, weight * share, softmax)
+        losses = {task.loss: share * loss}
+        if optim.nli_workers:                                 # all workers send both losses
+            losses = {"loss": 0 * loss, "nli_loss": 0 * loss} | losses
+        return self.sum(losses, grads)
+
     def share(self, number):
-        """A slice of 0 … number − 1: this worker's part. No two parts differ by more than one."""
+        """This worker's slice of 0 … number − 1. Lengths of slices differ by one at most."""
         return slice(*(number * k // self.group.size for k in (self.place, self.place + 1)))
 
+    def part(self, batch, local_negatives=False):
+        """This worker's b of the B pairs of a Batch.
+
+        The rows of its false negatives count from its own first pair, their columns from the
+        batch's, or with local_negatives from its own.
+        """
+        pairs = len(batch.sentences.lengths) // 2
+        own = self.share(pairs)
+        which = np.arange(own.start, own.stop)
+        sentences = batch.sentences.take(np.concatenate([which, pairs + which]))
+        masked, labels = batch.false_negatives, batch.labels
+        if masked is not None:
+            rows, columns = masked
+            inside = (rows >= own.start) & (rows < own.stop)
+            if local_negatives:
+                inside &= (columns >= own.start) & (columns < own.stop)
+                columns = columns - own.start
+            masked = (rows[inside] - own.start, columns[inside]) if inside.any() else None
+        if labels is not None:
+            labels = labels[own]
+        return Batch(sentences, masked, labels, batch.task)
+
+    def softmax(self, u, v, scale, false_negatives, dloss):
+        """The batch softmax of this worker's inputs over the responses of all workers.
+
+        Gathering copies a response to every worker, and each copy gets a gradient. The response's
+        own is their sum: the backward of a gather is a sum, cut to each worker's rows
+        (reduce-scatter). u, v: (b, e) of this worker
+        → loss: 0-d array, this worker's part of it; du, dv: (b, e)
+        """
+        everyone, begins = self.gather(v)                                 # (B, e)
+        loss, cache = batch_softmax_forward(u, everyone, scale, false_negatives,
+                                            begins[self.place])
+        du, dv = batch_softmax_backward(cache, dloss)                     # (b, e), (B, e)
+        return loss, du, self.reduce_scatter(dv, begins)
+
     def gather(self, x, comm=None):
-        """The rows of a group's workers, end to end: x: (b, …) → (B, …), where each part begins."""
+        """All rows of a group, end to end: x: (b, …) → (B, …), where each worker's begin."""
         comm, xp = comm or self.group, array_module(x)
         begins = np.cumsum([0, *comm.allgather(len(x))]).tolist()
         x, whole = xp.ascontiguousarray(x), xp.empty((begins[-1], *x.shape[1:]), x.dtype)
@@ -109,22 +166,17 @@ class Workers:
         self.group.Reduce_scatter(np.ascontiguousarray(x), own, counts * x.shape[1])
         return own
 
-    def total(self, number):
-        """The sum of a group's numbers."""
-        return self.group.allreduce(number)
-
     def agree(self, stop):
-        """Whether any worker is asked to stop. All of them have finished their step then."""
+        """Whether any worker is asked to stop. Then all of them have finished the same step."""
         self.agreed = self.comm.allreduce(int(stop)) > 0
         return self.agreed
 
     def sum(self, losses, grads):
-        """A step's losses and gradients from the workers' parts.
+        """Add up the workers' losses and gradients; → the sums, each as a dict by name.
 
-        Dense gradients travel as one array, those of a task's head within its group. Each worker
-        gets the same bits. Of a table only the gradients of the batch's rows travel. A worker gets
-        those of the rows that it is to update: its part of a shared table, or else all.
-        losses: by name; grads: by name → the same
+        Dense gradients travel as one array, and those of a task's head stay in its group. Each
+        worker gets the same bits. A table's gradient travels as the rows of the batch. A worker
+        gets the rows that it updates: its own rows of a shared table, or all rows.
         """
         dense = {name: grad for name, grad in grads.items() if not isinstance(grad, list)}
         heads = {name: dense.pop(name) for name in list(dense)
@@ -136,10 +188,10 @@ class Workers:
         return {name: whole.pop(name).copy() for name in losses}, whole
 
     def _own_rows(self, grad):
-        """Of all workers' SparseRows those of rows that this worker is to update.
+        """Gather all workers' SparseRows; keep the places of the rows that this worker updates.
 
-        The values are gathered before equal rows are summed. A DAN sends one vector for each
-        sentence. The sums of its rows would be about ten times as much.
+        Values are gathered before equal rows are summed, because a DAN then sends one vector for
+        each sentence. The sums of its rows would be about ten times as large.
         """
         xp = array_module(grad.values)
         values, begins = self.gather(grad.values, self.comm)              # (V, d) of all
@@ -161,7 +213,7 @@ class Workers:
                 for (name, array), part in zip(arrays.items(), parts)}
 
     def _add_up(self, x, comm):
-        """The sum of all workers' x, in its place."""
+        """The sum of all workers' x, in place."""
         if array_module(x) is np:
             comm.Allreduce(self.mpi.IN_PLACE, x)
             return x
@@ -171,7 +223,7 @@ class Workers:
         return x
 
     def _nccl(self, comm):
-        """CuPy's module of NCCL, and the communicator that has the workers of an MPI one."""
+        """CuPy's module of NCCL, and its communicator with the workers of an MPI communicator."""
         from cupy.cuda import nccl
         if id(comm) not in self.nccl:
             key = comm.bcast(nccl.get_unique_id() if comm.rank == 0 else None)
@@ -179,31 +231,28 @@ class Workers:
         return nccl, self.nccl[id(comm)]
 
     def check_nccl(self):
-        """Raises UserError where CuPy does not find NCCL."""
+        """Raise a UserError where CuPy does not find NCCL."""
         from cupy.cuda import nccl
         if not nccl.available:
             raise UserError("--device gpu: several workers need NCCL: pip install "
                             "nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)")
 
     def collect(self, *arrays):
-        """Give all workers the head that NLI's workers have trained, in each of these dicts."""
-        for some in arrays if self.group is not self.comm else ():
+        """Give all workers the head that NLI's workers have trained. arrays: dicts that hold it."""
+        for some in arrays:
             for name in sorted(some):
-                if name.startswith("nli."):
-                    some[name][...] = array_module(some[name]).asarray(
-                        self.comm.bcast(to_host(some[name]), self.size - 1))
+                if self.group is not self.comm and name.startswith("nli."):
+                    trained = self.comm.bcast(to_host(some[name]), self.size - 1)
+                    some[name][...] = array_module(some[name]).asarray(trained)
 
     def broadcast(self, x):
-        """The first worker's x, on all of them.
-
-        Of a dict of arrays the tables come to lie in memory that the workers of a host share. The
-        first worker's dict gets these, so that it has no table of its own beside it.
-        """
-        about = {name: (array.shape, array.dtype.str) for name, array in x.items()} if (
-            isinstance(x, dict)) else None
+        """Give the first worker's x to all. A host's workers share tables in a dict of arrays."""
+        about = x
+        if isinstance(x, dict):
+            about = {name: (array.shape, array.dtype.str) for name, array in x.items()}
         about = self.comm.bcast(about)
-        if about is None:
-            return self.comm.bcast(x)
+        if not isinstance(about, dict):
+            return about
         x = {} if x is None else x
         for name in about:
             x[name] = self._broadcast_array(name, x.get(name), *about[name])
@@ -223,10 +272,7 @@ class Workers:
         return table
 
     def _shared_array(self, shape, dtype):
-        """An array in memory that a host's workers share; each one's own if there is too little.
-
-        Linux keeps shared memory in /dev/shm, which a container may limit to a few megabytes.
-        """
+        """An array that a host's workers share. A container's /dev/shm may have too little room."""
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if self.table_sharers is None:
             place = Path("/dev/shm")
@@ -242,14 +288,14 @@ class Workers:
         return np.frombuffer(window.Shared_query(0)[0], dtype).reshape(shape)
 
     def wait(self):
-        """Wait for all workers, and leave the processor to those that are not here yet."""
+        """Wait for all workers. Meanwhile the processor is free for workers that still compute."""
         everyone = self.comm.Ibarrier()
         while not everyone.Test():
             time.sleep(0.005)
 
     @contextmanager
     def in_turn(self):
-        """The first worker goes first; the others then do the same and print nothing."""
+        """The first worker does something; then the others do the same and print nothing."""
         if self.rank == 0:
             try:
                 yield
@@ -263,7 +309,7 @@ class Workers:
 
     @contextmanager
     def job(self):
-        """End all workers where one raises, for the others would wait for it for ever."""
+        """End all workers where one raises an error, or the others would wait for ever."""
         try:
             with errors_in_one_line():
                 try:

@@ -4,40 +4,45 @@ import json
 import math
 import sys
 import time
+from collections import defaultdict
 
-from ..cli import progress, user_errors
-from ..snli_files import LABELS
-from ..figures import plot_accuracy, plot_loss, plot_precision
-from ..files import checksum, checksum_of, write_text
-from ..run import read_log, save_checkpoint
+from ..common.cli import progress, user_errors
+from ..common.figures import plot_accuracy, plot_loss, plot_precision
+from ..common.files import checksum, checksum_of, write_text
+from ..data.snli_files import LABELS
+from ..model.input_response import TASKS
+from .run import read_log, save_checkpoint
 from .schedule import pairs_before
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
-EXPLODED = 100    # a run is stopped at so many times the loss of picking at random
-LARGEST = 1e19    # of a parameter: squares of float32 overflow beyond
+EXPLODED = 100    # a run is stopped at 100 times the loss of picking at random
+LARGEST = 1e19    # the largest parameter: its square is still a float32
 
 
 class Monitor:
     """Shows and records how training goes from `step` on; later records in the log are removed.
 
-    dev: a function of a Model → its measures on dev: P@N in "dev", "dev_loss", "nli"; machine: the
-    name of what computes. `seconds` is the time spent in training, not in measuring or saving.
+    dev: function(Model) → a dict of measures on dev: P@N in "dev", "dev_loss", "nli"
+    machine: the name of the processor or the GPU
+    seconds: the time spent in training, without measuring and saving
     """
 
     def __init__(self, folder, config, dev, step=0, machine="unknown"):
-        self.folder, self.config, self.dev, self.log_every = folder, config, dev, 10
+        self.folder, self.config, self.dev = folder, config, dev
+        self.log_every = 10
         self.choices = choices_of(config)
         self.most = {task: EXPLODED * math.log(number) for task, number in self.choices.items()}
         self.path = folder / "log.jsonl"
-        # of a run that was killed before its first checkpoint nothing is kept
-        records = read_log(self.path) if step else []
-        records = [record for record in records if record["step"] <= step]
+        records = []    # a run without a checkpoint starts anew, and so does its log
+        if step:
+            records = [record for record in read_log(self.path) if record["step"] <= step]
         write_text(self.path, "".join(json.dumps(record) + "\n" for record in records))
         self.losses = []
         self.steps = [record for record in records if {"loss", "nli_loss"} & record.keys()]
         self.measured = [record for record in records if "dev" in record]
         self.seconds = self.measured[-1]["seconds"] if self.measured else 0.0
-        if machine not in [record["machine"] for record in records if "machine" in record][-1:]:
+        machines = [record["machine"] for record in records if "machine" in record]
+        if machines[-1:] != [machine]:
             self._write([], {"step": step, "machine": machine})
         self.bar = progress(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05,
                             leave=True)
@@ -46,11 +51,12 @@ class Monitor:
     @property
     def best(self):
         """The step after 0 that is best on dev, by P@1, NLI's accuracy or their sum; or None."""
-        keys = {"conversation": (1, 0), "multitask": (1, 1), "nli": (0, 1),
-                "entailment": (1, 0)}[self.config.task]
-        shares = {record["step"]: keys[0] * record["dev"]["1"] + keys[1] * record.get("nli", 0)
-                  for record in self.measured if record["step"] > 0}
-        return max(shares, key=shares.get, default=None)
+        scores = {}
+        for record in self.measured:
+            of_tasks = {"replies": record["dev"]["1"], "classes": record.get("nli", 0)}
+            scores[record["step"]] = sum(of_tasks.get(task, 0) for task in self.config.taught)
+        scores.pop(0, None)
+        return max(scores, key=scores.get, default=None)
 
     def after_step(self, step, losses):
         """Keep a step's losses, 0-d arrays by name; log after every `log_every` steps."""
@@ -61,25 +67,20 @@ class Monitor:
 
     def log(self, step):
         """Log the mean of each task's losses since the last time. Raises Diverged if one is bad."""
-        losses = [(at, task, float(loss))                     # waits for the device
-                  for at, of_step in enumerate(self.losses, start=step - len(self.losses) + 1)
-                  for task, loss in of_step.items()]
-        for at, task, loss in losses:
-            if not loss < self.most[task]:                    # nan is not
-                raise Diverged(at, loss)
-        if losses:
-            self.losses, means = [], {}
-            for task in sorted({task for _, task, _ in losses}):
-                of_task = [loss for _, name, loss in losses if name == task]
-                means[task] = sum(of_task) / len(of_task)
+        of_tasks = defaultdict(list)
+        for at, losses in enumerate(self.losses, start=step - len(self.losses) + 1):
+            for task, loss in losses.items():
+                of_tasks[task].append(float(loss))            # waits for the device
+                if not float(loss) < self.most[task]:         # nan is not
+                    raise Diverged(at, float(loss))
+        if of_tasks:
+            self.losses = []
+            means = {task: sum(losses) / len(losses) for task, losses in sorted(of_tasks.items())}
             self.bar.set_postfix({task: f"{means[task]:.3f}" for task in means}, refresh=False)
             self._write(self.steps, {"step": step, **means})
 
     def checkpoint(self, step, model, state, measured):
-        """Save a Model and its optimiser's state, after `measure` if that is wanted.
-
-        Raises Diverged, and saves nothing, if a loss or a parameter is bad.
-        """
+        """Measure, if `measured`, and save. Raises Diverged if a loss or a parameter is bad."""
         self.log(step)
         self.seconds += time.perf_counter() - self.began
         for p in model.params.values():
@@ -94,7 +95,8 @@ class Monitor:
         """Measure a Model on dev; print, record and draw the measures."""
         record = {"step": step, "seconds": round(self.seconds, 1), **self.dev(model)}
         figures = [f"P@{n} {value:4.1f}" for n, value in record["dev"].items()]
-        figures += [f"NLI {record['nli']:4.1f}"] if "nli" in record else []
+        if "nli" in record:
+            figures.append(f"NLI {record['nli']:4.1f}")
         self._write(self.measured, record)
         self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {'   '.join(figures)}   "
                        f"loss {record['dev_loss']:.3f}")
@@ -106,10 +108,10 @@ class Monitor:
         self.began = time.perf_counter()
 
     def draw(self, plot, name, *given):
-        """Draw a figure of the run, or say in a line why not: training goes on without it."""
+        """Draw a figure of the run, or say in a line why it cannot be drawn."""
         try:
             plot(self.folder / name, *given)
-        except Exception as error:                            # whatever: it is only a picture
+        except Exception as error:                            # any: training needs no picture
             reason = " ".join(str(error).splitlines())
             self.bar.write(f"{name}: is not drawn, training goes on ({reason})", file=sys.stderr)
 
@@ -127,8 +129,9 @@ class Monitor:
         record = {"step": self.config.steps, "best": self.best}
         self._write([], {**record, "crc32": checksum_of(record, checksum(self.path))})
 
-    def expect(self, step):
-        """Tell the progress bar how many pairs a run sees, and how many it saw before `step`."""
+    def expect(self, config, step):
+        """Tell the progress bar how many pairs a run with this Config sees, from `step` on."""
+        self.config = config
         self.log_every = max(10, self.config.steps // LOGGED)
         self.bar.total = pairs_before(self.config, self.config.steps)
         self.bar.update(pairs_before(self.config, step) - self.bar.n)
@@ -142,19 +145,17 @@ class Monitor:
 
 
 class Silent:
-    """The Monitor of all workers but the first: shows and records nothing."""
+    """The Monitor of all workers but the first. It shows and records nothing."""
 
-    def nothing(self, *arguments): pass
-    expect = after_step = checkpoint = measure = stopped = close = finish = nothing
+    def _nothing(self, *arguments):
+        pass
 
-
-SILENT = Silent()
+    expect = after_step = checkpoint = measure = stopped = close = finish = _nothing
 
 
 def choices_of(config):
-    """Of how many each of a Config's two losses picks one."""
-    return {"loss": config.optim.batch_size, "nli_loss": (
-        config.optim.nli_batch_size if config.task == "entailment" else len(LABELS))}
+    """Name of a Config's loss → number of answers that it picks from."""
+    return {TASKS[name].loss: TASKS[name].choices_in(config.optim) for name in config.taught}
 
 
 class Diverged(Exception):

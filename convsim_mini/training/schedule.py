@@ -8,8 +8,7 @@ import numpy as np
 
 from ..data.corpus import Split, batch_order
 from ..data.packed import drop_words
-from ..data.snli import EntailmentSplit, NliSplit, checksum
-from ..model.workers import ALONE
+from ..data.snli import checksum
 
 SETTLED = 50    # steps, at least, before the rate decays: --minutes measures the speed in them
 
@@ -18,13 +17,15 @@ class Tasks(NamedTuple):
     """Splits to train on, and NLI pairs to measure on; the NLI ones are None without that task."""
 
     conversation: Split
-    nli: NliSplit | EntailmentSplit | None
-    nli_dev: NliSplit | None
+    nli: Split | None = None
+    nli_dev: Split | None = None
 
     @property
     def nli_checksum(self):
         """A checksum of the NLI splits, or None without any."""
-        return checksum(split for split in self[1:] if split) if self.nli else None
+        if self.nli is None:
+            return None
+        return checksum(split for split in (self.nli, self.nli_dev) if split is not None)
 
 
 def rates(optim, step, steps, pairs):
@@ -63,6 +64,12 @@ def pairs_before(config, step):
     return total
 
 
+def pairs_in_step(config, step):
+    """How many pairs one step sees. With two tasks in one step: the mean of their batch sizes."""
+    pairs = pairs_before(config, step + 1) - pairs_before(config, step)
+    return pairs / 2 if config.optim.nli_workers else pairs
+
+
 def settled_at(optim):
     """The step from which the learning rate may depend on the number of steps."""
     return max(optim.warmup, SETTLED)
@@ -70,8 +77,9 @@ def settled_at(optim):
 
 def nli_steps(config, step):
     """How many of the first `step` steps train NLI; they are spread evenly."""
-    share = {"conversation": 0, "nli": 1}.get(config.task, config.nli_share)
-    return math.floor(share * step)
+    if len(config.taught) == 2:
+        return math.floor(config.nli_share * step)
+    return step if config.second_task else 0
 
 
 def steps_of_tasks(config, begin, end):
@@ -82,10 +90,10 @@ def steps_of_tasks(config, begin, end):
     return end - begin - of_nli, of_nli
 
 
-def batches(config, tasks, first_step=0, workers=ALONE):
+def batches(config, tasks, first_step=0, trains_nli=None):
     """Yield the batch, decided by seed, stage and step, of every step from `first_step` on.
 
-    Each of several workers gets its part of it.
+    trains_nli: the role of one of several workers with --optim.nli_workers; None: there is none
     """
     optim, late = config.optim, None
     for step in itertools.count(first_step):
@@ -97,27 +105,24 @@ def batches(config, tasks, first_step=0, workers=ALONE):
             pairs = batch_order(tasks.conversation.pairs, size, config.seed, done, config.stage)
             nli_pairs = tasks.nli and batch_order(tasks.nli.pairs, nli_size, config.seed, of_nli,
                                                   config.stage)
-        is_nli = workers.trains_nli if optim.nli_workers else (
-            nli_steps(config, step + 1) > nli_steps(config, step))
-        which = next(nli_pairs if is_nli else pairs)
-        own = workers.share(len(which))
-        among, part = (which[own], slice(None)) if optim.local_negatives else (which, own)
+        is_nli = trains_nli
+        if is_nli is None:
+            is_nli = nli_steps(config, step + 1) > nli_steps(config, step)
         if is_nli:
-            yield tasks.nli.batch(among, part)                # every word counts: "not" may decide
+            yield tasks.nli.batch(next(nli_pairs))            # every word counts: "not" may decide
             continue
-        batch = tasks.conversation.batch(among, optim.mask_false_negatives, part)
+        batch = tasks.conversation.batch(next(pairs), optim.mask_false_negatives)
         if optim.word_dropout:
-            # keys of the upper half: batch_order uses those of the lower
+            # keys from the upper half of the numbers: batch_order uses the lower half
             number = 2**63 + (config.stage << 48) + step
             rng = np.random.Generator(np.random.Philox(key=[config.seed, number]))
-            places = tasks.conversation.word_places(which, own)
-            kept = drop_words(batch.sentences, optim.word_dropout, rng, *places)
+            kept = drop_words(batch.sentences, optim.word_dropout, rng)
             batch = batch._replace(sentences=kept)
         yield batch
 
 
 def steps_in(minutes, seconds_per_step, optim):
-    """The number of steps in so many minutes. seconds_per_step: with the first batch size"""
+    """The number of steps that fit into `minutes`. seconds_per_step: with the first batch size"""
     growth = optim.dropped_batch_size / optim.batch_size
     mean_seconds = seconds_per_step * (optim.drop_at + (1 - optim.drop_at) * growth)
     fewest = math.ceil((settled_at(optim) + 1) / (optim.drop_at or 1))    # no step yet is late

@@ -16,7 +16,7 @@ from string import Template
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from convsim_mini.cli import Parser, UserError, errors_in_one_line, progress, user_errors
+from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, progress, user_errors
 
 from .formulas import mathml
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 LESSONS = Path(__file__).resolve().parent.parent
 sys.path[0] = str(LESSONS)    # as if the lesson itself had been started
 
-from lesson import judges  # noqa: E402
+from lesson import judges
 
 
 def run_lesson(path):

@@ -15,9 +15,9 @@ import sys
 from pathlib import Path
 from textwrap import fill
 
-from convsim_mini.cli import UserError, did_you_mean, errors_in_one_line, user_errors
-from convsim_mini.files import read_object, write_text
-from convsim_mini.tables import table
+from convsim_mini.common.cli import UserError, did_you_mean, errors_in_one_line, user_errors
+from convsim_mini.common.files import read_object, write_text
+from convsim_mini.common.tables import table
 
 from .exercises import EXERCISES
 from .judge import NOT_YET, RIGHT, judge, written

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from convsim_mini.cli import UserError
-from convsim_mini.gradcheck import layer_error, relative_error
+from convsim_mini.common.cli import UserError
+from convsim_mini.model.gradcheck import layer_error, relative_error
 from convsim_mini.model.sparse_rows import joined
 
 from .exercises import EXERCISES

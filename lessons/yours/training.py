@@ -5,10 +5,10 @@ import time
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from unittest import mock
 
-from convsim_mini.cli import UserError, progress
-from convsim_mini.figures import new_figure, save_figure
+from convsim_mini.common.cli import UserError, progress
+from convsim_mini.common.figures import new_figure, save_figure
 from convsim_mini.model.layers import ACTIVATIONS, tanh_forward
-from convsim_mini.options import parse_config
+from convsim_mini.training.options import parse_config
 from convsim_mini.train import prepare, starting_model
 from convsim_mini.training.loop import train_step
 from convsim_mini.training.optim import SGD, Adaptive
@@ -64,8 +64,8 @@ def train(functions, argv, path):
         raise UserError("none of your functions is right yet; first: python -m lessons.yours check")
     config = parse_config([*options(set(functions)), *argv])
     with redirect_stdout(None):
-        corpus, tasks, _ = prepare(config)
-    model = starting_model(config, corpus)
+        job = prepare(config)
+    tasks, model = job.tasks, starting_model(config, job.corpus)
     copy = model._replace(params={name: p.copy() for name, p in model.params.items()})
     reference, seconds = curve(config, tasks, copy, "the reference")
     del copy                                                  # half a gigabyte

@@ -1,0 +1,177 @@
+"""What all commands share: options, mistakes in one line and exit code 2, progress bars."""
+
+import argparse
+import difflib
+import os
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+
+from tqdm import tqdm
+
+# Ctrl-C; the signal of a system or a scheduler; the signal of a terminal that is closed
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STDOUT = "standard output"
+
+
+class UserError(Exception):
+    """A user's mistake. The message says where, what was found and expected, and what to do."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are UserErrors; they name the option that may have been meant."""
+
+    def __init__(self, **kwargs):
+        super().__init__(allow_abbrev=False, **kwargs)
+
+    def error(self, message):
+        """What argparse calls for a wrong command line."""
+        wrong = message.removeprefix("unrecognized arguments: ").split("=")[0].split() or [""]
+        options = [] if message.startswith("argument") else self._option_string_actions
+        raise UserError(f"{message}{did_you_mean(wrong[0], options)} (see --help)")
+
+
+def did_you_mean(word, choices):
+    """The hint "; did you mean X?", or ""; the last part of a dotted choice counts, too."""
+    last_parts = {choice.rpartition(".")[2].lstrip("-"): choice for choice in choices}
+    named = last_parts | {choice.lstrip("-"): choice for choice in choices}
+    near = difflib.get_close_matches(word.lstrip("-"), named, n=1)
+    return f"; did you mean {named[near[0]]}?" if near else ""
+
+
+def positive_int(text):
+    """The type of an option that takes a number from 1 on."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(f"{number} is below 1")
+    return number
+
+
+def progress(*args, **options):
+    """A tqdm bar that vanishes at its end; in a log file, a line every 30 seconds."""
+    options.setdefault("leave", False)
+    if not (sys.stderr and sys.stderr.isatty()):
+        options |= {"mininterval": 30, "maxinterval": 30, "delay": 30, "file": _Lines(),
+                    "leave": False, "ncols": 80}
+    return tqdm(*args, **options)
+
+
+class _Lines:
+    """A file for tqdm: each state of a bar becomes a line of its own."""
+
+    def write(self, text):
+        if text.strip():
+            sys.stderr.write(text.strip() + "\n")
+
+
+@contextmanager
+def user_errors(where, advice, errors=OSError):
+    """Turn errors of these types into UserError: "WHERE (what went wrong); ADVICE"."""
+    try:
+        yield
+    except errors as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{where} ({reason}); {advice}") from None
+
+
+def memory_reason(error):
+    """What a MemoryError, of the host or of a GPU, says, in one line."""
+    return " ".join(str(error).split()).rstrip(".") or "the system gives no more"
+
+
+@contextmanager
+def errors_in_one_line(must_show=True):
+    """Turn what a user or the system can cause into one line on standard error and an exit code.
+
+    Code 2: a UserError, an OSError, too little memory, text that cannot be encoded. 130: Ctrl-C.
+    143: SIGTERM. 129: SIGHUP. 141, without a line: nobody reads standard output any more.
+    must_show: False where it is no error that standard output is closed, full or unread
+    """
+    closed = sys.stdout is None
+    _replace_streams(must_show)
+    with handling(dict.fromkeys(ENDING, _end)):
+        try:
+            if closed and must_show:
+                raise UserError("standard output is closed; open it, for example with > FILE")
+            try:
+                yield
+            finally:
+                sys.stdout.flush()                            # or Python would, after this
+        except UserError as error:
+            _fail(error)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError) and error.filename == STDOUT:
+                sys.exit(128 + signal.SIGPIPE)
+            where = "the system" if error.filename is None else os.fsdecode(error.filename)
+            _fail(f"{where}: {error.strerror or error}; check the name, room and permissions there")
+        except UnicodeEncodeError as error:
+            _fail(f"{error.object[error.start:error.end]!a}: letters that {error.encoding}, which "
+                  "this system writes, does not have; leave them out, or set PYTHONUTF8=1")
+        except MemoryError as error:
+            _fail(f"too little memory ({memory_reason(error)}); stop what else uses it, or give "
+                  "less to work on at once")
+        except KeyboardInterrupt as error:                    # of a training that was asked to stop
+            sys.exit(128 + (error.args[0] if error.args else signal.SIGINT))
+
+
+def _fail(line):
+    sys.stderr.write(f"error: {' '.join(str(line).splitlines())}\n")    # names have line ends, too
+    sys.exit(2)
+
+
+def _end(number, frame):
+    sys.exit(128 + number)                                    # so that every `finally` cleans up
+
+
+@contextmanager
+def handling(handlers):
+    """Handle signals meanwhile: number → function(number, frame). Ignored ones stay ignored."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()
+                  if signal.getsignal(number) not in (None, signal.SIG_IGN)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _replace_streams(must_show):
+    """Make sys.stdout and sys.stderr _Shown; those replaced before, as by pytest, stay."""
+    # In this order each closed descriptor is opened again, so that no other file gets its number.
+    if sys.stdin is None:
+        os.open(os.devnull, os.O_RDONLY)
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
+    if sys.stdout is sys.__stdout__:
+        sys.stdout = _Shown(sys.stdout, must_show)
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _Shown(sys.stderr, must_show=False)
+
+
+class _Shown:
+    """Standard output or error. After a first failure, raised if must_show, text goes nowhere."""
+
+    def __init__(self, stream, must_show):
+        stream.reconfigure(errors="replace")                  # "?" for what it cannot show
+        self.stream, self.must_show = stream, must_show
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+    def write(self, text):
+        return self._or_nowhere(self.stream.write, text)
+
+    def flush(self):
+        self._or_nowhere(self.stream.flush)
+
+    def _or_nowhere(self, show, *text):
+        try:
+            return show(*text)
+        except OSError as error:
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), self.stream.fileno())
+            if self.must_show:
+                raise OSError(error.errno, error.strerror, STDOUT) from None

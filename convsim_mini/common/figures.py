@@ -1,0 +1,86 @@
+"""Figures, drawn without a display and written whole or not at all; the curves of a run."""
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from .files import replace_file
+
+
+def new_figure(width=6, height=4.2):
+    """A Figure, as a rule for half a page, and its axes; width, height: in inches."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots()
+    axes.grid(alpha=0.3)
+    return figure, axes
+
+
+def save_figure(figure, path):
+    """Write a Figure as PNG, or SVG for a .svg. Raises UserError where that cannot be done."""
+    kind = "svg" if Path(path).suffix == ".svg" else "png"
+    replace_file(path, lambda temporary: figure.savefig(temporary, format=kind, dpi=120))
+
+
+def as_svg(plot, *given):
+    """What plot(path, *given) draws, as an <svg> element for a page of HTML; text stays text."""
+    with (TemporaryDirectory() as folder,
+          rc_context({"svg.fonttype": "none", "svg.hashsalt": "the same in every process"})):
+        path = Path(folder, "figure.svg")
+        plot(path, *given)
+        text = path.read_text(encoding="utf-8")
+    view, width = re.search(r'viewBox="0 0 ([\d.]+) [^"]*"', text).group(0, 1)
+    body = re.sub('<g id="[^"]*"', "<g", text.partition("</metadata>")[2])    # ids repeat
+    return f'<svg {view} width="{width}" role="img">{body}'
+
+
+def plot_loss(path, losses, measured, choices):
+    """Losses in training ("loss", "nli_loss") and on dev ("dev_loss"), beside random guessing.
+
+    choices: how many classes or replies each of the two losses chooses among
+    """
+    figure, axes = new_figure()
+    for key, name in (("loss", "replies, training"), ("nli_loss", "second task, training")):
+        if curve := [(record["step"], record[key]) for record in losses if key in record]:
+            axes.plot(*zip(*curve), linewidth=1, label=name)
+            _level(axes, np.log(choices[key]), f"picking at random: ln {choices[key]:,}")
+    if any("loss" in record for record in losses):
+        axes.plot(*zip(*((record["step"], record["dev_loss"]) for record in measured)), "o-",
+                  label="replies, dev")
+    axes.legend()
+    axes.set(xlabel="step", ylabel="loss (nats per pair)", title="Loss in training and on dev")
+    save_figure(figure, path)
+
+
+def plot_precision(path, measured, best):
+    """P@N on dev against steps. best: the step at which weights are kept, or None."""
+    figure, axes = new_figure()
+    for n in measured[0]["dev"]:
+        axes.plot(*zip(*((record["step"], record["dev"][n]) for record in measured)), "o-",
+                  label=f"P@{n}  (at random: {n}%)")
+    if best is not None:
+        axes.axvline(best, color="grey", linestyle=":", label=f"kept: step {best:,}")
+    axes.set(xlabel="step", ylabel="true reply among the best N of 100 (%)", ylim=(0, None),
+             title="Picking the true reply, on dev")
+    axes.legend()
+    save_figure(figure, path)
+
+
+def plot_accuracy(path, measured, classes):
+    """NLI's accuracy on dev against steps."""
+    figure, axes = new_figure()
+    axes.plot(*zip(*((record["step"], record["nli"]) for record in measured)), "o-")
+    _level(axes, 100 / classes, "at random")
+    axes.set(xlabel="step", ylabel="right of three classes (%)",
+             title="Natural language inference, on dev")
+    save_figure(figure, path)
+
+
+def _level(axes, value, text):
+    """A dotted line at a value, with a few words at its right end."""
+    axes.axhline(value, color="grey", linestyle=":")
+    axes.annotate(text, (1, value), (0, 4), xycoords=("axes fraction", "data"),
+                  textcoords="offset points", ha="right", color="grey")

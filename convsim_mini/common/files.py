@@ -1,0 +1,173 @@
+"""Lines of text, plain, gzip or zstd; JSON; files written whole or not at all."""
+
+import codecs
+import json
+import os
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+
+from .cli import UserError, user_errors
+from .decompress import MOST, SUFFIXES, Damaged, Decompressed, TooMuch
+from .workspace import workplace
+
+
+def read_lines(path, progress=lambda position: None):
+    """Yield the lines of a file as bytes, without their ends and without a byte-order mark.
+
+    A .gz or .zst file is decompressed. progress(position) is called with the number of bytes read
+    from disk. Raises UserError for a file that cannot be read, is empty, damaged or past the limits
+    of decompress.py; MemoryError where a window of zstd does not fit.
+    """
+    path, number = Path(path), 0                              # lines so far
+    try:
+        with open(path, "rb") as file:
+            text = Decompressed(file, SUFFIXES.get(path.suffix))
+            for lines in text.lines():
+                if number == 0:
+                    lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
+                yield from lines
+                number += len(lines)
+                progress(text.position)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}; give the name of a "
+                        "text file") from None
+    except TooMuch as error:
+        raise UserError(f"{path}: after line {number} {error}; expected a sentence or a record a "
+                        "line: break it up") from None
+    except Damaged as error:
+        raise UserError(f"{path}: the compressed data is damaged or cut short after line {number} "
+                        f"({error}); fetch or write the file again") from None
+    if number == 0:
+        raise UserError(f"{path}: is empty; expected one or more lines of text")
+
+
+def chunked(records, number):
+    """Yield lists of up to `number` records, fewer where they hold more than 16 MiB of text."""
+    chunk, size = [], 0
+    for record in records:
+        chunk.append(record)
+        size += _size(record)
+        if len(chunk) == number or size > MOST:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _size(record):
+    if isinstance(record, (bytes, str)):
+        return len(record)
+    values = record.values() if isinstance(record, dict) else record
+    return sum(len(value) for value in values if isinstance(value, (str, list)))
+
+
+def decoded(name, lines, advice):
+    """Yield lines of bytes as str, without a byte-order mark. Raises UserError with the advice."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{name}, line {number}: is not UTF-8 text ({error.reason} at byte "
+                            f"{error.start}); {advice}") from None
+
+
+def parse_json(text):
+    """The value of a JSON text, str or bytes. Raises ValueError, which says what is wrong."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("JSON nested too deeply") from None
+
+
+def read_object(path, fault, advice, option=""):
+    """The object in a JSON file, as a dict. Raises UserError: "OPTION PATH: FAULT (…); ADVICE"."""
+    where = f"{option} {path}".lstrip()
+    with user_errors(f"{where}: {fault}", advice, (OSError, ValueError)):
+        value = parse_json(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(value, dict):
+        raise UserError(f"{where}: holds no JSON object; {advice}")
+    return value
+
+
+def write_text(path, text):
+    """Write a text file whole or not at all."""
+    replace_file(path, lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
+
+
+def write_rows(path, blocks, width):
+    """Write float32 blocks (n, width) as one .npy file, whole or not at all; → its rows."""
+    header = {"descr": "<f4", "fortran_order": False, "shape": (0, width)}
+
+    def write(temporary):
+        with open(temporary, "wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            for block in blocks:
+                block.tofile(file)
+                header["shape"] = (header["shape"][0] + len(block), width)
+            file.seek(0)
+            np.lib.format.write_array_header_1_0(file, header)    # NumPy pads it to one length
+
+    replace_file(path, write)
+    return header["shape"][0]
+
+
+def replace_file(path, write):
+    """Let write(name) fill a temporary file, then sync it and rename it to path.
+
+    Where path is a link, the file that it names is replaced. After a UserError nothing is changed.
+    """
+    path = Path(os.path.realpath(path))
+    advice = "make room there or choose another folder"
+    with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path}: is no file that could be replaced; choose another name")
+        with workplace(path.parent) as folder:
+            temporary = folder / path.name
+            with open(temporary, "wb") as file:
+                mode = os.fstat(file.fileno()).st_mode        # as the user's umask wants it
+            write(str(temporary))
+            os.chmod(temporary, mode & 0o777)                 # safetensors makes files private
+            _sync(temporary)
+            os.replace(temporary, path)
+        _sync(path.parent)                                    # or a power cut may undo renaming
+
+
+@contextmanager
+def new_folder(path, advice):
+    """A folder to fill. It becomes `path` at the end, or nothing after an error."""
+    target = Path(os.path.realpath(path))
+    with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
+        if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+            raise UserError(f"{path}: exists already and is left as it is; {advice}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with workplace(target.parent) as beside:
+            folder = beside / target.name
+            folder.mkdir()                                    # not private, as `beside` is
+            yield folder
+            os.replace(folder, target)
+
+
+def checksum(path):
+    """The CRC-32 of a file. Raises OSError."""
+    crc = 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 22):
+            crc = zlib.crc32(block, crc)
+    return crc
+
+
+def checksum_of(value, crc=0):
+    """The CRC-32 of a value as JSON; crc: the CRC-32 of what comes before it."""
+    return zlib.crc32(json.dumps(value).encode(), crc)
+
+
+def _sync(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

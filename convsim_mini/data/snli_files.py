@@ -1,0 +1,75 @@
+"""The official files of natural language inference (SNLI, Bowman et al. 2015), .jsonl or .txt."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ..common.cli import UserError, user_errors
+from ..common.files import parse_json, read_lines
+
+LABELS = ("entailment", "neutral", "contradiction")
+FIELDS = ("gold_label", "sentence1", "sentence2")
+SPLITS = ("train", "dev", "test")
+ADVICE = "expected a file of SNLI"
+
+
+class Snli(NamedTuple):
+    """The n labelled pairs of one file."""
+
+    premises: list
+    hypotheses: list
+    labels: np.ndarray    # (n,) numbers into LABELS
+    dropped: int          # pairs without a label
+
+
+def find_snli(folder):
+    """The official files in DIR or DIR/snli_1.0: split → path, .jsonl first. Raises UserError."""
+    for base in (Path(folder), Path(folder, "snli_1.0")):
+        files = {}
+        for suffix in (".txt", ".jsonl"):
+            paths = {split: base / f"snli_1.0_{split}{suffix}" for split in SPLITS}
+            files |= {split: path for split, path in paths.items() if path.exists()}
+        if files:
+            return files
+    raise UserError(f"{folder}: holds no snli_1.0_train, snli_1.0_dev or snli_1.0_test as .jsonl "
+                    f"or .txt, nor does {folder}/snli_1.0; unpack snli_1.0.zip there")
+
+
+def read_snli(path):
+    """An official file, .jsonl or .txt, as an Snli. Raises UserError, with the mistake's line."""
+    premises, hypotheses, labels, dropped = [], [], [], 0
+    for number, values in _rows(path):
+        missing = [field for field in FIELDS if not isinstance(values.get(field), str)]
+        if missing:
+            raise UserError(f'{path}, line {number}: no text in the field "{missing[0]}"; {ADVICE}')
+        label = values["gold_label"]
+        if label == "-":                                      # the annotators did not agree
+            dropped += 1
+            continue
+        if label not in LABELS:
+            raise UserError(f'{path}, line {number}: gold_label "{label}", expected '
+                            f'{", ".join(LABELS)} or "-"')
+        premises.append(values["sentence1"])
+        hypotheses.append(values["sentence2"])
+        labels.append(LABELS.index(label))
+    if not labels:
+        raise UserError(f"{path}: holds no labelled pair; {ADVICE}")
+    return Snli(premises, hypotheses, np.array(labels), dropped)
+
+
+def _rows(path):
+    """Yield (line number, field → text) of every line with a pair; a short line lacks fields."""
+    is_table, heading = path.suffix == ".txt", None
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        kind = "UTF-8 text" if is_table else "JSON"
+        with user_errors(f"{path}, line {number}: is no {kind}", ADVICE, ValueError):
+            values = line.decode("utf-8").split("\t") if is_table else parse_json(line)
+        if not is_table:
+            yield number, values if isinstance(values, dict) else {}
+        elif heading is None:
+            heading = values
+        else:
+            yield number, dict(zip(heading, values))

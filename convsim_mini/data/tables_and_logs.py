@@ -1,0 +1,283 @@
+"""Tables of pairs and logs of conversations: .tsv, .csv, .jsonl and .parquet files → pairs.
+
+KINDS says what kinds of files there are and how each is read. The names of a file's columns tell
+what it holds: the input and response of a pair, or a message with its thread, or a message with the
+one that it replies to. The default corpus is such a log, in a format of its own.
+"""
+
+import csv
+import sys
+from contextlib import suppress
+from functools import cache, partial
+from importlib.util import find_spec
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from tqdm import tqdm
+
+from ..common.cli import UserError, user_errors
+from ..common.decompress import MOST, SUFFIXES
+from ..common.files import chunked, decoded, parse_json, read_lines, read_object
+
+PAIRS = (("input", "response"), ("question", "answer"), ("query", "answer"), ("prompt", "response"),
+         ("prompt", "completion"), ("instruction", "output"), ("context", "response"),
+         ("context", "reply"), ("message", "reply"), ("comment", "reply"), ("post", "comment"),
+         ("post", "reply"), ("parent", "comment"), ("parent", "child"), ("title", "text"),
+         ("title", "selftext"), ("source", "target"), ("utterance", "response"),
+         ("text", "response"), ("text", "reply"))
+TEXT = ("text", "message", "body", "content", "utterance")
+THREAD = ("thread", "thread_id", "conversation", "conversation_id", "dialogue_id", "dialog_id",
+          "ticket", "ticket_id", "case_id", "chat_id")
+SPEAKER = ("speaker", "author", "user", "sender", "role", "from")
+ID, REPLY_TO = ("id", "message_id"), ("reply_to", "reply-to", "in_reply_to", "parent_id")
+LOOKED_AT = 100    # rows whose names are looked at: a first message has no reply_to
+LONG_TURN = 65_536    # characters, from which on a turn takes no more messages
+FIELDS = ("input", "response")
+IN_LOGS = {"text": TEXT, "thread": THREAD, "speaker": SPEAKER, "id": ID, "reply_to": REPLY_TO}
+
+
+def default_corpus():
+    """Path of the data file inside the installed package chitchat-dataset."""
+    if package := find_spec("chitchat_dataset"):
+        return Path(package.origin).with_name("dataset.json")
+    raise UserError("the default corpus, the package chitchat-dataset, is not installed: "
+                    "pip install chitchat-dataset, or name your own files with --pairs")
+
+
+class Layout(NamedTuple):
+    """How the rows of a file become pairs."""
+
+    kind: str        # "pairs", "threads" or "replies"
+    columns: dict    # "input", "response", or a key of IN_LOGS → the file's name for it
+
+    def __str__(self):
+        named = ", ".join(f'{what} = "{name}"' for what, name in self.columns.items())
+        return {"pairs": "a pair in each row", "threads": "the messages of each thread in turn",
+                "replies": "messages and replies to them"}[self.kind] + f" ({named})"
+
+
+def layout(path, names, columns=()):
+    """The Layout of a file with these columns, or with those that the user names. UserError."""
+    held = ", ".join(map(str, names))
+    for name in columns:
+        if name not in names:
+            raise UserError(f'{path}: has no column "{name}"; it has {held}; name two of them with '
+                            "--columns")
+    if columns:
+        return Layout("pairs", dict(zip(FIELDS, columns)))
+    known = {str(name).strip(' "\ufeff').lower(): name for name in names}
+    found = {}
+    for what, choices in IN_LOGS.items():
+        for name in reversed(choices):                        # the first choice holds
+            if name in known:
+                found[what] = known[name]
+    if found.keys() >= {"text", "id", "reply_to"}:
+        return Layout("replies", found)
+    if found.keys() >= {"text", "thread"}:
+        return Layout("threads", found)
+    for pair in PAIRS:
+        if known.keys() >= set(pair):
+            return Layout("pairs", {"input": known[pair[0]], "response": known[pair[1]]})
+    raise UserError(f"{path}: cannot tell which columns hold input and response; it has {held}; "
+                    "name two of them: --columns INPUT RESPONSE; the columns of a log must be "
+                    "called thread, text and, if known, speaker")
+
+
+def read_records(path, kind, progress, columns=()):
+    """Open a file of one of KINDS; → (number of the first record, fields of a pair, records).
+
+    A record is a line as bytes, a row as a dict, or of a log a tuple: the pair and its speakers.
+    """
+    if kind in (".tsv", ".jsonl") and not columns and _is_plain(path, kind):
+        return 1, FIELDS, read_lines(path, progress)
+    rows = KINDS[kind].rows(path, progress)
+    begin = next(chunked(rows, LOOKED_AT), None)
+    if not begin:
+        raise UserError(f"{path}: holds no row below its header; expected a table with pairs")
+    found = layout(path, list(dict.fromkeys(chain.from_iterable(begin))), columns)
+    _say_once(f"{path}: {found}")
+    rows = chain(begin, rows)
+    if found.kind != "pairs":
+        return 1, (), messages_to_pairs(rows, found)
+    if kind == ".jsonl":                                      # a worker parses the lines
+        rows = read_lines(path, progress)
+    return KINDS[kind].first, tuple(found.columns.values()), rows
+
+
+@cache
+def _say_once(text):
+    tqdm.write(text, file=sys.stderr)
+
+
+def _is_plain(path, kind):
+    """Whether a file has no header that `layout` knows, or the fields input and response."""
+    if not path.is_file():                                    # a pipe can be read only once
+        return True
+    lines = next(chunked(read_lines(path), LOOKED_AT))
+    names = lines[0].decode("utf-8", "replace").split("\t")
+    if kind == ".jsonl":
+        names = {}
+        for line in lines:
+            with suppress(ValueError, TypeError):
+                names |= parse_json(line)
+        if names.keys() >= set(FIELDS):
+            return True
+    try:
+        layout(path, list(names))
+    except UserError:                                         # a mistake that reading will explain
+        return True
+    return False
+
+
+def _delimited_rows(path, progress, tabs=False):
+    """Yield the rows of a CSV, or of a TSV, where a quotation mark is a character like others."""
+    length = 0                                                # characters since the last row
+
+    def read():
+        nonlocal length
+        lines = decoded(path, read_lines(path, progress), "save the table as UTF-8")
+        for number, line in enumerate(lines, start=1):
+            length += len(line)
+            if length > MOST:
+                raise UserError(f"{path}, line {number}: stands in a row of more than {MOST:,} "
+                                "characters; close its quotation marks, or break it up")
+            yield f"{line}\n"
+
+    lines = read()
+    csv.field_size_limit(MOST)
+    if tabs:
+        table = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    else:
+        header = next(lines)
+        delimiter = max(",;\t", key=header.count)             # some programs write ; or tabs
+        table = csv.DictReader(chain([header], lines), delimiter=delimiter, strict=True)
+    try:
+        for row in table:
+            length = 0
+            yield row
+    except csv.Error as error:
+        raise UserError(f"{path}: what follows line {table.line_num} is no row of a table ({error})"
+                        '; quote cells that hold a comma or a line break, and write " in them as ""'
+                        ) from None
+
+
+def _json_rows(path, progress):
+    for number, line in enumerate(read_lines(path, progress), start=1):
+        if not line.strip():
+            continue
+        with user_errors(f"{path}, line {number}: is no JSON object",
+                         "expected one with the same fields in every line", ValueError):
+            row = parse_json(line)
+            if not isinstance(row, dict):
+                raise ValueError(f"but a {type(row).__name__}")
+        yield row
+
+
+def _parquet_rows(path, progress):
+    try:
+        import pyarrow
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise UserError(f"{path}: reading Parquet needs a package: pip install pyarrow") from None
+    try:
+        with open(path, "rb") as file:
+            for batch in parquet.ParquetFile(file).iter_batches(1_000):
+                progress(file.tell())
+                yield from batch.to_pylist()
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
+        raise UserError(f"{path}: cannot be read as Parquet ({error}); write it again") from None
+
+
+class Kind(NamedTuple):
+    """How a kind of file is read."""
+
+    rows: object    # function(path, progress) that yields dicts, column name → value
+    first: int      # number of the first row
+    unit: str       # what the numbers count: "line" or "row"
+
+
+KINDS = {
+    ".tsv": Kind(partial(_delimited_rows, tabs=True), 2, "line"),
+    ".csv": Kind(_delimited_rows, 2, "row"),
+    ".jsonl": Kind(_json_rows, 1, "line"),
+    ".parquet": Kind(_parquet_rows, 1, "row"),
+}
+
+
+def kind_of(path):
+    """The suffix of a file's name, without .gz or .zst: a key of KINDS, or another suffix."""
+    path = Path(path)
+    if path.suffix in SUFFIXES:
+        path = path.with_suffix("")
+    return path.suffix.lower()
+
+
+def messages_to_pairs(rows, layout):
+    """The rows of a log → pairs with their speakers. Memory grows with threads or replies."""
+    messages = (_message(row, layout.columns) for row in rows)
+    if layout.kind == "replies":
+        yield from _replies(messages)
+    else:
+        yield from _adjacent_turns(messages)
+
+
+def _message(row, columns):
+    """A row of a log, with the keys of IN_LOGS; what it does not hold is ""."""
+    message = dict.fromkeys(IN_LOGS, "")
+    for what, name in columns.items():
+        if row.get(name) is not None:
+            message[what] = str(row[name])
+    for what in ("thread", "id", "reply_to"):
+        # beside empty cells the number 1 may be written 1.0; Reddit has t1_…
+        message[what] = message[what].removesuffix(".0").removeprefix("t1_")
+    return message
+
+
+def _replies(messages):
+    """A reply stands below its message in the log."""
+    known = {}                                                # id → message
+    for message in messages:
+        if message["text"] and message["reply_to"] in known:
+            yield _pair(known[message["reply_to"]], message)
+        if message["text"] and message["id"]:
+            known[message["id"]] = message
+
+
+def _adjacent_turns(messages):
+    """Messages of one speaker in a row are a turn; each turn of a thread answers the one before."""
+    before, now = {}, {}                                      # thread → turn, as a message
+    for message in messages:
+        thread = message["thread"]
+        if not (message["text"] and thread):
+            continue
+        turn = now.get(thread)
+        if turn and message["speaker"] and turn["speaker"] == message["speaker"]:
+            if len(turn["text"]) < LONG_TURN:
+                turn["text"] += f" {message['text']}"
+            continue
+        if thread in before:
+            yield _pair(before[thread], turn)
+        if turn:
+            before[thread] = turn
+        now[thread] = message
+    for thread in before:
+        yield _pair(before[thread], now[thread])
+
+
+def _pair(message, reply):
+    return message["text"], reply["text"], message["speaker"] or None, reply["speaker"] or None
+
+
+def conversation_turns(path):
+    """Yield (input, response): adjacent turns of different speakers in chitchat-dataset."""
+    advice = "install chitchat-dataset again"
+    for conversation in read_object(path, "is missing or damaged", advice).values():
+        turns = [turn for turn in conversation["messages"] if turn]
+        for turn, reply in pairwise(turns):
+            if turn[0]["sender"] != reply[0]["sender"]:
+                yield _text_of(turn), _text_of(reply)
+
+
+def _text_of(turn):
+    return " ".join(message["text"] for message in turn)

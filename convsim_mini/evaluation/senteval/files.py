@@ -1,0 +1,184 @@
+"""The transfer tasks of SentEval (Conneau and Kiela 2018), in the layout its own script leaves."""
+
+from contextlib import suppress
+from itertools import product, zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ...common.cli import UserError
+from ...data.snli_files import LABELS, find_snli, read_snli
+from ..task_files import lines_of
+
+FOLDERS = "", "downstream", "senteval/downstream"
+LATIN = "latin-1"
+
+
+class Task(NamedTuple):
+    """A labelled set of n sentences, or of n pairs of sentences.
+
+    sides: one list of n sentences, or two; labels: int (n,), numbers into the task's names, or
+    scores; parts: "train", "dev" or "test" for each of n, or None without an official split;
+    grades: of scores, the lowest and the highest; large: whether the rows are too many to hold.
+    """
+
+    sides: tuple
+    labels: np.ndarray
+    parts: np.ndarray | None
+    grades: tuple | None = None
+    large: bool = False
+
+    @property
+    def texts(self):
+        """All sentences; of pairs all first sentences, then all second ones."""
+        return [text for side in self.sides for text in side]
+
+    @property
+    def on_dev(self):
+        """Whether dev is measured, because there is no test part."""
+        return self.parts is not None and "test" not in self.parts
+
+    @property
+    def tested(self):
+        """Which rows count: bool (n,). The rows of test, or else of dev; all without a split."""
+        if self.parts is None:
+            return np.ones(len(self.labels), bool)
+        return self.parts == ("dev" if self.on_dev else "test")
+
+
+class Files(NamedTuple):
+    """Where a task stands: file → its official number of rows, and how a row is read.
+
+    labels: their names, or () for scores; parts: of the files, or none; row: what stands in the
+    columns of a line; without a label among them it is the file's place; separator: of columns, a
+    space for the first ones alone; grades: as in Task; folders: where the files may be, below one
+    of FOLDERS.
+    """
+
+    counts: dict
+    labels: tuple
+    parts: tuple = ()
+    row: str = "sentence"
+    separator: str = " "
+    encoding: str = "utf-8-sig"                               # some copies of MRPC begin with a BOM
+    header: bool = False
+    grades: tuple | None = None
+    folders: tuple = ("",)
+
+    @property
+    def needed(self):
+        """The files without which the task cannot be measured: where there is dev, not test."""
+        return [file for file, part in zip_longest(self.counts, self.parts)
+                if part != "test" or "dev" not in self.parts]
+
+
+SPLIT = "train", "dev", "test"
+POLES = "negative or objective", "positive or subjective"
+SICK = {"SICK/SICK_train.txt": 4_500, "SICK/SICK_trial.txt": 500,
+        "SICK/SICK_test_annotated.txt": 4_927}
+FILES = {
+    "MR": Files({"MR/rt-polarity.neg": 5_331, "MR/rt-polarity.pos": 5_331}, POLES, encoding=LATIN),
+    "CR": Files({"CR/custrev.neg": 1_368, "CR/custrev.pos": 2_407}, POLES, encoding=LATIN),
+    "SUBJ": Files({"SUBJ/subj.objective": 5_000, "SUBJ/subj.subjective": 5_000}, POLES,
+                  encoding=LATIN),
+    "MPQA": Files({"MPQA/mpqa.neg": 7_294, "MPQA/mpqa.pos": 3_312}, POLES, encoding=LATIN),
+    "SST-2": Files({"SST/binary/sentiment-train": 67_349, "SST/binary/sentiment-dev": 872,
+                    "SST/binary/sentiment-test": 1_821}, ("0", "1"), SPLIT, "sentence label", "\t"),
+    "SST-5": Files({"SST/fine/sentiment-train": 8_544, "SST/fine/sentiment-dev": 1_101,
+                    "SST/fine/sentiment-test": 2_210}, ("0", "1", "2", "3", "4"), SPLIT,
+                   "label sentence"),
+    "TREC": Files({"TREC/train_5500.label": 5_452, "TREC/TREC_10.label": 500},
+                  ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"), ("train", "test"),
+                  "label sentence", encoding=LATIN),
+    "MRPC": Files({"MRPC/msr_paraphrase_train.txt": 4_076, "MRPC/msr_paraphrase_test.txt": 1_725},
+                  ("0", "1"), ("train", "test"), "label id id sentence sentence", "\t",
+                  header=True),
+    "SICK-E": Files(SICK, ("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), SPLIT,
+                    "id sentence sentence score label", "\t", header=True),
+    "SICK-R": Files(SICK, (), SPLIT, "id sentence sentence label class", "\t", header=True,
+                    grades=(1, 5)),
+    "STS-B": Files({"sts-train.csv": 5_749, "sts-dev.csv": 1_500, "sts-test.csv": 1_379}, (), SPLIT,
+                   "genre file year id label sentence sentence", "\t", grades=(0, 5),
+                   folders=("STS/STSBenchmark", "stsbenchmark", "")),
+    "SNLI": Files({f"snli_1.0_{part}.jsonl": count for part, count in zip(
+        SPLIT, (549_367, 9_842, 9_824))}, LABELS, SPLIT),     # read by snli_files.py
+}
+
+
+def find_tasks(data):
+    """Task → the folder that holds its files: DIR, DIR/downstream or DIR/senteval/downstream.
+
+    The STS Benchmark may also stand in DIR/stsbenchmark. SNLI is official files, a dict as of
+    `find_snli`, in DIR or DIR/snli_1.0. A task without the files that it needs is left out. Raises
+    UserError if that leaves none.
+    """
+    found = {}
+    for name, files in FILES.items():
+        for folder in (Path(data, *both) for both in product(FOLDERS, files.folders)):
+            if name != "SNLI" and all((folder / file).is_file() for file in files.needed):
+                found.setdefault(name, folder)
+    with suppress(UserError):
+        official = find_snli(data)
+        if len(official) > 1 and "train" in official:
+            found["SNLI"] = official
+    if found:
+        return found
+    raise UserError(f"{data}: holds none of SentEval's tasks, such as MR/rt-polarity.pos, nor do "
+                    f"{' and '.join(f'{data}/{below}' for below in FOLDERS[1:])}; give the folder "
+                    "that SentEval's own script fills")
+
+
+def read_task(name, source):
+    """The Task `name` (a key of FILES) from what `find_tasks` found.
+
+    Empty lines are rows, too, where a file holds sentences alone (four of CR, three of MPQA).
+    Raises UserError with file and line, or with the number of rows found and expected.
+    """
+    files, rows, parts = FILES[name], [], []
+    if name == "SNLI":                                        # pairs without a label are left out
+        for part, path in source.items():
+            split = read_snli(path)
+            rows += zip(split.labels, split.premises, split.hypotheses)
+            parts += [part] * len(split.labels)
+    else:
+        for place, (file, count) in enumerate(files.counts.items()):
+            path = Path(source, file)
+            if file in files.needed or path.is_file():
+                rows += _rows(path, files, place, count)
+                parts += files.parts[place:place + 1] * count
+    labels, *sides = zip(*rows)
+    return Task(tuple(map(list, sides)), np.array(labels), np.array(parts) if parts else None,
+                files.grades, large=name == "SNLI")
+
+
+def _rows(path, files, place, count):
+    """Yield the label, a number into their names or a score, and the sentences of each line."""
+    names = files.row.split()
+    lines = lines_of(path, "SentEval", files.encoding)[int(files.header):]
+    if len(lines) != count:
+        raise UserError(f"{path}: {len(lines):,} rows, expected the official {count:,}; "
+                        "fetch it again by SentEval's own script")
+    splits = len(names) - 1 if files.separator == " " else -1
+    for number, line in enumerate(lines, start=2 if files.header else 1):
+        columns, label = line.split(files.separator, splits), place
+        try:
+            if len(columns) < len(names):                     # a row of STS-B may end in a licence
+                raise ValueError
+            if "label" in names:
+                label = _label(columns[names.index("label")].strip(), files)
+        except ValueError:
+            expected = f"a label of {', '.join(files.labels)}"
+            if files.grades:
+                expected = f"a score from {files.grades[0]} to {files.grades[-1]}"
+            raise UserError(f'{path}, line {number}: "{line[:60]}", expected {expected} and the '
+                            "columns of the official file") from None
+        yield label, *(text.strip() for name, text in zip(names, columns) if name == "sentence")
+
+
+def _label(text, files):
+    if files.grades is None:
+        return files.labels.index(text.partition(":")[0])     # TREC's coarse classes are the task
+    if not files.grades[0] <= float(text) <= files.grades[-1]:            # nan is refused, too
+        raise ValueError
+    return float(text)

@@ -1,0 +1,170 @@
+"""Export a run as a folder for sentence_transformers, or for NumPy and regex alone.
+
+    python -m convsim_mini.export RUN --out DIR
+
+The folder holds code, weights, the vocabulary and a model card. It gives the vectors that `encode`
+gives. A Transformer's folder also holds transformer.json, settings that its forward pass needs.
+"""
+
+import dataclasses
+import json
+import runpy
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from ..common.cli import UserError, errors_in_one_line
+from ..common.files import new_folder, replace_file, write_text
+from ..common.tables import markdown, table
+from ..config import flat
+from ..evaluation import response, sts
+from ..evaluation.command import parser_of
+from ..evaluation.metrics import r_with_interval, with_interval
+from ..inference.sentence_encoder import encoder_of
+from ..model.input_response import embed
+from ..training.run import load_matrix, load_run
+from .model_card import limits, training_data, what_it_is
+
+PACKAGE = Path(__file__).parents[1]
+SETTINGS = ("preset", "task", "seed", "steps", "optim.optimizer", "optim.batch_size",
+            "model.embedding_dim", "model.layers")
+TRANSFORMER = ("transformer_layers", "heads", "pre_norm", "bag", "max_tokens")    # its settings
+MODULES = [{"idx": 0, "name": "0", "path": "", "type": "torch_module.TorchModule"}]
+
+
+def standalone(kind):
+    """The text of model.py for a "dan" or a "transformer".
+
+    It is the text of three or four files of the package, without their imports of each other.
+    """
+    files = ["export/model.py", "data/packed.py", "data/text.py"]
+    if kind == "transformer":
+        files.insert(1, "export/transformer.py")
+    text = "\n\n".join(Path(PACKAGE, name).read_text(encoding="utf-8") for name in files)
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("from ."))
+
+
+def open_exported(folder):
+    """The SentenceEncoder of a folder's own model.py: what is measured is what its users get."""
+    return runpy.run_path(str(Path(folder, "model.py")))["SentenceEncoder"](folder)
+
+
+def write_model(folder, encoder, half, bigrams):
+    """Write all files but the card. encoder: of `encoder_of`; bigrams: whether to keep their rows.
+
+    The response network and NLI's classifier are left out.
+    """
+    config = encoder.model.config
+    arrays = {name: array for name, array in encoder.model.params.items()
+              if name.startswith("encoder.")}
+    if not bigrams:
+        name = "encoder.embedding.weight"
+        arrays[name] = arrays[name][:encoder.model.word_rows]
+    kind = np.float16 if half else np.float32
+    arrays = {name: np.ascontiguousarray(array, kind) for name, array in arrays.items()}
+    replace_file(folder / "model.safetensors", lambda temporary: save_file(arrays, temporary))
+    write_text(folder / "vocabulary.json", json.dumps(encoder.vocabulary.to_dict()))
+    write_text(folder / "modules.json", json.dumps(MODULES, indent=2) + "\n")
+    if config.encoder == "transformer":
+        settings = {name: getattr(config, name) for name in TRANSFORMER}
+        write_text(folder / "transformer.json", json.dumps(settings, indent=2) + "\n")
+    write_text(folder / "model.py", standalone(config.encoder))
+    write_text(folder / "torch_module.py",
+               Path(PACKAGE, "export/torch_module.py").read_text(encoding="utf-8"))
+
+
+def test_set(run):
+    """The TestSet of the run's corpus; None where the corpus is not in reach."""
+    try:
+        return response.read(response.find(None, run)["test"])
+    except UserError as error:
+        print(f"P@1 is not measured: {error}\n")
+        return None
+
+
+def results(run, encoder, folder, pairs, test):
+    """The run and the exported folder, measured alike: header, rows.
+
+    pairs: an Sts; test: a TestSet, or None
+    """
+    header, rows, exported = ["", "MB", "STS"], [], open_exported(folder)
+    for name, where, encode in (("the run", run.folder, encoder.encode),
+                                ("this folder", folder, exported.encode)):
+        size = sum(path.stat().st_size for path in where.iterdir())
+        u, v = (encode(side).astype(np.float64) for side in (pairs.sentences1, pairs.sentences2))
+        cosines = (u * v).sum(axis=1)
+        rows.append([name, f"{size / 1e6:,.1f}", r_with_interval(cosines, pairs.labels)])
+    rows.append(["the run with its response network", *rows[0][1:]])
+    if test:
+        header.append("P@1")
+        inputs, replies = (test.corpus.test.sentences(2 * test.pairs + side) for side in (0, 1))
+        vectors = [(embed(encoder.model, inputs), embed(encoder.model, replies)),
+                   (exported.embed(inputs), exported.embed(replies)),
+                   response.vectors(run.model, test.corpus.test, test.pairs)]
+        for row, (u, v) in zip(rows, vectors):
+            ranks = response.ranks_of_truth(u, v, test.candidates)
+            row.append(with_interval(response.precision(ranks, 1)))
+    return header, rows
+
+
+def settings_of(run, options):
+    """The settings that the card shows, by the names of the training's options, as rows."""
+    values = flat(dataclasses.asdict(run.config))
+    names = list(SETTINGS)
+    if run.config.model.encoder == "transformer":
+        names += [f"model.{name}" for name in ("hidden", *TRANSFORMER)]
+    rows = [[f"`{name}`", values[name]] for name in names]
+    matrix = "none" if load_matrix(run, "all_but_the_top") is None else "all but the top"
+    bigrams = 0 if options.no_bigrams else run.config.bigram_rows
+    return [*rows, ["step kept, the best on held-out pairs", run.step],
+            ["rows of the table", f"{run.vocabulary.size:,} for words, {bigrams:,} for bigrams"],
+            ["stored in", "half precision" if options.half else "float32"],
+            ["matrix on top", "tuned on STS train" if options.tuned else matrix]]
+
+
+def card(run, options, measured, test, pairs):
+    """The model card, README.md of the folder. measured: of `results`; test: a TestSet or None."""
+    of_test, to_train_on = "; not measured, because the pairs were not at hand", None
+    if test:
+        of_test = f", for {len(test.pairs):,} messages that were held out from training"
+        to_train_on = test.corpus.train.pairs
+    of_sts = f"{len(pairs.labels)} pairs of our own. {sts.OWN_NOTE}"
+    if options.data:
+        of_sts = "STS Benchmark dev."
+    return Path(PACKAGE, "export/card.md").read_text(encoding="utf-8").format(
+        name=options.out.resolve().name, what_it_is=what_it_is(run.config),
+        data=training_data(run, to_train_on), pairs=of_sts, measured=of_test,
+        settings=markdown(["setting", ""], settings_of(run, options)), results=markdown(*measured),
+        limits="\n".join(f"- {line}" for line in limits(run.config, not options.no_bigrams)))
+
+
+@errors_in_one_line()
+def main(argv=None):
+    """The command: write the folder, measure it beside the run, describe it in its card."""
+    parser = parser_of("export", __doc__, data="folder with the STS Benchmark's sts-dev.csv, or "
+                       "with stsbenchmark/; without it the small own set is measured")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR",
+                        help="the folder to write; it must be new or empty")
+    parser.add_argument("--half", action="store_true", help="store numbers in half precision")
+    parser.add_argument("--no_bigrams", action="store_true",
+                        help="leave out the table's rows for bigrams")
+    parser.add_argument("--tuned", action="store_true", help="with the matrix that `tune` learned")
+    options = parser.parse_intermixed_args(argv)
+    pairs = sts.read_splits(options.data, "dev")[0] if options.data else sts.read(sts.OWN)
+    run = load_run(options.run)
+    if options.no_bigrams and not run.config.bigram_rows:
+        raise UserError(f"--no_bigrams: {options.run} is a Transformer without a bag, whose table "
+                        "has no rows for bigrams; leave the option out")
+    encoder = encoder_of(run, options.tuned)
+    with new_folder(options.out, "choose another folder with --out") as folder:
+        write_model(folder, encoder, options.half, not options.no_bigrams)
+        test = test_set(run)
+        measured = results(run, encoder, folder, pairs, test)
+        write_text(folder / "README.md", card(run, options, measured, test, pairs))
+    print(f"{table(*measured)}\n\n{options.out}/README.md says how to use the folder, and what the "
+          "table means. It names no license yet: choose one before you publish it.")
+
+
+if __name__ == "__main__":
+    main()

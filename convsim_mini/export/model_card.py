@@ -1,0 +1,47 @@
+"""What a model card says of a run in words: on the report's page, and beside an exported run."""
+
+from pathlib import Path
+
+from ..training.schedule import pairs_before
+
+
+def what_it_is(config):
+    """The first lines: what comes in, what goes out, how it was trained."""
+    encoder = {"dan": "deep averaging network", "transformer": "Transformer"}[config.model.encoder]
+    trained = "pick the true reply to a message among the replies to others"
+    if config.task == "nli":
+        trained = "tell whether one sentence follows from another"
+    return (f"It turns a sentence into a vector of {config.model.layers[-1]} numbers. Sentences "
+            f"with similar meanings tend to have a larger cosine. It is a {encoder} that "
+            f"`convsim_mini` trained to {trained}.")
+
+
+def training_data(run, pairs=None):
+    """Which pairs a Run was trained on, and how many. pairs: to train on; None: not known here."""
+    config = run.config
+    files = ", ".join(f"`{Path(name).name}`" for name in config.pairs) or "`chitchat-dataset`"
+    number = "pairs" if pairs is None else f"{pairs:,} pairs"
+    data, before = f"{number} of message and reply from {files}", ""
+    if config.task == "nli":
+        data = "the sentence pairs of SNLI"
+    elif config.task != "conversation":
+        data += " and on sentence pairs of SNLI"
+    if config.init:
+        before = f" It started from the run `{Path(config.init).name}`, which had learned before."
+    return (f"It was trained on {data}. Training drew {pairs_before(config, run.step):,} pairs in "
+            f"all, repeats counted.{before}")
+
+
+def limits(config, bigrams=True):
+    """What to know before one relies on a run, a list; bigrams: whether their rows are kept."""
+    if config.model.encoder == "transformer":
+        order = (f"It reads the first {config.model.max_tokens:,} words of a sentence and no more. "
+                 "Their order can change a vector; how much was not measured. Do not rely on a "
+                 "negation to change it.")
+    else:
+        effect = "matters only between neighbours" if bigrams else "has no effect"
+        order = f"The order of words {effect}. A negation changes a vector little."
+    return ["It knows the language of its training data, and their words above all. Other words "
+            f"share {config.text.oov_buckets:,} vectors.", order,
+            "What people wrote in the training data shows in the vectors, prejudice included.",
+            "License: whoever publishes it has to choose one that the training data allow."]

@@ -1,0 +1,1 @@
+"""Sentences in, vectors out; an index of lines to search."""

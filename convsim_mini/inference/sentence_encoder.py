@@ -1,0 +1,106 @@
+"""Sentences in, unit vectors out: a trained run as users of sentence-transformers expect it."""
+
+import zlib
+
+import numpy as np
+from tqdm import tqdm
+
+from ..backend import array_module
+from ..common.cli import UserError
+from ..model.input_response import embed
+from ..model.layers import l2_normalize_forward
+from ..model.projection import with_matrix
+from ..training.run import load_matrix, load_run
+
+
+class SentenceEncoder:
+    """A trained model and its vocabulary: sentences in, unit vectors out.
+
+    It is a bi-encoder, also called a dual encoder: each sentence has a vector of its own. `encode`
+    and `similarity` work as in the package sentence-transformers, with fewer options.
+    """
+
+    def __init__(self, model, vocabulary, identity=None):
+        self.model, self.vocabulary = model, vocabulary
+        self.identity = identity or {}    # what its vectors depend on; an Index compares it
+        self.cut = 0                      # sentences so far that a Transformer had to cut
+
+    def __repr__(self):
+        on_host = array_module(self.model.params["encoder.embedding.weight"]) is np
+        return (f"SentenceEncoder(encoder={self.model.config.encoder}, dimension={self.dimension}, "
+                f"words={len(self.vocabulary.words)}, device={'cpu' if on_host else 'gpu'})")
+
+    @property
+    def dimension(self):
+        """Length of an embedding."""
+        return self.model.config.layers[-1]
+
+    def encode(self, sentences, batch_size=1024, show_progress_bar=False, *,
+               convert_to_numpy=True, convert_to_tensor=False, normalize_embeddings=True):
+        """Embeddings of sentences; the dot product of two embeddings is their cosine.
+
+        sentences: n str in a list, a tuple or a NumPy array, or one str → float32 (n, dimension),
+        or (dimension,). "" counts as one unknown word. The vectors have unit length whatever
+        normalize_embeddings says, as with a SentenceTransformer that ends in a Normalize layer.
+        Raises TypeError for other sentences, ValueError where a tensor is asked for.
+        """
+        if convert_to_tensor or not convert_to_numpy:
+            raise ValueError("encode gives NumPy arrays alone; torch.from_numpy(vectors) makes a "
+                             "tensor of them")
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}, expected 1 or more")
+        if isinstance(sentences, str):
+            return self.encode([sentences])[0]
+        if not isinstance(sentences, (list, tuple, np.ndarray)):
+            raise TypeError(f"sentences is a {type(sentences).__name__}, expected a str or a list "
+                            "of str")
+        for number, sentence in enumerate(sentences):
+            if not isinstance(sentence, str):
+                raise TypeError(f"sentence {number} is {sentence!r}, expected a str")
+        vectors = np.empty((len(sentences), self.dimension), np.float32)
+        starts = range(0, len(sentences), batch_size)
+        for start in tqdm(starts, desc="encoding", unit="batch", disable=not show_progress_bar):
+            packed = self.vocabulary.encode(sentences[start:start + batch_size])
+            self.cut += number_cut(self.model.config, packed.lengths)
+            vectors[start:start + batch_size] = embed(self.model, packed, batch_size)
+        return vectors
+
+    @staticmethod
+    def similarity(a, b):
+        """Cosines of vectors a: (n, e) or one (e,), with b: (m, e) or one (e,) → float32 (n, m)."""
+        a, b = (l2_normalize_forward(np.atleast_2d(np.asarray(x, np.float32)))[0] for x in (a, b))
+        return a @ b.T
+
+
+def number_cut(config, lengths):
+    """How many of the sentences of these lengths (n,) a ModelConfig's encoder cuts."""
+    return int((lengths > config.max_tokens).sum()) if config.encoder == "transformer" else 0
+
+
+def tell_cut(config, lengths):
+    """Print how many of the sentences of these lengths (n,) are cut, if any are."""
+    cut = number_cut(config, lengths)
+    if cut:
+        print(f"{cut:,} of {len(lengths):,} sentences have more than {config.max_tokens} words and "
+              "are cut there")
+
+
+def load(run, device="cpu", tuned=False):
+    """The SentenceEncoder of a run's folder, on "cpu" or "gpu".
+
+    Its vectors are the model's times a matrix of the run. With `tuned` that is what `tune` learned,
+    else all_but_the_top.safetensors, where the run has it: it removes the direction in which all
+    vectors agree (Mu et al. 2018). Raises UserError as `load_run`, or without a tuned matrix.
+    """
+    return encoder_of(load_run(run, device), tuned)
+
+
+def encoder_of(run, tuned=False):
+    """The SentenceEncoder of a Run that is loaded already; the rest as `load`."""
+    matrix = load_matrix(run, "tuned" if tuned else "all_but_the_top")
+    if tuned and matrix is None:
+        raise UserError(f"{run.folder}: holds no tuned.safetensors; make it: python -m "
+                        f"convsim_mini.tune {run.folder} --data DIR")
+    crc = None if matrix is None else zlib.crc32(np.ascontiguousarray(matrix))
+    identity = {**run.identity, "tuned": tuned, "matrix": crc}
+    return SentenceEncoder(with_matrix(run.model, matrix), run.vocabulary, identity)

@@ -1,0 +1,150 @@
+"""The whole idea in one file: learn what sentences mean by picking replies (Yang et al. 2018).
+
+Two sentences mean the same if the same replies would answer them. A message and its true reply pass
+one encoder: summed vectors of words and bigrams, a linear layer, unit length. The reply passes one
+more layer. Among a batch's replies the true one must have the largest product. dx is ∂loss/∂x.
+"""
+
+import re
+import zlib
+from collections import Counter
+
+import numpy as np
+from chitchat_dataset import ConversationDataset
+
+WORDS, BIGRAMS, DIM, BATCH, STEPS = 20_000, 50_000, 200, 512, 300
+RATE, TABLE_RATE, SCALE = 1e-3, 0.06, 20.0    # two learning rates; 1 / temperature
+
+
+def read_pairs():
+    """Pairs (message, the next one) as lists of tokens: a list to train on, a list to test on."""
+    train, test = [], []
+    for conversation in ConversationDataset():
+        turns = [re.findall(r"\w+|[^\w\s]", text.lower()) or [""] for text in conversation]
+        for message, reply in zip(turns, turns[1:]):           # equal messages: the same list
+            side = test if zlib.crc32(" ".join(message).encode()) % 10 == 0 else train
+            side.append((message, reply))
+    return train, test
+
+
+def rows_of(sentences, words):
+    """B lists of word ids → all their rows of the table, w₀ (w₀w₁) w₁ …: (M,), how many: (B,)."""
+    lengths = np.array([len(sentence) for sentence in sentences])
+    ids = np.concatenate(sentences)                            # (N,)
+    key = (ids.astype(np.uint64) << np.uint64(32)) | np.roll(ids, -1).astype(np.uint64)
+    for shift, factor in ((29, 0xBF58476D1CE4E5B9), (32, 0x94D049BB133111EB)):    # a good mixer
+        key = (key ^ (key >> np.uint64(shift))) * np.uint64(factor)
+    bigrams = (key >> np.uint64(32)) * np.uint64(BIGRAMS) >> np.uint64(32)
+    rows = np.stack([ids, words + bigrams.astype(np.int64)], axis=1).ravel()  # a word, its bigram
+    return np.delete(rows, 2 * np.cumsum(lengths) - 1), 2 * lengths - 1       # none of a last word
+
+
+def bag_forward(table, rows, counts):
+    """Sum each sentence's rows, divide by √n (n words have 2n − 1 rows) → x: (B, d), cache."""
+    scale = (1 / np.sqrt((counts + 1) // 2)).astype(table.dtype)[:, None]
+    return np.add.reduceat(table[rows], np.cumsum(counts) - counts) * scale, (rows, counts, scale)
+
+
+def bag_backward(dx, cache):
+    """x_b = Σ table_r / √n_b: each place of row r in sentence b adds dx_b / √n_b to dtable_r."""
+    rows, counts, scale = cache
+    order = np.argsort(rows, kind="stable")                    # equal rows side by side
+    distinct, first = np.unique(rows[order], return_index=True)
+    sentence = np.repeat(np.arange(len(counts)), counts)[order]
+    return distinct, np.add.reduceat((dx * scale)[sentence], first)
+
+
+def unit_forward(x):
+    """u = x / ‖x‖, each row: (B, d) → (B, d), cache."""
+    norm = np.linalg.norm(x, axis=1, keepdims=True)
+    return x / norm, (x / norm, norm)
+
+
+def unit_backward(du, cache):
+    """∂u_i/∂x_j = (δ_ij − u_i u_j) / ‖x‖: take du's part along u away, divide."""
+    u, norm = cache
+    return (du - u * (u * du).sum(axis=1, keepdims=True)) / norm
+
+
+def softmax(u, v):
+    """loss = mean_i (log Σ_j e^{s_ij} − s_ii), s = 20 u vᵀ (InfoNCE) → loss, du, dv: (B, d)."""
+    p = np.exp(SCALE * (u @ v.T - 1))    # e^{s − 20} does not overflow; the 20 cancels in p
+    p /= p.sum(axis=1, keepdims=True)                          # (B, B), true replies: the diagonal
+    ds = (p - np.eye(len(p), dtype=p.dtype)) / len(p)          # ∂loss/∂s = (p − δ) / B
+    return -np.log(p.diagonal()).mean(), SCALE * ds @ v, SCALE * ds.T @ u
+
+
+def encode(params, sentences):
+    """B lists of ids → u = unit(x W), x their bags: (B, d); caches."""
+    x, bag_cache = bag_forward(params["table"], *rows_of(sentences, len(params["table"]) - BIGRAMS))
+    u, unit_cache = unit_forward(x @ params["W"])
+    return u, (x, bag_cache, unit_cache)
+
+
+def loss_and_gradients(params, pairs):
+    """A batch forward, then each step backward, the last one first → loss, gradients by name."""
+    sentences = [message for message, _ in pairs] + [reply for _, reply in pairs]
+    both, (x, bag_cache, unit_cache) = encode(params, sentences)                       # (2B, d)
+    u, v = np.split(both, 2)
+    replies, reply_cache = unit_forward(v + v @ params["R"] + params["b"])    # of y = v + v R + b
+    loss, du, dreplies = softmax(u, replies)
+    dy = unit_backward(dreplies, reply_cache)
+    dv = dy + dy @ params["R"].T                               # v reaches y along two paths
+    dz = unit_backward(np.concatenate([du, dv]), unit_cache)   # z = x W, so dx = dz Wᵀ
+    table = bag_backward(dz @ params["W"].T, bag_cache)
+    return loss, {"R": v.T @ dy, "b": dy.sum(axis=0), "W": x.T @ dz, "table": table}
+
+
+def update(params, grads, state, step, decay=1.0):
+    """Adam for R, b and W. Adagrad for the table's rows in use, with one sum of squares a row."""
+    for name in ("R", "b", "W"):
+        mean, square = state[name]
+        mean += 0.1 * (grads[name] - mean)
+        square += 0.001 * (grads[name] ** 2 - square)
+        root = np.sqrt(square / (1 - 0.999 ** (step + 1)))     # divides out the start at zero
+        params[name] -= decay * RATE / (1 - 0.9 ** (step + 1)) * mean / (root + 1e-8)
+    rows, values = grads["table"]
+    state["table"][rows] += (values ** 2).mean(axis=1, keepdims=True)
+    params["table"][rows] -= decay * TABLE_RATE * values / np.sqrt(state["table"][rows])
+
+
+def first_values(counts, rng):
+    """Frequent words are short, a/(a + p) (Arora et al. 2017); bigrams are 0; W is the identity."""
+    p = np.array([0, *counts]) / sum(counts)                   # row 0: all unknown words
+    table = np.zeros((len(p) + BIGRAMS, DIM), np.float32)
+    table[:len(p)] = rng.standard_normal((len(p), DIM)) * (3e-4 / (3e-4 + p))[:, None]
+    params = {"table": table, "W": np.eye(DIM, dtype=np.float32), "b": np.zeros(DIM, np.float32),
+              "R": rng.uniform(-0.01, 0.01, (DIM, DIM)).astype(np.float32)}
+    state = {name: (np.zeros_like(params[name]), np.zeros_like(params[name])) for name in "RbW"}
+    return params, state | {"table": np.full((len(table), 1), 1e-12, np.float32)}
+
+
+def precision(params, pairs):
+    """P@1, per cent: is the true reply the best of 100? The other 99 answered other messages."""
+    u, _ = encode(params, [message for message, _ in pairs])
+    v, _ = encode(params, [reply for _, reply in pairs])
+    v, _ = unit_forward(v + v @ params["R"] + params["b"])
+    scores = u.reshape(-1, 100, DIM) @ v.reshape(-1, 100, DIM).swapaxes(1, 2)    # (n/100, 100, 100)
+    return 100 * (scores.argmax(axis=2) == np.arange(100)).mean()
+
+
+def main():
+    """Train for half a minute; print P@1 before, meanwhile and after."""
+    train, test = read_pairs()
+    counts = Counter(token for pair in train for tokens in pair for token in tokens)
+    ids = {word: k for k, (word, _) in enumerate(counts.most_common(WORDS), start=1)}
+    train, test = ([[np.array([ids.get(token, 0) for token in tokens]) for tokens in pair]
+                    for pair in pairs] for pairs in (train, test))
+    rng = np.random.default_rng(1)
+    params, state = first_values([counts[word] for word in ids], rng)
+    print(f"{len(train):,} pairs. P@1 before: {precision(params, test[:5_000]):.1f}")
+    for step in range(STEPS):
+        batch = [train[k] for k in rng.choice(len(train), BATCH, replace=False)]
+        loss, grads = loss_and_gradients(params, batch)
+        update(params, grads, state, step, 1 - step / STEPS)
+        if step % 100 == 99:
+            print(f"step {step + 1}: loss {loss:.2f}, P@1 {precision(params, test[:5_000]):.1f}")
+
+
+if __name__ == "__main__":
+    main()

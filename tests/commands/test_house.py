@@ -1,0 +1,76 @@
+"""The house: what is loaded when, requirements, commands. Imports and layout: the linters."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from convsim_mini import COMMANDS
+
+from conftest import ROOT, command
+
+PACKAGE = ROOT / "convsim_mini"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def test_opening_a_run_needs_no_parser_of_options_no_matplotlib_and_no_corpus(trained):
+    code = ("import sys; "
+            "sys.modules |= dict.fromkeys(['matplotlib', 'chitchat_dataset', 'defusedxml']); "
+            "import convsim_mini; convsim_mini.load(sys.argv[1]).encode(['hello']); "
+            "unwanted = {'convsim_mini.training.options', 'argparse', 'scipy.stats'}; "
+            "print(sorted(unwanted & set(sys.modules)))")
+    done = subprocess.run([sys.executable, "-c", code, trained[0]], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "convsim_mini.training.options" not in done.stdout and "scipy.stats" not in done.stdout
+
+
+def test_the_package_asks_for_what_requirements_txt_asks_for():
+    listed = {line.split("#")[0].strip()
+              for line in (ROOT / "requirements.txt").read_text().splitlines()} - {""}
+    project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())
+    assert set(project["project"]["dependencies"]) == listed
+    folders = {path.parent for path in FILES}
+    assert {Path(name.replace(".", "/")) for name in project["tool"]["setuptools"]["packages"]} == {
+        folder.relative_to(ROOT) for folder in folders}
+
+
+def test_the_commands_are_listed(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "convsim_mini"], cwd=tmp_path, capture_output=True,
+                          text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert ((done.returncode, done.stderr) == (0, "")
+            and len(done.stdout.splitlines()) == len(COMMANDS) + 1)
+    with_a_main = {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__main__")
+        for path in FILES if 'if __name__ == "__main__"' in path.read_text(encoding="utf-8")}
+    assert with_a_main == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"minimal"}))    # it has no options
+def test_each_command_has_a_help(name, tmp_path):
+    done = command(name, "--help", cwd=tmp_path)
+    assert ((done.returncode, done.stderr) == (0, "")
+            and f"usage: python -m convsim_mini.{name} " in done.stdout)
+
+
+def test_importing_the_package_starts_nothing():
+    """It reads no command line, ends no process and sets no signal."""
+    code = ("import signal, sys; before = signal.getsignal(signal.SIGINT); import convsim_mini; "
+            "assert signal.getsignal(signal.SIGINT) == before; print(sys.argv)")
+    done = subprocess.run([sys.executable, "-c", code, "-m", "convsim_mini.foo"], text=True,
+                          capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert (done.returncode, done.stderr) == (0, "") and "convsim_mini.foo" in done.stdout
+
+
+def test_lines_of_kernels_and_of_the_emulated_device_are_at_most_100_characters_long():
+    """Of Python's lines ruff says so."""
+    files = [path for folder in ("convsim_mini", "tests") for path in (ROOT / folder).rglob("*.*")
+             if path.suffix in (".cu", ".cuh", ".cpp", ".h")
+             and not path.is_relative_to(ROOT / "tests" / "gpu" / "vgpu" / "build")]
+    long = [f"{path}:{number}" for path in files
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+            if len(line) > 100]
+    assert files and not long, long

@@ -1,0 +1,121 @@
+"""Tuning for STS: what one matrix can learn, how it is chosen, and that evaluation uses it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from convsim_mini import tune
+from convsim_mini.evaluation.metrics import pearson
+from convsim_mini.evaluation.sts import Sts
+from convsim_mini.model.input_response import embed, encoder_forward
+from convsim_mini.model.layers import l2_normalize_forward
+from convsim_mini.model.projection import all_but_the_top, with_matrix
+from convsim_mini.training.run import load_matrix, load_run, save_matrix
+from convsim_mini.inference.sentence_encoder import load
+
+from conftest import command
+from small_transformer import CONFIG, pack, small_model
+
+
+def toy(pairs, seed=0):
+    """Embeddings of 8 numbers; people's scores follow the first two alone: u1, u2, labels."""
+    rng = np.random.default_rng(seed)
+    u1, u2 = rng.standard_normal((2, pairs, 8))
+    cosine = ((u1[:, :2] * u2[:, :2]).sum(1) / np.linalg.norm(u1[:, :2], axis=1)
+              / np.linalg.norm(u2[:, :2], axis=1))
+    return u1, u2, -np.arccos(cosine)
+
+
+def test_the_matrix_learns_which_directions_count():
+    u1, u2, labels = toy(400)
+    matrix = tune.fit(u1, u2, labels, strength=1e-4, iterations=60)
+    new = toy(400, seed=1)
+    before, after = (pearson(tune.similarity_forward(m, *new[:2])[0], new[2])
+                     for m in (np.eye(8), matrix))
+    assert before < 0.6 and after > 0.95
+    strict = tune.fit(u1, u2, labels, strength=1e4, iterations=60)
+    assert np.abs(strict - np.eye(8)).max() < 1e-3            # held to the identity
+
+
+def test_pairs_that_share_a_sentence_are_one_group():
+    sts = Sts(None, None, ["a", "b", "x", "y", "c"], ["b", "c", "z", "x", "d"])
+    groups = tune.groups_of(sts)
+    assert groups[0] == groups[1] == groups[4] != groups[2] == groups[3]
+
+
+def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path, monkeypatch):
+    row = "main-{}\tfile\t2012\t1\t{}\t{}\t{}\n"
+    rng = np.random.default_rng(0)
+    words = "fudazi vobamu setodi tufome nozozi".split()
+    for name, pairs in (("train", 120), ("dev", 40)):
+        rows = []
+        for n in range(pairs):
+            one, two = (" ".join(rng.choice(words, 3)) + f" {name}{n % 50}" for _ in range(2))
+            rows.append(row.format(("captions", "forums", "news")[n % 3],
+                                   round(5 * rng.random(), 1), one, two))
+        (tmp_path / f"sts-{name}.csv").write_text("".join(rows))
+    done = command("tune", run_copy, "--data", tmp_path, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "out of the box" in done.stdout and "tuned and held out" in done.stdout
+    run = load_run(run_copy)
+    assert load_matrix(run, "tuned").shape == (16, 16)
+    done = command("evaluation.sts", run_copy, "--data", tmp_path, cwd=tmp_path)
+    rows = [line for line in done.stdout.splitlines() if line.startswith("trained")]
+    assert [line.split("  ")[0] for line in rows] == [
+        f"trained{matrix}{reading}" for matrix in ("", ", all but the top", ", tuned")
+        for reading in ("", ", as cosine")] * 2
+    assert done.returncode == 0 and rows[0].split()[1:] != rows[1].split()[2:]
+
+
+def test_a_tuned_encoder_multiplies_by_the_matrix(run_copy, tmp_path):
+    sentences = ["fudazi vobamu setodi", "tufome", ""]
+    done = command("encode", run_copy, "--tuned", *sentences[:2], cwd=tmp_path)
+    assert done.returncode == 2 and "tuned.safetensors; make it: python -m" in done.stderr
+    matrix = np.random.default_rng(0).standard_normal((16, 16))
+    save_matrix(load_run(run_copy), "tuned", matrix)
+    run = load_run(run_copy)
+    plain = embed(run.model, run.vocabulary.encode(sentences))
+    for name in ("all_but_the_top", "tuned"):
+        expected = plain @ load_matrix(run, name)
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+        found = load(run_copy, tuned=name == "tuned").encode(sentences)
+        assert found.dtype == np.float32 and np.abs(found - expected).max() < 1e-5
+    tables = [command("encode", run_copy, *options, *sentences[:2], cwd=tmp_path).stdout
+              for options in ([], ["--tuned"])]
+    assert tables[0] != tables[1]
+
+
+def test_an_untuned_run_has_no_matrix(trained):
+    assert load_matrix(load_run(trained[0]), "tuned") is None
+
+
+@pytest.mark.parametrize("change", [
+    {"encoder": "dan", "layers": [10, 12], "encoder_bias": True}, {"encoder": "dan"}, {},
+    {"bag": True, "encoder_bias": True}])
+def test_a_matrix_becomes_part_of_the_last_linear_layers(change):
+    model, packed = small_model(replace(CONFIG, **change), np.float64), pack([3, 1, 5])
+    rng = np.random.default_rng(0)
+    for name in model.params:                                 # biases too are no longer zero
+        model.params[name] = rng.standard_normal(model.params[name].shape)
+    matrix = rng.standard_normal((12, 12))
+    expected = l2_normalize_forward(encoder_forward(model, packed)[0] @ matrix)[0]
+    found = encoder_forward(with_matrix(model, matrix), packed)[0]
+    assert np.abs(found - expected).max() < 1e-10
+    assert with_matrix(model, None) is model
+
+
+def test_the_direction_that_all_vectors_share_is_removed():
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((500, 6)) + 2 * np.eye(6)[3]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    matrix = all_but_the_top(vectors)
+    assert np.abs(matrix @ matrix - matrix).max() < 1e-12     # a projection
+    assert np.linalg.matrix_rank(matrix) == 5 and abs(matrix[3, 3]) < 0.01
+
+
+def test_cross_validation_scores_held_out_pairs(monkeypatch):
+    monkeypatch.setattr(tune, "STRENGTHS", (0.1, 1e4))
+    u1, u2, labels = toy(200)
+    scores = tune.cross_validate(u1, u2, labels, np.arange(200))
+    assert scores.shape == (2, tune.ITERATIONS) and scores[0].max() > scores[1].max()

@@ -1,0 +1,183 @@
+"""Tables and logs that people have become pairs; what is wrong with one is said in a line."""
+
+import csv
+import gzip
+import json
+from dataclasses import replace
+
+import pytest
+
+from convsim_mini.common.cli import UserError
+from convsim_mini.data.prepare import load_corpus
+from convsim_mini.data.pairs import Pair, parse, read_chunks, removed_by
+from convsim_mini.data.text import tokenize
+
+from conftest import command
+
+PAIRS = [("how are you, friend?", "fine,\nthanks"), ("a; b", 'she said "no"'), ("é", "à")]
+
+
+def read(path, columns=()):
+    return [parse(chunk.kind, record, chunk.fields) for chunk in read_chunks(path, columns=columns)
+            for record in chunk.records]
+
+
+def write_csv(path, header, rows, delimiter=","):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=delimiter).writerows([header, *rows])
+    return path
+
+
+def write_jsonl(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("delimiter", [",", ";"])
+@pytest.mark.parametrize("header, columns", [
+    (["id", "Question", "ANSWER"], []), (["id", "frage", "antwort"], ["frage", "antwort"]),
+    (["response", "antwort", "frage"], ["antwort", "frage"])])
+def test_csv_with_the_columns_of_its_header_or_those_that_are_named(
+        header, columns, delimiter, tmp_path):
+    rows = [[k, *pair] for k, pair in enumerate(PAIRS)]
+    path = write_csv(tmp_path / "mine.csv", header, rows, delimiter)
+    assert read(path, columns) == [Pair(*pair) for pair in PAIRS]
+
+
+def test_a_byte_order_mark_and_compression_change_nothing(tmp_path):
+    path = tmp_path / "mine.csv.gz"
+    path.write_bytes(gzip.compress("\ufeffquestion,answer\na b,c d\n".encode()))
+    assert read(path) == [Pair("a b", "c d")]
+
+
+def test_tsv_with_a_header_is_read_by_its_names(tmp_path):
+    path = tmp_path / "mine.tsv"
+    path.write_text('id\tresponse\tinput\n1\t"yes\tis it?\n', encoding="utf-8")
+    assert read(path) == [Pair("is it?", '"yes')]              # a mark of quotation is a character
+    path.write_text("answer\tquestion\nyes\tis it?\n", encoding="utf-8")
+    assert read(path) == [Pair("is it?", "yes")]
+
+
+def test_jsonl_with_other_fields(tmp_path):
+    path = write_jsonl(tmp_path / "mine.jsonl", [{"prompt": a, "completion": b} for a, b in PAIRS])
+    assert read(path) == [Pair(*pair) for pair in PAIRS]
+    path = write_jsonl(tmp_path / "mine.jsonl", [{"x": a, "y": b, "input": 3} for a, b in PAIRS])
+    assert read(path, ["x", "y"]) == [Pair(*pair) for pair in PAIRS]
+
+
+def test_parquet(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({"question": [a for a, _ in PAIRS], "answer": [b for _, b in PAIRS]})
+    parquet.write_table(table, tmp_path / "mine.parquet")
+    assert read(tmp_path / "mine.parquet") == [Pair(*pair) for pair in PAIRS]
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 no table PAR1")
+    with pytest.raises(UserError, match=r"bad\.parquet: cannot be read as Parquet"):
+        read(tmp_path / "bad.parquet")
+
+
+def test_consecutive_messages_of_a_thread_become_pairs(tmp_path):
+    log = [("t1", "ann", "hello"), ("t2", "cy", "anyone?"), ("t1", "bob", "hi"),
+           ("t1", "bob", "all well?"), ("t1", "ann", "yes"), ("t3", "dan", "alone")]
+    rows = [{"thread": thread, "speaker": speaker, "text": text} for thread, speaker, text in log]
+    assert read(write_jsonl(tmp_path / "log.jsonl", rows)) == [
+        Pair("hello", "hi all well?", "ann", "bob"), Pair("hi all well?", "yes", "bob", "ann")]
+    path = write_csv(tmp_path / "log.csv", ["thread_id", "message"], [[a, c] for a, _, c in log])
+    assert read(path) == [Pair("hello", "hi"), Pair("hi", "all well?"), Pair("all well?", "yes")]
+
+
+def test_a_turn_of_many_messages_has_an_end(tmp_path):
+    rows = [["t", "ann", "hello"], *[["t", "bob", "x" * 99]] * 3_000, ["t", "ann", "y"]]
+    pairs = read(write_csv(tmp_path / "log.csv", ["thread", "speaker", "text"], rows))
+    assert [len(text) for pair in pairs for text in pair[:2]] == [5, 65_599, 65_599, 1]
+    assert {removed_by(turn) for turn in pairs[1][:1]} == {"long"}
+
+
+def test_replies_find_their_messages(tmp_path):
+    rows = [{"id": 1, "text": "who?"}, {"id": 2, "reply_to": 1, "text": "me"},
+            {"id": 3, "reply_to": 1, "text": "you"}, {"id": 4, "reply_to": 99, "text": "lost"},
+            {"id": 5, "reply_to": 2, "text": None}, {"text": "no id"}, {"id": None, "text": "."}]
+    expected = [("who?", "me"), ("who?", "you")]
+    assert [pair[:2] for pair in read(write_jsonl(tmp_path / "log.jsonl", rows))] == expected
+    rows = [["1", "", "who?"], ["2", "1.0", "me"], ["3", "t1_1", "you"], ["", "2.5", "lost 2.0"]]
+    path = write_csv(tmp_path / "log.csv", ["id", "parent_id", "body"], rows)
+    assert [pair[:2] for pair in read(path)] == expected
+
+
+@pytest.mark.parametrize("name, text, columns, message", [
+    ("a.csv", "id,frage,antwort\n1,a,b\n", [], "cannot tell which columns hold input and response; "
+     "it has id, frage, antwort; name two of them: --columns INPUT RESPONSE"),
+    ("a.csv", "question,answer\na,b\n", ["question", "reply"], 'has no column "reply"; it has '
+     "question, answer"),
+    ("a.csv", "question,answer\n", [], "holds no row below its header"),
+    ("a.csv", b"question,answer\na,b\n\xff,c\n", [], "line 3: is not UTF-8 text"),
+    ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "what follows line 2 is no row of a table"),
+    ("a.jsonl", '{"thread": 1, "text": "a"}\nno json\n', [], "line 2: is no JSON"),
+    ("a.jsonl", '{"thread": 1, "text": "a"}\n[1]\n', [], "line 2: is no JSON object (but a list)"),
+    ("a.jsonl", '{"thread": 1, "text": "a"}\n' + "[" * 100_000, [],
+     "line 2: is no JSON object (JSON nested too deeply)"),
+    ("a.xlsx", "a", [], 'unknown kind of file "a.xlsx"'),
+])
+def test_what_is_wrong_is_said_with_its_place(name, text, columns, message, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(UserError) as caught:
+        read(path, columns)
+    assert str(caught.value).startswith(str(path)) and message in str(caught.value)
+
+
+def test_rows_without_a_text_are_malformed_pairs(tmp_path):
+    rows = [["a", "b"], ["alone"], ["a", "b", "c"]]
+    path = write_csv(tmp_path / "mine.csv", ["question", "answer"], rows)
+    chunk, = read_chunks(path)
+    with pytest.raises(ValueError, match='no text in the field "answer"'):
+        parse(chunk.kind, chunk.records[1], chunk.fields)
+    with pytest.raises(ValueError, match="more cells than the header has"):
+        parse(chunk.kind, chunk.records[2], chunk.fields)
+
+
+def test_a_malformed_row_is_named_by_its_number_whatever_lines_its_cells_take(
+        pairs, text_config, tmp_path, capsys):
+    rows = [[text, f"{reply}\nand more"] for text, reply in pairs]
+    path = write_csv(tmp_path / "a.csv", ["question", "answer"], [*rows[:99], ["alone"], *rows])
+    load_corpus([path], text_config, tmp_path / "cache")
+    assert f"{path}, row 101: left out: no text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name, text", [("a.tsv", "one\ttwo\n"),
+                                        ("a.jsonl", '{"input": "one", "response": "two"}\n'),
+                                        ("a.csv", "input,response\none,two\n")])
+def test_a_byte_order_mark_is_no_part_of_the_text(name, text, tmp_path):
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    assert read(tmp_path / name) == [("one", "two", None, None)]
+
+
+@pytest.mark.parametrize(
+    "text", ["\ufeffhow are you?", "how \ufeff are you?", "how are\ufeff you?"])
+def test_a_byte_order_mark_is_no_token_wherever_it_stands(text):
+    """In the middle, where files were joined, or in a sentence that a program hands over."""
+    assert tokenize(text) == ["how", "are", "you", "?"] and tokenize("\ufeff") == []
+
+
+def test_a_filter_that_is_off_removes_nothing(pairs, text_config, write_tsv, tmp_path):
+    long, link = "so " * 150, "https is a word here"
+    path = write_tsv(tmp_path / "a.tsv", [*pairs, (long, "yes"), (link, "yes"), ("", "no")])
+    for off, removed in (([], 3), (["long"], 2), (["long", "link_or_mention"], 1)):
+        settings = replace(text_config, filters_off=off)
+        corpus = load_corpus([path], settings, tmp_path / "cache")
+        assert sum(corpus.report["removed"].values()) == removed
+    assert corpus.report["examples"] == [list(pair) for pair in pairs[:3]]
+
+
+def test_a_log_without_a_reply_holds_too_few_pairs(text_config, tmp_path):
+    path = write_jsonl(tmp_path / "log.jsonl", [{"thread": k, "text": "hello"} for k in range(9)])
+    with pytest.raises(UserError, match="0 pairs are left"):
+        load_corpus([path], text_config, tmp_path / "cache")
+
+
+def test_too_few_pairs_ask_to_start_from_a_run(pairs, tmp_path):
+    path = write_csv(tmp_path / "few.csv", ["question", "answer"], pairs[:500])
+    done = command("train", "--pairs", path, "--cache", tmp_path / "cache", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "about 3,500 (500 with --init RUN) in all: add files to --pairs" in done.stderr
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,571 @@
+"""`download` against a local server: fetching, resuming, unpacking, checking, own copies."""
+
+import bz2
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import pytest
+
+from convsim_mini.common.cli import UserError, errors_in_one_line
+from convsim_mini.evaluation import cqa, sts, sts_years
+from convsim_mini.evaluation.senteval import files as senteval_files
+from convsim_mini.common.workspace import OWN, locked
+from data_scripts import download, fetch
+from data_scripts.check import check, fingerprint
+from data_scripts.registry import GROUPS, REGISTRY, File
+
+from bombs import tar_bomb
+from conftest import ROOT
+from loopback import Answer
+from official_archives import (
+    PAIRS, SENTEVAL, archives, pairs_of, registry, sts_rows, tabbed, tarred,
+)
+
+WIKI, SBERT = "/ixa2.si.ehu.es/Stsbenchmark.tar.gz", "/sbert.net/stsbenchmark.tsv.gz"
+ARCHIVED = "/web.archive.org/Stsbenchmark.tar.gz"
+SNLI = "/nlp.stanford.edu/snli_1.0.zip"
+SPLITS = ("dev", "test", "train")
+
+
+@pytest.fixture(scope="module")
+def contents():
+    """Archive name → bytes."""
+    return archives()
+
+
+@pytest.fixture
+def official(server, contents, monkeypatch):
+    """The server with all the archives in order, and a registry that points to it."""
+    local = registry(server.address, contents)
+    monkeypatch.setattr(download, "REGISTRY", local)
+    for dataset in local.values():
+        for archive in dataset.archives:
+            for source in archive.sources:
+                path = source.url.removeprefix(server.address)
+                server.answers[path] = [Answer(contents[path.rsplit("/", 1)[1]])]
+    return server
+
+
+def files_below(folder):
+    """Relative name → bytes of every file."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def run(folder, *arguments):
+    """The command with --data folder."""
+    download.main([*map(str, arguments), "--data", str(folder)])
+
+
+# ---------------------------------------------------------------- every set, as --data expects it
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_each_set_is_fetched_into_its_layout(name, official, tmp_path, capsys):
+    run(tmp_path, name)
+    dataset = REGISTRY[name]
+    wanted = {f"{dataset.folder}/{file.name}"
+              for archive in dataset.archives for file in archive.files}
+    found = files_below(tmp_path)
+    extras = {f"{dataset.folder}/{extra}" for extra in dataset.extras}
+    assert wanted <= found.keys() <= wanted | extras
+    assert all(b"of the same name" not in data for data in found.values())
+    assert [path.name for path in tmp_path.iterdir()] == [dataset.folder.split("/")[0]]  # no other
+    assert len(official.requests) == len(dataset.archives)
+    told = capsys.readouterr().out
+    unknown = [file for archive in dataset.archives for file in archive.files if file.first is None]
+    assert told.count("first pair not checked: not known") == len(unknown)
+    assert told.count("sha256 as expected") == {"snli": 1, "sst": 3, "trec": 2, "mrpc": 2}.get(
+        name, 0)
+    assert told.count(", no more of it is known") == (name == "stsbenchmark")
+    assert told.count("sha256") == len(dataset.archives)
+
+    run(tmp_path, name)                                       # all here: checked, not fetched
+    assert capsys.readouterr().out.count(" rows") == len(wanted)
+    assert len(official.requests) == len(dataset.archives) and files_below(tmp_path) == found
+
+
+def test_the_layout_is_what_the_evaluations_find(official, tmp_path):
+    run(tmp_path, "stsbenchmark", "cqa", "snli")
+    assert {split: sts.read(path).sentences1
+            for split, path in sts.find(tmp_path, None).items()} == {
+        split: [pair[0] for pair in pairs_of(split)] for split in ("train", "dev", "test")}
+    questions = {name: cqa.read(path) for name, path in cqa.find(tmp_path, None).items()}
+    assert len(questions) == 5
+    assert all(len(found[0].candidates) == 3 for found in questions.values())
+    assert (tmp_path / "snli_1.0" / "snli_1.0_dev.jsonl").read_bytes().count(b"\n") == 3
+    assert (tmp_path / "stsbenchmark" / "LICENSE.txt").read_bytes() == b"licence"
+
+
+def test_senteval_is_all_that_its_evaluations_find(official, tmp_path, monkeypatch):
+    for name, files in senteval_files.FILES.items():
+        monkeypatch.setitem(senteval_files.FILES, name,
+                            files._replace(counts=dict.fromkeys(files.counts, 3)))
+    for year, counts in sts_years.COUNTS.items():
+        monkeypatch.setitem(sts_years.COUNTS, year, dict.fromkeys(counts, 3))
+    run(tmp_path, "senteval")
+    found = senteval_files.find_tasks(tmp_path)
+    assert set(found) == set(senteval_files.FILES)
+    tasks = {name: senteval_files.read_task(name, folder) for name, folder in found.items()}
+    assert tasks["MR"].texts[1] == "" and tasks["MR"].texts[0].endswith("doesn't \x85 end")
+    assert tasks["TREC"].texts[0].endswith("label doesnt \x85 end")    # as SentEval's script does
+    assert tasks["MRPC"].sides[1][3] == "MRPC/msr_paraphrase_test.txt"
+    assert set(tasks["SST-5"].labels) == {4} and set(tasks["SST-2"].labels) == {1}
+    years = {year: sts_years.read(folder)
+             for year, folder in sts_years.find(tmp_path, None).items()}
+    assert list(years) == list(sts_years.COUNTS)
+    assert years["STS16-en-test"].sentences1[0] == PAIRS[0][0]
+    assert [len(year.labels) for year in years.values()] == [15, 9, 18, 15, 15]
+    assert len(sts.find(tmp_path, None)) == 3 and (tmp_path / "snli_1.0").is_dir()
+
+
+def test_only_what_is_missing_is_fetched(official, tmp_path):
+    run(tmp_path, "cqa", "sick")
+    (tmp_path / "cqa" / "SemEval2016-Task3-CQA-QL-test.xml").unlink()
+    dev = tmp_path / "cqa" / "SemEval2016-Task3-CQA-QL-dev.xml"
+    dev.write_bytes(dev.read_bytes() + b"<!-- mine -->")
+    del official.requests[:]
+    run(tmp_path, "cqa", "sick")
+    assert [path for path, _ in official.requests] == ["/alt.qcri.org/semeval2016_task3_test.zip"]
+    assert dev.read_bytes().endswith(b"<!-- mine -->") and len(cqa.find(tmp_path, None)) == 5
+
+
+# ---------------------------------------------------------------- sources and fallbacks
+
+@pytest.mark.parametrize("answer", [Answer(status=404), Answer(status=500),
+                                    Answer(b"<html>moved</html>")])
+def test_the_next_source_is_tried_and_its_columns_put_in_order(answer, official, tmp_path, capsys):
+    official.answers[WIKI] = [answer]
+    run(tmp_path, "stsbenchmark")
+    assert files_below(tmp_path) == {f"stsbenchmark/sts-{split}.csv": tabbed(sts_rows(split))
+                                     for split in SPLITS}
+    told = capsys.readouterr()
+    assert f"fetching {official.address}{SBERT}" in told.out and official.address + WIKI in told.err
+
+
+def test_a_broken_download_is_forgotten_when_another_source_had_it(official, contents, tmp_path):
+    official.answers[WIKI] = [Answer(contents["Stsbenchmark.tar.gz"], cut=100), Answer(status=500)]
+    run(tmp_path, "stsbenchmark")
+    assert [path for path, _ in official.requests] == [WIKI] * 5 + [SBERT]
+    assert [path.name for path in tmp_path.iterdir()] == ["stsbenchmark"]
+
+
+def test_the_archived_copy_comes_last_and_must_be_the_same(official, tmp_path):
+    official.answers[WIKI] = official.answers[SBERT] = [Answer(status=404)]
+    run(tmp_path, "stsbenchmark")
+    assert [path for path, _ in official.requests] == [WIKI, SBERT, ARCHIVED]
+    assert len(sts.find(tmp_path, None)) == 3
+
+
+def test_without_any_source_nothing_is_left_and_the_way_out_is_told(official, tmp_path, capsys):
+    for path in (WIKI, SBERT, ARCHIVED):
+        official.answers[path] = [Answer(status=404)]
+    told = "stsbenchmark: no source gave it.* get Stsbenchmark.tar.gz .* --from PATH"
+    with pytest.raises(UserError, match=told):
+        run(tmp_path, "stsbenchmark", "snli")
+    assert capsys.readouterr().err.count("answered 404 Not Found") == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["snli_1.0"]     # this set came anyway
+    assert len(official.requests) == 4                        # a 404 is not asked for twice
+
+
+def test_a_gzip_file_called_an_encoding_stays_a_gzip_file(official, contents, tmp_path):
+    answer = Answer(contents["Stsbenchmark.tar.gz"], headers=(("Content-Encoding", "gzip"),))
+    official.answers[WIKI] = [answer._replace(cut=100), answer]
+    run(tmp_path, "stsbenchmark")
+    assert [path for path, _ in official.requests] == [WIKI, WIKI]
+
+
+# ---------------------------------------------------------------- checksums
+
+@pytest.mark.parametrize("damage", ["one bit", "cut at the end", "cut inside"])
+@pytest.mark.parametrize("name, path", [
+    ("snli", SNLI), ("cqa", "/alt.qcri.org/semeval2016_task3_test.zip"), ("stsbenchmark", SBERT)])
+def test_a_damaged_archive_keeps_nothing(name, path, damage, official, contents, tmp_path, capsys):
+    """With a checksum (SNLI) and without. The server does not tell the length: cuts show late."""
+    body = bytearray(contents[path.rsplit("/", 1)[1]])
+    if damage == "one bit":
+        body[100] ^= 16                                       # in the first member, which is wanted
+    else:
+        body = body[:-9] if damage == "cut at the end" else body[:len(body) // 2]
+    for other in (WIKI, ARCHIVED, path.replace("alt.qcri", "web.archive")):
+        official.answers[other] = [Answer(status=404)]
+    official.answers[path] = [Answer(bytes(body), length=False)]
+    with pytest.raises(UserError, match=f"{name}: no source gave it"):
+        run(tmp_path, name)
+    assert ("sha256" in capsys.readouterr().err) == (name == "snli")
+    kept = files_below(tmp_path)
+    assert all(file.startswith("cqa/") and "test.xml" not in file.replace("English-test", "")
+               for file in kept), kept
+
+    official.answers[path] = [Answer(contents[path.rsplit("/", 1)[1]])]
+    run(tmp_path, name)
+
+
+# ---------------------------------------------------------------- checks after unpacking
+
+TRANSLATED = [("Ein Flugzeug hebt ab.", "Ein Flugzeug startet."), *PAIRS[1:]]
+
+
+def sts_archive(pairs):
+    """Name → bytes of the STS Benchmark with other pairs in train."""
+    rows = [[*row[:5], *pair] for row, pair in zip(sts_rows("train") * len(pairs), pairs)]
+    return {**{f"stsbenchmark/sts-{split}.csv": tabbed(sts_rows(split))
+               for split in ("dev", "test")},
+            "stsbenchmark/sts-train.csv": tabbed(rows)}
+
+
+@pytest.mark.parametrize("members, message", [
+    (sts_archive(TRANSLATED), ': sts-train.csv: 3 rows; the first pair is "Ein Flugzeug hebt ab." '
+                              'and "Ein Flugzeug startet.", not the official one'),
+    (sts_archive(PAIRS[:2]), ": sts-train.csv: 2 rows where the official file has 3; "
+                             "first pair as expected; expected"),
+    (sts_archive(PAIRS + PAIRS[:1]), ": sts-train.csv: 4 rows where the official file has 3"),
+    ({"sts-train.csv": tabbed(sts_rows("train"))}, ": holds no sts-dev.csv"),
+    ({f"sts-{split}.csv": b"no table" for split in SPLITS},
+     "/sts-train.csv, line 1: 1 columns, expected 7 or more")])
+def test_a_fetched_set_must_be_the_official_one(members, message, official, tmp_path, capsys):
+    """Here only the checks after unpacking can tell: the checksum is the archive's."""
+    body = tarred(members)
+    dataset = download.REGISTRY["stsbenchmark"]
+    source = dataset.archives[0].sources[0]._replace(sha256=hashlib.sha256(body).hexdigest())
+    archive = dataset.archives[0]._replace(sources=(source,))
+    download.REGISTRY["stsbenchmark"] = dataset._replace(archives=(archive,))
+    official.answers[WIKI] = [Answer(body)]
+    with pytest.raises(UserError, match="no source gave it"):
+        run(tmp_path, "stsbenchmark")
+    assert f"{tmp_path}/downloads/Stsbenchmark.tar.gz{message}" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_of_a_refused_archive_nothing_mixes_with_the_next(official, tmp_path):
+    body = tarred({**sts_archive(TRANSLATED), "readme.txt": b"of the wrong archive"})
+    dataset = download.REGISTRY["stsbenchmark"]
+    wrong, *others = dataset.archives[0].sources
+    wrong = wrong._replace(sha256=hashlib.sha256(body).hexdigest())
+    archive = dataset.archives[0]._replace(sources=(wrong, *others))
+    download.REGISTRY["stsbenchmark"] = dataset._replace(archives=(archive,))
+    official.answers[WIKI] = [Answer(body)]
+    run(tmp_path, "stsbenchmark")
+    assert files_below(tmp_path) == {f"stsbenchmark/sts-{split}.csv": tabbed(sts_rows(split))
+                                     for split in SPLITS}
+
+
+def test_a_fingerprint_ignores_tokenisation_and_nothing_else():
+    assert fingerprint(("I don't.", "It rains!")) == fingerprint(("i do n't .", "It rains !"))
+    pairs = [("ab", "c"), ("a", "bc"), ("abc", ""), ("äbc", ""), ("c", "ab")]
+    assert len(set(map(fingerprint, pairs))) == 5
+
+
+def test_files_that_are_not_of_their_kind(tmp_path):
+    path = tmp_path / "file"
+    for kind, data, message in (
+            ("snli", b"no json\n", "line 1: expected a JSON object with the fields sentence1"),
+            ("snli", b"[1]\n", "line 1: expected a JSON object"),
+            ("snli", b"\n\n", "holds no row"),
+            ("convokit", b'{"id": 1}\n', "line 1: expected a JSON object with the fields speaker"),
+            ("sick", b"a\tb\n1\t2\n", "line 1: expected a header with the columns sentence_A"),
+            ("sick", b"pair_ID\tsentence_A\tsentence_B\n", "holds no row"),
+            ("sts_year", b"\xff\xfe\n", "is no UTF-8 text"), ("sts_year", b"", "is empty")):
+        path.write_bytes(data)
+        with pytest.raises(UserError, match=f"{path}.*{message}"):
+            check(path, File("file"), kind)
+
+
+def test_the_registry_is_complete():
+    for name, dataset in REGISTRY.items():
+        files = [file for archive in dataset.archives for file in archive.files]
+        assert len({file.name for file in files}) == len(files) and dataset.limit > 0
+        for archive in dataset.archives:
+            for source in archive.sources:
+                digits = (source.sha256 or "").rstrip("…")
+                length = 8 if (source.sha256 or "").endswith("…") else 64
+                assert source.sha256 is None or len(digits) == length, name
+                assert not source.sha256 or int(digits, 16)
+        assert all(file.first is None or (len(file.first) == 16 and int(file.first, 16))
+                   for file in files)
+
+
+@pytest.mark.parametrize("name", ["stsbenchmark", "snli", "cqa", *SENTEVAL, "sick"])
+def test_the_registry_agrees_with_the_official_files(name, data_folder):
+    """Rows too, but not SNLI's: the files at hand lack its unlabelled pairs, and most of train."""
+    dataset, compared = REGISTRY[name], 0
+    for archive in dataset.archives:
+        for file in archive.files:
+            path = data_folder / dataset.folder / file.name
+            if path.exists() and file.name != "snli_1.0_train.jsonl":
+                checked = check(path, file, dataset.kind)
+                assert checked.first_right and file.first, checked.told
+                assert checked.rows_right or name == "snli", checked.told
+                compared += 1
+    assert compared == {"stsbenchmark": 2, "snli": 2, "cqa": 3, "mr-cr-subj-mpqa": 8, "sst": 6,
+                        "trec": 2, "mrpc": 2, "sick": 2}[name]
+
+
+def test_the_registry_agrees_with_other_official_copies(data_folder):
+    folder = data_folder / "snli_official_samples"
+    lines = (folder / "Deltaus_dev_1288.jsonl").read_text().split("\n")
+    record = json.loads(lines[0])
+    first = fingerprint((record["sentence1"], record["sentence2"]))
+    assert first == REGISTRY["snli"].archives[0].files[1].first
+    table = data_folder / "cqa" / "semeval2016_train_part1_subtaskB_merged.tsv"
+    rows = table.read_text().splitlines()
+    columns = rows[1].split("\t")
+    part1 = REGISTRY["cqa"].archives[0].files[0]
+    first = fingerprint(("".join(columns[4:6]), "".join(columns[6:8])))
+    assert (len(rows) - 1, first) == (part1.rows, part1.first)
+
+
+# ---------------------------------------------------------------- a user's own copy
+
+def extracted(contents, folder):
+    """The folder with archives' files as a user would have unpacked them."""
+    for name in ("Stsbenchmark.tar.gz", "snli_1.0.zip", "semeval2016_task3_test.zip"):
+        file = io.BytesIO(contents[name])
+        with tarfile.open(fileobj=file) if "tar" in name else zipfile.ZipFile(file) as archive:
+            archive.extractall(folder, **({"filter": "data"} if "tar" in name else {}))
+    return folder
+
+
+def test_a_users_own_folder_is_taken_as_it_is(official, contents, tmp_path, capsys):
+    own = extracted(contents, tmp_path / "own")
+    before = files_below(own)
+    run(tmp_path / "data", "stsbenchmark", "snli", "cqa", "--from", own)
+    found = files_below(tmp_path / "data")
+    assert sorted(found) == [
+        "cqa/SemEval2016-Task3-CQA-QL-test.xml",
+        "snli_1.0/README.txt", *(f"snli_1.0/snli_1.0_{split}.jsonl" for split in SPLITS),
+        "stsbenchmark/LICENSE.txt", "stsbenchmark/readme.txt",
+        *(f"stsbenchmark/sts-{split}.csv" for split in SPLITS)]
+    assert all(before[name.replace("cqa", "SemEval2016_task3_test/English")] == data
+               for name, data in found.items())
+    assert "without SemEval2016-Task3-CQA-QL-train-part1.xml, " in capsys.readouterr().out
+    assert files_below(own) == before and not official.requests
+
+
+def test_a_users_own_archives_are_taken_and_kept(official, contents, tmp_path):
+    own = tmp_path / "own" / "Downloads"
+    own.mkdir(parents=True)
+    for name in ("semeval2016_task3_test.zip", "semeval2017_task3_test.zip", "stsbenchmark.tsv.gz"):
+        (own / name).write_bytes(contents[name])
+    before = files_below(own)
+    run(tmp_path / "data", "cqa", "stsbenchmark", "--from", own.parent)
+    assert (len(cqa.find(tmp_path / "data", None)) == 2
+            and len(sts.find(tmp_path / "data", None)) == 3)
+    (own / "renamed").write_bytes(contents["snli_1.0.zip"])
+    run(tmp_path / "data", "snli", "--from", own / "renamed")
+    assert len(list((tmp_path / "data" / "snli_1.0").iterdir())) == 4
+    (own / "renamed").unlink()
+    assert files_below(own) == before and not official.requests
+
+
+def test_the_folder_that_sentevals_script_fills_is_taken_each_file_from_its_place(
+        official, tmp_path):
+    run(tmp_path / "own", "senteval")
+    own = tmp_path / "own" / "senteval"
+    for path in own.rglob("STS.input.*"):                     # the same names in several years
+        path.write_bytes(path.read_bytes().replace(b"chess", path.parent.name.encode()))
+    before = files_below(own)
+    del official.requests[:]
+    run(tmp_path / "data", *GROUPS["senteval"][:5], *GROUPS["senteval"][7:], "--from", own)
+    assert files_below(tmp_path / "data" / "senteval") == before and not official.requests
+
+
+def test_what_a_user_has_unpacked_comes_before_the_archive_beside_it(official, contents, tmp_path):
+    mine = tabbed(sts_rows("train")[:2])
+    for number, (names, archive) in enumerate((
+            (["sts-train.csv"], contents["Stsbenchmark.tar.gz"]),
+            ([f"sts-{split}.csv" for split in SPLITS], b"damaged"))):
+        own = tmp_path / f"own{number}"
+        own.mkdir()
+        (own / "Stsbenchmark.tar.gz").write_bytes(archive)
+        for name in names:
+            (own / name).write_bytes(mine)
+        run(tmp_path / f"data{number}", "stsbenchmark", "--from", own)
+        found = sts.find(tmp_path / f"data{number}", None)
+        assert len(found) == 3 and found["train"].read_bytes() == mine
+
+
+def test_of_a_users_own_set_parts_are_taken_and_translations_refused(official, tmp_path, capsys):
+    for number, (pairs, message) in enumerate((
+            (PAIRS[:2], None), (TRANSLATED[:2], None), (TRANSLATED, "translation"))):
+        own = tmp_path / f"own{number}"
+        own.mkdir()
+        (own / "sts-train.csv").write_bytes(sts_archive(pairs)["stsbenchmark/sts-train.csv"])
+        data = tmp_path / f"data{number}"
+        if message:
+            told = f"{own}/sts-train.csv: .* this is a translation or another data set"
+            with pytest.raises(UserError, match=told):
+                run(data, "stsbenchmark", "--from", own)
+            assert not files_below(data)
+        else:
+            run(data, "stsbenchmark", "--from", own)
+            assert "2 rows where the official file has 3; " in capsys.readouterr().out
+            assert list(files_below(data)) == ["stsbenchmark/sts-train.csv"]
+
+
+def test_what_stands_there_is_never_replaced(official, tmp_path):
+    folder = tmp_path / "stsbenchmark"
+    folder.mkdir()
+    mine = tabbed(sts_rows("train")[:2])
+    (folder / "sts-train.csv").write_bytes(mine)
+    (folder / "notes.txt").write_text("mine")
+    (folder / "readme.txt").write_text("mine")
+    run(tmp_path, "stsbenchmark")
+    assert (folder / "sts-train.csv").read_bytes() == mine and len(sts.find(tmp_path, None)) == 3
+    assert (folder / "notes.txt").read_text() == (folder / "readme.txt").read_text() == "mine"
+
+
+def test_a_translation_that_stands_there_is_told(official, tmp_path):
+    folder = tmp_path / "stsbenchmark"
+    folder.mkdir()
+    (folder / "sts-train.csv").write_bytes(sts_archive(TRANSLATED)["stsbenchmark/sts-train.csv"])
+    with pytest.raises(UserError, match=f"{folder}/sts-train.csv: 3 rows; .*this is a translation"):
+        run(tmp_path, "stsbenchmark")
+    assert len(files_below(tmp_path)) == 1 and not official.requests
+
+
+def test_what_a_killed_run_left_is_no_obstacle(official, contents, tmp_path):
+    """A half-unpacked folder and an archive that is complete, but was not unpacked yet."""
+    stage, downloads = tmp_path / "snli_1.0" / f"{OWN}killed", tmp_path / "downloads"
+    stage.mkdir(parents=True)
+    (stage / "snli_1.0_dev.jsonl").write_text("half")
+    downloads.mkdir()
+    (downloads / "snli_1.0.zip").write_bytes(contents["snli_1.0.zip"])
+    run(tmp_path, "snli")
+    assert not official.requests and [path.name for path in tmp_path.iterdir()] == ["snli_1.0"]
+    assert (tmp_path / "snli_1.0" / "snli_1.0_dev.jsonl").read_bytes().count(b"\n") == 3
+    assert not stage.exists()
+
+
+def test_a_second_download_into_one_folder_is_told(official, tmp_path, capsys):
+    (tmp_path / "downloads").mkdir()
+    with locked(tmp_path / "downloads"), pytest.raises(UserError, match="another download is at"):
+        run(tmp_path, "snli")
+    assert not official.requests
+
+
+# ---------------------------------------------------------------- the command
+
+def test_list_tells_what_is_here(official, contents, tmp_path, capsys):
+    run(tmp_path, "stsbenchmark")
+    (tmp_path / "own.zip").write_bytes(contents["semeval2016_task3_test.zip"])
+    run(tmp_path, "cqa", "--from", tmp_path / "own.zip")
+    capsys.readouterr()
+    run(tmp_path, "--list")
+    told = capsys.readouterr().out
+    for line in ("stsbenchmark: here\n", "cqa: 1 of 5 files here\n", "snli: not here\n"):
+        assert line in told
+    for name, dataset in REGISTRY.items():
+        for fact in (name, dataset.use, dataset.licence, dataset.size):
+            assert fact in told
+    assert f"source   {official.address}{WIKI} (else 127.0.0.1, 127.0.0.1)" in told
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ([], "no data set is named; --list shows them"),
+    (["stsb"], '"stsb": no such data set; expected stsbenchmark, snli,'),
+    (["snli", "--from", "nowhere"], "--from nowhere: is not there"),
+    (["--lost"], "unrecognized arguments: --lost"),
+    (["snli", "--from", "empty"],
+     "--from empty: holds no file of snli; expected snli_1.0_train.jsonl,"),
+    (["snli", "--from", "text"], "text: is damaged, cut short or no archive"),
+    (["snli", "--from", "empty", "--data", "text"], "snli: ")])
+def test_mistakes_are_one_line(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text").write_text("text")
+    with pytest.raises(SystemExit) as stopped, errors_in_one_line():
+        download.main(arguments)
+    told = capsys.readouterr().err.split("\r")[-1].lstrip()  # after what is left of a progress bar
+    assert stopped.value.code == 2 and told.startswith("error: ") and told.count("\n") == 1
+    assert message in told
+    assert set(files_below(tmp_path)) == {"text"} and (tmp_path / "text").read_text() == "text"
+
+
+def test_a_full_disk_is_one_line_and_keeps_what_was_fetched(official, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+    with monkeypatch.context() as patch:
+        patch.setattr(download, "unpack", full)
+        told = "snli: .*No space left on device; make room, or choose another folder"
+        with pytest.raises(UserError, match=told):
+            run(tmp_path, "snli")
+    assert list(files_below(tmp_path)) == ["downloads/snli_1.0.zip"]
+    with monkeypatch.context() as patch:
+        patch.setattr(fetch, "_write", full)
+        with pytest.raises(UserError, match="no source gave it"):
+            run(tmp_path, "stsbenchmark")
+    run(tmp_path, "snli")
+    assert [path for path, _ in official.requests].count(SNLI) == 1
+
+
+def test_the_command_lists_and_writes_nothing(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "data_scripts.download",
+                           "--list", "--data", tmp_path], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.startswith("stsbenchmark: not here\n")
+    assert done.stdout.count("\n") > 4 * len(REGISTRY) and not list(tmp_path.iterdir())
+
+
+# ---------------------------------------------------------------- archives that mean harm
+
+BAD_TARS = {    # what no check but unpacking itself can tell
+    "bzip2": bz2.compress(tarred(sts_archive(PAIRS)))[:-40] + b"?" * 40,
+    "header": tar_bomb(tarfile.XHDTYPE),
+    "xz": lzma.compress(b"no tar at all" * 100),
+    "deep pax": gzip.compress(tarfile.TarInfo.create_pax_global_header({"a": "b"}) * 2_000),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_TARS)
+def test_what_cannot_be_unpacked_goes_and_the_next_source_is_asked(bad, official, tmp_path, capsys):
+    dataset = download.REGISTRY["stsbenchmark"]
+    first, *others = dataset.archives[0].sources              # without a checksum, as most are
+    archive = dataset.archives[0]._replace(sources=(first._replace(sha256=None), *others))
+    download.REGISTRY["stsbenchmark"] = dataset._replace(archives=(archive,))
+    official.answers[WIKI] = [Answer(BAD_TARS[bad])]
+    run(tmp_path, "stsbenchmark")
+    assert [path for path, _ in official.requests] == [WIKI, SBERT]
+    assert "Stsbenchmark.tar.gz: is damaged, cut short or no archive" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["stsbenchmark"]
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), OverflowError(), MemoryError(), KeyError("x"),
+                                   OSError("Invalid data stream"), OSError(22, "Invalid argument")])
+def test_whatever_unpacking_raises_is_damage(error, official, tmp_path, monkeypatch):
+    real = download.unpack
+
+    def fails_first(archive, *others):
+        if archive.name == "Stsbenchmark.tar.gz":
+            raise error
+        return real(archive, *others)
+
+    monkeypatch.setattr(download, "unpack", fails_first)
+    run(tmp_path, "stsbenchmark")
+    assert [path for path, _ in official.requests] == [WIKI, SBERT]
+    assert [path.name for path in tmp_path.iterdir()] == ["stsbenchmark"]
+
+
+def test_a_full_disk_is_not_the_archives_fault(official, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(download, "unpack", full)
+    with pytest.raises(UserError, match="No space left on device.*; make room"):
+        run(tmp_path, "stsbenchmark")
+    assert (tmp_path / "downloads" / "Stsbenchmark.tar.gz").exists()
+
+
+def test_an_endless_body_ends_and_the_next_source_is_asked(official, tmp_path):
+    dataset = download.REGISTRY["stsbenchmark"]
+    download.REGISTRY["stsbenchmark"] = dataset._replace(limit=100_000)
+    official.answers[WIKI] = [Answer(bytes(10_000_000), length=False)]
+    run(tmp_path, "stsbenchmark")
+    assert [path for path, _ in official.requests] == [WIKI, SBERT]
+    assert [path.name for path in tmp_path.iterdir()] == ["stsbenchmark"]

@@ -1,0 +1,347 @@
+"""Preparing Reddit: killed, repeated, spread over machines, always the same bytes; and mistakes."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import numpy as np
+import psutil
+import pytest
+import zstandard
+
+from convsim_mini.common.cli import UserError, errors_in_one_line
+from data_scripts import prepare_reddit, stats, tasks
+
+import synthetic_dumps
+from conftest import ROOT, SMALL, command
+
+KILLS = 12
+
+# The script with smaller buckets, or dumps this small would fill only one.
+SMALL_BUCKETS = ("from data_scripts import prepare_reddit as script; "
+                 "script.BUCKET_BYTES = 1 << 20; script.main()")
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory):
+    """Four dumps of 12,000 comments, a second copy of some of them among them."""
+    folder = tmp_path_factory.mktemp("dumps")
+    for number, year in enumerate((2007, 2010, 2014, 2016)):
+        with (open(folder / f"RC_{year}-01.zst", "wb") as file,
+              zstandard.ZstdCompressor().stream_writer(file) as stream):
+            synthetic_dumps.write_dump(stream, 12_000, year, seed=number // 2 + 1)
+    return folder
+
+
+def start(dumps, out, *options):
+    """Start the command in a process group of its own."""
+    return subprocess.Popen([sys.executable, "-c", SMALL_BUCKETS, dumps, "--out", out, *options],
+                            cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE)
+
+
+def contents(out):
+    """Bytes of all that the command left; the cache's folder is named after a file's time."""
+    return {path.name if "cache" in path.parts else str(path.relative_to(out)): path.read_bytes()
+            for path in out.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def whole(dumps, tmp_path_factory):
+    """A run that nothing stopped: its folder, what it left there, and the seconds that it took."""
+    out, begin = tmp_path_factory.mktemp("whole") / "out", time.monotonic()
+    process = start(dumps, out, "--workers", "1")
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors.decode()
+    report = json.loads((out / "report.json").read_text())
+    assert report["plan"]["buckets"] >= 5
+    assert report["pairs"] > 5_000 and report["duplicates"] > 5_000
+    left = {path.name for path in out.iterdir()}
+    assert left == {"pairs", "pairs.jsonl.zst", "cache", "report.json"}
+    return out, contents(out), time.monotonic() - begin
+
+
+def end_group(group):
+    """End what is left of a process group."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+# ---------------------------------------------------------------- always the same bytes
+
+@pytest.mark.long
+def test_killed_at_random_points_it_goes_on_and_leaves_the_same_bytes(
+        dumps, whole, tmp_path, request):
+    _, expected, seconds = whole
+    rng, kills, kept, attempt = random.Random(5), 0, 0, 0
+    while kills < KILLS:
+        out = tmp_path / f"out{attempt}"
+        process = start(dumps, out, "--workers", "2")
+        request.addfinalizer(lambda group=process.pid: end_group(group))
+        try:
+            process.wait(rng.uniform(0.2, 1) * seconds)
+        except subprocess.TimeoutExpired:
+            # By turns only the parent, whose processes must then end themselves, and all at once.
+            (os.killpg if kills % 2 else os.kill)(process.pid, signal.SIGKILL)
+            kills += 1
+        process.wait()                                        # its children may hold its pipe
+        finished = list((out / "work").glob("*/*[0-9]"))
+        kept += bool(finished) and process.returncode != 0
+        if process.returncode == 0:                           # too quick: the next starts anew
+            assert contents(out) == expected
+            attempt += 1
+    assert kept                                               # some kill left finished work
+    process = start(dumps, out := tmp_path / f"out{attempt}", "--workers", "2")
+    assert process.communicate() and process.returncode == 0
+    assert contents(out) == expected
+
+
+@pytest.mark.parametrize("number, group, code", [(signal.SIGKILL, False, -signal.SIGKILL),
+                                                 (signal.SIGINT, True, 130)])
+def test_no_process_outlives_the_command(dumps, tmp_path, number, group, code):
+    process = subprocess.Popen([sys.executable, "-m", "data_scripts.prepare_reddit", dumps,
+                                "--out", tmp_path / "out"], cwd=ROOT, start_new_session=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_until(lambda: any((tmp_path / "out" / "work" / "parsed").glob("*.tmp")))
+    (os.killpg if group else os.kill)(process.pid, number)
+    _, errors = process.communicate(timeout=300)              # until no one holds standard error
+    assert process.returncode == code and "Traceback" not in errors.decode()
+    wait_until(lambda: not any(alive_in(process.pid)))
+
+
+def alive_in(group):
+    """Yield the processes of a group that still run."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, ProcessLookupError):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                yield process
+
+
+def test_two_runs_at_once_do_not_hurt_each_other(dumps, whole, tmp_path):
+    processes = [start(dumps, tmp_path / "out", "--workers", "1") for _ in range(2)]
+    ends = [(process.communicate()[1].decode().splitlines()[-1], process.returncode)
+            for process in processes]
+    assert min(code for _, code in ends) == 0
+    assert all(code == 0 or "another run is at work in this folder" in line for line, code in ends)
+    assert contents(tmp_path / "out") == whole[1]
+
+
+def test_on_a_cluster_one_of_whose_workers_is_killed_midway(dumps, whole, tmp_path):
+    (tmp_path / "logs").mkdir()
+
+    def dask(name, *arguments):
+        with open(tmp_path / "logs" / name, "w") as log:
+            return subprocess.Popen([sys.executable, "-m", "dask", *map(str, arguments)],
+                                    cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""},
+                                    stdout=log, stderr=log)
+
+    file, started = tmp_path / "scheduler.json", []
+    try:
+        started.append(dask("scheduler", "scheduler", "--host", "127.0.0.1", "--port", 0,
+                            "--no-dashboard", "--scheduler-file", file))
+        started += [dask(f"worker{k}", "worker", "--scheduler-file", file, "--nthreads", 1,
+                         "--no-nanny", "--no-dashboard",
+                         "--local-directory", tmp_path / f"worker{k}") for k in range(2)]
+        wait_until(file.exists)
+        wait_until(lambda: all("Registered to" in (tmp_path / "logs" / f"worker{k}").read_text()
+                               for k in range(2)))
+        address = json.loads(file.read_text())["address"]
+        process = start(dumps, tmp_path / "out", "--scheduler", address)
+        parsed = tmp_path / "out" / "work" / "parsed"
+        wait_until(lambda: len(list(parsed.glob("*.tmp"))) == 2 or process.poll() is not None)
+        started[1].kill()                                     # both were in the middle of a dump
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors.decode()
+        assert started[1].wait() == -signal.SIGKILL and started[2].poll() is None
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+    assert contents(tmp_path / "out") == whole[1]
+
+
+def wait_until(condition, seconds=300):
+    """Wait for something that another process does."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.002)
+
+
+def test_the_order_of_the_inputs_does_not_matter_and_a_second_run_does_nothing(
+        dumps, whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare_reddit, "BUCKET_BYTES", 1 << 20)
+    files = sorted(dumps.iterdir(), reverse=True)
+    prepare_reddit.prepare([*files, files[0]], tmp_path, 2, None)
+    assert contents(tmp_path) == whole[1]
+    monkeypatch.setattr(prepare_reddit, "begin", None)        # would fail where it is called
+    prepare_reddit.prepare([dumps], tmp_path, 2, None)
+
+
+def test_training_starts_from_the_packed_corpus_at_once(whole, tmp_path):
+    out = whole[0]
+    sizes = SMALL[SMALL.index("--model.embedding_dim"):]      # the vocabulary is the usual one
+    done = command("train", "--pairs", out / "pairs.jsonl.zst", "--cache", out / "cache", *sizes,
+                   "--steps", 10, "--evaluations", 1, "--run", tmp_path / "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "reading" not in done.stderr and contents(out) == whole[1]
+
+
+# ---------------------------------------------------------------- what it says
+
+def test_the_report_accounts_for_every_line_and_every_comment(dumps, tmp_path, capsys):
+    cut = tmp_path / "RC_2012-01.zst"
+    cut.write_bytes((dumps / "RC_2010-01.zst").read_bytes()[:-1000])
+    inputs = [dumps / "RC_2007-01.zst", cut, dumps / "RC_2016-01.zst"]
+    prepare_reddit.prepare(inputs, tmp_path / "out", 2, None)
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["lines"] == report["malformed"] + sum(report["removed"].values()) + report["kept"]
+    assert report["lines"] == sum(dump["lines"] for dump in report["dumps"])
+    assert 24_000 < report["lines"] < 36_000
+    assert set(report["packed"]["removed"]) <= {
+        "input: link or mention", "response: link or mention",
+        "input: not alphabetic", "response: not alphabetic"}
+    printed = capsys.readouterr().out
+    [lines] = [dump["lines"] for dump in report["dumps"] if dump["cut"]]
+    assert f"{cut}: ends before its time: the compressed data stops after line {lines}, " in printed
+    for number in (report["lines"], report["pairs"], report["removed"]["long"]):
+        assert f"{number:,}" in printed
+
+
+def test_stats_of_pairs_known_in_advance(tmp_path, capsys):
+    bodies = ["a b c d e"] * 3 + ["two words"] * 2            # each answers the one before
+    lines = [json.dumps({"id": f"c{k}", "link_id": "t3_p", "parent_id": f"t1_c{k - 1}",
+                         "body": body}) for k, body in enumerate(bodies)]
+    (tmp_path / "RC").write_text("\n".join(lines))
+    prepare_reddit.prepare([tmp_path / "RC"], tmp_path / "out", 1, None)
+    capsys.readouterr()
+    stats.main([str(tmp_path / "out")])
+    printed = capsys.readouterr().out.splitlines()
+    assert any(row.startswith("pairs") and row.split()[-2] == "4" for row in printed)
+    assert [row.split() for row in printed if row.startswith(("input ", "response "))] == [
+        ["input", "2", "2", "2", "5", "5", "5", "5"],
+        ["response", "2", "2", "2", "2", "5", "5", "5"]]
+    assert "the 7 most frequent words cover 100.0% of the text" in printed
+    assert (tmp_path / "out" / "stats.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_stats_of_a_packed_corpus_are_those_of_its_pairs(whole):
+    out = whole[0]
+    report = json.loads((out / "report.json").read_text())
+    vocabulary, lengths = stats.packed(out, report)
+    _, all_lengths = stats.unpacked(out, report)
+    left_out = sum(report["packed"]["removed"].values())
+    assert left_out < report["pairs"] / 100                   # such as begin with @ only now
+    for side in stats.SIDES:
+        packed = sum(report["packed"]["kept"].values())
+        assert lengths[side].sum() == packed == report["pairs"] - left_out
+        differences = stats._add(all_lengths[side], -lengths[side])
+        assert differences.sum() == left_out and differences.min() >= 0
+    shares = stats.coverage(vocabulary)
+    assert 0 < shares[0] and shares[-1] <= 1 and (np.diff(shares) > 0).all()
+
+
+# ---------------------------------------------------------------- mistakes
+
+def dump(path, lines):
+    path.write_text("".join(line + "\n" for line in lines))
+    return path
+
+
+GOOD = '{"id": "c1", "link_id": "t3_p", "parent_id": "t3_p", "body": "hello there"}'
+
+
+@pytest.mark.parametrize("name, lines, reason", [
+    ("RS_2012-01", ['{"id": "p", "title": "a post", "selftext": ""}'] * 3,
+     'no comment in the first 3 lines (line 1: no text in'),
+    ("pairs.tsv", ["how are you?\tfine"], "no comment in the first 1 lines (line 1: "),
+    ("RC_2012-01", [], "it is empty"),
+])
+def test_a_file_without_comments_is_a_user_error_that_names_it(tmp_path, name, lines, reason):
+    path = dump(tmp_path / name, lines)
+    with pytest.raises(UserError) as error:
+        prepare_reddit.main([str(dump(tmp_path / "RC_good", [GOOD])), str(path),
+                             "--out", str(tmp_path / "out")])
+    told = str(error.value)
+    assert str(path) in told and reason in told and "\n" not in told
+    assert not (tmp_path / "out").exists()                    # found out before any work
+
+
+@pytest.mark.parametrize("arguments, reason", [
+    (["nothing"], "nothing: cannot be read: No such file or directory"),
+    (["."], "holds neither a ConvoKit corpus"),
+    (["RC", "--workers", "0"], "argument --workers: invalid positive_int value: '0'"),
+])
+def test_wrong_arguments(tmp_path, monkeypatch, arguments, reason):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=reason):
+        prepare_reddit.main([*arguments, "--out", "out"])
+
+
+def test_no_scheduler_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(tasks, "PATIENCE", "200ms")
+    nowhere = "tcp://127.0.0.1:9"
+    with pytest.raises(UserError, match=f"--scheduler {nowhere}: no scheduler answers there"):
+        prepare_reddit.prepare([dump(tmp_path / "RC", [GOOD])], tmp_path / "out", 1, nowhere)
+
+
+def test_other_inputs_do_not_mix_with_what_is_there(tmp_path):
+    one, other = dump(tmp_path / "one", [GOOD]), dump(tmp_path / "other", [GOOD, GOOD])
+    prepare_reddit.prepare([one], tmp_path / "out", 1, None)
+    before = contents(tmp_path / "out")
+    for inputs in ([other], [one, other]):
+        with pytest.raises(UserError, match="was made from other files"):
+            prepare_reddit.prepare(inputs, tmp_path / "out", 1, None)
+    dump(one, [GOOD] * 3)
+    with pytest.raises(UserError, match="these have changed since"):
+        prepare_reddit.prepare([one], tmp_path / "out", 1, None)
+    assert contents(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("name", ["pairs.jsonl.zst", "pairs", "cache"])
+def test_what_stands_there_from_elsewhere_is_neither_used_nor_lost(tmp_path, name):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("someone's")
+    with pytest.raises(UserError, match=f"{name}: is there already"):
+        prepare_reddit.prepare([dump(tmp_path / "RC", [GOOD])], tmp_path / "out", 1, None)
+    assert contents(tmp_path / "out") == {name: b"someone's"}
+
+
+@pytest.mark.parametrize("blocker", ["out", "out/work"])
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys, blocker):
+    (tmp_path / blocker).parent.mkdir(exist_ok=True)
+    (tmp_path / blocker).write_text("a file")
+    with pytest.raises(SystemExit) as end, errors_in_one_line():
+        prepare_reddit.prepare([dump(tmp_path / "RC", [GOOD])], tmp_path / "out", 1, None)
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert end.value.code == 2 and line.startswith("error: ") and str(tmp_path / "out") in line
+
+
+def test_stats_of_a_folder_that_is_none(tmp_path):
+    with pytest.raises(UserError, match="report.json: cannot be read"):
+        stats.main([str(tmp_path)])
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"lines": 0}', '{"lines": 1, "removed": 3}'])
+def test_stats_of_a_report_that_is_none(tmp_path, text):
+    (tmp_path / "report.json").write_text(text)
+    with pytest.raises(UserError, match="report.json: cannot be read"):
+        stats.main([str(tmp_path)])
+
+
+def test_stats_without_pairs(tmp_path):
+    prepare_reddit.prepare([dump(tmp_path / "RC", [GOOD])], tmp_path / "out", 1, None)
+    with pytest.raises(UserError, match="holds no pairs"):
+        stats.main([str(tmp_path / "out")])
+
+
+@pytest.mark.parametrize("module", ["data_scripts.prepare_reddit", "data_scripts.stats"])
+def test_the_scripts_run_as_modules(module):
+    done = subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT,
+                          capture_output=True, text=True)
+    assert done.returncode == 0 and f"python -m {module} " in done.stdout and not done.stderr

@@ -1,0 +1,185 @@
+"""`unpack`: archives that mean harm, expand too far, are damaged or are something else."""
+
+import bz2
+import gzip
+import io
+import lzma
+import stat
+import tarfile
+import zipfile
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convsim_mini.common.cli import UserError
+from data_scripts import unpack
+
+from bombs import peak_below, tar_bomb
+from official_archives import tarred, zipped
+
+
+def tar_with(kind, name="stsbenchmark/sts-train.csv", target="/etc/passwd"):
+    """A tar with one member that is no file."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname = kind, target
+        archive.addfile(info)
+    return file.getvalue()
+
+
+def zip_with_link(name):
+    """A zip with a symbolic link."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        info = zipfile.ZipInfo(name)
+        info.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(info, "/etc/passwd")
+    return file.getvalue()
+
+
+OUTSIDE = ["../sts-train.csv", "a/../../sts-train.csv", "/tmp/sts-train.csv", "..\\sts-train.csv",
+           "C:\\sts-train.csv", "\\\\host\\share\\sts-train.csv", "../other.txt"]
+HARMFUL = {
+    **{f"zip {name}": (zipped({name: b"harm", "sts-dev.csv": b""}), "a name outside its folder")
+       for name in OUTSIDE},
+    **{f"tar {name}": (tarred({"sts-dev.csv": b"", name: b"harm"}), "a name outside its folder")
+       for name in OUTSIDE},
+    **{f"tar type {kind}": (tar_with(kind), "a link or a device") for kind in (
+        tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE)},
+    "tar link beside": (tar_with(tarfile.SYMTYPE, "stsbenchmark", ".."), "a link or a device"),
+    "zip link": (zip_with_link("stsbenchmark/sts-train.csv"), "a link or a device"),
+}
+
+
+@pytest.mark.parametrize("case", HARMFUL)
+def test_no_archive_writes_outside_its_folder(case, tmp_path):
+    data, message = HARMFUL[case]
+    folder = tmp_path / "deep" / "folder"
+    folder.mkdir(parents=True)
+    path = tmp_path / "archive"
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=message):
+        unpack.unpack(path, ["sts-train.csv", "sts-dev.csv"], folder, 1_000_000)
+    assert {file.name for file in tmp_path.rglob("*")} == {"deep", "folder", "archive"}
+
+
+def declaring(data, name, size):
+    """A zip whose directory and header declare another size for a member."""
+    data = bytearray(data)
+    with zipfile.ZipFile(io.BytesIO(bytes(data))) as archive:
+        true = archive.getinfo(name).file_size.to_bytes(4, "little")
+    assert data.count(true) >= 2
+    return bytes(data.replace(true, size.to_bytes(4, "little")))
+
+
+def test_archives_do_not_expand_past_the_limit(tmp_path):
+    bomb = {"sts-train.csv": b"\0" * 3_000_001, "sts-dev.csv": b"1" * 3_000_000}
+    for number, (data, limit, message) in enumerate((
+            (zipped(bomb), 6_000_000, "expand to more than 6,000,000 bytes, the limit"),
+            (tarred(bomb), 6_000_000, "expand to more than 6,000,000 bytes, the limit"),
+            (tarred({"unwanted": b"\0" * 7_000_000}), 6_000_000,
+             "expand to more than 6,000,000 bytes, the limit"),
+            (declaring(zipped(bomb), "sts-train.csv", 10), 6_000_000, "is damaged"))):
+        path = tmp_path / f"archive{number}"
+        path.write_bytes(data)
+        folder = tmp_path / f"folder{number}"
+        folder.mkdir()
+        with pytest.raises(UserError, match=message):
+            unpack.unpack(path, list(bomb), folder, limit)
+        written = sum(file.stat().st_size for file in folder.iterdir())
+        assert written <= (limit if number == 3 else 0)
+        if number < 3:
+            found = unpack.unpack(path, list(bomb), folder, 7_100_000)
+            assert found == (set(bomb) if number < 2 else set())
+    path = tmp_path / "stsbenchmark.tsv.gz"
+    path.write_bytes(gzip.compress(b"\0" * 1_001))
+    with pytest.raises(UserError, match="expand to more than 1,000 bytes"):
+        unpack.unpack(path, ["sts-train.csv"], tmp_path, 1_000)
+
+
+def test_of_files_with_one_name_the_outermost_is_taken_that_macos_did_not_add():
+    names = ["a/b/file", "__MACOSX/file", "a/file", "__MACOSX/a/._other", "a/__MACOSX/other",
+             "another"]
+    assert unpack.choose(names, {"file", "other"}) == {"file": "a/file"}
+
+
+def test_archives_that_cannot_be_read(tmp_path):
+    whole = zipped({"sts-train.csv": b"text"})
+    locked = bytearray(whole)
+    for marker, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):    # the "encrypted" bit of both headers
+        locked[locked.find(marker) + flags] |= 1
+    cut = tarred({"sts-train.csv": b"text" * 1_000})[:-40]
+    for data in (b"", b"<html>", whole[:-5], bytes(locked), cut):
+        path = tmp_path / "archive"
+        path.write_bytes(data)
+        told = "^[^\n]*archive: is damaged, cut short or no archive [^\n]*$"
+        with pytest.raises(UserError, match=told):
+            unpack.unpack(path, ["sts-train.csv"], tmp_path, 1_000_000)
+
+
+def test_a_table_without_the_columns_is_refused(tmp_path):
+    header = "\t".join(["split", *unpack.OFFICIAL_COLUMNS])
+    for text in ("split\tgenre\nx\ty\n", "nothing", "", f"{header}\ntrain\ttoo\tshort\n"):
+        path = tmp_path / "stsbenchmark.tsv.gz"
+        path.write_bytes(gzip.compress(text.encode()))
+        with pytest.raises(UserError, match="whose header names the columns split, genre"):
+            unpack.unpack(path, ["sts-train.csv"], tmp_path, 1_000)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME,
+                                  tarfile.GNUTYPE_LONGLINK])
+def test_a_header_of_gigabytes_is_not_read(kind, tmp_path):
+    path = tmp_path / "archive"
+    path.write_bytes(tar_bomb(kind))
+    with peak_below(50_000_000), pytest.raises(UserError, match="a header of 2,147,483,648 bytes"):
+        unpack.unpack(path, ["sts-train.csv"], tmp_path, 4_000_000_000)
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_zip_members_that_expand_without_measure_are_refused(kind, tmp_path):
+    path, file = tmp_path / "archive", io.BytesIO()
+    with zipfile.ZipFile(file, "w", kind) as archive:
+        archive.writestr("sts-train.csv", b"text")
+    path.write_bytes(file.getvalue())
+    with pytest.raises(UserError, match="sts-train.csv: an unusual kind of compression, expected"):
+        unpack.unpack(path, ["sts-train.csv"], tmp_path, 1_000_000)
+
+
+def test_an_archive_of_too_many_files_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(unpack, "MOST_MEMBERS", 12)
+    path = tmp_path / "archive"
+    for pack, most in ((tarred, 12), (zipped, 4)):            # the zip has three members a file
+        path.write_bytes(pack({f"{k}.txt": b"" for k in range(most)}))
+        assert unpack.unpack(path, ["3.txt"], tmp_path, 1_000_000) == {"3.txt"}
+        path.write_bytes(pack({f"{k}.txt": b"" for k in range(most + 1)}))
+        with pytest.raises(UserError, match="holds more than 12 files, the limit"):
+            unpack.unpack(path, ["3.txt"], tmp_path, 1_000_000)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+def test_tars_of_every_compression(pack, tmp_path):
+    path = tmp_path / "archive"
+    tar = tarred({"a/one": b"1" * 3_000_000, "two": b"2", "b/a/one": b"deeper"})
+    path.write_bytes(pack(gzip.decompress(tar)))
+    assert unpack.unpack(path, ["one", "two"], tmp_path, 4_000_000) == {"one", "two"}
+    assert (tmp_path / "one").read_bytes() == b"1" * 3_000_000
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 10_239), st.binary(min_size=1, max_size=8)), min_size=1,
+                max_size=4), st.sampled_from(["tar", "tar.gz", "zip"]))
+def test_whatever_bytes_are_wrong_it_is_unpacked_or_one_line(tmp_path_factory, harm, kind):
+    files = {"sts-train.csv": b"text\n" * 500, "sts-dev.csv": b"more"}
+    tar = tarred(files)
+    data = bytearray({"tar": gzip.decompress(tar), "tar.gz": tar, "zip": zipped(files)}[kind])
+    for place, wrong in harm:
+        data[place % len(data):place % len(data) + len(wrong)] = wrong
+    folder = tmp_path_factory.mktemp("harm")
+    (folder / "archive").write_bytes(data)
+    try:
+        unpack.unpack(folder / "archive", list(files), folder, 1_000_000)
+    except UserError as error:
+        assert "\n" not in str(error) and str(folder / "archive") in str(error)

@@ -1,0 +1,175 @@
+"""Question ranking: the official files and figures, ties, and what the reader makes of any XML."""
+
+import re
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convsim_mini.common.cli import UserError
+from convsim_mini.data.text import Vocabulary
+from convsim_mini.evaluation import command, cqa
+from convsim_mini.evaluation.metrics import ranking_scores, top_of_ranking
+from convsim_mini.evaluation.cqa import Candidate, Question, read as read_questions
+from convsim_mini.evaluation.word_baselines import bag_cosines
+
+TEST = "SemEval2016-Task3-CQA-QL-test.xml"
+DEV = "SemEval2016-Task3-CQA-QL-dev.xml"
+SEARCH_ENGINE = {DEV: (50, 500, [71.35, 86.11, 76.67]), TEST: (70, 700, [74.75, 88.30, 83.79])}
+SUBMISSIONS = {"UH-PRHLT": 76.70, "ConvKN": 76.02, "Kelp": 75.83,
+               "SLS": 75.55, "ICL00": 75.11, "SUper_team": 74.82,
+               "ECNU": 73.92, "UniMelb": 70.20, "overfitting": 69.68, "QAIIIT": 69.04}
+
+
+def figures(questions, scores):
+    """MAP, AvgRec and MRR × 100, rounded as they are published."""
+    top = [top_of_ranking([candidate.relevant for candidate in question.candidates], some)
+           for question, some in zip(questions, scores)]
+    return (100 * ranking_scores(np.stack(top))[:, 0]).round(2).tolist()
+
+
+# ---------------------------------------------------------------- the official figures
+
+def columns(path):
+    """The columns of a .relevancy file or a submission: question, candidate, rank, score, label."""
+    return [line.split() for line in path.read_text().splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("name", SEARCH_ENGINE)
+def test_the_search_engines_published_figures(data_folder, name):
+    questions = read_questions(data_folder / "cqa" / name)
+    number, pairs, expected = SEARCH_ENGINE[name]
+    assert (len(questions),
+            sum(len(question.candidates) for question in questions)) == (number, pairs)
+    assert figures(questions, cqa.search_engine_scores(questions)) == expected
+    labels = [[question.id, candidate.id, candidate.rank, candidate.relevant]
+              for question in questions for candidate in question.candidates]
+    official = columns(data_folder / "cqa" / f"{name}.subtaskB.relevancy")
+    assert labels == [[question, candidate, int(rank), label == "true"]
+                      for question, candidate, rank, _, label in official]
+
+
+@pytest.mark.parametrize("name", SUBMISSIONS)
+def test_the_participants_published_map(data_folder, name):
+    questions = read_questions(data_folder / "cqa" / TEST)
+    submitted = {(question, candidate): float(score) for question, candidate, _, score, _
+                 in columns(data_folder / "cqa/submissions_2016" / f"{name}.txt")}
+    scores = [[submitted[question.id, candidate.id] for candidate in question.candidates]
+              for question in questions]
+    assert len(submitted) == 700 and figures(questions, scores)[0] == SUBMISSIONS[name]
+
+
+def test_the_command_without_a_run(data_folder, capsys):
+    command.main("cqa", nargs="?", data="folder", argv=["--data", str(data_folder)])
+    out = capsys.readouterr().out
+    assert "SemEval2016-Task3-CQA-QL-dev: 50 questions, 500 pairs" in out and "trained" not in out
+    # dev, test, train-part2; not test-input
+    assert len(re.findall("^TF-IDF cosine", out, re.MULTILINE)) == 3
+
+
+# ---------------------------------------------------------------- figures by hand
+
+def test_scores_of_two_short_rankings():
+    relevant = np.zeros((2, 10), bool)
+    relevant[0, [0, 2]] = relevant[1, 1] = True
+    found = np.cumsum(relevant.sum(0))                        # 1 2 3 3 …
+    possible = [2, 3, *[3] * 8]                               # k = 1: one of each; then two and one
+    expected = [((1 / 1 + 2 / 3) / 2 + 1 / 2) / 2, np.mean(found / possible), (1 + 1 / 2) / 2]
+    assert ranking_scores(relevant)[:, 0] == pytest.approx(expected)
+
+
+def test_a_question_without_a_relevant_candidate_counts_as_0():
+    relevant = np.zeros((4, 10), bool)
+    assert ranking_scores(relevant)[[0, 2], 0].tolist() == [0, 0]
+    relevant[0, 0] = True
+    assert ranking_scores(relevant)[:, 0] == pytest.approx([1 / 4, 1, 1 / 4])
+
+
+def test_ties_stay_in_the_gold_files_order():
+    relevant = [True, False, True, False]
+    assert top_of_ranking(relevant, [1, 1, 1, 1])[:4].tolist() == relevant
+    assert top_of_ranking(relevant, [0, 1, 1, 0])[:4].tolist() == [False, True, True, False]
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=10, max_size=10), min_size=2, max_size=8))
+def test_the_interval_holds_the_figure_and_stays_within_0_and_1(rankings):
+    value, low, high = ranking_scores(np.array(rankings)).T
+    assert ((0 <= low).all() and (low <= value + 1e-12).all() and (value <= high + 1e-12).all()
+            and (high <= 1 + 1e-12).all())
+
+
+# ---------------------------------------------------------------- the model
+
+def test_the_own_set_under_a_run(trained, capsys):
+    command.main("cqa", data="folder", argv=[str(trained[0])])
+    out = capsys.readouterr().out
+    assert "own set: 10 questions, 60 pairs" in out and cqa.OWN_NOTE in out
+    for row in ("search engine's order", "trained", "TF-IDF cosine"):
+        assert re.search(rf"^{row} +\d", out, re.MULTILINE)
+
+
+def test_cosines_are_those_of_each_question_with_its_own_candidates():
+    questions = [
+        Question("Q1", "a b", [Candidate("R1", 1, True, "a b"), Candidate("R2", 2, False, "c")]),
+        Question("Q2", "c", [Candidate("R1", 1, True, "a"), Candidate("R2", 2, False, "c c")])]
+    found = cqa.cosines(questions, cqa.tfidf_vectors(questions))
+    assert [list(scores) for scores in found] == [pytest.approx([1, 0]), pytest.approx([0, 1])]
+
+
+# ---------------------------------------------------------------- files
+
+def xml(questions):
+    """The official XML of Questions; every candidate repeats its question."""
+    parts = ['<?xml version="1.0"?><!DOCTYPE xml [<!ELEMENT xml (OrgQuestion*)>]><xml>']
+    for question in questions:
+        for candidate in question.candidates:
+            parts.append(f"<OrgQuestion ORGQ_ID={quoteattr(question.id)}>"
+                         f"<OrgQSubject>{escape(question.text)}</OrgQSubject><OrgQBody/>"
+                         f"<Thread><RelQuestion RELQ_ID={quoteattr(candidate.id)} "
+                         f'RELQ_RANKING_ORDER="{candidate.rank}" RELQ_RELEVANCE2ORGQ='
+                         f'"{"Relevant" if candidate.relevant else "Irrelevant"}">'
+                         f"<RelQSubject></RelQSubject><RelQBody>{escape(candidate.text)}</RelQBody>"
+                         f"</RelQuestion></Thread></OrgQuestion>")
+    return "".join(parts) + "</xml>"
+
+
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"),
+                max_size=20).map(lambda text: " ".join(text.split()))
+questions = st.lists(st.builds(
+    Question, st.text("QR_0123456789", min_size=1), texts,
+    st.lists(st.builds(Candidate, st.text("QR_0123456789", min_size=1), st.integers(1, 99),
+                       st.booleans(), texts), min_size=1, max_size=3)),
+    min_size=1, max_size=3, unique_by=lambda question: question.id)
+
+
+@given(questions)
+def test_whatever_the_texts_they_are_read_as_they_were_written(tmp_path_factory, written):
+    path = tmp_path_factory.mktemp("xml") / "a.xml"
+    path.write_text(xml(written), encoding="utf-8")
+    assert read_questions(path) == written
+
+
+@given(st.one_of(st.binary(max_size=200), questions.flatmap(lambda some: st.builds(
+    lambda at, piece: xml(some).encode()[:at] + piece + xml(some).encode()[at:],
+    st.integers(0, 400), st.binary(max_size=5)))))
+def test_whatever_the_bytes_they_are_read_or_refused_in_one_line(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("xml") / "a.xml"
+    path.write_bytes(data)
+    try:
+        read_questions(path)
+    except UserError as error:
+        assert str(path) in str(error) and "\n" not in str(error)
+
+
+def test_cosines_of_word_sets_weigh_each_word():
+    question = Question("Q1", "the cat",
+                        [Candidate("R1", 1, True, "the dog"), Candidate("R2", 2, False, "a cat")])
+    assert cqa.baselines(None, [question])["binary word cosine"][0] == pytest.approx([0.5, 0.5])
+    # p = 0.009 weighs 0.1 and an unheard word 1: cos = w(the)² / (w(the)² + w(cat)²), and the
+    # other way round.
+    weighs = Vocabulary(["the", "a"], [9, 9], 1_000, 5)
+    found = bag_cosines(cqa.texts_of([question]),
+                        *(side + k for k, side in enumerate(cqa.pairs_of([question]))), weighs)
+    assert found["word cosine weighted a/(a+p)"] == pytest.approx([0.01 / 1.01, 1 / 1.01])

@@ -1,0 +1,263 @@
+"""Natural language inference: reader, schedule of two tasks, start from a run, what is learned."""
+
+import json
+import shutil
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from convsim_mini import train
+from convsim_mini.common.cli import UserError
+from convsim_mini.data.snli import encode_entailments, encode_snli
+from convsim_mini.data.text import tokenize
+from convsim_mini.evaluation import nli as evaluation
+from convsim_mini.evaluation.metrics import per_cent
+from convsim_mini.evaluation.sts import Sts
+from convsim_mini.model.gradcheck import dense
+from convsim_mini.model.input_response import loss_and_gradients
+from convsim_mini.training.options import parse_config
+from convsim_mini.report.page import seen_in_training
+from convsim_mini.training.run import load_run, read_log
+from convsim_mini.data.snli_files import LABELS, Snli, find_snli, read_snli
+from convsim_mini.training import loop, schedule
+
+from conftest import command, generate_nli, weights
+
+
+# ---------------------------------------------------------------- reading
+
+def test_the_official_files_are_read_whole_and_pairs_without_label_dropped(data_folder):
+    expected = {"train": (20_000, 0), "dev": (9_842, 0), "test": (9_824, 0)}
+    for split, path in find_snli(data_folder).items():
+        snli = read_snli(path)
+        assert (len(snli.labels), snli.dropped) == expected[split]
+    samples = data_folder / "snli_official_samples"
+    snli = read_snli(samples / "Deltaus_dev_1288.jsonl")
+    lines = [json.loads(line) for line in open(samples / "Deltaus_dev_1288.jsonl")]
+    assert len(snli.labels) + snli.dropped == len(lines)
+    assert snli.dropped == sum(line["gold_label"] == "-" for line in lines) > 0
+    assert snli.premises == [line["sentence1"] for line in lines if line["gold_label"] != "-"]
+
+
+def test_both_official_formats_hold_the_same_pairs(data_folder):
+    text, lines = (
+        read_snli(data_folder / "snli_official_samples" / f"CooperUrich_snli_1.0_dev{suffix}")
+        for suffix in (".txt", ".jsonl"))
+    shared = min(len(text.labels), len(lines.labels))
+    assert shared >= 5
+    assert (text.premises[:shared] == lines.premises[:shared]
+            and text.hypotheses[:shared] == lines.hypotheses[:shared])
+    assert (text.labels[:shared] == lines.labels[:shared]).all()
+
+
+def test_train_and_dev_are_tokenised_alike(data_folder):
+    """Train writes don't, dev do n't: were it not undone, dev would hold tokens new to training."""
+    files = find_snli(data_folder)
+    dev = read_snli(files["dev"])
+    pieces = [text for text in dev.hypotheses if " n't" in text or " 's" in text]
+    assert len(pieces) > 100
+    assert not any(token in ("n't", "'s") for text in pieces for token in tokenize(text))
+    assert tokenize("They do n't see it 's raining") == tokenize("They don't see it's raining")
+
+
+def test_a_smaller_fraction_is_part_of_a_larger_one(corpus, pairs):
+    rows = generate_nli(pairs, 200)
+    snli = Snli([one for _, one, _ in rows], [two for _, _, two in rows], np.arange(200), 0)
+    kept = [set(encode_snli(snli, corpus.vocabulary, fraction, seed=1).labels.tolist())
+            for fraction in (0.1, 0.4, 1)]
+    assert [len(some) for some in kept] == [20, 80, 200]
+    assert kept[0] < kept[1] < kept[2]
+    split = encode_snli(snli, corpus.vocabulary)
+    batch = split.batch(np.array([7, 3]))
+    expected = corpus.vocabulary.encode([rows[7][1], rows[3][1], rows[7][2], rows[3][2]])
+    assert (batch.sentences.ids == expected.ids).all() and batch.labels.tolist() == [7, 3]
+
+
+# ---------------------------------------------------------------- two tasks
+
+def config(arguments, nli_folder, *more):
+    return parse_config([*map(str, arguments), "--nli", str(nli_folder), *map(str, more)])
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_an_even_share_of_the_steps_trains_nli_and_any_step_can_be_taken_up(
+        arguments, nli_folder, corpus, share):
+    settings = config(arguments, nli_folder, "--task", "multitask", "--nli_share", share,
+                      "--steps", 200, "--optim.drop_at", 0.5,
+                      "--optim.nli_batch_size", 20, "--optim.dropped_batch_size", 40)
+    tasks = schedule.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
+    whole = list(islice(schedule.batches(settings, tasks), 200))
+    is_nli = np.array([batch.task == "classes" for batch in whole])
+    assert is_nli.sum() == round(200 * share)
+    assert set(np.diff(np.flatnonzero(is_nli))) <= {int(1 / share), int(np.ceil(1 / share))}
+    assert {len(batch.labels) for batch in whole[:100] if batch.task == "classes"} == {20}
+    assert {len(batch.labels) for batch in whole[100:] if batch.task == "classes"} == {40}
+    assert schedule.pairs_before(settings, 150) == sum(
+        len(batch.sentences.lengths) // 2 for batch in whole[:150])
+    for first in (1, 99, 100, 131):
+        for expected, found in zip(whole[first:first + 30],
+                                   schedule.batches(settings, tasks, first)):
+            assert expected.task == found.task
+            assert (expected.sentences.ids == found.sentences.ids).all()
+
+
+def test_no_word_of_nli_is_dropped_and_each_epoch_shows_all_pairs(arguments, nli_folder, corpus):
+    settings = config(arguments, nli_folder, "--task", "nli", "--optim.nli_batch_size", 60,
+                      "--optim.word_dropout", 0.9)
+    tasks = schedule.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
+    epoch = list(islice(schedule.batches(settings, tasks), 10))
+    assert sum(len(batch.sentences.ids) for batch in epoch) == len(tasks.nli.ids)
+
+
+def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(
+        trained, nli_folder, tmp_path, monkeypatch):
+    options = ["--task", "multitask", "--nli_share", 0.5, "--init", trained[0], "--nli", nli_folder,
+               "--steps", 200, "--evaluations", 2, "--optim.nli_batch_size", 60,
+               "--optim.rate", 0.005, "--run", tmp_path / "run"]
+    monkeypatch.setattr(train, "keep_best", lambda folder: None)    # the last two checkpoints stay
+    train.train(parse_config([*map(str, options)]))
+    log = read_log(tmp_path / "run" / "log.jsonl")
+    measured = [record for record in log if "dev" in record]
+    assert measured[0]["nli"] < 45 and measured[-1]["nli"] > 60, measured
+    assert measured[-1]["dev"]["10"] > 60
+    assert all({"loss", "nli_loss"} < record.keys() for record in log
+               if not {"dev", "machine", "best"} & record.keys())
+    for name in ("loss.png", "p_at_n.png", "nli.png"):
+        assert (tmp_path / "run" / name).stat().st_size > 10_000
+
+    shutil.copytree(tmp_path / "run", tmp_path / "again")
+    for kind in ("weights", "resume"):
+        (tmp_path / "again" / f"{kind}-000200.safetensors").unlink()
+    lines = (tmp_path / "again" / "log.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "again" / "log.jsonl").write_text(
+        "".join(line for line in lines if '"best"' not in line))
+    train.resume(tmp_path / "again")
+    assert weights(tmp_path / "again", 200) == weights(tmp_path / "run", 200)
+
+    done = command("evaluation.nli", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("SNLI dev, 200 pairs (1 without a label left out)")
+    figures = [float(line.split("%")[0].split("[")[0].split()[-1]) for line in lines[2:5]]
+    best = [record for record in measured if record["step"] == load_run(tmp_path / "run").step][0]
+    assert figures[0] == pytest.approx(best["nli"], abs=0.06) and figures[0] > figures[1] > 30
+
+
+def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(
+        trained, nli_folder, corpus):
+    run = load_run(trained[0])
+    settings = parse_config(["--init", str(trained[0]), "--task", "multitask",
+                             "--nli", str(nli_folder), "--optim.rate", "0.7"])
+    assert ((settings.pairs, settings.text, settings.model)
+            == (run.config.pairs, run.config.text, run.config.model))
+    assert settings.optim.batch_size == run.config.optim.batch_size and settings.optim.rate == 0.7
+    assert settings.steps == 1_000                            # its own, not those of the other
+    model = train.starting_model(settings, corpus)
+    assert model.params.keys() - run.model.params.keys() == {
+        "nli.linear0.weight", "nli.linear0.bias", "nli.linear1.weight", "nli.linear1.bias"}
+    assert all((model.params[name] == p).all() for name, p in run.model.params.items())
+    with pytest.raises(UserError, match="response.linear0.weight has shape"):
+        train.starting_model(
+            parse_config(["--init", str(trained[0]), "--model.response_hidden", "7"]), corpus)
+
+
+def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(
+        trained, nli_folder, corpus, monkeypatch):
+    settings = config(["--init", trained[0]], nli_folder, "--task", "nli", "--optim.nli_weight", 7,
+                      "--optim.nli_batch_size", 60)
+    tasks = schedule.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
+    model, batch = train.starting_model(settings, corpus), next(schedule.batches(settings, tasks))
+    (loss, grads), (same, heavy) = (loss_and_gradients(model, batch, weight=weight)
+                                    for weight in (1, 7))
+    assert loss == same
+    for name, grad in grads.items():
+        np.testing.assert_allclose(dense(heavy[name], model.params[name]),
+                                   7 * dense(grad, model.params[name]), atol=1e-6)
+    weights = []
+    monkeypatch.setattr(loop, "loss_and_gradients",
+                        lambda *args: weights.append(args[3]) or loss_and_gradients(*args))
+    loop.train_step(settings, model, loop.SGD(model.params), 0, batch)
+    assert weights == [7]
+
+
+def test_entailments_are_the_entailed_pairs_and_equal_sentences_leave_the_softmax(corpus):
+    words = corpus.vocabulary.words
+    snli = Snli([words[0], words[0], words[3], words[4]], [words[1], words[2], words[1], words[5]],
+                np.array([0, 0, 0, 1]), 0)
+    split = encode_entailments(snli, corpus.vocabulary)
+    assert split.pairs == 3
+    batch = split.batch(np.array([2, 0, 1]))
+    found = [corpus.vocabulary.token(word) for word in batch.sentences.ids]
+    assert found == [words[3], words[0], words[0], words[1], words[1], words[2]]
+    assert set(zip(*map(list, batch.false_negatives))) == {(0, 1), (1, 0), (1, 2), (2, 1)}
+
+
+def test_a_run_with_entailments_learns_both_and_resumes_to_the_same_bits(
+        arguments, nli_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(train, "keep_best", lambda folder: None)
+    options = [*map(str, arguments), "--task", "entailment", "--nli", str(nli_folder),
+               "--nli_share", "0.5", "--optim.nli_batch_size", "50", "--steps", "40",
+               "--evaluations", "2"]
+    whole = tmp_path / "whole"
+    train.train(parse_config([*options, "--run", str(whole)]))
+    losses = [record["nli_loss"] for record in read_log(whole / "log.jsonl")
+              if "nli_loss" in record]
+    assert losses[-1] < 0.8 * losses[0]
+    assert load_run(whole).config.task == "entailment"
+    assert not [name for name in load_run(whole).model.params if name.startswith("nli.")]
+    part = shutil.copytree(whole, tmp_path / "part")
+    for kind in ("weights", "resume"):
+        (part / f"{kind}-000040.safetensors").unlink()
+    log = part / "log.jsonl"
+    log.write_text("".join(line for line in log.open() if '"best"' not in line))
+    train.resume(part)
+    assert weights(part, 40) == weights(whole, 40)
+
+
+def test_a_second_stage_with_the_seed_of_the_first_sees_other_batches(trained, corpus, arguments):
+    first = parse_config([*map(str, arguments)])
+    second = parse_config([*map(str, arguments), "--init", str(trained[0])])
+    assert (first.stage, second.stage) == (0, 1)
+    tasks = schedule.Tasks(corpus.train, None, None)
+    one, two = (next(schedule.batches(config, tasks)).sentences for config in (first, second))
+    assert not np.array_equal(one.ids, two.ids)
+    again = next(schedule.batches(second, tasks)).sentences
+    assert np.array_equal(two.ids, again.ids)
+
+
+def test_the_papers_second_stage():
+    settings = parse_config(["--preset", "paper-multitask", "--nli", "here"])
+    assert ((settings.task, settings.nli_share, settings.steps, settings.model.nli_hidden)
+            == ("multitask", 0.05, 30_000_000, 512))
+    for step, expected in {
+            0: (128, 0.01), 19_999_999: (128, 0.01), 20_000_000: (256, 0.001)}.items():
+        assert schedule.batch_sizes(settings.optim, step, settings.steps) == (expected[0],) * 2
+        assert (schedule.rates(settings.optim, step, settings.steps, expected[0])[0]
+                == pytest.approx(expected[0] * expected[1]))
+
+
+# ---------------------------------------------------------------- evaluation
+
+def test_confusion_counts_true_classes_in_rows():
+    labels, predicted = np.array([0, 0, 1, 2, 2, 2]), np.array([0, 1, 1, 0, 0, 2])
+    assert evaluation.confusion(predicted, labels).tolist() == [[1, 1, 0], [0, 1, 0], [2, 0, 1]]
+    assert per_cent(predicted == labels)[0] == 50
+
+
+def test_the_control_sees_the_hypothesis_alone(pairs):
+    made = [generate_nli(pairs, number, seed) for seed, number in enumerate((600, 300))]
+    train_set, test = (Snli(*map(list, list(zip(*rows))[1:]),
+                            np.array([LABELS.index(row[0]) for row in rows]), 0)
+                       for rows in made)
+    shuffled = test._replace(premises=test.premises[::-1])
+    predict = evaluation.hypothesis_only(train_set)
+    assert (predict(test) == predict(shuffled)).all()
+    is_negated = test.labels == LABELS.index("contradiction")
+    assert (predict(test) == test.labels)[is_negated].mean() > 0.9      # "not" gives it away
+
+
+def test_overlap_is_found_whatever_the_case_and_the_quotes():
+    sts = Sts(None, None, ["A dog does n't bark.", "b"], ["x", "y"])
+    train_set = Snli(["a dog doesn't bark ."], ["z"], np.array([0]), 0)
+    assert seen_in_training(sts, train_set).tolist() == [True, False]

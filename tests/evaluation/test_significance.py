@@ -1,0 +1,193 @@
+"""Is the difference real? Williams' test and bootstraps against published values and simulation."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from convsim_mini.evaluation import cqa, metrics, sts
+from convsim_mini.evaluation.cqa import Candidate, Question
+
+
+def sample(n, rx, rz, between):
+    """x, z, y: (n,) whose correlations are exactly r(x, y), r(z, y), r(x, z)."""
+    noise = np.random.default_rng(0).standard_normal((n, 3))
+    white, _ = np.linalg.qr(noise - noise.mean(axis=0))
+    return (white @ np.linalg.cholesky([[1, between, rx], [between, 1, rz], [rx, rz, 1]]).T).T
+
+
+def graded(rng, n, noise, other):
+    """Labels of STS's kind, and two systems that err by so much: x, z, y."""
+    y = rng.integers(0, 26, n) / 5
+    return y + noise * rng.standard_normal(n), y ** 1.5 + other * rng.standard_normal(n), y
+
+
+# ---------------------------------------------------------------- Williams' test
+
+# From the manuals of two R packages: cor_diff of bruceR prints t(97) = -4.56 and p = 1e-05, r.test
+# of psych p = 0.1000759.
+def test_williams_test_gives_the_published_values():
+    t, p = metrics.williams_test(*sample(100, 0.20, 0.45, 0.80))
+    assert round(t, 2) == -4.56 and f"{p:.0e}" == "1e-05"
+    _, p = metrics.williams_test(*sample(5_105, 0.693458895410494, 0.695966022434845,
+                                         0.988475791500198))
+    assert round(p, 7) == 0.1000759
+
+
+def test_williams_test_is_the_formula_with_the_determinant_of_the_correlation_matrix():
+    rng = np.random.default_rng(0)
+    for n in (4, 7, 30, 400):
+        data = rng.standard_normal((3, 3)) @ rng.standard_normal((3, n))
+        r = np.corrcoef(data)
+        (x, z, y), mean = data, (r[0, 2] + r[1, 2]) / 2
+        expected = (r[0, 2] - r[1, 2]) / math.sqrt(
+            (2 * (n - 1) / (n - 3) * np.linalg.det(r) + mean**2 * (1 - r[0, 1]) ** 3)
+            / ((n - 1) * (1 + r[0, 1])))
+        t, p = metrics.williams_test(x, z, y)
+        assert t == pytest.approx(expected, rel=1e-6)
+        assert p == pytest.approx(2 * scipy.stats.t.sf(abs(expected), n - 3), rel=1e-6)
+
+
+def test_williams_test_rejects_equal_correlations_as_rarely_as_it_says():
+    rng = np.random.default_rng(0)
+    p = []
+    for _ in range(2_000):
+        y, shared, one, other = rng.standard_normal((4, 40))
+        p.append(metrics.williams_test(y + shared + one, y + shared + other, y)[1])
+    for level in (0.05, 0.2, 0.5):
+        assert np.mean(np.array(p) < level) == pytest.approx(
+            level, abs=3 * np.sqrt(level * (1 - level) / 2_000))
+
+
+def test_williams_test_finds_a_real_difference_and_its_sign():
+    y, one, other = np.random.default_rng(1).standard_normal((3, 300))
+    t, p = metrics.williams_test(y + one, y + 2 * other, y)
+    assert t > 3 and p < 0.01
+    back = metrics.williams_test(y + 2 * other, y + one, y)
+    assert back == (pytest.approx(-t), pytest.approx(p))
+
+
+@pytest.mark.parametrize("scale", [1, 2, 0.1, 1 / 3, 1e6])
+def test_a_system_is_never_better_than_itself_on_another_scale(scale):
+    y, noise = np.random.default_rng(2).standard_normal((2, 1_500))
+    x = y + noise
+    assert metrics.williams_test(x, scale * x + 0.7, y)[1] > 0.99
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_too_few_pairs_have_no_test_and_no_interval(n):
+    x, z, y = np.random.default_rng(0).standard_normal((3, n))
+    assert (np.isnan(metrics.williams_test(x, z, y)).all()
+            and np.isnan(metrics.pearson_difference(x, z, y)).all())
+
+
+# ---------------------------------------------------------------- paired bootstraps
+
+def scipys_interval(statistic, *samples):
+    """The paired percentile interval of 10,000 other resamples."""
+    found = scipy.stats.bootstrap(samples, statistic, paired=True, method="percentile",
+                                  vectorized=False, n_resamples=10_000,
+                                  rng=np.random.default_rng(0)).confidence_interval
+    return found.low, found.high
+
+
+def test_the_interval_of_a_difference_of_correlations_is_scipys():
+    x, z, y = graded(np.random.default_rng(0), 120, 1.5, 4)
+    difference, low, high = metrics.pearson_difference(x, z, y)
+    assert difference == pytest.approx(np.corrcoef(x, y)[0, 1] - np.corrcoef(z, y)[0, 1])
+    expected = scipys_interval(
+        lambda x, z, y: np.corrcoef(x, y)[0, 1] - np.corrcoef(z, y)[0, 1], x, z, y)
+    assert (low, high) == pytest.approx(expected, abs=0.05 * (high - low))
+
+
+def test_the_interval_of_a_difference_of_correlations_is_that_of_each_resample():
+    x, z, y = graded(np.random.default_rng(1), 12, 1.5, 4)
+    differences = []
+    for drawn in np.random.default_rng(2).integers(0, 12, (20_000, 12)):
+        r = np.corrcoef(np.stack([x, z, y])[:, drawn])
+        differences.append(r[0, 2] - r[1, 2])
+    _, low, high = metrics.pearson_difference(x, z, y)
+    assert (low, high) == pytest.approx(tuple(np.quantile(differences, [0.025, 0.975])),
+                                        abs=0.03 * (high - low))
+
+
+def test_the_bootstrap_and_williams_test_agree_on_normal_data():
+    for seed in range(5):
+        y, shared, one, other = np.random.default_rng(seed).standard_normal((4, 800))
+        x, z = y + 0.5 * shared + one, y + 0.5 * shared + 1.1 * other
+        difference, low, high = metrics.pearson_difference(x, z, y)
+        t, _ = metrics.williams_test(x, z, y)
+        assert (difference / ((high - low) / (2 * metrics.Z95))
+                == pytest.approx(t, rel=0.1, abs=0.05))
+
+
+def test_a_shift_or_a_scale_changes_no_interval():
+    x, z, y = graded(np.random.default_rng(0), 60, 1.5, 4)
+    assert metrics.pearson_difference(1e7 + x, z / 7, -5 + 2 * y) == pytest.approx(
+        metrics.pearson_difference(x, z, y), rel=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_pairs_so_few_that_resamples_may_be_constant_leave_an_interval():
+    x, z, y = np.random.default_rng(3).standard_normal((3, 4))
+    difference, low, high = metrics.pearson_difference(x, z, y)
+    assert -2.001 < low <= difference <= high < 2.001
+    assert np.isnan(metrics.pearson_difference(np.ones(9), np.arange(9.0), np.arange(9.0))).all()
+
+
+def test_the_interval_of_a_difference_of_map_is_scipys():
+    rng = np.random.default_rng(0)
+    relevant, other = rng.random((2, 50, 10)) < np.linspace(0.5, 0.1, 10)
+    difference, low, high = metrics.map_difference(relevant, other)
+    one, two = (metrics.ranking_scores(some)[0, 0] for some in (relevant, other))
+    assert difference == pytest.approx(one - two)
+    expected = scipys_interval(lambda a, b: np.mean(a - b),
+                               *map(metrics.average_precision, (relevant, other)))
+    assert (low, high) == pytest.approx(expected, abs=0.05 * (high - low))
+
+
+def test_map_differences_are_paired():
+    # Two orders that find the same but for one question: what all questions share must not widen
+    # the interval.
+    relevant = np.random.default_rng(0).random((60, 10)) < 0.3
+    other = relevant.copy()
+    other[0], relevant[0] = False, True
+    difference, low, high = metrics.map_difference(relevant, other)
+    assert difference == pytest.approx(1 / 60) and low == 0 and high < 4 / 60
+    assert np.isnan(metrics.map_difference(relevant[:3], other[:3])[1:]).all()
+
+
+# ---------------------------------------------------------------- what is said of it
+
+def test_better_is_only_said_where_the_test_says_so():
+    x, z, y = graded(np.random.default_rng(0), 500, 1, 6)
+    twin = x + 0.01 * np.random.default_rng(1).standard_normal(500)
+    lines = sts.comparison(x, {"coarse": z, "twin": twin, "labels": y, "constant": np.ones(500)},
+                           y).splitlines()
+    assert [line.split("(")[0].rsplit(None, 1) for line in lines[1:]] == [
+        ["  better than", "coarse"], ["  not told apart from", "twin"], ["  worse than", "labels"]]
+    assert "constant (+nan, p = nan)" in lines[2]
+    swapped = sts.comparison(z, {"fine": x}, y)
+    assert "worse than" in swapped and "better than" not in swapped
+
+
+def test_a_ranking_is_only_called_better_where_the_interval_leaves_out_0():
+    questions = [Question(f"Q{n}", "", [Candidate(f"R{k}", k + 1, k == 1, "") for k in range(5)])
+                 for n in range(30)]
+    right, wrong = ([[float(k == place) for k in range(5)] for _ in questions] for place in (1, 4))
+    mixed = [(right if n % 2 else wrong)[0] for n in range(30)]
+    lines = cqa.differences(questions, {"trained": right, cqa.SEARCH_ENGINE: wrong,
+                                        cqa.TFIDF: right}).splitlines()
+    assert (lines[1].startswith("  better than")
+            and f"{cqa.SEARCH_ENGINE} (+66.67 [+66.67, +66.67])" in lines[1])
+    assert (lines[2].startswith("  not told apart from")
+            and f"{cqa.TFIDF} (+0.00 [+0.00, +0.00])" in lines[2])
+    lines = cqa.differences(questions, {"trained": mixed, cqa.SEARCH_ENGINE: wrong,
+                                        cqa.TFIDF: right}).splitlines()
+    assert lines[1].startswith("  better than") and lines[2].startswith("  worse than")
+    nearly = [*right[:-1], wrong[-1]]                     # many a resample lacks the last question
+    for trained, tfidf in ((right, nearly), (nearly, right)):
+        lines = cqa.differences(questions, {"trained": trained, cqa.SEARCH_ENGINE: wrong,
+                                            cqa.TFIDF: tfidf}).splitlines()
+        assert lines[2].startswith("  not told apart from")

@@ -1,0 +1,330 @@
+"""A run exported: its vectors from NumPy alone and in sentence_transformers, sizes, refusals."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import convsim_mini
+from convsim_mini.export import __main__ as export
+from convsim_mini.data.prepare import open_corpus
+from convsim_mini.data.text import tokenize
+from convsim_mini.evaluation import sts
+from convsim_mini.evaluation.metrics import pearson
+from convsim_mini.model.input_response import embed
+from convsim_mini.training.run import load_run, save_matrix
+
+from conftest import command
+
+SENTENCES = ["fudazi vobamu setodi", "How old are you?", "", "don't “quote” 1,000.50 \U0001f600",
+             "it 's -lrb- done -rrb- https://a.b/c", "tufome", "fudazi vobamu setodi " * 30]
+TABLE = "encoder.embedding.weight"
+
+
+@pytest.fixture(scope="module")
+def exported(trained, tmp_path_factory):
+    """The run, exported as it is: folder, Finished."""
+    folder = tmp_path_factory.mktemp("exported") / "a.model"
+    done = command("export", trained[0], "--out", folder, cwd=folder.parent)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [path.name for path in folder.parent.iterdir()] == ["a.model"]    # nothing beside it
+    return folder, done
+
+
+def with_numpy_alone(folder, sentences, cwd):
+    """The vectors and tokens of a folder's model.py, where only NumPy and regex can be imported."""
+    code = """
+import sys
+sys.modules |= dict.fromkeys(["convsim_mini", "scipy", "safetensors", "torch", "tqdm", "msgspec"])
+sys.path.insert(0, sys.argv[1])
+import model, numpy
+numpy.save("vectors.npy", model.SentenceEncoder().encode(sys.argv[2:]))
+print([model.tokenize(sentence) for sentence in sys.argv[2:]])
+"""
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([sys.executable, "-c", code, folder, *sentences], cwd=cwd, env=clean,
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip() == str([tokenize(sentence) for sentence in sentences])
+    return np.load(cwd / "vectors.npy")
+
+
+def test_numpy_alone_gives_the_vectors_of_the_run(trained, exported, tmp_path):
+    vectors = with_numpy_alone(exported[0], SENTENCES, tmp_path)
+    expected = convsim_mini.load(trained[0]).encode(SENTENCES)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-6)
+
+
+def test_one_sentence_none_and_many(trained, exported):
+    encoder = export.open_exported(exported[0])
+    assert encoder.encode([]).shape == encoder.embed(encoder.vocabulary.encode([])).shape == (0, 16)
+    assert encoder.encode("tufome").shape == (16,)
+    many = [f"fudazi {k}" for k in range(1_500)]
+    np.testing.assert_allclose(encoder.encode(many), convsim_mini.load(trained[0]).encode(many),
+                               rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("change", [["--model.layers", 12, 16],
+                                    ["--model.encoder_bias", "true"]])
+def test_layers_and_biases_are_exported(arguments, tmp_path, change):
+    done = command("train", *arguments, "--steps", 5, "--evaluations", 1, "--run", "run", *change,
+                   cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = command("export", "run", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(export.open_exported(tmp_path / "out").encode(SENTENCES),
+                               convsim_mini.load(tmp_path / "run").encode(SENTENCES),
+                               rtol=0, atol=1e-6)
+
+
+def test_a_tuned_matrix_is_exported(run_copy, tmp_path):
+    done = command("export", run_copy, "--tuned", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 2 and "holds no tuned.safetensors" in done.stderr
+    save_matrix(load_run(run_copy), "tuned", np.random.default_rng(0).standard_normal((16, 16)))
+    done = command("export", run_copy, "--tuned", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    vectors = export.open_exported(tmp_path / "out").encode(SENTENCES)
+    np.testing.assert_allclose(vectors, convsim_mini.load(run_copy, tuned=True).encode(SENTENCES),
+                               rtol=0, atol=1e-6)
+    assert np.abs(vectors - convsim_mini.load(run_copy).encode(SENTENCES)).max() > 0.01
+
+
+def test_half_precision_without_bigrams_is_smaller_and_near(trained, exported, tmp_path):
+    done = command("export", trained[0], "--out", "out", "--half", "--no_bigrams", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    whole, small = (load_file(folder / "model.safetensors")
+                    for folder in (exported[0], tmp_path / "out"))
+    words = load_run(trained[0]).model.word_rows
+    assert {array.dtype for array in small.values()} == {np.dtype(np.float16)}
+    assert len(whole[TABLE]) > words == len(small[TABLE])
+    vectors = with_numpy_alone(tmp_path / "out", SENTENCES, tmp_path)
+    expected = convsim_mini.load(trained[0]).encode(SENTENCES)
+    one_word = [k for k, sentence in enumerate(SENTENCES) if len(tokenize(sentence)) < 2]
+    assert len(one_word) == 2                                 # these have no bigrams
+    np.testing.assert_allclose(vectors[one_word], expected[one_word], rtol=0, atol=2e-3)
+    assert np.abs(vectors - expected).max() > 2e-3
+    sizes = {folder: sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+             for folder in (trained[0], tmp_path / "out")}
+    cells = [line.split() for line in done.stdout.splitlines()]
+    for name, folder in (("run", trained[0]), ("folder", tmp_path / "out")):
+        row = next(row for row in cells if row[1:2] == [name])
+        assert float(row[2]) == pytest.approx(sizes[folder], abs=0.06)
+
+
+def test_what_is_printed_and_what_the_card_says(trained, exported):
+    folder, done = exported
+    run, card = load_run(trained[0]), (folder / "README.md").read_text()
+    encoder, own = convsim_mini.load(trained[0]), sts.read(sts.OWN)
+    r = 100 * pearson(np.cos(sts.similarity(encoder.model, run.vocabulary, own)), own.labels)
+    assert f"{r:.1f} [" in done.stdout
+    rows = [line for line in card.splitlines() if line.startswith(("| the run", "| this folder"))]
+    assert len(rows) == 3 and all(f"{r:.1f} [" in row for row in rows)
+    assert rows[0].split("|")[4] == rows[1].split("|")[4]     # P@1 is the same, too
+    train = open_corpus(run.config).train
+    assert f"{train.pairs:,} pairs of message and reply from `pairs.tsv`" in card
+    assert card.startswith("---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-sim")
+    assert "\n# license: none is chosen yet" in card and "{" not in card
+    assert str(trained[0]) not in card and "NumPy computes the vectors" in card
+
+
+def test_without_the_corpus_the_rest_is_measured(run_copy, tmp_path):
+    config = (run_copy / "config.json").read_text()
+    (run_copy / "config.json").write_text(config.replace("pairs.tsv", "gone.tsv"))
+    done = command("export", run_copy, "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0 and "P@1 is not measured: " in done.stdout, done.stderr
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "not measured, because the pairs were not at hand" in card
+    assert str(tmp_path) not in card
+
+
+def test_what_exists_is_refused_and_an_empty_folder_is_filled(trained, tmp_path):
+    full, empty = tmp_path / "full", tmp_path / "empty"
+    full.mkdir(), empty.mkdir(), (full / "mine").write_text("precious")
+    for path in (full, full / "mine"):
+        done = command("export", trained[0], "--out", path, cwd=tmp_path)
+        assert done.returncode == 2 and f"{path}: exists already and is left as" in done.stderr
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty", "full", "mine"]
+    done = command("export", trained[0], "--out", "empty", cwd=tmp_path)
+    assert done.returncode == 0 and (empty / "README.md").exists(), done.stderr
+
+
+@pytest.mark.parametrize("name", ["weights-000030.safetensors", "vocabulary.json", "config.json",
+                                  "all_but_the_top.safetensors"])
+def test_a_damaged_run_leaves_nothing_behind(run_copy, tmp_path, name):
+    (run_copy / name).write_bytes((run_copy / name).read_bytes()[:-9])
+    done = command("export", run_copy, "--out", "new/out", cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and name in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["copy"]
+
+
+def test_an_error_while_writing_leaves_nothing_behind(trained, tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+    monkeypatch.setattr(export, "results", full)
+    with pytest.raises(SystemExit) as stopped:
+        export.main([str(trained[0]), "--out", str(tmp_path / "out")])
+    assert stopped.value.code == 2 and not [*tmp_path.iterdir()]
+    assert "out: cannot be written (No space left on device); choose" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- Transformers
+
+# a high rate, for after five steps nothing may be near its first value
+TINY = ("--encoder transformer --model.transformer_layers 2 --model.heads 2 --model.hidden 24 "
+        "--model.max_tokens 8 --optim.rate 0.01 --steps 5 --evaluations 1 --run run").split()
+VARIANTS = {"pre_norm": ["--model.bag", "false"], "bag": [],
+            "post_norm": ["--model.bag", "false", "--model.pre_norm", "false",
+                          "--model.layers", 12, 16, "--model.encoder_bias", "true"]}
+
+
+@pytest.fixture(scope="module")
+def export_of_a(arguments, tmp_path_factory):
+    """A function: a name in VARIANTS → the folder that holds such a Transformer's run and out."""
+    @cache
+    def make(variant):
+        folder = tmp_path_factory.mktemp(variant)
+        done = command("train", *arguments, *TINY, *VARIANTS[variant], cwd=folder)
+        assert done.returncode == 0, done.stderr
+        done = command("export", "run", "--out", f"{variant}.model", cwd=folder)
+        assert (done.returncode, done.stderr) == (0, "")
+        return folder / "run", folder / f"{variant}.model"
+    return make
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_transformer_with_numpy_alone_gives_the_vectors_of_the_run(export_of_a, variant,
+                                                                     tmp_path):
+    run, folder = export_of_a(variant)
+    encoder = convsim_mini.load(run)
+    many = ["fudazi vobamu setodi tufome a"] * 1_000 + SENTENCES    # more words than go at once
+    vectors = with_numpy_alone(folder, many, tmp_path)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, encoder.encode(many), rtol=0, atol=1e-5)
+    words, cut = (encoder.encode(sentence) for sentence in SENTENCES[::6])
+    assert np.abs(words - cut).max() > 0.01                   # by 8 words, not 3
+    turned = encoder.encode(["setodi vobamu fudazi"])[0]
+    assert np.abs(turned - words).max() > 0.01                # the order of words counts
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_transformer_of_no_sentences_gives_no_vectors(export_of_a, variant):
+    run, folder = export_of_a(variant)
+    encoder, exported = convsim_mini.load(run), export.open_exported(folder)
+    none = encoder.vocabulary.encode([])
+    for vectors in (encoder.encode([]), embed(encoder.model, none),
+                    exported.encode([]), exported.embed(none)):
+        assert vectors.shape == (0, 16) and vectors.dtype == np.float32
+
+
+def test_what_the_card_of_a_transformer_says(export_of_a, exported):
+    _, folder = export_of_a("bag")
+    card, of_dan = ((path / "README.md").read_text() for path in (folder, exported[0]))
+    assert "It is a Transformer that `convsim_mini` trained" in card and "{" not in card
+    settings = dict(re.findall(r"^\| `model.(\w+)` +\| (\S+)", card, re.MULTILINE))
+    assert (settings["transformer_layers"], settings["heads"], settings["hidden"],
+            settings["pre_norm"], settings["bag"]) == ("2", "2", "24", "True", "True")
+    assert "- It reads the first 8 words of a sentence and no more." in card
+    assert "It is a deep averaging network that" in of_dan and "order of words matters" in of_dan
+    rows = [line.split("|") for line in card.splitlines() if line.startswith("| th")]
+    assert rows[0][3:] == rows[1][3:] and len(rows) == 3      # STS and P@1
+    assert "Transformer" not in (exported[0] / "model.py").read_text()
+    assert not (exported[0] / "transformer.json").exists()
+
+
+def test_a_tuned_transformer_in_half_precision_without_bigrams(export_of_a, tmp_path):
+    run = shutil.copytree(export_of_a("bag")[0], tmp_path / "run")
+    save_matrix(load_run(run), "tuned", np.random.default_rng(0).standard_normal((16, 16)))
+    encoder = convsim_mini.load(run, tuned=True)
+    for options in ([], ["--no_bigrams"]):
+        done = command("export", "run", "--tuned", "--half", "--out", f"out{len(options)}",
+                       *options, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    vectors, without = (export.open_exported(tmp_path / name).encode(SENTENCES)
+                        for name in ("out0", "out1"))
+    np.testing.assert_allclose(vectors, encoder.encode(SENTENCES), rtol=0, atol=5e-3)
+    one_word = [k for k, sentence in enumerate(SENTENCES) if len(tokenize(sentence)) < 2]
+    np.testing.assert_array_equal(without[one_word], vectors[one_word])
+    assert np.abs(without - vectors).max() > 5e-3
+    assert np.abs(vectors - convsim_mini.load(run).encode(SENTENCES)).max() > 0.01
+
+
+def test_bigrams_cannot_be_left_out_where_there_are_none(export_of_a, tmp_path):
+    done = command("export", export_of_a("pre_norm")[0], "--no_bigrams", "--out", "out",
+                   cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "is a Transformer without a bag, whose table has no rows for bigrams" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+# ---------------------------------------------------------------- in sentence_transformers
+
+@pytest.fixture(scope="module")
+def open_offline(tmp_path_factory):
+    """A function that opens a folder in sentence_transformers, without a network."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setenv("HF_HOME", str(tmp_path_factory.mktemp("hub")))
+        library = pytest.importorskip("sentence_transformers")
+        yield lambda folder: library.SentenceTransformer(str(folder), trust_remote_code=True,
+                                                         device="cpu")
+
+
+@pytest.fixture(scope="module")
+def opened(exported, open_offline):
+    """The folder in sentence_transformers."""
+    return open_offline(exported[0])
+
+
+def test_sentence_transformers_gives_the_vectors_of_the_run(trained, opened):
+    expected = convsim_mini.load(trained[0]).encode(SENTENCES)
+    vectors = opened.encode(SENTENCES, batch_size=3)
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(opened.similarity(vectors, vectors), expected @ expected.T,
+                               rtol=0, atol=1e-6)
+    with_prompt = opened.encode(["old are you?"], prompt="How ")
+    np.testing.assert_allclose(with_prompt, expected[1:2], rtol=0, atol=1e-6)
+
+
+def test_its_evaluator_gives_our_correlation(trained, opened):
+    from sentence_transformers.sentence_transformer import evaluation
+    run, own = load_run(trained[0]), sts.read(sts.OWN)
+    encoder = convsim_mini.load(trained[0])
+    cosines = np.cos(sts.similarity(encoder.model, run.vocabulary, own))
+    evaluator = evaluation.EmbeddingSimilarityEvaluator(own.sentences1, own.sentences2, own.labels)
+    found = evaluator(opened)
+    assert found["pearson_cosine"] == pytest.approx(pearson(cosines, own.labels), abs=1e-4)
+
+
+def test_it_saves_what_it_opened(opened, open_offline, tmp_path):
+    opened.save(str(tmp_path / "again"))
+    again = open_offline(tmp_path / "again")
+    np.testing.assert_array_equal(again.encode(SENTENCES), opened.encode(SENTENCES))
+
+
+def test_it_opens_and_saves_a_transformer(export_of_a, open_offline, tmp_path):
+    run, folder = export_of_a("post_norm")
+    opened, expected = open_offline(folder), convsim_mini.load(run).encode(SENTENCES)
+    np.testing.assert_allclose(opened.encode(SENTENCES, batch_size=3), expected, rtol=0, atol=1e-5)
+    opened.save(str(tmp_path / "saved"))
+    saved = open_offline(tmp_path / "saved")
+    np.testing.assert_array_equal(saved.encode(SENTENCES), opened.encode(SENTENCES))
+
+
+def test_a_pipeline_of_scikit_learn_runs_on_it(exported, pairs):
+    pytest.importorskip("sklearn")
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+    texts = [text for text, _ in pairs[:400]]
+    labels = ["fudazi" in text or "a" in text.split()[0] for text in texts]
+    encoder = export.open_exported(exported[0])
+    pipeline = make_pipeline(FunctionTransformer(encoder.encode), LogisticRegression())
+    assert set(pipeline.fit(texts, labels).predict(texts)) <= {True, False}
+    assert pipeline.score(texts, labels) > np.mean(labels)

@@ -1,0 +1,98 @@
+"""The GPU's tests on a CUDA device emulated on the CPU: see vgpu/README.md."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT
+
+FOLDER = ROOT / "tests" / "gpu" / "vgpu"
+MODES = {"plain": {}, "strict": {"VGPU_STRICT": "1"}, "reverse": {"VGPU_ORDER": "reverse"},
+         "order 1": {"VGPU_ORDER": "1"}, "order 2": {"VGPU_ORDER": "2"}}
+RUNS = [("test_kernels.py", "plain"), ("test_gpu.py", "plain"),
+        *(pytest.param("test_kernels.py", mode, marks=pytest.mark.long)
+          for mode in MODES if mode != "plain"),
+        pytest.param("test_gpu.py", "strict", marks=pytest.mark.long)]
+
+
+def on_the_emulated_device(*arguments, **variables):
+    """python ARGUMENTS on the emulated device → its CompletedProcess."""
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith(("VGPU_", "CUPY_"))}
+    environment |= {"PYTHONPATH": os.pathsep.join([str(FOLDER), str(ROOT)]),
+                    "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **variables}
+    return subprocess.run([sys.executable, *map(str, arguments)], cwd=ROOT, env=environment,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def emulator():
+    code = "import sys, vgpu; sys.exit(vgpu.missing())"
+    done = on_the_emulated_device("-c", code)
+    if done.returncode:
+        pytest.skip(done.stdout.strip())
+
+
+@pytest.mark.parametrize("file, mode", RUNS)
+def test_the_gpus_tests_pass_and_none_is_skipped(file, mode, tmp_path):
+    # -s, or pytest keeps the last words of a device that aborts
+    done = on_the_emulated_device("-m", "pytest", "-q", "-s", "-o", "addopts=",
+                                  "-p", "no:cacheprovider", "--basetemp", tmp_path / "run",
+                                  FOLDER.parent / file, **MODES[mode])
+    assert done.returncode == 0, done.stdout[-20_000:]
+    summary = done.stdout.strip().splitlines()[-1]
+    assert " passed" in summary and "skipped" not in summary, summary
+
+
+REVERSAL = """
+import cupy
+source = r'''
+extern "C" __global__ void __launch_bounds__(64) reversal(const float* x, float* y, int n) {
+    extern __shared__ float shared[];
+    int t = threadIdx.x;
+    if (t < n) shared[t] = x[t];
+    __syncthreads();
+    if (t < n) y[t] = shared[n - 1 - t];
+}'''
+x, y = cupy.arange(50, dtype="f"), cupy.empty(50, "f")
+cupy.RawKernel(source, "reversal")((1,), (64,), (x, y, cupy.int32(50)), shared_mem=200)
+print("right" if (y == x[::-1]).all() else "wrong")
+"""
+CASES = {    # change of REVERSAL or another code, the environment, what is said
+    "no mistake": (("", ""), {}, "right"),
+    "no mistake, strict": (("", ""), {"VGPU_STRICT": "1"}, "right"),
+    "no barrier": (("__syncthreads();", ""), {}, "wrong"),
+    "a barrier that some never reach": (
+        ("__syncthreads()", "if (t < 40) __syncthreads(); else __syncwarp()"), {},
+        "deadlock: in kernel reversal, 64 of a block's 64 threads"),
+    "a read behind an array": (
+        ("if (t < n) shared[t] = x[t]", "shared[t % n] = x[n + t]"), {"VGPU_STRICT": "1"},
+        "kernel reversal reads or writes"),
+    "a write behind shared memory": (
+        ("if (t < n) shared[t]", "shared[t]"), {}, "kernel reversal reads or writes"),
+    "shared memory that was never written": (("if (t <", "if (t && t <"), {}, "wrong"),
+    "more threads than promised": (("(64,)", "(96,)"), {}, "a GPU refuses"),
+    "too much shared memory": (("=200", "=50_000"), {}, "a GPU refuses"),
+    "no C++": (("float shared", "flaot shared"), {}, "kernel.cu:3:5: error: "),
+    "a library that is not emulated": (
+        "import cupyx.scipy.sparse as s; s.eye(3, format='csr')", {},
+        "CuSparseError: cusparseCreateMatDescr is not emulated"),
+    "a full device": ("import cupy; cupy.empty(10**6)", {"VGPU_MEMORY": "1000000"}, "OutOfMemory"),
+    "no compiler": ("import cupy", {"CXX": "c--"},
+                    "vgpu: c-- is not on the path: install g++ and binutils\n"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_device_sees_mistakes(name):
+    change, environment, said = CASES[name]
+    if isinstance(change, tuple):
+        assert change[0] in REVERSAL
+        change = REVERSAL.replace(*change, 1)
+    done = on_the_emulated_device("-c", change, **environment)
+    assert said in done.stdout, done.stdout
+    assert (done.returncode == 0) == (said in ("right", "wrong")), done.stdout
+    if said.startswith("vgpu: "):
+        assert done.stdout == said

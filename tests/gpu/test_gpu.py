@@ -1,0 +1,190 @@
+"""What runs on a GPU against the CPU: layers, losses, encoders, optimisers, a short run."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from convsim_mini.training import run
+from convsim_mini import train
+from convsim_mini.backend import array_module, device_module, to_device, to_host
+from convsim_mini.common.cli import UserError
+from convsim_mini.config import ModelConfig
+from convsim_mini.data import packed
+from convsim_mini.data.corpus import Batch
+from convsim_mini.data.packed import Packed
+from convsim_mini.model import layers, losses, nli
+from convsim_mini.model.initial import initial_parameters
+from convsim_mini.model.input_response import Model, encoder_forward, loss_and_gradients
+from convsim_mini.model.layers import Dropout
+from convsim_mini.training.options import parse_config
+from convsim_mini.training.run import load_run
+from convsim_mini.inference.sentence_encoder import load
+from convsim_mini.training.optim import SGD, Adaptive
+
+from conftest import SMALL, command
+
+pytestmark = pytest.mark.gpu
+TOLERANCE = {np.float64: 1e-10, np.float32: 1e-5}
+LENGTHS = np.random.default_rng(5).integers(1, 9, 12)
+IDS = Packed(np.random.default_rng(6).integers(0, 20, LENGTHS.sum()).astype(np.int32),
+             np.concatenate([[0], np.cumsum(LENGTHS)]))
+N, B = len(IDS.ids), len(LENGTHS)
+MASKED = (np.array([0, 2]), np.array([1, 0]))
+NLI_BATCH = Batch(IDS, labels=np.arange(B // 2) % 3, task="classes")
+
+
+CASES = {
+    "linear": (layers.linear_forward, layers.linear_backward, [(6, 4), (4, 3), (3,)]),
+    "tanh": (layers.tanh_forward, layers.tanh_backward, [(6, 4)]),
+    "relu": (layers.relu_forward, layers.relu_backward, [(6, 4)]),
+    "layer_norm": (layers.layer_norm_forward, layers.layer_norm_backward, [(6, 4), (4,), (4,)]),
+    "l2_normalize": (layers.l2_normalize_forward, layers.l2_normalize_backward, [(6, 4)]),
+    "nli_features": (nli.nli_features_forward, nli.nli_features_backward, [(5, 3), (5, 3)]),
+    "cross_entropy": (lambda logits: losses.cross_entropy_forward(
+                          logits, array_module(logits).asarray([2, 0, 1, 1, 0])),
+                      lambda dy, cache: losses.cross_entropy_backward(cache, dy), [(5, 3)]),
+    "batch_softmax": (lambda u, v: losses.batch_softmax_forward(
+                          u, v, 3.0, to_device(MASKED, array_module(u))),
+                      lambda dy, cache: losses.batch_softmax_backward(cache, dy), [(5, 3), (5, 3)]),
+}
+
+
+def host(gradients, inputs):
+    """Gradients of a backward, one for each input, as host arrays."""
+    gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+    return [to_host(gradient) for gradient, _ in zip(gradients, inputs, strict=True)]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", CASES)
+def test_layers_agree(cupy, name, dtype):
+    forward, backward, shapes = CASES[name]
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+    results = []
+    for xp in (np, cupy):
+        y, cache = forward(*(xp.asarray(x) for x in inputs))
+        dy = np.random.default_rng(1).standard_normal(y.shape).astype(dtype)
+        results.append([to_host(y), *host(backward(xp.asarray(dy), cache), inputs)])
+    for mine, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(theirs, mine, rtol=0,
+                                   atol=TOLERANCE[dtype] * max(1, np.abs(mine).max()))
+
+
+def test_dropout_and_hashes_are_the_same_bits(cupy):
+    x = np.ones((1000, 3), np.float32)
+    np.testing.assert_array_equal(
+        to_host(layers.dropout_forward(cupy.asarray(x), Dropout(0.3, 9))[0]),
+        layers.dropout_forward(x, Dropout(0.3, 9))[0])
+    ids = np.arange(10_000, dtype=np.int32)
+    np.testing.assert_array_equal(
+        to_host(packed.bigram_buckets(cupy.asarray(ids), cupy.asarray(ids[::-1].copy()), 777)),
+        packed.bigram_buckets(ids, ids[::-1].copy(), 777))
+
+
+MODELS = {
+    "dan": ModelConfig(embedding_dim=8, layers=[6], response_hidden=[5]),
+    "transformer": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2,
+                               hidden=12, transformer_layers=2),
+    "post-norm": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2, hidden=12,
+                             transformer_layers=2, pre_norm=False),
+    "bag": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2, hidden=12,
+                       transformer_layers=2, bag=True),
+}
+
+
+@pytest.mark.parametrize("optimizer", [SGD, Adaptive])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", MODELS)
+def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
+    rng = np.random.default_rng(0)
+    params = initial_parameters(MODELS[name], rng.standard_normal((30, 8)), rng, classifies=True)
+    if MODELS[name].bag:                                      # or no gradient reaches the sublayers
+        params["encoder.linear0.weight"] = rng.standard_normal((8, 6))
+    params = {key: p.astype(dtype) for key, p in params.items()}
+    results = []
+    for xp in (np, cupy):
+        model = Model(to_device({key: p.copy() for key, p in params.items()}, xp), MODELS[name], 20)
+        u, _ = encoder_forward(model, IDS)
+        loss, grads = loss_and_gradients(model, Batch(IDS, MASKED), Dropout(0.2, 3))
+        of_nli, nli_grads = loss_and_gradients(model, NLI_BATCH, Dropout(0.2, 4))
+        entailed, entailed_grads = loss_and_gradients(model, Batch(IDS, MASKED, task="entailments"),
+                                                      Dropout(0.2, 5))
+        stepper = optimizer(model.params)
+        for some in (grads, nli_grads, entailed_grads):
+            stepper.step(model.params, some, 0.01, 0.02)
+        results.append({"u": to_host(u), "loss": to_host(loss), "of_nli": to_host(of_nli),
+                        "entailed": to_host(entailed),
+                        **to_host(model.params)})
+    for key, mine in results[0].items():
+        if key.endswith("qkv.bias") and optimizer is Adaptive:
+            # Softmax does not see the keys' bias: its gradient is noise, which Adam blows up.
+            mine, results[1][key] = (np.delete(bias, np.s_[8:16])
+                                     for bias in (mine, results[1][key]))
+        np.testing.assert_allclose(results[1][key], mine, rtol=0, atol=10 * TOLERANCE[dtype],
+                                   err_msg=key)
+
+
+@pytest.mark.skipif("vgpu" not in sys.modules, reason="a real GPU cannot be made smaller")
+@pytest.mark.parametrize("memory, message", [
+    ("100000", "error: too little memory to encode 64 pairs at once (Out of memory allocating"),
+    ("20000", "error: too little memory (Out of memory allocating"),
+    ("100", "error: --device gpu: vgpu: an H100 emulated on the CPU has no free memory; stop"),
+])
+def test_too_little_memory_is_one_line(pair_file, cache_folder, tmp_path, memory, message,
+                                       monkeypatch):
+    monkeypatch.setenv("VGPU_MEMORY", memory)
+    monkeypatch.delenv("VGPU_STRICT", raising=False)          # it takes memory in other pieces
+    done = command("train", *SMALL, "--pairs", pair_file, "--cache", cache_folder, "--steps", 10,
+                   "--device", "gpu", "--run", tmp_path / "run", cwd=tmp_path)
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 2 and last.startswith(message), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("preset", ["chat", "transformer-small"])
+def test_ten_steps_agree_and_a_run_goes_on_on_the_other_device(
+        cupy, pair_file, cache_folder, tmp_path, monkeypatch, preset):
+    monkeypatch.setattr("convsim_mini.training.monitor.plot_loss", lambda *_: None)
+    monkeypatch.setattr("convsim_mini.training.monitor.plot_precision", lambda *_: None)
+    monkeypatch.setattr(run, "_keep", lambda *_: None)        # the checkpoint in the middle stays
+    small = [*SMALL, "--model.heads", "2", "--model.hidden", "24",
+             "--model.transformer_layers", "2", "--optim.batch_size", "64"]
+    losses_of = {}
+    for device in ("cpu", "gpu"):
+        config = parse_config(["--preset", preset, *small, "--pairs", str(pair_file),
+                               "--cache", str(cache_folder), "--steps", "10", "--evaluations", "2",
+                               "--device", device, "--precision", "fp32",
+                               "--run", str(tmp_path / device)])
+        train.train(config)
+        records = run.read_log(tmp_path / device / "log.jsonl")
+        losses_of[device] = [record["loss"] for record in records if "loss" in record]
+    # float32 sums in another order
+    np.testing.assert_allclose(losses_of["gpu"], losses_of["cpu"], rtol=1e-5)
+    here = load(tmp_path / "gpu").encode(["fudazi vobamu", "setodi"])
+    there = load(tmp_path / "cpu").encode(["fudazi vobamu", "setodi"])
+    assert np.abs(here - there).max() < 1e-4
+    for device, other in (("cpu", "gpu"), ("gpu", "cpu")):
+        folder = tmp_path / device
+        before = load_run(folder, newest=True)
+        for kind in ("weights", "resume"):
+            (folder / f"{kind}-000010.safetensors").unlink()
+        log, config = folder / "log.jsonl", folder / "config.json"
+        log.write_text("".join(line for line in log.open() if '"best"' not in line))
+        config.write_text(config.read_text().replace(f'"device": "{device}"',
+                                                     f'"device": "{other}"'))
+        train.resume(folder)
+        after = load_run(folder, newest=True)
+        assert after.step == before.step == 10 and load_run(folder, other).step in (5, 10)
+        for name, p in before.model.params.items():
+            if name.endswith("qkv.bias"):                     # noise, as above
+                continue
+            np.testing.assert_allclose(after.model.params[name], p, rtol=0, atol=1e-5,
+                                       err_msg=name)
+
+
+def test_a_worker_without_a_gpu_of_its_own_is_told_so(cupy):
+    found = cupy.cuda.runtime.getDeviceCount()
+    with pytest.raises(UserError, match=f"{found + 1} or more workers on a host with {found} GPU"):
+        device_module("gpu", number=found)

@@ -1,0 +1,289 @@
+"""The lessons as a web site: links, figures, formulas, a failing lesson, widths in a browser."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unicodedata
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from conftest import ROOT
+
+for package in ("jupytext", "nbconvert", "ipykernel"):
+    pytest.importorskip(package)
+
+sys.path.insert(0, str(ROOT))
+
+import jupytext
+from lessons.book.__main__ import all_lessons, is_formula, make_book, typeset
+from lessons.book.formulas import mathml
+
+from convsim_mini.common.cli import UserError
+
+FAILING = '''# %% [markdown]
+# # 30 · Fails
+
+# %%
+x = 1
+
+# %%
+assert x == 2, "two was expected"
+'''
+MEASURE = """<script>addEventListener("load", () => parent.postMessage(
+    document.documentElement.scrollWidth, "*"))</script></body>"""
+FRAME = """<!DOCTYPE html><body><iframe src="{}" width="{}" height="800"></iframe>
+<script>addEventListener("message", found => document.title = "wide " + found.data)</script>"""
+
+
+# ---------------------------------------------------------------- formulas
+
+def structure(text):
+    """What a formula became, in brackets: 1/(a b) → mfrac[1,ab]; None where it stays text."""
+    def inside(element):
+        parts = [inside(child) for child in element]
+        if element.tag in ("math", "mrow"):
+            return "".join(parts)
+        return f"{element.tag}[{','.join(parts)}]" if parts else element.text or ""
+    result = mathml(text)
+    return result and inside(ElementTree.fromstring(result))
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("n < 2R/U", "n<mfrac[2R,U]"),
+    ("ds = (p − onehot)/B", "ds=mfrac[p−onehot,B]"),
+    ("∂y_i/∂x_j", "mfrac[∂msub[y,i],∂msub[x,j]]"),
+    ("∂yᵢ/∂xⱼ", "mfrac[∂msub[y,i],∂msub[x,j]]"),
+    ("u (|f| + |x f′|)/ε", "mfrac[u(|f|+|xf′|),ε]"),
+    ("s = q kᵀ/√m", "s=mfrac[qmsup[k,T],msqrt[m]]"),
+    ("Σ_b c_b dy_b / √n_b",
+     "munder[∑,b]mfrac[msub[c,b]dmsub[y,b],msqrt[msub[n,b]]]"),
+    ("Σ_l dp_il ∂p_il/∂s_ij",
+     "munder[∑,l]dmsub[p,il]mfrac[∂msub[p,il],∂msub[s,ij]]"),
+    ("x/E‖y‖", "mfrac[x,E‖y‖]"),
+    ("**a + b** c/d", "a+bmfrac[c,d]"),
+    ("so x y/z", "somfrac[xy,z]"),
+    ("V_(l+1)", "msub[V,l+1]"),
+    ("t^(k/(d/2 − 1))", "msup[t,k/(d/2−1)]"),
+    ("1 − f‴/6 · a b/c", "1−mfrac[f‴,6]·mfrac[ab,c]"),
+    ("dy_b / √n_b", "mfrac[dmsub[y,b],msqrt[msub[n,b]]]"),
+    ("√(1 − y²)", "msqrt[1−msup[y,2]]"),
+    ("2^−(b+1)", "msup[2,−(b+1)]"),
+    ("e^(−n/m)", "msup[e,−n/m]"),
+    ("e^s_ij", "msup[e,msub[s,ij]]"),
+    ("count_br²", "msubsup[count,br,2]"),
+    ("σᵢ^{2p}", "msubsup[σ,i,2p]"),
+    ("‖Σ eᵢ‖² = Σ_{i≠j} eᵢ · eⱼ",
+     "msup[‖Σmsub[e,i]‖,2]=munder[∑,i≠j]msub[e,i]·msub[e,j]"),
+    ("x̂ = c s", "mover[x,^]=cs"),
+    ("p(c)^¾/Z", "mfrac[pmsup[(c),¾],Z]"),
+    ("1/Σ λ²", "mfrac[1,Σmsup[λ,2]]"),
+    ("U Σ^(2q+1)", "Umsup[Σ,2q+1]"),
+    ("dv_j⁽ʷ⁾", "dmsubsup[v,j,(w)]"),
+    ("p(j | i)", "p(j|i)"),
+    ("x ← **(1 − η λ)** x", "x←(1−ηλ)x"),
+    ("x / 10,000.5", "mfrac[x,10,000.5]"),
+    # a slash whose reach the text leaves open stays one, and keeps the brackets around it
+    ("ln n T/(n c)", "lnnT/(nc)"),
+    ("f ln 99/√m", "fln99/msqrt[m]"),
+    ("a/b c", "a/bc"),
+    ("(a + b)/c d", "(a+b)/cd"),
+])
+def test_a_formula_is_typeset(text, expected):
+    assert structure(text) == expected
+
+
+@pytest.mark.parametrize("text", [
+    "a/b/c", "1/Σ a + b", "1/ln a · b", "x^2y", "x^p_i", "√2π", "√(x)²", "d|x| s", "p(a|b|c)",
+    "(a + b", "a + b)", "**a + b**²", "**a**/b", "x_", "x^", "{a}", "a @ b", "a-b", "$x$", "a: b",
+    "f²′", "a constant · b", "()", "", "`x` = 1", "x_i_j", "x/y**a + b**", "**a + b**c/d",
+    "a /", "~a", "∫ f",
+])
+def test_what_is_not_certain_stays_text(text):
+    assert mathml(text) is None
+
+
+def formulas_of_all_lessons():
+    """Each paragraph that counts as a formula, without the stars around the whole and its end."""
+    for lesson in all_lessons():
+        for cell in jupytext.read(lesson.path).cells:
+            if cell.cell_type == "markdown":
+                yield from filter(is_formula, re.split(r"\n\s*\n", cell.source))
+
+
+def test_nothing_of_a_formula_is_lost():
+    """Without brackets, slashes and spaces, text and MathML have the same characters in a row."""
+    def characters(text):
+        text = unicodedata.normalize("NFKD", text.replace("\u0302", "^").replace("\u0304", "¯"))
+        text = text.replace("∑", "Σ").replace("\u0302", "^").replace(" \u0304", "¯")
+        return sorted(re.sub(r"[][(){}/⁄_√*\s^¯\u0304]", "", text))
+
+    found = [part.rstrip(",.") for part in formulas_of_all_lessons()]
+    typeset = [(part, mathml(part)) for part in found]
+    typeset = [(part, result) for part, result in typeset if result]
+    assert len(found) > 60 and len(typeset) > 0.9 * len(found)
+    for part, result in typeset:
+        shown = "".join(ElementTree.fromstring(result).itertext())
+        assert characters(shown) == characters(part), part
+
+
+def test_sentences_headings_and_lists_are_no_formulas():
+    for text in ("So PR = e.", "# a = b", "- **s = q kᵀ/√m** and so on", "| a = b |", "1. a = b",
+                 "    a = b", "`a` = b",
+                 "one line\na = b", "The gradient of the loss at c = 0 is", "With x = 1:"):
+        assert not is_formula(text), text
+    assert is_formula("**dx = dy Wᵀ**.") and is_formula("y = x, to first order")
+
+
+def test_names_in_a_line_are_typeset_outside_of_code():
+    text = ("If p_ij, e^{−2x} and `q_i` are in batch_size or two_tasks, (n − 1) e^−Δ is `a` x_b². "
+            "**Of w_0, (c_j/c_k)^2 (or d_k)** c)^(L − l).")
+    shown = typeset(text, {})
+    plain = re.sub(r"<math>.*?</math>", "@", shown)
+    assert plain == ("If @, @ and `q_i` are in batch_size or two_tasks, (n − 1) @ is `a` @. "
+            "**Of @, @ (or @)** c)^(L − l).")
+    assert "<msub><mi>p</mi><mrow><mi>i</mi><mi>j</mi></mrow></msub>" in shown
+
+
+def test_cells_get_formulas_links_and_nothing_else():
+    text = "See lesson 2 and lesson 99.\n\n    x_i = 0\n\nd|x| = **x & y** < 1\n\n**y = x²**"
+    linked, code, left, shown = typeset(text, {2: "02_a.html"}).split("\n\n")
+    assert code == "    x_i = 0"
+    assert linked == "See [lesson 2](02_a.html) and lesson 99."
+    assert left == '<div class="formula"><code>d|x| = x &amp; y &lt; 1</code></div>'
+    assert "<math" in shown and "<msup>" in shown and "key" not in shown
+
+
+# ---------------------------------------------------------------- the site
+
+def book(folder, *arguments):
+    """Run the command in a folder that holds lessons/; → the finished process."""
+    env = {name: value for name, value in os.environ.items() if name != "CONVSIM_DATA"}
+    return subprocess.run([sys.executable, "-m", "lessons.book", *arguments], cwd=folder, env=env,
+                          capture_output=True, text=True, timeout=600)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """A copy of the lessons with a failing one, and a book of two of them."""
+    folder = tmp_path_factory.mktemp("clone")
+    shutil.copytree(ROOT / "lessons", folder / "lessons",
+                    ignore=shutil.ignore_patterns("figures", "__pycache__"))
+    (folder / "convsim_mini").symlink_to(ROOT / "convsim_mini")
+    (folder / "lessons" / "30_fails.py").write_text(FAILING)
+    with open(folder / "lessons" / "README.md", "a") as readme:
+        readme.write("\n| 30 | [Fails](30_fails.py) | 1 | an error |\n")
+    done = book(folder, "25", "02")
+    assert (done.returncode, done.stdout) == (0, "book/index.html\n"), done.stderr
+    return folder
+
+
+def pages_of(folder):
+    return sorted((folder / "book").glob("*.html"))
+
+
+def test_all_links_lead_somewhere_and_nothing_comes_from_elsewhere(clone):
+    assert [page.name for page in pages_of(clone)] == [
+        "02_finite_differences.html", "25_precision.html", "index.html"]
+    for page in pages_of(clone):
+        text = page.read_text()
+        named = re.findall(r'\b(?:src|href)="([^"]*)"', text)
+        assert "book.css" in named and "<script" not in text and "@import" not in text
+        for name in named:
+            assert not re.match(r"\w+:|/", name), name
+            assert name[0] == "#" or (page.parent / name).is_file(), f"{page.name}: {name}"
+    assert "url(" not in (clone / "book" / "book.css").read_text()
+
+
+def test_the_pages_follow_each_other(clone):
+    first, second, index = (page.read_text() for page in pages_of(clone))
+    assert first.count('rel="next" href="25_precision.html"') == 2 and 'rel="prev"' not in first
+    assert second.count('rel="prev" href="02_finite_differences.html"') == 2
+    assert 'rel="next"' not in second
+    assert re.findall(r'<li value="(\d+)"><a href="(.*?)">', index) == [
+        ("2", "02_finite_differences.html"), ("25", "25_precision.html")]
+    assert "four ways in which a gradient check lies" in index
+
+
+def test_output_figures_and_formulas_are_there(clone):
+    text = pages_of(clone)[0].read_text()
+    assert "exercise 1: not solved yet" in text and "(expected 0.99 to 1.01)" in text
+    assert ('<img alt="A smaller step bends less and rounds more: float64 gives eleven digits, '
+            'float32 five" src="figures/02_finite_differences_') in text
+    assert "figure: lessons/figures" not in text and "pyplot.show = show" not in text
+    assert text.count("<math") >= 4 and "<mfrac>" in text
+    figures = list((clone / "book" / "figures").iterdir())
+    assert figures and all(figure.read_bytes()[:4] == b"\x89PNG" for figure in figures)
+
+
+def test_a_failing_lesson_leaves_the_old_book(clone):
+    before = {page: page.read_bytes() for page in pages_of(clone)}
+    done = book(clone, "30")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(                              # ZeroMQ may say a word before it
+        "error: lessons/30_fails.py, cell at line 8: AssertionError: two was expected; "
+        "run python lessons/30_fails.py to see more; no book was made\n")
+    assert {page: page.read_bytes() for page in pages_of(clone)} == before
+    assert {path.name for path in clone.iterdir()} == {"lessons", "convsim_mini", "book"}
+
+
+def test_a_new_book_takes_the_place_of_the_old(clone):
+    shutil.copytree(clone / "book", clone / "other")
+    done = book(clone, "25", "--out", "other")
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (clone / "other").glob("*.html")} == {
+        "25_precision.html", "index.html"}
+    assert all(path.name.startswith("25") for path in (clone / "other" / "figures").iterdir())
+    shutil.rmtree(clone / "other")
+
+
+def test_mistakes_take_one_line(clone):
+    done = book(clone, "77")
+    assert (done.returncode, done.stderr) == (
+        2, "error: 77: is no lesson; there are 0 to 30\n")
+    (clone / "precious").mkdir()
+    (clone / "precious" / "file").touch()
+    with pytest.raises(UserError, match="exists and is no book"):
+        make_book([], clone / "precious")
+    shutil.rmtree(clone / "precious")
+
+
+def test_the_pictures_of_the_readme_are_there_and_small():
+    text = (ROOT / "lessons" / "README.md").read_text()
+    names = re.findall(r"!\[[^]]+\]\((pictures/.*?)\)", text)
+    folder = ROOT / "lessons" / "pictures"
+    assert {ROOT / "lessons" / name for name in names} == set(folder.iterdir()) and names
+    assert all(path.stat().st_size < 100_000 for path in folder.iterdir())
+
+
+# ---------------------------------------------------------------- in a browser
+
+@pytest.fixture
+def width_of(tmp_path):
+    """A function: a page and the width of a window → the width that the page needs."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    browser = next(filter(None, map(shutil.which, names)), None)
+    if not browser:
+        pytest.skip("no Chromium is installed: Debian's package chromium")
+
+    def width_of(page, width, more=""):
+        copy = page.with_name("measured.html")
+        copy.write_text(page.read_text().replace("</body>", more + MEASURE))
+        frame = tmp_path / "frame.html"
+        frame.write_text(FRAME.format(copy.as_uri(), width))
+        done = subprocess.run(
+            [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
+             f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", frame],
+            capture_output=True, text=True, timeout=120)
+        copy.unlink()
+        return int(re.search(r"<title>wide (\d+)</title>", done.stdout)[1])
+    return width_of
+
+
+def test_no_page_is_wider_than_its_window(clone, width_of):
+    for width in (1280, 390):
+        for page in pages_of(clone):
+            assert width_of(page, width) <= width, page.name
+    assert width_of(page, 390, "<div style='width: 700px'>x</div>") > 700    # it would be seen

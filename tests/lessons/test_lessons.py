@@ -1,0 +1,239 @@
+"""Every lesson run as a learner runs it, its solutions after it; some lessons as notebooks.
+
+Its exercises, its figures, what it leaves. A file of solutions runs its lesson as a script first,
+so that the lesson runs once for both.
+
+    python tests/lessons/test_lessons.py        # processor time of each lesson, one after the other
+"""
+
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+import matplotlib.image
+import pytest
+
+LESSONS = sorted(path.name for path in (ROOT / "lessons").glob("[0-9][0-9]_*.py"))
+ALONE = "02_finite_differences.py"    # one that runs without its solutions, too
+NOTEBOOKS = [LESSONS[0], LESSONS[len(LESSONS) // 2], LESSONS[-1]] if len(LESSONS) > 2 else LESSONS
+LONG = {"07", "10", "17", "19", "21", "22", "23"}    # the lessons that take 9 seconds or more
+LONGEST = 600    # seconds; a lesson takes a tenth of that, but other work may run beside it
+
+
+class Run(NamedTuple):
+    """What a lesson left: exit status, output, errors, the files that are new."""
+
+    name: str
+    returncode: int
+    stdout: str
+    stderr: str
+    files: list
+    folder: Path
+
+
+def fresh_copy(folder):
+    """The lessons as in a fresh clone, beside a folder to stand in and one for temporary files."""
+    not_cloned = shutil.ignore_patterns("figures", "__pycache__")
+    shutil.copytree(ROOT / "lessons", folder / "clone" / "lessons", ignore=not_cloned)
+    (folder / "clone" / "convsim_mini").symlink_to(ROOT / "convsim_mini")
+    (folder / "elsewhere").mkdir()
+    (folder / "tmp").mkdir()
+    return folder
+
+
+def one_thread(folder):
+    """Environment: one BLAS thread, no data, no settings of the caller's.
+
+    Nothing is written beside the sources.
+    """
+    gone = ("CONVSIM_DATA", "PYTHONPATH", "MPLBACKEND")
+    return {**{name: value for name, value in os.environ.items() if name not in gone},
+            "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1",
+            "TMPDIR": str(folder / "tmp")}
+
+
+def run_script(name, folder):
+    """Run lessons/NAME in a fresh copy, from another folder, every warning an error; → Run."""
+    fresh_copy(folder)
+    before = set(folder.rglob("*"))
+    done = subprocess.run([sys.executable, "-W", "error", folder / "clone" / "lessons" / name],
+                          capture_output=True, cwd=folder / "elsewhere", text=True,
+                          env=one_thread(folder), timeout=LONGEST)
+    clone = folder / "clone"
+    new = sorted(str(path.relative_to(clone)) if path.is_relative_to(clone) else str(path)
+                 for path in set(folder.rglob("*")) - before if path.is_file())
+    return Run(Path(name).name, done.returncode, done.stdout, done.stderr, new, folder)
+
+
+@pytest.fixture(scope="module", params=[
+    pytest.param(name, marks=[pytest.mark.long] if name[:2] in LONG else []) for name in LESSONS])
+def run(request, tmp_path_factory):
+    """The Run of a lesson's solutions, and so of the lesson."""
+    return run_script(f"solutions/{request.param}", tmp_path_factory.mktemp("run"))
+
+
+def exercises(name):
+    """The numbers of a lesson's exercises, from its headings."""
+    text = (ROOT / "lessons" / name).read_text()
+    return [int(number) for number in re.findall(r"^# ### Exercise (\d+)", text, re.M)]
+
+
+def test_a_lesson_runs_from_anywhere_without_warnings(run):
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+
+
+def test_a_lesson_leaves_nothing_but_its_figures(run):
+    assert f"lessons/figures/{run.name[:-3]}.png" in run.files
+    figure = re.compile(rf"lessons/figures/{run.name[:2]}_\w+\.png")
+    assert all(figure.fullmatch(file) for file in run.files), run.files
+
+
+def test_its_figures_show_something(run):
+    for file in run.files:
+        pixels = matplotlib.image.imread(run.folder / "clone" / file)[:, :, :3]
+        assert pixels.shape[1] >= 800, f"{file} is too small for half a page"
+        assert (pixels < 0.9).any(axis=2).mean() > 0.01, f"{file} is nearly blank"
+
+
+def test_stubs_do_not_pass_and_solutions_do(run):
+    """`solution` ends in an error unless a right answer passes and a tempting one does not."""
+    numbers = exercises(run.name)
+    assert len(numbers) in (2, 3) and numbers == sorted(set(numbers))
+    assert re.findall(r"^exercise (\d+): (.*)", run.stdout, re.M) == [
+        (str(number), "not solved yet") for number in numbers]
+    assert re.findall(r"^solution (\d+): passes", run.stdout, re.M) == [
+        str(number) for number in numbers]
+
+
+def test_a_lesson_by_itself_shows_no_solution(tmp_path):
+    run = run_script(ALONE, tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "exercise 1: not solved yet" in run.stdout and "solution" not in run.stdout
+
+
+def test_every_lesson_has_a_file_of_solutions_and_holds_none_itself():
+    solutions = sorted(path.name for path in (ROOT / "lessons" / "solutions").glob("[0-9]*.py"))
+    assert solutions == LESSONS
+    for name in LESSONS:
+        text = (ROOT / "lessons" / name).read_text()
+        assert "def solution" not in text and "def tempting" not in text, name
+        assert f"`lessons/solutions/{name}`" in text, f"{name} does not say where its solutions are"
+
+
+def test_it_has_what_a_lesson_promises(run):
+    text = (ROOT / "lessons" / run.name).read_text()
+    for part in ("**Needs**", "**Gives**", "**Predict", "## Where this lives"):
+        assert part in text, f"{run.name} has no {part}"
+    assert len(re.findall(r"\(expected .* to .*\)", run.stdout)) >= 3
+    wide = [line for line in text.splitlines() if len(line) > 100 and not line.startswith("# | ")]
+    assert not wide, wide[0]
+
+
+def test_the_readme_lists_every_lesson():
+    readme = (ROOT / "lessons" / "README.md").read_text()
+    assert sorted(set(re.findall(r"\((\d\d_\w+\.py)\)", readme))) == LESSONS
+
+
+@pytest.mark.parametrize("name", [
+    *(pytest.param(name, marks=pytest.mark.long) for name in NOTEBOOKS[:-1]), NOTEBOOKS[-1]])
+def test_a_lesson_runs_as_a_notebook(name, tmp_path):
+    """jupytext makes the notebook, nbconvert runs it.
+
+    Cells in IPython, figures inline, no __file__.
+    """
+    pytest.importorskip("jupytext")
+    folder = fresh_copy(tmp_path) / "clone" / "lessons"
+    notebook = folder / name.replace(".py", ".ipynb")
+    folders = {"IPYTHONDIR": str(tmp_path / "ipython"),
+               "JUPYTER_RUNTIME_DIR": str(tmp_path / "jupyter")}
+    env = {**one_thread(tmp_path), **folders}
+    for command in (["jupytext", "--to", "notebook", name],
+                    ["nbconvert", "--to", "notebook", "--execute", "--inplace", notebook.name]):
+        done = subprocess.run([sys.executable, "-m", *command], cwd=folder, capture_output=True,
+                              text=True, env=env, timeout=LONGEST)
+        assert done.returncode == 0, done.stderr
+    text = notebook.read_text()
+    assert '"image/png"' in text, "no figure was shown"
+    assert "exercise 1: not solved yet" in text and "solution 1" not in text
+    assert "Warning" not in text
+
+
+# ---------------------------------------------------------------- the helpers
+
+def judge_double(double):
+    assert double(3) == 6, "3 becomes 6"
+
+
+def unsolved(x):
+    raise NotImplementedError
+
+
+@pytest.fixture
+def lesson(monkeypatch):
+    """The lessons' shared module."""
+    monkeypatch.syspath_prepend(str(ROOT / "lessons"))
+    return importlib.import_module("lesson")
+
+
+@pytest.fixture
+def prove(lesson, monkeypatch):
+    """The shared module of the solutions, which takes the first place of the path for itself."""
+    monkeypatch.syspath_prepend(str(ROOT / "lessons" / "solutions"))
+    return importlib.import_module("prove")
+
+
+@pytest.mark.parametrize("answer, said", [
+    (unsolved, "exercise 1: not solved yet"),
+    (lambda x: 2 * x, "exercise 1: right"),
+    (lambda x: x + 2, "exercise 1: not right yet: 3 becomes 6"),
+    (lambda: 6, "exercise 1: fails with TypeError"),
+    (lambda x: x.double(), "exercise 1: fails with AttributeError"),
+])
+def test_check_tells_right_from_wrong(lesson, capsys, answer, said):
+    lesson.check(1, answer, judge_double)
+    assert capsys.readouterr().out.startswith(said)
+
+
+def test_solution_wants_the_right_to_pass_and_the_tempting_to_fail(lesson, prove, capsys):
+    lesson.check(1, unsolved, judge_double)
+    prove.solution(1, lambda x: 2 * x, lambda x: x + 2)
+    assert "solution 1: passes" in capsys.readouterr().out
+    with pytest.raises(AssertionError, match="3 becomes 6"):
+        prove.solution(1, lambda x: x + 2, lambda x: x + 1)
+    with pytest.raises(AssertionError, match="takes a wrong answer"):
+        prove.solution(1, lambda x: 2 * x, lambda x: x + x)
+
+
+def test_expect_wants_the_value_within_its_range(lesson, capsys):
+    lesson.expect(0.5, 0, 1, "a half")
+    assert capsys.readouterr().out == "a half: 0.5   (expected 0 to 1)\n"
+    for value in (-0.1, 1.1, float("nan")):
+        with pytest.raises(AssertionError):
+            lesson.expect(value, 0, 1, "not a half")
+
+
+def main():
+    """Run the lessons one after the other, each with one thread; print the processor's seconds."""
+    import tempfile
+    for name in LESSONS:
+        before = os.times()
+        with tempfile.TemporaryDirectory() as folder:
+            run = run_script(name, Path(folder))
+        after = os.times()
+        seconds = after.children_user + after.children_system - (
+            before.children_user + before.children_system)
+        failed = "" if run.returncode == 0 else "   FAILED"
+        print(f"{name:45} {seconds:5.1f} s{failed}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

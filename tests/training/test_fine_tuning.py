@@ -1,0 +1,105 @@
+"""A run goes on with other pairs: its words stay, and what changed is shown."""
+
+import csv
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from convsim_mini.config import Config
+from convsim_mini.data.corpus import split_of
+from convsim_mini.data.prepare import open_corpus
+from convsim_mini.training.options import parse_config
+from convsim_mini.training.run import load_config, load_run, load_vocabulary
+
+from conftest import command, generate_pairs
+
+
+@pytest.fixture(scope="module")
+def own_file(tmp_path_factory):
+    """500 pairs that the run has not seen, as CSV; some of their words are new."""
+    path = tmp_path_factory.mktemp("own") / "own.csv"
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("question", "answer"), *(
+            (f"{a} zucchini{k % 7}", b) for k, (a, b) in enumerate(generate_pairs(500, seed=8)))])
+    return path
+
+
+@pytest.fixture(scope="module")
+def tuned(trained, own_file, cache_folder, tmp_path_factory):
+    """The run of `trained` after 20 steps on them: folder, Finished."""
+    folder = tmp_path_factory.mktemp("tuned") / "run"
+    done = command("train", "--init", trained[0], "--pairs", own_file, "--cache", cache_folder,
+                   "--steps", 20, "--evaluations", 1, "--run", folder, cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def test_the_run_keeps_its_words_and_shows_what_it_was_before(trained, tuned, own_file):
+    assert 'a pair in each row (input = "question", response = "answer")' in tuned[1].stderr
+    assert len(re.findall("^  .+ → .+$", tuned[1].stdout, re.MULTILINE)) == 3
+    assert tuned[1].stdout.count("before fine-tuning") == 2        # P@N and similarity
+    vocabulary, *_ = load_vocabulary(trained[0])
+    run = load_run(tuned[0])
+    assert run.vocabulary == vocabulary
+    corpus = open_corpus(run.config, run.vocabulary)
+    assert corpus.checksum == run.corpus and corpus.vocabulary == vocabulary
+    assert min(split.pairs for split in (corpus.train, corpus.dev, corpus.test)) >= 100
+    assert int(corpus.train.ids.max()) < vocabulary.size
+
+
+def test_training_moves_the_weights_of_the_parent(trained, tuned):
+    before, after = (load_run(folder).model.params for folder in (trained[0], tuned[0]))
+    name = "encoder.linear0.weight"
+    assert 0 < np.abs(before[name] - after[name]).max() < 0.1      # it did not start anew
+
+
+def test_its_corpus_is_found_again(tuned):
+    done = command("evaluation.response", tuned[0], cwd=tuned[0].parent)
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^(before fine-tuning|trained) +\d", done.stdout, re.MULTILINE)
+    assert rows == ["trained", "before fine-tuning"]
+
+
+def test_few_pairs_are_split_by_their_inputs_into_three_parts():
+    for tenths, expected in ((1, [800, 100, 100]), (2, [600, 200, 200]), (3, [400, 300, 300])):
+        splits = [split_of(key, tenths) for key in range(1_000)]
+        assert [splits.count(split) for split in ("train", "dev", "test")] == expected
+
+
+def test_other_pairs_are_learned_in_fewer_steps_at_a_tenth_of_the_presets_rates(
+        trained, tuned, pair_file, tmp_path):
+    other = ["--pairs", "x.csv"]
+    same = parse_config(["--init", str(trained[0]), "--pairs", str(pair_file)])
+    assert (same.steps, same.optim.rate) == (Config().steps, load_config(trained[0]).optim.rate)
+    for parent in (trained[0], tuned[0]):                     # however often a run goes on
+        after = parse_config(["--init", str(parent), *other])
+        assert (after.steps, after.task) == (300, "conversation")
+        for name in ("rate", "table_rate"):
+            assert getattr(after.optim, name) == getattr(Config().optim, name) / 10
+    chosen = parse_config(["--init", str(tuned[0]), *other, "--steps", "7", "--optim.rate", "0.5"])
+    assert (chosen.steps, chosen.optim.rate) == (7, 0.5)
+    (tmp_path / "c.json").write_text('{"preset": "similarity", "nli": "DIR"}')
+    asked = parse_config(["--init", str(tuned[0]), *other, "--config", str(tmp_path / "c.json")])
+    assert (asked.task, asked.steps) == ("entailment", Config().steps)
+
+
+def test_a_frequent_reply_is_no_wrong_answer_that_few_pairs_could_be_measured_with(tuned, tmp_path):
+    path = tmp_path / "own.csv"
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("question", "answer"), *(
+            (a, b if k % 4 else "you are welcome")
+            for k, (a, b) in enumerate(generate_pairs(1_000, seed=9)))])
+    config = replace(load_config(tuned[0]), pairs=[str(path)], cache=str(tmp_path / "cache"))
+    corpus = open_corpus(config, load_run(tuned[0]).vocabulary)
+    for split in (corpus.dev, corpus.test):
+        replies = split.keys[:, 1]
+        assert len(replies) - np.unique(replies, return_counts=True)[1].max() >= 100
+    assert corpus.train.pairs > 500
+
+
+def test_columns_are_inherited_with_the_pairs_alone(trained):
+    run = ["--init", str(trained[0])]
+    assert parse_config([*run, "--columns", "a", "b"]).columns == ["a", "b"]
+    assert parse_config([*run, "--pairs", "x.csv"]).columns == Config().columns

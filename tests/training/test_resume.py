@@ -1,0 +1,397 @@
+"""A run that is stopped, killed or goes wrong: what is kept, and how it goes on."""
+
+import json
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from convsim_mini.common import arrays_file
+from convsim_mini.training import run
+from convsim_mini import train
+from convsim_mini.common.cli import UserError
+from convsim_mini.config import Config
+from convsim_mini.training.options import parse_config
+from convsim_mini.training.run import has_checkpoint, load_run, read_log, save_checkpoint
+from convsim_mini.inference.sentence_encoder import load
+from convsim_mini.training import loop, monitor, schedule
+from convsim_mini.common.workspace import OWN, PREFIX
+
+from conftest import SMALL, command, ended, wait_for, weights
+
+STEPS = 40
+OPTIONS = {
+    "chat": [],
+    "drop": ["--optim.drop_at", "0.5", "--optim.dropped_batch_size", "100"],
+    "sgd": ["--optim.optimizer", "sgd", "--optim.loss", "sum", "--optim.drop_at", "0.5",
+            "--optim.dropped_batch_size", "64"],
+}
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch):
+    """Drawing takes longer than these runs."""
+    monkeypatch.setattr(monitor, "plot_loss", lambda *_: None)
+    monkeypatch.setattr(monitor, "plot_precision", lambda *_: None)
+
+
+@pytest.fixture
+def last_checkpoint_kept(monkeypatch):
+    """At their end runs keep the newest checkpoints, so that the last one can be compared."""
+    monkeypatch.setattr(train, "keep_best", lambda folder: None)
+
+
+@pytest.fixture
+def config(pair_file, cache_folder, tmp_path):
+    """A function that makes the Config of a run of 40 steps, four checkpoints, in tmp_path/NAME."""
+    def make(name, options=()):
+        return parse_config([*SMALL, "--pairs", str(pair_file), "--cache", str(cache_folder),
+                             "--steps", str(STEPS), "--evaluations", "4",
+                             "--run", str(tmp_path / name), *options])
+    return make
+
+
+def wrap_step(monkeypatch, before):
+    """Let before(number of the call, from 0) run before each step; its result replaces the loss."""
+    real, calls = loop.loss_and_gradients, iter(range(10**9))
+
+    def wrapped(*arguments):
+        replaced = before(next(calls))
+        loss, grads = real(*arguments)
+        return (loss if replaced is None else np.float32(replaced)), grads
+
+    monkeypatch.setattr(loop, "loss_and_gradients", wrapped)
+
+
+def interrupt_at(step):
+    return lambda call: os.kill(os.getpid(), signal.SIGINT) if call == step - 1 else None
+
+
+# ---------------------------------------------------------------- Ctrl-C
+
+@pytest.mark.parametrize("name, stops",
+                         [("chat", [7, 10, 33]), ("drop", [7, 20, 21]), ("sgd", [15, 5, 15])])
+def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
+        config, last_checkpoint_kept, monkeypatch, tmp_path, name, stops):
+    train.train(config("whole", OPTIONS[name]))
+    begin = partial(train.train, config("parts", OPTIONS[name]))
+    done = 0
+    for stop in stops:                                        # so many steps after the last one
+        if done + stop < STEPS:
+            with monkeypatch.context() as patch:
+                wrap_step(patch, interrupt_at(stop))
+                with pytest.raises(KeyboardInterrupt):
+                    begin()
+            done += stop
+            assert load_run(tmp_path / "parts", newest=True).step == done
+            assert load(tmp_path / "parts").encode(["a usable run"]).shape == (1, 16)
+        begin = partial(train.resume, tmp_path / "parts")
+    begin()
+    assert weights(tmp_path / "parts", STEPS) == weights(tmp_path / "whole", STEPS)
+    states = [(tmp_path / run / f"resume-{STEPS:06d}.safetensors").read_bytes()
+              for run in ("whole", "parts")]
+    assert states[0] == states[1]
+    measured = [[record for record in read_log(tmp_path / run / "log.jsonl") if "dev" in record]
+                for run in ("whole", "parts")]
+    assert ([r["step"] for r in measured[0]] == [r["step"] for r in measured[1]]
+            == [0, 10, 20, 30, 40])
+    assert [r["dev"] for r in measured[0]] == [r["dev"] for r in measured[1]]
+
+
+def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(
+        config, pair_file, cache_folder, tmp_path):
+    arguments = ["train", *SMALL, "--pairs", pair_file, "--cache", cache_folder,
+                 "--steps", "1000000", "--run", "run"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", *map(str, [f"convsim_mini.{arguments[0]}", *arguments[1:]])],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(Path(train.__file__).parents[1])},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: any("loss" in record for record in read_log(tmp_path / "run" / "log.jsonl")),
+             process)
+    for second in (lambda: train.resume(tmp_path / "run"), lambda: train.train(config("run"))):
+        with pytest.raises(UserError, match="run: another process trains in it; wait"):
+            second()
+    process.send_signal(signal.SIGINT)
+    _, stderr = ended(process)
+    assert process.returncode == 130
+    assert ("stopped; go on with:  python -m convsim_mini.train --resume run" in stderr
+            and "Traceback" not in stderr)
+    assert load_run(tmp_path / "run").step > 0
+    done = command("evaluation.sts", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_run_by_the_minute_stopped_before_its_speed_is_known_starts_anew(
+        config, monkeypatch, tmp_path):
+    options = ["--minutes", "1e-9", "--optim.warmup", "60"]
+    with monkeypatch.context() as patch:
+        wrap_step(patch, interrupt_at(20))
+        with pytest.raises(KeyboardInterrupt):
+            train.train(config("run", options))
+    assert not has_checkpoint(tmp_path / "run")
+    train.resume(tmp_path / "run")
+    # the fewest that the warm-up allows
+    log = read_log(tmp_path / "run" / "log.jsonl")
+    assert log[-1]["step"] == 61 and [r["step"] for r in log if "dev" in r].count(0) == 1
+
+
+def test_resuming_a_finished_run_changes_nothing(config, tmp_path):
+    folder, _ = train.train(config("run"))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    train.resume(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    (folder / "all_but_the_top.safetensors").unlink()         # killed just before it was written
+    train.resume(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+# ---------------------------------------------------------------- the best step
+
+@pytest.mark.parametrize("best", [10, 20, 40])
+def test_a_run_ends_with_the_step_that_is_best_on_dev(
+        config, last_checkpoint_kept, monkeypatch, tmp_path, best):
+    """P@1 is made to be highest at one step, whose bits are then what `load` opens."""
+    real, measured = train.measuring_dev, []
+
+    def measuring(*arguments):
+        measure = real(*arguments)
+
+        def at_its_best(model):
+            record = measure(model)
+            measured.append(record)
+            step = 10 * (len(measured) - 1)                   # 0 first, which does not count
+            return {**record, "dev": {
+                **record["dev"], "1": 100.0 if step == 0 else 99.0 if step == best else 5.0}}
+        return at_its_best
+
+    monkeypatch.setattr(train, "measuring_dev", measuring)
+    folder, _ = train.train(config("run"))
+    steps = sorted({30, 40, best})
+    assert [path.name for path in sorted(folder.glob("weights-*"))] == [
+        f"weights-{step:06d}.safetensors" for step in steps]
+    kept = weights(folder, best)
+    run.keep_best(folder)
+    assert sorted(path.name for path in folder.glob("*-*.safetensors")) == [
+        f"{kind}-{best:06d}.safetensors" for kind in ("resume", "weights")]
+    assert load_run(folder).step == best and weights(folder, best) == kept
+    assert run.finished(folder)
+
+
+def test_what_multitask_and_nli_call_best_counts_their_own_task(config, tmp_path):
+    records = [{"step": 0, "dev": {"1": 90.0}, "nli": 90.0},
+               {"step": 1, "dev": {"1": 40.0}, "nli": 50.0},
+               {"step": 2, "dev": {"1": 35.0}, "nli": 60.0},
+               {"step": 3, "dev": {"1": 10.0}, "nli": 61.0}]
+    found = {}
+    for task in ("conversation", "multitask", "nli"):
+        watched = monitor.Monitor(tmp_path, config("x", ["--task", task, "--nli", "here"]), None)
+        watched.measured = records
+        found[task] = watched.best
+    assert found == {"conversation": 1, "multitask": 2, "nli": 3}
+
+
+# ---------------------------------------------------------------- SIGKILL
+
+def slow_save(arrays, path, metadata):
+    """Like save_file, but half a file stands there for a while, so that some kills fall on it."""
+    whole = checkpoint_save(arrays, f"{path}.whole", metadata)
+    data = Path(f"{path}.whole").read_bytes()
+    os.unlink(f"{path}.whole")
+    with open(path, "wb") as file:
+        file.write(data[:len(data) // 2])
+        file.flush()
+        time.sleep(0.02)
+        file.write(data[len(data) // 2:])
+    return whole
+
+
+checkpoint_save = arrays_file.save_file
+
+
+def work(action, *arguments):
+    """What the process to be killed does: train.ACTION(*arguments), slowly saved, nothing drawn."""
+    arrays_file.save_file = slow_save
+    train.keep_best = lambda folder: None    # the last checkpoint is compared
+    monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None
+    sys.stdout = sys.stderr = open(os.devnull, "w")
+    getattr(train, action)(*arguments)
+
+
+@pytest.mark.long
+def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(
+        config, last_checkpoint_kept, tmp_path):
+    options = ["--evaluations", "40"]                         # a checkpoint after every step
+    train.train(config("whole", options))
+    chance, folder, kills, while_saving = random.Random(3), tmp_path / "run", 0, 0
+    # its server has no threads, whose locks a plain fork of this process could inherit
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(["convsim_mini.train"])
+    child = processes.Process(target=work, args=("train", config("timed", options)))
+    begin = time.monotonic()
+    child.start()
+    child.join()
+    whole = time.monotonic() - begin        # so that the kills fall into the run on any machine
+    child = processes.Process(target=work, args=("train", config("run", options)))
+    child.start()
+    while kills < 20:
+        time.sleep(chance.uniform(0.05, 0.4) * whole)
+        child.kill()
+        child.join()
+        if child.exitcode == 0:                               # it had come to its end
+            shutil.rmtree(folder)
+        else:
+            assert child.exitcode == -signal.SIGKILL
+            kills += 1
+            while_saving += any(folder.glob(f"{PREFIX}*/*"))
+        if has_checkpoint(folder):
+            load_run(folder)                                  # whole, whatever the moment
+        begun = (folder / "config.json").exists()
+        child = processes.Process(
+            target=work, args=("resume", folder) if begun else ("train", config("run", options)))
+        child.start()
+    child.join()
+    assert child.exitcode == 0 and while_saving > 0
+    assert weights(folder, STEPS) == weights(tmp_path / "whole", STEPS)
+    assert not list(folder.glob(f"{PREFIX}*"))
+
+
+# ---------------------------------------------------------------- losses that go wrong
+
+@pytest.mark.parametrize("loss", [np.nan, np.inf, 1e6])
+def test_a_loss_that_is_not_sound_stops_the_run_and_keeps_the_batch(
+        config, corpus, monkeypatch, tmp_path, loss):
+    wrap_step(monkeypatch, lambda call: loss if call == 16 else None)
+    with pytest.raises(UserError, match="step 17: the loss is .* lower --optim.rate"):
+        train.train(config("run"))
+    folder = tmp_path / "run"
+    assert [path.name for path in sorted(folder.glob("weights-*"))] == [
+        "weights-000010.safetensors"]
+    load_run(folder)
+    lines = [json.loads(line)
+             for line in (folder / "diverged-000017.jsonl").read_text().splitlines()]
+    batch = next(schedule.batches(
+        config("other"), schedule.Tasks(corpus.train, None, None), 16)).sentences
+    assert len(lines) == 64
+    for number, line in ((0, lines[0]["input"]), (64, lines[0]["response"])):
+        assert line == " ".join(map(corpus.vocabulary.token, batch.part(number, number + 1).ids))
+
+
+def test_too_little_memory_is_one_line_and_keeps_the_checkpoints(config, monkeypatch, tmp_path):
+    def full(call):
+        if call == 16:
+            raise MemoryError("Out of memory allocating\n4,096 bytes")
+    wrap_step(monkeypatch, full)
+    with pytest.raises(UserError, match="64 pairs at once .Out of memory allocating 4,096 bytes.; "
+                       ".*--optim.chunk 16, or write that into .*run/config.json"):
+        train.train(config("run"))
+    folder = tmp_path / "run"
+    assert load_run(folder, newest=True).step == 10
+    values = json.loads((folder / "config.json").read_text())
+    values["optim"]["chunk"] = 16                             # as it says
+    (folder / "config.json").write_text(json.dumps(values))
+    monkeypatch.undo()
+    train.resume(folder)
+    assert load_run(folder, newest=True).step in range(10, STEPS + 1)
+    assert [record for record in read_log(folder / "log.jsonl") if "best" in record]
+
+
+def test_a_run_in_chunks_learns_what_a_run_of_whole_batches_does(config, tmp_path):
+    for name, options in (("whole", []), ("chunks", ["--optim.chunk", "24"])):
+        train.train(config(name, options))
+    whole, chunks = (read_log(tmp_path / name / "log.jsonl") for name in ("whole", "chunks"))
+    for mine, theirs in zip(whole, chunks, strict=True):
+        for measure in mine.keys() & {"loss", "dev_loss"}:
+            assert abs(mine[measure] - theirs[measure]) < 1e-3
+
+
+@pytest.mark.parametrize("rate, steps", [
+    ("1e8", STEPS),                         # the loss explodes
+    ("1e30", STEPS),                        # lengths overflow, vectors are zero, the loss is ln 64
+    ("1e38", 1),                            # the first update overflows, after the last loss
+])
+def test_a_rate_that_is_far_too_high_leaves_no_checkpoint_of_bad_numbers(
+        config, tmp_path, rate, steps):
+    options = ["--optim.optimizer", "sgd", "--optim.rate", rate, "--optim.table_rate", rate,
+               "--steps", str(steps), "--model.scale", "1", "--model.unit_response", "false"]
+    with pytest.raises(UserError, match="the loss is"), np.errstate(all="ignore"):
+        train.train(config("run", options))
+    assert not list((tmp_path / "run").glob("weights-*"))
+
+
+# ---------------------------------------------------------------- disks
+
+def save(folder, step, size):
+    (folder / "vocabulary.json").write_text("{}")
+    save_checkpoint(folder, Config(), step, {"weight": np.full(size, step, np.float32)},
+                    {"steps": np.zeros(1, np.int64)})
+
+
+def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder],
+                             capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        save(folder, 1, 150_000)                              # 600 kB of 1 MB
+        with pytest.raises(UserError, match="weights-000002.safetensors: cannot be written "
+                                            ".* make room there"):
+            save(folder, 2, 150_000)
+        assert sorted(path.name for path in folder.iterdir()) == [
+            "resume-000001.safetensors", "resume-000002.safetensors", "vocabulary.json",
+            "weights-000001.safetensors"]
+        assert np.frombuffer(weights(folder, 1)["weight"], np.float32).tolist() == [1] * 150_000
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_quota_keeps_the_last_good_checkpoint(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    save(tmp_path, 1, 1_000)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with pytest.raises(UserError, match="weights-000002.safetensors: cannot be written"):
+            save(tmp_path, 2, 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert np.frombuffer(weights(tmp_path, 1)["weight"], np.float32).tolist() == [1] * 1_000
+    assert not list(tmp_path.glob(f"{PREFIX}*"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write into every folder")
+def test_a_read_only_folder_is_one_line(tmp_path):
+    save(tmp_path, 1, 10)
+    tmp_path.chmod(0o500)
+    with pytest.raises(UserError, match="cannot be written"):
+        save(tmp_path, 2, 10)
+
+
+def test_only_two_checkpoints_and_no_halves_are_kept(tmp_path):
+    (tmp_path / f"{OWN}killed").mkdir()
+    for name in (f"{OWN}killed/weights-000009.safetensors", "resume-000009.safetensors"):
+        (tmp_path / name).write_bytes(b"half")
+    (tmp_path / "weights-best.safetensors").write_bytes(b"mine")
+    for step in (10, 20, 30):
+        save(tmp_path, step, 5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "resume-000020.safetensors", "resume-000030.safetensors", "vocabulary.json",
+        "weights-000020.safetensors", "weights-000030.safetensors", "weights-best.safetensors"]
+
+
+def test_arrays_that_are_read_by_parts_are_whole(trained, monkeypatch):
+    whole = load_run(trained[0]).model.params
+    for rows in (1, 7):
+        monkeypatch.setattr(arrays_file, "ROWS_AT_ONCE", rows)
+        for name, array in load_run(trained[0]).model.params.items():
+            np.testing.assert_array_equal(array, whole[name], err_msg=name)

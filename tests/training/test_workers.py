@@ -1,0 +1,279 @@
+"""Training with several workers, in jobs that a real mpiexec starts."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from convsim_mini.backend import to_device, to_host
+from convsim_mini.config import OptimConfig
+from convsim_mini.data.corpus import Split
+from convsim_mini.model.initial import parameter_shapes
+from convsim_mini.model.input_response import Model, loss_and_gradients
+from convsim_mini.model.layers import NO_DROPOUT
+from convsim_mini.training.options import parse_config
+from convsim_mini.training.run import load_run, read_log
+from convsim_mini.training.distributed import Workers
+from convsim_mini.training.schedule import Tasks, batches
+
+from conftest import ROOT, Finished, command, generate_nli, write_snli
+from worker_gradients import CONFIGS, PAIRS, data
+
+pytest.importorskip("mpi4py", reason="without mpi4py no workers can be started")
+MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join(
+    [str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+if MPIEXEC is None:
+    pytest.skip("no mpiexec to start workers with: pip install mpich", allow_module_level=True)
+
+STEPS = 50    # with more, the first checkpoint comes after 50
+
+
+def job(number, *arguments, cwd, path=ROOT):
+    """Run python with these arguments as `number` workers, for five minutes at most; → Finished."""
+    done = subprocess.run(
+        [MPIEXEC, "-n", str(number), sys.executable, *map(str, arguments)], cwd=cwd, text=True,
+        capture_output=True, stdin=subprocess.DEVNULL, timeout=300,
+        env={**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"})
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def happens(what, step, *arguments, cwd):
+    """Train with two workers until something happens to worker 1 at a step; → Finished."""
+    return job(2, ROOT / "tests" / "training" / "worker_job.py", what, step, *arguments, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def options(arguments):
+    """Of a run whose batches two or three workers cannot share evenly."""
+    return [*arguments, "--optim.batch_size", 65, "--steps", STEPS, "--evaluations", 1]
+
+
+@pytest.fixture(scope="module")
+def alone(options, tmp_path_factory):
+    """The run of one process: folder, Finished."""
+    folder = tmp_path_factory.mktemp("alone") / "run"
+    done = command("train", *options, "--run", folder, cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def assert_same_run(folder, other):
+    """Both have the same weights, up to float32's rounding, and the same measures."""
+    theirs = load_file(other / f"weights-{STEPS:06d}.safetensors")
+    for name, p in load_file(folder / f"weights-{STEPS:06d}.safetensors").items():
+        np.testing.assert_allclose(p, theirs[name], rtol=0, atol=1e-5, err_msg=name)
+    measured = [read_log(some / "log.jsonl")[-2]["dev"] for some in (folder, other)]
+    assert measured[0] == measured[1]
+
+
+@pytest.mark.parametrize("number, hosts", [(2, 1), (3, 1), (3, 2), (4, 1)])
+def test_workers_have_the_loss_and_the_gradients_of_one_process(number, hosts, tmp_path):
+    done = job(number, ROOT / "tests" / "training" / "worker_gradients.py", hosts, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found["differences"]) == 24
+    wrong = {case: size for case, size in found["differences"].items() if not size < 1e-10}
+    assert not wrong
+    assert found["same bits"]
+    assert found["false negatives of others"]
+
+
+def test_two_workers_train_what_one_process_trains_and_one_of_them_speaks(
+        alone, options, tmp_path):
+    done = job(2, "-m", "convsim_mini.train", *options, "--run", alone[0], cwd=tmp_path)
+    assert done.returncode == 2 and "exists already" in done.stderr
+    done = job(2, "-m", "convsim_mini.train", *options, "--run", tmp_path / "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(tmp_path / "run", alone[0])
+    losses = [[(record["step"], record["loss"]) for record in read_log(some / "log.jsonl")
+               if "loss" in record] for some in (tmp_path / "run", alone[0])]
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+    lines = [[line for line in some.stdout.splitlines() if "run" not in line and "step" not in line]
+             for some in (done, alone[1])]
+    assert lines[0] == lines[1]
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        path.name for path in alone[0].iterdir()}
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_an_epoch_has_every_pair_once_whatever_the_number_of_workers(number):
+    pairs, size = 130, 16                                     # 2 pairs wait for another epoch
+    keys = np.arange(2 * pairs, dtype=np.uint64).reshape(-1, 2)
+    split = Split(np.arange(2 * pairs, dtype=np.int32), np.arange(2 * pairs + 1), keys)
+    config = parse_config(["--optim.batch_size", str(size), "--optim.word_dropout", "0",
+                           "--steps", "100"])
+    seen = []
+    for place in range(number):
+        played = SimpleNamespace(place=place, group=SimpleNamespace(size=number))
+        played.share = partial(Workers.share, played)
+        for batch in islice(batches(config, Tasks(split)), pairs // size):
+            seen += Workers.part(played, batch).sentences.ids.tolist()
+    assert len(seen) == len(set(seen)) == 2 * size * (pairs // size)
+
+
+@pytest.mark.parametrize("what, code", [("is interrupted", 130), ("is killed", None)])
+def test_what_two_workers_began_three_and_one_finish(what, code, alone, options, tmp_path):
+    often = [*options, "--evaluations", 5, "--run", tmp_path / "run"]
+    done = happens(what, 24, *often, cwd=tmp_path)
+    assert done.returncode == code if code else done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert load_run(tmp_path / "run", newest=True).step == (25 if code else 20)
+    done = job(3, ROOT / "tests" / "training" / "worker_job.py", "is interrupted", 10, "--resume",
+               tmp_path / "run", cwd=tmp_path)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.count("stopped; go on with") == 1
+    assert load_run(tmp_path / "run", newest=True).step == (36 if code else 31)
+    kept = ("import sys; from convsim_mini import train; "
+            "train.keep_best = lambda folder: None; train.main(sys.argv[1:])")
+    done = job(1, "-c", kept, "--resume", tmp_path / "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(tmp_path / "run", alone[0])
+
+
+@pytest.mark.long
+def test_a_job_that_is_killed_ten_times_ends_like_one_that_never_was(options, tmp_path):
+    often = [*options, "--steps", 500, "--evaluations", 50]
+    done = job(2, "-m", "convsim_mini.train", *often, "--run", tmp_path / "never", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    going_on = [*often, "--run", tmp_path / "often"]
+    saved = 0
+    for kill in range(10):
+        done = happens("is killed soon", kill, *going_on, cwd=tmp_path)
+        assert done.returncode != 0 and "Traceback" not in done.stderr
+        before, saved = saved, load_run(tmp_path / "often", newest=True).step
+        assert saved > before and saved % 10 == 0
+        going_on = ["--resume", tmp_path / "often"]
+    done = job(2, "-m", "convsim_mini.train", *going_on, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    logs = [[(record["step"], record["loss"]) for record in read_log(tmp_path / name / "log.jsonl")
+             if "loss" in record] for name in ("never", "often")]
+    assert logs[0] == logs[1] and logs[0][-1][0] == 500
+
+
+@pytest.mark.parametrize("what, line", [
+    ("fails", "error: worker 1: its disk is gone\n"),
+    ("has a bug", "worker 1: Traceback (most recent call last):\n")])
+def test_an_error_of_one_worker_ends_the_job(what, line, options, tmp_path):
+    done = happens(what, 40, *options, "--evaluations", 2, "--run", tmp_path / "run", cwd=tmp_path)
+    assert done.returncode != 0
+    assert done.stderr.count(line) == 1
+    assert load_run(tmp_path / "run").step == 25
+
+
+def test_a_users_mistake_is_one_line_of_ours(options, tmp_path):
+    done = job(3, "-m", "convsim_mini.train", *options, "--optim.batch_size", 2, cwd=tmp_path)
+    assert done.returncode == 2
+    assert [line for line in done.stderr.splitlines() if line.startswith("error:")] == [
+        "error: worker 0: --optim.batch_size 2: expected 3 to 3436, the pairs to train on; change "
+        "it, or train on more pairs"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def on_emulated_gpus(number, *arguments, cwd):
+    """As `job`, on CUDA devices that the host plays: see vgpu/README.md."""
+    pytest.importorskip("cupy", reason="CuPy is needed for its emulated device")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VGPU_ORDER", "")
+        return job(number, *arguments, cwd=cwd, path=ROOT / "tests" / "gpu" / "vgpu")
+
+
+def test_gpus_with_nccl_have_the_loss_and_the_gradients_of_one_process(tmp_path):
+    done = on_emulated_gpus(2, ROOT / "tests" / "training" / "worker_gpus.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    exact = {case: size for case, size in found.items() if "float32" not in case}
+    assert len(exact) == 10 and max(exact.values()) < 1e-10, found
+    assert len(found) == 20 and max(found.values()) < 1e-4, found
+
+
+def test_nccl_with_one_gpu_changes_nothing():
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
+    if not (cupy.is_available() and pytest.importorskip("cupy.cuda.nccl").available):
+        pytest.skip("no GPU, or no NCCL")
+    from mpi4py import MPI
+    config, rng = CONFIGS["dan"], np.random.default_rng(0)
+    shapes = parameter_shapes(config, 70)
+    model = Model(to_device({name: rng.standard_normal(shape) for name, shape in shapes.items()},
+                            cupy), config, 30)
+    batch, losses, grads = data(rng)[0].batch(np.arange(PAIRS)), [], []
+    for loss, grad in (loss_and_gradients(model, batch),
+                       Workers(MPI).gradients(OptimConfig(), model, batch, NO_DROPOUT)):
+        losses.append(float(loss["loss"] if isinstance(loss, dict) else loss))
+        grads.append({name: to_host(array) for name, array in grad.items()
+                      if not isinstance(array, list)})
+    assert losses[0] == pytest.approx(losses[1], abs=1e-12)
+    for name, array in grads[0].items():
+        np.testing.assert_allclose(grads[1][name], array, atol=1e-12, err_msg=name)
+
+
+def test_several_gpus_without_nccl_are_refused(options, tmp_path):
+    done = on_emulated_gpus(2, "-m", "convsim_mini.train", *options, "--device", "gpu",
+                            cwd=tmp_path)
+    assert done.returncode == 2
+    assert "error: worker 0: --device gpu: several workers need NCCL: pip install" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_negatives_of_a_worker_alone_need_two_pairs(options, tmp_path):
+    done = job(3, "-m", "convsim_mini.train", *options, "--optim.batch_size", 5,
+               "--optim.local_negatives", "true", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "error: worker 0: --optim.batch_size 5: expected 6 to 3436" in done.stderr
+
+
+def test_help_is_shown_once(tmp_path):
+    done = job(3, "-m", "convsim_mini.train", "--help", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("Train a sentence encoder on conversations.") == 1
+
+
+def test_without_mpi4py_one_line_says_what_to_install(options, tmp_path):
+    done = happens("lacks mpi4py", 0, *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == ("error: started as one of 2 workers, but mpi4py or MPI is missing: "
+                           "pip install mpi4py mpich\n")
+
+
+def test_workers_agree_on_the_steps_of_a_run_by_the_minute(options, tmp_path):
+    done = job(2, "-m", "convsim_mini.train", *options, "--minutes", "0.01", "--run", "run",
+               cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert read_log(tmp_path / "run" / "log.jsonl")[-1]["step"] == load_run(
+        tmp_path / "run").config.steps > 50
+
+
+def test_workers_with_roles_train_the_same_whatever_their_number(options, pairs, tmp_path):
+    for seed, (split, number) in enumerate({"train": 300, "dev": 60}.items()):
+        write_snli(tmp_path, split, generate_nli(pairs, number, seed))
+    roles = [*options, "--task", "multitask", "--nli", tmp_path, "--optim.nli_workers", 0.3,
+             "--optim.nli_batch_size", 32]
+    for number in (2, 4):
+        done = job(number, "-m", "convsim_mini.train", *roles, "--run", tmp_path / str(number),
+                   cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert_same_run(tmp_path / "2", tmp_path / "4")
+    log = [record for record in read_log(tmp_path / "2" / "log.jsonl") if "loss" in record]
+    assert log[0].keys() == {"step", "loss", "nli_loss"}
+    assert log[-1]["loss"] < log[0]["loss"] and log[-1]["nli_loss"] < log[0]["nli_loss"]
+    head = load_run(tmp_path / "2").model.params["nli.linear1.bias"]
+    assert np.abs(head).max() > 0                             # from worker 1; it starts at zero
+    done = command("train", *roles, cwd=tmp_path)
+    assert done.returncode == 2 and "expected several workers" in done.stderr
+
+
+def test_negatives_of_a_worker_alone_are_fewer_and_the_loss_is_lower(alone, options, tmp_path):
+    done = job(2, "-m", "convsim_mini.train", *options, "--optim.local_negatives", "true", "--run",
+               tmp_path / "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, whole = (next(record["loss"] for record in read_log(folder / "log.jsonl")
+                         if "loss" in record) for folder in (tmp_path / "run", alone[0]))
+    assert first < whole - 0.3                                # ln 2 = 0.69 less by guessing

@@ -1,0 +1,164 @@
+"""One of several workers, started by test_workers.py: are n workers' gradients one process's?
+
+    mpiexec -n 4 python tests/training/worker_gradients.py [HOSTS]
+
+HOSTS: of how many hosts the workers play to be. It prints, on the first worker, one line of JSON:
+the largest difference by case; whether all workers have the same bits; how many false negatives
+each has at least among others' responses.
+"""
+
+import json
+import sys
+import zlib
+
+import numpy as np
+
+from convsim_mini.config import ModelConfig, OptimConfig
+from convsim_mini.data.corpus import Split
+from convsim_mini.data.packed import Packed, drop_words, offsets_of
+from convsim_mini.model.gradcheck import dense
+from convsim_mini.model.initial import parameter_shapes
+from convsim_mini.model.input_response import TASKS, Model, loss_and_gradients
+from convsim_mini.model.layers import NO_DROPOUT
+from convsim_mini.training.distributed import launched
+from convsim_mini.training.loop import gradients_of
+
+WORDS, BIGRAMS, PAIRS = 30, 40, 23
+CONFIGS = {
+    "dan": ModelConfig(embedding_dim=6, layers=[5, 7], response_hidden=[4], nli_hidden=6),
+    "transformer": ModelConfig(encoder="transformer", embedding_dim=8, layers=[7], nli_hidden=6,
+                               transformer_layers=2, heads=2, hidden=9, dropout=0.0, bag=True),
+}
+
+
+def main():
+    workers, differences, same_bits, masked = launched(), {}, True, 0
+    workers.host = workers.comm.Split(workers.rank % int(*sys.argv[1:] or [1]))
+    for encoder, config in CONFIGS.items():
+        rng = np.random.default_rng(0)
+        model = model_of(config, rng, workers)
+        for case, batch in cases(rng).items():
+            for chunk in (None, 2):
+                optim = OptimConfig(chunk=chunk, nli_weight=3)
+                losses, grads = alone(optim, model, batch)
+                several = workers.gradients(optim, model, batch, NO_DROPOUT)
+                losses_found, found = gathered(model, several, workers)
+                assert grads.keys() == found.keys()
+                assert {loss.base for loss in losses_found.values()} == {None}    # or it would keep
+                differences[f"{encoder}, {case}, {chunk}"] = difference(          # all gradients
+                    model, (losses, grads), (losses_found, found))
+                bits = [found[name].tobytes() for name in sorted(found)]
+                same_bits &= len(set(workers.comm.allgather(zlib.crc32(b"".join(bits))))) == 1
+            masked += of_others(workers.part(batch).false_negatives, workers)
+        differences[f"{encoder}, local"] = difference(
+            model, *local_negatives(model, rng, workers))
+    masked = min(workers.comm.allgather(masked))
+    workers.take_roles(0.5)                                    # of four workers two train NLI
+    for encoder, config in CONFIGS.items():
+        model = model_of(config, np.random.default_rng(0), workers)
+        differences[f"{encoder}, roles"] = difference(model, *roles(model, workers))
+    differences = workers.comm.allgather(differences)         # those of heads are their workers'
+    differences = {case: max(each[case] for each in differences) for case in differences[0]}
+    if workers.rank == 0:
+        print(json.dumps({"differences": differences, "same bits": same_bits,
+                          "false negatives of others": masked}))
+
+
+def model_of(config, rng, workers):
+    """A float64 Model with random parameters, whose table the workers of a host share."""
+    shapes = parameter_shapes(config, WORDS + BIGRAMS, classifies=True)
+    params = {name: 0.5 * rng.standard_normal(shape) for name, shape in shapes.items()}
+    return Model(workers.broadcast(params), config, WORDS)
+
+
+def gathered(model, found, workers):
+    """Losses and gradients, dense: a table's are the sum of those that a host's workers have."""
+    losses, grads = found
+    return losses, {name: workers.table_sharers.allreduce(dense(grad, model.params[name]))
+                    if isinstance(grad, list) else grad for name, grad in grads.items()}
+
+
+def difference(model, expected, found):
+    """The largest difference in losses and in those gradients that were found."""
+    (losses, grads), (losses_found, grads_found) = expected, found
+    assert losses.keys() == losses_found.keys()
+    return float(max(
+        *(abs(loss - losses_found[name]) for name, loss in losses.items()),
+        *(np.abs(dense(grads[name], model.params[name]) - dense(grad, model.params[name])).max()
+          for name, grad in grads_found.items())))
+
+
+def weighted(model, parts):
+    """The sum of gradients by name, dense, each with a weight: (weight, gradients)."""
+    total = {}
+    for weight, grads in parts:
+        for name, grad in grads.items():
+            total[name] = total.get(name, 0) + weight * dense(grad, model.params[name])
+    return total
+
+
+def local_negatives(model, rng, workers):
+    """Losses and gradients: the mean of small batches', by their pairs; those of the workers."""
+    split, which, _, _ = data(rng)
+    parts = [which[PAIRS * k // workers.size:PAIRS * (k + 1) // workers.size]
+             for k in range(workers.size)]
+    each = [(len(part) / PAIRS, *loss_and_gradients(model, split.batch(part))) for part in parts]
+    loss = sum(weight * loss for weight, loss, _ in each)
+    optim = OptimConfig(local_negatives=True)
+    found = gathered(model, workers.gradients(optim, model, split.batch(which), NO_DROPOUT),
+                     workers)
+    return ({"loss": loss}, weighted(model, [(weight, grads) for weight, _, grads in each])), found
+
+
+def roles(model, workers):
+    """Losses and gradients of both tasks in one process, 0.7 and 0.3; those of the workers."""
+    split, which, nli, _ = data(np.random.default_rng(1))
+    conversation, inference = split.batch(which), nli.batch(which[:7])
+    (loss, grads), (nli_loss, nli_grads) = (loss_and_gradients(model, batch)
+                                            for batch in (conversation, inference))
+    batch = inference if workers.trains_nli else conversation
+    optim = OptimConfig(nli_workers=0.3, nli_weight=5)
+    found = gathered(model, workers.gradients(optim, model, batch, NO_DROPOUT), workers)
+    assert ("nli.linear0.weight" in found[1]) == workers.trains_nli
+    both = weighted(model, [(0.7, grads), (0.3 * 5, nli_grads)])
+    return ({"loss": loss, "nli_loss": nli_loss}, both), found
+
+
+def alone(optim, model, batch):
+    """Losses and gradients of one process."""
+    task = TASKS[batch.task]
+    loss, grads = gradients_of(optim)(model, batch, weight=task.weight_in(optim))
+    return {task.loss: loss}, grads
+
+
+def of_others(false_negatives, workers):
+    """How many of a worker's false negatives are responses that other workers have."""
+    if not isinstance(false_negatives, tuple):
+        return 0
+    own = workers.share(PAIRS)
+    return int(((false_negatives[1] < own.start) | (false_negatives[1] >= own.stop)).sum())
+
+
+def data(rng):
+    """Pairs of each task, and the numbers of a batch's: a Split, (B,), Splits of NLI."""
+    lengths = rng.integers(1, 9, 2 * 2 * PAIRS)
+    sentences = Packed(rng.integers(0, WORDS, lengths.sum()).astype(np.int32), offsets_of(lengths))
+    keys = rng.integers(0, 12, (2 * PAIRS, 2)).astype(np.uint64)    # many are equal
+    which = rng.permutation(2 * PAIRS)[:PAIRS]
+    return (Split(*sentences, keys), which,
+            Split(*sentences, labels=rng.integers(0, 3, 99), task="classes"),
+            Split(*sentences, keys, task="entailments"))
+
+
+def cases(rng):
+    """A Batch of each task, one without masks, and one with word dropout."""
+    split, which, nli, entailed = data(rng)
+    batch = split.batch(which)
+    dropped = drop_words(batch.sentences, 0.4, np.random.Generator(np.random.Philox(5)))
+    return {"conversation": batch, "unmasked": split.batch(which, False),
+            "dropped": batch._replace(sentences=dropped), "nli": nli.batch(which),
+            "entailment": entailed.batch(which)}
+
+
+if __name__ == "__main__":
+    main()

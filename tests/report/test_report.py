@@ -232,6 +232,7 @@ def test_a_learning_curve_that_is_a_line_is_extended_exactly_and_noise_widens_it
     assert 0.92 < inside / 400 < 0.98
 
 
+@pytest.mark.long
 def test_the_learning_curve_of_runs(arguments, trained, data, tmp_path):
     done = command("report.learning_curve", trained[0], "--data", data, cwd=tmp_path)
     assert done.returncode == 2 and "expected three runs or more" in done.stderr
@@ -285,6 +286,7 @@ def test_the_page_against_words(trained, data, tmp_path):
 
 # ---------------------------------------------------------------- figure 8's runs
 
+@pytest.mark.long
 def test_fractions_are_trained_once_and_taken_up_where_they_stopped(
         trained, nli_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(fractions, "SHARES", (0.5, 1.0))

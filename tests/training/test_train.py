@@ -87,6 +87,7 @@ def test_another_seed_gives_another_run(trained, tmp_path):
     assert weights(tmp_path / "other", 30) != weights(trained[0], 30)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("minutes, options", [
     (0.02, []),
     (1e-9, []),                                               # the fewest steps that there can be
@@ -158,6 +159,7 @@ def test_the_papers_recipe_trains(arguments, tmp_path):
     assert (config["optim"]["batch_size"], config["model"]["layers"]) == (64, [16])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [[], ["--text.words", 1]])
 def test_few_distinct_words_are_enough_for_the_default_model(write_tsv, tmp_path, more):
     # All dimensions of a word start from an SVD of the words' co-occurrences.

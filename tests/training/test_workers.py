@@ -120,6 +120,7 @@ def test_an_epoch_has_every_pair_once_whatever_the_number_of_workers(number):
     assert len(seen) == len(set(seen)) == 2 * size * (pairs // size)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what, code", [("is interrupted", 130), ("is killed", None)])
 def test_what_two_workers_began_three_and_one_finish(what, code, alone, options, tmp_path):
     often = [*options, "--evaluations", 5, "--run", tmp_path / "run"]
@@ -251,6 +252,7 @@ def test_workers_agree_on_the_steps_of_a_run_by_the_minute(options, tmp_path):
         tmp_path / "run").config.steps > 50
 
 
+@pytest.mark.long
 def test_workers_with_roles_train_the_same_whatever_their_number(options, pairs, tmp_path):
     for seed, (split, number) in enumerate({"train": 300, "dev": 60}.items()):
         write_snli(tmp_path, split, generate_nli(pairs, number, seed))

@@ -89,6 +89,9 @@ class ModelConfig:
     """Share of a Transformer's numbers left out in training, in 1/256ths (tensor2tensor's 0.1)."""
     bag: bool = False
     """A Transformer adds to a DAN's sentence vector and starts as that DAN (ours)."""
+    word_weight: Annotated[float, Meta(ge=0, le=100)] = 0.4
+    """Weight of a vector's half that counts words, in `encode` and `tune`; training has none (ours:
+    near 0.4 STS, question ranking and picking replies gain on dev: report/WORDS.md)."""
     max_tokens: PositiveInt = 256
     """Words after which a sentence is cut (ours: attention's cost grows with the square)."""
 

@@ -5,11 +5,13 @@ import zlib
 import numpy as np
 from tqdm import tqdm
 
-from ..backend import array_module
+from ..backend import array_module, to_device, to_host
 from ..common.cli import UserError
+from ..model.embeddings import word_sum
 from ..model.input_response import embed
 from ..model.layers import l2_normalize_forward
 from ..model.projection import with_matrix
+from ..model.word_counts import NUMBERS, side_by_side, word_directions
 from ..training.run import load_matrix, load_run
 
 
@@ -18,10 +20,14 @@ class SentenceEncoder:
 
     It is a bi-encoder, also called a dual encoder: each sentence has a vector of its own. `encode`
     and `similarity` work as in the package sentence-transformers, with fewer options.
+
+    word_weight: weight of the half that counts words, see model/word_counts.py; 0: the learned half
+    is the whole vector
     """
 
-    def __init__(self, model, vocabulary, identity=None):
-        self.model, self.vocabulary = model, vocabulary
+    def __init__(self, model, vocabulary, identity=None, word_weight=0.0):
+        self.model, self.vocabulary, self.word_weight = model, vocabulary, word_weight
+        self.directions = directions_of(model, vocabulary) if word_weight else None
         self.identity = identity or {}    # what its vectors depend on; an Index compares it
         self.cut = 0                      # sentences so far that a Transformer had to cut
 
@@ -33,7 +39,7 @@ class SentenceEncoder:
     @property
     def dimension(self):
         """Length of an embedding."""
-        return self.model.config.layers[-1]
+        return self.model.config.layers[-1] + (NUMBERS if self.word_weight else 0)
 
     def encode(self, sentences, batch_size=1024, show_progress_bar=False, *,
                convert_to_numpy=True, convert_to_tensor=False, normalize_embeddings=True):
@@ -62,14 +68,33 @@ class SentenceEncoder:
         for start in tqdm(starts, desc="encoding", unit="batch", disable=not show_progress_bar):
             packed = self.vocabulary.encode(sentences[start:start + batch_size])
             self.cut += number_cut(self.model.config, packed.lengths)
-            vectors[start:start + batch_size] = embed(self.model, packed, batch_size)
+            vectors[start:start + batch_size] = self.embed(packed, batch_size)
         return vectors
+
+    def embed(self, packed, batch_size=1024):
+        """The unit vectors of a Packed of n sentences: (n, dimension)."""
+        u = embed(self.model, packed, batch_size)
+        if not self.word_weight:
+            return u
+        return side_by_side(u, count_vectors(self.directions, packed), self.word_weight)
 
     @staticmethod
     def similarity(a, b):
         """Cosines of vectors a: (n, e) or one (e,), with b: (m, e) or one (e,) → float32 (n, m)."""
         a, b = (l2_normalize_forward(np.atleast_2d(np.asarray(x, np.float32)))[0] for x in (a, b))
         return a @ b.T
+
+
+def directions_of(model, vocabulary):
+    """`word_directions` of a Vocabulary, on a Model's device."""
+    xp = array_module(model.params["encoder.embedding.weight"])
+    return to_device(word_directions(vocabulary.probabilities()), xp)
+
+
+def count_vectors(directions, packed):
+    """The halves that count words: Packed of n sentences on the host → (n, 512) there, unit."""
+    sums = word_sum(directions, to_device(packed, array_module(directions)))
+    return to_host(l2_normalize_forward(sums)[0])
 
 
 def number_cut(config, lengths):
@@ -85,22 +110,24 @@ def tell_cut(config, lengths):
               "are cut there")
 
 
-def load(run, device="cpu", tuned=False):
+def load(run, device="cpu", tuned=False, words=True):
     """The SentenceEncoder of a run's folder, on "cpu" or "gpu".
 
-    Its vectors are the model's times a matrix of the run. With `tuned` that is what `tune` learned,
-    else all_but_the_top.safetensors, where the run has it: it removes the direction in which all
-    vectors agree (Mu et al. 2018). Raises UserError as `load_run`, or without a tuned matrix.
+    A vector has two halves. The learned one is the model's times a matrix of the run. With `tuned`
+    that is what `tune` learned, else all_but_the_top.safetensors, where the run has it: it removes
+    the direction in which all vectors agree (Mu et al. 2018). The other half counts words; without
+    `words` it is left out. Raises UserError as `load_run`, or without a tuned matrix.
     """
-    return encoder_of(load_run(run, device), tuned)
+    return encoder_of(load_run(run, device), tuned, words)
 
 
-def encoder_of(run, tuned=False):
+def encoder_of(run, tuned=False, words=True):
     """The SentenceEncoder of a Run that is loaded already; the rest as `load`."""
     matrix = load_matrix(run, "tuned" if tuned else "all_but_the_top")
     if tuned and matrix is None:
         raise UserError(f"{run.folder}: holds no tuned.safetensors; make it: python -m "
                         f"convsim_mini.tune {run.folder} --data DIR")
     crc = None if matrix is None else zlib.crc32(np.ascontiguousarray(matrix))
-    identity = {**run.identity, "tuned": tuned, "matrix": crc}
-    return SentenceEncoder(with_matrix(run.model, matrix), run.vocabulary, identity)
+    weight = run.config.model.word_weight if words else 0.0
+    identity = {**run.identity, "tuned": tuned, "matrix": crc, "word_weight": weight}
+    return SentenceEncoder(with_matrix(run.model, matrix), run.vocabulary, identity, weight)

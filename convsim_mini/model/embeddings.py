@@ -63,6 +63,12 @@ def embedding_bag_backward(dy, cache):
     return [SparseRows(rows, dy * scale, sources)]
 
 
+@on_gpu(kernels.word_sum)
+def word_sum(table, packed):
+    """The sum of each sentence's word rows, divided by √n: (R, d), Packed of B → (B, d)."""
+    return embedding_bag_forward(table, packed, packed.lengths)[0]
+
+
 def embedding_forward(table, ids):
     """The embedding of each word: table: (R, d), ids: (N,) → (N, d), cache."""
     return table.take(ids, axis=0), ids

@@ -18,11 +18,10 @@ from ..common.cli import UserError, positive_int, user_errors
 from ..common.tables import table
 from ..inference.sentence_encoder import tell_cut
 from ..model.input_response import embed
-from .baselines import document_frequency, dot_products, tfidf
+from .baselines import document_frequency, dot_products, pair_baselines, tfidf, vocabulary_of
 from .command import main
 from .metrics import map_difference, ranking_scores, top_of_ranking
 from .task_files import find_files
-from .word_baselines import pair_baselines, vocabulary_of
 
 NAME = "SemEval Task 3"
 LABELS = {"PerfectMatch": True, "Relevant": True, "Irrelevant": False}

@@ -22,7 +22,7 @@ from ..training.run import load_matrix
 from .command import main
 from .metrics import pearson, r_with_interval, spearman, williams_test
 from .task_files import find_files, lines_of, number_or_nan
-from .word_baselines import pair_baselines
+from .baselines import pair_baselines
 
 NAME = "the STS Benchmark"
 COLUMNS = "genre, file, year, id, score, sentence, sentence"
@@ -129,7 +129,7 @@ def summary(name, sts, scores, baselines):
 
 
 def draw(run, name, sts, scores):
-    """The figure of predicted scores against people's; → its file, in the run's folder."""
+    """Draw predicted scores against people's scores; → the file, in the run's folder."""
     path = run.folder / f"sts_{name.replace(' ', '_')}.png"
     plot(path, name, sts, scores["trained"])
     return path
@@ -161,10 +161,10 @@ def sides(sts):
     return np.arange(2 * len(sts.sentences1)).reshape(2, -1)
 
 
-def correlations(similarity, sts):
-    """Genre → Pearson's r and Spearman's rho, for all pairs and for each genre."""
+def correlations(similarity, sts, genres=GENRES):
+    """Genre → Pearson's r and Spearman's rho of its pairs; the genre "all" is all pairs."""
     figures = {}
-    for genre in GENRES:
+    for genre in genres:
         of_genre = (sts.genres == genre) | (genre == "all")
         x, y = similarity[of_genre], sts.labels[of_genre]
         figures[genre] = pearson(x, y), spearman(x, y)
@@ -183,7 +183,7 @@ def score_table(name, sts, similarities):
 
 
 def comparison(similarity, baselines, labels):
-    """Which baselines is the model, its similarity (n,), better than? Differences of r × 100."""
+    """Is the model, with its similarity (n,), better than each baseline? Differences of r × 100."""
     groups = {"better than": [], "not told apart from": [], "worse than": []}
     for name, other in baselines.items():
         t, p = williams_test(similarity, other, labels)

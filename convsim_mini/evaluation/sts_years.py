@@ -14,7 +14,6 @@ from ..common.cli import UserError
 from ..common.tables import table
 from . import sts as benchmark
 from .command import main
-from .metrics import pearson, spearman
 from .senteval.files import FOLDERS
 from .sts import Sts, similarity
 from .task_files import lines_of, number_or_nan
@@ -70,7 +69,7 @@ def read(folder):
 
 
 def _pairs(folder, name):
-    """Yield (set, score, sentence, sentence) of each pair with a score."""
+    """Yield (name of the set, score, sentence, sentence) of each pair with a score."""
     inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
     texts, scores = (lines_of(path, "SemEval's STS") for path in (inputs, gold))
     if len(texts) != len(scores):
@@ -97,10 +96,7 @@ def summary(name, sts, scores, baselines):
     sets, counts = np.unique(sts.genres, return_counts=True)
     rows = []
     for row, values in (scores | baselines).items():
-        figures = []
-        for one in sets:
-            x, y = values[sts.genres == one], sts.labels[sts.genres == one]
-            figures.append([100 * pearson(x, y), 100 * spearman(x, y)])
+        figures = 100 * np.array([*benchmark.correlations(values, sts, sets).values()])
         means = np.mean(figures, axis=0), np.average(figures, axis=0, weights=counts)
         rows.append([row, *("{:.1f} / {:.1f}".format(*pair) for pair in (*means, *figures))])
     rows += [[f"{row}, published", dict(zip(COUNTS, figures.split()))[name]]

@@ -13,10 +13,10 @@ from scipy.stats import rankdata
 from ..common.cli import UserError, errors_in_one_line
 from ..common.files import write_text
 from ..evaluation import cqa, response, sts
+from ..evaluation.baselines import WEIGHTED as WORDS, bag_cosines
 from ..evaluation.command import parser_of
 from ..evaluation.metrics import (
     map_difference, pearson, pearson_difference, per_cent, ranking_scores, with_interval)
-from ..evaluation.word_baselines import WEIGHTED as WORDS, bag_cosines
 from ..training.run import load_run
 from .blocks import Table, to_markdown
 from .results import ENCODER, encoder_cosines

@@ -13,7 +13,7 @@ from convsim_mini.data.text import Vocabulary
 from convsim_mini.evaluation import command, cqa
 from convsim_mini.evaluation.metrics import ranking_scores, top_of_ranking
 from convsim_mini.evaluation.cqa import Candidate, Question, read as read_questions
-from convsim_mini.evaluation.word_baselines import bag_cosines
+from convsim_mini.evaluation.baselines import bag_cosines
 
 TEST = "SemEval2016-Task3-CQA-QL-test.xml"
 DEV = "SemEval2016-Task3-CQA-QL-dev.xml"

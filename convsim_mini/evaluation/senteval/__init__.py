@@ -20,9 +20,10 @@ from ...common.tables import table
 from ...inference.sentence_encoder import tell_cut
 from ...model.input_response import embed
 from ...model.nli import nli_features_forward
-from ..baselines import frequency_weight, term_counts
+from ..baselines import (
+    frequency_weight, mean_vectors, run_vectors, term_counts, vectors_by_id, vocabulary_of,
+    words_of)
 from ..metrics import per_cent, r_with_interval, spearman, with_interval
-from ..word_baselines import mean_vectors, run_vectors, vectors_by_id, vocabulary_of, words_of
 from .files import FILES, find_tasks, read_task
 
 # right, % (MRPC / F1), or Pearson's r of the two with scores, in the order of FILES

@@ -10,13 +10,11 @@ from ..data.packed import Packed
 from .attention import attention_backward, attention_forward, timing_signal
 from .embeddings import (
     embedding_bag_backward, mean_pool_backward, mean_pool_forward, placed_embedding_backward,
-    placed_embedding_forward, word_bag_forward,
-)
+    placed_embedding_forward, word_bag_forward)
 from .layers import (
     NO_DROPOUT, add_norm_backward, add_norm_forward, dense_backward, dense_forward, feed_forward,
     feed_forward_backward, l2_normalize_backward, l2_normalize_forward, layer_norm_backward,
-    layer_norm_forward,
-)
+    layer_norm_forward)
 
 
 class Sorted(NamedTuple):
@@ -44,19 +42,19 @@ class TransformerCache(NamedTuple):
 
 
 class SublayerCache(NamedTuple):
-    """name: of its parameters; norm: of the layer norm that follows it; inner, add_norm: caches."""
+    """What the backward of a sublayer needs: self-attention or a feed-forward network."""
 
-    name: str
-    norm: str
-    inner: tuple
-    add_norm: tuple
+    name: str          # with which its parameters' names begin
+    norm: str          # the same of the layer norm that follows it
+    inner: tuple       # its own cache
+    add_norm: tuple    # the cache of its residual connection and of that layer norm
 
 
 class AttendCache(NamedTuple):
-    """Caches of the qkv layer, attention (on the host an AttentionCache) and the output layer."""
+    """The caches of self-attention's three steps."""
 
     qkv: tuple
-    attention: tuple
+    attention: tuple    # on the host an AttentionCache
     output: tuple
 
 
@@ -126,8 +124,10 @@ def transformer_backward(du, cache):
     pre_norm = cache.first_norm is not None
     for name, norm, inner, join in reversed(cache.sublayers):
         dx, dy, grads[f"{norm}.weight"], grads[f"{norm}.bias"] = add_norm_backward(dz, join, dx)
-        backward = _attend_backward if name.endswith("attention") else _position_wise_backward
-        dz = backward(dy, name, inner, grads)
+        if name.endswith("attention"):
+            dz = _attend_backward(dy, name, inner, grads)
+        else:
+            dz = _position_wise_backward(dy, name, inner, grads)
         if not pre_norm:
             add_to(dz, dx)
             dx = None
@@ -177,7 +177,7 @@ def sort_by_length(packed, max_tokens):
 # ---------------------------------------------------------------- a bag, two kinds of sublayers
 
 def _bag_forward(params, packed, word_rows):
-    """y = √d bag(table) W: a DAN of one layer. A Transformer's rows are √d times shorter than its.
+    """y = √d bag(table) W: a DAN of one layer. √d undoes what initial.py divides the table by.
 
     packed: word ids of B sentences → y: (B, e), cache
     """
@@ -218,7 +218,7 @@ def _position_wise_forward(params, name, x, dropout):
 
 
 def _position_wise_backward(dy, name, cache, grads):
-    """Forward: y = linear1(dropout(relu(linear0(x)))). → dx: (N, d); the others go to grads."""
+    """Forward: y = linear1(dropout(relu(linear0(x)))). → dx: (N, d); the rest as above."""
     first_cache, second_cache = cache
     dy = _collect(grads, f"{name}.linear1", dense_backward(dy, second_cache))         # (N, hidden)
     return _collect(grads, f"{name}.linear0", dense_backward(dy, first_cache))

@@ -15,7 +15,7 @@ from ..evaluation.nli import classify
 from ..training.run import Run, load_run
 from ..training.schedule import pairs_before
 
-ENCODER = "trained, all but the top, as cosine"    # the row of `sts.scores` of what `encode` gives
+ENCODER = "trained, all but the top, as cosine"    # row of `sts.scores`: what `encode` gives
 
 
 class Data(NamedTuple):

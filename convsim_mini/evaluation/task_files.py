@@ -1,5 +1,6 @@
-"""The labelled files of a task: where they are, and their rows."""
+"""The labelled files of a task: where they are, and their rows; published figures."""
 
+import json
 import math
 from pathlib import Path
 
@@ -25,6 +26,12 @@ def lines_of(path, name, encoding="UTF-8"):
     with user_errors(f"{path}: cannot be read as {encoding} text", f"expected a file of {name}",
                      (OSError, UnicodeDecodeError)):
         return Path(path).read_bytes().decode(encoding).removesuffix("\n").split("\n")
+
+
+def published(task):
+    """What published.json says of a task: "figures" of other systems, their "source"."""
+    path = Path(__file__).with_name("published.json")
+    return json.loads(path.read_text(encoding="utf-8"))[task]
 
 
 def number_or_nan(text):

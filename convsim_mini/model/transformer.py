@@ -218,7 +218,7 @@ def _position_wise_forward(params, name, x, dropout):
 
 
 def _position_wise_backward(dy, name, cache, grads):
-    """Forward: y = linear1(dropout(relu(linear0(x)))). → dx: (N, d); the rest as above."""
+    """Forward: y = linear1(dropout(relu(linear0(x)))). → dx: (N, d); the others go to grads."""
     first_cache, second_cache = cache
     dy = _collect(grads, f"{name}.linear1", dense_backward(dy, second_cache))         # (N, hidden)
     return _collect(grads, f"{name}.linear0", dense_backward(dy, first_cache))

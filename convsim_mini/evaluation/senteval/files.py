@@ -16,18 +16,13 @@ LATIN = "latin-1"
 
 
 class Task(NamedTuple):
-    """A labelled set of n sentences, or of n pairs of sentences.
+    """A labelled set of n sentences, or of n pairs of sentences."""
 
-    sides: one list of n sentences, or two; labels: int (n,), numbers into the task's names, or
-    scores; parts: "train", "dev" or "test" for each of n, or None without an official split;
-    grades: of scores, the lowest and the highest; large: whether the rows are too many to hold.
-    """
-
-    sides: tuple
-    labels: np.ndarray
-    parts: np.ndarray | None
-    grades: tuple | None = None
-    large: bool = False
+    sides: tuple                   # one list of n sentences, or two
+    labels: np.ndarray             # (n,): a label's number, or a score
+    parts: np.ndarray | None       # (n,): "train", "dev" or "test"; None without an official split
+    grades: tuple | None = None    # of scores, the lowest and the highest
+    large: bool = False            # whether the features of all rows are too many to hold
 
     @property
     def texts(self):
@@ -48,27 +43,21 @@ class Task(NamedTuple):
 
 
 class Files(NamedTuple):
-    """Where a task stands: file → its official number of rows, and how a row is read.
+    """A task's files, and how their rows are read."""
 
-    labels: their names, or () for scores; parts: of the files, or none; row: what stands in the
-    columns of a line; without a label among them it is the file's place; separator: of columns, a
-    space for the first ones alone; grades: as in Task; folders: where the files may be, below one
-    of FOLDERS.
-    """
-
-    counts: dict
-    labels: tuple
-    parts: tuple = ()
-    row: str = "sentence"
-    separator: str = " "
-    encoding: str = "utf-8-sig"                               # some copies of MRPC begin with a BOM
+    counts: dict                   # file → its official number of rows
+    labels: tuple                  # their names, or () for scores
+    parts: tuple = ()              # "train", "dev" or "test" of each file, or none
+    row: str = "sentence"          # the columns of a line; without "label" each file has one label
+    separator: str = " "           # of columns; a space separates the first columns alone
+    encoding: str = "utf-8-sig"    # some copies of MRPC begin with a BOM
     header: bool = False
-    grades: tuple | None = None
-    folders: tuple = ("",)
+    grades: tuple | None = None    # of scores, the lowest and the highest
+    folders: tuple = ("",)         # where the files may be, below one of FOLDERS
 
     @property
     def needed(self):
-        """The files without which the task cannot be measured: where there is dev, not test."""
+        """The files without which the task cannot be measured. With dev it needs no test."""
         return [file for file, part in zip_longest(self.counts, self.parts)
                 if part != "test" or "dev" not in self.parts]
 
@@ -153,7 +142,7 @@ def read_task(name, source):
 
 
 def _rows(path, files, place, count):
-    """Yield the label, a number into their names or a score, and the sentences of each line."""
+    """Yield the label, its number or a score, and the sentences of each line."""
     names = files.row.split()
     lines = lines_of(path, "SentEval", files.encoding)[int(files.header):]
     if len(lines) != count:

@@ -19,8 +19,6 @@ FITTED_ON = 200_000    # sentences of train from which document frequencies are 
 WEIGHTED = "word cosine weighted a/(a+p)"
 
 
-# ---------------------------------------------------------------- TF-IDF and BM25
-
 def term_counts(packed, words):
     """How often each word id stands in each sentence: Packed of B sentences → CSR (B, words)."""
     parts = np.ones(len(packed.ids), np.float32), packed.ids, packed.offsets
@@ -70,19 +68,15 @@ def dot_products(left, right):
     return products if isinstance(products, np.ndarray) else products.toarray()
 
 
-# ---------------------------------------------------------------- pairs of texts
-
 def pair_baselines(texts, left, right, run=None, vectors=None):
     """All baselines for the pairs texts[left[i]], texts[right[i]]: row name → (n,).
 
     run: its word embeddings and its p(word) are used; vectors: of a file, row name → word → vector
     """
-    sources, vocabulary = vectors or {}, None
-    if run:
-        sources = {"own vectors": run_vectors(run, words_of(texts))} | sources
-        vocabulary = run.vocabulary
+    own = {"own vectors": run_vectors(run, words_of(texts))} if run else {}
+    vocabulary = run.vocabulary if run else None
     return (bag_cosines(texts, left, right, vocabulary)
-            | pair_similarities(texts, left, right, sources, vocabulary))
+            | pair_similarities(texts, left, right, own | (vectors or {}), vocabulary))
 
 
 def bag_cosine(sentence1, sentence2, weight=None):
@@ -145,7 +139,8 @@ def pair_similarities(texts, left, right, sources, vocabulary=None):
     own, packed = vocabulary_of(texts)
     total, df = document_frequency(packed, own.size)
     df[UNKNOWN] = total                                       # what stands in an empty text: idf 0
-    counts, weighted = term_counts(packed, own.size), tfidf(packed, total, df)
+    counts = term_counts(packed, own.size)
+    weighted = tfidf(packed, total, df)
     weight = np.array([0, *map(frequency_weight(vocabulary or own), own.words), 0])
     rows = {}
     for name, vectors in sources.items():

@@ -148,9 +148,9 @@ def texts_of(questions):
 
 def cosines(questions, vectors):
     """Cosine of each question with its candidates; vectors: texts → matrix of unit rows."""
-    texts, (original, related) = texts_of(questions), pairs_of(questions)
-    products = dot_products(vectors(texts[len(questions):]), vectors(texts[:len(questions)]))
-    return by_question(questions, products[related, original])            # of (n, q)
+    texts = texts_of(questions)
+    products = dot_products(vectors(texts[:len(questions)]), vectors(texts[len(questions):]))
+    return by_question(questions, products[pairs_of(questions)])          # of (q, n)
 
 
 def tfidf_vectors(questions):

@@ -198,7 +198,8 @@ def comparison(similarity, baselines, labels):
 
 def closest_and_furthest(similarity, sts):
     """The 3 closest and 3 furthest pairs as the model sees them, its score beside people's."""
-    scores, order = score_0_to_5(similarity), np.argsort(similarity)
+    scores = score_0_to_5(similarity)
+    order = np.argsort(similarity)
     lines = []
     for title, pairs in (("closest", order[:-4:-1]), ("furthest", order[:3])):
         lines += [f"{title:9}{scores[k]:4.1f} (people: {sts.labels[k]:.1f})  {sts.sentences1[k]}  |"
@@ -208,7 +209,8 @@ def closest_and_furthest(similarity, sts):
 
 def plot(path, name, sts, similarity):
     """Predicted score against people's score, a point for each pair (the paper's figure 7)."""
-    scores, r = score_0_to_5(similarity), pearson(similarity, sts.labels)
+    scores = score_0_to_5(similarity)
+    r = pearson(similarity, sts.labels)
     figure, axes = new_figure()
     for genre, colour in zip(GENRES[1:], ("tab:blue", "tab:orange", "tab:green")):
         of_genre = sts.genres == genre

@@ -91,12 +91,11 @@ class Index:
                       for start in starts)
             found = nearest(queries, blocks, top)
         else:
-            found = [self._near(query, top) for query in queries]
+            found = []
+            for query in queries:
+                rows = sorted(self.graph.search(query, SEEN * top).keys.tolist())
+                found += nearest(query[None], [(self.vectors[rows], rows)], top)
         return [[(cosine, row + 1, self._line(row)) for cosine, _, row in hits] for hits in found]
-
-    def _near(self, query, top):
-        rows = sorted(self.graph.search(query, SEEN * top).keys.tolist())
-        return nearest(query[None], [(self.vectors[rows], rows)], top)[0]
 
     def _line(self, row):
         begin, end = self.offsets[row:row + 2]

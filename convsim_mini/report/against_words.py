@@ -111,7 +111,8 @@ def main(argv=None):
                        "cqa/ as far as it is there; no file of a test set is read")
     parser.add_argument("--out", type=Path, default=Path("against_words.md"), help="the page")
     options = parser.parse_intermixed_args(argv)
-    run, blocks = load_run(options.run), [INTRODUCTION]
+    run = load_run(options.run)
+    blocks = [INTRODUCTION]
     for measure in (similarity, replies, questions):
         blocks += measure(run, options.data)
     title = f"{run.folder.resolve().name}: where the encoder beats words alone, and where it loses"

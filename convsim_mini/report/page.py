@@ -74,8 +74,6 @@ def runs_table(results):
                   "pairs seen", "seconds", "machine"], rows)
 
 
-# ---------------------------------------------------------------- cells
-
 def figures(values):
     """Figures in one cell: 56.1 / 70.2 / 83.6. A dash stands for nan and for an empty list."""
     return " / ".join("–" if np.isnan(value) else f"{value:.1f}" for value in values) or "–"
@@ -91,8 +89,6 @@ def compared(what):
     """The headings of `beside`."""
     return [f"paper, {what}", "ours", "difference"]
 
-
-# ---------------------------------------------------------------- the paper's tables
 
 def table_1(results):
     """P@N of every run on its own corpus's test split, with 95% intervals."""
@@ -110,7 +106,8 @@ def table_1(results):
 
 def table_2(results, data):
     """Accuracy on SNLI's test set."""
-    snli, rows = data.snli.get("test"), []
+    snli = data.snli.get("test")
+    rows = []
     for result in results:
         if result.run.config.classifies:
             paper = PUBLISHED["SNLI"].get(PAPER_ROW.get(result.run.config.task), [])

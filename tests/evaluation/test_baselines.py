@@ -14,7 +14,7 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.data.text import Vocabulary, tokenize
 from convsim_mini.evaluation import baselines, command, cqa, metrics, sts
 from convsim_mini.evaluation.cqa import Candidate, Question
-from convsim_mini.evaluation.vector_files import read_vectors
+from convsim_mini.evaluation.task_files import read_vectors
 from convsim_mini.training.run import load_run
 
 from glove import glove_file

@@ -12,7 +12,7 @@ from convsim_mini.evaluation import baselines, senteval, sts
 from convsim_mini.evaluation.senteval import files as senteval_files, plugin as senteval_plugin
 from convsim_mini.evaluation.metrics import pearson, spearman
 from convsim_mini.evaluation.senteval.files import find_tasks, read_task
-from convsim_mini.evaluation.vector_files import read_vectors
+from convsim_mini.evaluation.task_files import read_vectors
 
 from glove import glove_file
 

@@ -80,7 +80,8 @@ def summary(name, tasks, scores, baselines):
 
     A cell is accuracy, with F1 for MRPC, or Pearson's r and Spearman's rho; see `cell`.
     """
-    rows, lines = scores | baselines, []
+    rows = scores | baselines
+    lines = []
     for of_task, task in tasks.items():
         ours = [cell(of_task, task, row[of_task]) for row in rows.values()]
         theirs = ["-" if task.on_dev else figures[of_task]
@@ -121,7 +122,8 @@ def means(texts, vectors, weight=None):
     vectors: word → (d,); weight: word → float, or None for 1
     """
     vocabulary, packed = vocabulary_of(texts)
-    by_id, weights = vectors_by_id(vocabulary, vectors), np.ones(vocabulary.size)
+    by_id = vectors_by_id(vocabulary, vectors)
+    weights = np.ones(vocabulary.size)
     if weight:
         weights[1:-1] = [weight(word) for word in vocabulary.words]
     counts = term_counts(packed, vocabulary.size)

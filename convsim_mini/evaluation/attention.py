@@ -14,7 +14,7 @@ from ..data.text import tokenize
 from ..model.transformer import attention_weights, sort_by_length, transformer_forward
 from ..training.run import check_corpus, load_run
 from .command import parser_of
-from .metrics import mean_interval
+from .metrics import mean_interval, with_interval
 
 SAMPLE = 2_000    # sentences of dev over which distances are averaged
 BATCH = 200
@@ -58,14 +58,14 @@ def summary(reach, uniform):
     if len(reach) == 1:
         return (f"{figures}\n\n{CLAIM}has one layer, so there is nothing to compare; train one "
                 "with --model.transformer_layers 2.")
-    mean, low, high = mean_interval(reach[-1] - reach[0])
+    gain = mean_interval(reach[-1] - reach[0])
     verdict = "does not show it"
-    if low > 0:
+    if gain[1] > 0:
         verdict = "shows it"
-    elif high < 0:
+    elif gain[2] < 0:
         verdict = "shows the opposite"
-    return (f"{figures}\n\n{CLAIM}{verdict}: the last layer reaches {mean:+.2f} [{low:+.2f}, "
-            f"{high:+.2f}] words beyond the first.")
+    return (f"{figures}\n\n{CLAIM}{verdict}: the last layer reaches "
+            f"{with_interval(gain, '+.2f')} words beyond the first.")
 
 
 def of_sentence(run, text):

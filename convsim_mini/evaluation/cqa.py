@@ -20,7 +20,7 @@ from ..inference.sentence_encoder import tell_cut
 from ..model.input_response import embed
 from .baselines import document_frequency, dot_products, pair_baselines, tfidf, vocabulary_of
 from .command import main
-from .metrics import map_difference, ranking_scores, top_of_ranking
+from .metrics import map_difference, ranking_scores, top_of_ranking, with_interval
 from .task_files import find_files
 
 NAME = "SemEval Task 3"
@@ -51,10 +51,7 @@ class Question(NamedTuple):
 
 def find(data, run):
     """File name → labelled XML file in DIR or DIR/cqa; the own set without DIR."""
-    if data is None:
-        return {"own set": OWN}
-    paths = find_files(data, "cqa", ["*.xml"], "the English files of SemEval Task 3")
-    return {path.stem: path for path in paths}
+    return find_files(data, "cqa", ["*.xml"], "the English files of SemEval Task 3", OWN)
 
 
 def read(path):
@@ -149,8 +146,9 @@ def texts_of(questions):
 def cosines(questions, vectors):
     """Cosine of each question with its candidates; vectors: texts → matrix of unit rows."""
     texts = texts_of(questions)
-    products = dot_products(vectors(texts[:len(questions)]), vectors(texts[len(questions):]))
-    return by_question(questions, products[pairs_of(questions)])          # of (q, n)
+    products = dot_products(vectors(texts[len(questions):]), vectors(texts[:len(questions)]))
+    original, related = pairs_of(questions)
+    return by_question(questions, products[related, original])            # of (n, q)
 
 
 def tfidf_vectors(questions):
@@ -179,15 +177,15 @@ def score_table(name, questions, scores):
 def differences(questions, scores):
     """Is "trained" better than the search engine and TF-IDF? MAP × 100, by a paired bootstrap."""
     lines = ["MAP of resampled questions, 95% intervals: trained is"]
+    trained = top_ten(questions, scores["trained"])
     for name in (SEARCH_ENGINE, TFIDF):
-        value, low, high = (100 * figure for figure in map_difference(
-            top_ten(questions, scores["trained"]), top_ten(questions, scores[name])))
+        figures = 100 * np.array(map_difference(trained, top_ten(questions, scores[name])))
         verdict = "not told apart from"
-        if low > 0:
+        if figures[1] > 0:
             verdict = "better than"
-        elif high < 0:
+        elif figures[2] < 0:
             verdict = "worse than"
-        lines.append(f"  {verdict:20}{name} ({value:+.2f} [{low:+.2f}, {high:+.2f}])")
+        lines.append(f"  {verdict:20}{name} ({with_interval(figures, '+.2f')})")
     return "\n".join(lines)
 
 

@@ -50,11 +50,9 @@ class Sts(NamedTuple):
 
 def find(data, run):
     """Split → file: the official ones in DIR or DIR/stsbenchmark, or the own set without DIR."""
-    if data is None:
-        return {"own set": OWN}
     names = [f"sts-{split}.csv" for split in ("train", "dev", "test")]
-    paths = find_files(data, "stsbenchmark", names, NAME)
-    return {path.stem.removeprefix("sts-"): path for path in paths}
+    found = find_files(data, "stsbenchmark", names, NAME, OWN)
+    return {name.removeprefix("sts-"): path for name, path in found.items()}
 
 
 def read_splits(folder, *names):

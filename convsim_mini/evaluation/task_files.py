@@ -14,16 +14,19 @@ from ..common.files import read_lines
 HEADER = re.compile(rb"(\d{1,18}) (\d{1,18})")    # word2vec's: number of words, numbers in each
 
 
-def find_files(data, below, patterns, name):
-    """The files of a data set in the folder `data`, or else in data/below: list of paths.
+def find_files(data, below, patterns, name, own):
+    """The files of the data set `name` in the folder `data`, or else in data/below: stem → path.
 
-    name: the data set's. Files without labels (*-input.*) are passed over. Raises UserError.
+    own: the file of our own set, which is found where data is None. Files without labels
+    (*-input.*) are passed over. Raises UserError where nothing is found.
     """
+    if data is None:
+        return {"own set": own}
     for folder in (Path(data), Path(data, below)):
-        paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))
-                 if not path.stem.endswith("-input")]
-        if paths:
-            return paths
+        paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+        found = {path.stem: path for path in paths if not path.stem.endswith("-input")}
+        if found:
+            return found
     raise UserError(f"{data}: holds no {', '.join(patterns)} with labels, nor does {data}/{below}; "
                     f"unpack {name} there, or leave out --data for the small own set")
 

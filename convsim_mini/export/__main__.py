@@ -73,21 +73,13 @@ def write_model(folder, encoder, half, bigrams):
                Path(PACKAGE, "export/torch_module.py").read_text(encoding="utf-8"))
 
 
-def test_set(run):
-    """The TestSet of the run's corpus; None where the corpus is not in reach."""
-    try:
-        return response.read(response.find(None, run)["test"])
-    except UserError as error:
-        print(f"P@1 is not measured: {error}\n")
-        return None
-
-
 def results(run, encoder, folder, pairs, test):
     """The run and the exported folder, measured alike: header, rows.
 
     pairs: an Sts; test: a TestSet, or None
     """
-    header, rows, exported = ["", "MB", "STS"], [], open_exported(folder)
+    header, rows = ["", "MB", "STS"], []
+    exported = open_exported(folder)
     for name, where, encode in (("the run", run.folder, encoder.encode),
                                 ("this folder", folder, exported.encode)):
         size = sum(path.stat().st_size for path in where.iterdir())
@@ -156,7 +148,11 @@ def main(argv=None):
     encoder = encoder_of(run, options.tuned)
     with new_folder(options.out, "choose another folder with --out") as folder:
         write_model(folder, encoder, options.half, not options.no_bigrams)
-        test = test_set(run)
+        test = None
+        try:
+            test = response.read(response.find(None, run)["test"])
+        except UserError as error:
+            print(f"P@1 is not measured: {error}\n")
         measured = results(run, encoder, folder, pairs, test)
         write_text(folder / "README.md", card(run, options, measured, test, pairs))
     print(f"{table(*measured)}\n\n{options.out}/README.md says how to use the folder, and what the "

@@ -90,7 +90,7 @@ def measure(run, data):
 
 
 def encoder_cosines(run, pairs):
-    """The cosine of each pair of an Sts as `encode` gives it: (n,). UserError without its matrix."""
+    """The cosine of each pair of an Sts by `encode`: (n,). Raises UserError without its matrix."""
     with user_errors(f"{run.folder}: was stopped and holds no all_but_the_top.safetensors",
                      f"go on: python -m convsim_mini.train --resume {run.folder}", KeyError):
         return sts.scores(run, pairs)[ENCODER]

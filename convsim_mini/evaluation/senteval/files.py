@@ -12,7 +12,7 @@ from ...common.cli import UserError
 from ...data.snli_files import find_snli, read_snli
 from ..task_files import lines_of
 
-FOLDERS = "", "downstream", "senteval/downstream"
+FOLDERS = "", "downstream", "senteval/downstream"    # where SentEval's script puts its data
 
 
 class Task(NamedTuple):

@@ -33,10 +33,10 @@ OWN_NOTE = ("The own set is a few questions made for this project, each judged o
 
 
 class Candidate(NamedTuple):
-    """A related question. rank: the search engine's, from 1."""
+    """A related question."""
 
     id: str
-    rank: int
+    rank: int         # the search engine's, from 1
     relevant: bool
     text: str
 
@@ -92,7 +92,7 @@ def _text(element, *parts):
 
 
 def scores(run, questions):
-    """Cosines of the run's embeddings: row name → list of (candidates,)."""
+    """Cosines of the run's embeddings: row name → (n,), for the candidates of all questions."""
     def vectors(texts):
         packed = run.vocabulary.encode(texts)
         tell_cut(run.config.model, packed.lengths)
@@ -103,11 +103,9 @@ def scores(run, questions):
 
 def baselines(run, questions, vectors=None):
     """The search engine and all that needs no training: as `scores`."""
-    original, related = pairs_of(questions)
-    of_pairs = pair_baselines(texts_of(questions), original, len(questions) + related, run, vectors)
     return {SEARCH_ENGINE: search_engine_scores(questions),
             TFIDF: cosines(questions, tfidf_vectors(questions)),
-            **{name: by_question(questions, pairs) for name, pairs in of_pairs.items()}}
+            **pair_baselines(texts_of(questions), *pairs_of(questions), run, vectors)}
 
 
 def summary(name, questions, scores, baselines):
@@ -122,19 +120,15 @@ def summary(name, questions, scores, baselines):
 
 
 def search_engine_scores(questions):
-    """1/rank in the search engine's order, for each candidate of each question."""
-    return [[1 / candidate.rank for candidate in question.candidates] for question in questions]
+    """1/rank in the search engine's order: (n,)."""
+    return np.array([1 / candidate.rank for question in questions
+                     for candidate in question.candidates])
 
 
 def pairs_of(questions):
-    """For each candidate the number of its question, and its own number: int (n,), int (n,)."""
+    """Where each candidate's question, and the candidate, stand in texts_of: int (n,), (n,)."""
     counts = [len(question.candidates) for question in questions]
-    return np.repeat(np.arange(len(counts)), counts), np.arange(sum(counts))
-
-
-def by_question(questions, values):
-    """Values of all candidates, (n,) → list of (candidates,)."""
-    return np.split(values, np.cumsum([len(question.candidates) for question in questions])[:-1])
+    return np.repeat(np.arange(len(counts)), counts), len(counts) + np.arange(sum(counts))
 
 
 def texts_of(questions):
@@ -144,11 +138,11 @@ def texts_of(questions):
 
 
 def cosines(questions, vectors):
-    """Cosine of each question with its candidates; vectors: texts → matrix of unit rows."""
+    """Cosine of each question with its candidates: (n,); vectors: texts → matrix of unit rows."""
     texts = texts_of(questions)
     products = dot_products(vectors(texts[len(questions):]), vectors(texts[:len(questions)]))
     original, related = pairs_of(questions)
-    return by_question(questions, products[related, original])            # of (n, q)
+    return products[related - len(questions), original]                   # of (n, q)
 
 
 def tfidf_vectors(questions):
@@ -159,16 +153,17 @@ def tfidf_vectors(questions):
 
 
 def top_ten(questions, scores):
-    """Which of each question's 10 best candidates are relevant: list of lists → bool (q, 10)."""
+    """Which of each question's 10 best candidates are relevant: scores (n,) → bool (q, 10)."""
     relevant = [[candidate.relevant for candidate in question.candidates] for question in questions]
-    return np.stack([*map(top_of_ranking, relevant, scores)])
+    ends = np.cumsum([len(of_question) for of_question in relevant])
+    return np.stack([*map(top_of_ranking, relevant, np.split(scores, ends[:-1]))])
 
 
 def score_table(name, questions, scores):
-    """The table of MAP, AvgRec and MRR × 100 with 95% intervals; scores: row name → lists."""
+    """The table of MAP, AvgRec and MRR × 100 with 95% intervals; scores: row name → (n,)."""
     rows = []
-    for row, of_questions in scores.items():
-        measures = 100 * ranking_scores(top_ten(questions, of_questions))
+    for row, of_candidates in scores.items():
+        measures = 100 * ranking_scores(top_ten(questions, of_candidates))
         rows.append([row, *("{:.2f} [{:.1f}, {:.1f}]".format(*figures) for figures in measures)])
     title = f"{name}: {len(questions)} questions, {len(pairs_of(questions)[0])} pairs"
     return table([title, "MAP", "AvgRec", "MRR"], rows)

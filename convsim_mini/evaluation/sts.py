@@ -36,16 +36,13 @@ OWN_NOTE = ("The own set is 120 pairs made for this project, each scored once: g
 
 
 class Sts(NamedTuple):
-    """The sentence pairs of one split; labels are people's scores, 0 (unrelated) to 5 (the same).
-
-    files: which of the benchmark's sources a pair is from, as MSRvid, if known.
-    """
+    """The n sentence pairs of one split."""
 
     genres: np.ndarray
-    labels: np.ndarray
+    labels: np.ndarray                 # (n,): people's scores, 0 (unrelated) to 5 (the same)
     sentences1: list
     sentences2: list
-    files: np.ndarray | None = None
+    files: np.ndarray | None = None    # (n,): the benchmark's source of each pair, as MSRvid
 
 
 def find(data, run):

@@ -35,13 +35,10 @@ def joined(parts):
 
 
 class RowBlock(NamedTuple):
-    """U distinct rows of a table, in ascending order. Their gradients are counts @ values.
+    """U distinct rows of a table, in ascending order. Their gradients are counts @ values."""
 
-    rows: (U,); counts: CSR (U, V), how often each of the values is added to each row
-    """
-
-    rows: np.ndarray
-    counts: scipy.sparse.csr_matrix
+    rows: np.ndarray                   # (U,)
+    counts: scipy.sparse.csr_matrix    # (U, V): how often each of the values is added to each row
 
 
 def row_blocks(grad):

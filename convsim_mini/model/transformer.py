@@ -18,14 +18,11 @@ from .layers import (
 
 
 class Sorted(NamedTuple):
-    """Sentences by rising length, from `sort_by_length`. Sentence b was sentence order[b] before.
-
-    places: (B,), where each sentence stands now, so places[order[b]] = b
-    """
+    """B sentences by rising length, from `sort_by_length`."""
 
     packed: Packed
-    order: np.ndarray
-    places: np.ndarray
+    order: np.ndarray     # (B,): sentence b was sentence order[b] before
+    places: np.ndarray    # (B,): where each sentence stands now, so places[order[b]] = b
 
 
 class TransformerCache(NamedTuple):
@@ -80,7 +77,8 @@ def transformer_forward(params, ordered, config, dropout=NO_DROPOUT, word_rows=N
     signal = timing_signal(config.max_tokens, width, table.dtype, xp)
 
     z, embedding_cache = placed_embedding_forward(table, packed, signal, dropout)     # (N, d)
-    x, names = z, sublayers(config)
+    x = z
+    names = sublayers(config)
     first_norm_cache, norms = None, [f"{name}.norm" for name in names]
     if config.pre_norm:
         z, first_norm_cache = layer_norm_forward(x, *_weights(params, norms[0]))
@@ -120,7 +118,8 @@ def transformer_backward(du, cache):
     dy = l2_normalize_backward(du.take(cache.order, axis=0), cache.unit)              # (B, e)
     dz, grads = feed_forward_backward(dy, cache.linear)                   # (B, d)
     dtable = [] if cache.bag is None else _bag_backward(dy, cache.bag, grads)
-    dx, dz = None, mean_pool_backward(dz, cache.pool)                     # (N, d)
+    dz = mean_pool_backward(dz, cache.pool)                               # (N, d)
+    dx = None
     pre_norm = cache.first_norm is not None
     for name, norm, inner, join in reversed(cache.sublayers):
         dx, dy, grads[f"{norm}.weight"], grads[f"{norm}.bias"] = add_norm_backward(dz, join, dx)

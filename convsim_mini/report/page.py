@@ -62,7 +62,8 @@ def runs_table(results):
     """What each run is. Its seconds were spent in training, not in measuring and saving."""
     rows = []
     for result in results:
-        config, log = result.run.config, log_of(result.run)
+        config = result.run.config
+        log = log_of(result.run)
         files = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
         seconds = [f"{record['seconds']:,.0f}" for record in log if "seconds" in record]
         machines = {record["machine"] for record in log if "machine" in record}

@@ -27,20 +27,15 @@ class Data(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What was measured of one Run; None, or an empty dict, for what could not be.
-
-    ranks: of the true reply among 100, (n,); readings: row of `sts.scores` → split → similarity
-    (n,) of each pair; snli: class of each pair of the test set, (n,); cqa: file name → list of
-    scores; reach: (layers, sentences), how far attention reaches; dev: of the run's own corpus.
-    """
+    """What was measured of one Run; None, or an empty dict, for what could not be."""
 
     run: Run
-    ranks: np.ndarray | None
-    readings: dict
-    snli: np.ndarray | None
-    cqa: dict
-    reach: np.ndarray | None
-    dev: Split | None
+    ranks: np.ndarray | None    # (n,): of the true reply among 100
+    readings: dict              # row of `sts.scores` → split → similarity of each pair: (n,)
+    snli: np.ndarray | None     # (n,): class of each pair of the test set
+    cqa: dict                   # file name → score of each candidate: (n,)
+    reach: np.ndarray | None    # (layers, sentences): how far attention reaches
+    dev: Split | None           # of the run's own corpus
 
     @property
     def sts(self):

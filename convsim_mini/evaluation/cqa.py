@@ -16,7 +16,7 @@ from defusedxml.ElementTree import ParseError, parse
 
 from ..common.cli import UserError, positive_int, user_errors
 from ..common.tables import table
-from ..inference.sentence_encoder import tell_cut
+from ..inference.sentence_encoder import encoder_of, tell_cut
 from ..model.input_response import embed
 from .baselines import document_frequency, dot_products, pair_baselines, tfidf, vocabulary_of
 from .command import main
@@ -25,6 +25,7 @@ from .task_files import find_files
 
 NAME = "SemEval Task 3"
 LABELS = {"PerfectMatch": True, "Relevant": True, "Irrelevant": False}
+BOTH = "as encode gives it"
 SEARCH_ENGINE, TFIDF = "search engine's order", "TF-IDF cosine"
 OWN = Path(__file__).with_name("own_cqa.xml")
 OWN_NOTE = ("The own set is a few questions made for this project, each judged once, in a random "
@@ -92,13 +93,17 @@ def _text(element, *parts):
 
 
 def scores(run, questions):
-    """Cosines of the run's embeddings: row name → (n,), for the candidates of all questions."""
+    """Cosines of the run's embeddings: row name → (n,), for the candidates of all questions.
+
+    The second row has the vectors that `encode` gives. They also count words (ours).
+    """
     def vectors(texts):
         packed = run.vocabulary.encode(texts)
         tell_cut(run.config.model, packed.lengths)
         return embed(run.model, packed)
 
-    return {"trained": cosines(questions, vectors)}
+    return {"trained": cosines(questions, vectors),
+            BOTH: cosines(questions, encoder_of(run).encode)}
 
 
 def baselines(run, questions, vectors=None):

@@ -4,8 +4,8 @@
 
 Others call P@1 recall@1 (R@1, R_100@1) or 1-of-100 ranking accuracy. The pairs are the test split
 of the run's own corpus. Beside the run stand the same model before training, TF-IDF and BM25, and
-the sum of the run's score and TF-IDF's: a sentence vector is too short to keep every word, and
-words in common tell much about replies (ours).
+the run with words: its score plus that of the halves that count words, or plus TF-IDF's. A learned
+vector is too short to keep every word, and words in common tell much about replies (ours).
 """
 
 from pathlib import Path
@@ -17,6 +17,7 @@ from ..common.cli import UserError
 from ..common.tables import table
 from ..data.corpus import Corpus
 from ..data.prepare import open_corpus
+from ..inference.sentence_encoder import count_vectors, directions_of
 from ..model.initial import initial_model
 from ..model.input_response import embed, respond
 from ..training.run import check_corpus, load_run, load_vocabulary
@@ -54,9 +55,10 @@ def read(corpus):
 
 
 def scores(run, test):
-    """The rank of each true reply under the run's model, alone and with TF-IDF: row name → (n,).
+    """The rank of each true reply under the run's model, alone and with words: row name → (n,).
 
-    TF-IDF has the weight of WEIGHTS that is best on 2,000 inputs of dev.
+    "+ words" adds the cosine of the halves that count words, by the run's own weight. TF-IDF has
+    the weight of WEIGHTS that is best on 2,000 inputs of dev.
     """
     corpus = test.corpus
 
@@ -69,8 +71,16 @@ def scores(run, test):
     right = [(true_ranks(encoder + weight * words) == 1).sum() for weight in WEIGHTS]
     weight = WEIGHTS[np.argmax(right)]
     encoder, words = both_scores(corpus.test, test.pairs, test.candidates)
+    counts = word_scores(run, sides(corpus.test, test.pairs), test.candidates)
     return {"trained": true_ranks(encoder),
+            "trained + words": true_ranks(encoder + run.config.model.word_weight * counts),
             f"trained + {weight} TF-IDF cosine": true_ranks(encoder + weight * words)}
+
+
+def word_scores(run, sides, candidates):
+    """Cosines of the halves that count words: sides: two Packed of n sentences → (n, 100)."""
+    directions = directions_of(run.model, run.vocabulary)
+    return candidate_scores(*(count_vectors(directions, packed) for packed in sides), candidates)
 
 
 def baselines(run, test, vectors=None):

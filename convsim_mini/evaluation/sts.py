@@ -16,6 +16,7 @@ import numpy as np
 from ..common.cli import UserError
 from ..common.figures import new_figure, save_figure
 from ..common.tables import table
+from ..inference.sentence_encoder import encoder_of
 from ..model.input_response import embed
 from ..model.projection import with_matrix
 from ..training.run import load_matrix
@@ -94,7 +95,8 @@ def scores(run, sts):
     """The similarity of each pair, plain and under each matrix of the run: row name → (n,).
 
     Each is read in two ways: as the paper does, −arccos, and as the cosine itself (ours). Pearson's
-    r sees the difference, because −arccos spreads out cosines near 1.
+    r sees the difference, because −arccos spreads out cosines near 1. Rows with "+ words" are the
+    cosines of `encode`, whose vectors also count words (ours).
     """
     models = {"trained": run.model}
     for name, row in (("all_but_the_top", "all but the top"), ("tuned", "tuned")):
@@ -105,6 +107,8 @@ def scores(run, sts):
     for row, model in models.items():
         rows[row] = similarity(model, run.vocabulary, sts)
         rows[f"{row}, as cosine"] = np.cos(rows[row])
+        if row != "trained":
+            rows[f"{row} + words"] = cosines(encoder_of(run, tuned="tuned" in row), sts)
     return rows
 
 
@@ -138,6 +142,12 @@ def angular_similarity(u, v):
 def score_0_to_5(similarity):
     """The paper's first version, equation (2): 5 (1 − arccos(cos)/π), from the −arccos."""
     return 5 * (1 + similarity / np.pi)
+
+
+def cosines(encoder, sts):
+    """The cosine of each pair by a SentenceEncoder: (n,)."""
+    u, v = (encoder.encode(side).astype(np.float64) for side in (sts.sentences1, sts.sentences2))
+    return (u * v).sum(axis=1)
 
 
 def similarity(model, vocabulary, sts):

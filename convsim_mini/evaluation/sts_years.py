@@ -12,10 +12,11 @@ import numpy as np
 
 from ..common.cli import UserError
 from ..common.tables import table
+from ..inference.sentence_encoder import encoder_of
 from . import sts as benchmark
 from .command import main
 from .senteval.files import FOLDERS
-from .sts import Sts, similarity
+from .sts import Sts, cosines, similarity
 from .task_files import lines_of, number_or_nan, published
 
 baselines, texts_of = benchmark.baselines, benchmark.texts_of    # the same for this task
@@ -73,7 +74,8 @@ def _pairs(folder, name):
 
 def scores(run, sts):
     """The cosine of each pair: row name → (n,)."""
-    return {"trained": np.cos(similarity(run.model, run.vocabulary, sts))}
+    return {"trained": np.cos(similarity(run.model, run.vocabulary, sts)),
+            "as encode gives it": cosines(encoder_of(run), sts)}
 
 
 def summary(name, sts, scores, baselines):

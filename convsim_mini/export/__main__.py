@@ -22,7 +22,6 @@ from ..evaluation import response, sts
 from ..evaluation.command import parser_of
 from ..evaluation.metrics import r_with_interval, with_interval
 from ..inference.sentence_encoder import encoder_of
-from ..model.input_response import embed
 from ..training.run import load_matrix, load_run
 from .model_card import limits, training_data, what_it_is
 
@@ -39,7 +38,7 @@ def standalone(kind):
 
     It is the text of three or four files of the package, without their imports of each other.
     """
-    files = ["export/model.py", "data/packed.py", "data/text.py"]
+    files = ["export/model.py", "data/packed.py", "data/text.py", "model/word_counts.py"]
     if kind == "transformer":
         files.insert(1, "export/transformer.py")
     text = "\n\n".join(Path(PACKAGE, name).read_text(encoding="utf-8") for name in files)
@@ -62,6 +61,7 @@ def write_model(folder, encoder, half, bigrams):
               for name, array in encoder.model.params.items() if name.startswith("encoder.")}
     if not bigrams:
         arrays[TABLE] = arrays[TABLE][:encoder.model.word_rows]
+    arrays["word_weight"] = np.array([encoder.word_weight], np.float32)
     replace_file(folder / "model.safetensors", lambda temporary: save_file(arrays, temporary))
     write_text(folder / "vocabulary.json", json.dumps(encoder.vocabulary.to_dict()))
     write_text(folder / "modules.json", json.dumps(MODULES, indent=2) + "\n")
@@ -90,7 +90,7 @@ def results(run, encoder, folder, pairs, test):
     if test:
         header.append("P@1")
         sides = response.sides(test.corpus.test, test.pairs)
-        vectors = [[embed(encoder.model, packed) for packed in sides], map(exported.embed, sides),
+        vectors = [map(encoder.embed, sides), map(exported.embed, sides),
                    response.vectors(run.model, test.corpus.test, test.pairs)]
         for row, (u, v) in zip(rows, vectors):
             ranks = response.ranks_of_truth(u, v, test.candidates)

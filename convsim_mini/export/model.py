@@ -13,6 +13,7 @@ import numpy as np
 
 from ..data.packed import words_and_bigrams    # on one line: export leaves out such lines
 from ..data.text import Vocabulary
+from ..model.word_counts import NUMBERS, side_by_side, word_directions    # on one line, too
 
 AT_ONCE = 1_024    # sentences
 KINDS = {"F32": "<f4", "F16": "<f2"}
@@ -30,7 +31,10 @@ class SentenceEncoder:
             weight = arrays[f"{name}.weight"].astype(np.float32)
             bias = arrays.get(f"{name}.bias", np.zeros(weight.shape[1]))
             self.layers.append((weight, bias.astype(np.float32)))
-        self.dimension = weight.shape[1]
+        self.dimension, self.word_weight = weight.shape[1], float(arrays["word_weight"][0])
+        if self.word_weight:
+            self.dimension += NUMBERS
+            self.directions = word_directions(self.vocabulary.probabilities())
 
     def encode(self, sentences):
         """Unit vectors: a list of n str → float32 (n, dimension); one str → (dimension,)."""
@@ -42,22 +46,26 @@ class SentenceEncoder:
         return vectors
 
     def embed(self, packed):
-        """A bag of words and bigrams; the layers; unit length.
+        """The learned half and the half that counts words, as one unit vector.
 
         packed: word ids of n sentences → float32 (n, dimension)
         """
-        return unit_length(self.dense(self.bag(packed)))
+        u = unit_length(self.learned(packed))
+        if not self.word_weight:
+            return u
+        counts = sums_of_rows(self.directions, packed)
+        return side_by_side(u, unit_length(counts), self.word_weight)
+
+    def learned(self, packed):
+        """A bag of words and bigrams; the layers: n sentences → float32 (n, e)."""
+        return self.dense(self.bag(packed))
 
     def bag(self, packed):
         """The sum of a sentence's rows divided by √words: n sentences → float32 (n, width)."""
         words, rows = self.vocabulary.size, packed
         if len(self.table) > words:                           # the other rows are for bigrams
             rows = words_and_bigrams(packed, words, len(self.table) - words)
-        x = np.empty((len(packed.lengths), self.table.shape[1]), np.float32)
-        for bag, (begin, end) in zip(x, pairwise(rows.offsets)):
-            self.table[rows.ids[begin:end]].sum(axis=0, dtype=np.float32, out=bag)
-        x *= (1 / np.sqrt(packed.lengths)).astype(np.float32)[:, None]
-        return x
+        return sums_of_rows(self.table, rows) / np.sqrt(packed.lengths).astype(np.float32)[:, None]
 
     def dense(self, x):
         """The fully connected layers, with tanh between them: (n, width) → (n, dimension)."""
@@ -69,6 +77,14 @@ class SentenceEncoder:
 def array_module(x):
     """The module that computes with x: NumPy here, perhaps CuPy in convsim_mini."""
     return np
+
+
+def sums_of_rows(table, packed):
+    """The sum of each sentence's rows: table (R, d), n sentences of row numbers → float32 (n, d)."""
+    sums = np.empty((len(packed.lengths), table.shape[1]), np.float32)
+    for total, (begin, end) in zip(sums, pairwise(packed.offsets)):
+        table[packed.ids[begin:end]].sum(axis=0, dtype=np.float32, out=total)
+    return sums
 
 
 def unit_length(x):

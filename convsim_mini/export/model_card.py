@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ..model.word_counts import NUMBERS
 from ..training.schedule import pairs_before
 
 
@@ -11,9 +12,11 @@ def what_it_is(config):
     trained = "pick the true reply to a message among the replies to others"
     if config.task == "nli":
         trained = "tell whether one sentence follows from another"
-    return (f"It turns a sentence into a vector of {config.model.layers[-1]} numbers. Sentences "
-            f"with similar meanings tend to have a larger cosine. It is a {encoder} that "
-            f"`convsim_mini` trained to {trained}.")
+    numbers = f"{config.model.layers[-1]} numbers"
+    if config.model.word_weight:
+        numbers += f" that are learned and {NUMBERS} that count its words"
+    return (f"It turns a sentence into a vector of {numbers}. Sentences with similar meanings tend "
+            f"to have a larger cosine. It is a {encoder} that `convsim_mini` trained to {trained}.")
 
 
 def training_data(run, pairs=None):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .model import SentenceEncoder, read_safetensors, unit_length    # export leaves this line out
+from .model import SentenceEncoder, read_safetensors    # export leaves this line out
 
 WORDS_AT_ONCE = 4_096
 EPSILON = 1e-6    # of layer norm
@@ -26,10 +26,10 @@ class Transformer(SentenceEncoder):
                         if name != "encoder.embedding.weight"}
         self.signal = timing_signal(self.settings["max_tokens"], self.table.shape[1])
 
-    def embed(self, packed):
-        """The mean of a sentence's words after all sublayers; the dense layers; unit length.
+    def learned(self, packed):
+        """The mean of a sentence's words after all sublayers; the dense layers.
 
-        packed: word ids of sentences, cut to max_tokens → float32 (sentences, dimension)
+        packed: word ids of sentences, here cut to max_tokens → float32 (sentences, e)
         """
         packed = packed.take(np.arange(len(packed.lengths)), self.settings["max_tokens"])
         means = np.empty((len(packed.lengths), self.table.shape[1]), np.float32)
@@ -43,7 +43,7 @@ class Transformer(SentenceEncoder):
         if self.settings["bag"]:                              # what a DAN of one layer gives
             bag = math.sqrt(means.shape[1]) * self.bag(packed)
             x += bag @ self.weights["encoder.bag.weight"]
-        return unit_length(x)
+        return x
 
     def sublayers(self, ids):
         """Each adds to x. Pre-norm: it reads norm(x). Post-norm: x is normalised after each sum.

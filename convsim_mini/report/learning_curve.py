@@ -58,7 +58,7 @@ def main(argv=None):
                      if "dev" in record}
         pairs.append(open_corpus(run.config, run.vocabulary).train.pairs)
         measured.append([precision[run.step],
-                         100 * pearson(encoder_cosines(run, dev), dev.labels)])
+                         100 * pearson(encoder_cosines(run, dev)[0], dev.labels)])
         seen = [pairs_before(run.config, step) for step in precision]
         label = None if pairs[-1] in colours else f"{pairs[-1]:,} unique pairs"
         visited.plot(seen[1:], list(precision.values())[1:], "o-", markersize=3, label=label,

@@ -15,7 +15,8 @@ from ..evaluation.nli import classify
 from ..training.run import Run, load_run
 from ..training.schedule import pairs_before
 
-ENCODER = "trained, all but the top, as cosine"    # row of `sts.scores`: what `encode` gives
+# rows of `sts.scores`: the learned half of what `encode` gives, and all of it
+LEARNED, BOTH = "trained, all but the top, as cosine", "trained, all but the top + words"
 
 
 class Data(NamedTuple):
@@ -85,10 +86,11 @@ def measure(run, data):
 
 
 def encoder_cosines(run, pairs):
-    """The cosine of each pair of an Sts by `encode`: (n,). Raises UserError without its matrix."""
+    """Of each pair of an Sts, LEARNED and BOTH: (n,) each. Raises UserError without the matrix."""
     with user_errors(f"{run.folder}: was stopped and holds no all_but_the_top.safetensors",
                      f"go on: python -m convsim_mini.train --resume {run.folder}", KeyError):
-        return sts.scores(run, pairs)[ENCODER]
+        scores = sts.scores(run, pairs)
+        return scores[LEARNED], scores[BOTH]
 
 
 def pairs_seen(run):

@@ -117,5 +117,5 @@ def test_the_direction_that_all_vectors_share_is_removed():
 def test_cross_validation_scores_held_out_pairs(monkeypatch):
     monkeypatch.setattr(tune, "STRENGTHS", (0.1, 1e4))
     u1, u2, labels = toy(200)
-    scores = tune.cross_validate(u1, u2, labels, np.arange(200))
+    scores = tune.cross_validate(u1, u2, labels, np.arange(200), (np.zeros(200), 0.4))
     assert scores.shape == (2, tune.ITERATIONS) and scores[0].max() > scores[1].max()

@@ -93,6 +93,12 @@ def tuned_similarity(matrix):
     return tune.similarity_forward(matrix, U1.astype(matrix.dtype), U2.astype(matrix.dtype))
 
 
+def similarity_with_words(matrix):
+    """The same with the cosines of the halves that count words."""
+    return tune.similarity_forward(matrix, U1.astype(matrix.dtype), U2.astype(matrix.dtype),
+                                   (LABELS / 10, 0.4))
+
+
 def correlation(x):
     """Pearson's r with fixed labels."""
     return tune.correlation_forward(x, LABELS.astype(x.dtype))
@@ -111,6 +117,7 @@ CASES = {
     "dropout": (dropout, layers, "dropout_backward", [(7, 3)]),
     "attention": (self_attention, attention, "attention_backward", [(11, 12)]),
     "tuned_similarity": (tuned_similarity, tune, "similarity_backward", [(4, 4)]),
+    "similarity_with_words": (similarity_with_words, tune, "similarity_backward", [(4, 4)]),
     "correlation": (correlation, tune, "correlation_backward", [(6,)]),
     "nli_features": (nli.nli_features_forward, nli, "nli_features_backward", [(5, 3), (5, 3)]),
     "cross_entropy": (cross_entropy, losses, "cross_entropy_backward", [(5, 3)]),
@@ -162,6 +169,7 @@ MUTANTS = [
     ("tuned_similarity", "u1.T @", "u2.T @"),
     ("tuned_similarity", "1 / np.sqrt(", "np.sqrt("),
     ("tuned_similarity", "dsimilarity * slope", "dsimilarity"),
+    ("similarity_with_words", " / (1 + weight)", ""),
     ("correlation", "- r * x_unit", ""),
     ("correlation", " / x_norm", ""),
     ("correlation", "(y_unit", "(0 * y_unit"),

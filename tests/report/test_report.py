@@ -255,7 +255,7 @@ def test_examples_are_the_pairs_where_one_is_nearer_by_most(monkeypatch):
     pairs = Sts(None, labels, list("abcde"), list("ABCDE"), np.repeat("news", 5))
     words, encoder = np.array([4.0, 1, 2, 3, 0]), np.array([0.0, 4, 3, 2.5, 5])
     rows = against_words.examples(words, encoder, pairs).rows
-    assert [(row[0], row[5]) for row in rows] == [("encoder", "a"), ("words", "d")]
+    assert [(row[0], row[5]) for row in rows] == [("learned", "a"), ("words", "d")]
     assert rows[0][2:5] == ["20", "100", "20"] and rows[1][2:5] == ["80", "80", "40"]
 
 
@@ -270,17 +270,19 @@ def test_the_page_against_words(trained, data, tmp_path):
     run, pairs = load_run(trained[0]), sts.read(data / "sts-dev.csv")
     rows = {row[0]: row for row in table_under(text, "Judging similarity")[1:]}
     scores = sts.scores(run, pairs) | sts.baselines(run, pairs)
-    for column, name in ((2, against_words.WORDS), (3, against_words.ENCODER)):
+    for column, name in ((2, against_words.WORDS), (3, against_words.LEARNED),
+                         (4, against_words.BOTH)):
         figures = [100 * r for r, *_ in sts.correlations(scores[name], pairs).values()]
         assert [float(rows[g][column]) for g in sts.GENRES] == pytest.approx(figures, abs=0.051)
     assert rows["news, file"][1] == "23"
     p_at_1 = table_under(text, "Picking the true reply")[1]
     choices = response.read(response.find(None, run)["test"])
-    for cell, ranks in ((p_at_1[2], response.scores(run, choices)["trained"]),
-                        (p_at_1[3], response.baselines(run, choices)["TF-IDF cosine"])):
+    ranks_of = response.scores(run, choices)
+    for cell, ranks in ((p_at_1[2], response.baselines(run, choices)["TF-IDF cosine"]),
+                        (p_at_1[3], ranks_of["trained"]), (p_at_1[4], ranks_of["trained + words"])):
         assert float(cell.split(" [")[0]) == pytest.approx(100 * (ranks == 1).mean(), abs=0.051)
     assert [row[0] for row in table_under(text, "Ranking questions")[1:]] == [
-        "trained", cqa.TFIDF, against_words.WORDS]
+        cqa.BOTH, "trained", cqa.TFIDF, against_words.WORDS]
     assert "cqa-test" not in text
 
 

@@ -17,8 +17,7 @@ import numpy as np
 
 from ...common.cli import UserError, user_errors
 from ...common.tables import table
-from ...inference.sentence_encoder import tell_cut
-from ...model.input_response import embed
+from ...inference.sentence_encoder import encoder_of, tell_cut
 from ...model.nli import nli_features_forward
 from ..baselines import (
     frequency_weight, mean_vectors, run_vectors, term_counts, vectors_by_id, vocabulary_of,
@@ -54,7 +53,8 @@ def scores(run, tasks, hidden=0):
     """
     packed = {name: run.vocabulary.encode(task.texts) for name, task in tasks.items()}
     tell_cut(run.config.model, np.concatenate([of_task.lengths for of_task in packed.values()]))
-    return {"trained": {name: learn(embed(run.model, packed[name]), task, hidden)
+    encoder = encoder_of(run)
+    return {"trained": {name: learn(encoder.embed(packed[name]), task, hidden)
                         for name, task in tasks.items()}}
 
 

@@ -22,10 +22,10 @@ def read_lines(path, progress=lambda position: None):
     from disk. Raises UserError for a file that cannot be read, is empty, damaged or past the limits
     of decompress.py; MemoryError where a window of zstd does not fit.
     """
-    path, number = Path(path), 0                              # lines so far
+    number = 0                                                # lines so far
     try:
         with open(path, "rb") as file:
-            text = Decompressed(file, SUFFIXES.get(path.suffix))
+            text = Decompressed(file, SUFFIXES.get(Path(path).suffix))
             for lines in text.lines():
                 if number == 0:
                     lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
@@ -127,10 +127,10 @@ def replace_file(path, write):
             raise UserError(f"{path}: is no file that could be replaced; choose another name")
         with workplace(path.parent) as folder:
             temporary = folder / path.name
-            with open(temporary, "wb") as file:
-                mode = os.fstat(file.fileno()).st_mode        # as the user's umask wants it
+            temporary.touch()
+            mode = temporary.stat().st_mode                   # as the user's umask wants it
             write(str(temporary))
-            os.chmod(temporary, mode & 0o777)                 # safetensors makes files private
+            temporary.chmod(mode & 0o777)                     # safetensors makes files private
             _sync(temporary)
             os.replace(temporary, path)
         _sync(path.parent)                                    # or a power cut may undo renaming

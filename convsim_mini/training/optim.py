@@ -1,7 +1,7 @@
 """Optimisers: one step on the dense parameters and on the touched rows of tables, in place.
 
-A table's gradient is a list of SparseRows. Rows that a batch does not use, and their state, are
-neither read nor written. `state` is a flat dict of arrays.
+A `rate` is a learning rate. A table's gradient is a list of SparseRows. Rows that a batch does not
+use, and their state, are neither read nor written. `state` is a flat dict of arrays.
 """
 
 import numpy as np

@@ -15,16 +15,17 @@ from .decompress import MOST, SUFFIXES, Damaged, Decompressed, TooMuch
 from .workspace import workplace
 
 
-def read_lines(path, progress=lambda position: None):
+def read_lines(path, progress=lambda position: None, file=None):
     """Yield the lines of a file as bytes, without their ends and without a byte-order mark.
 
     A .gz or .zst file is decompressed. progress(position) is called with the number of bytes read
-    from disk. Raises UserError for a file that cannot be read, is empty, damaged or past the limits
-    of decompress.py; MemoryError where a window of zstd does not fit.
+    from disk; file: an open file, which `path` only names. Raises UserError for a file that cannot
+    be read, is empty, damaged or past the limits of decompress.py; MemoryError where a window of
+    zstd does not fit.
     """
     number = 0                                                # lines so far
     try:
-        with open(path, "rb") as file:
+        with file or open(path, "rb") as file:
             text = Decompressed(file, SUFFIXES.get(Path(path).suffix))
             for lines in text.lines():
                 if number == 0:
@@ -50,19 +51,15 @@ def chunked(records, number):
     chunk, size = [], 0
     for record in records:
         chunk.append(record)
-        size += _size(record)
+        values = record.values() if isinstance(record, dict) else record
+        if isinstance(record, (bytes, str)):
+            values = [record]
+        size += sum(len(value) for value in values if isinstance(value, (bytes, str, list)))
         if len(chunk) == number or size > MOST:
             yield chunk
             chunk, size = [], 0
     if chunk:
         yield chunk
-
-
-def _size(record):
-    if isinstance(record, (bytes, str)):
-        return len(record)
-    values = record.values() if isinstance(record, dict) else record
-    return sum(len(value) for value in values if isinstance(value, (str, list)))
 
 
 def decoded(name, lines, advice):

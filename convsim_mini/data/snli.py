@@ -20,9 +20,8 @@ def encode_snli(snli, vocabulary, fraction=1.0, seed=0):
 def encode_entailments(snli, vocabulary, fraction=1.0, seed=0):
     """The entailments of an Snli → Split of the task "entailments"; see `share_of`."""
     kept = np.flatnonzero(snli.labels == LABELS.index("entailment"))
-    premises = [snli.premises[i] for i in kept]
-    hypotheses = [snli.hypotheses[i] for i in kept]
-    entailed = Snli(premises, hypotheses, snli.labels[kept], 0)
+    entailed = Snli([snli.premises[i] for i in kept], [snli.hypotheses[i] for i in kept],
+                    snli.labels[kept], dropped=0)
     split = encode_snli(entailed, vocabulary, fraction, seed)
     texts = [split.packed.part(k, k + 1).ids.tobytes() for k in range(2 * split.pairs)]
     _, keys = np.unique(texts, return_inverse=True)           # equal sentences, equal numbers

@@ -69,9 +69,8 @@ def layout(path, names, columns=()):
     known = {str(name).strip(' "\ufeff').lower(): name for name in names}
     found = {}
     for what, choices in IN_LOGS.items():
-        for name in reversed(choices):                        # the first choice holds
-            if name in known:
-                found[what] = known[name]
+        if here := [name for name in choices if name in known]:
+            found[what] = known[here[0]]
     if found.keys() >= {"text", "id", "reply_to"}:
         return Layout("replies", found)
     if found.keys() >= {"text", "thread"}:
@@ -98,8 +97,11 @@ def read_records(path, kind, progress, columns=()):
     found = layout(path, list(dict.fromkeys(chain.from_iterable(begin))), columns)
     _say_once(f"{path}: {found}")
     rows = chain(begin, rows)
-    if found.kind != "pairs":
-        return 1, (), messages_to_pairs(rows, found)
+    messages = (_message(row, found.columns) for row in rows)
+    if found.kind == "replies":
+        return 1, (), _replies(messages)
+    if found.kind == "threads":
+        return 1, (), _adjacent_turns(messages)
     if kind == ".jsonl":                                      # a worker parses the lines
         rows = read_lines(path, progress)
     return KINDS[kind].first, tuple(found.columns.values()), rows
@@ -213,21 +215,10 @@ def kind_of(path):
     return path.suffix.lower()
 
 
-def messages_to_pairs(rows, layout):
-    """The rows of a log → pairs with their speakers. Memory grows with threads or replies."""
-    messages = (_message(row, layout.columns) for row in rows)
-    if layout.kind == "replies":
-        yield from _replies(messages)
-    else:
-        yield from _adjacent_turns(messages)
-
-
 def _message(row, columns):
     """A row of a log, with the keys of IN_LOGS; what it does not hold is ""."""
     message = dict.fromkeys(IN_LOGS, "")
-    for what, name in columns.items():
-        if row.get(name) is not None:
-            message[what] = str(row[name])
+    message |= {what: str(row[name]) for what, name in columns.items() if row.get(name) is not None}
     for what in ("thread", "id", "reply_to"):
         # beside empty cells the number 1 may be written 1.0; Reddit has t1_…
         message[what] = message[what].removesuffix(".0").removeprefix("t1_")
@@ -235,7 +226,7 @@ def _message(row, columns):
 
 
 def _replies(messages):
-    """A reply stands below its message in the log."""
+    """Yield messages and replies as pairs. A reply stands below its message in the log."""
     known = {}                                                # id → message
     for message in messages:
         if message["text"] and message["reply_to"] in known:
@@ -245,7 +236,7 @@ def _replies(messages):
 
 
 def _adjacent_turns(messages):
-    """Messages of one speaker in a row are a turn; each turn of a thread answers the one before."""
+    """Yield turns and answers as pairs. Messages of one speaker in a row are a turn."""
     before, now = {}, {}                                      # thread → turn, as a message
     for message in messages:
         thread = message["thread"]

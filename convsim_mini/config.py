@@ -332,7 +332,8 @@ def _explained(message, values):
 
 def _fault(config):
     """What is wrong with a Config where every value is in its range; or None."""
-    model, dim = config.model, config.model.embedding_dim
+    model = config.model
+    dim = model.embedding_dim
     for path in (config.run, config.data, config.cache, config.init, config.nli, *config.pairs):
         if path and "\0" in path:
             return f"{path!a}: no file can have this name"

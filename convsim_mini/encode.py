@@ -30,17 +30,17 @@ def line_chunks(path):
 
     Raises UserError where a line is not UTF-8, and as `read_lines` does.
     """
-    name, file, size = path, None, None
+    file = size = None
+    if path is None and sys.stdin is None:
+        raise UserError("standard input: is closed; give sentences there, or as arguments, or with "
+                        "--file")
     if path is None:
-        if sys.stdin is None:
-            raise UserError("standard input: is closed; give sentences there, or as arguments, or "
-                            "with --file")
-        name, file = "standard input", sys.stdin.buffer
+        path, file = Path("standard input"), sys.stdin.buffer
     elif path.is_file():
         size = path.stat().st_size
     with progress(total=size, desc="encoding", unit="B", unit_scale=True) as bar:
-        lines = read_lines(name, lambda position: bar.update(position - bar.n), file)
-        yield from chunked(decoded(name, lines, "expected one sentence a line"), CHUNK)
+        lines = read_lines(path, lambda position: bar.update(position - bar.n), file)
+        yield from chunked(decoded(path, lines, "expected one sentence a line"), CHUNK)
 
 
 def comparison(encoder, sentences):

@@ -89,7 +89,8 @@ def run_to_the_end(job, start):
     workers = job.workers
     if job.config.optim.nli_workers:
         workers.take_roles(job.config.optim.nli_workers)
-    folder, start = workers.broadcast(job.folder), Start(*map(workers.broadcast, start))
+    folder = workers.broadcast(job.folder)
+    start = Start(*map(workers.broadcast, start))
     job = job._replace(folder=folder)
     if not workers.broadcast(has_checkpoint(folder) and finished(folder)):
         run_steps(job, start)

@@ -19,7 +19,7 @@ class UserError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are UserErrors; they name the option that may have been meant."""
+    """A parser that raises UserErrors; they name the option that may have been meant."""
 
     def __init__(self, **kwargs):
         super().__init__(allow_abbrev=False, **kwargs)
@@ -138,7 +138,7 @@ def handling(handlers):
 
 
 def _replace_streams(must_show):
-    """Make sys.stdout and sys.stderr _Shown; those replaced before, as by pytest, stay."""
+    """Make sys.stdout and sys.stderr _Shown, unless they were replaced before, as by pytest."""
     # In this order each closed descriptor is opened again, so that no other file gets its number.
     if sys.stdin is None:
         os.open(os.devnull, os.O_RDONLY)

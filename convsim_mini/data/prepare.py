@@ -213,7 +213,8 @@ def _tokenize_files(paths, filters_off, columns, scratch, tenths=None):
 
 def _watched(path, parts):
     """Yield each Tokenized of a file; tell malformed lines. UserError for more than 1 in 100."""
-    lines, bad, first = 0, 0, None
+    lines = bad = 0
+    first = None
     unit = KINDS[kind_of(path)].unit if kind_of(path) in KINDS else "line"
 
     def check():

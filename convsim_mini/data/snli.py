@@ -1,7 +1,5 @@
 """Pairs of natural language inference (SNLI, Bowman et al. 2015) as ids."""
 
-import zlib
-
 import numpy as np
 
 from ..common.cli import progress
@@ -27,13 +25,3 @@ def encode_entailments(snli, vocabulary, fraction=1.0, seed=0):
     _, keys = np.unique(texts, return_inverse=True)           # equal sentences, equal numbers
     keys = keys.astype(np.uint64).reshape(-1, 2)
     return split._replace(keys=keys, labels=None, task="entailments")
-
-
-def checksum(splits):
-    """The CRC-32 of all numbers of NLI's Splits."""
-    crc = 0
-    for split in splits:
-        for array in (split.ids, split.offsets, split.keys, split.labels):
-            if array is not None:
-                crc = zlib.crc32(np.ascontiguousarray(array), crc)
-    return crc

@@ -38,7 +38,8 @@ def find_snli(folder):
 
 def read_snli(path):
     """An official file, .jsonl or .txt, as an Snli. Raises UserError, with the mistake's line."""
-    premises, hypotheses, labels, dropped = [], [], [], 0
+    premises, hypotheses, labels = [], [], []
+    dropped = 0
     for number, values in _rows(path):
         missing = [field for field in FIELDS if not isinstance(values.get(field), str)]
         if missing:

@@ -30,8 +30,9 @@ TEXT = ("text", "message", "body", "content", "utterance")
 THREAD = ("thread", "thread_id", "conversation", "conversation_id", "dialogue_id", "dialog_id",
           "ticket", "ticket_id", "case_id", "chat_id")
 SPEAKER = ("speaker", "author", "user", "sender", "role", "from")
-ID, REPLY_TO = ("id", "message_id"), ("reply_to", "reply-to", "in_reply_to", "parent_id")
-LOOKED_AT = 100    # rows whose names are looked at: a first message has no reply_to
+ID = ("id", "message_id")
+REPLY_TO = ("reply_to", "reply-to", "in_reply_to", "parent_id")
+LOOKED_AT = 100    # rows that may name a column: a first message has no reply_to
 LONG_TURN = 65_536    # characters, from which on a turn takes no more messages
 FIELDS = ("input", "response")
 IN_LOGS = {"text": TEXT, "thread": THREAD, "speaker": SPEAKER, "id": ID, "reply_to": REPLY_TO}
@@ -58,7 +59,7 @@ class Layout(NamedTuple):
 
 
 def layout(path, names, columns=()):
-    """The Layout of a file with these columns, or with those that the user names. UserError."""
+    """The Layout of a file with the columns `names`. columns: as the user names them. UserError."""
     held = ", ".join(map(str, names))
     for name in columns:
         if name not in names:
@@ -267,8 +268,4 @@ def conversation_turns(path):
         turns = [turn for turn in conversation["messages"] if turn]
         for turn, reply in pairwise(turns):
             if turn[0]["sender"] != reply[0]["sender"]:
-                yield _text_of(turn), _text_of(reply)
-
-
-def _text_of(turn):
-    return " ".join(message["text"] for message in turn)
+                yield [" ".join(part["text"] for part in side) for side in (turn, reply)]

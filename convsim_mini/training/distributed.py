@@ -70,7 +70,7 @@ class Workers:
         self.agreed = False
 
     def take_roles(self, nli_share):
-        """Let a share of the workers, the last ones, train NLI from now on: one group for a task."""
+        """Let this share of the workers, the last ones, train NLI from now on; a task is a group."""
         of_nli = min(self.size - 1, max(1, round(nli_share * self.size)))
         self.trains_nli = self.rank >= self.size - of_nli
         self.group = self.comm.Split(self.trains_nli)
@@ -87,7 +87,8 @@ class Workers:
 
     def gradients(self, optim, model, batch, dropout):
         """Losses and gradients by name of a Batch, which all workers have whole; see `sum`."""
-        task, weight = TASKS[batch.task], TASKS[batch.task].weight_in(optim)
+        task = TASKS[batch.task]
+        weight = task.weight_in(optim)
         batch = self.part(batch, optim.local_negatives)
         if optim.nli_workers:
             weight *= optim.nli_workers if self.trains_nli else 1 - optim.nli_workers
@@ -251,7 +252,7 @@ class Workers:
                     some[name][...] = array_module(some[name]).asarray(trained)
 
     def broadcast(self, x):
-        """Give all workers the first one's value or dict of arrays; tables are one for each host."""
+        """Give all workers the first one's value, or its dict of arrays; a host shares its tables."""
         if not self.comm.bcast(isinstance(x, dict)):
             return self.comm.bcast(x)
         x = x or {}
@@ -274,7 +275,7 @@ class Workers:
         return table
 
     def _shared_array(self, shape, dtype):
-        """A new array that the workers of a host share; where /dev/shm has no room, one for each."""
+        """A new array that a host's workers share; each has its own if /dev/shm has no room."""
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if self.table_sharers is None:
             place = Path("/dev/shm")

@@ -88,7 +88,8 @@ def update_rows(table, parts, rate, squares=None):
         return
 
     def update(block):
-        values, factor = block.counts @ grad.values, -rate               # (U, d), equal rows summed
+        values = block.counts @ grad.values                              # (U, d), equal rows summed
+        factor = -rate
         if squares is not None:
             total = squares[block.rows] + np.einsum("rd,rd->r", values, values) / values.shape[1]
             squares[block.rows] = total

@@ -62,7 +62,7 @@ def save_config(folder, config):
 
 
 def save_vocabulary(folder, corpus, nli=None):
-    """Write vocabulary.json: a Corpus's vocabulary, and checksums of the Corpus and the NLI data."""
+    """Write vocabulary.json: a Corpus's words, and checksums of the Corpus and the NLI data."""
     values = {"corpus": corpus.checksum, "nli": nli, **corpus.vocabulary.to_dict()}
     write_text(Path(folder, VOCABULARY), json.dumps(values))
 
@@ -118,7 +118,8 @@ def load_run(folder, device="cpu", newest=False):
 
 def _check_one_run(path, config, about):
     """Raise a UserError unless weights, written with `about`, belong to the files beside them."""
-    folder, advice = path.parent, "restore the files of one run"
+    folder = path.parent
+    advice = "restore the files of one run"
     if "state" not in about:
         raise UserError(f"{path}: holds no weights; {advice}")
     if other := difference(settings_of(config), about["settings"]):

@@ -18,6 +18,7 @@ from .backend import keep_freed_memory
 from .common.cli import Parser, UserError, errors_in_one_line, positive_int, progress
 from .common.files import chunked, decoded, read_lines, write_rows
 from .common.tables import table
+from .data.text import tokenize
 from .inference.index import Index, build_index, nearest
 from .inference.sentence_encoder import load
 
@@ -72,6 +73,8 @@ def parse_options(argv):
     add_file("--out", help="write the vectors here, as .npy: float32 (sentences, dimension)")
     parser.add_argument("--top", type=positive_int, default=10, help="lines that a search prints")
     parser.add_argument("--tuned", action="store_true", help="with the matrix that `tune` learned")
+    parser.add_argument("--no_words", action="store_true",
+                        help="the learned half of the vectors alone, as the paper has it")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
     if options.out and (options.search is not None or options.index):
@@ -107,12 +110,20 @@ def search(encoder, queries, options):
     return nearest(encoder.encode(queries), blocks, options.top)
 
 
-def few(chunks):
-    """The sentences of lists of sentences. Raises UserError where they are more than 30."""
+def few(chunks, vocabulary):
+    """The sentences of lists of sentences. Raises UserError where they are more than 30.
+
+    Of a sentence without a word of the Vocabulary a line on standard error says so.
+    """
     sentences = list(islice(chain.from_iterable(chunks), MOST_COMPARED + 1))
     if len(sentences) > MOST_COMPARED:
         raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search for "
                         "at once; give fewer, or write their vectors with --out FILE.npy")
+    for sentence in sentences:
+        words = [token for token in tokenize(sentence) if token[0].isalnum()]
+        if not vocabulary.ids.keys() & set(words):
+            print(f'"{sentence}": 0 of {len(words)} words are known, so its vector says little',
+                  file=sys.stderr)
     return sentences
 
 
@@ -121,7 +132,7 @@ def main(argv=None):
     """The command: a table of cosines, nearest lines, an index of lines, or a file of vectors."""
     options = parse_options(argv)
     keep_freed_memory()
-    encoder = load(options.run, options.device, options.tuned)
+    encoder = load(options.run, options.device, options.tuned, not options.no_words)
     chunks = [options.texts] if options.texts else line_chunks(options.file)
     if options.out:
         rows = write_rows(options.out, map(encoder.encode, chunks), encoder.dimension)
@@ -130,14 +141,14 @@ def main(argv=None):
     elif options.index and options.file:
         print(f"{options.index}: {build_index(encoder, chunks, options.index)}")
     elif options.index or options.search is not None:
-        queries = few(chunks)
+        queries = few(chunks, encoder.vocabulary)
         for query, hits in zip(queries, search(encoder, queries, options)):
             print(query)
             for cosine, number, line in hits:
                 print(f"  {cosine:.3f}  line {number:,}: {line}")
             print()
     else:
-        print(comparison(encoder, few(chunks)))
+        print(comparison(encoder, few(chunks, encoder.vocabulary)))
     if encoder.cut:
         print(f"{encoder.cut:,} sentences had more than {encoder.model.config.max_tokens} words "
               "and were cut there", file=sys.stderr)

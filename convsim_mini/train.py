@@ -7,6 +7,7 @@ too. training/distributed.py says how to start several workers.
 
 import dataclasses
 import itertools
+import shlex
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -283,6 +284,7 @@ def summary(folder, corpus):
     lexical = bag_cosines(sts.texts_of(pairs), *sts.sides(pairs), run.vocabulary)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     command = "  python -m convsim_mini"
+    example = shorten(corpus.report["examples"][0][0], 60, placeholder="")    # a sentence of theirs
     return "\n\n".join([
         response.summary("test", choices, response.scores(run, choices),
                          response.baselines(run, choices)),
@@ -291,7 +293,7 @@ def summary(folder, corpus):
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
         f"{run.config.steps:,}, the best on dev.\nLook at {folder}/p_at_n.png and "
         f"{folder}/loss.png. Try next:\n"
-        f'{command}.encode {folder} "How old are you?" "What is your age?"\n'
+        f"{command}.encode {folder} {shlex.quote(example)} 'How old are you?'\n"
         f"{command}.evaluation {folder}\n"
         f"{command}.train --config {folder}/config.json --run {folder}-again"])
 

@@ -95,7 +95,8 @@ def loss_and_gradient(matrix, u1, u2, labels, strength, words=NO_WORDS):
 def fit(u1, u2, labels, strength, iterations, words=NO_WORDS, watch=None):
     """The matrix (e, e) after this number of iterations of L-BFGS from the identity.
 
-    u1, u2: (n, e); labels: (n,); words: as for `similarity_forward`; watch: called after each iteration with the flat matrix (e²,)
+    u1, u2: (n, e); labels: (n,); words: as for `similarity_forward`; watch: called after each
+    iteration with the flat matrix (e²,)
     """
     e = u1.shape[1]
 
@@ -170,12 +171,12 @@ def main(argv=None):
     plain, tuned = after["trained"], after["trained, tuned"]
     t, p = williams_test(tuned, plain, dev.labels)
     before = pearson(similarity_forward(np.eye(len(matrix)), u1, u2, words)[0], labels)
+    both = pearson(after["trained, tuned + words"], dev.labels)
     print(f"\ntrain, with words: r = {100 * before:.1f} out of the box, "
           f"{100 * scores.max():.1f} tuned and held out\n"
           f"dev, the learned half alone: r = {100 * pearson(plain, dev.labels):.1f} out of the "
-          f"box, {100 * pearson(tuned, dev.labels):.1f} tuned (Williams' t = {t:.2f}, p = {p:.2g})\n"
-          f"dev, as encode --tuned gives it: r = "
-          f"{100 * pearson(after['trained, tuned + words'], dev.labels):.1f}\n\n"
+          f"box, {100 * pearson(tuned, dev.labels):.1f} tuned (Williams' t = {t:.2f}, "
+          f"p = {p:.2g})\ndev, as encode --tuned gives it: r = {100 * both:.1f}\n\n"
           f"{run.folder / 'tuned.safetensors'}: evaluation.sts shows both from now on; encode "
           "takes it with --tuned")
 

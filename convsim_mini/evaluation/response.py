@@ -23,14 +23,14 @@ from ..model.input_response import embed, respond
 from ..training.run import check_corpus, load_run, load_vocabulary
 from .baselines import bm25_documents, dot_products, fitted_on_train, term_counts, tfidf
 from .command import main
-from .metrics import per_cent, true_ranks, with_interval
+from .metrics import mean_interval, per_cent, true_ranks, with_interval
 
 CANDIDATES = 100
 QUERIES = 10_000
 SEED = 2018
 AT_ONCE = 500
 DEV_QUERIES = 2_000
-WEIGHTS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)    # of TF-IDF
+WEIGHTS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)    # of words
 N = (1, 3, 10)
 
 
@@ -57,30 +57,33 @@ def read(corpus):
 def scores(run, test):
     """The rank of each true reply under the run's model, alone and with words: row name → (n,).
 
-    "+ words" adds the cosine of the halves that count words, by the run's own weight. TF-IDF has
-    the weight of WEIGHTS that is best on 2,000 inputs of dev.
+    To the model's score the cosine of the halves that count words is added, or that of TF-IDF. Both
+    have the weight of WEIGHTS that is best on 2,000 inputs of dev.
     """
     corpus = test.corpus
-
-    def both_scores(split, pairs, candidates):
-        """Of the model and of TF-IDF: (n, 100) each."""
-        return (candidate_scores(*vectors(run.model, split, pairs), candidates),
-                candidate_scores(*tfidf_vectors(corpus, split, pairs), candidates))
-
-    encoder, words = both_scores(corpus.dev, *draw_candidates(corpus.dev, DEV_QUERIES))
-    right = [(true_ranks(encoder + weight * words) == 1).sum() for weight in WEIGHTS]
-    weight = WEIGHTS[np.argmax(right)]
-    encoder, words = both_scores(corpus.test, test.pairs, test.candidates)
-    counts = word_scores(run, sides(corpus.test, test.pairs), test.candidates)
-    return {"trained": true_ranks(encoder),
-            "trained + words": true_ranks(encoder + run.config.model.word_weight * counts),
-            f"trained + {weight} TF-IDF cosine": true_ranks(encoder + weight * words)}
+    drawn = draw_candidates(corpus.dev, DEV_QUERIES)
+    on_dev = candidate_scores(*vectors(run.model, corpus.dev, drawn[0]), drawn[1])
+    on_test = candidate_scores(*vectors(run.model, corpus.test, test.pairs), test.candidates)
+    rows = {"trained": true_ranks(on_test)}
+    for name, words in (("words", word_scores), ("TF-IDF cosine", tfidf_scores)):
+        extra = words(run, corpus, corpus.dev, *drawn)
+        right = [(true_ranks(on_dev + weight * extra) == 1).sum() for weight in WEIGHTS]
+        weight = WEIGHTS[np.argmax(right)]
+        extra = words(run, corpus, corpus.test, test.pairs, test.candidates)
+        rows[f"trained + {weight} {name}"] = true_ranks(on_test + weight * extra)
+    return rows
 
 
-def word_scores(run, sides, candidates):
-    """Cosines of the halves that count words: sides: two Packed of n sentences → (n, 100)."""
+def word_scores(run, corpus, split, pairs, candidates):
+    """Cosines of the halves that count words, for pairs (n,) of a split of a Corpus: (n, 100)."""
     directions = directions_of(run.model, run.vocabulary)
-    return candidate_scores(*(count_vectors(directions, packed) for packed in sides), candidates)
+    both = (count_vectors(directions, packed) for packed in sides(split, pairs))
+    return candidate_scores(*both, candidates)
+
+
+def tfidf_scores(run, corpus, split, pairs, candidates):
+    """Cosines of TF-IDF: as `word_scores`."""
+    return candidate_scores(*tfidf_vectors(corpus, split, pairs), candidates)
 
 
 def baselines(run, test, vectors=None):
@@ -110,12 +113,24 @@ def before_training(run, corpus):
 
 
 def summary(name, test, scores, baselines):
-    """The table of P@1, P@3 and P@10 with 95% intervals."""
+    """The table of P@1, P@3 and P@10 with 95% intervals, and the verdict against words alone."""
     rows = [[row, *(with_interval(precision(ranks, n)) for n in N)]
             for row, ranks in (scores | baselines).items()]
     title = (f"Picking the true reply among 100, {len(test.pairs):,} {name} inputs; per cent, 95% "
              "interval; ties count against")
-    return f"{title}\n\n{table(['', *(f'P@{n}' for n in N)], rows)}"
+    shown = table(["", *(f"P@{n}" for n in N)], rows)
+    return f"{title}\n\n{shown}\n\n{verdict(scores, baselines['TF-IDF cosine'])}"
+
+
+def verdict(scores, tfidf):
+    """Whether the run picks more true replies than TF-IDF does, by the paired 95% interval."""
+    run, both, _ = scores.values()
+    gain = mean_interval(100 * ((run == 1).astype(float) - (tfidf == 1)))
+    both = f"search uses both, which has {precision(both, 1)[0]:.1f}"
+    if gain[1] > 0:
+        return f"The run is better than words alone: P@1 {with_interval(gain, '+.1f')}; {both}."
+    return (f"Words alone are as good here (P@1: TF-IDF {with_interval(precision(tfidf, 1))}, this "
+            f"run {precision(run, 1)[0]:.1f}): {both}.")
 
 
 def draw_candidates(split, queries=QUERIES):

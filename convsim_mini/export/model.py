@@ -80,7 +80,7 @@ def array_module(x):
 
 
 def sums_of_rows(table, packed):
-    """The sum of each sentence's rows: table (R, d), n sentences of row numbers → float32 (n, d)."""
+    """The sum of each sentence's rows: table (R, d), row numbers of n sentences → (n, d)."""
     sums = np.empty((len(packed.lengths), table.shape[1]), np.float32)
     for total, (begin, end) in zip(sums, pairwise(packed.offsets)):
         table[packed.ids[begin:end]].sum(axis=0, dtype=np.float32, out=total)

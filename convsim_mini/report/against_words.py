@@ -75,7 +75,7 @@ def replies(run, folder):
     split = test.corpus.test
     learned = response.candidate_scores(*response.vectors(run.model, split, test.pairs),
                                         test.candidates)
-    words = response.word_scores(run, response.sides(split, test.pairs), test.candidates)
+    words = response.word_scores(run, test.corpus, split, test.pairs, test.candidates)
     inputs, answers = response.tfidf_vectors(test.corpus, split, test.pairs)
     tfidf = response.ranks_of_truth(inputs, answers, test.candidates)
     cosines = np.asarray(inputs.multiply(answers).sum(axis=1)).ravel()

@@ -96,7 +96,7 @@ def tuned_similarity(matrix):
 def similarity_with_words(matrix):
     """The same with the cosines of the halves that count words."""
     return tune.similarity_forward(matrix, U1.astype(matrix.dtype), U2.astype(matrix.dtype),
-                                   (LABELS / 10, 0.4))
+                                   ((LABELS / 10).astype(matrix.dtype), 0.4))
 
 
 def correlation(x):

@@ -93,7 +93,7 @@ ENCODERS = {
 def embed(model, packed, batch_size=1024):
     """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host."""
     dtype = model.params["encoder.embedding.weight"].dtype
-    parts = [np.empty((0, model.config.layers[-1]), dtype)]   # so that no sentence gives (0, e)
+    parts = [np.empty((0, model.config.layers[-1]), dtype)]   # where there are no sentences
     first = 0
     while first < len(packed.lengths):                        # few long ones, or many short ones
         full = np.searchsorted(packed.offsets, packed.offsets[first] + WORDS_AT_ONCE, "right") - 1

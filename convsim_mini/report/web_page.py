@@ -38,7 +38,7 @@ def run_blocks(result, data):
 
 
 def model_card(result):
-    """What the run is, where it comes from, what it cannot do, how it departs from its preset."""
+    """What the run is, what it learned from, its limits, and how it departs from its preset."""
     config = result.run.config
     preset = flat(dataclasses.asdict(Config())) | PRESETS[config.preset]
     departures = [[name, value, preset[name]]

@@ -120,7 +120,8 @@ def few(chunks, vocabulary):
         raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search for "
                         "at once; give fewer, or write their vectors with --out FILE.npy")
     for sentence in sentences:
-        words = [token for token in tokenize(sentence) if token[0].isalnum()]
+        tokens = tokenize(sentence)
+        words = [token for token in tokens if token[0].isalnum()] or tokens
         if not vocabulary.ids.keys() & set(words):
             print(f'"{sentence}": 0 of {len(words)} words are known, so its vector says little',
                   file=sys.stderr)

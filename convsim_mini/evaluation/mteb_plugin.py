@@ -32,7 +32,7 @@ class MtebModel:
             "embed_dim": encoder.dimension, "similarity_fn_name": ScoringFunction.COSINE})
 
     def encode(self, inputs, *, task_metadata, hf_split, hf_subset, prompt_type=None, **kwargs):
-        """The vectors of all n texts: float32 (n, 500).
+        """The vectors of all n texts: float32 (n, dimension).
 
         inputs: batches, each a dict with a list of str under "text". The task, the split and mteb's
         batch_size have no influence: a run has one vector for a text.

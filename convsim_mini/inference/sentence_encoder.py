@@ -72,11 +72,15 @@ class SentenceEncoder:
         return vectors
 
     def embed(self, packed, batch_size=1024):
-        """The unit vectors of a Packed of n sentences: (n, dimension)."""
-        u = embed(self.model, packed, batch_size)
-        if not self.word_weight:
-            return u
-        return side_by_side(u, count_vectors(self.directions, packed), self.word_weight)
+        """The unit vectors of a Packed of n sentences: float32 (n, dimension)."""
+        vectors = np.empty((len(packed.lengths), self.dimension), np.float32)
+        for first in range(0, len(vectors), batch_size):      # a million at once took 12 GB
+            part = packed.part(first, min(first + batch_size, len(vectors)))
+            both = embed(self.model, part, batch_size)
+            if self.word_weight:
+                both = side_by_side(both, count_vectors(self.directions, part), self.word_weight)
+            vectors[first:first + batch_size] = both
+        return vectors
 
     @staticmethod
     def similarity(a, b):

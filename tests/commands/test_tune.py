@@ -63,8 +63,9 @@ def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path, monkeypatch)
     done = command("evaluation.sts", run_copy, "--data", tmp_path, cwd=tmp_path)
     rows = [line for line in done.stdout.splitlines() if line.startswith("trained")]
     assert [line.split("  ")[0] for line in rows] == [
-        f"trained{matrix}{reading}" for matrix in ("", ", all but the top", ", tuned")
-        for reading in ("", ", as cosine")] * 2
+        "trained", "trained, as cosine",
+        *(f"trained, {matrix}{reading}" for matrix in ("all but the top", "tuned")
+          for reading in ("", ", as cosine", " + words"))] * 2
     assert done.returncode == 0 and rows[0].split()[1:] != rows[1].split()[2:]
 
 
@@ -79,7 +80,9 @@ def test_a_tuned_encoder_multiplies_by_the_matrix(run_copy, tmp_path):
     for name in ("all_but_the_top", "tuned"):
         expected = plain @ load_matrix(run, name)
         expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-        found = load(run_copy, tuned=name == "tuned").encode(sentences)
+        found = load(run_copy, tuned=name == "tuned", words=False).encode(sentences)
+        both = load(run_copy, tuned=name == "tuned").encode(sentences)[:, :16]
+        assert np.abs(np.sqrt(1.4) * both - expected).max() < 1e-5
         assert found.dtype == np.float32 and np.abs(found - expected).max() < 1e-5
     tables = [command("encode", run_copy, *options, *sentences[:2], cwd=tmp_path).stdout
               for options in ([], ["--tuned"])]
@@ -117,5 +120,6 @@ def test_the_direction_that_all_vectors_share_is_removed():
 def test_cross_validation_scores_held_out_pairs(monkeypatch):
     monkeypatch.setattr(tune, "STRENGTHS", (0.1, 1e4))
     u1, u2, labels = toy(200)
-    scores = tune.cross_validate(u1, u2, labels, np.arange(200), (np.zeros(200), 0.4))
+    scores = tune.cross_validate(u1, u2, labels, np.arange(200), np.repeat(["news", "forums"], 100),
+                                 (np.zeros(200), 0.4))
     assert scores.shape == (2, tune.ITERATIONS) and scores[0].max() > scores[1].max()

@@ -2,6 +2,7 @@
 
 import dataclasses
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -243,7 +244,8 @@ def test_sentences_that_a_transformer_cuts_are_counted(small, run_copy, capsys, 
     for name in set(FILES) - {"CR"}:
         monkeypatch.delitem(FILES, name)
     (small / "snli_1.0_train.jsonl").unlink()
-    monkeypatch.setattr(senteval, "embed", lambda model, packed: np.zeros((141, 2)))
+    encoder = SimpleNamespace(embed=lambda packed: np.zeros((141, 2)))
+    monkeypatch.setattr(senteval, "encoder_of", lambda run: encoder)
     tasks, run = senteval.read(find_tasks(small)), load_run(run_copy)
     senteval.scores(run, tasks)
     assert "cut there" not in capsys.readouterr().out

@@ -32,10 +32,12 @@ SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu",
 
 def test_embeddings_are_float32_unit_vectors(encoder):
     vectors = encoder.encode(SENTENCES)
-    assert vectors.shape == (7, 16) and vectors.dtype == np.float32
+    assert vectors.shape == (7, 528) and vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
-    for none in (encoder.encode([]), embed(encoder.model, encoder.vocabulary.encode([]))):
-        assert none.shape == (0, 16) and none.dtype == np.float32
+    of_none = encoder.vocabulary.encode([])
+    for none, numbers in ((encoder.encode([]), 528), (encoder.embed(of_none), 528),
+                          (embed(encoder.model, of_none), 16)):
+        assert none.shape == (0, numbers) and none.dtype == np.float32
     np.testing.assert_array_equal(encoder.encode("How old are you?"),
                                   encoder.encode(["How old are you?"])[0])
 
@@ -119,7 +121,7 @@ def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, cap
     vectors = np.load(out)
     assert vectors.dtype == np.float32 and vectors.flags.c_contiguous
     np.testing.assert_allclose(vectors, encoder.encode(sentences), rtol=0, atol=1e-6)
-    assert "5 vectors of 16 numbers" in capsys.readouterr().out
+    assert "5 vectors of 528 numbers" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.npy"]
 
 
@@ -212,11 +214,11 @@ def test_the_package_is_used_from_elsewhere(trained, tmp_path):
             f"print(convsim_mini.load({str(trained[0])!r}).encode(['a', 'b']).shape)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path,
                           env={"PYTHONPATH": str(ROOT)})
-    assert done.stdout.decode().strip() == "(2, 16)", done.stderr
+    assert done.stdout.decode().strip() == "(2, 528)", done.stderr
 
 
 def test_the_command_by_name(trained, tmp_path):
-    done = command("encode", trained[0], "one", "two", cwd=tmp_path)
+    done = command("encode", trained[0], "fudazi", "a fudazi", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("cosine")
 
 
@@ -268,13 +270,13 @@ def test_similarity_is_the_cosine_of_vectors_of_any_length(encoder):
 
 
 def test_an_encoder_says_what_it_is(encoder):
-    assert repr(encoder) == "SentenceEncoder(encoder=dan, dimension=16, words=300, device=cpu)"
+    assert repr(encoder) == "SentenceEncoder(encoder=dan, dimension=528, words=300, device=cpu)"
 
 
 def test_a_single_sentence_shows_its_vector_and_says_what_else_there_is(trained, tmp_path):
-    done = command("encode", trained[0], "hello there", cwd=tmp_path)
-    vector = convsim_mini.load(trained[0]).encode("hello there")
+    done = command("encode", trained[0], "hello fudazi", cwd=tmp_path)
+    vector = convsim_mini.load(trained[0]).encode("hello fudazi")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"16 numbers of unit length, from {vector.min():.3f} to "
+    assert done.stdout.startswith(f"528 numbers of unit length, from {vector.min():.3f} to "
                                   f"{vector.max():.3f}: {vector[0]:.3f} ")
     assert "two sentences or more" in done.stdout and "--out FILE.npy" in done.stdout

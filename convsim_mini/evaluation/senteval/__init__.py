@@ -145,7 +145,7 @@ def features(vectors, task):
 
 
 class Pairs:
-    """x[rows] makes rows of (u, v, |u − v|, u · v). All rows of SNLI at once would be 4.5 GB."""
+    """x[rows] makes rows of (u, v, |u − v|, u · v). All rows of SNLI at once would be 9 GB."""
 
     def __init__(self, u, v):
         self.u, self.v = u, v

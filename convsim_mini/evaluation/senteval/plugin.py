@@ -16,7 +16,7 @@ def prepare(params, samples):
 
 
 def batcher(params, batch):
-    """The vectors of B sentences, each a list of tokens: float32 (B, 500).
+    """The vectors of B sentences, each a list of tokens: float32 (B, dimension).
 
     params.encoder: what `convsim_mini.load` returned
     """

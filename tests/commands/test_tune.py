@@ -122,4 +122,12 @@ def test_cross_validation_scores_held_out_pairs(monkeypatch):
     u1, u2, labels = toy(200)
     scores = tune.cross_validate(u1, u2, labels, np.arange(200), np.repeat(["news", "forums"], 100),
                                  (np.zeros(200), 0.4))
-    assert scores.shape == (2, tune.ITERATIONS) and scores[0].max() > scores[1].max()
+    assert scores.shape == (2, tune.FOLDS, tune.ITERATIONS)
+    assert scores[0].mean(axis=0).max() > scores[1].mean(axis=0).max()
+
+
+def test_the_strongest_hold_within_a_standard_error_is_chosen():
+    means = np.array([[0.5, 0.6], [0.70, 0.69], [0.6, 0.71], [0.7, 0.6]])
+    folds = np.array([-2, -1, 0, 1, 2])[:, None]              # a standard error of 0.71 × factor
+    assert tune.choose(means[:, None] + 0.02 * folds) == (1.0, 1)
+    assert tune.choose(means[:, None] + 0.001 * folds) == (0.3, 2)

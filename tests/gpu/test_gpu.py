@@ -165,6 +165,8 @@ def test_ten_steps_agree_and_a_run_goes_on_on_the_other_device(
     here = load(tmp_path / "gpu").encode(["fudazi vobamu", "setodi"])
     there = load(tmp_path / "cpu").encode(["fudazi vobamu", "setodi"])
     assert np.abs(here - there).max() < 1e-4
+    on_gpu = load(tmp_path / "gpu", "gpu").encode(["fudazi vobamu", "setodi"])
+    assert on_gpu.shape == (2, 528) and np.abs(on_gpu - here).max() < 1e-5
     for device, other in (("cpu", "gpu"), ("gpu", "cpu")):
         folder = tmp_path / device
         before = load_run(folder, newest=True)

@@ -140,6 +140,11 @@ def check_mean_pool(cupy, dtype):
                    [x, pack(LENGTHS)], dy)
 
 
+def check_word_sum(cupy, dtype):
+    table, = numbers(dtype, (9, 70))
+    assert_same(cupy, embeddings.word_sum, table, pack(LENGTHS))
+
+
 def check_attention(cupy, dtype, lengths=(1, 3, 31, 32, 33, 70), heads=3, width=5, dropout=DROPOUT):
     qkv, dy = numbers(dtype, (sum(lengths), 3 * heads * width), (sum(lengths), heads * width))
     there_and_back(cupy, lambda qkv, offsets: attention.attention_forward(
@@ -198,6 +203,7 @@ CHECKS = {
     "word_bag": check_word_bag,
     "placed_embedding": check_placed_embedding,
     "mean_pool": check_mean_pool,
+    "word_sum": check_word_sum,
     "attention": check_attention,
     "attention, wide heads": lambda *some: check_attention(*some, (2, 40), 1, 70, NO_DROPOUT),
     "attention of single words": lambda *some: check_attention(*some, (1,) * 5, 2, 4),

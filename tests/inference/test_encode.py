@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,11 @@ from hypothesis import strategies as st
 import convsim_mini
 from convsim_mini.common import decompress
 from convsim_mini import encode
+from convsim_mini.data.text import tokenize
+from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.model.input_response import embed
+from convsim_mini.model.word_counts import word_directions
+from convsim_mini.training.run import load_run
 
 from conftest import ROOT, command
 
@@ -61,6 +66,53 @@ def test_a_progress_bar_is_shown_when_asked_for(encoder, capsys):
     assert "encoding: 100%" in capsys.readouterr().err
     encoder.encode(["a"] * 10, batch_size=2)
     assert capsys.readouterr().err == ""
+
+
+# ---------------------------------------------------------------- the half that counts words
+
+def test_a_vector_is_the_learned_half_beside_the_weighted_count_of_all_words(trained, encoder):
+    learned = convsim_mini.load(trained[0], words=False)
+    assert learned.dimension == 16 and learned.word_weight == 0
+    both, u = encoder.encode(SENTENCES), learned.encode(SENTENCES)
+    np.testing.assert_allclose(both[:, :16] * np.sqrt(1.4), u, rtol=0, atol=1e-6)
+    vocabulary = encoder.vocabulary
+    directions = word_directions(vocabulary.probabilities())
+    ids = [[vocabulary.id(token) for token in tokenize(text)] or [0] for text in SENTENCES]
+    counts = np.array([directions[of_one].sum(axis=0) for of_one in ids])
+    counts /= np.linalg.norm(counts, axis=1, keepdims=True)
+    np.testing.assert_allclose(both[:, 16:] * np.sqrt(1.4 / 0.4), counts, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(both @ both.T, (u @ u.T + 0.4 * counts @ counts.T) / 1.4,
+                               rtol=0, atol=1e-5)
+
+
+def test_a_run_whose_words_weigh_nothing_has_the_learned_half_alone(trained):
+    run = load_run(trained[0])
+    plain = replace(run.config, model=replace(run.config.model, word_weight=0.0))
+    found = encoder_of(run._replace(config=plain))
+    assert found.dimension == 16
+    np.testing.assert_array_equal(found.encode(SENTENCES),
+                                  convsim_mini.load(trained[0], words=False).encode(SENTENCES))
+
+
+def test_the_command_leaves_the_words_out_where_asked(trained, tmp_path, capsys):
+    encode.main([str(trained[0]), "--no_words", "fudazi", "a", "--out", str(tmp_path / "v.npy")])
+    assert "2 vectors of 16 numbers" in capsys.readouterr().out
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "v.npy"),
+        convsim_mini.load(trained[0], words=False).encode(["fudazi", "a"]))
+
+
+@pytest.mark.parametrize("options", [[], ["--search", "lines.txt"], ["--index", "index"]])
+def test_a_sentence_whose_words_are_all_unknown_is_named(
+        trained, tmp_path, monkeypatch, capsys, options):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lines.txt").write_text("zucchini quiche.\nfudazi\n")
+    encode.main([str(trained[0]), "--file", "lines.txt", "--index", "index"])
+    assert "known" not in capsys.readouterr().err             # of lines to search nothing is said
+    encode.main([str(trained[0]), "zucchini quiche.", "fudazi quiche", ".", "\u2603 !", *options])
+    told = [line for line in capsys.readouterr().err.split("\n") if "known" in line]
+    assert told == [f'"{text}": 0 of 2 words are known, so its vector says little'
+                    for text in ("zucchini quiche.", "\u2603 !")]    # the point is known
 
 
 # ---------------------------------------------------------------- the command

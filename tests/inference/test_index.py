@@ -144,6 +144,26 @@ def test_an_index_of_other_weights_or_another_matrix_is_refused(encoder, tmp_pat
         monkeypatch.undo()
 
 
+def test_an_index_made_with_words_is_refused_without_them(encoder, trained, tmp_path):
+    learned = convsim_mini.load(trained[0], words=False)
+    for maker, other, name in ((encoder, learned, "both"), (learned, encoder, "learned")):
+        build_index(maker, [["one", "two"]], tmp_path / name)
+        assert len(Index(tmp_path / name, maker).search(["one"])[0]) == 2
+        with pytest.raises(UserError, match="with other options .different: word_weight."):
+            Index(tmp_path / name, other)
+
+
+def test_equal_lines_are_a_tie_in_blocks_of_all_sizes(trained):
+    """Cosines of 528 numbers vary by more than 1e-6 with the product's size; one word most."""
+    encoder = convsim_mini.load(trained[0])
+    sizes = [4_096, 1, 2, 3, 5, 8, 100]
+    for text in ("fudazi", "a", "you?", "fudazi vobamu setodi"):
+        query = encoder.encode([text])
+        blocks = [(encoder.encode([text] * size), [0] * size) for size in sizes]
+        hits, = index.nearest(np.repeat(query, 3, axis=0), blocks, 5_000)[:1]
+        assert [number for _, number, _ in hits] == [*range(1, sum(sizes) + 1)]
+
+
 @pytest.mark.parametrize("accident", [KeyboardInterrupt, OSError(28, "No space left on device")])
 def test_an_interrupted_index_leaves_nothing(encoder, tmp_path, accident):
     def chunks():

@@ -14,6 +14,8 @@ from convsim_mini.evaluation import command, cqa
 from convsim_mini.evaluation.metrics import ranking_scores, top_of_ranking
 from convsim_mini.evaluation.cqa import Candidate, Question, read as read_questions
 from convsim_mini.evaluation.baselines import bag_cosines
+from convsim_mini.inference.sentence_encoder import load
+from convsim_mini.training.run import load_run
 
 TEST = "SemEval2016-Task3-CQA-QL-test.xml"
 DEV = "SemEval2016-Task3-CQA-QL-dev.xml"
@@ -104,8 +106,19 @@ def test_the_own_set_under_a_run(trained, capsys):
     command.main("cqa", data="folder", argv=[str(trained[0])])
     out = capsys.readouterr().out
     assert "own set: 10 questions, 60 pairs" in out and cqa.OWN_NOTE in out
-    for row in ("search engine's order", "trained", "TF-IDF cosine"):
+    for row in ("search engine's order", "trained", cqa.BOTH, "TF-IDF cosine"):
         assert re.search(rf"^{row} +\d", out, re.MULTILINE)
+
+
+def test_one_row_is_the_learned_half_and_one_has_words(trained):
+    (path,) = cqa.find(None, None).values()
+    questions = cqa.read(path)
+    found = cqa.scores(load_run(trained[0]), questions)
+    encoder = load(trained[0])
+    expected = [float(encoder.encode(question.text) @ encoder.encode(candidate.text))
+                for question in questions for candidate in question.candidates]
+    assert found[cqa.BOTH] == pytest.approx(expected, abs=1e-5)
+    assert np.abs(found["trained"] - found[cqa.BOTH]).max() > 0.05
 
 
 def test_cosines_are_those_of_each_question_with_its_own_candidates():

@@ -19,7 +19,7 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.data.corpus import Split
 from convsim_mini.data.packed import Packed
 from convsim_mini.data.text import Vocabulary, tokenize
-from convsim_mini.evaluation import cqa, metrics, response, sts
+from convsim_mini.evaluation import cqa, metrics, response, sts, sts_years
 from convsim_mini.evaluation.baselines import (
     bag_cosine,
     bag_cosines,
@@ -29,6 +29,7 @@ from convsim_mini.evaluation.baselines import (
     term_counts,
     tfidf,
 )
+from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.model.initial import initial_model
 from convsim_mini.training.run import load_run
 
@@ -407,6 +408,47 @@ def test_a_run_is_evaluated_on_what_is_there_and_the_rest_is_named(run_copy, tmp
     assert cqa_line.startswith(f"cqa: not measured. {tmp_path}: holds no *.xml")
 
 
+def test_words_weigh_what_is_best_on_dev_whatever_test_would_like(trained, monkeypatch):
+    """On dev one kind of words knows the replies and the other nothing; on test it is reversed."""
+    run = load_run(trained[0])
+    choices = response.read(response.find(None, run)["test"])
+    truth = np.eye(1, 100)                                    # the true reply stands in column 0
+
+    def knowing(split):
+        def extra(run, corpus, asked, pairs, candidates):
+            if asked.pairs == getattr(corpus, split).pairs:
+                return np.repeat(truth, len(candidates), axis=0)
+            return 3 * np.random.default_rng(0).standard_normal(candidates.shape)
+        return extra
+
+    monkeypatch.setattr(response, "candidate_scores", lambda u, v, candidates: (
+        truth + 0.6 * np.random.default_rng(1).standard_normal(candidates.shape)))
+    monkeypatch.setattr(response, "word_scores", knowing("dev"))
+    monkeypatch.setattr(response, "tfidf_scores", knowing("test"))
+    found = response.scores(run, choices)
+    assert [*found] == ["trained", "trained + 2.0 words", "trained + 0.1 TF-IDF cosine"]
+    alone, words, tfidf = (100 * (ranks == 1).mean() for ranks in found.values())
+    assert words < 10 < alone < tfidf < 50                    # 2.0 of TF-IDF would have 99 on test
+
+
+@pytest.mark.parametrize("run, tfidf, said", [
+    # right at the same 200 of 400 inputs and at 15 more: certain because the inputs are paired
+    (np.repeat([1, 2], [215, 185]), np.repeat([1, 2], [200, 200]),
+     "The run is better than words alone: P@1 +3.8 [+1.9, +5.6]; search uses both, which has "
+     "75.0."),
+    (np.repeat([1, 2], [200, 200]), np.repeat([1, 2], [200, 200]),
+     "Words alone are as good here (P@1: TF-IDF 50.0 [45.1, 54.9], this run 50.0): search uses "
+     "both, which has 75.0."),
+    # right at 10 more, but mostly at others: not certain
+    (np.repeat([1, 2], [210, 190]), np.repeat([2, 1], [200, 200]), "Words alone are as good here"),
+    (np.repeat([1, 9], [100, 300]), np.repeat([1, 2], [200, 200]), "Words alone are as good here"),
+    (np.repeat([2, 3], [300, 100]), np.full(400, 90), "Words alone are as good here")])
+def test_the_verdict_is_by_the_paired_interval_of_right_answers(run, tfidf, said):
+    both = np.repeat([1, 5], [300, 100])
+    rows = {"trained": run, "trained + 0.3 words": both, "trained + 0.2 TF-IDF cosine": tfidf}
+    assert response.verdict(rows, tfidf).startswith(said)
+
+
 @pytest.mark.parametrize("useless, weight", [("vectors", 2.0), ("tfidf_vectors", 0.1)])
 def test_words_count_as_much_beside_the_encoder_as_they_help_on_dev(
         trained, monkeypatch, useless, weight):
@@ -440,6 +482,15 @@ def test_another_model_is_scored_by_the_same_functions(trained):
         one, other = (np.concatenate(task.scores(which, dataset)["trained"], axis=None)
                       for which in (run, untrained))
         assert one.shape == other.shape and (one != other).any()
+
+
+def test_rows_with_words_are_the_cosines_of_encode(trained):
+    run, own, encoder = load_run(trained[0]), sts.read(sts.OWN), load(trained[0])
+    expected = (encoder.encode(own.sentences1) * encoder.encode(own.sentences2)).sum(axis=1)
+    for task, row in ((sts, "trained, all but the top + words"), (sts_years, "as encode gives it")):
+        found = task.scores(run, own)
+        np.testing.assert_allclose(found[row], expected, rtol=0, atol=1e-5)
+        assert np.abs(found[row] - np.cos(sts.similarity(run.model, run.vocabulary, own))).max() > .1
 
 
 TOY = """'''How long are its texts?'''

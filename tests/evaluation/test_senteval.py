@@ -232,11 +232,14 @@ def test_a_hidden_layer_is_learned_on_request(small, run_copy, capsys, monkeypat
     from convsim_mini.evaluation.senteval import fitting
     seen, learn = [], fitting.learn
     monkeypatch.setattr(fitting, "STEPS", 20)
-    monkeypatch.setattr(fitting, "learn", lambda x, task, hidden: seen.append(hidden) or learn(
-        x, task, hidden))
+    monkeypatch.setattr(fitting, "learn", lambda x, task, hidden: seen.append(
+        (hidden, x[:1].shape[1])) or learn(x, task, hidden))
     arguments = [str(run_copy), "--data", str(small)]
     command.main("senteval", "--hidden", data="folder", argv=[*arguments, "--hidden", "7"])
-    assert seen == [7] * 9 and "CR, 141" in capsys.readouterr().out        # 3 rows of 3 tasks
+    assert "CR, 141" in capsys.readouterr().out
+    # 3 rows of 3 tasks; the run has 16 learned numbers and 512 that count words, its table 16
+    assert [units for units, _ in seen] == [7] * 9
+    assert [width for _, width in seen] == [528, 2 * 528, 4 * 528, *[16, 2 * 16, 4 * 16] * 2]
 
 
 @needs_scikit_learn

@@ -72,16 +72,20 @@ def test_one_sentence_none_and_many(trained, exported):
 
 
 @pytest.mark.parametrize("change", [["--model.layers", 12, 16],
-                                    ["--model.encoder_bias", "true"]])
-def test_layers_and_biases_are_exported(arguments, tmp_path, change):
+                                    ["--model.encoder_bias", "true"],
+                                    ["--model.word_weight", 0], ["--model.word_weight", 2.5]])
+def test_layers_biases_and_the_weight_of_words_are_exported(arguments, tmp_path, change):
     done = command("train", *arguments, "--steps", 5, "--evaluations", 1, "--run", "run", *change,
                    cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     done = command("export", "run", "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(export.open_exported(tmp_path / "out").encode(SENTENCES),
-                               convsim_mini.load(tmp_path / "run").encode(SENTENCES),
+    vectors = export.open_exported(tmp_path / "out").encode(SENTENCES)
+    np.testing.assert_allclose(vectors, convsim_mini.load(tmp_path / "run").encode(SENTENCES),
                                rtol=0, atol=1e-6)
+    assert vectors.shape[1] == (16 if 0 in change else 528)
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert ("that count its words" in card) == (0 not in change)
 
 
 def test_a_tuned_matrix_is_exported(run_copy, tmp_path):
@@ -210,9 +214,18 @@ def test_a_transformer_with_numpy_alone_gives_the_vectors_of_the_run(export_of_a
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, encoder.encode(many), rtol=0, atol=1e-5)
     words, cut = (encoder.encode(sentence) for sentence in SENTENCES[::6])
-    assert np.abs(words - cut).max() > 0.01                   # by 8 words, not 3
+    assert np.abs(words - cut)[:16].max() > 0.01              # by 8 words, not 3
     turned = encoder.encode(["setodi vobamu fudazi"])[0]
-    assert np.abs(turned - words).max() > 0.01                # the order of words counts
+    assert np.abs(turned - words)[:16].max() > 0.01           # the order of words counts
+
+
+def test_words_after_the_last_that_a_transformer_reads_are_counted(export_of_a):
+    run, folder = export_of_a("pre_norm")
+    eight = "fudazi vobamu setodi tufome a fudazi vobamu setodi"
+    for encoder in (convsim_mini.load(run), export.open_exported(folder)):
+        short, long = encoder.encode([eight, f"{eight} nozozi"])
+        np.testing.assert_allclose(long[:16], short[:16], rtol=0, atol=1e-6)
+        assert np.abs(long[16:] - short[16:]).max() > 1e-3
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -94,7 +94,7 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
                     begin()
             done += stop
             assert load_run(tmp_path / "parts", newest=True).step == done
-            assert load(tmp_path / "parts").encode(["a usable run"]).shape == (1, 16)
+            assert load(tmp_path / "parts").encode(["a usable run"]).shape == (1, 528)
         begin = partial(train.resume, tmp_path / "parts")
     begin()
     assert weights(tmp_path / "parts", STEPS) == weights(tmp_path / "whole", STEPS)

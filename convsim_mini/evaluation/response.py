@@ -3,9 +3,9 @@
     python -m convsim_mini.evaluation.response RUN
 
 Others call P@N recall@N, and P@1 recall@1 or 1-of-100 ranking accuracy. The pairs are the test
-split of the run's own corpus. Beside the run stand the same model before training, TF-IDF and BM25, and
-the run with words: its score plus that of the halves that count words, or plus TF-IDF's. A learned
-vector is too short to keep every word, and words in common tell much about replies (ours).
+split of the run's own corpus. Beside the run stand the same model before training, TF-IDF and BM25,
+and the run with words: its score plus that of the halves that count words, or plus TF-IDF's. A
+learned vector is too short to keep every word, and words in common tell much about replies (ours).
 """
 
 from pathlib import Path

@@ -490,7 +490,8 @@ def test_rows_with_words_are_the_cosines_of_encode(trained):
     for task, row in ((sts, "trained, all but the top + words"), (sts_years, "as encode gives it")):
         found = task.scores(run, own)
         np.testing.assert_allclose(found[row], expected, rtol=0, atol=1e-5)
-        assert np.abs(found[row] - np.cos(sts.similarity(run.model, run.vocabulary, own))).max() > .1
+        learned = np.cos(sts.similarity(run.model, run.vocabulary, own))
+        assert np.abs(found[row] - learned).max() > 0.1
 
 
 TOY = """'''How long are its texts?'''

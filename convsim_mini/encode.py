@@ -110,22 +110,23 @@ def search(encoder, queries, options):
     return nearest(encoder.encode(queries), blocks, options.top)
 
 
-def few(chunks, vocabulary):
-    """The sentences of lists of sentences. Raises UserError where they are more than 30.
-
-    Of a sentence without a word of the Vocabulary a line on standard error says so.
-    """
+def few(chunks):
+    """The sentences of lists of sentences. Raises UserError where they are more than 30."""
     sentences = list(islice(chain.from_iterable(chunks), MOST_COMPARED + 1))
     if len(sentences) > MOST_COMPARED:
         raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search for "
                         "at once; give fewer, or write their vectors with --out FILE.npy")
+    return sentences
+
+
+def tell_unknown(sentences, vocabulary):
+    """Print to standard error which sentences hold no word of the Vocabulary."""
     for sentence in sentences:
         tokens = tokenize(sentence)
         words = [token for token in tokens if token[0].isalnum()] or tokens
         if not vocabulary.ids.keys() & set(words):
             print(f'"{sentence}": 0 of {len(words)} words are known, so its vector says little',
                   file=sys.stderr)
-    return sentences
 
 
 @errors_in_one_line()
@@ -135,6 +136,7 @@ def main(argv=None):
     keep_freed_memory()
     encoder = load(options.run, options.device, options.tuned, not options.no_words)
     chunks = [options.texts] if options.texts else line_chunks(options.file)
+    sentences = []                                            # those that are shown
     if options.out:
         rows = write_rows(options.out, map(encoder.encode, chunks), encoder.dimension)
         print(f"{options.out}: {rows:,} vectors of {encoder.dimension} numbers, float32, unit "
@@ -142,14 +144,17 @@ def main(argv=None):
     elif options.index and options.file:
         print(f"{options.index}: {build_index(encoder, chunks, options.index)}")
     elif options.index or options.search is not None:
-        queries = few(chunks, encoder.vocabulary)
-        for query, hits in zip(queries, search(encoder, queries, options)):
+        sentences = few(chunks)
+        for query, hits in zip(sentences, search(encoder, sentences, options)):
             print(query)
             for cosine, number, line in hits:
                 print(f"  {cosine:.3f}  line {number:,}: {line}")
             print()
     else:
-        print(comparison(encoder, few(chunks, encoder.vocabulary)))
+        sentences = few(chunks)
+        print(comparison(encoder, sentences))
+    sys.stdout.flush()                                        # an error of it is the only line
+    tell_unknown(sentences, encoder.vocabulary)
     if encoder.cut:
         print(f"{encoder.cut:,} sentences had more than {encoder.model.config.max_tokens} words "
               "and were cut there", file=sys.stderr)

@@ -209,8 +209,7 @@ def test_a_transformer_is_evaluated_and_encodes(transformer_run, tmp_path):
     for module in ("evaluation.response", "evaluation.sts", "evaluation.cqa"):
         done = command(module, transformer_run, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    done = command("encode", transformer_run, "a b", "one two three four five six seven eight nine",
-                   cwd=tmp_path)
+    done = command("encode", transformer_run, "fudazi", f"one fudazi{' two' * 7}", cwd=tmp_path)
     assert (done.returncode == 0
             and done.stderr == "1 sentences had more than 8 words and were cut there\n")
 

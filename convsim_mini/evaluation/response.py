@@ -126,11 +126,11 @@ def verdict(scores, tfidf):
     """Whether the run picks more true replies than TF-IDF does, by the paired 95% interval."""
     run, both, _ = scores.values()
     gain = mean_interval(100 * ((run == 1).astype(float) - (tfidf == 1)))
-    both = f"search uses both, which has {precision(both, 1)[0]:.1f}"
+    together = f"together they have {precision(both, 1)[0]:.1f}, and search uses both"
     if gain[1] > 0:
-        return f"The run is better than words alone: P@1 {with_interval(gain, '+.1f')}; {both}."
+        return f"The run is better than words alone: P@1 {with_interval(gain, '+.1f')}; {together}."
     return (f"Words alone are as good here (P@1: TF-IDF {with_interval(precision(tfidf, 1))}, this "
-            f"run {precision(run, 1)[0]:.1f}): {both}.")
+            f"run {precision(run, 1)[0]:.1f}): {together}.")
 
 
 def draw_candidates(split, queries=QUERIES):

@@ -434,11 +434,11 @@ def test_words_weigh_what_is_best_on_dev_whatever_test_would_like(trained, monke
 @pytest.mark.parametrize("run, tfidf, said", [
     # right at the same 200 of 400 inputs and at 15 more: certain because the inputs are paired
     (np.repeat([1, 2], [215, 185]), np.repeat([1, 2], [200, 200]),
-     "The run is better than words alone: P@1 +3.8 [+1.9, +5.6]; search uses both, which has "
-     "75.0."),
+     "The run is better than words alone: P@1 +3.8 [+1.9, +5.6]; together they have "
+     "75.0, and search uses both."),
     (np.repeat([1, 2], [200, 200]), np.repeat([1, 2], [200, 200]),
-     "Words alone are as good here (P@1: TF-IDF 50.0 [45.1, 54.9], this run 50.0): search uses "
-     "both, which has 75.0."),
+     "Words alone are as good here (P@1: TF-IDF 50.0 [45.1, 54.9], this run 50.0): together "
+     "they have 75.0, and search uses both."),
     # right at 10 more, but mostly at others: not certain
     (np.repeat([1, 2], [210, 190]), np.repeat([2, 1], [200, 200]), "Words alone are as good here"),
     (np.repeat([1, 9], [100, 300]), np.repeat([1, 2], [200, 200]), "Words alone are as good here"),

@@ -25,7 +25,7 @@ from .data.snli import encode_entailments, encode_snli
 from .data.snli_files import find_snli, read_snli
 from .evaluation import response, sts
 from .evaluation.nli import classify
-from .evaluation.word_baselines import bag_cosines
+from .evaluation.baselines import bag_cosines
 from .inference.sentence_encoder import tell_cut
 from .model.initial import initial_model, initial_parameters
 from .model.input_response import Model, embed, replies, respond

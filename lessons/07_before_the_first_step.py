@@ -556,7 +556,7 @@ check(2, harmful_bias, judge_harmful)
 # - `model/word_vectors.py`: `cooccurrences`, `ppmi_svd`, `left_singular_vectors`.
 #   `model/initial.py`: `initial_table`, `initial_parameters`.
 # - `config.py`: `svd_share`, `frequency_weight`, `identity_start`, `encoder_bias`.
-#   `evaluation/word_baselines.py`: SIF, which removes the first direction too.
+#   `evaluation/baselines.py`: SIF, which removes the first direction too.
 #   `model/projection.py`: `all_but_the_top`, which does it for `encode` after training.
 # - The paper does not say how its embeddings start. All of this is ours, after Levy, Goldberg and
 #   Dagan (2015), Halko et al. (2011) and Arora et al. (2017). The README's table of results shows

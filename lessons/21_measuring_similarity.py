@@ -341,7 +341,7 @@ check(2, folds, judge_folds)
 # ## Where this lives
 #
 # - `evaluation/metrics.py`: `pearson`, `pearson_interval`, `williams_test`. `evaluation/sts.py`:
-#   the command. `evaluation/baselines.py`, `evaluation/word_baselines.py`: those to beat.
+#   the command. `evaluation/baselines.py`: those to beat.
 # - `tune.py`: `similarity_backward`, `correlation_backward`; `groups_of`, which is exercise 2.
 # - `tests/evaluation/test_significance.py`, `tests/commands/test_tune.py`.
 # - The paper, §4.3 (−arccos, tuning; Tables 3 and 4). Maximising r itself, the spring and

@@ -20,7 +20,8 @@ def main(argv=None):
     parser.add_argument("--on", nargs="+", choices=EVALUATIONS, default=EVALUATIONS,
                         help="which tasks (default: all)")
     options = parser.parse_intermixed_args(argv)
-    run, absent = load_run(options.run, options.device), []
+    run = load_run(options.run, options.device)
+    absent = []
     for name in options.on:
         try:
             sources = import_module(f".{name}", __package__).find(options.data, run)

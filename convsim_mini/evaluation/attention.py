@@ -14,7 +14,7 @@ from ..data.text import tokenize
 from ..model.transformer import attention_weights, sort_by_length, transformer_forward
 from ..training.run import check_corpus, load_run
 from .command import parser_of
-from .metrics import mean_interval
+from .metrics import mean_interval, with_interval
 
 SAMPLE = 2_000    # sentences of dev over which distances are averaged
 BATCH = 200
@@ -50,11 +50,6 @@ def reach_on_dev(run):
     return distances(run.model, corpus.dev.sentences(np.flatnonzero(lengths > 1)))
 
 
-def widening(reach):
-    """How much further the last layer reaches than the first, in words: mean and 95% interval."""
-    return mean_interval(reach[-1] - reach[0])
-
-
 def summary(reach, uniform):
     """The table of mean distances, and what they say of the paper's claim."""
     rows = [[f"layer {k}", f"{layer.mean():.2f}"] for k, layer in enumerate(reach, start=1)]
@@ -63,20 +58,20 @@ def summary(reach, uniform):
     if len(reach) == 1:
         return (f"{figures}\n\n{CLAIM}has one layer, so there is nothing to compare; train one "
                 "with --model.transformer_layers 2.")
-    mean, low, high = widening(reach)
+    gain = mean_interval(reach[-1] - reach[0])
     verdict = "does not show it"
-    if low > 0:
+    if gain[1] > 0:
         verdict = "shows it"
-    elif high < 0:
+    elif gain[2] < 0:
         verdict = "shows the opposite"
-    return (f"{figures}\n\n{CLAIM}{verdict}: the last layer reaches {mean:+.2f} [{low:+.2f}, "
-            f"{high:+.2f}] words beyond the first.")
+    return (f"{figures}\n\n{CLAIM}{verdict}: the last layer reaches "
+            f"{with_interval(gain, '+.2f')} words beyond the first.")
 
 
 def of_sentence(run, text):
-    """The tokens of a text that a Run reads, and who attends to whom in each layer.
+    """The n tokens of a text that a Run reads; attention weights (layers, heads, n, n).
 
-    → n tokens; attention weights (layers, heads, n, n), rows to columns
+    The word of row i attends to the word of column j.
     """
     tokens = tokenize(text)[:run.config.model.max_tokens] or [""]
     ordered = sort_by_length(run.vocabulary.encode([text]), run.config.model.max_tokens)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from ..common.cli import Parser, errors_in_one_line, positive_int
 from ..training.run import load_run
-from .vector_files import read_vectors
-from .word_baselines import words_of
+from .baselines import words_of
+from .task_files import read_vectors
 
 OPTIONS = {
     "--vectors": {"type": Path, "help": "word vectors to compare with: word2vec or GloVe text, "

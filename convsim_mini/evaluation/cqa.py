@@ -18,11 +18,10 @@ from ..common.cli import UserError, positive_int, user_errors
 from ..common.tables import table
 from ..inference.sentence_encoder import tell_cut
 from ..model.input_response import embed
-from .baselines import document_frequency, dot_products, tfidf
+from .baselines import document_frequency, dot_products, pair_baselines, tfidf, vocabulary_of
 from .command import main
-from .metrics import map_difference, ranking_scores, top_of_ranking
+from .metrics import map_difference, ranking_scores, top_of_ranking, with_interval
 from .task_files import find_files
-from .word_baselines import pair_baselines, vocabulary_of
 
 NAME = "SemEval Task 3"
 LABELS = {"PerfectMatch": True, "Relevant": True, "Irrelevant": False}
@@ -34,10 +33,10 @@ OWN_NOTE = ("The own set is a few questions made for this project, each judged o
 
 
 class Candidate(NamedTuple):
-    """A related question. rank: the search engine's, from 1."""
+    """A related question."""
 
     id: str
-    rank: int
+    rank: int         # the search engine's, from 1
     relevant: bool
     text: str
 
@@ -52,10 +51,7 @@ class Question(NamedTuple):
 
 def find(data, run):
     """File name → labelled XML file in DIR or DIR/cqa; the own set without DIR."""
-    if data is None:
-        return {"own set": OWN}
-    paths = find_files(data, "cqa", ["*.xml"], "the English files of SemEval Task 3")
-    return {path.stem: path for path in paths}
+    return find_files(data, "cqa", ["*.xml"], "the English files of SemEval Task 3", OWN)
 
 
 def read(path):
@@ -96,7 +92,7 @@ def _text(element, *parts):
 
 
 def scores(run, questions):
-    """Cosines of the run's embeddings: row name → list of (candidates,)."""
+    """Cosines of the run's embeddings: row name → (n,), for the candidates of all questions."""
     def vectors(texts):
         packed = run.vocabulary.encode(texts)
         tell_cut(run.config.model, packed.lengths)
@@ -107,11 +103,9 @@ def scores(run, questions):
 
 def baselines(run, questions, vectors=None):
     """The search engine and all that needs no training: as `scores`."""
-    original, related = pairs_of(questions)
-    of_pairs = pair_baselines(texts_of(questions), original, len(questions) + related, run, vectors)
     return {SEARCH_ENGINE: search_engine_scores(questions),
             TFIDF: cosines(questions, tfidf_vectors(questions)),
-            **{name: by_question(questions, pairs) for name, pairs in of_pairs.items()}}
+            **pair_baselines(texts_of(questions), *pairs_of(questions), run, vectors)}
 
 
 def summary(name, questions, scores, baselines):
@@ -126,19 +120,15 @@ def summary(name, questions, scores, baselines):
 
 
 def search_engine_scores(questions):
-    """1/rank in the search engine's order, for each candidate of each question."""
-    return [[1 / candidate.rank for candidate in question.candidates] for question in questions]
+    """1/rank in the search engine's order: (n,)."""
+    return np.array([1 / candidate.rank for question in questions
+                     for candidate in question.candidates])
 
 
 def pairs_of(questions):
-    """For each candidate the number of its question, and its own number: int (n,), int (n,)."""
+    """Where each candidate's question, and the candidate, stand in texts_of: int (n,), (n,)."""
     counts = [len(question.candidates) for question in questions]
-    return np.repeat(np.arange(len(counts)), counts), np.arange(sum(counts))
-
-
-def by_question(questions, values):
-    """Values of all candidates, (n,) → list of (candidates,)."""
-    return np.split(values, np.cumsum([len(question.candidates) for question in questions])[:-1])
+    return np.repeat(np.arange(len(counts)), counts), len(counts) + np.arange(sum(counts))
 
 
 def texts_of(questions):
@@ -148,10 +138,11 @@ def texts_of(questions):
 
 
 def cosines(questions, vectors):
-    """Cosine of each question with its candidates; vectors: texts → matrix of unit rows."""
-    texts, (original, related) = texts_of(questions), pairs_of(questions)
+    """Cosine of each question with its candidates: (n,); vectors: texts → matrix of unit rows."""
+    texts = texts_of(questions)
     products = dot_products(vectors(texts[len(questions):]), vectors(texts[:len(questions)]))
-    return by_question(questions, products[related, original])            # of (n, q)
+    original, related = pairs_of(questions)
+    return products[related - len(questions), original]                   # of (n, q)
 
 
 def tfidf_vectors(questions):
@@ -162,16 +153,17 @@ def tfidf_vectors(questions):
 
 
 def top_ten(questions, scores):
-    """Which of each question's 10 best candidates are relevant: list of lists → bool (q, 10)."""
+    """Which of each question's 10 best candidates are relevant: scores (n,) → bool (q, 10)."""
     relevant = [[candidate.relevant for candidate in question.candidates] for question in questions]
-    return np.stack([*map(top_of_ranking, relevant, scores)])
+    ends = np.cumsum([len(of_question) for of_question in relevant])
+    return np.stack([*map(top_of_ranking, relevant, np.split(scores, ends[:-1]))])
 
 
 def score_table(name, questions, scores):
-    """The table of MAP, AvgRec and MRR × 100 with 95% intervals; scores: row name → lists."""
+    """The table of MAP, AvgRec and MRR × 100 with 95% intervals; scores: row name → (n,)."""
     rows = []
-    for row, of_questions in scores.items():
-        measures = 100 * ranking_scores(top_ten(questions, of_questions))
+    for row, of_candidates in scores.items():
+        measures = 100 * ranking_scores(top_ten(questions, of_candidates))
         rows.append([row, *("{:.2f} [{:.1f}, {:.1f}]".format(*figures) for figures in measures)])
     title = f"{name}: {len(questions)} questions, {len(pairs_of(questions)[0])} pairs"
     return table([title, "MAP", "AvgRec", "MRR"], rows)
@@ -180,15 +172,15 @@ def score_table(name, questions, scores):
 def differences(questions, scores):
     """Is "trained" better than the search engine and TF-IDF? MAP × 100, by a paired bootstrap."""
     lines = ["MAP of resampled questions, 95% intervals: trained is"]
+    trained = top_ten(questions, scores["trained"])
     for name in (SEARCH_ENGINE, TFIDF):
-        value, low, high = (100 * figure for figure in map_difference(
-            top_ten(questions, scores["trained"]), top_ten(questions, scores[name])))
+        figures = 100 * np.array(map_difference(trained, top_ten(questions, scores[name])))
         verdict = "not told apart from"
-        if low > 0:
+        if figures[1] > 0:
             verdict = "better than"
-        elif high < 0:
+        elif figures[2] < 0:
             verdict = "worse than"
-        lines.append(f"  {verdict:20}{name} ({value:+.2f} [{low:+.2f}, {high:+.2f}])")
+        lines.append(f"  {verdict:20}{name} ({with_interval(figures, '+.2f')})")
     return "\n".join(lines)
 
 

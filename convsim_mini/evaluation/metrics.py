@@ -6,25 +6,24 @@ import numpy as np
 import scipy.stats
 from scipy.special import stdtr
 
-NAN = float("nan")
 Z95 = 1.959964    # half the width of a 95% interval, in standard errors
 DEPTH = 10        # candidates that count in a ranking
 
 
 def pearson(x, y):
     """Pearson's r: x, y: (n,) → float; nan where one of them is constant, and for n < 2."""
-    return float(_quietly(scipy.stats.pearsonr, x, y).statistic) if len(x) > 1 else NAN
+    return float(_quietly(scipy.stats.pearsonr, x, y).statistic) if len(x) > 1 else np.nan
 
 
 def spearman(x, y):
     """Spearman's rank correlation: x, y: (n,) → float; nan where `pearson` is."""
-    return float(_quietly(scipy.stats.spearmanr, x, y).statistic) if len(x) > 1 else NAN
+    return float(_quietly(scipy.stats.spearmanr, x, y).statistic) if len(x) > 1 else np.nan
 
 
 def pearson_interval(x, y):
     """The 95% interval of Pearson's r, by Fisher's z: x, y: (n,) → low, high; nan for n < 4."""
     if len(x) < 4:
-        return NAN, NAN
+        return np.nan, np.nan
     return tuple(map(float, _quietly(scipy.stats.pearsonr, x, y).confidence_interval()))
 
 
@@ -65,7 +64,7 @@ def williams_test(x, z, y):
     """
     n, rx, rz, between = len(y), pearson(x, y), pearson(z, y), pearson(x, z)
     if n < 4:
-        return NAN, NAN
+        return np.nan, np.nan
     determinant = 1 - rx ** 2 - rz ** 2 - between ** 2 + 2 * rx * rz * between
     spread = 2 * (n - 1) / (n - 3) * determinant + ((rx + rz) / 2) ** 2 * (1 - between) ** 3
     # where x is z on another scale, spread is rounding alone; it must not make their t large
@@ -80,7 +79,7 @@ def bootstrap_interval(statistic, *samples):
     → low, high; nan for n = 1. Resamples that give nan are left out.
     """
     if len(samples[0]) < 2:
-        return NAN, NAN
+        return np.nan, np.nan
     resamples = _quietly(lambda: scipy.stats.bootstrap(
         samples, statistic, paired=True, vectorized=True, method="percentile", batch=500,
         n_resamples=10_000, rng=np.random.Generator(np.random.Philox(2018))))
@@ -94,7 +93,7 @@ def pearson_difference(x, z, y):
     """
     difference = pearson(x, y) - pearson(z, y)
     if len(y) < 4 or np.isnan(difference):
-        return NAN, NAN, NAN
+        return np.nan, np.nan, np.nan
 
     def of_resamples(x, z, y, axis):
         r_x, r_z = (scipy.stats.pearsonr(one, y, axis=axis).statistic for one in (x, z))
@@ -147,10 +146,11 @@ def average_precision(relevant):
 
 
 def map_difference(relevant, other):
-    """How much higher is the MAP of one order than that of another? By the paired bootstrap.
+    """How much higher is the MAP of one order than the MAP of another? By the paired bootstrap.
 
-    relevant, other: (q, 10) bool, best first → difference, low, high; these two nan for q < 4.
+    relevant, other: (q, 10) bool, best first → difference, low, high. For q < 4 low and high are
+    nan.
     """
     difference = average_precision(relevant) - average_precision(other)   # (q,)
-    interval = bootstrap_interval(np.mean, difference) if len(difference) > 3 else (NAN, NAN)
-    return float(difference.mean()), *map(float, interval)
+    low, high = bootstrap_interval(np.mean, difference) if len(difference) > 3 else (np.nan, np.nan)
+    return float(difference.mean()), float(low), float(high)

@@ -31,11 +31,11 @@ RARE = 2           # n-grams seen less often in training are left out
 
 
 class Inference(NamedTuple):
-    """The pairs of a split, or their file until it is read; the training file; its share used."""
+    """One split, and what the run and the control learn from."""
 
-    pairs: Snli | Path
+    pairs: Snli | Path    # their file, until it is read
     train: Path
-    fraction: float
+    fraction: float       # the share of `train` that the run learned from
 
 
 def find(data, run):
@@ -70,7 +70,8 @@ def baselines(run, inference, vectors=None):
 
 def summary(name, inference, scores, baselines):
     """Accuracy of each row on one file, and the first one's confusion matrix."""
-    pairs, predicted = inference.pairs, scores | baselines
+    pairs = inference.pairs
+    predicted = scores | baselines
     rows = [[row, with_interval(per_cent(classes == pairs.labels))]
             for row, classes in predicted.items()]
     counts = confusion(next(iter(predicted.values())), pairs.labels)
@@ -115,8 +116,8 @@ def hypothesis_only(train):
     train: Snli → a function from Snli to classes, int (n,)
     """
     counts = Counter(gram for text in train.hypotheses for gram in ngrams(text))
-    frequent = [gram for gram, count in counts.items() if count >= RARE]
-    columns = dict(zip(frequent, range(len(frequent))))
+    frequent = (gram for gram, count in counts.items() if count >= RARE)
+    columns = {gram: column for column, gram in enumerate(frequent)}
     x = _indicators(train.hypotheses, columns)                                  # (n, columns + 1)
     shape = (len(columns) + 1, len(LABELS))
 

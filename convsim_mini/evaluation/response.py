@@ -2,10 +2,10 @@
 
     python -m convsim_mini.evaluation.response RUN
 
-P@N is also called recall@N among 100 candidates, or 1-of-100 ranking accuracy. The pairs are the
-test split of the run's own corpus. Beside the run stand the same model before training, TF-IDF and
-BM25, and the sum of the run's score and TF-IDF's: a sentence vector is too short to keep every
-word, and words in common tell much about replies (ours).
+Others call P@N recall@N, and P@1 recall@1 or 1-of-100 ranking accuracy. The pairs are the test
+split of the run's own corpus. Beside the run stand the same model before training, TF-IDF and BM25,
+and the sum of the run's score and TF-IDF's: a sentence vector is too short to keep every word, and
+words in common tell much about replies (ours).
 """
 
 from pathlib import Path
@@ -59,34 +59,38 @@ def scores(run, test):
     TF-IDF has the weight of WEIGHTS that is best on 2,000 inputs of dev.
     """
     corpus = test.corpus
-    encoder, words = both_scores(run, corpus, corpus.dev, *draw_candidates(corpus.dev, DEV_QUERIES))
+
+    def both_scores(split, pairs, candidates):
+        """Of the model and of TF-IDF: (n, 100) each."""
+        return (candidate_scores(*vectors(run.model, split, pairs), candidates),
+                candidate_scores(*tfidf_vectors(corpus, split, pairs), candidates))
+
+    encoder, words = both_scores(corpus.dev, *draw_candidates(corpus.dev, DEV_QUERIES))
     right = [(true_ranks(encoder + weight * words) == 1).sum() for weight in WEIGHTS]
     weight = WEIGHTS[np.argmax(right)]
-    encoder, words = both_scores(run, corpus, corpus.test, test.pairs, test.candidates)
+    encoder, words = both_scores(corpus.test, test.pairs, test.candidates)
     return {"trained": true_ranks(encoder),
             f"trained + {weight} TF-IDF cosine": true_ranks(encoder + weight * words)}
 
 
-def both_scores(run, corpus, split, pairs, candidates):
-    """`candidate_scores` of a Run, and of TF-IDF, for pairs (n,) of a split: (n, 100) each."""
-    return [candidate_scores(*sides, candidates) for sides in (
-        vectors(run.model, split, pairs), tfidf_vectors(corpus, split, pairs))]
-
-
 def baselines(run, test, vectors=None):
     """The same for the model before training, TF-IDF and BM25."""
-    corpus, size = test.corpus, test.corpus.vocabulary.size
-    inputs, replies = (corpus.test.sentences(2 * test.pairs + side) for side in (0, 1))
+    corpus, pairs, candidates = test
+    size = corpus.vocabulary.size
+    inputs, replies = sides(corpus.test, pairs)
     documents = bm25_documents(replies, *fitted_on_train(corpus.train, size))
     name, model = before_training(run, corpus)
-    return {name: model_ranks(model, corpus.test, test.pairs, test.candidates),
-            "TF-IDF cosine": ranks_of_truth(*tfidf_vectors(corpus, corpus.test, test.pairs),
-                                            test.candidates),
-            "BM25": ranks_of_truth(term_counts(inputs, size), documents, test.candidates)}
+    return {name: model_ranks(model, corpus.test, pairs, candidates),
+            "TF-IDF cosine": ranks_of_truth(*tfidf_vectors(corpus, corpus.test, pairs), candidates),
+            "BM25": ranks_of_truth(term_counts(inputs, size), documents, candidates)}
 
 
 def before_training(run, corpus):
-    """A row's name and what a Run began as: its first values, or a run on other pairs."""
+    """The name of a table's row, and the Model that a Run's training started from.
+
+    That is the model of the run that --init named, if it has learned other pairs. Otherwise it is
+    the model with its first values.
+    """
     parent = run.config.init
     if parent and Path(parent).is_dir():
         vocabulary, pairs, _ = load_vocabulary(parent)
@@ -147,16 +151,21 @@ def model_ranks(model, split, pairs, candidates):
     return ranks_of_truth(*vectors(model, split, pairs), candidates)
 
 
+def sides(split, pairs):
+    """The inputs and the responses of pairs (n,) of a split: Packed of n each."""
+    return split.sentences(2 * pairs), split.sentences(2 * pairs + 1)
+
+
 def vectors(model, split, pairs):
     """u of the inputs and v′ of the responses of pairs (n,) of a split: (n, e) each."""
-    u = embed(model, split.sentences(2 * pairs))
-    return u, respond(model, embed(model, split.sentences(2 * pairs + 1)))
+    u, v = (embed(model, packed) for packed in sides(split, pairs))
+    return u, respond(model, v)
 
 
 def tfidf_vectors(corpus, split, pairs):
     """TF-IDF vectors of the inputs and responses of pairs (n,) of a split: CSR (n, words) each."""
     frequencies = fitted_on_train(corpus.train, corpus.vocabulary.size)
-    return [tfidf(split.sentences(2 * pairs + side), *frequencies) for side in (0, 1)]
+    return [tfidf(packed, *frequencies) for packed in sides(split, pairs)]
 
 
 def precision(ranks, n):

@@ -22,7 +22,7 @@ from ..training.run import load_matrix
 from .command import main
 from .metrics import pearson, r_with_interval, spearman, williams_test
 from .task_files import find_files, lines_of, number_or_nan
-from .word_baselines import pair_baselines
+from .baselines import pair_baselines
 
 NAME = "the STS Benchmark"
 COLUMNS = "genre, file, year, id, score, sentence, sentence"
@@ -36,25 +36,20 @@ OWN_NOTE = ("The own set is 120 pairs made for this project, each scored once: g
 
 
 class Sts(NamedTuple):
-    """The sentence pairs of one split; labels are people's scores, 0 (unrelated) to 5 (the same).
-
-    files: which of the benchmark's sources a pair is from, as MSRvid, if known.
-    """
+    """The n sentence pairs of one split."""
 
     genres: np.ndarray
-    labels: np.ndarray
+    labels: np.ndarray                 # (n,): people's scores, 0 (unrelated) to 5 (the same)
     sentences1: list
     sentences2: list
-    files: np.ndarray | None = None
+    files: np.ndarray | None = None    # (n,): the benchmark's source of each pair, as MSRvid
 
 
 def find(data, run):
     """Split → file: the official ones in DIR or DIR/stsbenchmark, or the own set without DIR."""
-    if data is None:
-        return {"own set": OWN}
     names = [f"sts-{split}.csv" for split in ("train", "dev", "test")]
-    paths = find_files(data, "stsbenchmark", names, NAME)
-    return {path.stem.removeprefix("sts-"): path for path in paths}
+    found = find_files(data, "stsbenchmark", names, NAME, OWN)
+    return {name.removeprefix("sts-"): path for name, path in found.items()}
 
 
 def read_splits(folder, *names):
@@ -129,7 +124,7 @@ def summary(name, sts, scores, baselines):
 
 
 def draw(run, name, sts, scores):
-    """The figure of predicted scores against people's; → its file, in the run's folder."""
+    """Draw predicted scores against people's scores; → the file, in the run's folder."""
     path = run.folder / f"sts_{name.replace(' ', '_')}.png"
     plot(path, name, sts, scores["trained"])
     return path
@@ -161,10 +156,10 @@ def sides(sts):
     return np.arange(2 * len(sts.sentences1)).reshape(2, -1)
 
 
-def correlations(similarity, sts):
-    """Genre → Pearson's r and Spearman's rho, for all pairs and for each genre."""
+def correlations(similarity, sts, genres=GENRES):
+    """Genre → Pearson's r and Spearman's rho of its pairs; the genre "all" is all pairs."""
     figures = {}
-    for genre in GENRES:
+    for genre in genres:
         of_genre = (sts.genres == genre) | (genre == "all")
         x, y = similarity[of_genre], sts.labels[of_genre]
         figures[genre] = pearson(x, y), spearman(x, y)
@@ -183,7 +178,7 @@ def score_table(name, sts, similarities):
 
 
 def comparison(similarity, baselines, labels):
-    """Which baselines is the model, its similarity (n,), better than? Differences of r × 100."""
+    """Is the model, with its similarity (n,), better than each baseline? Differences of r × 100."""
     groups = {"better than": [], "not told apart from": [], "worse than": []}
     for name, other in baselines.items():
         t, p = williams_test(similarity, other, labels)
@@ -198,7 +193,8 @@ def comparison(similarity, baselines, labels):
 
 def closest_and_furthest(similarity, sts):
     """The 3 closest and 3 furthest pairs as the model sees them, its score beside people's."""
-    scores, order = score_0_to_5(similarity), np.argsort(similarity)
+    scores = score_0_to_5(similarity)
+    order = np.argsort(similarity)
     lines = []
     for title, pairs in (("closest", order[:-4:-1]), ("furthest", order[:3])):
         lines += [f"{title:9}{scores[k]:4.1f} (people: {sts.labels[k]:.1f})  {sts.sentences1[k]}  |"
@@ -208,7 +204,8 @@ def closest_and_furthest(similarity, sts):
 
 def plot(path, name, sts, similarity):
     """Predicted score against people's score, a point for each pair (the paper's figure 7)."""
-    scores, r = score_0_to_5(similarity), pearson(similarity, sts.labels)
+    scores = score_0_to_5(similarity)
+    r = pearson(similarity, sts.labels)
     figure, axes = new_figure()
     for genre, colour in zip(GENRES[1:], ("tab:blue", "tab:orange", "tab:green")):
         of_genre = sts.genres == genre

@@ -14,30 +14,14 @@ from ..common.cli import UserError
 from ..common.tables import table
 from . import sts as benchmark
 from .command import main
-from .metrics import pearson, spearman
 from .senteval.files import FOLDERS
 from .sts import Sts, similarity
-from .task_files import lines_of, number_or_nan
+from .task_files import lines_of, number_or_nan, published
 
 baselines, texts_of = benchmark.baselines, benchmark.texts_of    # the same for this task
 
-# the official number of scored pairs; of 2013 SentEval leaves out SMT, which is not free
-COUNTS = {
-    "STS12-en-test": {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459, "surprise.OnWN": 750,
-                      "surprise.SMTnews": 399},
-    "STS13-en-test": {"FNWN": 189, "headlines": 750, "OnWN": 561},
-    "STS14-en-test": {"deft-forum": 450, "deft-news": 300, "headlines": 750, "images": 750,
-                      "OnWN": 750, "tweet-news": 750},
-    "STS15-en-test": {"answers-forums": 375, "answers-students": 750, "belief": 375,
-                      "headlines": 750, "images": 750},
-    "STS16-en-test": {"answer-answer": 254, "headlines": 249, "plagiarism": 230,
-                      "postediting": 244, "question-question": 209},
-}
-
-# the mean r × 100 of each year of COUNTS
-PUBLISHED = {"GloVe 840B mean": "52.1 49.6 54.6 56.1 51.4",
-             "InferSent": "59.2 58.9 69.6 71.3 71.5"}
-SOURCE = "published: Conneau and Kiela (2018), table 4, r alone"
+PUBLISHED = published("sts_years")
+COUNTS = PUBLISHED["counts"]    # year → set → number of scored pairs
 
 
 def find(data, run):
@@ -70,7 +54,7 @@ def read(folder):
 
 
 def _pairs(folder, name):
-    """Yield (set, score, sentence, sentence) of each pair with a score."""
+    """Yield (name of the set, score, sentence, sentence) of each pair with a score."""
     inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
     texts, scores = (lines_of(path, "SemEval's STS") for path in (inputs, gold))
     if len(texts) != len(scores):
@@ -97,16 +81,13 @@ def summary(name, sts, scores, baselines):
     sets, counts = np.unique(sts.genres, return_counts=True)
     rows = []
     for row, values in (scores | baselines).items():
-        figures = []
-        for one in sets:
-            x, y = values[sts.genres == one], sts.labels[sts.genres == one]
-            figures.append([100 * pearson(x, y), 100 * spearman(x, y)])
+        figures = 100 * np.array([*benchmark.correlations(values, sts, sets).values()])
         means = np.mean(figures, axis=0), np.average(figures, axis=0, weights=counts)
         rows.append([row, *("{:.1f} / {:.1f}".format(*pair) for pair in (*means, *figures))])
-    rows += [[f"{row}, published", dict(zip(COUNTS, figures.split()))[name]]
-             for row, figures in PUBLISHED.items()]
+    rows += [[f"{row}, published", r] for row, r in PUBLISHED["figures"][name].items()]
     titles = (f"{one} {count}" for one, count in zip(sets, counts))
-    return table([f"{name}, r / rho × 100", "mean", "weighted", *titles], rows) + f"\n{SOURCE}"
+    header = [f"{name}, r / rho × 100", "mean", "weighted", *titles]
+    return f"{table(header, rows)}\n{PUBLISHED['source']}"
 
 
 if __name__ == "__main__":

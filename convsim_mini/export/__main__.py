@@ -30,6 +30,7 @@ PACKAGE = Path(__file__).parents[1]
 SETTINGS = ("preset", "task", "seed", "steps", "optim.optimizer", "optim.batch_size",
             "model.embedding_dim", "model.layers")
 TRANSFORMER = ("transformer_layers", "heads", "pre_norm", "bag", "max_tokens")    # its settings
+TABLE = "encoder.embedding.weight"
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "torch_module.TorchModule"}]
 
 
@@ -56,13 +57,11 @@ def write_model(folder, encoder, half, bigrams):
     The response network and NLI's classifier are left out.
     """
     config = encoder.model.config
-    arrays = {name: array for name, array in encoder.model.params.items()
-              if name.startswith("encoder.")}
-    if not bigrams:
-        name = "encoder.embedding.weight"
-        arrays[name] = arrays[name][:encoder.model.word_rows]
     kind = np.float16 if half else np.float32
-    arrays = {name: np.ascontiguousarray(array, kind) for name, array in arrays.items()}
+    arrays = {name: np.ascontiguousarray(array, kind)
+              for name, array in encoder.model.params.items() if name.startswith("encoder.")}
+    if not bigrams:
+        arrays[TABLE] = arrays[TABLE][:encoder.model.word_rows]
     replace_file(folder / "model.safetensors", lambda temporary: save_file(arrays, temporary))
     write_text(folder / "vocabulary.json", json.dumps(encoder.vocabulary.to_dict()))
     write_text(folder / "modules.json", json.dumps(MODULES, indent=2) + "\n")
@@ -74,21 +73,13 @@ def write_model(folder, encoder, half, bigrams):
                Path(PACKAGE, "export/torch_module.py").read_text(encoding="utf-8"))
 
 
-def test_set(run):
-    """The TestSet of the run's corpus; None where the corpus is not in reach."""
-    try:
-        return response.read(response.find(None, run)["test"])
-    except UserError as error:
-        print(f"P@1 is not measured: {error}\n")
-        return None
-
-
 def results(run, encoder, folder, pairs, test):
     """The run and the exported folder, measured alike: header, rows.
 
     pairs: an Sts; test: a TestSet, or None
     """
-    header, rows, exported = ["", "MB", "STS"], [], open_exported(folder)
+    header, rows = ["", "MB", "STS"], []
+    exported = open_exported(folder)
     for name, where, encode in (("the run", run.folder, encoder.encode),
                                 ("this folder", folder, exported.encode)):
         size = sum(path.stat().st_size for path in where.iterdir())
@@ -98,9 +89,8 @@ def results(run, encoder, folder, pairs, test):
     rows.append(["the run with its response network", *rows[0][1:]])
     if test:
         header.append("P@1")
-        inputs, replies = (test.corpus.test.sentences(2 * test.pairs + side) for side in (0, 1))
-        vectors = [(embed(encoder.model, inputs), embed(encoder.model, replies)),
-                   (exported.embed(inputs), exported.embed(replies)),
+        sides = response.sides(test.corpus.test, test.pairs)
+        vectors = [[embed(encoder.model, packed) for packed in sides], map(exported.embed, sides),
                    response.vectors(run.model, test.corpus.test, test.pairs)]
         for row, (u, v) in zip(rows, vectors):
             ranks = response.ranks_of_truth(u, v, test.candidates)
@@ -111,13 +101,13 @@ def results(run, encoder, folder, pairs, test):
 def settings_of(run, options):
     """The settings that the card shows, by the names of the training's options, as rows."""
     values = flat(dataclasses.asdict(run.config))
-    names = list(SETTINGS)
+    names = [*SETTINGS]
     if run.config.model.encoder == "transformer":
         names += [f"model.{name}" for name in ("hidden", *TRANSFORMER)]
-    rows = [[f"`{name}`", values[name]] for name in names]
     matrix = "none" if load_matrix(run, "all_but_the_top") is None else "all but the top"
     bigrams = 0 if options.no_bigrams else run.config.bigram_rows
-    return [*rows, ["step kept, the best on held-out pairs", run.step],
+    return [*([f"`{name}`", values[name]] for name in names),
+            ["step kept, the best on held-out pairs", run.step],
             ["rows of the table", f"{run.vocabulary.size:,} for words, {bigrams:,} for bigrams"],
             ["stored in", "half precision" if options.half else "float32"],
             ["matrix on top", "tuned on STS train" if options.tuned else matrix]]
@@ -129,12 +119,11 @@ def card(run, options, measured, test, pairs):
     if test:
         of_test = f", for {len(test.pairs):,} messages that were held out from training"
         to_train_on = test.corpus.train.pairs
-    of_sts = f"{len(pairs.labels)} pairs of our own. {sts.OWN_NOTE}"
-    if options.data:
-        of_sts = "STS Benchmark dev."
+    own_set = f"{len(pairs.labels)} pairs of our own. {sts.OWN_NOTE}"
     return Path(PACKAGE, "export/card.md").read_text(encoding="utf-8").format(
         name=options.out.resolve().name, what_it_is=what_it_is(run.config),
-        data=training_data(run, to_train_on), pairs=of_sts, measured=of_test,
+        data=training_data(run, to_train_on), measured=of_test,
+        pairs="STS Benchmark dev." if options.data else own_set,
         settings=markdown(["setting", ""], settings_of(run, options)), results=markdown(*measured),
         limits="\n".join(f"- {line}" for line in limits(run.config, not options.no_bigrams)))
 
@@ -159,7 +148,11 @@ def main(argv=None):
     encoder = encoder_of(run, options.tuned)
     with new_folder(options.out, "choose another folder with --out") as folder:
         write_model(folder, encoder, options.half, not options.no_bigrams)
-        test = test_set(run)
+        test = None
+        try:
+            test = response.read(response.find(None, run)["test"])
+        except UserError as error:
+            print(f"P@1 is not measured: {error}\n")
         measured = results(run, encoder, folder, pairs, test)
         write_text(folder / "README.md", card(run, options, measured, test, pairs))
     print(f"{table(*measured)}\n\n{options.out}/README.md says how to use the folder, and what the "

@@ -21,7 +21,8 @@ def training_data(run, pairs=None):
     config = run.config
     files = ", ".join(f"`{Path(name).name}`" for name in config.pairs) or "`chitchat-dataset`"
     number = "pairs" if pairs is None else f"{pairs:,} pairs"
-    data, before = f"{number} of message and reply from {files}", ""
+    data = f"{number} of message and reply from {files}"
+    before = ""
     if config.task == "nli":
         data = "the sentence pairs of SNLI"
     elif config.task != "conversation":

@@ -34,7 +34,8 @@ class Transformer(SentenceEncoder):
         packed = packed.take(np.arange(len(packed.lengths)), self.settings["max_tokens"])
         means = np.empty((len(packed.lengths), self.table.shape[1]), np.float32)
         for n in np.unique(packed.lengths):
-            same, g = np.flatnonzero(packed.lengths == n), max(1, WORDS_AT_ONCE // n)
+            same = np.flatnonzero(packed.lengths == n)
+            g = max(1, WORDS_AT_ONCE // n)
             for group in (same[k:k + g] for k in range(0, len(same), g)):
                 ids = packed.take(group).ids.reshape(-1, n)                     # (g, n)
                 means[group] = self.sublayers(ids).mean(axis=1)                 # (g, d)

@@ -28,13 +28,13 @@ class Group(NamedTuple):
 
 
 class AttentionCache(NamedTuple):
-    """p: for each Group (g, h, n, n): row i says where word i looks; factors: dropout's."""
+    """What attention_backward needs; p and factors have an item for each Group."""
 
     qkv: np.ndarray
     sentences: list    # of Group
     heads: int
-    p: tuple
-    factors: tuple
+    p: tuple           # (g, h, n, n): row i says where word i looks
+    factors: tuple     # of dropout
 
 
 def groups(offsets, heads):
@@ -78,7 +78,8 @@ def attention_forward(qkv, offsets, heads, dropout=NO_DROPOUT):
     qkv: (N, 3d), queries, keys and values side by side; offsets: (B + 1,), of the sentences
     → y: (N, d), AttentionCache
     """
-    y, sentences = np.empty((len(qkv), qkv.shape[1] // 3), qkv.dtype), groups(offsets, heads)
+    y = np.empty((len(qkv), qkv.shape[1] // 3), qkv.dtype)
+    sentences = groups(offsets, heads)
 
     def one(group):
         q, k, v = _split_heads(qkv, group, heads, 3)                      # (g, h, n, d/h) each
@@ -92,7 +93,7 @@ def attention_forward(qkv, offsets, heads, dropout=NO_DROPOUT):
         (heads_out,) = _split_heads(y, group, heads, 1)
         heads_out[...] = dropped @ v                                      # (g, h, n, d/h)
         return p, factor
-    p, factors = zip(*_on_all_cores(one, [(group,) for group in sentences], sentences))
+    p, factors = zip(*_on_all_cores(one, sentences))
     return y, AttentionCache(qkv, sentences, heads, p, factors)
 
 
@@ -106,7 +107,7 @@ def attention_backward(dy, cache):
     merging them only moves numbers; their gradients are moved in the same way.
     dy: (N, d) → dqkv: (N, 3d)
     """
-    qkv, sentences, heads, *p_and_factors = cache
+    qkv, sentences, heads, p_of_groups, factors = cache
     dqkv = np.empty_like(qkv)
 
     def one(group, p, factor):
@@ -120,7 +121,7 @@ def attention_backward(dy, cache):
         ds *= 1 / math.sqrt(q.shape[3])
         dq[...] = ds @ k
         dk[...] = ds.swapaxes(2, 3) @ q
-    _on_all_cores(one, list(zip(sentences, *p_and_factors)), sentences)
+    _on_all_cores(one, sentences, p_of_groups, factors)
     return dqkv
 
 
@@ -131,8 +132,9 @@ def _split_heads(x, group, heads, parts):
     return [rows[:, :, part].swapaxes(1, 2) for part in range(parts)]
 
 
-def _on_all_cores(function, items, sentences):
-    """[function(*item) for item in items], one item for each Group; cores get equal scores."""
+def _on_all_cores(function, sentences, *others):
+    """function(group, …) for each Group and its items of `others`: list; cores share the scores."""
+    items = list(zip(sentences, *others))
     scores = [group.length * (group.last - group.first) for group in sentences]
     shares = fair_shares(np.cumsum([0, *scores[:-1]]))
     parts = on_all_cores(lambda share: [function(*item) for item in items[share]], shares)

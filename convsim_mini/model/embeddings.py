@@ -4,6 +4,7 @@ B is the number of sentences in a batch, N the number of their words; a table is
 """
 
 import math
+
 import numpy as np
 import scipy.sparse
 
@@ -55,8 +56,8 @@ def embedding_bag_backward(dy, cache):
     """Forward: y_b = (1/√n_b) Σ_r count_br E_r, that is y = S E.
 
     y_b contains E_r count_br/√n_b times, so dE_r = Σ_b count_br dy_b/√n_b, that is dE = Sᵀ dy. In
-    other words: each place in sentence b where row r stands adds dy_b/√n_b to dE_r. These places
-    are the answer. The optimiser adds them up, after all chunks and all workers have given theirs.
+    other words: each place in sentence b where row r stands adds dy_b/√n_b to dE_r. This list of
+    places is returned. The optimiser adds up equal rows, when it has the places of a whole batch.
     dy: (B, d) → dtable: list of SparseRows
     """
     rows, sources, scale = cache

@@ -19,12 +19,14 @@ def initial_parameters(config, table, rng, classifies=False):
     """The parameters before any training: a flat dict of float32 arrays with dotted names.
 
     Matrices are drawn uniformly, with the variance that keeps signal and gradient the same size
-    (Glorot and Bengio 2010); with identity_start square layers of the encoder are the identity. The
-    last layer of a residual response network starts small. With `bag` the encoder's starts at zero,
-    so the vector is the bag's. Biases are zero, the scales of layer norms one. config: ModelConfig;
-    table: (R, d) initial embeddings; rng: numpy Generator; classifies: with NLI's classifier
+    (Glorot and Bengio 2010); with identity_start square layers of the encoder are the identity.
+    With residual_response the last layer of the response network starts small. With `bag` the last
+    layer of the encoder starts at zero, so at first the bag alone makes the vector. Biases are
+    zero, the scales of layer norms one. config: ModelConfig; table: (R, d) initial embeddings;
+    rng: numpy Generator; classifies: with NLI's classifier
     """
-    params, last_of_response = {}, f"response.linear{len(config.response_hidden)}.weight"
+    params = {}
+    last_of_response = f"response.linear{len(config.response_hidden)}.weight"
     for name, shape in parameter_shapes(config, len(table), classifies).items():
         if name == "encoder.embedding.weight":
             params[name] = table
@@ -38,8 +40,8 @@ def initial_parameters(config, table, rng, classifies=False):
             small = config.residual_response and name == last_of_response
             bound = np.sqrt(6 / fans) * (0.1 if small else 1)
             params[name] = rng.uniform(-bound, bound, shape).astype(np.float32)
-            if config.identity_start and name.startswith(("encoder.linear", "encoder.bag")) and (
-                    shape[0] == shape[1]):
+            is_linear = name.startswith(("encoder.linear", "encoder.bag"))
+            if config.identity_start and is_linear and shape[0] == shape[1]:
                 params[name] = np.eye(shape[0], dtype=np.float32)
     if config.bag:
         params[f"encoder.linear{len(config.layers) - 1}.weight"][:] = 0
@@ -47,9 +49,10 @@ def initial_parameters(config, table, rng, classifies=False):
 
 
 def parameter_shapes(config, rows, classifies=False):
-    """Name → shape of every parameter of a ModelConfig; rows: of its embedding table."""
-    e, shapes = config.layers[-1], {"encoder.embedding.weight": (rows, config.embedding_dim)}
-    shapes |= ENCODERS[config.encoder].shapes(config)
+    """Name → shape of every parameter of a ModelConfig; rows: the length of its table."""
+    e = config.layers[-1]
+    shapes = {"encoder.embedding.weight": (rows, config.embedding_dim),
+              **ENCODERS[config.encoder].shapes(config)}
     networks = {"encoder": [config.embedding_dim, *config.layers],
                 "response": [e, *config.response_hidden, e]}
     if classifies:

@@ -13,13 +13,11 @@ from ..config import ModelConfig
 from ..data.snli_files import LABELS
 from .dan import dan_backward, dan_forward
 from .layers import (
-    NO_DROPOUT, feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward,
-)
+    NO_DROPOUT, feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward)
 from .losses import batch_softmax, cross_entropy_backward, cross_entropy_forward
 from .nli import classifier_backward, classifier_forward
 from .transformer import (
-    sort_by_length, transformer_backward, transformer_forward, transformer_shapes,
-)
+    sort_by_length, transformer_backward, transformer_forward, transformer_shapes)
 
 WORDS_AT_ONCE = 16_384    # in `embed`: with more, a Transformer's layers would need gigabytes
 
@@ -95,9 +93,9 @@ ENCODERS = {
 def embed(model, packed, batch_size=1024):
     """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host."""
     dtype = model.params["encoder.embedding.weight"].dtype
-    parts = [np.empty((0, model.config.layers[-1]), dtype)]
+    parts = [np.empty((0, model.config.layers[-1]), dtype)]   # where there are no sentences
     first = 0
-    while first < len(packed.lengths):                    # few long sentences or many short ones
+    while first < len(packed.lengths):                        # few long ones, or many short ones
         full = np.searchsorted(packed.offsets, packed.offsets[first] + WORDS_AT_ONCE, "right") - 1
         last = max(first + 1, min(first + batch_size, full))
         arranged = arrange(model, packed.part(first, last))
@@ -193,7 +191,7 @@ class Task(NamedTuple):
         return getattr(optim, self.weight) if self.weight else 1.0
 
     def choices_in(self, optim):
-        """Of how many its loss picks one."""
+        """The number of classes or pairs among which its loss picks one."""
         return self.classes or getattr(optim, self.batch_size)
 
 

@@ -42,12 +42,12 @@ def _function(file, name, dtype):
 
 
 def launch(kernel, blocks, threads, like, *arguments, shared=0):
-    """Start a kernel, "file.name", on the current stream; returns at once.
+    """Start the kernel "file.name" on the current stream. It runs after this function returns.
 
-    blocks, threads: tuples; like: the array whose dtype is `real`; shared: how many numbers of that
-    dtype a block has in shared memory. Arguments are C-contiguous arrays, None (a null pointer),
-    ints (an `int`), floats (a `real`) and NumPy scalars. Raises ValueError for an array that is not
-    C-contiguous, UserError where the device has too little shared memory.
+    blocks, threads: tuples; like: an array, its dtype is the kernel's `real`; shared: how many
+    `real` numbers each block has in shared memory. Arguments are C-contiguous arrays, None (a null
+    pointer), ints (an `int`), floats (a `real`) and NumPy scalars. Raises ValueError for an array
+    that is not C-contiguous, UserError where the device has too little shared memory.
     """
     file, name = kernel.split(".")
     folder = "training" if file == "optim" else "model"
@@ -111,7 +111,7 @@ def _threads(columns):
 # ---------------------------------------------------------------- layers.py
 
 def low(x):
-    """A matrix as `product` takes it: in bfloat16, as uint16, where float32 is rounded to that."""
+    """A matrix for `product`. With --precision bf16 float32 becomes bfloat16, held as uint16."""
     if backend.product_precision != "bf16" or x.dtype != np.float32:
         return x
     y = _like(x, dtype=np.uint16)
@@ -137,9 +137,10 @@ def product(a, b):
 
 
 def _for_cublas(x):
-    """A matrix's pointer, whether cuBLAS has to transpose it, and its rows' length in memory."""
-    transposed = not x._c_contiguous
-    return x.data.ptr, int(transposed), x.shape[not transposed]
+    """A matrix's pointer, 1 if cuBLAS has to transpose it or else 0, its rows' length in memory."""
+    if x._c_contiguous:
+        return x.data.ptr, 0, x.shape[1]
+    return x.data.ptr, 1, x.shape[0]
 
 
 def dense_forward(x, weight, bias, activation=None, dropout=(0.0, 0)):

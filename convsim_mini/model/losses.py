@@ -6,15 +6,15 @@ from . import kernels
 
 @on_gpu(kernels.batch_softmax_forward)
 def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
-    """Pick the true response among those of the batch (Yang et al. 2018, §2.1–2.2).
+    """Pick the true response among all responses of the batch (Yang et al. 2018, §2.1–2.2).
 
     scores = scale · u vᵀ. Row i of p is a softmax over all B responses; response i is the true one.
     loss = −mean log p(true). With B equally good responses it is ln B. Others call it InfoNCE with
     in-batch negatives and the temperature 1/scale, or MultipleNegativesRankingLoss.
     u, v: (B, d) inputs and responses; false_negatives: (rows, columns) of pairs (i, j), i ≠ j,
-    in which response j would answer input i as well: they leave the softmax (ours). One of several
-    workers has u (b, d), the inputs `first` … first + b − 1; the sum of all workers' losses is the
-    batch's. Its false negatives' rows count from its own first input.
+    in which response j would answer input i as well: they leave the softmax (ours). u may be only
+    b rows of a larger batch; its first row is row `first` there. Then false_negatives count rows
+    from u's first row, and the losses of all parts add up to the batch's loss.
     → loss: 0-d array, cache
     """
     xp = array_module(u)
@@ -39,7 +39,7 @@ def batch_softmax_backward(cache, dloss=1.0):
     ∂ log Σ_j e^{s_ij} / ∂s_ij = p_ij, so ∂loss/∂s_ij = (p_ij − δ_ij)/B. A step pulls u_i towards
     the true response and pushes it away from each other one in proportion to p_ij. A false negative
     has p = 0, so nothing pushes it. Then du = scale · ds v and dv = scale · dsᵀ u.
-    → du: (b, d), dv: (B, d), what the b inputs say about all B responses
+    → du: (b, d), dv: (B, d), the part of its gradient that comes from the b inputs
     """
     u, v, scale, p, first = cache
     step = dloss * scale / len(v)

@@ -11,9 +11,9 @@ from ..backend import array_module, fair_shares
 class SparseRows(NamedTuple):
     """Part of a table's gradient; the whole gradient is a list of such parts.
 
-    Rows may repeat: what all places add is summed.
-    Place m adds values[sources[m]] to row rows[m]. Rows without a place have the gradient zero.
-    rows: int (M,); values: (V, d); sources: int (M,), or None: place m has the values m
+    Place m adds values[sources[m]] to row rows[m]. Several places may add to one row. A row without
+    a place has the gradient zero. rows: int (M,); values: (V, d); sources: int (M,), or None where
+    place m adds values[m]
     """
 
     rows: np.ndarray
@@ -22,10 +22,11 @@ class SparseRows(NamedTuple):
 
 
 def joined(parts):
-    """Join several SparseRows of one table; their places add up to the same gradient."""
+    """Several SparseRows of one table as one, with all their places."""
     if len(parts) == 1:
         return parts[0]
-    xp, first, sources = array_module(parts[0].values), 0, []
+    xp = array_module(parts[0].values)
+    first, sources = 0, []
     for rows, values, own in parts:
         sources.append(first + (xp.arange(len(rows), dtype=rows.dtype) if own is None else own))
         first += len(values)
@@ -34,20 +35,17 @@ def joined(parts):
 
 
 class RowBlock(NamedTuple):
-    """Distinct rows in ascending order; the sum of each is a row of counts @ values.
+    """U distinct rows of a table, in ascending order. Their gradients are counts @ values."""
 
-    rows: (U,); counts: CSR (U, V), how often each row has each of the values
-    """
-
-    rows: np.ndarray
-    counts: scipy.sparse.csr_matrix
+    rows: np.ndarray                   # (U,)
+    counts: scipy.sparse.csr_matrix    # (U, V): how often each of the values is added to each row
 
 
 def row_blocks(grad):
     """Bring equal rows together: SparseRows of M places, on the host → RowBlocks, one a core.
 
-    Sorting does it. The sources, in that order, are the column numbers of a sparse matrix. Each
-    block has about the same work: rows to fetch and entries to add.
+    The places are sorted by row. Their sources, in that order, are the column numbers of a sparse
+    matrix. Each block has about the same work: rows to fetch and entries to add.
     """
     order = np.argsort(grad.rows, kind="stable")                          # (M,)
     rows = grad.rows[order]

@@ -10,24 +10,19 @@ from ..data.packed import Packed
 from .attention import attention_backward, attention_forward, timing_signal
 from .embeddings import (
     embedding_bag_backward, mean_pool_backward, mean_pool_forward, placed_embedding_backward,
-    placed_embedding_forward, word_bag_forward,
-)
+    placed_embedding_forward, word_bag_forward)
 from .layers import (
     NO_DROPOUT, add_norm_backward, add_norm_forward, dense_backward, dense_forward, feed_forward,
     feed_forward_backward, l2_normalize_backward, l2_normalize_forward, layer_norm_backward,
-    layer_norm_forward,
-)
+    layer_norm_forward)
 
 
 class Sorted(NamedTuple):
-    """Sentences by rising length, from `sort_by_length`. Sentence b was sentence order[b] before.
-
-    places: (B,), where each sentence stands now, so places[order[b]] = b
-    """
+    """B sentences by rising length, from `sort_by_length`."""
 
     packed: Packed
-    order: np.ndarray
-    places: np.ndarray
+    order: np.ndarray     # (B,): sentence b was sentence order[b] before
+    places: np.ndarray    # (B,): where each sentence stands now, so places[order[b]] = b
 
 
 class TransformerCache(NamedTuple):
@@ -44,19 +39,19 @@ class TransformerCache(NamedTuple):
 
 
 class SublayerCache(NamedTuple):
-    """name: of its parameters; norm: of the layer norm that follows it; inner, add_norm: caches."""
+    """What the backward of a sublayer needs: self-attention or a feed-forward network."""
 
-    name: str
-    norm: str
-    inner: tuple
-    add_norm: tuple
+    name: str          # with which its parameters' names begin
+    norm: str          # the same of the layer norm that follows it
+    inner: tuple       # its own cache
+    add_norm: tuple    # the cache of its residual connection and of that layer norm
 
 
 class AttendCache(NamedTuple):
-    """Caches of the qkv layer, attention (on the host an AttentionCache) and the output layer."""
+    """The caches of self-attention's three steps."""
 
     qkv: tuple
-    attention: tuple
+    attention: tuple    # on the host an AttentionCache
     output: tuple
 
 
@@ -82,7 +77,8 @@ def transformer_forward(params, ordered, config, dropout=NO_DROPOUT, word_rows=N
     signal = timing_signal(config.max_tokens, width, table.dtype, xp)
 
     z, embedding_cache = placed_embedding_forward(table, packed, signal, dropout)     # (N, d)
-    x, names = z, sublayers(config)
+    x = z
+    names = sublayers(config)
     first_norm_cache, norms = None, [f"{name}.norm" for name in names]
     if config.pre_norm:
         z, first_norm_cache = layer_norm_forward(x, *_weights(params, norms[0]))
@@ -122,12 +118,15 @@ def transformer_backward(du, cache):
     dy = l2_normalize_backward(du.take(cache.order, axis=0), cache.unit)              # (B, e)
     dz, grads = feed_forward_backward(dy, cache.linear)                   # (B, d)
     dtable = [] if cache.bag is None else _bag_backward(dy, cache.bag, grads)
-    dx, dz = None, mean_pool_backward(dz, cache.pool)                     # (N, d)
+    dz = mean_pool_backward(dz, cache.pool)                               # (N, d)
+    dx = None
     pre_norm = cache.first_norm is not None
     for name, norm, inner, join in reversed(cache.sublayers):
         dx, dy, grads[f"{norm}.weight"], grads[f"{norm}.bias"] = add_norm_backward(dz, join, dx)
-        backward = _attend_backward if name.endswith("attention") else _position_wise_backward
-        dz = backward(dy, name, inner, grads)
+        if name.endswith("attention"):
+            dz = _attend_backward(dy, name, inner, grads)
+        else:
+            dz = _position_wise_backward(dy, name, inner, grads)
         if not pre_norm:
             add_to(dz, dx)
             dx = None
@@ -177,7 +176,7 @@ def sort_by_length(packed, max_tokens):
 # ---------------------------------------------------------------- a bag, two kinds of sublayers
 
 def _bag_forward(params, packed, word_rows):
-    """y = √d bag(table) W: a DAN of one layer. A Transformer's rows are √d times shorter than its.
+    """y = √d bag(table) W: a DAN of one layer. √d undoes what initial.py divides the table by.
 
     packed: word ids of B sentences → y: (B, e), cache
     """

@@ -56,7 +56,7 @@ def left_singular_vectors(matrix, k, rng):
 
 
 def _product(matrix, columns):
-    """A sparse matrix times a dense one, on all cores: each has rows with about as many numbers."""
+    """CSR matrix @ dense columns. Each core multiplies rows that hold about as many numbers."""
     return np.concatenate(on_all_cores(lambda rows: matrix[rows] @ columns,
                                        fair_shares(matrix.indptr[:-1])))
 

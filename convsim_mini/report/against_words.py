@@ -13,15 +13,16 @@ from scipy.stats import rankdata
 from ..common.cli import UserError, errors_in_one_line
 from ..common.files import write_text
 from ..evaluation import cqa, response, sts
+from ..evaluation.baselines import WEIGHTED as WORDS, bag_cosines
 from ..evaluation.command import parser_of
 from ..evaluation.metrics import (
     map_difference, pearson, pearson_difference, per_cent, ranking_scores, with_interval)
-from ..evaluation.word_baselines import WEIGHTED as WORDS, bag_cosines
 from ..training.run import load_run
 from .blocks import Table, to_markdown
 from .results import ENCODER, encoder_cosines
 
-EDGES = (0, 0.05, 0.1, 0.2)    # of bins of TF-IDF cosines
+EDGES = (0, 0.05, 0.1, 0.2)    # between the bins of TF-IDF cosines
+BINS = ("0: no word in common", "up to 0.05", "up to 0.1", "up to 0.2", "above that")
 EXAMPLES = 6
 INTRODUCTION = f"""The encoder's cosine is the row "{ENCODER}" of `evaluation.sts`.
 The words' cosine is its row "{WORDS}".
@@ -51,14 +52,13 @@ def similarity(run, folder):
 
 
 def examples(words, encoder, pairs):
-    """The pairs of an Sts where one cosine's rank is nearer to people's rank than the other's."""
+    """The pairs of an Sts where the rank by one cosine is nearer to people's rank by most."""
     people, words, encoder = (100 * rankdata(x) / len(x) for x in (pairs.labels, words, encoder))
     order = np.argsort(np.abs(encoder - people) - np.abs(words - people), kind="stable")
-    rows = []
-    for nearer, best in (("encoder", order), ("words", order[::-1])):
-        for k in best[:EXAMPLES]:
-            rows.append([nearer, pairs.files[k], f"{people[k]:.0f}", f"{words[k]:.0f}",
-                         f"{encoder[k]:.0f}", pairs.sentences1[k], pairs.sentences2[k]])
+    rows = [[nearer, pairs.files[k], f"{people[k]:.0f}", f"{words[k]:.0f}", f"{encoder[k]:.0f}",
+             pairs.sentences1[k], pairs.sentences2[k]]
+            for nearer, best in (("encoder", order), ("words", order[::-1]))
+            for k in best[:EXAMPLES]]
     return Table(["nearer", "source", "people", "words", "encoder", "sentence 1", "sentence 2"],
                  rows)
 
@@ -76,10 +76,7 @@ def replies(run, folder):
     tfidf = response.ranks_of_truth(inputs, answers, test.candidates)
     cosines = np.asarray(inputs.multiply(answers).sum(axis=1)).ravel()
     bins = np.searchsorted(EDGES, cosines)
-    groups = {"all": bins >= 0}
-    for k, name in enumerate(["0: no word in common", "up to 0.05", "up to 0.1", "up to 0.2",
-                              "above that"]):
-        groups[name] = bins == k
+    groups = {"all": bins >= 0} | {name: bins == k for k, name in enumerate(BINS)}
     rows = [[name, f"{group.sum():,}", with_interval(per_cent(encoder[group] == 1)),
              with_interval(per_cent(tfidf[group] == 1))]
             for name, group in groups.items() if group.any()]
@@ -91,20 +88,19 @@ def questions(run, folder):
     """MAP on the dev files of question ranking, beside TF-IDF and weighted words."""
     blocks = ["## Ranking questions"]
     try:
-        files = cqa.find(folder, run)
+        files = {name: path for name, path in cqa.find(folder, run).items() if "dev" in name}
     except UserError as error:
         return [*blocks, f"Not measured: {error}"]
     for name, path in files.items():
-        if "dev" in name:
-            asked, rows = cqa.read(path), []
-            scores = cqa.scores(run, asked) | cqa.baselines(run, asked)
-            encoder = cqa.top_ten(asked, scores["trained"])
-            for row in ("trained", cqa.TFIDF, WORDS):
-                top = cqa.top_ten(asked, scores[row])
-                lead = [100 * figure for figure in map_difference(encoder, top)]
-                rows.append([row, with_interval(100 * ranking_scores(top)[0]),
-                             with_interval(lead, "+.1f")])
-            blocks.append(Table([f"{name}: {len(asked)} questions", "MAP", "trained − it"], rows))
+        asked = cqa.read(path)
+        scores = cqa.scores(run, asked) | cqa.baselines(run, asked)
+        top = {row: cqa.top_ten(asked, scores[row]) for row in ("trained", cqa.TFIDF, WORDS)}
+        rows = []
+        for row, relevant in top.items():
+            lead = [100 * figure for figure in map_difference(top["trained"], relevant)]
+            rows.append([row, with_interval(100 * ranking_scores(relevant)[0]),
+                         with_interval(lead, "+.1f")])
+        blocks.append(Table([f"{name}: {len(asked)} questions", "MAP", "trained − it"], rows))
     return blocks
 
 
@@ -115,7 +111,8 @@ def main(argv=None):
                        "cqa/ as far as it is there; no file of a test set is read")
     parser.add_argument("--out", type=Path, default=Path("against_words.md"), help="the page")
     options = parser.parse_intermixed_args(argv)
-    run, blocks = load_run(options.run), [INTRODUCTION]
+    run = load_run(options.run)
+    blocks = [INTRODUCTION]
     for measure in (similarity, replies, questions):
         blocks += measure(run, options.data)
     title = f"{run.folder.resolve().name}: where the encoder beats words alone, and where it loses"

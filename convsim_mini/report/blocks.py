@@ -37,17 +37,13 @@ class Figure(NamedTuple):
 
 
 class Points(NamedTuple):
-    """A scatter plot for an HTML page. A point shows its text under the pointer.
+    """A scatter plot of n points for an HTML page. A point shows its text under the pointer."""
 
-    places: (n, 2); groups: (n,) names, each with its own colour; texts: n str; labels: of the axes;
-    search: whether a field searches the texts
-    """
-
-    places: np.ndarray
-    groups: np.ndarray
+    places: np.ndarray      # (n, 2)
+    groups: np.ndarray      # (n,): names; each has its own colour
     texts: list
-    labels: dict
-    search: bool = False
+    labels: dict            # of the axes
+    search: bool = False    # whether a field searches the texts
 
 
 def to_markdown(title, blocks, folder):

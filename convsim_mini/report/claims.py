@@ -7,20 +7,16 @@ tested; the numbers in words.
 import json
 from pathlib import Path
 
-from ..evaluation.attention import widening
 from ..evaluation.metrics import mean_interval, pearson, pearson_difference, with_interval
 from ..evaluation.sts import GENRES
 from ..training.run import settings_of
 
 
 def verdicts(results, data):
-    """The list of claims: rows of claim, verdict, numbers."""
+    """A row for each claim: the claim, the verdict, the numbers."""
     words = {True: "reproduced", False: "not reproduced", None: "not testable here"}
-    rows = []
-    for claim, judge in CLAIMS.items():
-        shown, numbers = judge(results, data)
-        rows.append([claim, words[shown], numbers])
-    return rows
+    judged = {claim: judge(results, data) for claim, judge in CLAIMS.items()}
+    return [[claim, words[shown], numbers] for claim, (shown, numbers) in judged.items()]
 
 
 def by_fraction(results):
@@ -52,7 +48,8 @@ def transformer_above_dan(results, data):
     """Do more true replies come first with the Transformer, on the same conversations?"""
     of_encoder = {result.encoder: result for result in reversed(results)    # the first ones count
                   if result.run.config.task == "conversation" and result.ranks is not None}
-    dan, transformer = of_encoder.get("DAN"), of_encoder.get("Transformer")
+    dan = of_encoder.get("DAN")
+    transformer = of_encoder.get("Transformer")
     if not dan or not transformer or dan.run.corpus != transformer.run.corpus:
         return None, "needs a run of each encoder on the same conversations"
     gains = (transformer.ranks == 1).astype(float) - (dan.ranks == 1)
@@ -107,7 +104,7 @@ def attention_widens(results, data):
     """Mean distance that attention reaches, last layer against first, on the corpus's dev split."""
     for result in results:
         if result.reach is not None and len(result.reach) > 1:
-            gain = widening(result.reach)
+            gain = mean_interval(result.reach[-1] - result.reach[0])
             return gain[1] > 0, (f"{result.name}, last layer − first: "
                                  f"{with_interval(gain, '+.2f')} words")
     return None, "needs a Transformer's run with two layers or more"

@@ -34,12 +34,11 @@ def extended(pairs, values, to):
     They are too narrow, because runs are not independent. A smaller share of the pairs is part of a
     larger one of the same seed, and all runs share one dev.
     """
-    x, n = np.log2(pairs), len(pairs)
+    x, to, n = np.log2(pairs), np.log2(to), len(pairs)
     line = scipy.stats.linregress(x, values)
-    rest = np.sqrt(((values - line.intercept - line.slope * x) ** 2).sum() / (n - 2))
-    away = (np.log2(to) - x.mean()) ** 2 / ((x - x.mean()) ** 2).sum()
-    half = scipy.stats.t.ppf(0.975, n - 2) * rest * np.sqrt(1 + 1 / n + away)
-    return line.slope, line.intercept + line.slope * np.log2(to), half
+    spread = ((x - x.mean()) ** 2).sum() * (1 + 1 / n) + (to - x.mean()) ** 2
+    half = scipy.stats.t.ppf(0.975, n - 2) * line.stderr * np.sqrt(spread)
+    return line.slope, line.intercept + line.slope * to, half
 
 
 @errors_in_one_line()

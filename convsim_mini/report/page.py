@@ -4,6 +4,7 @@ Wherever a function takes `results`, that is a list of Results; `data` is a Data
 """
 
 import json
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -58,10 +59,11 @@ def page(results, data):
 
 
 def runs_table(results):
-    """What each run is. Its seconds are those of training, without measuring and saving."""
+    """What each run is. Its seconds were spent in training, not in measuring and saving."""
     rows = []
     for result in results:
-        config, log = result.run.config, log_of(result.run)
+        config = result.run.config
+        log = log_of(result.run)
         files = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
         seconds = [f"{record['seconds']:,.0f}" for record in log if "seconds" in record]
         machines = {record["machine"] for record in log if "machine" in record}
@@ -72,8 +74,6 @@ def runs_table(results):
     return Table(["run", "encoder", "trained on", "pairs of", "preset", "seed", "step kept",
                   "pairs seen", "seconds", "machine"], rows)
 
-
-# ---------------------------------------------------------------- cells
 
 def figures(values):
     """Figures in one cell: 56.1 / 70.2 / 83.6. A dash stands for nan and for an empty list."""
@@ -91,26 +91,24 @@ def compared(what):
     return [f"paper, {what}", "ours", "difference"]
 
 
-# ---------------------------------------------------------------- the paper's tables
-
 def table_1(results):
     """P@N of every run on its own corpus's test split, with 95% intervals."""
     rows = []
     for result in results:
-        paper, ours, intervals = [], [], "its pair files are not here"
+        paper = []
         if result.run.config.task == "conversation":
             paper = PUBLISHED["RESPONSE"][result.encoder]
-        if result.ranks is not None:
-            measured = [precision(result.ranks, n) for n in N]
-            ours = [value for value, _, _ in measured]
-            intervals = " / ".join(f"{low:.1f}–{high:.1f}" for _, low, high in measured)
-        rows.append([result.name, *beside(paper, ours), intervals])
+        measured = [] if result.ranks is None else [precision(result.ranks, n) for n in N]
+        intervals = " / ".join(f"{low:.1f}–{high:.1f}" for _, low, high in measured)
+        rows.append([result.name, *beside(paper, [value for value, _, _ in measured]),
+                     intervals or "its pair files are not here"])
     return Table(["run", *compared("P@1 / P@3 / P@10"), "95% intervals"], rows)
 
 
 def table_2(results, data):
     """Accuracy on SNLI's test set."""
-    snli, rows = data.snli.get("test"), []
+    snli = data.snli.get("test")
+    rows = []
     for result in results:
         if result.run.config.classifies:
             paper = PUBLISHED["SNLI"].get(PAPER_ROW.get(result.run.config.task), [])
@@ -143,15 +141,13 @@ def sts_rows(results, data, splits, count):
         name = PAPER_ROW.get(result.run.config.task)
         paper = {"trained": name, "trained, tuned": f"{name} tuned"}
         for reading in {**result.readings, **paper}:
-            cells = []
-            for split in splits:
-                theirs = PUBLISHED["STS"].get(paper.get(reading), {}).get(split, [])
-                ours = []
-                if split in result.readings.get(reading, {}):
-                    ours = sts_figures(result.readings[reading][split], data.sts[split])
-                cells += beside(theirs[:count], ours[:count])
+            theirs = PUBLISHED["STS"].get(paper.get(reading), {})
+            ours = {split: sts_figures(similarity, data.sts[split])
+                    for split, similarity in result.readings.get(reading, {}).items()}
             state = reading.removeprefix("trained").removeprefix(", ") or "out of the box"
-            rows.append([result.name, state, *cells])
+            cells = [beside(theirs.get(split, [])[:count], ours.get(split, [])[:count])
+                     for split in splits]
+            rows.append([result.name, state, *chain.from_iterable(cells)])
     return rows
 
 
@@ -177,15 +173,14 @@ def footnote_9(results, data):
     """How much of STS the NLI training set has shown already."""
     if "train" not in data.snli or not data.sts:
         return MISSING.format("SNLI train or STS", "snli stsbenchmark")
+    learned = [result for result in results if result.run.config.task != "conversation"]
     rows = []
     for split, pairs in data.sts.items():
         seen = seen_in_training(pairs, data.snli["train"])
-        for result in results:
-            if result.run.config.task != "conversation":
-                x, y = result.sts[split], pairs.labels
-                rows.append([result.name, f"STS {split}", f"{seen.sum():,} of {len(seen):,}",
-                             f"{100 * pearson(x, y):.2f}",
-                             f"{100 * pearson(x[~seen], y[~seen]):.2f}"])
+        for result in learned:
+            x, y = result.sts[split], pairs.labels
+            rows.append([result.name, f"STS {split}", f"{seen.sum():,} of {len(seen):,}",
+                         f"{100 * pearson(x, y):.2f}", f"{100 * pearson(x[~seen], y[~seen]):.2f}"])
     return Table(["run", "split", "pairs that share a sentence with SNLI train", "r × 100",
                   "without these pairs"], rows)
 
@@ -217,10 +212,7 @@ def on_dev(result, data):
 
 
 def table_5(result, pairs, each=1):
-    """The pairs that a run scores as people do, and those that it does not, as TABLE_5 says.
-
-    each: how many pairs of each of the four kinds
-    """
+    """Good and bad pairs, as TABLE_5 says; each: how many of each of the four kinds."""
     similarity, labels = result.sts["dev"], pairs.labels
     gap = (rankdata(similarity) - rankdata(labels)) / len(labels)
     nearest, highest = np.argsort(np.abs(gap), kind="stable"), np.argsort(-gap, kind="stable")
@@ -237,16 +229,13 @@ def table_6(results, data):
         return MISSING.format("SemEval Task 3", "cqa")
     rows = []
     for name, questions in data.cqa.items():
-        papers = PUBLISHED["CQA"] if "2017" in name and "test" in name else {}
-        ours = {}
-        for result in results:
-            row = PAPER_ROW.get(result.run.config.task)
-            ours[result.name] = papers.get(row, []), result.cqa[name]
-        for baseline, scores in cqa.baselines(results[0].run, questions).items():
-            ours[baseline] = [], scores
-        for row, (paper, scores) in ours.items():
+        of_task = PUBLISHED["CQA"] if "2017" in name and "test" in name else {}
+        papers = {result.name: of_task.get(PAPER_ROW.get(result.run.config.task), [])
+                  for result in results}
+        ours = {result.name: result.cqa[name] for result in results}
+        for row, scores in (ours | cqa.baselines(results[0].run, questions)).items():
             map_, *_ = ranking_scores(cqa.top_ten(questions, scores))
-            rows.append([name, row, *beside(paper, [100 * map_[0]])])
+            rows.append([name, row, *beside(papers.get(row, []), [100 * map_[0]])])
     rows += [["test of 2017", f"{name}, published", *beside(figure, [])]
              for name, figure in PUBLISHED["CQA"].items() if not name.startswith("Reddit")]
     return Table(["file", "run", *compared("MAP")], rows)
@@ -267,7 +256,8 @@ def difficult_pairs(results):
 
 def figure_8(results, data):
     """r against the share of the NLI data: figure and table, or what is missing for them."""
-    shares, curves = claims.by_fraction(results), {}
+    shares = claims.by_fraction(results)
+    curves = {}
     for split in sorted(data.sts.keys() - {"train"}):
         r = [sts_figures(result.sts[split], data.sts[split]) for result in shares.values()]
         for genre, curve in zip(sts.GENRES[:2], zip(*r)):

@@ -15,7 +15,7 @@ from ..evaluation.nli import classify
 from ..training.run import Run, load_run
 from ..training.schedule import pairs_before
 
-ENCODER = "trained, all but the top, as cosine"    # the row of `sts.scores` of what `encode` gives
+ENCODER = "trained, all but the top, as cosine"    # row of `sts.scores`: what `encode` gives
 
 
 class Data(NamedTuple):
@@ -27,20 +27,15 @@ class Data(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What was measured of one Run; None, or an empty dict, for what could not be.
-
-    ranks: of the true reply among 100, (n,); readings: row of `sts.scores` → split → similarity
-    (n,) of each pair; snli: class of each pair of the test set, (n,); cqa: file name → list of
-    scores; reach: (layers, sentences), how far attention reaches; dev: of the run's own corpus.
-    """
+    """What was measured of one Run; None, or an empty dict, for what could not be."""
 
     run: Run
-    ranks: np.ndarray | None
-    readings: dict
-    snli: np.ndarray | None
-    cqa: dict
-    reach: np.ndarray | None
-    dev: Split | None
+    ranks: np.ndarray | None    # (n,): of the true reply among 100
+    readings: dict              # row of `sts.scores` → split → similarity of each pair: (n,)
+    snli: np.ndarray | None     # (n,): class of each pair of the test set
+    cqa: dict                   # file name → score of each candidate: (n,)
+    reach: np.ndarray | None    # (layers, sentences): how far attention reaches
+    dev: Split | None           # of the run's own corpus
 
     @property
     def sts(self):
@@ -90,7 +85,7 @@ def measure(run, data):
 
 
 def encoder_cosines(run, pairs):
-    """The cosine of each pair of an Sts as `encode` gives it: (n,). Raises UserError without it."""
+    """The cosine of each pair of an Sts by `encode`: (n,). Raises UserError without its matrix."""
     with user_errors(f"{run.folder}: was stopped and holds no all_but_the_top.safetensors",
                      f"go on: python -m convsim_mini.train --resume {run.folder}", KeyError):
         return sts.scores(run, pairs)[ENCODER]

@@ -38,7 +38,7 @@ def run_blocks(result, data):
 
 
 def model_card(result):
-    """What the run is, where it comes from, what departs from its preset, what it cannot do."""
+    """What the run is, what it learned from, its limits, and how it departs from its preset."""
     config = result.run.config
     preset = flat(dataclasses.asdict(Config())) | PRESETS[config.preset]
     departures = [[name, value, preset[name]]
@@ -88,16 +88,16 @@ def sentence_map(result):
     """
     if result.dev is None:
         return ["Not drawn: its pair files are not here."]
-    number, rng = 2 * result.dev.pairs, np.random.Generator(np.random.Philox(SEED))
+    number = 2 * result.dev.pairs
+    rng = np.random.Generator(np.random.Philox(SEED))
     which = np.sort(rng.choice(number, min(SENTENCES, number), replace=False))
     packed = result.dev.sentences(which)
     vectors = embed(result.run.model, packed)                             # (n, e)
     left, sizes, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
     first, second = 100 * sizes[:2] ** 2 / (sizes ** 2).sum()
-    texts = []
-    for sentence in np.split(packed.ids, packed.offsets[1:-1]):
-        text = " ".join(map(result.run.vocabulary.token, sentence))
-        texts.append(re.sub(r" (?=[.,!?:;)])", "", text))     # no space before such a mark
+    texts = [" ".join(map(result.run.vocabulary.token, sentence))
+             for sentence in np.split(packed.ids, packed.offsets[1:-1])]
+    texts = [re.sub(r" (?=[.,!?:;)])", "", text) for text in texts]       # no space before a mark
     labels = {"xlabel": f"direction 1: {first:.1f}% of the variance",
               "ylabel": f"direction 2: {second:.1f}% of the variance"}
     return [f"{len(texts):,} sentences of the dev split, as the encoder reads them, on the two "

@@ -215,7 +215,7 @@ EXERCISES = {
     ], (
         "Go back in three steps, for each group and head: y = p v, p = softmax(s), s = q kᵀ/√m. "
         "The first and the last are matrix products, as in a linear layer. "
-        "Loop over zip(sentences, *p_and_factors). _split_heads(dqkv, …) gives views to fill.",
+        "Loop over zip(sentences, p_of_groups, factors). Fill the views of _split_heads(dqkv, …).",
         "dv = (p · factor)ᵀ dy and dp = (dy vᵀ) · factor. Without dropout the factor is None. "
         "For softmax look at one row: ∂p_j/∂s_l = p_j (δ_jl − p_l). Multiply by dp and sum.",
         "ds = p (dp − Σ p dp), the sum over the last axis with keepdims. Then dq = ds k/√m and "

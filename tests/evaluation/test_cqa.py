@@ -13,7 +13,7 @@ from convsim_mini.data.text import Vocabulary
 from convsim_mini.evaluation import command, cqa
 from convsim_mini.evaluation.metrics import ranking_scores, top_of_ranking
 from convsim_mini.evaluation.cqa import Candidate, Question, read as read_questions
-from convsim_mini.evaluation.word_baselines import bag_cosines
+from convsim_mini.evaluation.baselines import bag_cosines
 
 TEST = "SemEval2016-Task3-CQA-QL-test.xml"
 DEV = "SemEval2016-Task3-CQA-QL-dev.xml"
@@ -25,9 +25,7 @@ SUBMISSIONS = {"UH-PRHLT": 76.70, "ConvKN": 76.02, "Kelp": 75.83,
 
 def figures(questions, scores):
     """MAP, AvgRec and MRR × 100, rounded as they are published."""
-    top = [top_of_ranking([candidate.relevant for candidate in question.candidates], some)
-           for question, some in zip(questions, scores)]
-    return (100 * ranking_scores(np.stack(top))[:, 0]).round(2).tolist()
+    return (100 * ranking_scores(cqa.top_ten(questions, scores))[:, 0]).round(2).tolist()
 
 
 # ---------------------------------------------------------------- the official figures
@@ -56,8 +54,8 @@ def test_the_participants_published_map(data_folder, name):
     questions = read_questions(data_folder / "cqa" / TEST)
     submitted = {(question, candidate): float(score) for question, candidate, _, score, _
                  in columns(data_folder / "cqa/submissions_2016" / f"{name}.txt")}
-    scores = [[submitted[question.id, candidate.id] for candidate in question.candidates]
-              for question in questions]
+    scores = [submitted[question.id, candidate.id] for question in questions
+              for candidate in question.candidates]
     assert len(submitted) == 700 and figures(questions, scores)[0] == SUBMISSIONS[name]
 
 
@@ -115,7 +113,7 @@ def test_cosines_are_those_of_each_question_with_its_own_candidates():
         Question("Q1", "a b", [Candidate("R1", 1, True, "a b"), Candidate("R2", 2, False, "c")]),
         Question("Q2", "c", [Candidate("R1", 1, True, "a"), Candidate("R2", 2, False, "c c")])]
     found = cqa.cosines(questions, cqa.tfidf_vectors(questions))
-    assert [list(scores) for scores in found] == [pytest.approx([1, 0]), pytest.approx([0, 1])]
+    assert found == pytest.approx([1, 0, 0, 1])
 
 
 # ---------------------------------------------------------------- files
@@ -166,10 +164,9 @@ def test_whatever_the_bytes_they_are_read_or_refused_in_one_line(tmp_path_factor
 def test_cosines_of_word_sets_weigh_each_word():
     question = Question("Q1", "the cat",
                         [Candidate("R1", 1, True, "the dog"), Candidate("R2", 2, False, "a cat")])
-    assert cqa.baselines(None, [question])["binary word cosine"][0] == pytest.approx([0.5, 0.5])
+    assert cqa.baselines(None, [question])["binary word cosine"] == pytest.approx([0.5, 0.5])
     # p = 0.009 weighs 0.1 and an unheard word 1: cos = w(the)² / (w(the)² + w(cat)²), and the
     # other way round.
     weighs = Vocabulary(["the", "a"], [9, 9], 1_000, 5)
-    found = bag_cosines(cqa.texts_of([question]),
-                        *(side + k for k, side in enumerate(cqa.pairs_of([question]))), weighs)
+    found = bag_cosines(cqa.texts_of([question]), *cqa.pairs_of([question]), weighs)
     assert found["word cosine weighted a/(a+p)"] == pytest.approx([0.01 / 1.01, 1 / 1.01])

@@ -22,13 +22,13 @@ from convsim_mini.data.text import Vocabulary, tokenize
 from convsim_mini.evaluation import cqa, metrics, response, sts
 from convsim_mini.evaluation.baselines import (
     bag_cosine,
+    bag_cosines,
     bm25_documents,
     fitted_on_train,
     frequency_weight,
     term_counts,
     tfidf,
 )
-from convsim_mini.evaluation.word_baselines import bag_cosines
 from convsim_mini.model.initial import initial_model
 from convsim_mini.training.run import load_run
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import convsim_mini
-from convsim_mini.evaluation import senteval, sts, word_baselines
+from convsim_mini.evaluation import baselines, senteval, sts
 from convsim_mini.evaluation.senteval import files as senteval_files, plugin as senteval_plugin
 from convsim_mini.evaluation.metrics import pearson, spearman
 from convsim_mini.evaluation.senteval.files import find_tasks, read_task
-from convsim_mini.evaluation.vector_files import read_vectors
+from convsim_mini.evaluation.task_files import read_vectors
 
 from glove import glove_file
 
@@ -57,7 +57,7 @@ def glove(data_folder, tmp_path_factory):
     """Task name → Task of MR, TREC and MRPC, and means of GloVe 6B 50d: texts → (n, 50)."""
     found = find_tasks(data_folder)
     tasks = {name: read_task(name, found[name]) for name in ("MR", "TREC", "MRPC")}
-    words = word_baselines.words_of(senteval.texts_of(tasks))
+    words = baselines.words_of(senteval.texts_of(tasks))
     vectors = read_vectors(glove_file(tmp_path_factory.mktemp("glove"), words), words)
     return tasks, lambda texts: senteval.means(texts, vectors)
 

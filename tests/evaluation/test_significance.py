@@ -175,8 +175,8 @@ def test_better_is_only_said_where_the_test_says_so():
 def test_a_ranking_is_only_called_better_where_the_interval_leaves_out_0():
     questions = [Question(f"Q{n}", "", [Candidate(f"R{k}", k + 1, k == 1, "") for k in range(5)])
                  for n in range(30)]
-    right, wrong = ([[float(k == place) for k in range(5)] for _ in questions] for place in (1, 4))
-    mixed = [(right if n % 2 else wrong)[0] for n in range(30)]
+    right, wrong = ([float(k == place) for _ in questions for k in range(5)] for place in (1, 4))
+    mixed = (right[:5] + wrong[:5]) * 15
     lines = cqa.differences(questions, {"trained": right, cqa.SEARCH_ENGINE: wrong,
                                         cqa.TFIDF: right}).splitlines()
     assert (lines[1].startswith("  better than")
@@ -186,7 +186,7 @@ def test_a_ranking_is_only_called_better_where_the_interval_leaves_out_0():
     lines = cqa.differences(questions, {"trained": mixed, cqa.SEARCH_ENGINE: wrong,
                                         cqa.TFIDF: right}).splitlines()
     assert lines[1].startswith("  better than") and lines[2].startswith("  worse than")
-    nearly = [*right[:-1], wrong[-1]]                     # many a resample lacks the last question
+    nearly = right[:-5] + wrong[-5:]                      # many a resample lacks the last question
     for trained, tfidf in ((right, nearly), (nearly, right)):
         lines = cqa.differences(questions, {"trained": trained, cqa.SEARCH_ENGINE: wrong,
                                             cqa.TFIDF: tfidf}).splitlines()

@@ -152,7 +152,7 @@ FROM_HINTS = {
     along = normal * (g * normal).mean(1, keepdims=True)
     return (g - g.mean(1, keepdims=True) - along) * scale, (dy * normal).sum(0), dy.sum(0)""",
     "attention": """dqkv = np.empty_like(qkv)
-    for group, p, factor in zip(sentences, *p_and_factors):
+    for group, p, factor in zip(sentences, p_of_groups, factors):
         q, k, v = _split_heads(qkv, group, heads, 3)
         dq, dk, dv = _split_heads(dqkv, group, heads, 3)
         (dout,) = _split_heads(dy, group, heads, 1)

@@ -20,28 +20,20 @@ from ...common.tables import table
 from ...inference.sentence_encoder import tell_cut
 from ...model.input_response import embed
 from ...model.nli import nli_features_forward
-from ..baselines import frequency_weight, term_counts
+from ..baselines import (
+    frequency_weight, mean_vectors, run_vectors, term_counts, vectors_by_id, vocabulary_of,
+    words_of)
 from ..metrics import per_cent, r_with_interval, spearman, with_interval
-from ..word_baselines import mean_vectors, run_vectors, vectors_by_id, vocabulary_of, words_of
+from ..task_files import published
 from .files import FILES, find_tasks, read_task
 
-# right, % (MRPC / F1), or Pearson's r of the two with scores, in the order of FILES
-PUBLISHED = {
-    "GloVe 840B mean ¹": "77.4 78.7 91.2 87.7 80.3 44.7 83.0 72.7/81.0 78.5 79.9 64.7 -",
-    "InferSent ¹": "81.1 86.3 92.4 90.2 84.6 46.3 88.2 76.2/83.1 86.3 88.3 75.6 -",
-    "SBERT-NLI-base ²": "83.64 89.43 94.39 89.86 88.96 - 89.6 76.00 - - - -",
-}
-SOURCES = ("published: ¹ Conneau and Kiela (2018), tables 3 and 4, logistic regression; "
-           "² Reimers and Gurevych (2019), table 5")
+PUBLISHED = published("senteval")
 TEXTS_AT_ONCE = 50_000
 SNLI_PAIRS = FILES["SNLI"].counts["snli_1.0_train.jsonl"]
 
 
 def find(data, run):
-    """The tasks in DIR, DIR/downstream or DIR/senteval/downstream. Raises UserError without one.
-
-    It is raised without scikit-learn, too.
-    """
+    """DIR → what `find_tasks` finds there. Raises UserError also where scikit-learn is missing."""
     if data is None:
         raise UserError("--data is missing: give the folder that SentEval's own script fills")
     found = {str(Path(data)): find_tasks(data)}
@@ -84,19 +76,18 @@ def baselines(run, tasks, vectors=None, hidden=0):
 
 
 def summary(name, tasks, scores, baselines):
-    """Accuracy, or Pearson's r, with its 95% interval, a line a task and a column a row.
+    """A table with a line for each task; to the right of our rows' columns published figures.
 
-    MRPC has its F1, too, and scores have Spearman's rho. Published figures stand to the right.
+    A cell is accuracy, with F1 for MRPC, or Pearson's r and Spearman's rho; see `cell`.
     """
-    rows, lines = scores | baselines, []
-    published = [dict(zip(FILES, figures.split())) for figures in PUBLISHED.values()]
+    rows = scores | baselines
+    lines = []
     for of_task, task in tasks.items():
-        cells = [cell(of_task, task, row[of_task]) for row in rows.values()]
-        if task.on_dev:
-            title, theirs = f"{of_task} dev", ["-"] * len(published)
-        else:
-            title, theirs = of_task, [row[of_task] for row in published]
-        lines.append([f"{title}, {task.tested.sum():,}", *cells, *theirs])
+        ours = [cell(of_task, task, row[of_task]) for row in rows.values()]
+        theirs = ["-" if task.on_dev else figures[of_task]
+                  for figures in PUBLISHED["figures"].values()]
+        part = " dev" if task.on_dev else ""
+        lines.append([f"{of_task}{part}, {task.tested.sum():,}", *ours, *theirs])
     notes = [f"{of_task}: not measured. {name} lacks {' or '.join(files.needed)}"
              for of_task, files in FILES.items() if of_task not in tasks]
     if any(task.on_dev for task in tasks.values()):
@@ -105,8 +96,8 @@ def summary(name, tasks, scores, baselines):
     if seen < SNLI_PAIRS:
         notes.append(f"SNLI: learned from {seen:,} pairs, all of it has {SNLI_PAIRS:,}")
     header = ["SentEval, tested; right, % (MRPC / F1; SICK-R, STS-B: r / rho × 100)", *rows,
-              *PUBLISHED]
-    return "\n".join([table(header, lines), SOURCES, *notes])
+              *PUBLISHED["figures"]]
+    return "\n".join([table(header, lines), PUBLISHED["source"], *notes])
 
 
 def cell(name, task, predicted):
@@ -131,7 +122,8 @@ def means(texts, vectors, weight=None):
     vectors: word → (d,); weight: word → float, or None for 1
     """
     vocabulary, packed = vocabulary_of(texts)
-    by_id, weights = vectors_by_id(vocabulary, vectors), np.ones(vocabulary.size)
+    by_id = vectors_by_id(vocabulary, vectors)
+    weights = np.ones(vocabulary.size)
     if weight:
         weights[1:-1] = [weight(word) for word in vocabulary.words]
     counts = term_counts(packed, vocabulary.size)
@@ -141,10 +133,10 @@ def means(texts, vectors, weight=None):
 
 
 def features(vectors, task):
-    """What a classifier sees of a Task: its sentences' vectors, or |u − v| and u · v of its pairs.
+    """What a classifier sees of a Task.
 
-    vectors: (n, d) → (n, d), or (2n, d), all first sentences before all second ones → (n, 2d), or
-    where there are very many pairs rows of (u, v, |u − v|, u · v), made when they are asked for
+    Of sentences their vectors: (n, d) → (n, d). Of pairs |u − v| and u · v: (2n, d), all first
+    sentences before all second ones → (n, 2d). Of a large task Pairs.
     """
     if len(task.sides) == 1:
         return vectors
@@ -153,7 +145,7 @@ def features(vectors, task):
 
 
 class Pairs:
-    """Rows of (u, v, |u − v|, u · v) by x[rows]: all of SNLI's at once would be 4.5 GB."""
+    """x[rows] makes rows of (u, v, |u − v|, u · v). All rows of SNLI at once would be 4.5 GB."""
 
     def __init__(self, u, v):
         self.u, self.v = u, v
@@ -163,22 +155,19 @@ class Pairs:
 
 
 def learn(vectors, task, hidden=0):
-    """Learn a Task from its sentences' vectors. → what its tested rows are taken for: (tested,)
-
-    vectors: as in `features`; hidden: as in `scores`
-    """
+    """Predict a Task's tested rows: as `fitting.learn`, from the vectors of its sentences."""
     from . import fitting    # scikit-learn takes a second, and other commands do without it
 
     return fitting.learn(features(vectors, task), task, hidden)
 
 
 def most_frequent(task):
-    """The most frequent class, or the mean score, of the training rows, for each tested row."""
+    """For each tested row the most frequent class, or the mean score, of the training rows."""
     seen = task.labels if task.parts is None else task.labels[task.parts == "train"]
     answer = np.bincount(seen).argmax() if task.grades is None else seen.mean()
     return np.full(task.tested.sum(), answer)
 
 
 def f1(predicted, true):
-    """2 · true positives / (all that were called 1 + all that are 1): int (n,), (n,) → float."""
+    """2 · true positives / (predicted positives + positives): 0 or 1 (n,), (n,) → float."""
     return 2 * float(np.sum(predicted * true) / max(np.sum(predicted) + np.sum(true), 1))

@@ -1,5 +1,6 @@
 """The transfer tasks of SentEval (Conneau and Kiela 2018), in the layout its own script leaves."""
 
+import json
 from contextlib import suppress
 from itertools import product, zip_longest
 from pathlib import Path
@@ -8,26 +9,20 @@ from typing import NamedTuple
 import numpy as np
 
 from ...common.cli import UserError
-from ...data.snli_files import LABELS, find_snli, read_snli
+from ...data.snli_files import find_snli, read_snli
 from ..task_files import lines_of
 
-FOLDERS = "", "downstream", "senteval/downstream"
-LATIN = "latin-1"
+FOLDERS = "", "downstream", "senteval/downstream"    # where SentEval's script puts its data
 
 
 class Task(NamedTuple):
-    """A labelled set of n sentences, or of n pairs of sentences.
+    """A labelled set of n sentences, or of n pairs of sentences."""
 
-    sides: one list of n sentences, or two; labels: int (n,), numbers into the task's names, or
-    scores; parts: "train", "dev" or "test" for each of n, or None without an official split;
-    grades: of scores, the lowest and the highest; large: whether the rows are too many to hold.
-    """
-
-    sides: tuple
-    labels: np.ndarray
-    parts: np.ndarray | None
-    grades: tuple | None = None
-    large: bool = False
+    sides: tuple                   # one list of n sentences, or two
+    labels: np.ndarray             # (n,): a label's number, or a score
+    parts: np.ndarray | None       # (n,): "train", "dev" or "test"; None without an official split
+    grades: list | None = None     # of scores, the lowest and the highest
+    large: bool = False            # whether the features of all rows are too many to hold
 
     @property
     def texts(self):
@@ -48,70 +43,35 @@ class Task(NamedTuple):
 
 
 class Files(NamedTuple):
-    """Where a task stands: file → its official number of rows, and how a row is read.
+    """A task's files, as tasks.json lists them, and how their rows are read."""
 
-    labels: their names, or () for scores; parts: of the files, or none; row: what stands in the
-    columns of a line; without a label among them it is the file's place; separator: of columns, a
-    space for the first ones alone; grades: as in Task; folders: where the files may be, below one
-    of FOLDERS.
-    """
-
-    counts: dict
-    labels: tuple
-    parts: tuple = ()
-    row: str = "sentence"
-    separator: str = " "
-    encoding: str = "utf-8-sig"                               # some copies of MRPC begin with a BOM
+    counts: dict                   # file → its official number of rows
+    labels: list                   # their names, or none for scores
+    parts: list = ()               # "train", "dev" or "test" of each file, or none
+    row: str = "sentence"          # the columns of a line; without "label" each file has one label
+    separator: str = " "           # of columns; a space separates the first columns alone
+    encoding: str = "utf-8-sig"    # some copies of MRPC begin with a BOM
     header: bool = False
-    grades: tuple | None = None
-    folders: tuple = ("",)
+    grades: list | None = None     # of scores, the lowest and the highest
+    folders: list = ("",)          # where the files may be, below one of FOLDERS
 
     @property
     def needed(self):
-        """The files without which the task cannot be measured: where there is dev, not test."""
+        """The files without which the task cannot be measured. With dev it needs no test."""
         return [file for file, part in zip_longest(self.counts, self.parts)
                 if part != "test" or "dev" not in self.parts]
 
 
-SPLIT = "train", "dev", "test"
-POLES = "negative or objective", "positive or subjective"
-SICK = {"SICK/SICK_train.txt": 4_500, "SICK/SICK_trial.txt": 500,
-        "SICK/SICK_test_annotated.txt": 4_927}
-FILES = {
-    "MR": Files({"MR/rt-polarity.neg": 5_331, "MR/rt-polarity.pos": 5_331}, POLES, encoding=LATIN),
-    "CR": Files({"CR/custrev.neg": 1_368, "CR/custrev.pos": 2_407}, POLES, encoding=LATIN),
-    "SUBJ": Files({"SUBJ/subj.objective": 5_000, "SUBJ/subj.subjective": 5_000}, POLES,
-                  encoding=LATIN),
-    "MPQA": Files({"MPQA/mpqa.neg": 7_294, "MPQA/mpqa.pos": 3_312}, POLES, encoding=LATIN),
-    "SST-2": Files({"SST/binary/sentiment-train": 67_349, "SST/binary/sentiment-dev": 872,
-                    "SST/binary/sentiment-test": 1_821}, ("0", "1"), SPLIT, "sentence label", "\t"),
-    "SST-5": Files({"SST/fine/sentiment-train": 8_544, "SST/fine/sentiment-dev": 1_101,
-                    "SST/fine/sentiment-test": 2_210}, ("0", "1", "2", "3", "4"), SPLIT,
-                   "label sentence"),
-    "TREC": Files({"TREC/train_5500.label": 5_452, "TREC/TREC_10.label": 500},
-                  ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"), ("train", "test"),
-                  "label sentence", encoding=LATIN),
-    "MRPC": Files({"MRPC/msr_paraphrase_train.txt": 4_076, "MRPC/msr_paraphrase_test.txt": 1_725},
-                  ("0", "1"), ("train", "test"), "label id id sentence sentence", "\t",
-                  header=True),
-    "SICK-E": Files(SICK, ("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), SPLIT,
-                    "id sentence sentence score label", "\t", header=True),
-    "SICK-R": Files(SICK, (), SPLIT, "id sentence sentence label class", "\t", header=True,
-                    grades=(1, 5)),
-    "STS-B": Files({"sts-train.csv": 5_749, "sts-dev.csv": 1_500, "sts-test.csv": 1_379}, (), SPLIT,
-                   "genre file year id label sentence sentence", "\t", grades=(0, 5),
-                   folders=("STS/STSBenchmark", "stsbenchmark", "")),
-    "SNLI": Files({f"snli_1.0_{part}.jsonl": count for part, count in zip(
-        SPLIT, (549_367, 9_842, 9_824))}, LABELS, SPLIT),     # read by snli_files.py
-}
+FILES = {name: Files(**fields) for name, fields in json.loads(
+    Path(__file__).with_name("tasks.json").read_text(encoding="utf-8")).items()}
 
 
 def find_tasks(data):
     """Task → the folder that holds its files: DIR, DIR/downstream or DIR/senteval/downstream.
 
-    The STS Benchmark may also stand in DIR/stsbenchmark. SNLI is official files, a dict as of
-    `find_snli`, in DIR or DIR/snli_1.0. A task without the files that it needs is left out. Raises
-    UserError if that leaves none.
+    The STS Benchmark may also stand in DIR/stsbenchmark. SNLI → what `find_snli` finds in DIR or
+    DIR/snli_1.0. A task without the files that it needs is left out. Raises UserError if that
+    leaves none.
     """
     found = {}
     for name, files in FILES.items():
@@ -135,7 +95,8 @@ def read_task(name, source):
     Empty lines are rows, too, where a file holds sentences alone (four of CR, three of MPQA).
     Raises UserError with file and line, or with the number of rows found and expected.
     """
-    files, rows, parts = FILES[name], [], []
+    files = FILES[name]
+    rows, parts = [], []
     if name == "SNLI":                                        # pairs without a label are left out
         for part, path in source.items():
             split = read_snli(path)
@@ -153,15 +114,18 @@ def read_task(name, source):
 
 
 def _rows(path, files, place, count):
-    """Yield the label, a number into their names or a score, and the sentences of each line."""
+    """Yield the label, its number or a score, and the sentences of each line."""
     names = files.row.split()
-    lines = lines_of(path, "SentEval", files.encoding)[int(files.header):]
+    lines = lines_of(path, "SentEval", files.encoding)
+    if files.header:
+        lines = lines[1:]
     if len(lines) != count:
         raise UserError(f"{path}: {len(lines):,} rows, expected the official {count:,}; "
                         "fetch it again by SentEval's own script")
     splits = len(names) - 1 if files.separator == " " else -1
     for number, line in enumerate(lines, start=2 if files.header else 1):
-        columns, label = line.split(files.separator, splits), place
+        columns = line.split(files.separator, splits)
+        label = place
         try:
             if len(columns) < len(names):                     # a row of STS-B may end in a licence
                 raise ValueError

@@ -20,18 +20,21 @@ from ..metrics import pearson
 
 STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2)    # λ: SentEval's grid
 UNPENALISED = 1e-9                      # SentEval's λ for SNLI
-FOLDS, SEED, BATCH = 10, 2018, 64
+FOLDS = 10
+SEED = 2018
+BATCH = 64
 PASSES, STEPS = 5, 2_000                # over the rows, and batches: at least
 ROWS_AT_ONCE = 10_000                   # features of a network's rows that are made at once
 
 
 def learn(x, task, hidden=0):
-    """Learn a Task from its features. → what its tested rows are taken for: (tested,)
+    """Learn a Task from its features, and predict its tested rows: (tested,).
 
     λ is chosen on dev, or by 10-fold cross-validation of train. Without an official split each of
     ten folds is tested by a classifier that never saw it. x: (n, d); hidden: units, or 0
     """
-    rows, said = np.arange(len(task.labels)), np.empty_like(task.labels)
+    rows = np.arange(len(task.labels))
+    said = np.empty_like(task.labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)          # of steps and of rare classes
         if task.parts is None:
@@ -45,16 +48,16 @@ def learn(x, task, hidden=0):
 
 
 def folds(rows, labels):
-    """Ten times nine tenths of some rows, and the other tenth; each has its share of a class."""
+    """Ten pairs: nine tenths of the rows, and the other tenth. A fold has its share of a class."""
     splits = StratifiedKFold(FOLDS, shuffle=True, random_state=SEED)
     return [(rows[seen], rows[held_out])
             for seen, held_out in splits.split(rows, np.rint(labels[rows]))]
 
 
 def choose(x, task, train, splits, tested, hidden):
-    """Learn from the rows `train` by the λ that is best on held-out rows. → answers for `tested`
+    """Learn from the rows `train` by the λ that is best on held-out rows; predict `tested`.
 
-    Networks take long: one split alone chooses, and SNLI's λ is SentEval's. splits: as of `folds`
+    Networks take long: one split alone chooses, and SNLI's λ is SentEval's. splits: as from `folds`
     """
     if task.large:
         return fit(x, task, train, tested, UNPENALISED, hidden)
@@ -67,7 +70,8 @@ def choose(x, task, train, splits, tested, hidden):
 
 def judge(x, task, train, held_out, strength, hidden):
     """The accuracy, or Pearson's r, on held-out rows of a classifier of the rows `train`."""
-    said, true = fit(x, task, train, held_out, strength, hidden), task.labels[held_out]
+    said = fit(x, task, train, held_out, strength, hidden)
+    true = task.labels[held_out]
     return np.mean(said == true) if task.grades is None else pearson(said, true)
 
 

@@ -20,17 +20,8 @@ loss and a gradient back. Read them in this order:
     training/loop.py            step after step
     evaluation/response.py      P@N: how often the true reply is picked
 
-You may skip everything else until you need it. Each folder says in its __init__.py what enters and
-what leaves:
-
-    common/       options, errors in one line, whole files, locks, processes, figures
-    data/         your own pairs, tables and logs; corpora on disk; NLI files
-    model/        the Transformer, first parameters, the check of all gradients, GPU kernels
-    training/     options, a run's folder, what is logged, several workers
-    evaluation/   the paper's tasks and SentEval's, one script a task
-    inference/    sentences to vectors with a trained run; an index to search in
-    export/       a run for sentence_transformers, or for NumPy alone
-    report/       every table and figure of the paper from your own runs
+You may skip everything else until you need it. Each folder says in its __init__.py what enters,
+what leaves and what else it holds.
 
 train.py, encode.py, tune.py and minimal.py are commands; `python -m convsim_mini` lists them all.
 config.py holds every setting, and backend.py chooses between NumPy and CuPy. DESIGN.md says how the

@@ -71,9 +71,9 @@ def on_all_cores(function, parts):
 
 
 def fair_shares(work):
-    """Cut n items into a slice for each core. work: (n,), the total work before each item."""
+    """Cut n items into one slice for each core. work: (n,), the total work before each item."""
     cores = _cores()
-    if cores == 1 or len(work) < cores:
+    if len(work) < cores:
         return [slice(0, len(work))]
     cuts = np.searchsorted(work, work[-1] / cores * np.arange(1, cores)).tolist()
     cuts = [0, *sorted(set(cuts) - {0}), len(work)]

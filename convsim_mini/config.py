@@ -48,8 +48,8 @@ class ModelConfig:
     encoder: Literal["dan", "transformer"] = "dan"
     """The "dan" of the paper's §2.3.1, or the "transformer" of §2.3.2."""
     embedding_dim: Width = 500
-    """Width of embeddings, and of a Transformer throughout (ours: the paper names none; as wide as
-    the paper's sentence embeddings, so that the layer between them can start as the identity)."""
+    """Width of embeddings and of a Transformer (ours: the sentence embedding's width, so that the
+    layer between them can start as the identity)."""
     layers: Widths = field(default_factory=lambda: [500])
     """Widths of the encoder's fully connected layers, the sentence embedding's last (paper §3.1:
     300, 300, 500; ours: one layer learns more in minutes: P@1 29, not 27, STS 2 points more)."""
@@ -62,14 +62,11 @@ class ModelConfig:
     unit_response: bool = True
     """The response v′ has unit length, too (ours: a score is then a cosine)."""
     scale: PositiveFloat = 20.0
-    """Factor on scores, 1/temperature (paper §2.2: 1; ours: cosines only span 2, and a softmax over
-    1,024 needs more)."""
+    """Factor on scores, 1/temperature (paper §2.2: 1; ours: cosines span only −1 … 1)."""
     identity_start: bool = True
-    """Square linear layers of the encoder start as the identity (ours: a bag of good word vectors
-    is a good start: on Reddit P@1 is 33.7 before the first step)."""
+    """Square layers of the encoder start as the identity (ours: a bag of words is a good start)."""
     encoder_bias: bool = False
-    """The encoder's last linear layer has a bias (ours: none, for it can push all sentences one
-    way; P@1 and STS are the same with it)."""
+    """The encoder's last linear layer has a bias (ours: none; P@1 and STS are the same with it)."""
     frequency_weight: Annotated[float, Meta(ge=0, le=1e6)] = 3e-4
     """The a in a/(a + p(word)), a word row's first length; 0: none (ours: Arora et al. 2017)."""
     svd_share: Share = 1.0
@@ -157,8 +154,8 @@ class Config:
     text, model and optim hold where no option says otherwise. Other pairs (ours): 300 steps at a
     tenth of the rates."""
     stage: Annotated[int, Meta(ge=0, lt=2**15)] = 0
-    """How many runs came before this one through --init, which sets it (ours: with its parent's
-    seed a stage would see the parent's batches again; a Transformer's dropout is the same)."""
+    """How many runs came before this one through --init, which sets it (ours: each stage sees other
+    batches than its parent, which has the same seed)."""
     nli: str | None = None
     """Folder with snli_1.0_train and snli_1.0_dev, .jsonl or .txt, or with snli_1.0/."""
     nli_share: Annotated[float, Meta(gt=0, lt=1)] = 0.05
@@ -171,14 +168,12 @@ class Config:
     columns: list[str] = field(default_factory=list)
     """A table's columns of input and response, where its header does not tell."""
     pairs_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """Share of the pairs to train on (ours: a learning curve)."""
-    # drawn by the seed; the vocabulary and its frequencies stay those of all pairs
+    """Share of the pairs to train on; the vocabulary is that of all pairs (a learning curve)."""
     device: Literal["cpu", "gpu"] = "cpu"
     """Where to compute."""
     precision: Literal["tf32", "fp32", "bf16"] = "tf32"
-    """"tf32" rounds the factors of a GPU's matrix products to 10 bits of fraction, "bf16" to 7;
-    "fp32" keeps all 23. Sums are float32 (ours: the paper does not say). "bf16" wants widths that
-    are multiples of 8."""
+    """Bits of fraction in the factors of a GPU's products: "tf32" 10, "bf16" 7, "fp32" all 23; sums
+    are float32 (ours: the paper does not say). "bf16" wants widths that are multiples of 8."""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
     """The seed of every random number."""
     steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 1_000
@@ -205,13 +200,13 @@ class Config:
 
     @property
     def taught(self):
-        """What its batches teach: names in TASKS of model/input_response.py."""
+        """The tasks that its batches teach: names in TASKS of model/input_response.py."""
         return {"conversation": ("replies",), "multitask": ("replies", "classes"),
                 "nli": ("classes",), "entailment": ("replies", "entailments")}[self.task]
 
     @property
     def second_task(self):
-        """The task of natural language inference among them, or None."""
+        """The name of its task of natural language inference, or None."""
         return self.taught[-1] if self.task != "conversation" else None
 
     @property
@@ -249,10 +244,7 @@ PAPER = {
 }
 PRESETS = {
     "chat": {},
-    "similarity": {
-        "task": "entailment",
-        "nli_share": 0.25,                  # ours: every fourth step
-    },
+    "similarity": {"task": "entailment", "nli_share": 0.25},    # ours: every fourth step
     "paper": PAPER,
     "paper-multitask": {
         **{name: value for name, value in PAPER.items() if name.startswith("optim.")},
@@ -279,7 +271,7 @@ PRESETS = {
     },
 }
 GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
-ENCODERS = {"dan": "chat", "transformer": "transformer-small"}
+PRESET_OF_ENCODER = {"dan": "chat", "transformer": "transformer-small"}
 
 
 def settings():
@@ -340,7 +332,8 @@ def _explained(message, values):
 
 def _fault(config):
     """What is wrong with a Config where every value is in its range; or None."""
-    model, dim = config.model, config.model.embedding_dim
+    model = config.model
+    dim = model.embedding_dim
     for path in (config.run, config.data, config.cache, config.init, config.nli, *config.pairs):
         if path and "\0" in path:
             return f"{path!a}: no file can have this name"

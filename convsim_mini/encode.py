@@ -15,8 +15,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from .backend import keep_freed_memory
-from .common.cli import Parser, UserError, errors_in_one_line, positive_int, progress, user_errors
-from .common.decompress import Decompressed, TooMuch
+from .common.cli import Parser, UserError, errors_in_one_line, positive_int, progress
 from .common.files import chunked, decoded, read_lines, write_rows
 from .common.tables import table
 from .inference.index import Index, build_index, nearest
@@ -29,33 +28,19 @@ MOST_COMPARED = 30
 def line_chunks(path):
     """Yield lists of up to 4,096 lines of a file, plain, .gz or .zst, or of standard input (None).
 
-    Raises UserError where there is no line or one is not UTF-8, and as `read_lines` does.
+    Raises UserError where a line is not UTF-8, and as `read_lines` does.
     """
-    name, advice = path or "standard input", "expected one sentence a line"
-    lines = decoded(name, _lines_with_a_bar(path), advice)
-    chunk = None
-    for chunk in chunked(lines, CHUNK):
-        yield chunk
-    if chunk is None:
-        raise UserError(f"{name}: is empty; {advice}")
-
-
-def _lines_with_a_bar(path):
+    file = size = None
+    if path is None and sys.stdin is None:
+        raise UserError("standard input: is closed; give sentences there, or as arguments, or with "
+                        "--file")
     if path is None:
-        advice = "give sentences there, or as arguments, or with --file"
-        if sys.stdin is None:
-            raise UserError(f"standard input: is closed; {advice}")
-        lines = chain.from_iterable(Decompressed(sys.stdin.buffer, None).lines())
-        bar = progress(lines, desc="encoding", unit=" lines", unit_scale=True)
-        try:
-            with user_errors("standard input: cannot be read", advice):    # it may be a folder
-                yield from bar
-        except TooMuch as error:
-            raise UserError(f"standard input: after line {bar.n} {error}; {advice}") from None
-    else:
-        size = path.stat().st_size if path.is_file() else None
-        with progress(total=size, desc="encoding", unit="B", unit_scale=True) as bar:
-            yield from read_lines(path, lambda position: bar.update(position - bar.n))
+        path, file = Path("standard input"), sys.stdin.buffer
+    elif path.is_file():
+        size = path.stat().st_size
+    with progress(total=size, desc="encoding", unit="B", unit_scale=True) as bar:
+        lines = read_lines(path, lambda position: bar.update(position - bar.n), file)
+        yield from chunked(decoded(path, lines, "expected one sentence a line"), CHUNK)
 
 
 def comparison(encoder, sentences):

@@ -8,7 +8,7 @@ too. training/distributed.py says how to start several workers.
 import dataclasses
 import itertools
 import sys
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from textwrap import shorten
 
@@ -18,7 +18,6 @@ from .backend import array_module, device_module, keep_freed_memory, to_device
 from .common.cli import UserError, errors_in_one_line, user_errors
 from .common.tables import table
 from .common.workspace import locked, sweep
-from .data.corpus import false_negatives
 from .data.pairs import RULES
 from .data.prepare import open_corpus
 from .data.snli import encode_entailments, encode_snli
@@ -66,7 +65,9 @@ def resume(folder, workers=ALONE):
     never stopped. A finished run is left as it is. Raises UserError where its files, its pairs or
     its NLI data are missing or changed, or where another process trains in it.
     """
-    with nullcontext() if workers.rank else locked(existing(folder), IN_USE.format(folder)):
+    with ExitStack() as lock:
+        if workers.rank == 0:
+            lock.enter_context(locked(existing(folder), IN_USE.format(folder)))
         begun = has_checkpoint(folder)
         run = load_run(folder, newest=True) if begun and workers.rank == 0 else None
         with workers.in_turn():
@@ -88,7 +89,8 @@ def run_to_the_end(job, start):
     workers = job.workers
     if job.config.optim.nli_workers:
         workers.take_roles(job.config.optim.nli_workers)
-    folder, start = workers.broadcast(job.folder), Start(*map(workers.broadcast, start))
+    folder = workers.broadcast(job.folder)
+    start = Start(*map(workers.broadcast, start))
     job = job._replace(folder=folder)
     if not workers.broadcast(has_checkpoint(folder) and finished(folder)):
         run_steps(job, start)
@@ -196,7 +198,8 @@ def open_nli(config, vocabulary):
     if not {"train", "dev"} <= files.keys():
         raise UserError(f"{config.nli}: training needs snli_1.0_train and snli_1.0_dev, found "
                         f"{', '.join(files)}")
-    train, dev = read_snli(files["train"]), read_snli(files["dev"])
+    train = read_snli(files["train"])
+    dev = read_snli(files["dev"])
     if config.second_task == "entailments":
         split = encode_entailments(train, vocabulary, config.nli_fraction, config.seed)
         print(f"SNLI: {split.pairs:,} entailments to train on ({config.nli_fraction:.0%})\n")
@@ -210,24 +213,22 @@ def open_nli(config, vocabulary):
 def measuring_dev(config, corpus, tasks):
     """What a Monitor measures: a function of a Model → P@N, the loss and NLI's accuracy on dev.
 
-    The loss is the mean over batches of dev. They are as large as in training if dev has so many.
+    The loss is the mean over batches of dev, as large as in training where dev has enough pairs.
     """
     dev = corpus.dev
     pairs, candidates = response.draw_candidates(dev, DEV_QUERIES)
     size = min(config.optim.batch_size, len(pairs))
     order = np.random.Generator(np.random.Philox(config.seed)).permutation(len(pairs))
     batches = order[:len(order) // size * size].reshape(-1, size)
-    masks = [None] * len(batches)
-    if config.optim.mask_false_negatives:
-        masks = [false_negatives(*dev.keys[pairs[batch]].T) for batch in batches]
 
     def measure(model):
         xp = array_module(model.params["encoder.embedding.weight"])
         u, v = (embed(model, dev.sentences(2 * pairs + side)) for side in (0, 1))
         ranks = response.ranks_of_truth(u, respond(model, v), candidates)
         losses = []
-        for batch, mask in zip(batches, masks):
-            sides = xp.asarray(u[batch]), xp.asarray(v[batch])
+        for batch in batches:
+            mask = dev.batch(pairs[batch], config.optim.mask_false_negatives).false_negatives
+            sides = to_device((u[batch], v[batch]), xp)
             losses.append(float(replies(model, *sides, (to_device(mask, xp), None))[0]))
         record = {"dev": {str(n): round(response.precision(ranks, n)[0], 2) for n in response.N},
                   "dev_loss": round(float(np.mean(losses)), 4)}
@@ -242,27 +243,16 @@ def measuring_dev(config, corpus, tasks):
 @contextmanager
 def run_folder(config):
     """Make the run's folder and hold its lock. Raises UserError where that cannot be."""
-    names = [config.run]
-    if not config.run:
-        names = (f"runs/{config.preset}-{k}".removesuffix("-1") for k in itertools.count(1))
     advice = "choose another folder with --run"
-    for name in map(Path, names):
-        with user_errors(f"{name}: cannot be made", advice):
-            name.mkdir(parents=True, exist_ok=True)
-            sweep(name)                                       # another may have been killed at once
-            if not config.run and any(name.iterdir()):
-                continue
-        with ExitStack() as lock:
-            try:
-                lock.enter_context(locked(name, IN_USE.format(name)))
-            except UserError:
-                if config.run:
-                    raise
-                continue
-            if not any(name.iterdir()):
-                yield name
-                return
-    raise UserError(f"{config.run}: exists already and is left as it is; {advice}")
+    names = (f"runs/{config.preset}-{k}".removesuffix("-1") for k in itertools.count(1))
+    folder = Path(config.run or next(name for name in names if not Path(name).exists()))
+    with user_errors(f"{folder}: cannot be made", advice):
+        folder.mkdir(parents=True, exist_ok=True)
+        sweep(folder)                                         # another may have been killed at once
+    with locked(folder, IN_USE.format(folder)):
+        if any(folder.iterdir()):
+            raise UserError(f"{folder}: exists already and is left as it is; {advice}")
+        yield folder
 
 
 def corpus_report(report):
@@ -271,8 +261,7 @@ def corpus_report(report):
     for rule, text in RULES.items():
         for side in ("input", "response"):
             counts[f"removed, {side}: {text}"] = report["removed"].get(f"{side}: {rule}", 0)
-    for split, number in report["kept"].items():
-        counts[f"kept for {split}"] = number
+    counts |= {f"kept for {split}": number for split, number in report["kept"].items()}
     rows = [[what, f"{number:,}"] for what, number in counts.items()]
     shown = "".join(f"  {shorten(text, 50)} → {shorten(reply, 50)}\n"
                     for text, reply in report["examples"]).encode("utf-8", "replace").decode()
@@ -310,14 +299,16 @@ def summary(folder, corpus):
 @errors_in_one_line(must_show=False)
 def main(argv=None):
     """The command: train or resume, then show the result. Of several workers the first shows it."""
-    if argv is None:
-        argv = sys.argv[1:]
+    argv = sys.argv[1:] if argv is None else argv
     workers = launched()    # with one process its methods do nothing: skip them
     with workers.job():
         with workers.in_turn():
             folder = resumed_folder(argv)
             config = None if folder else parse_config(argv)
-        done = resume(folder, workers) if folder else train(config, workers)
+        if folder:
+            done = resume(folder, workers)
+        else:
+            done = train(config, workers)
         if workers.rank == 0:
             print(summary(*done))
 

@@ -115,7 +115,8 @@ def cross_validate(u1, u2, labels, groups):
     fold = np.random.Generator(np.random.Philox(0)).integers(FOLDS, size=groups.max() + 1)[groups]
     scores = np.zeros((len(STRENGTHS), ITERATIONS))
     for s, held in progress([*product(range(len(STRENGTHS)), range(FOLDS))], "cross-validating"):
-        train, test, seen = fold != held, fold == held, []
+        train, test = fold != held, fold == held
+        seen = []
 
         def watch(m):
             matrix = m.reshape(u1.shape[1], -1)

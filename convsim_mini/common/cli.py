@@ -10,8 +10,7 @@ from contextlib import contextmanager
 
 from tqdm import tqdm
 
-# Ctrl-C; the signal of a system or a scheduler; the signal of a terminal that is closed
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)    # Ctrl-C; a scheduler; a closed terminal
 STDOUT = "standard output"
 
 
@@ -20,7 +19,7 @@ class UserError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are UserErrors; they name the option that may have been meant."""
+    """A parser that raises UserErrors; they name the option that may have been meant."""
 
     def __init__(self, **kwargs):
         super().__init__(allow_abbrev=False, **kwargs)
@@ -62,12 +61,12 @@ class _Lines:
 
     def write(self, text):
         if text.strip():
-            sys.stderr.write(text.strip() + "\n")
+            print(text.strip(), file=sys.stderr)
 
 
 @contextmanager
 def user_errors(where, advice, errors=OSError):
-    """Turn errors of these types into UserError: "WHERE (what went wrong); ADVICE"."""
+    """Turn errors of these types into the UserError "WHERE (what went wrong); ADVICE"."""
     try:
         yield
     except errors as error:
@@ -88,11 +87,11 @@ def errors_in_one_line(must_show=True):
     143: SIGTERM. 129: SIGHUP. 141, without a line: nobody reads standard output any more.
     must_show: False where it is no error that standard output is closed, full or unread
     """
-    closed = sys.stdout is None
+    is_closed = sys.stdout is None
     _replace_streams(must_show)
     with handling(dict.fromkeys(ENDING, _end)):
         try:
-            if closed and must_show:
+            if is_closed and must_show:
                 raise UserError("standard output is closed; open it, for example with > FILE")
             try:
                 yield
@@ -139,7 +138,7 @@ def handling(handlers):
 
 
 def _replace_streams(must_show):
-    """Make sys.stdout and sys.stderr _Shown; those replaced before, as by pytest, stay."""
+    """Make sys.stdout and sys.stderr _Shown, unless they were replaced before, as by pytest."""
     # In this order each closed descriptor is opened again, so that no other file gets its number.
     if sys.stdin is None:
         os.open(os.devnull, os.O_RDONLY)

@@ -15,17 +15,18 @@ from .decompress import MOST, SUFFIXES, Damaged, Decompressed, TooMuch
 from .workspace import workplace
 
 
-def read_lines(path, progress=lambda position: None):
+def read_lines(path, progress=lambda position: None, file=None):
     """Yield the lines of a file as bytes, without their ends and without a byte-order mark.
 
     A .gz or .zst file is decompressed. progress(position) is called with the number of bytes read
-    from disk. Raises UserError for a file that cannot be read, is empty, damaged or past the limits
-    of decompress.py; MemoryError where a window of zstd does not fit.
+    from disk; file: an open file, which `path` only names. Raises UserError for a file that cannot
+    be read, is empty, damaged or past the limits of decompress.py; MemoryError where a window of
+    zstd does not fit.
     """
-    path, number = Path(path), 0                              # lines so far
+    number = 0                                                # lines so far
     try:
-        with open(path, "rb") as file:
-            text = Decompressed(file, SUFFIXES.get(path.suffix))
+        with file or open(path, "rb") as file:
+            text = Decompressed(file, SUFFIXES.get(Path(path).suffix))
             for lines in text.lines():
                 if number == 0:
                     lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
@@ -50,19 +51,15 @@ def chunked(records, number):
     chunk, size = [], 0
     for record in records:
         chunk.append(record)
-        size += _size(record)
+        values = record.values() if isinstance(record, dict) else record
+        if isinstance(record, (bytes, str)):
+            values = [record]
+        size += sum(len(value) for value in values if isinstance(value, (bytes, str, list)))
         if len(chunk) == number or size > MOST:
             yield chunk
             chunk, size = [], 0
     if chunk:
         yield chunk
-
-
-def _size(record):
-    if isinstance(record, (bytes, str)):
-        return len(record)
-    values = record.values() if isinstance(record, dict) else record
-    return sum(len(value) for value in values if isinstance(value, (str, list)))
 
 
 def decoded(name, lines, advice):
@@ -127,10 +124,10 @@ def replace_file(path, write):
             raise UserError(f"{path}: is no file that could be replaced; choose another name")
         with workplace(path.parent) as folder:
             temporary = folder / path.name
-            with open(temporary, "wb") as file:
-                mode = os.fstat(file.fileno()).st_mode        # as the user's umask wants it
+            temporary.touch()
+            mode = temporary.stat().st_mode                   # as the user's umask wants it
             write(str(temporary))
-            os.chmod(temporary, mode & 0o777)                 # safetensors makes files private
+            temporary.chmod(mode & 0o777)                     # safetensors makes files private
             _sync(temporary)
             os.replace(temporary, path)
         _sync(path.parent)                                    # or a power cut may undo renaming

@@ -8,7 +8,6 @@ from collections import deque
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing.connection import wait as wait_for
 
 from .cli import ENDING, UserError, handling
 
@@ -50,12 +49,11 @@ def map_in_order(executor, function, items, ahead):
 
 
 def submit(executor, function, *arguments):
-    """Call an executor's `submit`; the signals of ENDING wait until it is over.
+    """Call an executor's `submit`, which may start processes; signals of ENDING wait meanwhile.
 
-    This call may start processes. A new process could be interrupted before it ignores Ctrl-C; it
-    inherits this thread's mask. An error that a handler raises while Python forks is lost. Another
-    thread, such as a progress bar's, may receive the signal in spite of the mask. Its handler would
-    run in this thread, so it only takes a note meanwhile.
+    A new process inherits this thread's mask, so nothing interrupts it before it ignores Ctrl-C.
+    An error that a handler raises while Python forks is lost. Another thread, such as a progress
+    bar's, may receive a signal in spite of the mask. So the handler only takes a note.
     """
     received = []
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
@@ -77,5 +75,5 @@ def _end_with_parent():
 
 
 def _wait_for_parent():
-    wait_for([multiprocessing.parent_process().sentinel])
+    multiprocessing.parent_process().join()
     os._exit(1)

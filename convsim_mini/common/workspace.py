@@ -54,7 +54,7 @@ def sweep(parent):
 
 @contextmanager
 def locked(folder, busy=None):
-    """Hold a folder's lock. busy: the UserError where it is taken; None: wait. OSError."""
+    """Hold a folder's lock. busy: the UserError where it is taken; None: wait. Raises OSError."""
     for tries_left in range(9, -1, -1):    # a killed process's children keep its lock for a moment
         try:
             lock = _lock(folder, fcntl.LOCK_NB if busy else 0)

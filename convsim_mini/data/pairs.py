@@ -61,7 +61,8 @@ def removed_by(text, author=None, off=()):
         letters = len(data) - len(data.translate(None, ASCII_LETTERS))
         marks = len(data.translate(None, ASCII_SPACES))
     else:
-        letters, marks = sum(map(str.isalpha, text)), sum(map(len, text.split()))
+        letters = sum(map(str.isalpha, text))
+        marks = sum(map(len, text.split()))
     # exact, as 0.7 · … is not
     if not marks or 10 * letters <= 7 * marks and "not alphabetic" not in off:
         return "not alphabetic"
@@ -74,7 +75,8 @@ def removed_by(text, author=None, off=()):
 
 def read_chunks(path, progress=lambda position: None, columns=()):
     """Yield the Chunks of a pair file, a log or chitchat-dataset. columns: as for `layout`."""
-    path, kind = Path(path), kind_of(path)
+    path = Path(path)
+    kind = kind_of(path)
     if kind in KINDS:
         first, fields, records = read_records(path, kind, progress, columns)
     elif kind == ".json" and path == default_corpus():

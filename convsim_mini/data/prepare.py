@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from contextlib import ExitStack, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,12 +34,13 @@ from .text import UNKNOWN, Vocabulary, prune, stable_hash, tokenize
 FORMAT = 4
 FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
 MOST_WORDS_COUNTED = 5_000_000
-FEWEST, EXAMPLES = 100, 3
+FEWEST = 100    # pairs in a split, and replies to choose among
+EXAMPLES = 3
 DAMAGE = (OSError, ValueError, KeyError, TypeError, RecursionError)    # what damage raises
 
 
 def open_corpus(config, vocabulary=None):
-    """The corpus that a Config names; with --init its ids are those of `vocabulary`."""
+    """The Corpus of a Config's pairs. With --init `vocabulary` gives its ids."""
     corpus = load_corpus(config.pairs or [default_corpus()], config.text, config.cache,
                          config.columns, vocabulary if config.init else None)
     return corpus._replace(train=corpus.train.share(config.pairs_fraction, config.seed))
@@ -147,7 +149,7 @@ def _prepare(paths, text, columns, vocabulary, folder):
 
 
 def _tenths(scratch):
-    """Of few pairs: how many tenths go to test, and as many to dev, to measure P@N; or None."""
+    """How many tenths of few pairs go to test, and as many to dev; None for enough pairs."""
     keys = {split: np.fromfile(scratch / f"{split}.keys", np.uint64).reshape(-1, 2)
             for split in SPLITS}
     if _are_enough(keys["dev"][:, 1]) and _are_enough(keys["test"][:, 1]):
@@ -161,7 +163,7 @@ def _tenths(scratch):
 
 
 def _are_enough(replies):
-    """Whether each of these replies, given by their keys (n,), has FEWEST others as wrong ones."""
+    """Whether each reply has FEWEST wrong ones beside it. replies: (n,) keys of their texts"""
     _, counts = np.unique(replies, return_counts=True)
     return len(replies) - counts.max(initial=0) >= FEWEST
 
@@ -177,9 +179,9 @@ def _check_enough(paths, kept, vocabulary):
 
 def _tokenize_files(paths, filters_off, columns, scratch, tenths=None):
     """The first pass, into one file of sentences and three of keys; → words of train, report."""
-    counts, removed, examples = Counter(), Counter(), []
-    read = malformed = 0
+    counts = Counter()
     kept = Counter(dict.fromkeys(SPLITS, 0))                  # a log may hold no pair at all
+    report = {"read": 0, "malformed": 0, "kept": kept, "removed": Counter(), "examples": []}
     total = sum(Path(path).stat().st_size for path in paths)
     off = [name.replace("_", " ") for name in filters_off]    # as RULES names them
     tokenize_chunk = partial(_tokenize_chunk, off=off, tenths=tenths)
@@ -196,23 +198,23 @@ def _tokenize_files(paths, filters_off, columns, scratch, tenths=None):
             # few ahead, or results would pile up before they are written
             parts = map_in_order(workers, tokenize_chunk, chunks, 4 * os.cpu_count())
             for part in _watched(path, parts):
-                read += part.records
-                examples = (examples + part.examples)[:EXAMPLES]
-                malformed += len(part.malformed)
-                removed += part.removed
+                report["read"] += part.records
+                report["malformed"] += len(part.malformed)
+                report["removed"] += part.removed
+                report["examples"] = (report["examples"] + part.examples)[:EXAMPLES]
                 counts.update(part.counts)
                 prune(counts, MOST_WORDS_COUNTED)
                 tokenized.write(part.sentences)
                 for split in SPLITS:
                     kept[split] += len(part.keys[split])
                     part.keys[split].tofile(keys[split])
-    return counts, {"read": read, "malformed": malformed, "kept": kept, "removed": removed,
-                    "examples": examples}
+    return counts, report
 
 
 def _watched(path, parts):
     """Yield each Tokenized of a file; tell malformed lines. UserError for more than 1 in 100."""
-    lines, bad, first = 0, 0, None
+    lines = bad = 0
+    first = None
     unit = KINDS[kind_of(path)].unit if kind_of(path) in KINDS else "line"
 
     def check():
@@ -239,8 +241,7 @@ def _tokenize_chunk(chunk, off=(), tenths=None):
     """What one process does with a Chunk: parse, filter, tokenise, hash, split; → Tokenized."""
     malformed, removed, examples = [], Counter(), []
     numbers = {"": 0}    # word → its number in this chunk; "" stands for an empty sentence
-    ids = {split: [] for split in SPLITS}
-    lengths = {split: [] for split in SPLITS}
+    sentences = {split: [] for split in SPLITS}
     keys = {split: [] for split in SPLITS}
     for line, record in enumerate(chunk.records, start=chunk.first):
         try:
@@ -260,18 +261,17 @@ def _tokenize_chunk(chunk, off=(), tenths=None):
         pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
         split = split_of(pair_keys[0], tenths)
         keys[split].append(pair_keys)
-        for tokens in sides:
-            words = tokens or [""]
-            lengths[split].append(len(words))
-            ids[split] += [numbers.setdefault(word, len(numbers)) for word in words]
-    sentences = {split: Packed(np.array(ids[split], np.int32), offsets_of(lengths[split]))
-                 for split in SPLITS}
+        sentences[split] += [[numbers.setdefault(word, len(numbers)) for word in tokens or [""]]
+                             for tokens in sides]
+    packed = {split: Packed(np.array([*chain.from_iterable(of_split)], np.int32),
+                            offsets_of([*map(len, of_split)]))
+              for split, of_split in sentences.items()}
     words = list(numbers)
-    often = np.bincount(sentences["train"].ids, minlength=len(words))
+    often = np.bincount(packed["train"].ids, minlength=len(words))
     counts = {words[i]: int(often[i]) for i in np.flatnonzero(often) if i}
     keys = {split: np.array(rows, np.uint64).reshape(-1, 2) for split, rows in keys.items()}
     return Tokenized(len(chunk.records), malformed, removed, examples, counts,
-                     pickle.dumps((words, sentences)), keys)
+                     pickle.dumps((words, packed)), keys)
 
 
 def _encode(path, folder, vocabulary):

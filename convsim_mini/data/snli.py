@@ -1,7 +1,5 @@
 """Pairs of natural language inference (SNLI, Bowman et al. 2015) as ids."""
 
-import zlib
-
 import numpy as np
 
 from ..common.cli import progress
@@ -20,21 +18,10 @@ def encode_snli(snli, vocabulary, fraction=1.0, seed=0):
 def encode_entailments(snli, vocabulary, fraction=1.0, seed=0):
     """The entailments of an Snli → Split of the task "entailments"; see `share_of`."""
     kept = np.flatnonzero(snli.labels == LABELS.index("entailment"))
-    premises = [snli.premises[i] for i in kept]
-    hypotheses = [snli.hypotheses[i] for i in kept]
-    entailed = Snli(premises, hypotheses, snli.labels[kept], 0)
+    entailed = Snli([snli.premises[i] for i in kept], [snli.hypotheses[i] for i in kept],
+                    snli.labels[kept], dropped=0)
     split = encode_snli(entailed, vocabulary, fraction, seed)
     texts = [split.packed.part(k, k + 1).ids.tobytes() for k in range(2 * split.pairs)]
     _, keys = np.unique(texts, return_inverse=True)           # equal sentences, equal numbers
     keys = keys.astype(np.uint64).reshape(-1, 2)
     return split._replace(keys=keys, labels=None, task="entailments")
-
-
-def checksum(splits):
-    """The CRC-32 of all numbers of NLI's Splits."""
-    crc = 0
-    for split in splits:
-        for array in (split.ids, split.offsets, split.keys, split.labels):
-            if array is not None:
-                crc = zlib.crc32(np.ascontiguousarray(array), crc)
-    return crc

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..common.cli import UserError, user_errors
-from ..common.files import parse_json, read_lines
+from ..common.files import decoded, parse_json, read_lines
 
 LABELS = ("entailment", "neutral", "contradiction")
 FIELDS = ("gold_label", "sentence1", "sentence2")
@@ -38,7 +38,8 @@ def find_snli(folder):
 
 def read_snli(path):
     """An official file, .jsonl or .txt, as an Snli. Raises UserError, with the mistake's line."""
-    premises, hypotheses, labels, dropped = [], [], [], 0
+    premises, hypotheses, labels = [], [], []
+    dropped = 0
     for number, values in _rows(path):
         missing = [field for field in FIELDS if not isinstance(values.get(field), str)]
         if missing:
@@ -60,16 +61,15 @@ def read_snli(path):
 
 def _rows(path):
     """Yield (line number, field → text) of every line with a pair; a short line lacks fields."""
-    is_table, heading = path.suffix == ".txt", None
-    for number, line in enumerate(read_lines(path), start=1):
+    heading = None
+    for number, line in enumerate(decoded(path, read_lines(path), ADVICE), start=1):
         if not line.strip():
             continue
-        kind = "UTF-8 text" if is_table else "JSON"
-        with user_errors(f"{path}, line {number}: is no {kind}", ADVICE, ValueError):
-            values = line.decode("utf-8").split("\t") if is_table else parse_json(line)
-        if not is_table:
+        if path.suffix == ".jsonl":
+            with user_errors(f"{path}, line {number}: is no JSON", ADVICE, ValueError):
+                values = parse_json(line)
             yield number, values if isinstance(values, dict) else {}
-        elif heading is None:
-            heading = values
+        elif heading:
+            yield number, dict(zip(heading, line.split("\t")))
         else:
-            yield number, dict(zip(heading, values))
+            heading = line.split("\t")

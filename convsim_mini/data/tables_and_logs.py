@@ -30,8 +30,9 @@ TEXT = ("text", "message", "body", "content", "utterance")
 THREAD = ("thread", "thread_id", "conversation", "conversation_id", "dialogue_id", "dialog_id",
           "ticket", "ticket_id", "case_id", "chat_id")
 SPEAKER = ("speaker", "author", "user", "sender", "role", "from")
-ID, REPLY_TO = ("id", "message_id"), ("reply_to", "reply-to", "in_reply_to", "parent_id")
-LOOKED_AT = 100    # rows whose names are looked at: a first message has no reply_to
+ID = ("id", "message_id")
+REPLY_TO = ("reply_to", "reply-to", "in_reply_to", "parent_id")
+LOOKED_AT = 100    # rows that may name a column: a first message has no reply_to
 LONG_TURN = 65_536    # characters, from which on a turn takes no more messages
 FIELDS = ("input", "response")
 IN_LOGS = {"text": TEXT, "thread": THREAD, "speaker": SPEAKER, "id": ID, "reply_to": REPLY_TO}
@@ -58,7 +59,7 @@ class Layout(NamedTuple):
 
 
 def layout(path, names, columns=()):
-    """The Layout of a file with these columns, or with those that the user names. UserError."""
+    """The Layout of a file with the columns `names`. columns: as the user names them. UserError."""
     held = ", ".join(map(str, names))
     for name in columns:
         if name not in names:
@@ -69,9 +70,8 @@ def layout(path, names, columns=()):
     known = {str(name).strip(' "\ufeff').lower(): name for name in names}
     found = {}
     for what, choices in IN_LOGS.items():
-        for name in reversed(choices):                        # the first choice holds
-            if name in known:
-                found[what] = known[name]
+        if here := [name for name in choices if name in known]:
+            found[what] = known[here[0]]
     if found.keys() >= {"text", "id", "reply_to"}:
         return Layout("replies", found)
     if found.keys() >= {"text", "thread"}:
@@ -98,8 +98,11 @@ def read_records(path, kind, progress, columns=()):
     found = layout(path, list(dict.fromkeys(chain.from_iterable(begin))), columns)
     _say_once(f"{path}: {found}")
     rows = chain(begin, rows)
-    if found.kind != "pairs":
-        return 1, (), messages_to_pairs(rows, found)
+    messages = (_message(row, found.columns) for row in rows)
+    if found.kind == "replies":
+        return 1, (), _replies(messages)
+    if found.kind == "threads":
+        return 1, (), _adjacent_turns(messages)
     if kind == ".jsonl":                                      # a worker parses the lines
         rows = read_lines(path, progress)
     return KINDS[kind].first, tuple(found.columns.values()), rows
@@ -213,21 +216,10 @@ def kind_of(path):
     return path.suffix.lower()
 
 
-def messages_to_pairs(rows, layout):
-    """The rows of a log → pairs with their speakers. Memory grows with threads or replies."""
-    messages = (_message(row, layout.columns) for row in rows)
-    if layout.kind == "replies":
-        yield from _replies(messages)
-    else:
-        yield from _adjacent_turns(messages)
-
-
 def _message(row, columns):
     """A row of a log, with the keys of IN_LOGS; what it does not hold is ""."""
     message = dict.fromkeys(IN_LOGS, "")
-    for what, name in columns.items():
-        if row.get(name) is not None:
-            message[what] = str(row[name])
+    message |= {what: str(row[name]) for what, name in columns.items() if row.get(name) is not None}
     for what in ("thread", "id", "reply_to"):
         # beside empty cells the number 1 may be written 1.0; Reddit has t1_…
         message[what] = message[what].removesuffix(".0").removeprefix("t1_")
@@ -235,7 +227,7 @@ def _message(row, columns):
 
 
 def _replies(messages):
-    """A reply stands below its message in the log."""
+    """Yield messages and replies as pairs. A reply stands below its message in the log."""
     known = {}                                                # id → message
     for message in messages:
         if message["text"] and message["reply_to"] in known:
@@ -245,7 +237,7 @@ def _replies(messages):
 
 
 def _adjacent_turns(messages):
-    """Messages of one speaker in a row are a turn; each turn of a thread answers the one before."""
+    """Yield turns and answers as pairs. Messages of one speaker in a row are a turn."""
     before, now = {}, {}                                      # thread → turn, as a message
     for message in messages:
         thread = message["thread"]
@@ -276,8 +268,4 @@ def conversation_turns(path):
         turns = [turn for turn in conversation["messages"] if turn]
         for turn, reply in pairwise(turns):
             if turn[0]["sender"] != reply[0]["sender"]:
-                yield _text_of(turn), _text_of(reply)
-
-
-def _text_of(turn):
-    return " ".join(message["text"] for message in turn)
+                yield [" ".join(part["text"] for part in side) for side in (turn, reply)]

@@ -97,7 +97,7 @@ def stable_hash(text):
 def prune(counts, limit):
     """Drop the rarest entries of a Counter until at most `limit` are left, so memory is bounded.
 
-    A word that comes again has too low a count, by not more than the threshold of its drop.
+    A dropped word that comes again starts at 0. Its count then lacks at most `threshold`.
     """
     threshold = 1
     while len(counts) > limit:
@@ -167,7 +167,8 @@ class Vocabulary:
 
     def probabilities(self):
         """p(word) of every id: float64 (size,). The buckets share the rest; unknown has 0."""
-        p, total = np.zeros(self.size), max(self.total, 1)
+        p = np.zeros(self.size)
+        total = max(self.total, 1)
         p[1:1 + len(self.words)] = np.array(self.counts) / total
         if self.oov_buckets:
             p[1 + len(self.words):] = (1 - sum(self.counts) / total) / self.oov_buckets

@@ -36,9 +36,9 @@ from .workers import ALONE
 def launched():
     """The Workers that a launcher such as mpiexec has started, or ALONE. Raises UserError."""
     # set by the launchers of MPICH, or of Open MPI
-    number = os.environ.get("PMI_SIZE") or os.environ.get("OMPI_COMM_WORLD_SIZE")
+    number = os.environ.get("PMI_SIZE") or os.environ.get("OMPI_COMM_WORLD_SIZE", "1")
     rank = os.environ.get("PMI_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK")
-    if not number or number == "1":
+    if number == "1":
         return ALONE
     fault = "mpi4py or MPI is missing: pip install mpi4py mpich"
     with suppress(ImportError, RuntimeError):                 # RuntimeError: no MPI library
@@ -61,14 +61,16 @@ class Workers:
 
     def __init__(self, mpi):
         self.mpi, self.comm = mpi, mpi.COMM_WORLD
-        self.rank, self.size, self.agreed = self.comm.rank, self.comm.size, False
-        self.group, self.place, self.trains_nli = self.comm, self.rank, None
+        self.rank, self.size = self.comm.rank, self.comm.size
+        self.group, self.place = self.comm, self.rank
         self.host = self.comm.Split_type(mpi.COMM_TYPE_SHARED)
         self.gpu = self.host.rank
-        self.table_sharers, self.windows, self.nccl = None, [], {}
+        self.trains_nli = self.table_sharers = None
+        self.windows, self.nccl = [], {}
+        self.agreed = False
 
     def take_roles(self, nli_share):
-        """The last workers, this share of all, train NLI from now on. Each task has a group."""
+        """Let this share of the workers, the last ones, train NLI. Each task has its group."""
         of_nli = min(self.size - 1, max(1, round(nli_share * self.size)))
         self.trains_nli = self.rank >= self.size - of_nli
         self.group = self.comm.Split(self.trains_nli)
@@ -85,11 +87,13 @@ class Workers:
 
     def gradients(self, optim, model, batch, dropout):
         """Losses and gradients by name of a Batch, which all workers have whole; see `sum`."""
-        task, weight = TASKS[batch.task], TASKS[batch.task].weight_in(optim)
+        task = TASKS[batch.task]
+        weight = task.weight_in(optim)
         batch = self.part(batch, optim.local_negatives)
         if optim.nli_workers:
             weight *= optim.nli_workers if self.trains_nli else 1 - optim.nli_workers
-        share, softmax = 1.0, self.softmax
+        share = 1.0
+        softmax = self.softmax
         if optim.local_negatives or batch.labels is not None:     # a mean over this worker's pairs
             sentences = len(batch.sentences.lengths)
             share = sentences / self.group.allreduce(sentences)
@@ -102,13 +106,14 @@ class Workers:
 
     def share(self, number):
         """This worker's slice of 0 … number − 1. Lengths of slices differ by one at most."""
-        return slice(*(number * k // self.group.size for k in (self.place, self.place + 1)))
+        size = self.group.size
+        return slice(number * self.place // size, number * (self.place + 1) // size)
 
     def part(self, batch, local_negatives=False):
-        """This worker's b of the B pairs of a Batch.
+        """This worker's b pairs of a Batch of B, as a Batch.
 
-        The rows of its false negatives count from its own first pair, their columns from the
-        batch's, or with local_negatives from its own.
+        In its false negatives the rows count from this worker's first pair. The columns count from
+        the batch's first pair, or with local_negatives from this worker's.
         """
         pairs = len(batch.sentences.lengths) // 2
         own = self.share(pairs)
@@ -129,10 +134,9 @@ class Workers:
     def softmax(self, u, v, scale, false_negatives, dloss):
         """The batch softmax of this worker's inputs over the responses of all workers.
 
-        Gathering copies a response to every worker, and each copy gets a gradient. The response's
-        own is their sum: the backward of a gather is a sum, cut to each worker's rows
-        (reduce-scatter). u, v: (b, e) of this worker
-        → loss: 0-d array, this worker's part of it; du, dv: (b, e)
+        Gathering copies a response to every worker, and each copy gets a gradient. They are added
+        up: the backward of a gather is a sum, cut to each worker's rows (reduce-scatter).
+        u, v: (b, e) of this worker → its part of the loss: 0-d array; du, dv: (b, e)
         """
         everyone, begins = self.gather(v)                                 # (B, e)
         loss, cache = batch_softmax_forward(u, everyone, scale, false_negatives,
@@ -142,9 +146,11 @@ class Workers:
 
     def gather(self, x, comm=None):
         """All rows of a group, end to end: x: (b, …) → (B, …), where each worker's begin."""
-        comm, xp = comm or self.group, array_module(x)
+        comm = comm or self.group
+        xp = array_module(x)
         begins = np.cumsum([0, *comm.allgather(len(x))]).tolist()
-        x, whole = xp.ascontiguousarray(x), xp.empty((begins[-1], *x.shape[1:]), x.dtype)
+        x = xp.ascontiguousarray(x)
+        whole = xp.empty((begins[-1], *x.shape[1:]), x.dtype)
         if xp is np:
             counts = np.diff(begins) * math.prod(x.shape[1:])
             comm.Allgatherv(x, [whole, counts])
@@ -168,15 +174,15 @@ class Workers:
 
     def agree(self, stop):
         """Whether any worker is asked to stop. Then all of them have finished the same step."""
-        self.agreed = self.comm.allreduce(int(stop)) > 0
+        self.agreed = self.comm.allreduce(stop, self.mpi.LOR)
         return self.agreed
 
     def sum(self, losses, grads):
-        """Add up the workers' losses and gradients; → the sums, each as a dict by name.
+        """Add up the workers' losses and gradients → two dicts by name.
 
-        Dense gradients travel as one array, and those of a task's head stay in its group. Each
-        worker gets the same bits. A table's gradient travels as the rows of the batch. A worker
-        gets the rows that it updates: its own rows of a shared table, or all rows.
+        Dense gradients travel as one array, and each worker gets the same bits. The gradients of a
+        task's head are added up in its group alone. A table's gradient travels as the rows of the
+        batch. A worker gets the rows that it updates: its own rows of a shared table, or all rows.
         """
         dense = {name: grad for name, grad in grads.items() if not isinstance(grad, list)}
         heads = {name: dense.pop(name) for name in list(dense)
@@ -246,16 +252,13 @@ class Workers:
                     some[name][...] = array_module(some[name]).asarray(trained)
 
     def broadcast(self, x):
-        """Give the first worker's x to all. A host's workers share tables in a dict of arrays."""
-        about = x
-        if isinstance(x, dict):
-            about = {name: (array.shape, array.dtype.str) for name, array in x.items()}
-        about = self.comm.bcast(about)
-        if not isinstance(about, dict):
-            return about
-        x = {} if x is None else x
-        for name in about:
-            x[name] = self._broadcast_array(name, x.get(name), *about[name])
+        """Give all workers the first one's value or dict of arrays. A host shares its tables."""
+        if not self.comm.bcast(isinstance(x, dict)):
+            return self.comm.bcast(x)
+        x = x or {}
+        shapes = {name: (array.shape, array.dtype.str) for name, array in x.items()}
+        for name, (shape, dtype) in self.comm.bcast(shapes).items():
+            x[name] = self._broadcast_array(name, x.get(name), shape, dtype)
         return x
 
     def _broadcast_array(self, name, array, shape, dtype):
@@ -272,18 +275,19 @@ class Workers:
         return table
 
     def _shared_array(self, shape, dtype):
-        """An array that a host's workers share. A container's /dev/shm may have too little room."""
+        """A new array that a host's workers share; each has its own if /dev/shm has no room."""
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if self.table_sharers is None:
             place = Path("/dev/shm")
             room = shutil.disk_usage(place).free if place.exists() else math.inf
-            enough = self.comm.allreduce(int(room > 2 * size)) == self.size
-            self.table_sharers = self.host if enough else self.mpi.COMM_SELF
+            is_enough = self.comm.allreduce(room > 2 * size, self.mpi.LAND)
+            self.table_sharers = self.host if is_enough else self.mpi.COMM_SELF
             self.table_writers = self.comm.Split(self.table_sharers.rank > 0)
         if self.table_sharers.size == 1:
             return np.empty(shape, dtype)
-        first = self.table_sharers.rank == 0
-        window = self.mpi.Win.Allocate_shared(size * first, comm=self.table_sharers)
+        if self.table_sharers.rank:                           # the first has the memory for all
+            size = 0
+        window = self.mpi.Win.Allocate_shared(size, comm=self.table_sharers)
         self.windows.append(window)                           # or the memory would be freed
         return np.frombuffer(window.Shared_query(0)[0], dtype).reshape(shape)
 

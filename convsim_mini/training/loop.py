@@ -27,7 +27,8 @@ from .workers import ALONE, Alone
 
 def train_step(config, model, optimizer, step, batch):
     """Forward, backward, update: one step, counted from 0 → losses by name, 0-d arrays."""
-    optim, task = config.optim, TASKS[batch.task]
+    optim = config.optim
+    task = TASKS[batch.task]
     dropout = Dropout(config.model.dropout, config.seed).at(step)
     loss, grads = gradients_of(optim)(model, batch, dropout, task.weight_in(optim))
     pairs = len(batch.sentences.lengths) // 2
@@ -70,7 +71,8 @@ def run_steps(job, start):
     little memory. Of several workers the first alone measures, shows and saves.
     """
     model, optimizer, monitor = begin(job, start)
-    workers, first = job.workers, start.step
+    workers = job.workers
+    first = start.step
     with errors_explained(job, monitor), asked_to_stop() as stop:
         if first == 0:
             monitor.measure(0, model)
@@ -127,7 +129,8 @@ def settle(job, model, optimizer, monitor, stop):
     config, workers = job.config, job.workers
     endless = dataclasses.replace(config, steps=sys.maxsize, minutes=None)
     monitor.config = endless
-    timed, clock = settled_at(config.optim), []
+    timed = settled_at(config.optim)
+    clock = []
     for step, batch in zip(range(timed), batches(endless, job.tasks, 0, workers.trains_nli)):
         losses = job.train_step(endless, model, optimizer, step, batch)
         monitor.after_step(step + 1, losses)

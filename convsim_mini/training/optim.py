@@ -1,7 +1,7 @@
 """Optimisers: one step on the dense parameters and on the touched rows of tables, in place.
 
-A table's gradient is a list of SparseRows. Rows that a batch does not use, and their state, are
-neither read nor written. `state` is a flat dict of arrays.
+A `rate` is a learning rate. A table's gradient is a list of SparseRows. Rows that a batch does not
+use, and their state, are neither read nor written. `state` is a flat dict of arrays.
 """
 
 import numpy as np
@@ -88,7 +88,8 @@ def update_rows(table, parts, rate, squares=None):
         return
 
     def update(block):
-        values, factor = block.counts @ grad.values, -rate               # (U, d), equal rows summed
+        values = block.counts @ grad.values                              # (U, d), equal rows summed
+        factor = -rate
         if squares is not None:
             total = squares[block.rows] + np.einsum("rd,rd->r", values, values) / values.shape[1]
             squares[block.rows] = total

@@ -17,31 +17,32 @@ from typing import get_args
 from ..common.cli import Parser, UserError, user_errors
 from ..common.files import read_object
 from ..config import (
-    ENCODERS, GROUPS, INHERITED, PRESETS, Config, config_from_dict, flat, settings
+    GROUPS, INHERITED, PRESET_OF_ENCODER, PRESETS, Config, config_from_dict, flat, settings
 )
 
 # What suits a run that goes on with other pairs (ours: in a debate forum 36.9% of 9,988 replies
 # were picked before, 37.5 to 37.8% after 600 pairs of it; at the whole rates 35.7 to 36.1%).
 OTHER_PAIRS = {"task": "conversation", "steps": 300, "evaluations": Config().evaluations}
-SLOWED, SLOWER = ("optim.rate", "optim.table_rate", "optim.dropped_rate"), 10
+SLOWED = ("optim.rate", "optim.table_rate", "optim.dropped_rate")
+SLOWER = 10    # times
 
 
 def parse_config(argv):
     """Command line to Config. Raises UserError for options and files that cannot be used."""
     given = parse(argv)
     encoder = given.pop("encoder", None)
-    path = given.pop("config", None)
     shown = given.pop("print_config", False)
-    asked = given
-    if path:
-        asked = _settings_in(path, "--config") | given
-    start, inherited = {}, {}
+    asked, start, inherited = {}, {}, {}
+    if path := given.pop("config", None):
+        asked = _settings_in(path, "--config")
     if "init" in given:
         start = _settings_in(Path(given["init"], "config.json"), "--init")
         inherited = {name: value for name, value in start.items() if name in INHERITED}
-        if "pairs" in asked:
-            inherited.pop("columns", None)
-    preset = asked.get("preset", ENCODERS.get(encoder, inherited.get("preset", "chat")))
+        asked["stage"] = start.get("stage", 0) + 1
+    asked |= given
+    if "pairs" in asked:
+        inherited.pop("columns", None)
+    preset = asked.get("preset", PRESET_OF_ENCODER.get(encoder, inherited.get("preset", "chat")))
     changes = PRESETS.get(preset, {})                         # config_from_dict names the others
     if inherited and not encoder and "preset" not in asked:
         changes = {name: value for name, value in changes.items() if name not in INHERITED}
@@ -57,8 +58,6 @@ def parse_config(argv):
     with user_errors(f"--cache {config.cache}", "name another folder with --cache", RuntimeError):
         places["cache"] = str(Path(config.cache).expanduser().resolve())
     config = dataclasses.replace(config, **places)
-    if "init" in given and "stage" not in given:
-        config = dataclasses.replace(config, stage=start.get("stage", 0) + 1)
     if shown:
         print(json.dumps(dataclasses.asdict(config), indent=2))
         raise SystemExit(0)
@@ -71,10 +70,10 @@ def resolved(paths):
 
 
 def for_other_pairs(start, asked):
-    """What suits a run that goes on with other pairs, or {} for the same pairs and for NLI.
+    """Settings that suit a run which goes on with other pairs; {} for the same pairs and for NLI.
 
-    start: that run's settings; asked: the user's. Learning rates are a tenth of its preset's,
-    whatever number of runs came before.
+    start: settings of the run to go on from; asked: the user's. Learning rates are a tenth of its
+    preset's, whatever number of runs came before.
     """
     own = start.get("pairs", [])
     if "nli" in asked or resolved(asked.get("pairs", own)) == resolved(own):
@@ -120,7 +119,7 @@ def config_parser(all_options=False):
     parser.add_argument("--config", metavar="FILE",
                         help="JSON file of settings, such as a run's config.json.")
     parser.add_argument("--print_config", action="store_true", help="Print all settings as JSON.")
-    parser.add_argument("--encoder", choices=ENCODERS,
+    parser.add_argument("--encoder", choices=PRESET_OF_ENCODER,
                         help="Short for the --preset that learns in minutes with this encoder.")
     parser.add_argument("--resume", metavar="RUN", nargs="?",
                         help="Go on with the stopped run RUN, with its own settings.")

@@ -62,7 +62,7 @@ def save_config(folder, config):
 
 
 def save_vocabulary(folder, corpus, nli=None):
-    """Write vocabulary.json: a Corpus's vocabulary, its checksum, and that of the NLI data."""
+    """Write vocabulary.json: a Corpus's words, and checksums of the Corpus and the NLI data."""
     values = {"corpus": corpus.checksum, "nli": nli, **corpus.vocabulary.to_dict()}
     write_text(Path(folder, VOCABULARY), json.dumps(values))
 
@@ -79,8 +79,9 @@ def save_checkpoint(folder, config, step, params, state, best=None):
 
 
 def keep_best(folder):
-    """Training has ended: keep the checkpoint that is best on dev, and no matrix of another."""
-    best, tuned = _best(folder), Path(folder, "tuned.safetensors")
+    """At the end of training delete all checkpoints but the best on dev, and another's matrix."""
+    best = _best(folder)
+    tuned = Path(folder, "tuned.safetensors")
     _keep(folder, [best])
     with suppress(UserError):                                 # damaged: `load_matrix` says so
         if tuned.exists() and load_about(tuned)["step"] != best:
@@ -117,7 +118,8 @@ def load_run(folder, device="cpu", newest=False):
 
 def _check_one_run(path, config, about):
     """Raise a UserError unless weights, written with `about`, belong to the files beside them."""
-    folder, advice = path.parent, "restore the files of one run"
+    folder = path.parent
+    advice = "restore the files of one run"
     if "state" not in about:
         raise UserError(f"{path}: holds no weights; {advice}")
     if other := difference(settings_of(config), about["settings"]):
@@ -139,17 +141,14 @@ def _load_weights(folder, newest):
     if not has_checkpoint(folder):
         raise UserError(f"{folder}: holds no weights-*.safetensors, for the run stopped before its "
                         f"first checkpoint; go on: python -m convsim_mini.train --resume {folder}")
-    tried = None
-    while True:
-        last = _steps(folder)[-1]
-        try:                                                  # a training may delete what is old
-            step = last if newest else _best(folder)
-            params, about = load_arrays(_path(folder, "weights", step))
-            return step, params, about
-        except UserError:
-            if last == tried:
-                raise
-        tried = last
+    last = _steps(folder)[-1]
+    try:
+        step = last if newest else _best(folder)
+        return step, *load_arrays(_path(folder, "weights", step))
+    except UserError:
+        if _steps(folder)[-1] == last:
+            raise
+    return _load_weights(folder, newest)    # a training has saved a step and deleted an old one
 
 
 def load_vocabulary(folder):
@@ -157,8 +156,7 @@ def load_vocabulary(folder):
     path = existing(folder) / VOCABULARY
     values = read_object(path, *NEEDED)
     with user_errors(f"{path}: {NEEDED[0]}", NEEDED[1], DAMAGE):
-        corpus = values.pop("corpus")
-        nli = values.pop("nli")
+        corpus, nli = values.pop("corpus"), values.pop("nli")
         return Vocabulary(**values), corpus, nli
 
 
@@ -182,10 +180,9 @@ def load_matrix(run, name):
     path = run.folder / f"{name}.safetensors"
     if not path.exists():
         return None
-    command = f"python -m convsim_mini.train --resume {run.folder}"
-    if name == "tuned":
-        command = f"python -m convsim_mini.tune {run.folder} --data DIR"
-    again = f"delete it, or make it again: {command}"
+    commands = {"tuned": f"tune {run.folder} --data DIR",
+                "all_but_the_top": f"train --resume {run.folder}"}
+    again = f"delete it, or make it again: python -m convsim_mini.{commands[name]}"
     arrays, about = load_arrays(path, again)
     if about.get("step") != run.step:
         raise UserError(f"{path}: was made for step {about.get('step')}, but the run is at step "
@@ -278,7 +275,7 @@ def log_of(run, needed=False):
 
 
 def _checksum_of_measures(records, step):
-    """Of what was measured on dev up to a step: it decides which step is the best."""
+    """The checksum of all measures on dev up to a step. They decide which step is the best."""
     return checksum_of([record for record in records
                         if "dev" in record and record["step"] <= step])
 

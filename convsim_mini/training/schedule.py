@@ -2,13 +2,13 @@
 
 import itertools
 import math
+import zlib
 from typing import NamedTuple
 
 import numpy as np
 
 from ..data.corpus import Split, batch_order
 from ..data.packed import drop_words
-from ..data.snli import checksum
 
 SETTLED = 50    # steps, at least, before the rate decays: --minutes measures the speed in them
 
@@ -22,18 +22,21 @@ class Tasks(NamedTuple):
 
     @property
     def nli_checksum(self):
-        """A checksum of the NLI splits, or None without any."""
-        if self.nli is None:
-            return None
-        return checksum(split for split in (self.nli, self.nli_dev) if split is not None)
+        """The CRC-32 of all numbers of the NLI splits, or None without any."""
+        splits = [split for split in (self.nli, self.nli_dev) if split]
+        arrays = [array for split in splits for array in split[:4] if array is not None]
+        crc = 0
+        for array in arrays:
+            crc = zlib.crc32(np.ascontiguousarray(array), crc)
+        return crc if splits else None
 
 
 def rates(optim, step, steps, pairs):
-    """The learning rates of one step: of dense parameters, of tables.
+    """The learning rates of one step: (for dense parameters, for tables).
 
     They rise for `warmup` steps, stay until `settled_at`, and fall linearly to zero at `steps`.
-    The gradient of a sum is `pairs` times that of the mean that losses.py computes; so are SGD's
-    rates for it. An adaptive optimiser divides by the gradient's size.
+    losses.py computes the mean loss. For the sum, SGD's rates are `pairs` times as large. Adaptive
+    needs no such factor: it divides by the gradient's size.
     step: counted from 0; steps: of the whole run; pairs: in this step's batch
     """
     factor = min(1, (step + 1) / optim.warmup) if optim.warmup else 1
@@ -91,15 +94,15 @@ def steps_of_tasks(config, begin, end):
 
 
 def batches(config, tasks, first_step=0, trains_nli=None):
-    """Yield the batch, decided by seed, stage and step, of every step from `first_step` on.
+    """Yield the Batch of each step from `first_step` on; seed, stage and step decide it.
 
-    trains_nli: the role of one of several workers with --optim.nli_workers; None: there is none
+    trains_nli: whether this worker trains NLI in every step; None: tasks take turns
     """
-    optim, late = config.optim, None
+    optim = config.optim
+    drop = math.ceil(optim.drop_at * config.steps)
     for step in itertools.count(first_step):
-        if (step >= optim.drop_at * config.steps) != late:    # at first, and where sizes drop
-            late = step >= optim.drop_at * config.steps
-            begin = math.ceil(optim.drop_at * config.steps) if late else 0
+        if step in (first_step, drop):
+            begin = drop if step >= drop else 0
             size, nli_size = batch_sizes(optim, step, config.steps)
             done, of_nli = steps_of_tasks(config, begin, step)
             pairs = batch_order(tasks.conversation.pairs, size, config.seed, done, config.stage)

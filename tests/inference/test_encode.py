@@ -128,7 +128,7 @@ def test_empty_standard_input_is_one_line(trained, tmp_path):
                           capture_output=True, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == 2
     assert (done.stderr.decode().rsplit("\r", 1)[-1]
-            == "error: standard input: is empty; expected one sentence a line\n")
+            == "error: standard input: is empty; expected one or more lines of text\n")
 
 
 @pytest.fixture

@@ -20,8 +20,10 @@ loss and a gradient back. Read them in this order:
     training/loop.py            step after step
     evaluation/response.py      P@N: how often the true reply is picked
 
-You may skip everything else until you need it. Each folder says in its __init__.py what enters,
-what leaves and what else it holds.
+You may skip everything else until you need it: common/ for commands and files on disk, data/ for
+your own pairs, model/ for the Transformer and the GPU, training/ for a run's folder and several
+workers, evaluation/ for the paper's tasks, inference/ to use a run, export/ to pass it on, report/
+for tables and figures. Each folder says in its __init__.py what enters and what leaves.
 
 train.py, encode.py, tune.py and minimal.py are commands; `python -m convsim_mini` lists them all.
 config.py holds every setting, and backend.py chooses between NumPy and CuPy. DESIGN.md says how the

@@ -78,7 +78,8 @@ def parse_options(argv):
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
     if options.out and (options.search is not None or options.index):
-        raise UserError("--out with --search or --index: choose one: print lines or write vectors")
+        other = "--index" if options.index else "--search"
+        raise UserError(f"{other} and --out: choose one: print lines or write vectors")
     if options.index and options.search is not None:
         if Path(options.search).is_file():
             raise UserError(f"--search {options.search} and --index {options.index}: choose one: "

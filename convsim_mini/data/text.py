@@ -97,7 +97,7 @@ def stable_hash(text):
 def prune(counts, limit):
     """Drop the rarest entries of a Counter until at most `limit` are left, so memory is bounded.
 
-    A word that was dropped and comes again starts at 0, so its count is too low.
+    A dropped word that comes again starts at 0. Its count then lacks at most `threshold`.
     """
     threshold = 1
     while len(counts) > limit:

@@ -70,7 +70,7 @@ class Workers:
         self.agreed = False
 
     def take_roles(self, nli_share):
-        """Let the last workers, this share of all, train NLI from now on; a task is a group."""
+        """Let this share of the workers, the last ones, train NLI. Each task has its group."""
         of_nli = min(self.size - 1, max(1, round(nli_share * self.size)))
         self.trains_nli = self.rank >= self.size - of_nli
         self.group = self.comm.Split(self.trains_nli)
@@ -252,7 +252,7 @@ class Workers:
                     some[name][...] = array_module(some[name]).asarray(trained)
 
     def broadcast(self, x):
-        """Give all workers the first one's value or dict of arrays; a host shares its tables."""
+        """Give all workers the first one's value or dict of arrays. A host shares its tables."""
         if not self.comm.bcast(isinstance(x, dict)):
             return self.comm.bcast(x)
         x = x or {}

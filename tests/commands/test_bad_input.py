@@ -244,7 +244,7 @@ CASES = [
     ("train --task nli --nli nli-text --pairs good.tsv",
      'nli-text/snli_1.0_train.txt, line 3: no text in the field "sentence2"'),
     ("train --task nli --nli nli-bytes --pairs good.tsv",
-     "nli-bytes/snli_1.0_train.txt, line 2: is no UTF-8 text"),
+     "nli-bytes/snli_1.0_train.txt, line 2: is not UTF-8 text"),
     ("train --task nli --nli nli-heading --pairs good.tsv",
      'nli-heading/snli_1.0_train.txt, line 2: no text in the field "gold'),
     ("train --task nli --nli nli-empty --pairs good.tsv",

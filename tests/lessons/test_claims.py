@@ -1,0 +1,44 @@
+"""What a lesson claims fails where it does not hold: no training, another loss, a lost factor.
+
+Each test runs a lesson in this process with something taken away, up to a heading where it is long.
+"""
+
+import importlib
+
+import pytest
+
+from conftest import ROOT
+
+LESSONS = ROOT / "lessons"
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """A function: a lesson's number, texts to replace and the text before which it ends → names."""
+    monkeypatch.syspath_prepend(str(LESSONS))
+    shared = importlib.import_module("lesson")
+
+    def run(number, *changes, until=None):
+        path, = LESSONS.glob(f"{number:02}_*.py")
+        text = path.read_text()
+        for old, new in changes:
+            assert old in text, f"{path.name} no longer holds {old!r}"
+            text = text.replace(old, new)
+        names = {"__name__": "__main__"}
+        exec(compile(text[:text.index(until)] if until else text, path, "exec"), names)
+        return names
+
+    monkeypatch.setattr(shared, "show", lambda figure, name: shared.plt.close(figure))
+    return run
+
+
+def test_lesson_0_fails_without_training(run, monkeypatch):
+    small = importlib.import_module("small_encoder")
+
+    def no_step():
+        corpus = small.some_chat(40_000, 8_000)
+        model = small.initial_model(small.small_config(8_000), corpus)
+        return corpus, model, model, 0.0
+    monkeypatch.setattr(small, "trained_encoder", no_step)
+    with pytest.raises(AssertionError, match="P@10 after less before"):
+        run(0)

@@ -41,4 +41,4 @@ def test_lesson_0_fails_without_training(run, monkeypatch):
         return corpus, model, model, 0.0
     monkeypatch.setattr(small, "trained_encoder", no_step)
     with pytest.raises(AssertionError, match="P@10 after less before"):
-        run(0)
+        run(0, until="# ## What training moves")

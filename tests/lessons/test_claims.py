@@ -42,3 +42,8 @@ def test_lesson_0_fails_without_training(run, monkeypatch):
     monkeypatch.setattr(small, "trained_encoder", no_step)
     with pytest.raises(AssertionError, match="P@10 after less before"):
         run(0, until="# ## What training moves")
+
+
+def test_lesson_6_fails_if_the_layer_has_a_bias(run):
+    with pytest.raises(AssertionError, match="one linear layer: u under sum"):
+        run(6, ("l2_normalize_forward(x @ weight)", "l2_normalize_forward(x @ weight + 1)"))

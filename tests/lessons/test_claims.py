@@ -47,3 +47,8 @@ def test_lesson_0_fails_without_training(run, monkeypatch):
 def test_lesson_6_fails_if_the_layer_has_a_bias(run):
     with pytest.raises(AssertionError, match="one linear layer: u under sum"):
         run(6, ("l2_normalize_forward(x @ weight)", "l2_normalize_forward(x @ weight + 1)"))
+
+
+def test_lesson_5_fails_if_adam_is_given_all_rows_twice(run):
+    with pytest.raises(AssertionError, match="Adam for the rows in use"):
+        run(5, ("else used\n", "else np.arange(5)\n"))

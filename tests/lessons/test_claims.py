@@ -52,3 +52,9 @@ def test_lesson_6_fails_if_the_layer_has_a_bias(run):
 def test_lesson_5_fails_if_adam_is_given_all_rows_twice(run):
     with pytest.raises(AssertionError, match="Adam for the rows in use"):
         run(5, ("else used\n", "else np.arange(5)\n"))
+
+
+def test_lesson_7_fails_if_the_words_of_the_corpus_are_shuffled(run):
+    shuffled = "world.corpus.train._replace(ids=rng.permutation(world.corpus.train.ids))"
+    with pytest.raises(AssertionError, match="P@1 of the default start"):
+        run(7, ("cooccurrences(world.corpus.train, known)", f"cooccurrences({shuffled}, known)"))

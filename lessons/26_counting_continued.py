@@ -1,0 +1,341 @@
+# %% [markdown]
+# # 26 · Counting, continued: singular values, random matrices, a bias
+#
+# **Needs** lesson 7, which begins what this one goes on with, and lesson 23's first direction.
+# Optional: nothing builds on it.
+# **Gives** how a truncated SVD comes from random columns; what the singular values do to a cosine;
+# how much a random matrix keeps of one; the reason why the encoder's last layer has no bias.
+
+# %%
+import sys
+
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
+from lesson import check, expect, plt, show
+from before_training import D, Untrained, points_over, unit
+
+import numpy as np
+
+from convsim_mini.evaluation.metrics import williams_test
+from convsim_mini.model.word_vectors import cooccurrences, left_singular_vectors
+
+rng = np.random.default_rng(18)
+
+# %% [markdown]
+# ## A truncated SVD, from random columns
+#
+# The SVD writes M = U Σ Vᵀ, with σ₁ ≥ σ₂ ≥ …. The truncated one keeps the first k columns of U. No
+# other k orthonormal columns Q keep more of M (Eckart and Young 1936). The proof has one line:
+# ‖QᵀM‖² = Σ σᵢ² sᵢ with sᵢ = ‖Qᵀuᵢ‖² ≤ 1 and Σ sᵢ ≤ k, which is largest if the first k sᵢ are 1.
+#
+# A full SVD of W words takes about W³ operations. The **randomised SVD** (Halko et al. 2011) only
+# multiplies by M. From a random matrix Ω with k columns it makes
+#
+# (M Mᵀ)^q M Ω = U Σ^(2q+1) VᵀΩ
+#
+# Each product makes the directions with large σ stronger. Call the first k rows of VᵀΩ Ω₁, the
+# others Ω₂, and θ the largest angle between our columns and the first k of U. Then
+#
+# tan θ ≤ **(σ_{k+1}/σ_k)^(2q+1)** ‖Ω₂ Ω₁⁻¹‖
+#
+# It is an equality if the spectrum has two values alone, so it can be checked to many digits.
+
+# %%
+def random_range(matrix, omega, powers):
+    """k orthonormal columns near the first k left singular vectors: (n, m), (m, k) → (n, k)."""
+    basis, _ = np.linalg.qr(matrix @ omega)
+    for _ in range(powers):
+        basis, _ = np.linalg.qr(matrix.T @ basis)             # QR: or all columns turn into u₁
+        basis, _ = np.linalg.qr(matrix @ basis)
+    return basis
+
+
+k, ratio = 5, 0.6
+U, V = (np.linalg.qr(rng.standard_normal((size, 40)))[0] for size in (60, 50))
+two_values = (U * np.where(np.arange(40) < k, 1, ratio)) @ V.T
+omega = rng.standard_normal((50, k))
+start = np.linalg.norm((V.T @ omega)[k:] @ np.linalg.inv((V.T @ omega)[:k]), 2)
+for q in (0, 1, 2):
+    inside, outside = np.split(U.T @ random_range(two_values, omega, q), [k])
+    tangent = np.linalg.norm(outside @ np.linalg.inv(inside), 2)
+    expect(tangent / start / ratio ** (2 * q + 1), 1 - 1e-9, 1 + 1e-9,
+           f"{q} power iterations: tan θ falls to {tangent / start:.3f}; over 0.6^(2q + 1)")
+
+falling = (U * ratio ** np.arange(40)) @ V.T
+exact, found = np.linalg.svd(falling)[0][:, :k], random_range(falling, omega, 8)
+expect(np.abs(found @ found.T - exact @ exact.T).max(), 0, start * ratio**17,
+       "q = 8, σᵢ = 0.6^i: projection against numpy.linalg.svd, at most tan θ")
+
+# %% [markdown]
+# ### Exercise 1: how many power iterations?
+#
+# Return the smallest q with (σ_{k+1}/σ_k)^(2q+1) ≤ `wanted`.
+
+# %%
+def powers_needed(ratio, wanted):
+    """The number q ≥ 0 of power iterations; ratio = σ_{k+1}/σ_k and wanted are below 1."""
+    raise NotImplementedError
+
+
+def judge_powers(powers_needed):
+    for ratio, wanted in ((0.6, 0.7), (0.6, 0.01), (0.9, 0.001), (0.5, 1e-6)):
+        q = powers_needed(ratio, wanted)
+        assert ratio ** (2 * q + 1) <= wanted, (
+            f"ratio {ratio}, q = {q}: the factor is {ratio ** (2 * q + 1):.3g}, above {wanted}")
+        assert q == 0 or ratio ** (2 * q - 1) > wanted, (
+            f"ratio {ratio}: q = {q - 1} would do for {wanted}; how many products with the matrix "
+            "has one power iteration?")
+
+
+check(1, powers_needed, judge_powers)
+
+# %% [markdown]
+# ## Real chat
+#
+# Lesson 7's corpus and its PPMI, with the ¾. This spectrum falls slowly: σ_{k+1}/σ_k is nearly 1,
+# and the last of the k directions are mixed with the next ones. What counts is the share of ‖M‖²
+# that is kept, over what the best k keep.
+
+# %%
+world = Untrained()
+vocabulary, weight = world.corpus.vocabulary, world.weight
+bags, score, table_of = world.bags, world.score, world.table_of
+ppmi = cooccurrences(world.corpus.train, 1 + len(vocabulary.words)).tocoo()     # (8001, 8001)
+total = np.bincount(ppmi.row, ppmi.data, minlength=ppmi.shape[0])             # it is symmetric
+smooth = total**0.75 / (total**0.75).sum()
+ppmi.data = np.maximum(np.log(ppmi.data / (total[ppmi.row] * smooth[ppmi.col])), 0)
+ppmi = ppmi.tocsr().astype(np.float32)
+
+block = ppmi[1:1001, 1:1001].toarray()                        # of the 1,000 most frequent words
+values = np.linalg.svd(block, compute_uv=False)
+best = (values[:100] ** 2).sum()
+expect(values[100] / values[99], 0.97, 1, "σ_{k+1}/σ_k at k = 100")
+omega = rng.standard_normal((1000, 100)).astype(np.float32)
+kept = [0]
+for q in (0, 1, 2):                                           # 2 is the library's choice
+    kept.append(np.linalg.norm(random_range(block, omega, q).T @ block) ** 2 / best)
+    expect(kept[-1], kept[-2], 1, f"kept with q = {q}: more than before, at most 1")
+
+U = left_singular_vectors(ppmi, D, world.draw)                # (8001, 200)
+sigma = np.linalg.norm(ppmi.T @ U, axis=0)                    # (200,)
+w, c = rng.integers(1, ppmi.shape[0], (2, 100_000))           # random pairs of words
+w, c = w[(w != c) & (total[w] * total[c] > 0)], c[(w != c) & (total[w] * total[c] > 0)]
+
+# %% [markdown]
+# ## What σ does to a cosine
+#
+# Word vectors are often the rows of U Σ (p = 1) or of U √Σ (p = ½). Under U Σ^p
+#
+# x · y = Σᵢ **σᵢ^{2p}** u_xi u_yi
+#
+# All columns of U have length 1. So direction i has the share σᵢ^{2p}/Σⱼ σⱼ^{2p} of the squared
+# length of all rows. With p = 0 each direction has 1/D.
+#
+# M has no negative number, so u₁ has none either (Perron and Frobenius). It adds something positive
+# to *every* product. If all rows have about as much of it, and all else averages out, then the mean
+# cosine of two words is the share of u₁.
+#
+# **Predict:** which share do the first 10 of 200 directions have with p = 1? And with p = 0?
+
+# %%
+def rows_of(p):
+    """Rows of U Σ^p, each of unit length: (8001, 200)."""
+    return unit(U * sigma**p)
+
+
+first, frequency = U[1:, 0] * np.sign(U[1:, 0].sum()), np.array(vocabulary.counts)
+expect(first.min(), -1e-5, 1, "the least number of u₁, with the sign of most; derived: 0 or more")
+expect(np.corrcoef(first, np.log(frequency))[0, 1], 0.5, 1, "correlation of u₁ with ln frequency")
+typical = {}                                                  # p → how frequent neighbours are
+for p, low, high in ((1, 0.28, 0.4), (0.5, 0.08, 0.16), (0, 0.0499, 0.0501)):
+    share, x = sigma ** (2 * p) / (sigma ** (2 * p)).sum(), rows_of(p)
+    near = x[1:1001] @ x[1:].T                                # of the 1,000 most frequent words
+    np.fill_diagonal(near, -1)
+    typical[p] = np.median(frequency[np.argpartition(-near, 10, axis=1)[:, :10]])
+    expect(share[:10].sum(), low, high, f"p = {p}: share of the first 10 directions")
+    print(f"    a neighbour stands {typical[p]:.0f} times in train (median)")
+    expect((x[w] * x[c]).sum(axis=1).mean(), share[0] - 0.01, share[0] + 0.01,
+           f"    mean cosine of two random words; derived {share[0]:.3f}")
+expect(typical[0] / typical[1], 0, 0.5, "frequency of a neighbour, p = 0 over p = 1")
+
+# %% [markdown]
+# With p = 1 ten directions have a third of the length, and neighbours are frequent words. With
+# p = 0 neighbours are rarer. Let the task decide which is better.
+
+# %%
+by_p = {p: score(f"p = {p}", bags(table_of(rows_of(p)) * weight)) for p in (1, 0.5, 0.25, 0)}
+no_first = unit(U * np.where(np.arange(D) == 0, 0, sigma))
+no_first = score("p = 1, without u₁", bags(table_of(no_first) * weight))
+points_over(by_p[0], by_p[1], 2.5, 6, "p = 0 over p = 1")
+points_over(no_first, by_p[1], 1, 3, "p = 1 without u₁ over p = 1")
+for p in (0.5, 0.25):
+    points_over(by_p[0], by_p[p], -1, 2.5, f"p = 0 over p = {p}")
+
+# %% [markdown]
+# p = 0 is 4 points better than p = 1, and nearly half of what p = 1 loses comes from u₁ alone.
+# Beside p = ½ and ¼ its lead is one point or less.
+#
+# ## What a random matrix keeps
+#
+# Lesson 7's default encoder starts from W = I. The usual start is a random W (Glorot), d × e. Take
+# one column w of it. Over random w, the numbers x · w and y · w have mean 0 and the correlation
+# cos(x, y). The e columns give e such pairs of numbers, and the cosine of x W and y W is their
+# sample correlation. A correlation ρ estimated from e pairs has the standard error
+#
+# **(1 − ρ²)/√e**
+#
+# So a random matrix nearly keeps all cosines (Johnson and Lindenstrauss 1984).
+#
+# **Predict:** with e = 200 the error of a small cosine is 0.07. How much P@1 does that cost?
+
+# %%
+ours = bags(table_of(rows_of(0)) * weight)                    # four sides, (B, 200) each
+
+
+def cosines(sides):
+    """Cosines of each input and its 99 wrong replies: (B, 99)."""
+    wrong = world.candidates[:, 1:]
+    return np.take_along_axis(unit(sides[0]) @ unit(sides[1]).T, wrong, axis=1)
+
+
+before = cosines(ours)
+expect(before.std(), 0.09, 0.13, "scatter of the cosines of wrong replies")
+small = np.abs(before) < 0.5
+for e in (50, 200, 800):
+    W = (rng.uniform(-1, 1, (D, e)) * np.sqrt(6 / (D + e))).astype(np.float32)
+    turned = [side @ W for side in ours]
+    error = (cosines(turned) - before)[small] / (1 - before[small] ** 2)
+    expect(error.std() * np.sqrt(e), 0.9, 1.1, f"e = {e}: error · √e")
+    found = score(f"a random matrix, {D} × {e}", turned)
+    points_over(by_p[0], found, -1, 10, f"e = {e}: identity over that")
+
+# %% [markdown]
+# The wrong replies' cosines scatter by 0.11 themselves. An error of 0.07 in each of 99 lifts some
+# of them above the true one.
+#
+# ## What a bias does to a cosine
+#
+# The bias b of a last layer is added to all sentence vectors x. It starts at 0, but training moves
+# it. Let all x have length 1, let b be unrelated to them (x · b ≈ 0), and r = ‖b‖². Then
+#
+# cos(x + b, y + b) = (x · y + r)/(1 + r), with the mean (c̄ + r)/(1 + r), c̄ being the mean before.
+#
+# For c̄ ≈ 0 and vectors of any one length that mean is **‖b‖²/(‖b‖² + E‖x‖²)**. All cosines are
+# squeezed towards 1 by one straight line. It changes no ranking, nor Pearson's r of the cosine.
+#
+# But bags have *different* lengths, and then each pair has a line of its own. For a large b two
+# vectors are nearly parallel, and the angle between them is their distance over ‖b‖:
+#
+# 1 − cos(x + b, y + b) ≈ **‖x − y‖²/(2 ‖b‖²)**
+#
+# The ranking becomes that by Euclidean distance, in which short vectors are near to everything.
+#
+# **Predict:** P@1 with a huge b, for vectors of length 1, and for bags of their own lengths.
+
+# %%
+b = unit(rng.standard_normal((1, D))).astype(np.float32)
+size = np.sqrt((ours[0] ** 2).sum(axis=1).mean())
+shapes = {"length 1": [unit(side) for side in ours], "own length": [side / size for side in ours]}
+ratios, curve, shifted = (0.1, 0.5, 2, 10, 100), {name: [] for name in shapes}, {}
+for name, sides in shapes.items():
+    for r in ratios:
+        shifted[name, r] = [side + np.sqrt(r) * b for side in sides]
+        curve[name].append(score(f"‖b‖² = {r}, {name}", shifted[name, r]))
+for r in (0.1, 2, 10):
+    mean = (before.mean() + r) / (1 + r)
+    luck = 6 * np.sqrt(r * before.mean() / D) / (1 + r)       # b · (mean of x + mean of y), 3 times
+    expect(cosines(shifted["length 1", r]).mean(), mean - luck, mean + luck,
+           f"mean cosine, ‖b‖² = {r}; derived {mean:.3f}")
+
+x, y = shapes["own length"][:2]
+distance = (y * y).sum(axis=1) - 2 * x @ y.T                  # but for ‖x‖², the same in a row
+nearest = np.take_along_axis(distance, world.candidates, axis=1).argmin(axis=1) == 0
+points_over(curve["length 1"][-1], by_p[0], -1, 1, "length 1, ‖b‖² = 100 over no bias")
+expect(curve["own length"][-1][0].mean() - nearest.mean(), -0.01, 0.01,
+       f"own length, ‖b‖² = 100: P@1 less that by distance, {nearest.mean():.1%}")
+t, p = williams_test(curve["own length"][-1][1], by_p[0][1], world.own.labels)
+expect(t, -9, -2, f"STS, the same over no bias: Williams' t, p = {p:.1g}")
+
+# %% [markdown]
+# ### Finding the bias again
+#
+# Scale the shifted sentences to unit vectors u. Then mean u uᵀ = (C + b bᵀ)/(1 + r), where C is the
+# mean of x xᵀ. If r is well above the largest eigenvalue of C, the first eigenvector is b. Project
+# it out and make the length 1 again: x + b becomes x, less its part along b. One of 200 directions
+# is lost.
+
+# %%
+def without_first(sides):
+    """→ the sides less their part along the first eigenvector of mean u uᵀ; that vector."""
+    sides = [unit(side) for side in sides]
+    _, vectors = np.linalg.eigh(sum(side.T @ side for side in sides))         # by rising eigenvalue
+    first = vectors[:, -1]
+    return [side - np.outer(side @ first, first) for side in sides], first
+
+
+repaired, first = without_first(shifted["own length", 100])
+expect(abs(first @ b[0]), 0.99, 1.0001, "cosine of b and the first direction")
+repaired = score("‖b‖² = 100, first direction removed", repaired)
+points_over(repaired, by_p[0], -1, 3, "that over no bias")
+
+# %%
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5))
+for p, color in ((1, "C3"), (0.5, "C1"), (0, "C2")):
+    share = np.cumsum(sigma ** (2 * p)) / (sigma ** (2 * p)).sum()
+    left.semilogx(np.arange(1, D + 1), 100 * share, color=color, label=f"p = {p}")
+left.axvline(10, color="k", linestyle=":", linewidth=1)
+left.set(xticks=[1, 10, 100], xticklabels=["1", "10", "100"], xlabel="directions, largest σ first",
+         ylabel="share of the squared length, per cent",
+         title="U Σ^p: with p = 1, ten of 200\ndirections have a third of the length")
+left.legend()
+for (name, scores), marker in zip(curve.items(), "os"):
+    right.semilogx(ratios, [100 * hits.mean() for hits, _ in scores], f"-{marker}", label=name)
+right.axhline(100 * nearest.mean(), color="k", linestyle=":", label="by distance")
+right.set(xticks=[0.1, 1, 10, 100], xticklabels=["0.1", "1", "10", "100"],
+          xlabel="‖b‖² / mean ‖x‖²", ylabel="P@1, per cent", ylim=(0, None),
+          title="A bias harms vectors of different\nlengths: cosine becomes distance")
+right.legend()
+show(figure, "26_counting_continued")
+
+# %% [markdown]
+# ### Exercise 2: break a ranking by a bias
+#
+# Find x, two replies y1 and y2, and a bias b, orthogonal to all three. By cosine y1 has to be
+# nearer to x than y2, by 0.2 or more. After b has been added to all of them, y2 has to be nearer.
+
+# %%
+def harmful_bias():
+    """→ x, y1, y2, b: (5,) each."""
+    raise NotImplementedError
+
+
+def judge_harmful(harmful_bias):
+    *vectors, b = map(np.asarray, harmful_bias())
+    cosine = lambda x, y: x @ y / (np.linalg.norm(x) * np.linalg.norm(y))
+    assert max(abs(cosine(vector, b)) for vector in vectors) < 1e-9, "b is not orthogonal to them"
+    x, y1, y2 = vectors
+    gap = cosine(x, y1) - cosine(x, y2)
+    assert gap >= 0.2, f"without b, y1 is ahead by {gap:.2f} only"
+    gap = cosine(x + b, y1 + b) - cosine(x + b, y2 + b)
+    assert gap < 0, (f"with b, y1 is still ahead, by {gap:.2g}; what do the formulas above say of "
+                     "vectors of one length?")
+
+
+check(2, harmful_bias, judge_harmful)
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `model/word_vectors.py`: `left_singular_vectors`. `config.py`: `identity_start`,
+#   `encoder_bias`. `evaluation/baselines.py`: SIF, which removes the first direction too.
+#   `model/projection.py`: `all_but_the_top`, which does it for `encode` after training.
+# - The paper says nothing of this. It is ours, after Levy, Goldberg and Dagan (2015) and Halko et
+#   al. (2011).
+#
+# ## What you know now
+#
+# - A few products with a random block give the directions with the largest singular values.
+# - The larger p in U Σ^p, the more all cosines have in common.
+# - A large bias turns cosine into distance, and the first direction gives the bias away.
+#
+# Solutions, for when you have tried: `lessons/solutions/26_counting_continued.py`.

@@ -6,7 +6,7 @@
 import numpy as np
 from prove import run_lesson, solution
 
-run_lesson(__file__)
+lesson = run_lesson(__file__)
 
 
 def solution_similarity(p, q):
@@ -19,7 +19,13 @@ def solution_evasive_world(P):
 
 
 def tempting_evasive_world(P):
-    return (P + P.mean(axis=0)) / 2    # half of the time any reply: it loses more than half
+    """Mixed with what all say, until half is left: "fine thanks" after "how old are you"."""
+    low, high, wanted = 0.0, 1.0, lesson.mutual_information(P) / 2
+    for _ in range(60):
+        share = (low + high) / 2
+        mixed = (1 - share) * P + share * P.mean(axis=0)
+        low, high = (share, high) if lesson.mutual_information(mixed) > wanted else (low, share)
+    return np.hstack([mixed, np.zeros((len(P), 1))])
 
 
 def solution_nearest(vectors):

@@ -49,6 +49,21 @@ def test_lesson_6_fails_if_the_layer_has_a_bias(run):
         run(6, ("l2_normalize_forward(x @ weight)", "l2_normalize_forward(x @ weight + 1)"))
 
 
+def test_lesson_1_fails_if_the_replies_are_shuffled(run):
+    with pytest.raises(AssertionError, match="loss, last 50 batches"):
+        run(1, ("for r in answer(s, rng)]", "for r in rng.permutation(answer(s, rng))]"))
+
+
+@pytest.mark.parametrize("x", [0.66, 0.1])
+def test_lesson_2s_gain_is_derived_wherever_x_is(run, x):
+    run(2, ("x, epsilon = 1.0", f"x, epsilon = {x}"), until="# ## Why not ε = 10⁻¹²")
+
+
+def test_lesson_2_fails_if_the_central_slope_is_one_sided(run):
+    with pytest.raises(AssertionError, match="error of the central slope"):
+        run(2, ("- np.tanh(x - epsilon)) / (2 * epsilon)", "- np.tanh(x)) / epsilon"))
+
+
 def test_lesson_5_fails_if_adam_is_given_all_rows_twice(run):
     with pytest.raises(AssertionError, match="Adam for the rows in use"):
         run(5, ("else used\n", "else np.arange(5)\n"))

@@ -73,3 +73,18 @@ def test_lesson_7_fails_if_the_words_of_the_corpus_are_shuffled(run):
     shuffled = "world.corpus.train._replace(ids=rng.permutation(world.corpus.train.ids))"
     with pytest.raises(AssertionError, match="P@1 of the default start"):
         run(7, ("cooccurrences(world.corpus.train, known)", f"cooccurrences({shuffled}, known)"))
+
+
+def test_lesson_10_fails_if_there_is_always_a_mask(run):
+    with pytest.raises(AssertionError, match="without the mask: score of “yes” above its PMI"):
+        run(10, ("j) if use_mask else None", "j)"), ("steps=4000", "steps=2000"))
+
+
+def test_lesson_12_fails_if_both_heads_have_the_right_backward(run):
+    with pytest.raises(AssertionError, match="the wrong backward's loss / the right one's"):
+        run(12, ("train(right_backward=False)", "train(right_backward=True)"))
+
+
+def test_lesson_12_fails_if_the_root_is_always_there(run):
+    with pytest.raises(AssertionError, match="without, mean at m = 1024"):
+        run(12, ("1 if scaled else np.sqrt(width)", "1"))

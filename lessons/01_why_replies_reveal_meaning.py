@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 1 · Why replies reveal meaning
 #
-# **Needs** probabilities, and that NumPy multiplies matrices with `@`. The encoder is used here as a
-# box that turns a sentence into a vector; lessons 2 to 11 open it.
-# **Gives** the idea of the paper as a number: sentences that can be answered alike come to lie near
-# each other, although nobody ever says which sentences are alike.
+# **Needs** probabilities, and that NumPy multiplies matrices with `@`. The encoder is used here as
+# a box that turns a sentence into a vector; lessons 2 to 11 open it. **Gives** the idea of the
+# paper as a number: sentences that can be answered alike come to lie near each other, although
+# nobody ever says which sentences are alike.
 #
 # "How old are you?" and "What is your age?" share not a single word, and mean the same. "How old
 # are you?" and "How are you?" share three words of four, and do not. How could a machine find out?
@@ -151,8 +151,8 @@ check(1, similarity, judge_similarity)
 # hardly ever repeat. People say "hey, how old are you my friend". We add such frills at random, and
 # keep some of them back: what will be measured are sentences that nobody has said before.
 #
-# So the machine plays a game. It gets one input and K replies, its own and those of K − 1 others, and
-# has to say which is its own. It never hears of overlap, topics or similarity.
+# So the machine plays a game. It gets one input and K replies, its own and those of K − 1 others,
+# and has to say which is its own. It never hears of overlap, topics or similarity.
 
 # %%
 before = ["", "hey", "so", "tell me", "by the way", "excuse me", "oh", "now", "well then"]
@@ -388,31 +388,6 @@ check(2, evasive_world, judge_evasive)
 # %% [markdown]
 # Half the information: even the perfect player's loss is now at most I/2 below ln K. Real chat is
 # like that: "lol", "ok" and "yes" answer everything. The paper trains on 600 million pairs (§3).
-#
-# ### Exercise 3: the nearest sentence
-#
-# Search is all that is left to write. Given the vectors, find for each sentence the *other* one
-# that is nearest.
-
-# %%
-def nearest(vectors):
-    """vectors: (n, e) of unit length → (n,): for each row the number of the nearest other row."""
-    raise NotImplementedError
-
-
-def judge_nearest(nearest):
-    vectors = embed(model, vocabulary.encode(cores))
-    found = np.asarray(nearest(vectors.copy()))
-    assert found.shape == (len(cores),), f"shape {found.shape}, expected ({len(cores)},)"
-    assert (found != np.arange(len(cores))).all(), (
-        "a sentence's nearest is itself: look for another one")
-    cosines = vectors @ vectors.T
-    best = np.sort(cosines, axis=1)[:, -2]
-    assert np.allclose(cosines[np.arange(len(cores)), found], best, atol=1e-5), (
-        "there are nearer ones")
-
-
-check(3, nearest, judge_nearest)
 
 # %% [markdown]
 # ## Where this lives

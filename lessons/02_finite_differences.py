@@ -72,8 +72,8 @@ expect(gain / abs(3 * bend / (epsilon * third)), 0.99, 1.01,
 
 # %% [markdown]
 # The factor is 3 f″/(ε f‴), of the size 1/ε: here three and a half digits, for one more evaluation.
-# How many exactly depends on x. (At x = 0.66 f‴ is nearly 0, and it is six.) It is why nobody checks
-# with one-sided steps.
+# How many exactly depends on x. (At x = 0.66 f‴ is nearly 0, and it is six.) It is why nobody
+# checks with one-sided steps.
 #
 # ## Why not ε = 10⁻¹²?
 #

@@ -207,8 +207,9 @@ print("the library's gradient for ids", ids, "names the rows", places)
 # %% [markdown]
 # ## What a dense gradient costs
 #
-# The gradient of a table of R rows is as large as the table: R d numbers, whether the batch has four
-# thousand different words or four. Sparse rows, added up, have U d numbers, and R does not matter.
+# The gradient of a table of R rows is as large as the table: R d numbers, whether the batch has
+# four thousand different words or four. Sparse rows, added up, have U d numbers, and R does not
+# matter.
 #
 # **Predict:** the default table has 250,000 rows of 500 numbers, 4 bytes each. How many megabytes
 # has its dense gradient? And the rows of this batch, added up?
@@ -256,16 +257,16 @@ show(figure, "05_embeddings")
 
 # %% [markdown]
 # (The library names places instead, with dy as their values: N d numbers, which exist anyway.) A
-# dense gradient is written, read and cleared in each step, and an optimiser with a memory has one or
-# two more arrays of its size. With a small table that costs nothing worth a special case. Another
-# reason for sparse rows is not about size.
+# dense gradient is written, read and cleared in each step, and an optimiser with a memory has one
+# or two more arrays of its size. With a small table that costs nothing worth a special case.
+# Another reason for sparse rows is not about size.
 #
 # ## A row without a gradient must rest
 #
-# "No gradient" and "a gradient of zero" are not the same to Adam, which keeps a running mean of past
-# gradients and moves by it (lesson 16). Give it a dense gradient, and a word goes on moving for
-# steps in which nobody has spoken it. Here is Adam twice: for all five rows of a table, and for the
-# rows in use alone. Word 3 occurs in the first batch only.
+# "No gradient" and "a gradient of zero" are not the same to Adam, which keeps a running mean of
+# past gradients and moves by it (lesson 16). Give it a dense gradient, and a word goes on moving
+# for steps in which nobody has spoken it. Here is Adam twice: for all five rows of a table, and for
+# the rows in use alone. Word 3 occurs in the first batch only.
 
 # %%
 moved = {}
@@ -289,8 +290,8 @@ expect(moved["rows in use"], 0, 0, "Adam for the rows in use")
 
 # %% [markdown]
 # Adam for all rows moved the word further *after* its only occurrence than at it. The library's
-# `Adaptive` gives tables no Adam but row-wise Adagrad, which has no running mean: with it a gradient
-# of zero moves nothing, dense or sparse.
+# `Adaptive` gives tables no Adam but row-wise Adagrad, which has no running mean: with it a
+# gradient of zero moves nothing, dense or sparse.
 #
 # ### Exercise 2: sort and add
 #
@@ -319,32 +320,6 @@ def judge_sorted(backward):
 check(2, sorted_backward, judge_sorted)
 
 # %% [markdown]
-# ### Exercise 3: two batches, one step
-#
-# Memory is short, so you run two half batches and add their gradients before the step. For dense
-# arrays that is a plus. Add two SparseRows whose rows overlap in part. The result has distinct rows.
-
-# %%
-def add_sparse(a, b):
-    """The sum of two SparseRows: distinct rows, ascending, and their values."""
-    raise NotImplementedError
-
-
-def judge_add(add_sparse):
-    rng = np.random.default_rng(0)
-    a = SparseRows(np.array([1, 4, 6]), rng.standard_normal((3, 2)))
-    b = SparseRows(np.array([0, 4, 5, 6]), rng.standard_normal((4, 2)))
-    rows, values, *_ = add_sparse(a, b)
-    assert np.asarray(rows).tolist() == [0, 1, 4, 5, 6], (
-        f"rows {np.asarray(rows).tolist()}, expected [0, 1, 4, 5, 6]")
-    wanted = dense([a], np.zeros((7, 2))) + dense([b], np.zeros((7, 2)))
-    assert np.allclose(values, wanted[rows]), (
-        "the values are not the sums; look at rows 4 and 6, which both have")
-
-
-check(3, add_sparse, judge_add)
-
-# %% [markdown]
 # ## Where this lives
 #
 # - `model/embeddings.py`: `embedding_forward`, `embedding_backward`. `model/sparse_rows.py`:
@@ -357,7 +332,8 @@ check(3, add_sparse, judge_add)
 # ## What you know now
 #
 # - A lookup is a product with a one-hot matrix, so its gradient is a sum over all places of a row.
-# - `dtable[ids] += dy` keeps one place of each row: of a batch of chat it loses 88% of the gradient.
+# - `dtable[ids] += dy` keeps one place of each row: of a batch of chat it loses 88% of the
+#   gradient.
 # - A list of rows is 56 times smaller than a dense gradient, and a row that is not in it rests.
 #
 # Next: lesson 6 adds the rows of a sentence up and asks by what to divide.

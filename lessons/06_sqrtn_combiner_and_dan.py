@@ -111,11 +111,11 @@ expect((derived - (2 * n - 1) / n).min(), -1e-9, 1e-9, "derived − (2n − 1)/n
 # %% [markdown]
 # ## What a layer with tanh sees
 #
-# In the paper's DAN the bag goes into a linear layer with Glorot's variance, 2/(d + e) = 1/300 for each weight, and
-# then into tanh. Each number z = Σ x W that tanh gets is then normal with variance ‖x‖²/300, so its
-# size is ‖x‖/√300, the bag's length over √d. tanh passes 1 − tanh² z of the gradient. The mean of
-# that over a normal z is an integral that can be done beforehand, for each length n and each
-# combiner.
+# In the paper's DAN the bag goes into a linear layer, with Glorot's variance 2/(d + e) = 1/300 for
+# each weight, and then into tanh. Each number z = Σ x W that tanh gets is then normal with variance
+# ‖x‖²/300, so its size is ‖x‖/√300, the bag's length over √d. tanh passes 1 − tanh² z of the
+# gradient. The mean of that over a normal z is an integral that can be done beforehand, for each
+# length n and each combiner.
 #
 # **Predict:** of the gradient that arrives at a 50-word sentence, how much passes tanh under a sum:
 # most of it, half, or a tenth?
@@ -379,10 +379,11 @@ expect(directional_error(loss_and_gradients, params, rng), 0, 1e-6,
 #
 # Our default encoder is shorter: one linear layer without a bias, then unit length. For one
 # sentence, u = x W/‖x W‖. Put c x in the place of x, for any c > 0: c stands above and below the
-# line and cancels. So every word vector may be summed, averaged or divided by √n, and u is the same.
+# line and cancels. So every word vector may be summed, averaged or divided by √n, and u is the
+# same.
 #
-# **Predict:** the gradient of the table is multiplied by c on its way through the bag. Does at least
-# the gradient depend on the combiner?
+# **Predict:** the gradient of the table is multiplied by c on its way through the bag. Does at
+# least the gradient depend on the combiner?
 
 # %%
 def encoder_gradients(encoder, power):
@@ -422,11 +423,11 @@ for name, encoder, low, high in (("one linear layer", default_encoder, 0, 1e-14)
         expect(table_error, low, high, f"{name}: the table's gradient under {combiner} against √n")
 
 # %% [markdown]
-# Not even the gradient. Unit length divides dx by the length of x W, which has the factor c. The bag
-# multiplies by c again. So with the default settings the √n is a habit without an effect: neither
-# forward nor backward, in no step of a training. (Adagrad sees only gradients, so it sees nothing
-# either.) The same holds for the lengths of whole sentences; the lengths of *words* inside one
-# sentence do count, for they decide its direction (lesson 7).
+# Not even the gradient. Unit length divides dx by the length of x W, which has the factor c. The
+# bag multiplies by c again. So with the default settings the √n is a habit without an effect:
+# neither forward nor backward, in no step of a training. (Adagrad sees only gradients, so it sees
+# nothing either.) The same holds for the lengths of whole sentences; the lengths of *words* inside
+# one sentence do count, for they decide its direction (lesson 7).
 #
 # ### Exercise 3: bring it back
 #
@@ -445,8 +446,8 @@ def judge_sees_length(encoder):
     assert np.allclose(np.linalg.norm(short, axis=1), 1), "the rows have to have length 1"
     assert not np.allclose(short, short[0]), "u has to depend on x"
     change = np.abs(long - short).max()
-    assert change > 1e-3, (f"u changes by {change:.1g}: this layer gives c times as much for c times "
-                           "its input, and unit length takes the c away; which layer does not?")
+    assert change > 1e-3, (f"u changes by {change:.1g}: these layers give c times as much for c "
+                           "times their input, and unit length takes the c away; which does not?")
 
 
 check(3, encoder_that_sees_length, judge_sees_length)
@@ -491,8 +492,8 @@ expect(cosine(table), 1 - 1e-12, 1 + 1e-12, "bigrams at zero: order is invisible
 #   places and dy/√n; `training/optim.py: update_rows` computes Sᵀ dy from them, of which each core
 #   takes some rows. `word_bag_forward` finds the bigrams first; on a GPU one kernel does all of it.
 #   `model/dan.py`: `dan_forward`, `dan_backward`.
-# - `tests/model/test_gradients.py`: the bag under repeated ids, and its mutants: without the √n, with
-#   it twice, places in another order, places lost.
+# - `tests/model/test_gradients.py`: the bag under repeated ids, and its mutants: without the √n,
+#   with it twice, places in another order, places lost.
 # - The paper, §2.3.1 with footnote 3 (√n) and §3.1 (unit length). Ours: tanh between the layers, n
 #   as the number of words rather than rows, zero bigrams; by default one layer instead of three,
 #   which has no bias and starts as the identity (lesson 7).

@@ -7,9 +7,9 @@
 #
 # Nobody has labelled anything. There are only pairs: something was said, something was answered.
 # The trick of the paper is to take a batch of K pairs and ask of each input: which of these K
-# replies is yours? The other K − 1 are the wrong answers, for free: *in-batch negatives*. The loss is
-# known as *InfoNCE* today. A whole similarity of sentences grows out of this one question, so it pays
-# to know exactly what it asks.
+# replies is yours? The other K − 1 are the wrong answers, for free: *in-batch negatives*. The loss
+# is known as *InfoNCE* today. A whole similarity of sentences grows out of this one question, so it
+# pays to know exactly what it asks.
 
 # %%
 import sys
@@ -219,10 +219,10 @@ expect(picture[2, [2, 6, 7]].sum(), -0.05, 0.05,
        "in row 2: the pull on “yes” (−⅔) and the two pushes on it (⅓ each)")
 
 # %% [markdown]
-# The loss stays at 3 ln 3/12 = 0.2747 for ever, and no reader of a learning curve can tell that from
-# a model that has stopped learning. But see the last number: the three entries of row 2 *cancel*,
-# for they all act on one vector. These three entries are large in the picture and add up to nothing
-# in the gradient.
+# The loss stays at 3 ln 3/12 = 0.2747 for ever, and no reader of a learning curve can tell that
+# from a model that has stopped learning. But see the last number: the three entries of row 2
+# *cancel*, for they all act on one vector. These three entries are large in the picture and add up
+# to nothing in the gradient.
 #
 # Our `false_negatives` finds equal texts in a batch by their hashes, and `batch_softmax_forward`
 # leaves those pairs out of the softmax (their score becomes −∞, so p = 0).

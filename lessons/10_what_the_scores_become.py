@@ -137,8 +137,8 @@ for use_mask in (False, True):
 
 # %% [markdown]
 # So the plain loss is right in expectation, duplicates and all, and the mask bends it in favour of
-# frequent replies, in return for a curve that can go down to 0. On the default corpus P@1 is the same
-# with it and without (`config.py`, `mask_false_negatives`). What no hash can find are false
+# frequent replies, in return for a curve that can go down to 0. On the default corpus P@1 is the
+# same with it and without (`config.py`, `mask_false_negatives`). What no hash can find are false
 # negatives in other words: "yes" and "yeah, sure".
 #
 # ### Exercise 1: wrong answers from elsewhere
@@ -182,10 +182,11 @@ check(1, wanted_scores, judge_wanted)
 #
 # ln K − loss ≤ **min(ln K, I)**
 #
-# (van den Oord et al. 2018, who named the loss InfoNCE, prove the part with I.) A batch of two asks a question of one bit,
-# ln 2 = 0.69 nats, and knowing more does not help to answer it. Take two models. One has the true
-# PMI as its scores. The other is blurred: it cannot tell inputs 0 and 1 apart, nor 2 and 3, and so
-# on, and has the PMI of such pairs. What it can know, I′, is computed like I.
+# (van den Oord et al. 2018, who named the loss InfoNCE, prove the part with I.) A batch of two asks
+# a question of one bit, ln 2 = 0.69 nats, and knowing more does not help to answer it. Take two
+# models. One has the true PMI as its scores. The other is blurred: it cannot tell inputs 0 and 1
+# apart, nor 2 and 3, and so on, and has the PMI of such pairs. What it can know, I′, is computed
+# like I.
 #
 # **Predict:** of the difference I − I′, how much shows in batches of two, and how much in batches
 # of 1,024?

@@ -58,15 +58,6 @@ expect(p[3], 0.9737, 0.9738, "share of the word that was asked for: 1/(1 + 4 e�
 expect(p @ values, 39.67, 39.68, "fetched: 40 in p₃ of it, 27.5 on average in the rest")
 
 # %% [markdown]
-# The subtraction of the maximum changes nothing in p: e^(s − c) = e^s e^−c, and e^−c cancels.
-# Without it a score of 89 is too much for float32, whose numbers end at e^88.7.
-
-# %%
-with np.errstate(over="ignore"):
-    assert np.isinf(np.exp(np.float32(89)))
-assert np.allclose(softmax(np.array([[89, 0]], np.float32)), [[1, 0]])
-
-# %% [markdown]
 # ## Who asks whom: three products
 #
 # In *self*-attention all words of a sentence ask all words of it, themselves included. Query, key
@@ -75,8 +66,8 @@ assert np.allclose(softmax(np.array([[89, 0]], np.float32)), [[1, 0]])
 #
 # s = q kᵀ/√m, p = softmax(s), y = p v
 #
-# n words make n² scores: the price of letting everybody ask everybody. What the √m is for is the last
-# part of this lesson.
+# n words make n² scores: the price of letting everybody ask everybody. What the √m is for is the
+# last part of this lesson.
 
 # %%
 n, d, m = 5, 6, 4                                             # words, their width, the head's width
@@ -308,16 +299,19 @@ expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the ri
 #
 # Is that bad? Softmax's Jacobian is p_i (δ_ij − p_j): where one p is nearly 1, all its entries are
 # nearly 0. So it is often said that the gradient vanishes without the √m. It does not. **Only words
-# that hesitate between two others get a gradient, and theirs is large.** We count how many hesitate.
+# that hesitate between two others get a gradient, and theirs is large.** We count how many
+# hesitate.
 #
-# Let p and 1 − p be the two largest shares of a word, then p = σ(√m g), where g is the gap between its
-# two best scores in units of √m. Write a and b for the two words. The formulas for ds and dq give
+# Let p and 1 − p be the two largest shares of a word, then p = σ(√m g), where g is the gap between
+# its two best scores in units of √m. Write a and b for the two words. The formulas for ds and dq
+# give
 #
 # dq = p (1 − p) (dp_a − dp_b) (k_a − k_b)
 #
 # dp_a − dp_b is √(2m) z with a normal z, and k_a − k_b has the length √(2m). Call L = ‖dq‖/√m the
-# size of a word's gradient. Then L = p (1 − p) · 2√m |z|. Let f be the density of g at 0. A word
-# hesitates, p < 0.99, if √m g < ln 99. So
+# size of a word's gradient. Then L = p (1 − p) · 2√m |z|. Let f be the density of g at 0: two of n
+# normal scores at one place and the others below, n (n − 1) ∫ φ(t)² Φ(t)ⁿ⁻² dt. A word hesitates,
+# p < 0.99, if √m g < ln 99. So
 #
 # - the share of words that hesitate is **f ln 99/√m**: fewer and fewer;
 # - the mean of L is f/√m · ½ · 2√m · E|z| = **f √(2/π)** (σ (1 − σ) has the area ½ to the right of
@@ -386,8 +380,8 @@ for name, values in with_root.items():
 
 # %% [markdown]
 # A batch's gradient is a sum over its words. Without the √m fewer than one word in five takes part
-# in it. A word that looks at the wrong place with p ≈ 1 gets no gradient that could move it. With the
-# √m scores are of size 1 for every m, and nothing here depends on m.
+# in it. A word that looks at the wrong place with p ≈ 1 gets no gradient that could move it. With
+# the √m scores are of size 1 for every m, and nothing here depends on m.
 #
 # ### Exercise 1: one question for all
 #

@@ -28,12 +28,5 @@ def tempting_evasive_world(P):
     return np.hstack([mixed, np.zeros((len(P), 1))])
 
 
-def solution_nearest(vectors):
-    cosines = vectors @ vectors.T
-    np.fill_diagonal(cosines, -np.inf)
-    return cosines.argmax(axis=1)
-
-
 solution(1, solution_similarity, lambda p, q: (p * q).sum())
 solution(2, solution_evasive_world, tempting_evasive_world)
-solution(3, solution_nearest, lambda vectors: (vectors @ vectors.T).argmax(axis=1))

@@ -10,12 +10,12 @@ lesson = run_lesson(__file__)
 unit = lesson.unit
 
 
-def solution_powers_needed(ratio, wanted):
-    return max(0, int(np.ceil((np.log(wanted) / np.log(ratio) - 1) / 2)))
+def solution_columns_needed(rho, wanted):
+    return max(1, int(np.ceil(((1 - rho**2) / wanted) ** 2)))
 
 
-def tempting_powers_needed(ratio, wanted):
-    return int(np.ceil(np.log(wanted) / np.log(ratio)))       # one product each, and none before
+def tempting_columns_needed(rho, wanted):
+    return int(np.ceil(1 / wanted**2))                        # as if every cosine were near 0
 
 
 def solution_harmful_bias():
@@ -28,5 +28,5 @@ def tempting_harmful_bias():
     return x, unit((x + y1)[None])[0], y2, 1000 * b           # squeezed, and in the same order
 
 
-solution(1, solution_powers_needed, tempting_powers_needed)
+solution(1, solution_columns_needed, tempting_columns_needed)
 solution(2, solution_harmful_bias, tempting_harmful_bias)

@@ -88,7 +88,7 @@ for p in (0.5, 0.25):
 
 # %% [markdown]
 # p = 0 is 4 points better than p = 1, and nearly half of what p = 1 loses comes from u₁ alone.
-# Beside p = ½ and ¼ its lead is one point or less.
+# Over p = ½ and ¼ its lead is about one point and half a point.
 #
 # ## What a random matrix keeps
 #
@@ -188,6 +188,7 @@ x, y = shapes["own length"][:2]
 distance = (y * y).sum(axis=1) - 2 * x @ y.T                  # but for ‖x‖², the same in a row
 nearest = np.take_along_axis(distance, world.candidates, axis=1).argmin(axis=1) == 0
 points_over(curve["length 1"][-1], by_p[0], -1, 1, "length 1, ‖b‖² = 100 over no bias")
+points_over(by_p[0], curve["own length"][-1], 7, 14, "no bias over ‖b‖² = 100, own length")
 expect(curve["own length"][-1][0].mean() - nearest.mean(), -0.01, 0.01,
        f"own length, ‖b‖² = 100: P@1 less that by distance, {nearest.mean():.1%}")
 

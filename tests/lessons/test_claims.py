@@ -4,6 +4,7 @@ Each test runs a lesson in this process with something taken away, up to a headi
 """
 
 import importlib
+import re
 
 import pytest
 
@@ -88,3 +89,23 @@ def test_lesson_12_fails_if_both_heads_have_the_right_backward(run):
 def test_lesson_12_fails_if_the_root_is_always_there(run):
     with pytest.raises(AssertionError, match="without, mean at m = 1024"):
         run(12, ("1 if scaled else np.sqrt(width)", "1"))
+
+
+def test_lesson_26_fails_if_all_vectors_have_length_1(run):
+    with pytest.raises(AssertionError, match="no bias over ‖b‖² = 100, own length"):
+        run(26, ("[side / size for side in ours]", "[unit(side) for side in ours]"))
+
+
+def test_files_and_names_that_lessons_mention_exist():
+    files = [path for folder in ("convsim_mini", "tests", "lessons")
+             for path in (ROOT / folder).rglob("*.*") if path.suffix in (".py", ".cu", ".md")]
+    words = set(re.findall(r"\w+", " ".join(path.read_text() for path in files
+                                            if path.suffix == ".py" and path.parent != LESSONS)))
+    for lesson in LESSONS.glob("[0-9]*.py"):
+        text = lesson.read_text()
+        lives = re.sub(r"\n# *", " ", text[text.index("## Where this lives"):])
+        for quoted in re.findall(r"`([^`]+)`", lives):
+            for name in re.findall(r"[\w/]+\.(?:py|cu|md)\b", quoted):
+                assert any(f"/{path}".endswith(f"/{name}") for path in files), f"{lesson.name}: {name}"
+            if re.fullmatch(r"[a-z_]+", quoted):
+                assert quoted in words, f"{lesson.name}: {quoted}"

@@ -1,9 +1,9 @@
 # %% [markdown]
-# # 26 · Counting, continued: what singular values, random matrices and a bias do to a cosine
+# # 26 · Counting, continued: singular values, random matrices, a bias
 #
-# **Needs** lesson 7, which begins what this one goes on with, and lesson 23's first direction.
-# Optional: nothing builds on it. **Gives** what singular values do to a cosine; how much a random
-# matrix keeps of one; the reason why the encoder's last layer has no bias.
+# **Needs** lesson 7. Optional, best after lesson 23; nothing builds on it.
+# **Gives** what singular values do to a cosine; how much a random matrix keeps of one; the reason
+# why the encoder's last layer has no bias.
 
 # %%
 import sys
@@ -142,7 +142,7 @@ def columns_needed(rho, wanted):
 def judge_columns(columns_needed):
     for rho, wanted in ((0.0, 0.07), (0.5, 0.01), (0.9, 0.1)):
         e = columns_needed(rho, wanted)
-        assert (1 - rho**2) / np.sqrt(e) <= wanted, f"ρ = {rho}: with e = {e} it is more than {wanted}"
+        assert (1 - rho**2) / np.sqrt(e) <= wanted, f"ρ = {rho}: e = {e} gives more than {wanted}"
         assert e == 1 or (1 - rho**2) / np.sqrt(e - 1) > wanted, (
             f"ρ = {rho}: {e - 1} columns would do; is a cosine near 1 as uncertain as one near 0?")
 

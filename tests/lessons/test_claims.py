@@ -97,7 +97,7 @@ def test_lesson_26_fails_if_all_vectors_have_length_1(run):
 
 
 def test_files_and_names_that_lessons_mention_exist():
-    files = [path for folder in ("convsim_mini", "tests", "lessons")
+    files = [path for folder in ("convsim_mini", "data_scripts", "lessons", "tests")
              for path in (ROOT / folder).rglob("*.*") if path.suffix in (".py", ".cu", ".md")]
     words = set(re.findall(r"\w+", " ".join(path.read_text() for path in files
                                             if path.suffix == ".py" and path.parent != LESSONS)))
@@ -106,6 +106,7 @@ def test_files_and_names_that_lessons_mention_exist():
         lives = re.sub(r"\n# *", " ", text[text.index("## Where this lives"):])
         for quoted in re.findall(r"`([^`]+)`", lives):
             for name in re.findall(r"[\w/]+\.(?:py|cu|md)\b", quoted):
-                assert any(f"/{path}".endswith(f"/{name}") for path in files), f"{lesson.name}: {name}"
+                assert any(str(path).endswith(f"/{name}") for path in files), (
+                    f"{lesson.name}: {name}")
             if re.fullmatch(r"[a-z_]+", quoted):
                 assert quoted in words, f"{lesson.name}: {quoted}"

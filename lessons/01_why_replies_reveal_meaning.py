@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 1 · Why replies reveal meaning
 #
-# **Needs** probabilities, and that NumPy multiplies matrices with `@`. The encoder is used here as
-# a box that turns a sentence into a vector; lessons 2 to 11 open it. **Gives** the idea of the
-# paper as a number: sentences that can be answered alike come to lie near each other, although
-# nobody ever says which sentences are alike.
+# **Needs** probabilities, and that NumPy multiplies matrices with `@`. The encoder is a box here
+# that turns a sentence into a vector; lessons 2 to 11 open it.
+# **Gives** the idea of the paper as a number: sentences that can be answered alike come to lie near
+# each other, although nobody ever says which sentences are alike.
 #
 # "How old are you?" and "What is your age?" share not a single word, and mean the same. "How old
 # are you?" and "How are you?" share three words of four, and do not. How could a machine find out?

@@ -504,6 +504,7 @@ expect(cosine(table), 1 - 1e-12, 1 + 1e-12, "bigrams at zero: order is invisible
 # - The way back carries the same factor, and a row's gradients from all its places add up.
 # - One linear layer and unit length cancel any factor: in our default encoder the √n does nothing.
 #
+# Write it yourself: `python -m lessons.yours`, then `python -m lessons.yours check embedding_bag`.
 # Next: lesson 7 fills the table and the layers of this encoder before the first step.
 #
 # Solutions, for when you have tried: `lessons/solutions/06_sqrtn_combiner_and_dan.py`.

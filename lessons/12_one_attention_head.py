@@ -480,6 +480,7 @@ check(2, blind_sentence, judge_blind_sentence)
 # - A head with a wrong gradient learns as well, only worse: no error message tells you.
 # - The √m keeps all words in the game, not a few that hesitate.
 #
+# Write it yourself: `python -m lessons.yours`, then `python -m lessons.yours check attention`.
 # Next: lesson 13 runs many heads on many sentences of different lengths, without any padding.
 #
 # Solutions, for when you have tried: `lessons/solutions/12_one_attention_head.py`.

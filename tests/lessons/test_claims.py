@@ -33,6 +33,7 @@ def run(monkeypatch):
     return run
 
 
+@pytest.mark.long
 def test_lesson_0_fails_without_training(run, monkeypatch):
     small = importlib.import_module("small_encoder")
 
@@ -45,6 +46,7 @@ def test_lesson_0_fails_without_training(run, monkeypatch):
         run(0, until="# ## What training moves")
 
 
+@pytest.mark.long
 def test_lesson_6_fails_if_the_layer_has_a_bias(run):
     with pytest.raises(AssertionError, match="one linear layer: u under sum"):
         run(6, ("l2_normalize_forward(x @ weight)", "l2_normalize_forward(x @ weight + 1)"))
@@ -70,6 +72,7 @@ def test_lesson_5_fails_if_adam_is_given_all_rows_twice(run):
         run(5, ("else used\n", "else np.arange(5)\n"))
 
 
+@pytest.mark.long
 def test_lesson_7_fails_if_the_words_of_the_corpus_are_shuffled(run):
     shuffled = "world.corpus.train._replace(ids=rng.permutation(world.corpus.train.ids))"
     with pytest.raises(AssertionError, match="P@1 of the default start"):
@@ -91,6 +94,7 @@ def test_lesson_12_fails_if_the_root_is_always_there(run):
         run(12, ("1 if scaled else np.sqrt(width)", "1"))
 
 
+@pytest.mark.long
 def test_lesson_26_fails_if_all_vectors_have_length_1(run):
     with pytest.raises(AssertionError, match="no bias over ‖b‖² = 100, own length"):
         run(26, ("[side / size for side in ours]", "[unit(side) for side in ours]"))

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 1 · Why replies reveal meaning
 #
-# **Needs** probabilities, and that NumPy multiplies matrices with `@`. Nothing about neural
-# networks.
+# **Needs** probabilities, and that NumPy multiplies matrices with `@`. The encoder is a box here
+# that turns a sentence into a vector; lessons 2 to 11 open it.
 # **Gives** the idea of the paper as a number: sentences that can be answered alike come to lie near
 # each other, although nobody ever says which sentences are alike.
 #
@@ -151,8 +151,8 @@ check(1, similarity, judge_similarity)
 # hardly ever repeat. People say "hey, how old are you my friend". We add such frills at random, and
 # keep some of them back: what will be measured are sentences that nobody has said before.
 #
-# So the machine plays a game. It gets K inputs and their K replies in disorder, and has to say for
-# each input which reply is its own. It never hears of overlap, topics or similarity.
+# So the machine plays a game. It gets one input and K replies, its own and those of K − 1 others,
+# and has to say which is its own. It never hears of overlap, topics or similarity.
 
 # %%
 before = ["", "hey", "so", "tell me", "by the way", "excuse me", "oh", "now", "well then"]
@@ -187,7 +187,8 @@ for text, r in zip(speak(some_s, frames, rng), answer(some_s, rng)):
 #
 # Look at what it depends on. Sentence i enters *only through its reply distribution*. Two sentences
 # with the same replies get the same scores against everything, and no player of this game, however
-# good, has a reason to keep them apart. That is the paper's hypothesis, and here it is a theorem.
+# good, has a reason to keep them apart. So the best scores know a sentence by its replies alone.
+# Whoever calls that its meaning, as we did, has the paper's hypothesis as a theorem.
 #
 # The loss is the mean of −ln p(true reply). Knowing nothing, it is ln K. Knowing everything, it
 # falls by at most the *mutual information* I = Σ P(s, r) ln P(r|s)/P(r), all that a sentence says
@@ -363,7 +364,10 @@ print("correlation on the way:", *[f"{step}: {r:.2f} " for step, r in correlatio
 
 # %%
 def evasive_world(P):
-    """→ P' (n, R′), rows summing to 1, whose mutual information is half that of P (n, R)."""
+    """→ P′ (n, R′): the R old replies first, then what is new; rows sum to 1; half P's information.
+
+    P: (n, R)
+    """
     raise NotImplementedError
 
 
@@ -373,39 +377,17 @@ def judge_evasive(evasive_world):
         assert np.allclose(changed.sum(axis=1), 1), "the replies to a sentence have to sum to 1"
         ratio = mutual_information(changed) / mutual_information(world)
         assert abs(ratio - 0.5) < 1e-6, f"{ratio:.3f} of the information is left, expected 0.5"
+        old, kept = world.shape[1], changed[:, :world.shape[1]]
+        assert changed.shape[1] > old and np.allclose(
+            kept / kept.sum(axis=1, keepdims=True), world), (
+            f"the first {old} columns, the old replies, do not keep their proportions")
 
 
 check(2, evasive_world, judge_evasive)
 
 # %% [markdown]
-# Half the information: even the perfect player's loss is now at most I/2 below ln K, and a step
-# teaches half as much. Real chat is like that: "lol", "ok" and "yes" answer everything. The paper
-# trains on 600 million pairs (§3).
-#
-# ### Exercise 3: the nearest sentence
-#
-# Search is all that is left to write. Given the vectors, find for each sentence the *other* one
-# that is nearest.
-
-# %%
-def nearest(vectors):
-    """vectors: (n, e) of unit length → (n,): for each row the number of the nearest other row."""
-    raise NotImplementedError
-
-
-def judge_nearest(nearest):
-    vectors = embed(model, vocabulary.encode(cores))
-    found = np.asarray(nearest(vectors.copy()))
-    assert found.shape == (len(cores),), f"shape {found.shape}, expected ({len(cores)},)"
-    assert (found != np.arange(len(cores))).all(), (
-        "a sentence's nearest is itself: look for another one")
-    cosines = vectors @ vectors.T
-    best = np.sort(cosines, axis=1)[:, -2]
-    assert np.allclose(cosines[np.arange(len(cores)), found], best, atol=1e-5), (
-        "there are nearer ones")
-
-
-check(3, nearest, judge_nearest)
+# Half the information: even the perfect player's loss is now at most I/2 below ln K. Real chat is
+# like that: "lol", "ok" and "yes" answer everything. The paper trains on 600 million pairs (§3).
 
 # %% [markdown]
 # ## Where this lives
@@ -418,6 +400,12 @@ check(3, nearest, judge_nearest)
 # - The paper, figure 1 and §1: the hypothesis. §2.1 and §2.2: pick the true reply among K by a
 #   softmax over dot products. That the best possible scores are ln P(r|s)/P(r) is not in it; it
 #   follows from Bayes' rule.
+#
+# ## What you know now
+#
+# - The best score of a reply is how much likelier it is after this sentence than after any.
+# - A player who learns that puts sentences with the same replies near each other: r from 0 to 0.88.
+# - Nobody told it what is similar. The replies did.
 #
 # Next: lesson 2 makes the instrument with which every gradient will be checked.
 #

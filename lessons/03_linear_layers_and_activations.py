@@ -372,6 +372,7 @@ check(3, bilinear_backward, judge_bilinear)
 #   embeddings. tanh is ours; the paper names no activation. So is the default of one layer, which
 #   learns more in minutes.
 #
+# Write it yourself: `python -m lessons.yours`, then `python -m lessons.yours check tanh linear`.
 # Next: lesson 4 makes ids of text, so that there is something to feed in.
 #
 # Solutions, for when you have tried: `lessons/solutions/03_linear_layers_and_activations.py`.

@@ -16,18 +16,17 @@ import sys
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
-import time
+import tracemalloc
 from collections import Counter
 from itertools import islice
 
 import numpy as np
 import scipy.sparse
 
-from convsim_mini.backend import keep_freed_memory
 from convsim_mini.model.gradcheck import dense, numeric_gradient, relative_error
 from convsim_mini.model.embeddings import embedding_backward, embedding_forward
 from convsim_mini.model.sparse_rows import SparseRows
-from convsim_mini.training.optim import SGD, Adaptive
+from convsim_mini.training.optim import adam
 from convsim_mini.data.pairs import default_corpus, read_chunks
 from convsim_mini.data.text import Vocabulary, tokenize
 
@@ -136,8 +135,8 @@ print(f"{N:,} words, {U:,} different; most frequent:", *[f"{vocabulary.token(wor
 expect(1 - U / N, 0.8, 0.95, "share of the gradients that never arrive")
 
 lost = np.repeat(1 - 1 / counts, counts)                      # (N,) for each word of the text
-print(f"lost by the median word of the vocabulary {np.median(1 - 1 / counts):.0%}, of the text "
-      f"{np.median(lost):.1%}")
+print(f"a typical entry of the dictionary loses {np.median(1 - 1 / counts):.0%}, a typical word of "
+      f"the text {np.median(lost):.0%}")
 assert np.isclose(lost.mean(), 1 - U / N)
 
 # %% [markdown]
@@ -154,8 +153,8 @@ expect(error / (np.sqrt(N - U) / (np.sqrt(N) + np.sqrt(U))), 0.97, 1.03,
        "relative error, measured / derived")
 
 # %% [markdown]
-# Nine tenths are lost, and mostly from the words that sentences are made of. Such a model trains.
-# Its loss falls. It is merely worse, and nothing tells you.
+# Nine tenths are lost, and mostly from the words that sentences are made of. No error tells you. (A
+# model with a wrong gradient still learns, only worse: lesson 12 shows one.)
 #
 # ## Four right ways
 #
@@ -163,12 +162,13 @@ expect(error / (np.sqrt(N - U) / (np.sqrt(N) + np.sqrt(U))), 0.97, 1.03,
 # 2. Oᵀ dy with O as a *sparse* matrix, which stores only its N ones.
 # 3. Sort the ids, so that equal ones stand together, and add up each run (exercise 2).
 # 4. As 2, but only the U rows that occur: the result is (U, d) instead of (R, d), and the other
-#    rows, which have no gradient, are not even mentioned. It is what the library does, in two
-#    parts. `embedding_backward` names places: this row gets these values, and equal rows add up.
-#    The optimiser adds them up, once, before it updates the rows.
+#    rows, which have no gradient, are not even mentioned.
+#
+# The library does the fourth in two parts. `embedding_backward` names the N places: this row gets
+# these values. A row may be named twice; the optimiser adds equal rows up before it updates them.
 
 # %%
-d = 64
+d = 500                                                       # the default width
 dy = rng.standard_normal((N, d)).astype(np.float32)
 ones, columns = np.ones(N, np.float32), np.arange(N + 1)
 
@@ -207,44 +207,33 @@ print("the library's gradient for ids", ids, "names the rows", places)
 # %% [markdown]
 # ## What a dense gradient costs
 #
-# A step of SGD with a dense gradient clears it (writes R · d numbers), then reads it, reads the
-# table and writes the table: 4 R d numbers pass through memory, whether the batch has four thousand
-# different words or four. With sparse rows it is 4 U d, and R does not matter. Both read dy once.
+# The gradient of a table of R rows is as large as the table: R d numbers, whether the batch has
+# four thousand different words or four. Sparse rows, added up, have U d numbers, and R does not
+# matter.
 #
-# **Predict** how many times as much a dense gradient costs with the default table of 250,000 rows.
+# **Predict:** the default table has 250,000 rows of 500 numbers, 4 bytes each. How many megabytes
+# has its dense gradient? And the rows of this batch, added up?
 
 # %%
-def seconds(function, repeat=8):
-    """The best of a few runs."""
-    times = []
-    for _ in range(repeat):
-        begin = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - begin)
-    return min(times)
+def megabytes(backward):
+    """What is left of the memory that `backward` asks for: the gradient."""
+    tracemalloc.start()
+    gradient = backward()
+    left, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    del gradient
+    return left / 1e6
 
 
-keep_freed_memory()    # or the kernel's fresh pages would be what we time
-sgd, default_rows = SGD({}), 250_000
+default_rows = 250_000
 sizes = np.array([25_000, 50_000, 100_000, default_rows])
-big = np.zeros((default_rows, d), np.float32)
-milliseconds = {name: []
-                for name in ("np.add.at, dense", "sparse product, dense",
-                             "embedding_backward, sparse rows")}
-for R in sizes:
-    params = {"table": big[:R]}
-    for name, backward in zip(milliseconds, (lambda: add_at(R), lambda: sparse_to_dense(R),
-                                             lambda: embedding_backward(dy, batch.ids))):
-        step = lambda: sgd.step(params, {"table": backward()}, 0.01, 0.01)
-        milliseconds[name].append(1000 * seconds(step))
-
-copy = big.copy()
-# read one, write one: seconds for a number
-number = seconds(lambda: np.copyto(copy, big)) / (2 * big.size)
-print(f"numbers through memory, dense / sparse: {default_rows:,}/{U:,} = {default_rows / U:.0f}")
-for name, times in milliseconds.items():
-    print(f"{name:32}", *[f"{t:7.1f} ms" for t in times])
-expect(default_rows / U, 30, 100, "R/U")
+memory = {"dense": [megabytes(lambda: sparse_to_dense(R)) for R in sizes],
+          "sparse rows, equal ones added up": [megabytes(sparse_rows) for _ in sizes]}
+for name, amounts in memory.items():
+    print(f"{name:34}", *[f"{amount:6.0f} MB" for amount in amounts])
+expect(memory["dense"][-1], 500, 502, "MB of a dense gradient; R d 4 bytes are 500")
+expect(memory["sparse rows, equal ones added up"][-1], 4e-6 * U * d, 4e-6 * U * d + 1,
+       f"MB of sparse rows; U d 4 bytes are {4e-6 * U * d:.1f}")
 
 figure, (one, two) = plt.subplots(1, 2, figsize=(11, 4.5))
 one.loglog(counts, 100 / counts, "o", alpha=0.3, markersize=5)
@@ -255,51 +244,54 @@ for word in ("i", "you", "movie", "weekend"):
 one.set(xlabel="times that a word occurs in the batch",
         ylabel="of its gradient that table[ids] += dy keeps, %",
         ylim=(0.03, 200), title=f"The hasty line loses {1 - U / N:.0%} of a batch's gradients")
-for (name, times), color in zip(milliseconds.items(), ("C3", "C1", "C0")):
-    two.loglog(sizes, times, "o-", color=color, label=name)
-two.loglog(sizes, 4 * sizes * d * number * 1000, "k:",
-           label="derived: 4 R d numbers through memory")
-two.set(xlabel="rows of the table, R", ylabel=f"backward and SGD step, milliseconds, d = {d}",
-        ylim=(0.5, 300), title="Dense grows with the table, sparse does not")
+for (name, amounts), color in zip(memory.items(), ("C3", "C0")):
+    two.loglog(sizes, amounts, "o", color=color, label=name)
+two.loglog(sizes, 4e-6 * sizes * d, "k:", label="derived: 4 R d and 4 U d bytes")
+two.loglog(sizes, np.full(len(sizes), 4e-6 * U * d), "k:")
+two.set(xlabel="rows of the table, R", ylabel=f"megabytes of its gradient, d = {d}", ylim=(3, 3000),
+        title="A dense gradient grows with the table,\nsparse rows do not")
 two.set_xticks(sizes, [f"{R:,}" for R in sizes])
 two.minorticks_off()
 two.legend(loc="upper left", fontsize=10)
 show(figure, "05_embeddings")
 
 # %% [markdown]
-# Milliseconds are your machine's, so nothing is asserted about them. Both kinds also read dy and
-# add it up, which costs some milliseconds whatever R is. So the factor is far below 56 at d = 64,
-# and with a small table dense is faster. The gradient's size in memory remains a reason for sparse
-# rows. Another one is not about speed.
+# (The library names places instead, with dy as their values: N d numbers, which exist anyway.) A
+# dense gradient is written, read and cleared in each step, and an optimiser with a memory has one
+# or two more arrays of its size. With a small table that costs nothing worth a special case.
+# Another reason for sparse rows is not about size.
 #
 # ## A row without a gradient must rest
 #
-# "No gradient" and "a gradient of zero" are not the same to an optimiser with a memory. Adam keeps
-# a running mean of past gradients and moves by it. Give it a dense gradient, and a word goes on
-# moving for steps in which nobody has spoken it. The library's `Adaptive` treats dense arrays with
-# Adam, tables with row-wise Adagrad on the rows it is given. Word 3 occurs in the first batch only:
+# "No gradient" and "a gradient of zero" are not the same to Adam, which keeps a running mean of
+# past gradients and moves by it (lesson 16). Give it a dense gradient, and a word goes on moving
+# for steps in which nobody has spoken it. Here is Adam twice: for all five rows of a table, and for
+# the rows in use alone. Word 3 occurs in the first batch only.
 
 # %%
 moved = {}
-for kind_of_gradient in ("dense", "sparse"):
-    # Adaptive knows tables by their name
-    name = "word.weight" if kind_of_gradient == "dense" else "embedding.weight"
-    params = {name: np.zeros((5, 2))}
-    optimizer = Adaptive(params)
-    first, later = np.array([[1.0, -1.0]]), np.array([[0.5, 0.5]])
-    for step, (row, values) in enumerate([(3, first)] + [(1, later)] * 5):
-        gradient = [SparseRows(np.array([row]), values)]
-        if kind_of_gradient == "dense":
-            gradient = dense(gradient, params[name])
-        optimizer.step(params, {name: gradient}, rate=0.1, table_rate=0.1)
-        if step == 0:
-            after_first = params[name][3].copy()
-    moved[kind_of_gradient] = np.abs(params[name][3] - after_first).max()
-expect(moved["dense"], 0.1, 1, "word 3 moved in five batches without it: Adam on a dense gradient")
-expect(moved["sparse"], 0, 0, "the same with sparse rows")
+for kind in ("all rows", "rows in use"):
+    table, mean, variance = np.zeros((3, 5, 2))
+    for step in range(1, 7):
+        used, values = ([3], [[1.0, -1.0]]) if step == 1 else ([1], [[0.5, 0.5]])
+        gradient = np.zeros((5, 2))
+        gradient[used] = values
+        rows = np.arange(5) if kind == "all rows" else used
+        parts = [[array[rows]] for array in (table, gradient, mean, variance)]      # copies
+        adam(*parts, step, rate=0.1, beta1=0.9, beta2=0.999, epsilon=1e-8)
+        for array, (part,) in zip((table, mean, variance), (parts[0], *parts[2:])):
+            array[rows] = part
+        if step == 1:
+            after_first = table[3].copy()
+    moved[kind] = np.abs(table[3] - after_first).max()
+expect(np.abs(after_first).max(), 0.099, 0.101, "word 3 moved in its own batch")
+expect(moved["all rows"], 0.1, 1, "and in five batches without it: Adam for all rows")
+expect(moved["rows in use"], 0, 0, "Adam for the rows in use")
 
 # %% [markdown]
-# The dense one moved further *after* its only occurrence than at it (0.1).
+# Adam for all rows moved the word further *after* its only occurrence than at it. The library's
+# `Adaptive` gives tables no Adam but row-wise Adagrad, which has no running mean: with it a
+# gradient of zero moves nothing, dense or sparse.
 #
 # ### Exercise 2: sort and add
 #
@@ -328,35 +320,6 @@ def judge_sorted(backward):
 check(2, sorted_backward, judge_sorted)
 
 # %% [markdown]
-# ### Exercise 3: two batches, one step
-#
-# Memory is short, so you run two half batches and add their gradients before the step. For dense
-# arrays that is a plus. The library puts both SparseRows into one list and adds up equal rows
-# later. Do it yourself, at once: add two SparseRows whose rows overlap in part. The result has
-# distinct rows. A step writes each row once (`add_to_rows`), and would lose the rest just like the
-# hasty line.
-
-# %%
-def add_sparse(a, b):
-    """The sum of two SparseRows: distinct rows, ascending, and their values."""
-    raise NotImplementedError
-
-
-def judge_add(add_sparse):
-    rng = np.random.default_rng(0)
-    a = SparseRows(np.array([1, 4, 6]), rng.standard_normal((3, 2)))
-    b = SparseRows(np.array([0, 4, 5, 6]), rng.standard_normal((4, 2)))
-    rows, values, *_ = add_sparse(a, b)
-    assert np.asarray(rows).tolist() == [0, 1, 4, 5, 6], (
-        f"rows {np.asarray(rows).tolist()}, expected [0, 1, 4, 5, 6]")
-    wanted = dense([a], np.zeros((7, 2))) + dense([b], np.zeros((7, 2)))
-    assert np.allclose(values, wanted[rows]), (
-        "the values are not the sums; look at rows 4 and 6, which both have")
-
-
-check(3, add_sparse, judge_add)
-
-# %% [markdown]
 # ## Where this lives
 #
 # - `model/embeddings.py`: `embedding_forward`, `embedding_backward`. `model/sparse_rows.py`:
@@ -365,6 +328,13 @@ check(3, add_sparse, judge_add)
 # - `tests/model/test_gradients.py` checks it with repeated ids within and across sentences.
 # - The paper, §2.3.1: embeddings of words and bigrams are learned with everything else, by SGD
 #   (§3.1). Row-wise Adagrad on the table is ours.
+#
+# ## What you know now
+#
+# - A lookup is a product with a one-hot matrix, so its gradient is a sum over all places of a row.
+# - `dtable[ids] += dy` keeps one place of each row: of a batch of chat it loses 88% of the
+#   gradient.
+# - A list of rows is 56 times smaller than a dense gradient, and a row that is not in it rests.
 #
 # Next: lesson 6 adds the rows of a sentence up and asks by what to divide.
 #

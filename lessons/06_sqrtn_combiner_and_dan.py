@@ -3,13 +3,15 @@
 #
 # **Needs** linear layers and tanh (lesson 3), ids and bigrams (lesson 4), embeddings and
 # `SparseRows` (lesson 5).
-# **Gives** `embedding_bag`, forward and backward, and the paper's first encoder, put together and
-# taken apart again.
+# **Gives** `embedding_bag`, forward and backward (PyTorch's `EmbeddingBag`, which has the sum and
+# the mean but no √n); the paper's first encoder, put together; when the √n does nothing at all.
 #
 # A sentence has two words or sixty; the layers above want one vector of one size. Adding up the
 # words' vectors is the oldest answer. But a sum of sixty is longer than a sum of two, the next
 # layer has a tanh that saturates, and the gradient has to come back to sixty words or to two. One
-# factor decides what all of them see. The paper writes it in half a sentence: "divides by sqrt(n)".
+# factor can even that out. The paper has it in half a sentence: it "divides by sqrt(n)". In the
+# paper's layers with tanh the factor decides what they see. In our default encoder, which has one
+# linear layer, it decides nothing. Both will be shown.
 
 # %%
 import sys
@@ -68,44 +70,6 @@ expect(length(total / 25) / length(one), 0.2 * 0.99, 0.2 * 1.01, "mean: 1/√25"
 expect(length(total / np.sqrt(25)) / length(one), 0.99, 1.01, "sum/√25")
 
 # %% [markdown]
-# ### Exercise 1: when words agree
-#
-# All of that hangs on "unrelated directions". Trained embeddings often share one: every row is
-# m + noise, with the same m. Then the products eᵢ · eⱼ have mean ‖m‖² instead of 0. There are n
-# (n − 1) of them, and each ‖eᵢ‖² grows to ‖m‖² + dσ². After division by √n:
-#
-# E‖y‖² = dσ² + n ‖m‖²
-#
-# So even under √n a sentence grows, slowly at first. At which n does the shared direction make up
-# half of ‖y‖²?
-
-# %%
-def half_shared(m, variance):
-    """The number of words n at which the shared part is half of E‖y‖².
-
-    m: (d,), variance: σ² of each number.
-    """
-    raise NotImplementedError
-
-
-def judge_half_shared(half_shared):
-    rng = np.random.default_rng(0)
-    for n, variance, dimension in ((4, 1.0, 50), (36, 0.25, 20)):
-        m = rng.standard_normal(dimension)
-        m *= np.sqrt(dimension * variance / n) / np.linalg.norm(m)
-        found = half_shared(m, variance)
-        # of a sum of `found` words
-        noise = rng.standard_normal((4000, dimension)) * np.sqrt(variance * found)
-        y = (found * m + noise) / np.sqrt(found)
-        share = found * (m @ m) / (y * y).sum(axis=1).mean()
-        assert abs(share - 0.5) < 0.02, (
-            f"with ‖m‖² = {m @ m:.3g}, σ² = {variance}, d = {dimension} and {found:.3g} words the "
-            f"shared part is {share:.0%} of ‖y‖²; which two terms are to be equal?")
-
-
-check(1, half_shared, judge_half_shared)
-
-# %% [markdown]
 # ## Real sentences
 #
 # The DAN adds up more than words: each neighbouring pair has a row of its own too, so n words bring
@@ -145,13 +109,13 @@ expect(derived[n == 1].mean(), 1, 1, "one word: nothing can repeat")
 expect((derived - (2 * n - 1) / n).min(), -1e-9, 1e-9, "derived − (2n − 1)/n, the least")
 
 # %% [markdown]
-# ## What the next layer sees
+# ## What a layer with tanh sees
 #
-# The bag goes into a linear layer with Glorot's variance, 2/(d + e) = 1/300 for each weight, and
-# then into tanh. Each number z = Σ x W that tanh gets is then normal with variance ‖x‖²/300, so its
-# size is ‖x‖/√300, the bag's length over √d. tanh passes 1 − tanh² z of the gradient. The mean of
-# that over a normal z is an integral that can be done beforehand, for each length n and each
-# combiner.
+# In the paper's DAN the bag goes into a linear layer, with Glorot's variance 2/(d + e) = 1/300 for
+# each weight, and then into tanh. Each number z = Σ x W that tanh gets is then normal with variance
+# ‖x‖²/300, so its size is ‖x‖/√300, the bag's length over √d. tanh passes 1 − tanh² z of the
+# gradient. The mean of that over a normal z is an integral that can be done beforehand, for each
+# length n and each combiner.
 #
 # **Predict:** of the gradient that arrives at a 50-word sentence, how much passes tanh under a sum:
 # most of it, half, or a tenth?
@@ -191,7 +155,7 @@ for axes in (left, right):
     axes.set(xticks=[1, 4, 16, 64], xticklabels=["1", "4", "16", "64"],
              xlabel="words in the sentence, n")
 left.set(ylabel="norm of the bag / √d",
-         title="Only √n gives one size for all;\nreal long sentences repeat words")
+         title="√n nearly gives one size for all;\nreal long sentences repeat words")
 left.legend(fontsize=9)
 right.set(ylabel="mean of 1 − tanh²", ylim=(0, 1),
           title="A sum shuts tanh for long sentences,\na mean never bends it")
@@ -262,10 +226,9 @@ print("rows it mentions:", *[int(row) for part in library_dtable for row in part
 print("from the sentences:", *[int(b) for part in library_dtable for b in part.sources])
 
 # %% [markdown]
-# The factor works on both ways. Each word of a sentence of 25 gets a fifth of the gradient that a
-# single word gets; under a mean it would be a twenty-fifth, under a sum all of it. Since 25 words
-# share the blame, under √n the blame of a whole sentence *grows* like √n: long sentences teach
-# more, and not n times as much.
+# The factor works on both ways. Each of the 25 words of a sentence gets 1/5 of dy; under a mean it
+# would be 1/25, under a sum all of it. All 25 together get 5 times as much as a single word would:
+# more than once dy, less than 25 times.
 
 # %%
 # one sentence of 25 different words
@@ -278,7 +241,7 @@ expect(each.max(), 0.2 - 1e-12, 0.2 + 1e-12, "the gradient of each of 25 words, 
 expect(each.sum(), 5 - 1e-12, 5 + 1e-12, "all of them: √25")
 
 # %% [markdown]
-# ### Exercise 2: the mean's backward
+# ### Exercise 1: the mean's backward
 #
 # Iyyer's original deep *averaging* network takes the mean: y_b = (1/n_b) Σ E_r. Write its backward,
 # as plainly as you like, repeated words included.
@@ -303,10 +266,10 @@ def judge_mean_bag(backward):
         f"the relative error is {error:.2g}; does a word that stands twice collect twice, each /n?")
 
 
-check(2, mean_bag_backward, judge_mean_bag)
+check(1, mean_bag_backward, judge_mean_bag)
 
 # %% [markdown]
-# ### Exercise 3: the smallest batch that finds three bugs
+# ### Exercise 2: the smallest batch that finds three bugs
 #
 # Below are three backwards as people write them. One forgets the 1/√n. One looks at *which* words a
 # sentence has and not how often. One lets the last sentence with a word win instead of adding. Each
@@ -354,7 +317,7 @@ def judge_revealing(revealing_batch):
         assert error > 1e-3, f"{backward.__name__} passes on it, with an error of {error:.1e}"
 
 
-check(3, revealing_batch, judge_revealing)
+check(2, revealing_batch, judge_revealing)
 
 # %% [markdown]
 # ## The DAN, assembled
@@ -388,9 +351,8 @@ dx, grads["encoder.linear0.weight"], grads["encoder.linear0.bias"] = linear_back
 grads["encoder.embedding.weight"] = embedding_bag_backward(dx, bag_cache)       # SparseRows
 
 loss = lambda: float((dan_forward(params, batch, word_rows)[0] * du).sum())
-for name, p in params.items():
-    expect(relative_error(dense(grads[name], p), numeric_gradient(loss, p)), 0, 1e-7,
-           f"{name}, against differences")
+expect(max(relative_error(dense(grads[name], p), numeric_gradient(loss, p))
+           for name, p in params.items()), 0, 1e-7, "five gradients against differences, the worst")
 
 # %% [markdown]
 # Five forwards, and five backwards in the opposite order. `dan_forward` and `dan_backward` are
@@ -400,9 +362,8 @@ for name, p in params.items():
 library_u, cache = dan_forward(params, batch, word_rows)
 library_grads = dan_backward(du, cache)
 assert np.allclose(u, library_u) and set(grads) == set(library_grads)
-for name, p in params.items():
-    expect(relative_error(dense(grads[name], p), dense(library_grads[name], p)), 0, 1e-13,
-           f"{name}, the library's")
+expect(max(relative_error(dense(grads[name], p), dense(library_grads[name], p))
+           for name, p in params.items()), 0, 1e-13, "and against the library's, the worst")
 
 
 def loss_and_gradients():
@@ -412,6 +373,84 @@ def loss_and_gradients():
 
 expect(directional_error(loss_and_gradients, params, rng), 0, 1e-6,
        "all parameters along one random direction")
+
+# %% [markdown]
+# ## Where the √n does nothing
+#
+# Our default encoder is shorter: one linear layer without a bias, then unit length. For one
+# sentence, u = x W/‖x W‖. Put c x in the place of x, for any c > 0: c stands above and below the
+# line and cancels. So every word vector may be summed, averaged or divided by √n, and u is the
+# same.
+#
+# **Predict:** the gradient of the table is multiplied by c on its way through the bag. Does at
+# least the gradient depend on the combiner?
+
+# %%
+def encoder_gradients(encoder, power):
+    """u and the table's gradient if a bag is divided by n^power: (B, e), (R, d).
+
+    encoder: (B, d) → u, and a function du → dx
+    """
+    table = params["encoder.embedding.weight"]
+    factor = (batch.lengths ** (0.5 - power))[:, None]        # the library divides by √n
+    x, bag_cache = embedding_bag_forward(table, rows, batch.lengths)
+    u, backward = encoder(x * factor)
+    return u, dense(embedding_bag_backward(backward(du[:, :u.shape[1]]) * factor, bag_cache), table)
+
+
+def default_encoder(x):
+    """unit(x W): (B, d) → (B, e)."""
+    weight = params["encoder.linear0.weight"]
+    u, unit_cache = l2_normalize_forward(x @ weight)
+    return u, lambda du: l2_normalize_backward(du, unit_cache) @ weight.T
+
+
+def paper_encoder(x):
+    """unit(tanh(x W₀) W₁): (B, d) → (B, e)."""
+    first, second = params["encoder.linear0.weight"], params["encoder.linear1.weight"]
+    h, tanh_cache = tanh_forward(x @ first)
+    u, unit_cache = l2_normalize_forward(h @ second)
+    return u, lambda du: tanh_backward(l2_normalize_backward(du, unit_cache) @ second.T,
+                                       tanh_cache) @ first.T
+
+
+for name, encoder, low, high in (("one linear layer", default_encoder, 0, 1e-14),
+                                 ("with tanh", paper_encoder, 0.01, 1)):
+    root = encoder_gradients(encoder, 0.5)
+    for combiner, power in (("sum", 0), ("mean", 1)):
+        u_error, table_error = map(relative_error, encoder_gradients(encoder, power), root)
+        expect(u_error, low, high, f"{name}: u under {combiner} against √n")
+        expect(table_error, low, high, f"{name}: the table's gradient under {combiner} against √n")
+
+# %% [markdown]
+# Not even the gradient. Unit length divides dx by the length of x W, which has the factor c. The
+# bag multiplies by c again. So with the default settings the √n is a habit without an effect:
+# neither forward nor backward, in no step of a training. (Adagrad sees only gradients, so it sees
+# nothing either.) The same holds for the lengths of whole sentences; the lengths of *words* inside
+# one sentence do count, for they decide its direction (lesson 7).
+#
+# ### Exercise 3: bring it back
+#
+# Write an encoder that ends with unit length and in which the √n counts: for which u changes when
+# its input becomes three times as long. One more layer is enough. Which kinds do, which do not?
+
+# %%
+def encoder_that_sees_length(x):
+    """x: (B, 4) → u: (B, 5) unit vectors; `params` has weights of the right shapes."""
+    raise NotImplementedError
+
+
+def judge_sees_length(encoder):
+    x = np.random.default_rng(0).standard_normal((6, 4))
+    short, long = encoder(x), encoder(3 * x)
+    assert np.allclose(np.linalg.norm(short, axis=1), 1), "the rows have to have length 1"
+    assert not np.allclose(short, short[0]), "u has to depend on x"
+    change = np.abs(long - short).max()
+    assert change > 1e-3, (f"u changes by {change:.1g}: these layers give c times as much for c "
+                           "times their input, and unit length takes the c away; which does not?")
+
+
+check(3, encoder_that_sees_length, judge_sees_length)
 
 # %% [markdown]
 # ## What a bag knows of order
@@ -453,12 +492,19 @@ expect(cosine(table), 1 - 1e-12, 1 + 1e-12, "bigrams at zero: order is invisible
 #   places and dy/√n; `training/optim.py: update_rows` computes Sᵀ dy from them, of which each core
 #   takes some rows. `word_bag_forward` finds the bigrams first; on a GPU one kernel does all of it.
 #   `model/dan.py`: `dan_forward`, `dan_backward`.
-# - `tests/model/test_gradients.py`: the bag under repeated ids, its mutants (`no_root` and
-#   `once_a_sentence` are among them).
+# - `tests/model/test_gradients.py`: the bag under repeated ids, and its mutants: without the √n,
+#   with it twice, places in another order, places lost.
 # - The paper, §2.3.1 with footnote 3 (√n) and §3.1 (unit length). Ours: tanh between the layers, n
 #   as the number of words rather than rows, zero bigrams; by default one layer instead of three,
 #   which has no bias and starts as the identity (lesson 7).
 #
+# ## What you know now
+#
+# - A sum of n unrelated vectors grows like √n. Divided by √n it keeps one size, and tanh its slope.
+# - The way back carries the same factor, and a row's gradients from all its places add up.
+# - One linear layer and unit length cancel any factor: in our default encoder the √n does nothing.
+#
+# Write it yourself: `python -m lessons.yours`, then `python -m lessons.yours check embedding_bag`.
 # Next: lesson 7 fills the table and the layers of this encoder before the first step.
 #
 # Solutions, for when you have tried: `lessons/solutions/06_sqrtn_combiner_and_dan.py`.

@@ -240,7 +240,8 @@ expect(np.linalg.norm(l2_normalize_backward(y, cache)), 0, 1e-14,
 #
 # A colleague checks a softmax backward twice: with dp = 1 it must return (nearly) zero, and under a
 # random dp each row of ds must sum to zero, since p's sum cannot change. Both are true of the right
-# backward. Write a *wrong* one, far off under a random dp and yet not zero, that passes both.
+# backward. Write a *wrong* one, far off under a random dp, not zero and no multiple of the right
+# one, that passes both.
 
 # %%
 def well_dressed_backward(dp, cache):
@@ -261,6 +262,10 @@ def judge_well_dressed(backward):
     assert np.linalg.norm(ds) > 1e-3, "zeros are too easily seen"
     error = relative_error(ds, softmax_backward(dp, cache))
     assert error > 0.1, f"it is to be wrong; its relative error is {error:.2g}"
+    right = softmax_backward(dp, cache)
+    along = abs((ds * right).sum()) / np.linalg.norm(ds) / np.linalg.norm(right)
+    assert along < 0.95, ("it is a multiple of the right one (their cosine is "
+                          f"{along:.3f}), as in the list above; find another one")
 
 
 check(1, well_dressed_backward, judge_well_dressed)
@@ -417,6 +422,12 @@ check(3, margin_loss, judge_margin_loss)
 #   backwards without the factor, the sum or the sign must all fail.
 # - The paper, §2.2 (a softmax over replies, maximise the log-likelihood of the true one) and §2.4
 #   (three classes of NLI).
+#
+# ## What you know now
+#
+# - ds = p (dp − Σ dp p): a softmax sees differences of scores alone.
+# - So a check through ones passes five broken backwards of six. Draw dy at random.
+# - Softmax and log as one function: ds = (p − onehot)/B, and no nan.
 #
 # Next: lesson 9 puts a softmax over the replies of a whole batch.
 #

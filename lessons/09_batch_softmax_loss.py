@@ -7,8 +7,9 @@
 #
 # Nobody has labelled anything. There are only pairs: something was said, something was answered.
 # The trick of the paper is to take a batch of K pairs and ask of each input: which of these K
-# replies is yours? The other K − 1 are the wrong answers, for free. A whole similarity of sentences
-# grows out of this one question, so it pays to know exactly what it asks.
+# replies is yours? The other K − 1 are the wrong answers, for free: *in-batch negatives*. The loss
+# is known as *InfoNCE* today. A whole similarity of sentences grows out of this one question, so it
+# pays to know exactly what it asks.
 
 # %%
 import sys
@@ -36,6 +37,8 @@ rng = np.random.default_rng(8)
 # it K). Each input scores each reply by a dot product, times a scale:
 #
 # s_ij = scale · u_i · v_j
+#
+# (The field often writes a *temperature*, 1/scale: our 20 is a temperature of 0.05.)
 #
 # Row i is a softmax over all replies, of which number i is the true one: the diagonal is right, all
 # the rest wrong. As loops:
@@ -216,10 +219,10 @@ expect(picture[2, [2, 6, 7]].sum(), -0.05, 0.05,
        "in row 2: the pull on “yes” (−⅔) and the two pushes on it (⅓ each)")
 
 # %% [markdown]
-# The loss stays above zero for ever, and no reader of a learning curve can tell that from a model
-# that has stopped learning. But see the last number: the three entries of row 2 *cancel*, for they
-# all act on one vector. These three entries are large in the picture and add up to nothing in the
-# gradient.
+# The loss stays at 3 ln 3/12 = 0.2747 for ever, and no reader of a learning curve can tell that
+# from a model that has stopped learning. But see the last number: the three entries of row 2
+# *cancel*, for they all act on one vector. These three entries are large in the picture and add up
+# to nothing in the gradient.
 #
 # Our `false_negatives` finds equal texts in a batch by their hashes, and `batch_softmax_forward`
 # leaves those pairs out of the softmax (their score becomes −∞, so p = 0).
@@ -334,6 +337,13 @@ check(3, two_way_backward, judge_two_way)
 # - The paper, §2.1–2.2 (figure 2: every response is right once and wrong K − 1 times) and §3.1
 #   (K = 128). Scale and mask are ours; the paper's dot product has scale 1.
 #
+# ## What you know now
+#
+# - The loss starts at ln K for equal scores, and σ²/2 above it for random ones.
+# - ds = (p − δ)/B: the true reply pulls, and those that the model believes in push.
+# - Equal replies in a batch leave a floor under the loss; masking them removes it.
+#
+# Write it yourself: `python -m lessons.yours`, then `python -m lessons.yours check batch_softmax`.
 # Next: lesson 10 asks what this loss makes of the scores, and what the mask changes in them.
 #
 # Solutions, for when you have tried: `lessons/solutions/09_batch_softmax_loss.py`.

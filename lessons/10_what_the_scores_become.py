@@ -70,7 +70,8 @@ def mask_of(j, use_mask):
 def learned_scores(use_mask, K=64, steps=4000):
     """A table of scores after training on random batches, the mean of its second half.
 
-    → (60, 200), each row moved so that it agrees with the PMI on the mean of its own replies
+    → (60, 200). Softmax ignores a number that is added to a whole row, so each row is shifted until
+    its mean over the input's own replies equals the PMI's.
     """
     scores, mean = np.zeros((inputs, replies)), np.zeros((inputs, replies))
     for step in tqdm(range(steps), disable=None):
@@ -136,9 +137,9 @@ for use_mask in (False, True):
 
 # %% [markdown]
 # So the plain loss is right in expectation, duplicates and all, and the mask bends it in favour of
-# frequent replies, in return for a curve that can go down to 0. On the default corpus neither
-# shows: after 500 steps P@1 on dev is 28.9 with it and 29.0 without, measured for this lesson. What
-# no hash can find are false negatives in other words: "yes" and "yeah, sure".
+# frequent replies, in return for a curve that can go down to 0. On the default corpus P@1 is the
+# same with it and without (`config.py`, `mask_false_negatives`). What no hash can find are false
+# negatives in other words: "yes" and "yeah, sure".
 #
 # ### Exercise 1: wrong answers from elsewhere
 #
@@ -181,10 +182,11 @@ check(1, wanted_scores, judge_wanted)
 #
 # ln K − loss ≤ **min(ln K, I)**
 #
-# (van den Oord et al. 2018 prove the part with I.) A batch of two asks a question of one bit,
-# ln 2 = 0.69 nats, and knowing more does not help to answer it. Take two models. One has the true
-# PMI as its scores. The other is blurred: it cannot tell inputs 0 and 1 apart, nor 2 and 3, and so
-# on, and has the PMI of such pairs. What it can know, I′, is computed like I.
+# (van den Oord et al. 2018, who named the loss InfoNCE, prove the part with I.) A batch of two asks
+# a question of one bit, ln 2 = 0.69 nats, and knowing more does not help to answer it. Take two
+# models. One has the true PMI as its scores. The other is blurred: it cannot tell inputs 0 and 1
+# apart, nor 2 and 3, and so on, and has the PMI of such pairs. What it can know, I′, is computed
+# like I.
 #
 # **Predict:** of the difference I − I′, how much shows in batches of two, and how much in batches
 # of 1,024?
@@ -237,9 +239,9 @@ expect((sharp - dull)[-2:].mean() / gap, 0.85, 1.15, "share that K = 1024 and 20
 # %% [markdown]
 # Past that, a larger batch still lowers the noise of a step, but a step costs more: the encoder's
 # work grows with K and the scores with K². On the default corpus 500 steps of 1,024 pairs bring P@1
-# on dev to 28.9. Batches of 128 bring it to 23.6 with as many *steps* (`report/README.md`), and to
-# 28.7 with as many *pairs* (measured for this lesson). The paper takes 128 and forty million steps
-# (256 in the last ten million).
+# on dev to 28.9. Batches of 128 bring it to 23.6 with as many *steps* (`report/README.md`), and 0.2
+# below the 28.9 with as many *pairs* (`config.py`, `batch_size`). The paper takes 128 and forty
+# million steps (256 in the last ten million).
 #
 # And a warning: losses at different K cannot be compared, and nor can P@1. Picking one of 1,024 is
 # harder than one of 128. That is why evaluation always takes 100 candidates.
@@ -273,6 +275,12 @@ check(2, least_batch, judge_least_batch)
 # - `config.py`: `batch_size`, `mask_false_negatives`. `evaluation/response.py`: 100 candidates.
 # - The paper, §2.1–2.2 and §3.1 (K = 128). That such scores become the mutual information is van
 #   den Oord et al.'s (2018); for words it is Levy and Goldberg's (2014). The mask is ours.
+#
+# ## What you know now
+#
+# - The scores that the loss wants are the PMI of input and reply: frequency is divided out.
+# - The mask of equal replies takes part of that away, and frequent replies rise.
+# - A batch of K shows at most ln K nats of what a model knows.
 #
 # Next: lesson 11 asks why u and v have length 1, and why v then passes layers that u does not.
 #

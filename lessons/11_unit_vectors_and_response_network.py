@@ -420,6 +420,7 @@ expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16),
 #   (sentence embeddings are normalised). Ours: residual, unit length of v′ and the scale that this
 #   asks for.
 #
+# Write it yourself: `python -m lessons.yours`, then `python -m lessons.yours check l2_normalize`.
 # Next: lesson 12 begins the other encoder with one attention head.
 #
 # Solutions, for when you have tried: `lessons/solutions/11_unit_vectors_and_response_network.py`.

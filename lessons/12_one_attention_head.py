@@ -3,8 +3,8 @@
 #
 # **Needs** matrix gradients (lesson 3), softmax (lesson 8), `numeric_gradient` and `layer_error`
 # (lesson 2).
-# **Gives** the backward of an attention head, derived one product at a time; what the √m changes; a
-# head that learns to look something up.
+# **Gives** the backward of an attention head, derived one product at a time; a head that learns to
+# look something up; what the √m changes.
 #
 # The DAN adds its words up. In "the trophy does not fit into the suitcase, it is too big" no sum
 # tells you what "it" is: that word has to fetch its meaning from another one, and from which one
@@ -58,15 +58,6 @@ expect(p[3], 0.9737, 0.9738, "share of the word that was asked for: 1/(1 + 4 e�
 expect(p @ values, 39.67, 39.68, "fetched: 40 in p₃ of it, 27.5 on average in the rest")
 
 # %% [markdown]
-# The subtraction of the maximum changes nothing in p: e^(s − c) = e^s e^−c, and e^−c cancels.
-# Without it a score of 89 is too much for float32, whose numbers end at e^88.7.
-
-# %%
-with np.errstate(over="ignore"):
-    assert np.isinf(np.exp(np.float32(89)))
-assert np.allclose(softmax(np.array([[89, 0]], np.float32)), [[1, 0]])
-
-# %% [markdown]
 # ## Who asks whom: three products
 #
 # In *self*-attention all words of a sentence ask all words of it, themselves included. Query, key
@@ -75,8 +66,8 @@ assert np.allclose(softmax(np.array([[89, 0]], np.float32)), [[1, 0]])
 #
 # s = q kᵀ/√m, p = softmax(s), y = p v
 #
-# n words make n² scores: the price of letting everybody ask everybody. What the √m is for
-# can be seen once the gradient is there.
+# n words make n² scores: the price of letting everybody ask everybody. What the √m is for is the
+# last part of this lesson.
 
 # %%
 n, d, m = 5, 6, 4                                             # words, their width, the head's width
@@ -191,192 +182,6 @@ expect(np.abs(dbias[m:2 * m]).max(), 0, 1e-14, "largest gradient of a key's bias
 expect(np.abs(dbias[:m]).max(), 1e-3, 10, "largest gradient of a query's bias")
 
 # %% [markdown]
-# ## Why √m: who gets the gradient
-#
-# Let the numbers of q, k and v be independent, with mean 0 and variance 1. A product q_i k_i then
-# has variance 1 as well, and a score is a sum of m of them: its variance is m, its size √m. At
-# m = 64 (the paper's width 512 in 8 heads) scores are of size 8, and e⁸ is 3,000: softmax decides
-# at random, before it has learned anything.
-#
-# Is that bad? Softmax's Jacobian is p_i (δ_ij − p_j). Where one p is nearly 1, all its entries are
-# nearly 0. So it is often said that the gradient vanishes without the √m. Compute it. Only a word
-# whose two best scores are close still gets something. Let p and 1 − p be its two shares, then
-# p = σ(√m g), where g is the gap between the two best scores in units of √m. Write a and b for
-# these two words. The formulas for ds and dq above give
-#
-# dq = p (1 − p) (dp_a − dp_b) (k_a − k_b)
-#
-# dp_a − dp_b is a sum of m products, so it is √(2m) z with a normal z. k_a − k_b has the length
-# √(2m). Call L = ‖dq‖/√m the size of a word's gradient. Then L = p (1 − p) · 2√m |z|.
-#
-# Let f be the density of g at 0: f = n (n − 1) ∫ φ(t)² Φ(t)ⁿ⁻² dt (two of n normal scores both at
-# t, the n − 2 others below). A mean over g needs areas only. σ (1 − σ) has the area 1/2 to the
-# right of 0, and its square has 1/12. √m g in the place of g divides an area by √m.
-#
-# - mean of L: f/√m · ½ · 2√m · E|z| = **f √(2/π)**. The Jacobian's mean falls like 1/√m, the other
-#   factors grow like √m, and the product is the same for every m;
-# - mean of L²: f/√m · 1/12 · 4m = f √m/3, so the root mean square is **√(f/3) m^¼**: it *grows*;
-# - share of undecided words, p < 0.99 or √m g < ln 99: **f ln 99/√m**; the others get hardly any.
-#
-# So without the √m the gradient does not vanish. It is concentrated: a few words get a large one,
-# most get none. With the √m scores are of size 1 for every m, and nothing here depends on m.
-#
-# **Predict:** at m = 1024, without the √m: what share of the words is undecided? By what factor is
-# the median of L smaller than with the √m: 3, 30, or some thousands?
-
-# %%
-n_words, sentences = 8, 300                                   # 2,400 words
-t = np.linspace(-8, 8, 4001)
-density = np.exp(-t**2 / 2) / np.sqrt(2 * np.pi)                                  # φ
-below = (np.cumsum(density) - density / 2) * (t[1] - t[0])                        # Φ
-f = n_words * (n_words - 1) * np.sum(density**2 * below ** (n_words - 2)) * (t[1] - t[0])
-print(f"f = {f:.3f} for {n_words} words")
-
-
-def word_gradients(width, factor):
-    """Gradient sizes through the library, with scores = factor · q kᵀ/√m, at random q, k, v, dy.
-
-    → L = ‖dq‖/√m and the largest share p of each word: (2400,) each
-    """
-    q, k, v, dy = rng.standard_normal((4, n_words * sentences, width))
-    offsets = np.arange(sentences + 1) * n_words
-    _, cache = attention_forward(np.concatenate([factor * q, k, v], axis=1), offsets, heads=1)
-    dq = factor * attention_backward(dy, cache)[:, :width]    # by the chain rule through factor · q
-    largest = np.concatenate([p.max(axis=3).ravel() for p in cache.p])
-    return np.linalg.norm(dq, axis=1) / np.sqrt(width), largest
-
-
-widths = 4 ** np.arange(1, 6)                                 # 4, 16, … 1024
-root_mean_square = lambda x: np.sqrt((x * x).mean())
-statistics = {"root mean square": root_mean_square, "mean": np.mean, "median": np.median}
-sizes, undecided = {}, {}
-for scaled in (True, False):
-    found = [word_gradients(width, 1 if scaled else np.sqrt(width)) for width in widths]
-    sizes[scaled] = {name: np.array([statistic(L) for L, _ in found])
-                     for name, statistic in statistics.items()}
-    undecided[scaled] = np.array([(largest < 0.99).mean() for _, largest in found])
-    last = np.sort(found[-1][0])[::-1]
-    print(f"{'with' if scaled else 'without'} √m, m = 1024: the tenth of the words with the "
-          f"largest gradients has {last[:len(last) // 10].sum() / last.sum():.0%} of the sum of L")
-
-figure, panels = plt.subplots(1, 2, figsize=(10, 4.5), sharey=True)
-panels[1].loglog(widths, np.full(len(widths), f * np.sqrt(2 / np.pi)), "k:", label="derived")
-panels[1].loglog(widths, np.sqrt(f / 3) * widths**0.25, "k:")
-titles = ("softmax(q kᵀ/√m): all words get\na gradient, the same for every m",
-          "softmax(q kᵀ): the mean stays, but a tenth\nof the words has nine tenths of it")
-for axes, scaled, title in zip(panels, (True, False), titles):
-    for (name, values), color in zip(sizes[scaled].items(), ("C3", "C0", "C2")):
-        axes.loglog(widths, values, "o-", color=color, label=name)
-    axes.set(xlabel="width m of the head", ylabel="size L of a word's gradient", ylim=(1e-5, 20),
-             xticks=widths, xticklabels=[str(width) for width in widths], title=title)
-    axes.minorticks_off()
-panels[1].legend(loc="lower left")
-show(figure, "12_scale")
-
-without, with_root = sizes[False], sizes[True]
-expect(without["mean"][-1] / (f * np.sqrt(2 / np.pi)), 0.85, 1.25,
-       "without, mean at m = 1024, measured / derived")
-expect(without["root mean square"][-1] / (np.sqrt(f / 3) * 1024**0.25), 0.85, 1.25,
-       "without, root mean square, measured / derived")
-expect(undecided[False][-1], 0.15, 0.2,
-       f"without, share of undecided words; derived {f * np.log(99) / 32:.3f}")
-expect(without["mean"][-1] / without["mean"][2], 0.85, 1.3, "without, mean, m = 1024 over m = 64")
-expect(without["mean"][-1] / with_root["mean"][-1], 2, 5, "mean at m = 1024, without / with")
-expect(with_root["median"][-1] / without["median"][-1], 1e3, 1e5, "median, with / without")
-for scaled, low, high in ((True, 1.05, 1.15), (False, 3.3, 4.2)):
-    expect(sizes[scaled]["root mean square"][-1] / sizes[scaled]["mean"][-1], low, high,
-           f"m = 1024, {'with' if scaled else 'without'}: root mean square / mean")
-for name, values in with_root.items():
-    expect(values[-1] / values[2], 0.9, 1.1, f"with, {name}, m = 1024 over m = 64")
-
-# %% [markdown]
-# A batch's gradient is a sum over its words. Without the √m fewer than one word in five takes part
-# in it. The root mean square over the mean says how uneven the parts are: 1.1 with the √m, 3.7
-# without. N words whose gradients have these sizes count as N/(root mean square/mean)² equal
-# ones: N/1.2 with the √m, N/14 without. And a word that looks at the wrong place
-# with p ≈ 1 gets no gradient that could move it.
-#
-# ### Exercise 1: one question for all
-#
-# The paper averages the words of a sentence at the end. One could weight them instead: a learned
-# vector w asks all words the same question, s_i = x_i · w, p = softmax(s), y = Σ_i p_i x_i. Here x
-# is key *and* value. Write the backward, and count the ways on which x reaches y.
-
-# %%
-def attention_pool_forward(x, w):
-    """x: (n, d), w: (d,) → y: (d,), cache."""
-    p = softmax(x @ w)                                        # (n,)
-    return p @ x, (x, w, p)
-
-
-def attention_pool_backward(dy, cache):
-    """dy: (d,) → dx: (n, d), dw: (d,)."""
-    x, w, p = cache
-    raise NotImplementedError
-
-
-def judge_attention_pool(backward):
-    rng = np.random.default_rng(0)
-    x, w, dy = rng.standard_normal((5, 3)), rng.standard_normal(3), rng.standard_normal(3)
-    loss = lambda: float(attention_pool_forward(x, w)[0] @ dy)
-    dx, dw = backward(dy, attention_pool_forward(x, w)[1])
-    assert dx.shape == x.shape and dw.shape == w.shape, (
-        f"shapes {dx.shape} and {dw.shape}, expected (5, 3) and (3,)")
-    error = relative_error(dw, numeric_gradient(loss, w))
-    assert error < 1e-6, f"dw has a relative error of {error:.2g}; does your ds sum to zero?"
-    error = relative_error(dx, numeric_gradient(loss, x))
-    assert error < 1e-6, f"dx has a relative error of {error:.2g}; x is used twice, where else?"
-
-
-check(1, attention_pool_backward, judge_attention_pool)
-
-# %% [markdown]
-# ### Exercise 2: break it so that nobody notices
-#
-# Here is the head with the slip in it, dk = ds q. Find a sentence of at least three words for which
-# the check passes it. A symmetric ds would do, and queries that equal the keys are *not* enough for
-# that (why? each row is divided by its own sum, and dp has no symmetry anyway). What sort of
-# sentence makes ds vanish altogether?
-
-# %%
-def slip_backward(dy, cache):
-    """head_backward with dk = ds q instead of dsᵀ q."""
-    linear_cache, (qkv, *_) = cache
-    q, k, v = np.split(qkv, 3, axis=1)
-    root = np.sqrt(q.shape[1])
-    p, dp = softmax(q @ k.T / root), dy @ v.T
-    ds = p * (dp - (p * dp).sum(axis=1, keepdims=True))
-    return linear_backward(np.concatenate([ds @ k / root, ds @ q / root, p.T @ dy], axis=1),
-                           linear_cache)
-
-
-expect(layer_error(head_forward, slip_backward, [x, weight, bias], rng), 0.01, 1,
-       "the slip, on a sentence at random")
-
-
-def blind_sentence(rng):
-    """A sentence on which the check passes slip_backward for any weight and bias.
-
-    → x (n, 6), n ≥ 3, not zero
-    """
-    raise NotImplementedError
-
-
-def judge_blind_sentence(blind_sentence):
-    rng = np.random.default_rng(0)
-    x = blind_sentence(rng)
-    assert len(x) >= 3 and x.shape[1] == 6, (
-        f"a sentence of three words of width 6 or more words, not {x.shape}")
-    assert np.abs(x).min() > 0, "no zeros, that would be too cheap"
-    weight, bias = rng.standard_normal((6, 12)), rng.standard_normal(12)
-    error = layer_error(head_forward, slip_backward, [x, weight, bias], rng)
-    assert error < 1e-6, (f"the check sees the slip, its error is {error:.2g}; "
-                          "when is dp the same for all j of a row?")
-
-
-check(2, blind_sentence, judge_blind_sentence)
-
-# %% [markdown]
 # ## A head learns to look
 #
 # Now let one learn. Each sentence has eight words: four *askers*, each with a colour, and four
@@ -484,7 +289,181 @@ expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the ri
 # The askers' rows are the ones that were trained; the holders ask as well, but nobody listens, so
 # their rows show leftovers. And the red curve is the reason for this whole course of checks: a
 # wrong gradient gives no error message. It gives a model that is a little worse.
+
+# %% [markdown]
+# ## Why √m: who gets the gradient
 #
+# Let the numbers of q, k and v be independent, with mean 0 and variance 1. A score is a sum of m
+# products of variance 1, so its size is √m. At m = 64 (the paper's width 512 in 8 heads) scores are
+# of size 8, and e⁸ is 3,000: softmax decides at random, before it has learned anything.
+#
+# Is that bad? Softmax's Jacobian is p_i (δ_ij − p_j): where one p is nearly 1, all its entries are
+# nearly 0. So it is often said that the gradient vanishes without the √m. It does not. **Only words
+# that hesitate between two others get a gradient, and theirs is large.** We count how many
+# hesitate.
+#
+# Let p and 1 − p be the two largest shares of a word, then p = σ(√m g), where g is the gap between
+# its two best scores in units of √m. Write a and b for the two words. The formulas for ds and dq
+# give
+#
+# dq = p (1 − p) (dp_a − dp_b) (k_a − k_b)
+#
+# dp_a − dp_b is √(2m) z with a normal z, and k_a − k_b has the length √(2m). Call L = ‖dq‖/√m the
+# size of a word's gradient. Then L = p (1 − p) · 2√m |z|. Let f be the density of g at 0: two of n
+# normal scores at one place and the others below, n (n − 1) ∫ φ(t)² Φ(t)ⁿ⁻² dt. A word hesitates,
+# p < 0.99, if √m g < ln 99. So
+#
+# - the share of words that hesitate is **f ln 99/√m**: fewer and fewer;
+# - the mean of L is f/√m · ½ · 2√m · E|z| = **f √(2/π)** (σ (1 − σ) has the area ½ to the right of
+#   0): the same for every m.
+#
+# **Predict:** at m = 1024, without the √m: what share of the words hesitates? By what factor is
+# the median of L smaller than with the √m: 3, 30, or some thousands?
+
+# %%
+n_words, sentences = 8, 300                                   # 2,400 words
+t = np.linspace(-8, 8, 4001)
+density = np.exp(-t**2 / 2) / np.sqrt(2 * np.pi)                                  # φ
+below = (np.cumsum(density) - density / 2) * (t[1] - t[0])                        # Φ
+f = n_words * (n_words - 1) * np.sum(density**2 * below ** (n_words - 2)) * (t[1] - t[0])
+print(f"f = {f:.3f} for {n_words} words")
+
+
+def word_gradients(width, factor):
+    """Gradient sizes through the library, with scores = factor · q kᵀ/√m, at random q, k, v, dy.
+
+    → L = ‖dq‖/√m and the largest share p of each word: (2400,) each
+    """
+    q, k, v, dy = rng.standard_normal((4, n_words * sentences, width))
+    offsets = np.arange(sentences + 1) * n_words
+    _, cache = attention_forward(np.concatenate([factor * q, k, v], axis=1), offsets, heads=1)
+    dq = factor * attention_backward(dy, cache)[:, :width]    # by the chain rule through factor · q
+    largest = np.concatenate([p.max(axis=3).ravel() for p in cache.p])
+    return np.linalg.norm(dq, axis=1) / np.sqrt(width), largest
+
+
+widths = 4 ** np.arange(1, 6)                                 # 4, 16, … 1024
+statistics = {"mean": np.mean, "median": np.median}
+sizes, undecided = {}, {}
+for scaled in (True, False):
+    found = [word_gradients(width, 1 if scaled else np.sqrt(width)) for width in widths]
+    sizes[scaled] = {name: np.array([statistic(L) for L, _ in found])
+                     for name, statistic in statistics.items()}
+    undecided[scaled] = np.array([(largest < 0.99).mean() for _, largest in found])
+    last = np.sort(found[-1][0])[::-1]
+    print(f"{'with' if scaled else 'without'} √m, m = 1024: the tenth of the words with the "
+          f"largest gradients has {last[:len(last) // 10].sum() / last.sum():.0%} of the sum of L")
+
+figure, panels = plt.subplots(1, 2, figsize=(10, 4.5), sharey=True)
+panels[1].loglog(widths, np.full(len(widths), f * np.sqrt(2 / np.pi)), "k:", label="derived")
+titles = ("softmax(q kᵀ/√m): all words get\na gradient, the same for every m",
+          "softmax(q kᵀ): the mean stays, but a tenth\nof the words has nine tenths of it")
+for axes, scaled, title in zip(panels, (True, False), titles):
+    for (name, values), color in zip(sizes[scaled].items(), ("C0", "C2")):
+        axes.loglog(widths, values, "o-", color=color, label=name)
+    axes.set(xlabel="width m of the head", ylabel="size L of a word's gradient", ylim=(1e-5, 20),
+             xticks=widths, xticklabels=[str(width) for width in widths], title=title)
+    axes.minorticks_off()
+panels[1].legend(loc="lower left")
+show(figure, "12_scale")
+
+without, with_root = sizes[False], sizes[True]
+expect(without["mean"][-1] / (f * np.sqrt(2 / np.pi)), 0.85, 1.25,
+       "without, mean at m = 1024, measured / derived")
+expect(undecided[False][-1], 0.15, 0.2,
+       f"without, share of words that hesitate; derived {f * np.log(99) / 32:.3f}")
+expect(without["mean"][-1] / without["mean"][2], 0.85, 1.3, "without, mean, m = 1024 over m = 64")
+expect(without["mean"][-1] / with_root["mean"][-1], 2, 5, "mean at m = 1024, without / with")
+expect(with_root["median"][-1] / without["median"][-1], 1e3, 1e5, "median, with / without")
+for name, values in with_root.items():
+    expect(values[-1] / values[2], 0.9, 1.1, f"with, {name}, m = 1024 over m = 64")
+
+# %% [markdown]
+# A batch's gradient is a sum over its words. Without the √m fewer than one word in five takes part
+# in it. A word that looks at the wrong place with p ≈ 1 gets no gradient that could move it. With
+# the √m scores are of size 1 for every m, and nothing here depends on m.
+#
+# ### Exercise 1: one question for all
+#
+# The paper averages the words of a sentence at the end. One could weight them instead: a learned
+# vector w asks all words the same question, s_i = x_i · w, p = softmax(s), y = Σ_i p_i x_i. Here x
+# is key *and* value. Write the backward, and count the ways on which x reaches y.
+
+# %%
+def attention_pool_forward(x, w):
+    """x: (n, d), w: (d,) → y: (d,), cache."""
+    p = softmax(x @ w)                                        # (n,)
+    return p @ x, (x, w, p)
+
+
+def attention_pool_backward(dy, cache):
+    """dy: (d,) → dx: (n, d), dw: (d,)."""
+    x, w, p = cache
+    raise NotImplementedError
+
+
+def judge_attention_pool(backward):
+    rng = np.random.default_rng(0)
+    x, w, dy = rng.standard_normal((5, 3)), rng.standard_normal(3), rng.standard_normal(3)
+    loss = lambda: float(attention_pool_forward(x, w)[0] @ dy)
+    dx, dw = backward(dy, attention_pool_forward(x, w)[1])
+    assert dx.shape == x.shape and dw.shape == w.shape, (
+        f"shapes {dx.shape} and {dw.shape}, expected (5, 3) and (3,)")
+    error = relative_error(dw, numeric_gradient(loss, w))
+    assert error < 1e-6, f"dw has a relative error of {error:.2g}; does your ds sum to zero?"
+    error = relative_error(dx, numeric_gradient(loss, x))
+    assert error < 1e-6, f"dx has a relative error of {error:.2g}; x is used twice, where else?"
+
+
+check(1, attention_pool_backward, judge_attention_pool)
+
+# %% [markdown]
+# ### Exercise 2: break it so that nobody notices
+#
+# Here is the head with the slip in it, dk = ds q. Find a sentence of at least three words for which
+# the check passes it. A symmetric ds would do, and queries that equal the keys are *not* enough for
+# that (why? each row is divided by its own sum, and dp has no symmetry anyway). What sort of
+# sentence makes ds vanish altogether?
+
+# %%
+def slip_backward(dy, cache):
+    """head_backward with dk = ds q instead of dsᵀ q."""
+    linear_cache, (qkv, *_) = cache
+    q, k, v = np.split(qkv, 3, axis=1)
+    root = np.sqrt(q.shape[1])
+    p, dp = softmax(q @ k.T / root), dy @ v.T
+    ds = p * (dp - (p * dp).sum(axis=1, keepdims=True))
+    return linear_backward(np.concatenate([ds @ k / root, ds @ q / root, p.T @ dy], axis=1),
+                           linear_cache)
+
+
+expect(layer_error(head_forward, slip_backward, [x, weight, bias], rng), 0.01, 1,
+       "the slip, on a sentence at random")
+
+
+def blind_sentence(rng):
+    """A sentence on which the check passes slip_backward for any weight and bias.
+
+    → x (n, 6), n ≥ 3, not zero
+    """
+    raise NotImplementedError
+
+
+def judge_blind_sentence(blind_sentence):
+    rng = np.random.default_rng(0)
+    x = blind_sentence(rng)
+    assert len(x) >= 3 and x.shape[1] == 6, (
+        f"a sentence of three words of width 6 or more words, not {x.shape}")
+    assert np.abs(x).min() > 0, "no zeros, that would be too cheap"
+    weight, bias = rng.standard_normal((6, 12)), rng.standard_normal(12)
+    error = layer_error(head_forward, slip_backward, [x, weight, bias], rng)
+    assert error < 1e-6, (f"the check sees the slip, its error is {error:.2g}; "
+                          "when is dp the same for all j of a row?")
+
+
+check(2, blind_sentence, judge_blind_sentence)
+
+# %% [markdown]
 # ## Where this lives
 #
 # - `model/attention.py`: `attention_forward`, `attention_backward`: the same five lines, for many
@@ -495,6 +474,13 @@ expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the ri
 # - The paper, §2.3.2, takes the encoder of Vaswani et al. (2017), who introduced the √m. The biases
 #   of q, k and v are ours; the keys' one is dead weight.
 #
+# ## What you know now
+#
+# - A head is three products and a softmax; backwards ds = p (dp − Σ p dp), dk = dsᵀ q/√m.
+# - A head with a wrong gradient learns as well, only worse: no error message tells you.
+# - The √m keeps all words in the game, not a few that hesitate.
+#
+# Write it yourself: `python -m lessons.yours`, then `python -m lessons.yours check attention`.
 # Next: lesson 13 runs many heads on many sentences of different lengths, without any padding.
 #
 # Solutions, for when you have tried: `lessons/solutions/12_one_attention_head.py`.

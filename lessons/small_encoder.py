@@ -62,3 +62,14 @@ def trained_encoder(pairs=40_000, words=8_000):
         loss, grads = loss_and_gradients(trained, batch._replace(sentences=kept))
         optimizer.step(trained.params, grads, *rates(config.optim, step, config.steps, len(which)))
     return corpus, untrained, trained, float(loss)
+
+
+def held_out_pairs(corpus):
+    """The dev pairs of `some_chat`'s Corpus as they were typed: list of (message, reply)."""
+    held_out = []
+    for chunk in read_chunks(default_corpus()):
+        held_out += [(pair.input, pair.response) for pair in chunk.records
+                     if split_of(text_key(" ".join(tokenize(pair.input)))) == "dev"
+                     and not (removed_by(pair.input) or removed_by(pair.response))]
+        if len(held_out) >= corpus.dev.pairs:
+            return held_out[:corpus.dev.pairs]

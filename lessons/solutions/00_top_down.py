@@ -7,7 +7,7 @@ import numpy as np
 from prove import run_lesson, solution
 
 lesson = run_lesson(__file__)
-encoder, probes = lesson.encoder, lesson.probes
+encoder, probes = lesson.after, lesson.probes
 
 
 def solution_search(question, lines, top):

@@ -6,7 +6,7 @@
 import numpy as np
 from prove import run_lesson, solution
 
-run_lesson(__file__)
+lesson = run_lesson(__file__)
 
 
 def solution_similarity(p, q):
@@ -19,15 +19,14 @@ def solution_evasive_world(P):
 
 
 def tempting_evasive_world(P):
-    return (P + P.mean(axis=0)) / 2    # half of the time any reply: it loses more than half
-
-
-def solution_nearest(vectors):
-    cosines = vectors @ vectors.T
-    np.fill_diagonal(cosines, -np.inf)
-    return cosines.argmax(axis=1)
+    """Mixed with what all say, until half is left: "fine thanks" after "how old are you"."""
+    low, high, wanted = 0.0, 1.0, lesson.mutual_information(P) / 2
+    for _ in range(60):
+        share = (low + high) / 2
+        mixed = (1 - share) * P + share * P.mean(axis=0)
+        low, high = (share, high) if lesson.mutual_information(mixed) > wanted else (low, share)
+    return np.hstack([mixed, np.zeros((len(P), 1))])
 
 
 solution(1, solution_similarity, lambda p, q: (p * q).sum())
 solution(2, solution_evasive_world, tempting_evasive_world)
-solution(3, solution_nearest, lambda vectors: (vectors @ vectors.T).argmax(axis=1))

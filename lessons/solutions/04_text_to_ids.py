@@ -29,5 +29,3 @@ def solution_reverse_each(packed):
 solution(1, solution_double_of, lambda word, vocabulary: word + "s")
 # sentences swap as well
 solution(2, solution_reverse_each, lambda packed: Packed(packed.ids[::-1], packed.offsets))
-# right for small q only
-solution(3, lambda n, q: -n / np.log(1 - q), lambda n, q: n / q)

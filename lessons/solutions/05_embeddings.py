@@ -33,20 +33,5 @@ def tempting_sorted_backward(dy, ids):
     return SparseRows(rows, np.add.reduceat(dy, np.sort(begin), axis=0))    # dy was never sorted
 
 
-def solution_add_sparse(a, b):
-    rows = np.union1d(a.rows, b.rows)
-    values = np.zeros((len(rows), a.values.shape[1]), a.values.dtype)
-    for part in (a, b):
-        # distinct within a part, so += is safe here
-        values[np.searchsorted(rows, part.rows)] += part.values
-    return SparseRows(rows, values)
-
-
-def tempting_add_sparse(a, b):
-    rows = np.concatenate([a.rows, b.rows])                   # rows 4 and 6 stand there twice
-    return SparseRows(rows, np.concatenate([a.values, b.values]))
-
-
 solution(1, solution_unlucky_batch, tempting_unlucky_batch)
 solution(2, solution_sorted_backward, tempting_sorted_backward)
-solution(3, solution_add_sparse, tempting_add_sparse)

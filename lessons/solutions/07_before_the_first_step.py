@@ -6,27 +6,19 @@
 import numpy as np
 from prove import run_lesson, solution
 
-lesson = run_lesson(__file__)
-unit = lesson.unit
+run_lesson(__file__)
 
 
-def solution_powers_needed(ratio, wanted):
-    return max(0, int(np.ceil((np.log(wanted) / np.log(ratio) - 1) / 2)))
+def solution_ppmi_of(counts):
+    by_chance = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
+    return np.log(np.maximum(counts / by_chance, 1))          # ln 1 = 0
 
 
-def tempting_powers_needed(ratio, wanted):
-    return int(np.ceil(np.log(wanted) / np.log(ratio)))       # one product each, and none before
+def tempting_ppmi_of(counts):
+    return np.maximum(np.log(np.maximum(counts, 1) / counts.sum(axis=1, keepdims=True)), 0)
 
 
-def solution_harmful_bias():
-    x, y1, y2, b = np.eye(5)[:4]                              # y2 is orthogonal to x, but short
-    return x, 10 * x + y1, 0.1 * y2, 5 * b
-
-
-def tempting_harmful_bias():
-    x, y1, y2, b = np.eye(5)[:4]
-    return x, unit((x + y1)[None])[0], y2, 1000 * b           # squeezed, and in the same order
-
-
-solution(1, solution_powers_needed, tempting_powers_needed)
-solution(2, solution_harmful_bias, tempting_harmful_bias)
+solution(1, solution_ppmi_of, tempting_ppmi_of)
+# the second pair shares what matters
+solution(2, lambda: ("the mother of the man", "the end of the movie"),
+         lambda: ("my mother likes pizza", "her mother likes pizza"))

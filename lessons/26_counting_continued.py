@@ -1,0 +1,255 @@
+# %% [markdown]
+# # 26 · Counting, continued: singular values, random matrices, a bias
+#
+# **Needs** lesson 7. Optional, best after lesson 23; nothing builds on it.
+# **Gives** what singular values do to a cosine; how much a random matrix keeps of one; the reason
+# why the encoder's last layer has no bias.
+
+# %%
+import sys
+
+# a notebook or a console may have started in this folder or in the one above
+sys.path += [".", "lessons"]
+from lesson import check, expect, plt, show
+from before_training import D, Untrained, points_over, unit
+
+import numpy as np
+
+from convsim_mini.model.word_vectors import cooccurrences, left_singular_vectors
+
+rng = np.random.default_rng(18)
+
+# %% [markdown]
+# ## What σ does to a cosine
+#
+# The SVD writes M = U Σ Vᵀ, here of lesson 7's PPMI with the ¾. (The library's
+# `left_singular_vectors` finds the first columns of U from random ones, by a few products with M:
+# Halko et al. 2011.) Word vectors are often the rows of U Σ (p = 1) or of U √Σ (p = ½). Under U Σ^p
+#
+# x · y = Σᵢ **σᵢ^{2p}** u_xi u_yi
+#
+# All columns of U have length 1. So direction i has the share σᵢ^{2p}/Σⱼ σⱼ^{2p} of the squared
+# length of all rows. With p = 0 each direction has 1/D.
+#
+# M has no negative number, so u₁ has none either (Perron and Frobenius). It adds something positive
+# to *every* product. If all rows have about as much of it, and all else averages out, then the mean
+# cosine of two words is the share of u₁.
+#
+# **Predict:** which share do the first 10 of 200 directions have with p = 1? And with p = 0?
+
+# %%
+world = Untrained()
+vocabulary, weight = world.corpus.vocabulary, world.weight
+bags, score, table_of = world.bags, world.score, world.table_of
+ppmi = cooccurrences(world.corpus.train, 1 + len(vocabulary.words)).tocoo()     # (8001, 8001)
+total = np.bincount(ppmi.row, ppmi.data, minlength=ppmi.shape[0])             # it is symmetric
+smooth = total**0.75 / (total**0.75).sum()
+ppmi.data = np.maximum(np.log(ppmi.data / (total[ppmi.row] * smooth[ppmi.col])), 0)
+ppmi = ppmi.tocsr().astype(np.float32)
+
+U = left_singular_vectors(ppmi, D, world.draw)                # (8001, 200)
+sigma = np.linalg.norm(ppmi.T @ U, axis=0)                    # (200,)
+w, c = rng.integers(1, ppmi.shape[0], (2, 100_000))           # random pairs of words
+w, c = w[(w != c) & (total[w] * total[c] > 0)], c[(w != c) & (total[w] * total[c] > 0)]
+
+
+def rows_of(p):
+    """Rows of U Σ^p, each of unit length: (8001, 200)."""
+    return unit(U * sigma**p)
+
+
+first, frequency = U[1:, 0] * np.sign(U[1:, 0].sum()), np.array(vocabulary.counts)
+expect(first.min(), -1e-5, 1, "the least number of u₁, with the sign of most; derived: 0 or more")
+expect(np.corrcoef(first, np.log(frequency))[0, 1], 0.5, 1, "correlation of u₁ with ln frequency")
+typical = {}                                                  # p → how frequent neighbours are
+for p, low, high in ((1, 0.28, 0.4), (0.5, 0.08, 0.16), (0, 0.0499, 0.0501)):
+    share, x = sigma ** (2 * p) / (sigma ** (2 * p)).sum(), rows_of(p)
+    near = x[1:1001] @ x[1:].T                                # of the 1,000 most frequent words
+    np.fill_diagonal(near, -1)
+    typical[p] = np.median(frequency[np.argpartition(-near, 10, axis=1)[:, :10]])
+    expect(share[:10].sum(), low, high, f"p = {p}: share of the first 10 directions")
+    print(f"    a neighbour stands {typical[p]:.0f} times in train (median)")
+    expect((x[w] * x[c]).sum(axis=1).mean(), share[0] - 0.01, share[0] + 0.01,
+           f"    mean cosine of two random words; derived {share[0]:.3f}")
+expect(typical[0] / typical[1], 0, 0.5, "frequency of a neighbour, p = 0 over p = 1")
+
+# %% [markdown]
+# With p = 1 ten directions have a third of the length, and neighbours are frequent words. With
+# p = 0 neighbours are rarer. Let the task decide which is better.
+
+# %%
+by_p = {p: score(f"p = {p}", bags(table_of(rows_of(p)) * weight)) for p in (1, 0.5, 0.25, 0)}
+no_first = unit(U * np.where(np.arange(D) == 0, 0, sigma))
+no_first = score("p = 1, without u₁", bags(table_of(no_first) * weight))
+points_over(by_p[0], by_p[1], 2.5, 6, "p = 0 over p = 1")
+points_over(no_first, by_p[1], 1, 3, "p = 1 without u₁ over p = 1")
+for p in (0.5, 0.25):
+    points_over(by_p[0], by_p[p], -1, 2.5, f"p = 0 over p = {p}")
+
+# %% [markdown]
+# p = 0 is 4 points better than p = 1, and nearly half of what p = 1 loses comes from u₁ alone.
+# Over p = ½ and ¼ its lead is about one point and half a point.
+#
+# ## What a random matrix keeps
+#
+# Lesson 7's default encoder starts from W = I. The usual start is a random W (Glorot), d × e. Take
+# one column w of it. Over random w, the numbers x · w and y · w have mean 0 and the correlation
+# cos(x, y). The e columns give e such pairs of numbers, and the cosine of x W and y W is their
+# sample correlation. A correlation ρ estimated from e pairs has the standard error
+#
+# **(1 − ρ²)/√e**
+#
+# So a random matrix nearly keeps all cosines (Johnson and Lindenstrauss 1984).
+#
+# **Predict:** with e = 200 the error of a small cosine is 0.07. How much P@1 does that cost?
+
+# %%
+ours = bags(table_of(rows_of(0)) * weight)                    # four sides, (B, 200) each
+
+
+def cosines(sides):
+    """Cosines of each input and its 99 wrong replies: (B, 99)."""
+    wrong = world.candidates[:, 1:]
+    return np.take_along_axis(unit(sides[0]) @ unit(sides[1]).T, wrong, axis=1)
+
+
+before = cosines(ours)
+expect(before.std(), 0.09, 0.13, "scatter of the cosines of wrong replies")
+small = np.abs(before) < 0.5
+for e in (50, 200, 800):
+    W = (rng.uniform(-1, 1, (D, e)) * np.sqrt(6 / (D + e))).astype(np.float32)
+    turned = [side @ W for side in ours]
+    error = (cosines(turned) - before)[small] / (1 - before[small] ** 2)
+    expect(error.std() * np.sqrt(e), 0.9, 1.1, f"e = {e}: error · √e")
+    found = score(f"a random matrix, {D} × {e}", turned)
+    points_over(by_p[0], found, -1, 10, f"e = {e}: identity over that")
+
+# %% [markdown]
+# The wrong replies' cosines scatter by 0.11 themselves. An error of 0.07 in each of 99 lifts some
+# of them above the true one.
+#
+# ### Exercise 1: how wide?
+#
+# How many columns e does a random matrix need, so that the standard error of a cosine near ρ is at
+# most `wanted`?
+
+# %%
+def columns_needed(rho, wanted):
+    """The smallest whole e; −1 < rho < 1 is a cosine, wanted > 0."""
+    raise NotImplementedError
+
+
+def judge_columns(columns_needed):
+    for rho, wanted in ((0.0, 0.07), (0.5, 0.01), (0.9, 0.1)):
+        e = columns_needed(rho, wanted)
+        assert (1 - rho**2) / np.sqrt(e) <= wanted, f"ρ = {rho}: e = {e} gives more than {wanted}"
+        assert e == 1 or (1 - rho**2) / np.sqrt(e - 1) > wanted, (
+            f"ρ = {rho}: {e - 1} columns would do; is a cosine near 1 as uncertain as one near 0?")
+
+
+check(1, columns_needed, judge_columns)
+
+# %% [markdown]
+# ## What a bias does to a cosine
+#
+# The bias b of a last layer is added to all sentence vectors x. It starts at 0, but training moves
+# it. Let all x have length 1, let b be unrelated to them (x · b ≈ 0), and r = ‖b‖². Then
+#
+# cos(x + b, y + b) = (x · y + r)/(1 + r), with the mean (c̄ + r)/(1 + r), c̄ being the mean before.
+#
+# For c̄ ≈ 0 and vectors of any one length that mean is **‖b‖²/(‖b‖² + E‖x‖²)**. All cosines are
+# squeezed towards 1 by one straight line. It changes no ranking, nor Pearson's r of the cosine.
+#
+# But bags have *different* lengths, and then each pair has a line of its own. For a large b two
+# vectors are nearly parallel, and the angle between them is their distance over ‖b‖:
+#
+# 1 − cos(x + b, y + b) ≈ **‖x − y‖²/(2 ‖b‖²)**
+#
+# The ranking becomes that by Euclidean distance, in which short vectors are near to everything.
+#
+# **Predict:** P@1 with a huge b, for vectors of length 1, and for bags of their own lengths.
+
+# %%
+b = unit(rng.standard_normal((1, D))).astype(np.float32)
+size = np.sqrt((ours[0] ** 2).sum(axis=1).mean())
+shapes = {"length 1": [unit(side) for side in ours], "own length": [side / size for side in ours]}
+ratios, curve, shifted = (0.1, 0.5, 2, 10, 100), {name: [] for name in shapes}, {}
+for name, sides in shapes.items():
+    for r in ratios:
+        shifted[name, r] = [side + np.sqrt(r) * b for side in sides]
+        curve[name].append(score(f"‖b‖² = {r}, {name}", shifted[name, r]))
+for r in (0.1, 2, 10):
+    mean = (before.mean() + r) / (1 + r)
+    luck = 6 * np.sqrt(r * before.mean() / D) / (1 + r)       # b · (mean of x + mean of y), 3 times
+    expect(cosines(shifted["length 1", r]).mean(), mean - luck, mean + luck,
+           f"mean cosine, ‖b‖² = {r}; derived {mean:.3f}")
+
+x, y = shapes["own length"][:2]
+distance = (y * y).sum(axis=1) - 2 * x @ y.T                  # but for ‖x‖², the same in a row
+nearest = np.take_along_axis(distance, world.candidates, axis=1).argmin(axis=1) == 0
+points_over(curve["length 1"][-1], by_p[0], -1, 1, "length 1, ‖b‖² = 100 over no bias")
+points_over(by_p[0], curve["own length"][-1], 7, 14, "no bias over ‖b‖² = 100, own length")
+expect(curve["own length"][-1][0].mean() - nearest.mean(), -0.01, 0.01,
+       f"own length, ‖b‖² = 100: P@1 less that by distance, {nearest.mean():.1%}")
+
+# %%
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5))
+for p, color in ((1, "C3"), (0.5, "C1"), (0, "C2")):
+    share = np.cumsum(sigma ** (2 * p)) / (sigma ** (2 * p)).sum()
+    left.semilogx(np.arange(1, D + 1), 100 * share, color=color, label=f"p = {p}")
+left.axvline(10, color="k", linestyle=":", linewidth=1)
+left.set(xticks=[1, 10, 100], xticklabels=["1", "10", "100"], xlabel="directions, largest σ first",
+         ylabel="share of the squared length, per cent",
+         title="U Σ^p: with p = 1, ten of 200\ndirections have a third of the length")
+left.legend()
+for (name, scores), marker in zip(curve.items(), "os"):
+    right.semilogx(ratios, [100 * hits.mean() for hits, _ in scores], f"-{marker}", label=name)
+right.axhline(100 * nearest.mean(), color="k", linestyle=":", label="by distance")
+right.set(xticks=[0.1, 1, 10, 100], xticklabels=["0.1", "1", "10", "100"],
+          xlabel="‖b‖² / mean ‖x‖²", ylabel="P@1, per cent", ylim=(0, None),
+          title="A bias harms vectors of different\nlengths: cosine becomes distance")
+right.legend()
+show(figure, "26_counting_continued")
+
+# %% [markdown]
+# ### Exercise 2: break a ranking by a bias
+#
+# Find x, two replies y1 and y2, and a bias b, orthogonal to all three. By cosine y1 has to be
+# nearer to x than y2, by 0.2 or more. After b has been added to all of them, y2 has to be nearer.
+
+# %%
+def harmful_bias():
+    """→ x, y1, y2, b: (5,) each."""
+    raise NotImplementedError
+
+
+def judge_harmful(harmful_bias):
+    *vectors, b = map(np.asarray, harmful_bias())
+    cosine = lambda x, y: x @ y / (np.linalg.norm(x) * np.linalg.norm(y))
+    assert max(abs(cosine(vector, b)) for vector in vectors) < 1e-9, "b is not orthogonal to them"
+    x, y1, y2 = vectors
+    gap = cosine(x, y1) - cosine(x, y2)
+    assert gap >= 0.2, f"without b, y1 is ahead by {gap:.2f} only"
+    gap = cosine(x + b, y1 + b) - cosine(x + b, y2 + b)
+    assert gap < 0, (f"with b, y1 is still ahead, by {gap:.2g}; what do the formulas above say of "
+                     "vectors of one length?")
+
+
+check(2, harmful_bias, judge_harmful)
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `model/word_vectors.py`: `left_singular_vectors`. `config.py`: `identity_start`,
+#   `encoder_bias`. `evaluation/baselines.py`: SIF, which removes the first direction too.
+#   `model/projection.py`: `all_but_the_top`, which does it for `encode` after training.
+# - The paper says nothing of this. It is ours, after Levy, Goldberg and Dagan (2015) and Halko et
+#   al. (2011).
+#
+# ## What you know now
+#
+# - The larger p in U Σ^p, the more all cosines have in common: u₁ is in every one of them.
+# - A random matrix of e columns keeps each cosine up to 1/√e.
+# - A large bias turns cosine into distance, and short vectors are near to everything.
+#
+# Solutions, for when you have tried: `lessons/solutions/26_counting_continued.py`.

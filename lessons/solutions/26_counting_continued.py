@@ -1,0 +1,32 @@
+"""Solutions of lesson 26, Counting, continued. Look when you have tried.
+
+    python lessons/solutions/26_counting_continued.py
+"""
+
+import numpy as np
+from prove import run_lesson, solution
+
+lesson = run_lesson(__file__)
+unit = lesson.unit
+
+
+def solution_columns_needed(rho, wanted):
+    return max(1, int(np.ceil(((1 - rho**2) / wanted) ** 2)))
+
+
+def tempting_columns_needed(rho, wanted):
+    return int(np.ceil(1 / wanted**2))                        # as if every cosine were near 0
+
+
+def solution_harmful_bias():
+    x, y1, y2, b = np.eye(5)[:4]                              # y2 is orthogonal to x, but short
+    return x, 10 * x + y1, 0.1 * y2, 5 * b
+
+
+def tempting_harmful_bias():
+    x, y1, y2, b = np.eye(5)[:4]
+    return x, unit((x + y1)[None])[0], y2, 1000 * b           # squeezed, and in the same order
+
+
+solution(1, solution_columns_needed, tempting_columns_needed)
+solution(2, solution_harmful_bias, tempting_harmful_bias)

@@ -1,10 +1,15 @@
 """What all lessons share: convsim_mini on the path, values and ranges, exercises, figures."""
 
 import builtins
+import os
 import sys
 from pathlib import Path
 
+if "numpy" not in sys.modules:    # BLAS reads it once; more threads only wait for one another here
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import matplotlib
+import numpy as np
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -25,9 +30,23 @@ judges = {}    # exercise number → its judge, for solutions/prove.py
 
 
 def expect(value, low, high, what):
-    """Print a number beside the range that the lesson derived for it; assert that it lies there."""
-    print(f"{what}: {value:.4g}   (expected {low:.4g} to {high:.4g})")
-    assert low <= value <= high, f"{what}: {value} is not within {low} to {high}"
+    """Print a number beside the range that the lesson derived for it; assert that it lies there.
+
+    value: a number, or a list of errors, of which the largest counts. low = high: exactly that.
+    An error that may be 0.01% at most, a check of one's own code, gets a tick and one short line.
+    """
+    most = np.max(value)
+    count = f", {len(value)} checks" if isinstance(value, list) else ""
+    if -high <= low <= 0 < high <= 1e-4:
+        print(f"✓ {what}{count}: {abs(most):.0e} (expected below {high:.0e})")
+    elif low == high:
+        print(f"{what}: {most:,.12g}   (expected exactly {low:,.12g})")
+    elif high - low < 1e-6 * abs(high):
+        print(f"{what}: {most:,.10g}   (expected {(low + high) / 2:,.10g} ± {(high - low) / 2:.0e})")
+    else:
+        shown = [f"{x:,.0f}" if abs(x) >= 1e4 else f"{x:.4g}" for x in (most, low, high)]
+        print("{}: {}   (expected {} to {})".format(what, *shown))
+    assert low <= most <= high, f"{what}: {most} is not within {low} to {high}"
 
 
 def check(number, answer, judge):

@@ -38,7 +38,7 @@ def expect(value, low, high, what):
     most = np.max(value)
     count = f", {len(value)} checks" if isinstance(value, list) else ""
     if -high <= low <= 0 < high <= 1e-4:
-        print(f"✓ {what}{count}: {abs(most):.0e} (expected below {high:.0e})")
+        print(f"✓ {what}{count}: {abs(most):.1g} (expected below {high:.1g})")
     elif low == high:
         print(f"{what}: {most:,.12g}   (expected exactly {low:,.12g})")
     elif high - low < 1e-6 * abs(high):

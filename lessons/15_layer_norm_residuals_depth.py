@@ -82,12 +82,10 @@ loss_of_scale = lambda: float((centred * scale * weight * dy).sum())
 loss_of_variance = lambda: float((centred / np.sqrt(variance + EPSILON) * weight * dy).sum())
 loss_of_centred = lambda: float(
     (centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + EPSILON) * weight * dy).sum())
-for name, analytic, of, array in (("dx̂", dnormal, loss_of_normal, normal),
-                                  ("ds", dscale, loss_of_scale, scale),
-                                  ("dσ²", dvariance, loss_of_variance, variance),
-                                  ("dc", dcentred, loss_of_centred, centred), ("dx", dx, loss, x)):
-    expect(relative_error(analytic, numeric_gradient(of, array)), 0, 1e-7,
-           f"{name} against differences")
+expect([relative_error(analytic, numeric_gradient(of, array)) for analytic, of, array in (
+    (dnormal, loss_of_normal, normal), (dscale, loss_of_scale, scale),
+    (dvariance, loss_of_variance, variance), (dcentred, loss_of_centred, centred), (dx, loss, x))],
+       0, 1e-7, "dx̂, ds, dσ², dc, dx against differences")
 
 # %% [markdown]
 # ## Backwards, in one line
@@ -104,9 +102,9 @@ for name, analytic, of, array in (("dx̂", dnormal, loss_of_normal, normal),
 # %%
 along = (dnormal * normal).mean(axis=1, keepdims=True)                        # (N, 1)
 short = scale * (dnormal - dnormal.mean(axis=1, keepdims=True) - normal * along)
-expect(relative_error(short, dx), 0, 1e-13, "the one line against the five")
 library_dx, dweight, dbias = layer_norm_backward(dy, cache)
-expect(relative_error(short, library_dx), 0, 1e-13, "against the library's")
+expect([relative_error(short, dx), relative_error(short, library_dx)], 0, 1e-13,
+       "the one line against the five, and against the library's")
 expect(np.abs(short.sum(axis=1)).max(), 0, 1e-13, "dx along (1, …, 1)")
 expect(np.abs((short * normal).sum(axis=1)).max(), 0, 1e-4, "dx along x̂ (not quite 0: ε)")
 expect(layer_error(layer_norm_forward, layer_norm_backward, [x, weight, bias], rng), 0, 1e-7,
@@ -282,18 +280,19 @@ check(2, blind_start, judge_blind_start)
 # square of the stream after l of them, G_l that of the gradient there. V_0 = 1, and the loss sends
 # G = 1 into the end.
 #
-# **Plain**, x ← f(x). Each gives a factor c: G_l = c^(L − l). As in lesson 3.
+# **Plain**, x ← f(x). Each gives a factor c, as in lesson 3: G_l is c to the power L − l.
 #
-# **Residual**, x ← x + f(x). f(x) is unrelated to x, so the squares add: V_(l+1) = (1 + c) V_l.
-# Likewise backwards: G_l = (1 + c)^(L − l). Nothing dies; it *explodes* instead.
+# **Residual**, x ← x + f(x). f(x) is unrelated to x, so the squares add: each V is 1 + c times the
+# one below, and backwards likewise. G_l is 1 + c to the power L − l. Nothing dies; it *explodes*
+# instead.
 #
 # **Post-norm**, x ← norm(x + f(x)), the original Transformer. Going back, norm divides by √(1 + c),
 # the spread of its input; then the residual multiplies by √(1 + c). They cancel: G_l = 1.
 #
 # **Pre-norm**, x ← x + f(norm(x)), and one norm at the end. f sees a stream of size 1 and adds c,
 # always c: V_l = 1 + c l. Growth is linear now. Backwards, what comes through f is divided by the
-# stream's size: G_l = G_(l+1) (1 + c/V_l), and 1 + c/V_l = (V_l + c)/V_l = V_(l+1)/V_l. A product
-# of such fractions telescopes! G_l = G_L · V_L/V_l. The norm at the end has G_L = 1/V_L, so
+# stream's size: G grows by 1 + c/V_l = (V_l + c)/V_l, the next V over this one. A product of such
+# fractions telescopes! G_l = G_L · V_L/V_l. The norm at the end has G_L = 1/V_L, so
 #
 # G_l = **1/V_l = 1/(1 + c l)**
 #
@@ -382,12 +381,13 @@ for kind in derived:
 #
 # - Post-norm: it is divided by 1 + c at once, and from then on passed unchanged. L of them: **2cδ²
 #   L/(1 + c)**.
-# - Pre-norm: the change made at height l grows by V_L/V_l on its way up, and the last norm divides
-#   by V_L: 2cδ²/V_l is left. Σ_l 1/(1 + c l) is nearly an integral: **2δ² ln(1 + c L)**.
+# - Pre-norm: the change made at height l grows by 1 + c/V_l in each layer above it, the gradient's
+#   telescoping product once more: V_L/V_l in all. The last norm divides by V_L: 2cδ²/V_l is left.
+#   Σ_l 1/(1 + c l) is nearly an integral: **2δ² ln(1 + c L)**.
 #
 # √L against √ln L (Liu et al. 2020 found it so in real models): the deeper a post-norm model, the
-# further the same learning rate throws it. That is what its long warm-up is for. A pre-norm model
-# hardly notices its depth.
+# further the same learning rate throws it. That is one reason for its long warm-up. A pre-norm
+# model hardly notices its depth.
 
 # %%
 def moved(kind, depth, delta=1e-3):
@@ -525,6 +525,10 @@ check(3, branch_scale, judge_branch_scale)
 #   both orders checked.
 # - The paper, §3.1: six layers, 512 wide, 2048 inside, by tensor2tensor's defaults, which had moved
 #   to pre-norm. It does not say which it used; both are here.
+#
+# **What you know now.** Layer norm divides the gradient by the size of its input. So pre-norm's
+# gradient depends on what stands below a layer and not on the depth; a nudge moves a deep post-norm
+# stack by √L, a pre-norm one by √ln L.
 #
 # Next: lesson 16 compares optimisers; lesson 17 puts all of it to work and trains.
 #

@@ -110,10 +110,10 @@ expect(np.abs(path[-1, 1] / start[1]), 7, 8, "at 2.002/λ_max: how far out after
 #
 # √κ = (1 + √μ)/(1 − √μ), so **√μ = (√κ − 1)/(√κ + 1)**,  η = (1 + √μ)²/λ_max
 #
-# It is SGD's factor with √κ in the place of κ. At both ends the two roots meet, and then the
-# solution is √μᵗ (1 + a t) x₀, up to the sign: at λ_max it changes in each step. The first step
-# fixes a: 1 − √μ at λ_min, 1 + √μ at λ_max. Because of 1 + a t the loss rises first, about
-# seventyfold.
+# It is SGD's factor with √κ in the place of κ. At both ends the two roots are one number, q = √μ up
+# to the sign. Then t qᵗ is a solution, too, and x_t = qᵗ (1 + a t) x₀. The first step is
+# x₁ = (1 − ηλ) x₀ with ηλ = (1 ∓ q)², which is q (2 ∓ q) up to the sign: so a = 1 − q at λ_min and
+# 1 + q at λ_max. Because of 1 + a t the loss rises first, about seventyfold.
 
 # %%
 def momentum(rate, mu):
@@ -128,6 +128,8 @@ mu, eta, t = q * q, (1 + q) ** 2 / 1000, np.arange(500)
 derived = np.sum(mu**t * ((1 + (1 - q) * t) ** 2 + (1 + (1 + q) * t) ** 2) / 2 > 1e-3)
 momentum_steps, momentum_path = steps_to(1e-3, momentum(eta, mu))
 expect(momentum_steps, derived - 1, derived + 1, f"steps of momentum; derived {derived}")
+rise = max(bowl(x)[0] for x in momentum_path) / bowl(start)[0]
+expect(rise, 60, 80, "times the start's loss, at its highest")
 
 # %% [markdown]
 # The library has no momentum of its own: it is the m of Adam. m ← βm + (1 − β)g is (1 − β) times
@@ -448,6 +450,10 @@ show(figure, "16_optimisers")
 # - The paper trains by SGD with a rate of 0.01 for 40 million steps (§3.1). "adaptive" is ours; it
 #   needs fewer steps.
 # - `tests/training/test_resume.py`: a resumed run goes on with the same state, bit by bit.
+#
+# **What you know now.** SGD needs κ steps and momentum √κ, if it is told κ. Adam has a rate for each
+# axis, and fails where the axes are not the directions. Row-wise Adagrad is for tables, of which
+# most rows are rare. The first steps are noise: warm up.
 #
 # Next: lesson 17 trains the encoder, and looks at the first steps of a real run.
 #

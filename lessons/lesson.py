@@ -42,7 +42,8 @@ def expect(value, low, high, what):
     elif low == high:
         print(f"{what}: {most:,.12g}   (expected exactly {low:,.12g})")
     elif high - low < 1e-6 * abs(high):
-        print(f"{what}: {most:,.10g}   (expected {(low + high) / 2:,.10g} ± {(high - low) / 2:.0e})")
+        middle, half = (low + high) / 2, (high - low) / 2
+        print(f"{what}: {most:,.10g}   (expected {middle:,.10g} ± {half:.0e})")
     else:
         shown = [f"{x:,.0f}" if abs(x) >= 1e4 else f"{x:.4g}" for x in (most, low, high)]
         print("{}: {}   (expected {} to {})".format(what, *shown))

@@ -329,15 +329,6 @@ for k in range(1, 101):
         expect(np.sqrt((table[1] ** 2).mean()), derived - 1e-9, derived + 1e-9,
                f"rms of the way after {k} updates, 0.06 Σ 1/√k")
 
-by_hand, sums = np.zeros((3, d)), np.full(3, Adaptive.FIRST_SQUARE)
-params = {"embedding.weight": np.zeros((3, d))}
-optimizer = Adaptive(params)
-for g in rng.standard_normal((4, 2, d)):                      # rows 0 and 2; row 1 never occurs
-    sums[[0, 2]] += (g * g).mean(axis=1)
-    by_hand[[0, 2]] -= 0.06 * g / np.sqrt(sums[[0, 2]])[:, None]
-    optimizer.step(params, {"embedding.weight": [SparseRows(np.array([0, 2]), g)]}, None, 0.06)
-error = np.abs(params["embedding.weight"] - by_hand).max()
-expect(error, 0, 1e-12, "the library's table less ours")
 print(f"state for the default table, 251,001 × 500: Adam {251_001 * 500 * 8 / 1e6:,.0f} MB, "
       f"one sum a row {251_001 * 4 / 1e6:.0f} MB")
 
@@ -450,10 +441,6 @@ show(figure, "16_optimisers")
 # - The paper trains by SGD with a rate of 0.01 for 40 million steps (§3.1). "adaptive" is ours; it
 #   needs fewer steps.
 # - `tests/training/test_resume.py`: a resumed run goes on with the same state, bit by bit.
-#
-# **What you know now.** SGD needs κ steps and momentum √κ, if it is told κ. Adam has a rate for each
-# axis, and fails where the axes are not the directions. Row-wise Adagrad is for tables, of which
-# most rows are rare. The first steps are noise: warm up.
 #
 # Next: lesson 17 trains the encoder, and looks at the first steps of a real run.
 #

@@ -17,9 +17,6 @@ import sys
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
-import time
-import tracemalloc
-
 import numpy as np
 import scipy.sparse
 
@@ -224,8 +221,8 @@ loss, leaves = autograd_loss(params)
 loss.backward(np.ones_like(loss.value))
 library_loss, grads = loss_and_gradients(model, batch)
 expect(abs(float(loss.value.squeeze()) - float(library_loss)), 0, 1e-10, "loss less the library's")
-for name, p in params.items():
-    expect(relative_error(leaves[name].grad, dense(grads[name], p)), 0, 1e-10, f"{name}")
+expect([relative_error(leaves[name].grad, dense(grads[name], p)) for name, p in params.items()], 0,
+       1e-10, f"gradients of {', '.join(params)}")
 
 # %% [markdown]
 # The same numbers to ten digits, and no backward was written. That is what it saves: a new layer is
@@ -387,30 +384,6 @@ for name, (squares, everything) in kept.items():
 expect(kept["hand"][0] / (8 * K * K / 1e6), 1, 1, "by hand: K × K arrays kept")
 expect(kept["graph"][0] / (8 * K * K / 1e6), 2, 4, "by the graph")
 expect(kept["graph"][1] / kept["hand"][1], 3, 20, "bytes kept, graph over hand")
-
-
-def measured(step):
-    """Peak of the memory that a step takes, in MB; the shortest of five times, in seconds."""
-    tracemalloc.start()
-    step()
-    peak = tracemalloc.get_traced_memory()[1] / 1e6
-    tracemalloc.stop()
-    seconds = []
-    for _ in range(5):
-        begin = time.perf_counter()
-        step()
-        seconds.append(time.perf_counter() - begin)
-    return peak, min(seconds)
-
-
-def autograd_step():
-    loss, _ = autograd_loss(params)
-    loss.backward(np.ones_like(loss.value))
-
-
-graph, hand = measured(autograd_step), measured(lambda: loss_and_gradients(model, batch))
-expect(graph[0] / hand[0], 2, 40, "peak memory of a step, graph over hand")
-print(f"time of a step, graph over hand, on this machine now: {graph[1] / hand[1]:.1f}")
 
 # %% [markdown]
 # Most of the graph's memory is one array: the embeddings that `take` fetched, one row for each word

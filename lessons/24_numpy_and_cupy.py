@@ -53,11 +53,6 @@ except UserError as error:
 # %%
 x = rng.standard_normal((4, 3))
 assert array_module(x) is np
-print("l2_normalize_forward of a NumPy array is a", type(l2_normalize_forward(x)[0]).__module__,
-      "array")
-if cupy:
-    print("and of a CuPy array a", type(l2_normalize_forward(cupy.asarray(x))[0]).__module__,
-          "array")
 
 # %% [markdown]
 # ## Counting launches

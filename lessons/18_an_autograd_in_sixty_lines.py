@@ -428,8 +428,9 @@ show(figure, "18_an_autograd_in_sixty_lines")
 # %% [markdown]
 # ## Where this lives
 #
-# - Nowhere: convsim_mini has no autograd. `model/layers.py`, `losses.py`, `embeddings.py` hold the
-#   rules, each with its derivation; `model/input_response.py` calls them in order.
+# - Nowhere: convsim_mini has no autograd. `model/layers.py`, `model/losses.py` and
+#   `model/embeddings.py` hold the rules, each with its derivation; `model/input_response.py` calls
+#   them in order.
 # - `tests/model/test_torch_parity.py`: the same model under PyTorch's autograd, to 1e-8.
 # - The paper used TensorFlow. Its gradients were made as here, with rules by hand behind them.
 #

@@ -598,9 +598,8 @@ expect(results[4][1] - results[2][1], 0, 2, "what w = 1000 costs the conversatio
 #
 # ## Where this lives
 #
-# - `model/nli.py`: `nli_features_forward` and `_backward`, `classifier_forward`;
-#   `model/input_response.py`: `classes`, `loss_and_gradients`; `data/snli_files.py` reads
-#   the files.
+# - `model/nli.py`: `nli_features_forward`, `nli_features_backward`, `classifier_forward`;
+#   `model/input_response.py`: `classes`, `loss_and_gradients`; `data/snli_files.py` reads the files.
 # - `training/schedule.py`: `nli_steps` spreads NLI's steps evenly, so that the task is a function
 #   of the step and a resumed run repeats it.
 #   `python -m convsim_mini.train --task multitask --init RUN --nli DIR`.

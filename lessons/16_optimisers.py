@@ -238,6 +238,30 @@ expect(counted["turned by 45°", 0.01] / counted["along the axes", 0.01], 3, 5,
 turned_steps, _ = steps_to(1e-3, descent(best), turned_bowl, turn @ start)
 expect(turned_steps, descent_steps - 1, descent_steps + 1, "SGD, turned: no difference")
 
+# %%
+figure, (place, fall) = plt.subplots(1, 2, figsize=(11, 4.6))
+low, high = np.meshgrid(np.linspace(-2, 3.3, 200), np.linspace(-1.5, 1.5, 200))
+place.contour(low, high, (low**2 + 20 * high**2) / 2, levels=np.geomspace(0.03, 30, 12), colors="k",
+              alpha=0.25, linewidths=0.8)
+root = (np.sqrt(20) - 1) / (np.sqrt(20) + 1)                  # √μ for κ = 20
+for name, step, style in (("SGD", descent(2 / 21), "C0o-"), ("Adam", adam_step(0.2), "C2o-"),
+                          ("momentum", momentum((1 + root) ** 2 / 20, root**2), "C1o-")):
+    _, path = steps_to(1e-3, step, np.diag([1.0, 20.0]), np.array([3.0, 0.8]), most=30)
+    place.plot(*path.T, style, markersize=3, linewidth=1, label=name)
+place.set(xlabel="flat direction", ylabel="steep direction",
+          title="κ = 20, 30 steps: momentum swings out, and is there first")
+place.legend()
+for name, path, style in (("SGD", descent_path, "C0"), ("momentum", momentum_path, "C1"),
+                          ("Adam", paths["along the axes", 0.01], "C2"),
+                          ("Adam, bowl turned by 45°", paths["turned by 45°", 0.01], "C3")):
+    A = turned_bowl if "turned" in name else axes_bowl
+    loss = np.einsum("ti,ij,tj->t", path, A, path) / 2
+    fall.semilogy(loss[:1500], style, label=name, linewidth=1.2)
+fall.set(xlabel="step", ylabel="loss", ylim=(1e-8, 1e4),
+         title="κ = 1000: to Adam alone it matters where the axes are")
+fall.legend(fontsize=9, loc="upper right")
+show(figure, "16_bowl")
+
 # %% [markdown]
 # Momentum, told both ends of the spectrum, needs fewer steps than Adam. Adam did not have to be
 # told; only the rate was chosen.
@@ -400,30 +424,20 @@ expect(moves.sum(axis=0).std() / (warming[:, None] * moves).sum(axis=0).std(), 3
        "20 steps of noise: without warm-up they lead so many times as far")
 
 # %%
-figure, axes = plt.subplots(1, 3, figsize=(14, 4.5))
-figure.get_layout_engine().set(wspace=0.05)
-for name, path, style in (("SGD", descent_path, "C0"), ("momentum", momentum_path, "C1"),
-                          ("Adam", paths["along the axes", 0.01], "C2"),
-                          ("Adam, bowl turned by 45°", paths["turned by 45°", 0.01], "C3")):
-    A = turned_bowl if "turned" in name else axes_bowl
-    loss = np.einsum("ti,ij,tj->t", path, A, path) / 2
-    axes[0].semilogy(loss[:1500], style, label=name, linewidth=1.2)
-axes[0].set(xlabel="step", ylabel="loss", ylim=(1e-8, 1e4),
-            title="A bowl with κ = 1000: to Adam alone\nit matters where the axes are")
-axes[0].legend(fontsize=9, loc="upper right")
-axes[1].semilogx(np.arange(1, 3001), uncorrected, "C3", label="constant g, no bias correction")
-axes[1].semilogx(np.arange(1, 3001), lengths, "C2", label="constant g, corrected")
-axes[1].semilogx(np.arange(1, 21), noisy, "C4o", markersize=4, label="pure noise, corrected")
-axes[1].set(xlabel="step", ylabel="length of Adam's step, in rates",
-            title="Uncorrected first steps are too long;\ncorrected ones are noisy")
-axes[1].legend(fontsize=9)
+figure, (first, rows) = plt.subplots(1, 2, figsize=(11, 4.6))
+first.semilogx(np.arange(1, 3001), uncorrected, "C3", label="constant g, no bias correction")
+first.semilogx(np.arange(1, 3001), lengths, "C2", label="constant g, corrected")
+first.semilogx(np.arange(1, 21), noisy, "C4o", markersize=4, label="pure noise, corrected")
+first.set(xlabel="step", ylabel="length of Adam's step, in rates", ylim=(0, 8),
+          title="Uncorrected first steps are too long;\ncorrected ones are noisy")
+first.legend(fontsize=9)
 edges = np.unique(np.geomspace(1, words, 13).astype(int))
 for kind, color in (("SGD", "C0"), ("Adam", "C2"), ("Adagrad", "C1")):
     means = [chosen[kind][a - 1:b - 1].mean() for a, b in zip(edges, edges[1:])]
-    axes[2].loglog(np.sqrt(edges[:-1] * edges[1:]), means, "o-", color=color, label=kind)
-axes[2].set(xlabel="a word's rank by frequency", ylabel="mean squared error of its row",
-            title=f"{words:,} words after {steps:,} batches:\nthe rare ones decide")
-axes[2].legend(fontsize=9)
+    rows.loglog(np.sqrt(edges[:-1] * edges[1:]), means, "o-", color=color, label=kind)
+rows.set(xlabel="a word's rank by frequency", ylabel="mean squared error of its row",
+         title=f"{words:,} words after {steps:,} batches:\nthe rare ones decide")
+rows.legend(fontsize=9)
 show(figure, "16_optimisers")
 
 # %% [markdown]

@@ -20,7 +20,6 @@ from small_encoder import trained_encoder
 
 import numpy as np
 
-from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation.baselines import bag_cosine, frequency_weight
 from convsim_mini.evaluation.metrics import pearson, pearson_interval, spearman, williams_test
 from convsim_mini.evaluation.sts import OWN, angular_similarity, read, score_0_to_5
@@ -167,18 +166,7 @@ expect(loss, 3, np.log(256), "loss at the end, below ln 256 (lesson 17)")
 
 # %%
 weight = frequency_weight(corpus.vocabulary)
-
-
-def weighted_cosine(a, b):
-    """Σ w² over shared words / √(Σ_a w² Σ_b w²): the cosine of two vectors of weights."""
-    a, b = set(tokenize(a)), set(tokenize(b))
-    squares = lambda words: sum(weight(word)**2 for word in sorted(words))
-    return squares(a & b) / np.sqrt(squares(a) * squares(b))
-
-
-by_hand = np.array([weighted_cosine(*pair) for pair in zip(sts.sentences1, sts.sentences2)])
 weighted = np.array([bag_cosine(*pair, weight) for pair in zip(sts.sentences1, sts.sentences2)])
-assert np.allclose(by_hand, weighted)
 print(f'weights: "the" {weight("the"):.3f}, "you" {weight("you"):.3f}, "kitchen" '
       f'{weight("kitchen"):.3f}')
 

@@ -127,7 +127,8 @@ expect(intervals["TF-IDF"][2], 0.5, guessing, "TF-IDF: its interval ends below g
 expect(precisions["trained on replies"].mean() - precisions["TF-IDF"].mean(), 0.02, 0.4,
        "MAP of the encoder above TF-IDF")
 expect(guessing - precisions["trained on replies"].mean(), 0.02, 0.12, "and below guessing")
-expect(intervals["trained on replies"][2] - guessing, 0, 0.05, "end of its interval above guessing: equal is just possible")
+expect(intervals["trained on replies"][2] - guessing, 0, 0.05,
+       "but its interval ends so little above guessing")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
 for n, color in ((6, "C0"), (10, "C1")):

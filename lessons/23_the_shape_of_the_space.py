@@ -180,9 +180,16 @@ def direction(model):
 print("counted start: λ₁ {:.2f}, ‖m‖² {:.2f}".format(*direction(started)))
 history = {s: {step: direction(then) for step, then in training(s, 240 if s == 20 else 80)}
            for s in (5.0, 10.0, 20.0, 40.0)}
-for s, by_step in history.items():
+figure, axes = plt.subplots()
+for (s, by_step), color in zip(history.items(), ("C4", "C0", "C3", "C1")):
     print(f"scale {s:4}, 80 steps: λ₁ {{:.2f}}, ‖m‖² {{:.2f}}, effective scale {{:.1f}}".format(
         *by_step[80]))
+    axes.plot(list(by_step), [scale for *_, scale in by_step.values()], "o-", color=color,
+              label=f"s = {s:.0f}")
+axes.set(xlabel="step", ylabel="effective scale", ylim=(0, None),
+         title="A thermostat: too large a scale is turned down, and later up again")
+axes.legend()
+show(figure, "23_thermostat")
 expect(history[40.0][80][0] / history[10.0][80][0], 2.5, 15, "λ₁ at scale 40 over that at 10")
 expect(history[40.0][80][2] / history[10.0][80][2], 0.7, 1.4,
        "effective scale, 40 over 10; the scales: 4")
@@ -287,6 +294,8 @@ expect(counts["… without e₁"].max() / counts["after 80 steps"].max(), 0.05, 
 
 # %%
 long_ones = np.diff(texts.offsets) > 50
+middle = u @ unit(u.mean(axis=0)[None])[0]
+expect(middle[long_ones].mean() - middle.mean(), 0.1, 0.3, "cosine to the middle: so much more")
 expect(counts["after 80 steps"][long_ones].mean(), 25, 55,
        f"mean N of the {long_ones.sum()} messages of more than 50 words; all: 10")
 expect(counts["… without e₁"][long_ones].mean(), 8, 14, "and without e₁")
@@ -308,16 +317,11 @@ def hits_and_cosines(model):
     return ranks_of_truth(*sides, candidates) == 1, (left * right).sum(axis=1)
 
 
-def points(a, b):
-    """Difference of two shares of hits, in points, and its standard error."""
-    difference = 100 * (a.astype(float) - b)
-    return difference.mean(), difference.std() / np.sqrt(len(difference))
-
-
 hits, cosine = hits_and_cosines(model)
 freed_hits, freed_cosine = hits_and_cosines(freed_model)
-gain, error = points(freed_hits, hits)
-expect(gain, 3 * error, 6,
+difference = 100 * (freed_hits.astype(float) - hits)          # in points
+error = difference.std() / np.sqrt(len(difference))
+expect(difference.mean(), 3 * error, 6,
        f"P@1 from {hits.mean():.1%} to {freed_hits.mean():.1%}: points; error {error:.1f}")
 t, p = williams_test(freed_cosine, cosine, own.labels)
 expect(pearson(freed_cosine, own.labels) - pearson(cosine, own.labels), -0.08, 0.08,
@@ -341,8 +345,7 @@ print("P@1 without the first k:", *(f"{k}: {value:.1f}" for k, value in zip(remo
 expect(precision[1] - max(precision[5:]), 2, 20, "points lost by 20 directions or more, not one")
 
 # %%
-figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.5))
-figure.get_layout_engine().set(wspace=0.05)
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6))
 for name, x, color in (("counted start", u_start, "C0"), ("after 80 steps", u, "C3"),
                        ("… without e₁", freed, "C2")):
     ratio, values, _ = shape(x)
@@ -351,12 +354,6 @@ left.axhline(1 / D, color="k", linestyle=":", label=f"random: PR {D}")
 left.set(xlabel="direction, largest first", ylabel="share of the squared length, λ",
          ylim=(1e-4, 1), title="Training puts a quarter of the squared\nlength into one direction")
 left.legend(fontsize=9)
-for (s, by_step), color in zip(history.items(), ("C4", "C0", "C3", "C1")):
-    middle.plot(list(by_step), [scale for *_, scale in by_step.values()], "o-", color=color,
-                label=f"s = {s:.0f}")
-middle.set(xlabel="step", ylabel="effective scale", ylim=(0, None),
-           title="A thermostat: too large a scale is\nturned down, and later up again")
-middle.legend(fontsize=9)
 for (name, N), color in zip(counts.items(), ("k", "C0", "C3", "C2")):
     right.loglog(np.arange(1, len(N) + 1), np.sort(N)[::-1] + 0.5, color=color, label=name)
 right.set(xlabel="sentence, largest hub first", ylabel="N: among whose ten nearest it is",

@@ -38,9 +38,9 @@ rng = np.random.default_rng(12)
 # %% [markdown]
 # ## Attention has no order
 #
-# y_i = Σ_j p_ij v_j, where p_ij is the softmax of q_i · k_j/√m over j. Nothing in there says where i and j stand: only
-# the words' own vectors enter, and a sum does not care in which order it is taken. Permute the
-# words, and the outputs are the same outputs, permuted:
+# y_i = Σ_j p_ij v_j, where p_ij is the softmax of q_i · k_j/√m over j. Nothing in there says where
+# i and j stand: only the words' own vectors enter, and a sum does not care in which order it is
+# taken. Permute the words, and the outputs are the same outputs, permuted:
 #
 # attention(x[order]) = attention(x)[order]
 #
@@ -133,9 +133,9 @@ expect(np.abs(signal - signal_by_hand(1500, width)).max(), 0, 1e-9, "ours agains
 # (Ci(Δ) − Ci(Δ/10,000))/ln 10,000 ≈ **1 − (0.577 + ln Δ)/9.21**
 #
 # (Ci is the cosine integral; Ci(small) ≈ 0.577 + ln small, and Ci(large) ≈ 0.) Similarity falls
-# with the *logarithm* of the distance: from 10 to 100 it loses as much as from 100 to 1,000, a quarter. Fine near
-# by and coarse far away, as we would want. (At distance 1 Ci is 0.34: the short form starts to hold
-# at 3 words or so.)
+# with the *logarithm* of the distance: from 10 to 100 it loses as much as from 100 to 1,000, a
+# quarter. Fine near by and coarse far away, as we would want. (At distance 1 Ci is 0.34: the short
+# form starts to hold at 3 words or so.)
 #
 # **Predict** the cosine at distance 100: (0.577 + 4.605)/9.21 is …
 
@@ -417,9 +417,9 @@ check(3, positions, judge_positions)
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all
 #   cosines; Vaswani et al. print them in turns, which is the same up to a permutation of channels).
 #
-# **What you know now.** Attention alone has no order: two sentences of the same words are one vector,
-# and a loss that needs the order stays at ln 2. A clock of many hands, added to the words, tells
-# positions apart, finely nearby and coarsely far away.
+# **What you know now.** Attention alone has no order: two sentences of the same words are one
+# vector, and a loss that needs the order stays at ln 2. A clock of many hands, added to the words,
+# tells positions apart, finely nearby and coarsely far away.
 #
 # Next: lesson 15 stacks layers, six and more, and watches the gradient on its way down.
 #

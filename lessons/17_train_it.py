@@ -114,8 +114,8 @@ print(*(f"{name} {p.shape}" for name, p in model.params.items()), sep="\n")
 # there is: 32 pairs, the same ones again and again, no word dropout. Then the loss has to go to its
 # floor, here practically 0. The pairs are drawn at random. Neighbours in the corpus are turns of
 # one chat, where the reply of one pair is the input of the next. A fresh encoder takes an input for
-# its own best reply, so the loss of 32 neighbours starts at 13. Pairs drawn at random start
-# about one above ln 32 = 3.47: from 0.2 to 1.7 above it in six draws.
+# its own best reply, so the loss of 32 neighbours starts at 13. Pairs drawn at random start about
+# one above ln 32 = 3.47: from 0.2 to 1.7 above it in six draws.
 #
 # **Predict:** 32 pairs, thousands of parameters. How many steps until the loss is below 0.1:
 # one, ten or a hundred?
@@ -514,9 +514,9 @@ expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is ne
 #   Ours, with all of the corpus, full width and 85 seconds: 29.6 (`report/README.md`). The
 #   adaptive optimiser, warm-up, word dropout and scale are ours.
 #
-# **What you know now.** Before a long run: the loss at the start, one batch by heart, the size of an
-# update. Where a loss is stuck, spread, gap and ratio say why. Beside TF-IDF, training
-# gains 14 points of P@10 and hardly any of P@1: name the baseline beside every score.
+# **What you know now.** Before a long run: the loss at the start, one batch by heart, the size of
+# an update. Where a loss is stuck, spread, gap and ratio say why. Beside TF-IDF, training gains 14
+# points of P@10 and hardly any of P@1: name the baseline beside every score.
 #
 # Next: lesson 18 lets a program derive the gradients. Lesson 19 gives this encoder a second task.
 #

@@ -284,10 +284,10 @@ assert np.isinf(value) and np.isnan(gradient).any()
 print(f"by the graph: a loss of {value}, {np.isnan(gradient).sum()} of 16 gradients are nan")
 
 # %% [markdown]
-# e^120 is more than float32 can hold. Every autograd that is given these steps does this. The cure, to subtract the row's
-# largest score, is a piece of *algebra*: it changes no value, and no step-by-step rule finds it.
-# Unit vectors have the like. By hand a row of zeros stays zero. The graph takes 0 to
-# the power −½:
+# e^120 is more than float32 can hold. Every autograd that is given these steps does this. The cure,
+# to subtract the row's largest score, is a piece of *algebra*: it changes no value, and no
+# step-by-step rule finds it. Unit vectors have the like. By hand a row of zeros stays zero. The
+# graph takes 0 to the power −½:
 
 # %%
 zero_row = np.zeros((1, 3))
@@ -434,9 +434,9 @@ show(figure, "18_an_autograd_in_sixty_lines")
 # - `tests/model/test_torch_parity.py`: the same model under PyTorch's autograd, to 1e-8.
 # - The paper used TensorFlow. Its gradients were made as here, with rules by hand behind them.
 #
-# **What you know now.** A graph of steps gives every gradient that you can write by hand. It does not
-# find a closed form, it fills whole tables for a few rows, and it keeps what nobody will ask for
-# again.
+# **What you know now.** A graph of steps gives every gradient that you can write by hand. It does
+# not find a closed form, it fills whole tables for a few rows, and it keeps what nobody will ask
+# for again.
 #
 # Next: lesson 19, one encoder with two losses. Its gradients simply add.
 #

@@ -393,9 +393,9 @@ expect(loud["talker"]["man or person"] / loud["untrained"]["man or person"], 0, 
        "man or person: talker / untrained")
 
 # %% [markdown]
-# More than three quarters are the topic now. Is the rest lost, or only quiet? Give the embeddings, as they
-# are, to a classifier: nothing of the encoder moves, only the classifier learns. Ask it twice, with
-# 400 steps and with 6,000. Guessing has an accuracy of a third.
+# More than three quarters are the topic now. Is the rest lost, or only quiet? Give the embeddings,
+# as they are, to a classifier: nothing of the encoder moves, only the classifier learns. Ask it
+# twice, with 400 steps and with 6,000. Guessing has an accuracy of a third.
 #
 # Then the second gradient: continue from the talker's weights, as the paper does, with half of the
 # steps on NLI, 400, and let its gradient reach the encoder.
@@ -430,11 +430,11 @@ end = np.mean(both_losses["chat"][-40:])
 expect(end - np.log(K / 6), -0.3, 0.3, "the conversations' loss above ln(K/6), after both")
 
 # %% [markdown]
-# A longer search finds nearly nine pairs in ten: the talker has *shrunk* the differences, not lost them.
-# Neutral is the hardest, for no reply asks for the place or for man and person. (An entailment and
-# a contradiction differ in the activity, of which a little is left beside the topic.) An encoder
-# that moves makes the differences large: every pair after 400 steps. The conversations have lost
-# nothing by it.
+# A longer search finds nearly nine pairs in ten: the talker has *shrunk* the differences, not lost
+# them. Neutral is the hardest, for no reply asks for the place or for man and person. (An
+# entailment and a contradiction differ in the activity, and a little of it is left beside the
+# topic.) An encoder that moves makes the differences large: every pair after 400 steps. The
+# conversations have lost nothing by it.
 #
 # ## What it looks like
 #
@@ -599,7 +599,7 @@ expect(results[4][1] - results[2][1], 0, 2, "what w = 1000 costs the conversatio
 # ## Where this lives
 #
 # - `model/nli.py`: `nli_features_forward`, `nli_features_backward`, `classifier_forward`;
-#   `model/input_response.py`: `classes`, `loss_and_gradients`; `data/snli_files.py` reads the files.
+#   `model/input_response.py`: `classes`, `loss_and_gradients`; `data/snli_files.py`: the files.
 # - `training/schedule.py`: `nli_steps` spreads NLI's steps evenly, so that the task is a function
 #   of the step and a resumed run repeats it.
 #   `python -m convsim_mini.train --task multitask --init RUN --nli DIR`.

@@ -139,8 +139,9 @@ expect(np.subtract(*interval(0.6, 120)[::-1]), 0.22, 0.24, "width for 120 pairs"
 
 # %% [markdown]
 # So a difference of five points on our set would be nothing if the two r came from different
-# sentences. But they come from the *same* ones: two systems fail on the same hard pairs. Williams' test uses the
-# correlation between the systems, and sees much smaller differences. We shall use it below.
+# sentences. But they come from the *same* ones: two systems fail on the same hard pairs. Williams'
+# test uses the correlation between the systems, and sees much smaller differences. We shall use it
+# below.
 #
 # ## An encoder of ten seconds
 #
@@ -319,8 +320,8 @@ check(2, folds, judge_folds)
 #   cross-validation are ours. Williams' test and intervals, too.
 #
 # **What you know now.** An r has an interval, and 120 pairs leave it wide; a paired test sees more.
-# Words alone are hard to beat, so put them beside every r. What is fitted is scored on what was held
-# out, and pairs that share a sentence stay together.
+# Words alone are hard to beat, so put them beside every r. What is fitted is scored on what was
+# held out, and pairs that share a sentence stay together.
 #
 # Next: lesson 22 ranks questions, and compares our figures with the paper's.
 #

@@ -398,8 +398,8 @@ check(2, checked_take, judge_checked_take)
 # - The paper, §3.1, trains on a cluster with TensorFlow and says nothing of this. All of it is
 #   ours.
 #
-# **What you know now.** A call costs as much as some thousand numbers on a CPU, and far more on a GPU:
-# count launches. Wait before you stop the clock. What is freed should be kept, and ids checked
+# **What you know now.** A call costs as much as some thousand numbers on a CPU, and far more on a
+# GPU: count launches. Wait before you stop the clock. What is freed should be kept, and ids checked
 # before they leave the host.
 #
 # Next: lesson 25 asks how many digits of a result are right, and how equal two machines can be.

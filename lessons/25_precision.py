@@ -41,10 +41,10 @@ except UserError as error:
 #
 # A GPU multiplies matrices much faster if numbers may be short: float32 keeps 23 bits after the
 # leading one, TF32 10, bfloat16 7. Round both factors to b bits. A mantissa m between 1 and 2 moves
-# by up to ± half a last bit, h = ½ · 2⁻ᵇ, evenly, with the root mean square h/√3.
-# Relative to m, where leading digits are spread as they are in nature (density 1/(m ln 2)),
-# √(E[1/m²]) = √(3/(8 ln 2)) = 0.736. Two factors: times √2. In a dot product of random signs errors
-# and terms add up alike, so
+# by up to ± half a last bit, h = ½ · 2⁻ᵇ, evenly, with the root mean square h/√3. Relative to m,
+# where leading digits are spread as they are in nature (density 1/(m ln 2)), √(E[1/m²]) =
+# √(3/(8 ln 2)) = 0.736. Two factors: times √2. In a dot product of random signs errors and terms
+# add up alike, so
 #
 # relative error ≈ √2 · 0.736/√3 · ½ · 2⁻ᵇ = **0.30 · 2⁻ᵇ**
 #
@@ -91,9 +91,9 @@ expect(float32 / errors[-1], 1, 30, "what adding up in float32 costs on top of r
 # partial sums is rounded: for numbers of one sign the error can reach n u, u = 2⁻²⁴. Say roundings
 # have random signs. Each is even within ± half of the last bit's value, the *spacing* of floats
 # there, so its mean square is spacing²/12. The mean squares add up. For a million numbers the root
-# of their sum is 224 u, near ¼ √n u; a single sum may be off by 30 u or by 500. In pairs of pairs (a
-# GPU's trees) only log₂ n roundings lie on each number's way. NumPy adds blocks of up to 128 numbers
-# with 8 running sums, and then these in pairs: some 30 roundings here.
+# of their sum is 224 u, near ¼ √n u; a single sum may be off by 30 u or by 500. In pairs of pairs
+# (a GPU's trees) only log₂ n roundings lie on each number's way. NumPy adds blocks of up to 128
+# numbers with 8 running sums, and then these in pairs: some 30 roundings here.
 
 # %%
 u = 2.0**-24
@@ -241,9 +241,9 @@ expect(worst, 1e-4, 1e-2,
 #   (`tests/gpu/vgpu/README.md`). They and this lesson's GPU half have not been run on a GPU yet.
 # - The paper says nothing of this. All of it is ours.
 #
-# **What you know now.** A bit less doubles a product's error, and its size can be derived. Sums err by
-# their order. So a tolerance is no matter of taste: derive it, and break something to see that it
-# bites.
+# **What you know now.** A bit less doubles a product's error, and its size can be derived. Sums err
+# by their order. So a tolerance is no matter of taste: derive it, and break something to see that
+# it bites.
 #
 # That was the last lesson. Now ask something of your own, and answer it with a run: does your data
 # beat ours (`data_scripts/README.md` makes millions of pairs)? Which part of the start is worth

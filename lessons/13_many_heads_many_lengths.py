@@ -148,7 +148,7 @@ assert np.array_equal(y[3], qkv[3, 12:])                      # p = 1: it fetche
 # ## Padding, and the mask that one forgets
 #
 # The usual way: an array (B, L, 3d), L the longest length, zeros after the end of each sentence.
-# The scores of padded keys are set to −∞, whose e^s is 0, so that they get no share.
+# The scores of padded keys are set to −∞. Their exponential is 0, so they get no share.
 
 # %%
 def padded_forward(qkv, offsets, heads, masked=True):

@@ -286,8 +286,8 @@ print(f"by the graph: a loss of {value}, {np.isnan(gradient).sum()} of 16 gradie
 # %% [markdown]
 # e^120 is more than float32 can hold. Every autograd that is given these steps does this. The cure,
 # to subtract the row's largest score, is a piece of *algebra*: it changes no value, and no
-# step-by-step rule finds it. Unit vectors have the like. By hand a row of zeros stays zero. The
-# graph takes 0 to the power −½:
+# step-by-step rule finds it. Unit vectors have the same trouble. By hand a row of zeros stays zero.
+# The graph takes 0 to the power −½:
 
 # %%
 zero_row = np.zeros((1, 3))

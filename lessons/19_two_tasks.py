@@ -4,7 +4,7 @@
 # **Needs** the batch softmax loss (lesson 9), softmax and cross-entropy (lesson 8), the model of
 # lesson 17.
 # **Gives** the features that natural language inference needs, their gradient, and a picture of
-# what an encoder forgets for one task and has to keep for another.
+# what an encoder turns down for one task and has to keep for another.
 #
 # Replies reveal meaning, but only as much of it as replies depend on. "A man plays the guitar" and
 # "a man sings a song" get the same answers, so an encoder trained on replies may treat them as one.

@@ -159,8 +159,8 @@ show(figure, "22_ranking_and_map")
 # else, "Animal clinic" shares none and asks the same. Our small encoder takes the bait less often,
 # and is still six points below guessing; its interval just allows that they are equal. On SemEval's
 # real questions it is otherwise: search engines have already filtered by words, and on dev TF-IDF
-# has 68.4 and our Reddit run 71.4 (`report/README.md`). A test set decides what counts. Read some of
-# its pairs first.
+# has 68.4 and our Reddit run 71.4 (`report/README.md`). A test set decides what counts. Read some
+# of its pairs first.
 #
 # Ten questions: look at the intervals. Even SemEval's 50 and 70 leave ± 9 points, while the systems
 # of 2017 that the paper lists are two points apart.

@@ -112,7 +112,7 @@ for name, made, number in (
 # and why they change nothing but the time: `model/layers.cu: add_norm_forward` is layer norm and
 # the residual connection before it in one launch. Counted on an emulated device, a step of the
 # paper's Transformer on 128 pairs takes CuPy alone 19,753 launches; with the kernels it takes 218,
-# of which 84 are matrix products.
+# 84 of them matrix products.
 #
 # What does it cost? A call has a fixed price t₀ and a price per number: an addition of n float64 in
 # cache-sized or larger arrays reads 8n bytes and writes 8n, at the memory's bandwidth β:

@@ -32,8 +32,8 @@ judges = {}    # exercise number → its judge, for solutions/prove.py
 def expect(value, low, high, what):
     """Print a number beside the range that the lesson derived for it; assert that it lies there.
 
-    value: a number, or a list of errors, of which the largest counts. low = high: exactly that.
-    An error that may be 0.01% at most, a check of one's own code, gets a tick and one short line.
+    value: a number, or a list of errors: the largest counts. low = high: exactly that.
+    A tolerance of 1e-4 or less is a check of one's own code: a tick and one short line.
     """
     most = np.max(value)
     count = f", {len(value)} checks" if isinstance(value, list) else ""

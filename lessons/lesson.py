@@ -30,12 +30,13 @@ judges = {}    # exercise number → its judge, for solutions/prove.py
 
 
 def expect(value, low, high, what):
-    """Print a number beside the range that the lesson derived for it; assert that it lies there.
+    """Assert that a number lies in the range that the lesson derived for it; print it beside that.
 
     value: a number, or a list of errors: the largest counts. low = high: exactly that.
     A tolerance of 1e-4 or less is a check of one's own code: a tick and one short line.
     """
     most = np.max(value)
+    assert low <= most <= high, f"{what}: {most} is not within {low} to {high}"
     count = f", {len(value)} checks" if isinstance(value, list) else ""
     if -high <= low <= 0 < high <= 1e-4:
         print(f"✓ {what}{count}: {abs(most):.1g} (expected below {high:.1g})")
@@ -47,7 +48,6 @@ def expect(value, low, high, what):
     else:
         shown = [f"{x:,.0f}" if abs(x) >= 1e4 else f"{x:.4g}" for x in (most, low, high)]
         print("{}: {}   (expected {} to {})".format(what, *shown))
-    assert low <= most <= high, f"{what}: {most} is not within {low} to {high}"
 
 
 def check(number, answer, judge):

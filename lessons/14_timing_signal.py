@@ -38,9 +38,9 @@ rng = np.random.default_rng(12)
 # %% [markdown]
 # ## Attention has no order
 #
-# y_i = Σ_j p_ij v_j with p_ij ∝ e^(q_i · k_j/√m). Nothing in there says where i and j stand: only
-# the words' own vectors enter, and a sum does not care in which order it is taken. Permute the
-# words, and the outputs are the same outputs, permuted:
+# y_i = Σ_j p_ij v_j, where p_ij is the softmax of q_i · k_j/√m over j. Nothing in there says where
+# i and j stand: only the words' own vectors enter, and a sum does not care in which order it is
+# taken. Permute the words, and the outputs are the same outputs, permuted:
 #
 # attention(x[order]) = attention(x)[order]
 #
@@ -133,8 +133,9 @@ expect(np.abs(signal - signal_by_hand(1500, width)).max(), 0, 1e-9, "ours agains
 # (Ci(Δ) − Ci(Δ/10,000))/ln 10,000 ≈ **1 − (0.577 + ln Δ)/9.21**
 #
 # (Ci is the cosine integral; Ci(small) ≈ 0.577 + ln small, and Ci(large) ≈ 0.) Similarity falls
-# with the *logarithm* of the distance: from 1 to 10 it loses as much as from 10 to 100. Fine near
-# by and coarse far away, as we would want.
+# with the *logarithm* of the distance: from 10 to 100 it loses as much as from 100 to 1,000, a
+# quarter. Fine near by and coarse far away, as we would want. (At distance 1 Ci is 0.34: the short
+# form starts to hold at 3 words or so.)
 #
 # **Predict** the cosine at distance 100: (0.577 + 4.605)/9.21 is …
 
@@ -173,11 +174,14 @@ expect(np.abs(measured[0] - measured[2]).max(), 0, 1e-10,
 off = np.abs(measured[0] - derived_cosine(distances))
 expect(off[distances <= 100].max(), 0, 0.01, "measured − derived up to distance 100, at most")
 expect(off.max(), 0, 0.06, "and up to 1,000: single hands show, 1/256 each")
-expect(measured[0][np.searchsorted(distances, 100)], 0.41, 0.46,
-       "at distance 100 or just above: 1 − 5.18/9.21 = 0.44")
+at = derived_cosine(np.array([1, 10, 100, 1000]))
+expect(at[2], 0.43, 0.45, "at distance 100: 1 − 5.18/9.21 = 0.44")
+expect((at[1] - at[2]) / (at[2] - at[3]), 0.95, 1.05,
+       "lost from 10 to 100 / from 100 to 1,000: equal")
+expect((at[0] - at[1]) / (at[1] - at[2]), 1.1, 1.3, "from 1 to 10 / from 10 to 100: more")
 
 # %% [markdown]
-# Two positions look alike only where *all* hands are back at once. The slowest needs 62,832
+# Two positions are *the same* only where all hands are back at once. The slowest needs 62,832
 # positions (2π · 10,000).
 #
 # ### Exercise 1: wind the clock forward
@@ -412,6 +416,10 @@ check(3, positions, judge_positions)
 #   the same in any batch.
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all
 #   cosines; Vaswani et al. print them in turns, which is the same up to a permutation of channels).
+#
+# **What you know now.** Attention alone has no order: two sentences of the same words are one
+# vector, and a loss that needs the order stays at ln 2. A clock of many hands, added to the words,
+# tells positions apart, finely nearby and coarsely far away.
 #
 # Next: lesson 15 stacks layers, six and more, and watches the gradient on its way down.
 #

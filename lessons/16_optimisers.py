@@ -110,10 +110,10 @@ expect(np.abs(path[-1, 1] / start[1]), 7, 8, "at 2.002/λ_max: how far out after
 #
 # √κ = (1 + √μ)/(1 − √μ), so **√μ = (√κ − 1)/(√κ + 1)**,  η = (1 + √μ)²/λ_max
 #
-# It is SGD's factor with √κ in the place of κ. At both ends the two roots meet, and then the
-# solution is √μᵗ (1 + a t) x₀, up to the sign: at λ_max it changes in each step. The first step
-# fixes a: 1 − √μ at λ_min, 1 + √μ at λ_max. Because of 1 + a t the loss rises first, about
-# seventyfold.
+# It is SGD's factor with √κ in the place of κ. At both ends the two roots are one number, q = √μ up
+# to the sign. Then t qᵗ is a solution, too, and x_t = qᵗ (1 + a t) x₀. The first step is
+# x₁ = (1 − ηλ) x₀ with ηλ = (1 ∓ q)², which is q (2 ∓ q) up to the sign: so a = 1 − q at λ_min and
+# 1 + q at λ_max. Because of 1 + a t the loss rises first, about seventyfold.
 
 # %%
 def momentum(rate, mu):
@@ -128,6 +128,8 @@ mu, eta, t = q * q, (1 + q) ** 2 / 1000, np.arange(500)
 derived = np.sum(mu**t * ((1 + (1 - q) * t) ** 2 + (1 + (1 + q) * t) ** 2) / 2 > 1e-3)
 momentum_steps, momentum_path = steps_to(1e-3, momentum(eta, mu))
 expect(momentum_steps, derived - 1, derived + 1, f"steps of momentum; derived {derived}")
+rise = max(bowl(x)[0] for x in momentum_path) / bowl(start)[0]
+expect(rise, 60, 80, "times the start's loss, at its highest")
 
 # %% [markdown]
 # The library has no momentum of its own: it is the m of Adam. m ← βm + (1 − β)g is (1 − β) times
@@ -236,6 +238,30 @@ expect(counted["turned by 45°", 0.01] / counted["along the axes", 0.01], 3, 5,
 turned_steps, _ = steps_to(1e-3, descent(best), turned_bowl, turn @ start)
 expect(turned_steps, descent_steps - 1, descent_steps + 1, "SGD, turned: no difference")
 
+# %%
+figure, (place, fall) = plt.subplots(1, 2, figsize=(11, 4.6))
+low, high = np.meshgrid(np.linspace(-2, 3.3, 200), np.linspace(-1.5, 1.5, 200))
+place.contour(low, high, (low**2 + 20 * high**2) / 2, levels=np.geomspace(0.03, 30, 12), colors="k",
+              alpha=0.25, linewidths=0.8)
+root = (np.sqrt(20) - 1) / (np.sqrt(20) + 1)                  # √μ for κ = 20
+for name, step, style in (("SGD", descent(2 / 21), "C0o-"), ("Adam", adam_step(0.2), "C2o-"),
+                          ("momentum", momentum((1 + root) ** 2 / 20, root**2), "C1o-")):
+    _, path = steps_to(1e-3, step, np.diag([1.0, 20.0]), np.array([3.0, 0.8]), most=30)
+    place.plot(*path.T, style, markersize=3, linewidth=1, label=name)
+place.set(xlabel="flat direction", ylabel="steep direction",
+          title="κ = 20, 30 steps: momentum swings out, and is there first")
+place.legend()
+for name, path, style in (("SGD", descent_path, "C0"), ("momentum", momentum_path, "C1"),
+                          ("Adam", paths["along the axes", 0.01], "C2"),
+                          ("Adam, bowl turned by 45°", paths["turned by 45°", 0.01], "C3")):
+    A = turned_bowl if "turned" in name else axes_bowl
+    loss = np.einsum("ti,ij,tj->t", path, A, path) / 2
+    fall.semilogy(loss[:1500], style, label=name, linewidth=1.2)
+fall.set(xlabel="step", ylabel="loss", ylim=(1e-8, 1e4),
+         title="κ = 1000: to Adam alone it matters where the axes are")
+fall.legend(fontsize=9, loc="upper right")
+show(figure, "16_bowl")
+
 # %% [markdown]
 # Momentum, told both ends of the spectrum, needs fewer steps than Adam. Adam did not have to be
 # told; only the rate was chosen.
@@ -327,15 +353,6 @@ for k in range(1, 101):
         expect(np.sqrt((table[1] ** 2).mean()), derived - 1e-9, derived + 1e-9,
                f"rms of the way after {k} updates, 0.06 Σ 1/√k")
 
-by_hand, sums = np.zeros((3, d)), np.full(3, Adaptive.FIRST_SQUARE)
-params = {"embedding.weight": np.zeros((3, d))}
-optimizer = Adaptive(params)
-for g in rng.standard_normal((4, 2, d)):                      # rows 0 and 2; row 1 never occurs
-    sums[[0, 2]] += (g * g).mean(axis=1)
-    by_hand[[0, 2]] -= 0.06 * g / np.sqrt(sums[[0, 2]])[:, None]
-    optimizer.step(params, {"embedding.weight": [SparseRows(np.array([0, 2]), g)]}, None, 0.06)
-error = np.abs(params["embedding.weight"] - by_hand).max()
-expect(error, 0, 1e-12, "the library's table less ours")
 print(f"state for the default table, 251,001 × 500: Adam {251_001 * 500 * 8 / 1e6:,.0f} MB, "
       f"one sum a row {251_001 * 4 / 1e6:.0f} MB")
 
@@ -407,30 +424,20 @@ expect(moves.sum(axis=0).std() / (warming[:, None] * moves).sum(axis=0).std(), 3
        "20 steps of noise: without warm-up they lead so many times as far")
 
 # %%
-figure, axes = plt.subplots(1, 3, figsize=(14, 4.5))
-figure.get_layout_engine().set(wspace=0.05)
-for name, path, style in (("SGD", descent_path, "C0"), ("momentum", momentum_path, "C1"),
-                          ("Adam", paths["along the axes", 0.01], "C2"),
-                          ("Adam, bowl turned by 45°", paths["turned by 45°", 0.01], "C3")):
-    A = turned_bowl if "turned" in name else axes_bowl
-    loss = np.einsum("ti,ij,tj->t", path, A, path) / 2
-    axes[0].semilogy(loss[:1500], style, label=name, linewidth=1.2)
-axes[0].set(xlabel="step", ylabel="loss", ylim=(1e-8, 1e4),
-            title="A bowl with κ = 1000: to Adam alone\nit matters where the axes are")
-axes[0].legend(fontsize=9, loc="upper right")
-axes[1].semilogx(np.arange(1, 3001), uncorrected, "C3", label="constant g, no bias correction")
-axes[1].semilogx(np.arange(1, 3001), lengths, "C2", label="constant g, corrected")
-axes[1].semilogx(np.arange(1, 21), noisy, "C4o", markersize=4, label="pure noise, corrected")
-axes[1].set(xlabel="step", ylabel="length of Adam's step, in rates",
-            title="Uncorrected first steps are too long;\ncorrected ones are noisy")
-axes[1].legend(fontsize=9)
+figure, (first, rows) = plt.subplots(1, 2, figsize=(11, 4.6))
+first.semilogx(np.arange(1, 3001), uncorrected, "C3", label="constant g, no bias correction")
+first.semilogx(np.arange(1, 3001), lengths, "C2", label="constant g, corrected")
+first.semilogx(np.arange(1, 21), noisy, "C4o", markersize=4, label="pure noise, corrected")
+first.set(xlabel="step", ylabel="length of Adam's step, in rates", ylim=(0, 8),
+          title="Uncorrected first steps are too long;\ncorrected ones are noisy")
+first.legend(fontsize=9)
 edges = np.unique(np.geomspace(1, words, 13).astype(int))
 for kind, color in (("SGD", "C0"), ("Adam", "C2"), ("Adagrad", "C1")):
     means = [chosen[kind][a - 1:b - 1].mean() for a, b in zip(edges, edges[1:])]
-    axes[2].loglog(np.sqrt(edges[:-1] * edges[1:]), means, "o-", color=color, label=kind)
-axes[2].set(xlabel="a word's rank by frequency", ylabel="mean squared error of its row",
-            title=f"{words:,} words after {steps:,} batches:\nthe rare ones decide")
-axes[2].legend(fontsize=9)
+    rows.loglog(np.sqrt(edges[:-1] * edges[1:]), means, "o-", color=color, label=kind)
+rows.set(xlabel="a word's rank by frequency", ylabel="mean squared error of its row",
+         title=f"{words:,} words after {steps:,} batches:\nthe rare ones decide")
+rows.legend(fontsize=9)
 show(figure, "16_optimisers")
 
 # %% [markdown]

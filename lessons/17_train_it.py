@@ -114,7 +114,8 @@ print(*(f"{name} {p.shape}" for name, p in model.params.items()), sep="\n")
 # there is: 32 pairs, the same ones again and again, no word dropout. Then the loss has to go to its
 # floor, here practically 0. The pairs are drawn at random. Neighbours in the corpus are turns of
 # one chat, where the reply of one pair is the input of the next. A fresh encoder takes an input for
-# its own best reply, so the loss of 32 neighbours starts at 13. These 32 start near ln 32 = 3.47.
+# its own best reply, so the loss of 32 neighbours starts at 13. Pairs drawn at random start about
+# one above ln 32 = 3.47: from 0.2 to 1.7 above it in six draws.
 #
 # **Predict:** 32 pairs, thousands of parameters. How many steps until the loss is below 0.1:
 # one, ten or a hundred?
@@ -125,9 +126,16 @@ one_batch = train.batch(some_pairs)
 losses = [step_once(model, optimizer, one_batch, 1e-3, 0.06)[0] for _ in range(100)]
 print("loss at steps 1, 2, 5, 10, 20, 50, 100:",
       *(f"{losses[k - 1]:.4f}" for k in (1, 2, 5, 10, 20, 50, 100)))
-expect(losses[0] - np.log(32), 0, 2, "loss at the start less ln 32; random scores are above it")
+neighbours = loss_and_gradients(untrained, train.batch(np.arange(32)))[0]
+expect(neighbours, 10, 16, "32 neighbours: loss at the start")
+expect(losses[0] - np.log(32), 0, 2, "32 at random: the same less ln 32")
 expect(losses[-1], floor(32, scale), 0.05, "one batch, learned by heart: from the floor up")
-expect(np.argmax(np.array(losses) < 0.1), 1, 9, "steps until 0.1")
+expect(np.argmax(np.array(losses) < 0.1), 1, 3, "steps until 0.1")
+
+# %% [markdown]
+# *One* step takes the loss from 4.2 to 0.08. Nearly all of it is learned by heart: each of the 32
+# pairs has words of its own, and every row that the batch touches moves. How far, is the next
+# question.
 
 # %% [markdown]
 # ### Exercise 1: what this test cannot see
@@ -215,6 +223,8 @@ expect(ratios["encoder.linear0.weight"] / (1e-3 * np.sqrt(300 / 2)), 0.9, 1.04,
        "its ratio / (rate √((d + e)/2))")
 expect(ratios["encoder.embedding.weight"] / (0.06 / np.sqrt(np.mean(table[words]**2))), 0.9, 1.01,
        "the table's ratio / (table_rate / rms of its rows)")
+expect(ratios["response.linear0.weight"] / (10 * 1e-3 * np.sqrt(400 / 2)), 0.95, 1.05,
+       "the response network's / (10 rate √((d + e)/2))")
 print(*(f"{name:28} {ratio:.4f}" for name, ratio in ratios.items()), sep="\n")
 
 # %% [markdown]
@@ -269,8 +279,8 @@ check(2, table_ratio, judge_table_ratio)
 #
 # - **spread**: the standard deviation of the wrong replies' scores within a row. Zero means that
 #   the model has no opinion.
-# - **gap**: the true reply's score less the mean of the others. Zero, with a spread: it has
-#   opinions, and they are not about the replies.
+# - **gap**: the true reply's score less the mean of the others, in units of the spread. Near zero:
+#   it has opinions, and they are not about the replies.
 # - **ratio**: of the table's update. Zero: nothing is being learned, whatever the gradients are.
 #
 # **Predict**, before you look: a run whose replies are shuffled (each input gets somebody else's
@@ -279,13 +289,14 @@ check(2, table_ratio, judge_table_ratio)
 
 # %%
 def scores_of(model, batch):
-    """spread and gap of a batch's scores."""
+    """Spread of a batch's scores, and the gap in spreads."""
     both, _ = encoder_forward(model, batch.sentences)
     B = len(both) // 2
     v_prime, _ = response_forward(model.params, both[B:], model.config)
     scores = model.config.scale * both[:B] @ v_prime.T
     wrong = scores[~np.eye(B, dtype=bool)].reshape(B, B - 1)
-    return float(wrong.std(axis=1).mean()), float((scores.diagonal() - wrong.mean(axis=1)).mean())
+    spread, gap = wrong.std(axis=1).mean(), (scores.diagonal() - wrong.mean(axis=1)).mean()
+    return float(spread), float(gap / spread)
 
 
 def patient(steps=80, shuffled=False, wrong_sign=False, rate=1.0, scale=scale, unknown=False):
@@ -321,7 +332,7 @@ patients = {name: patient(**fault) for name, fault in tqdm(cases.items(), "patie
 ln_K = np.log(optim.batch_size)
 print(f"{'':20}{'loss − ln K':>12}{'spread':>9}{'gap':>9}{'ratio':>9}")
 for name, (losses, spread, gap, ratio) in patients.items():
-    print(f"{name:20}{np.mean(losses[-10:]) - ln_K:12.2f}{spread:9.3f}{gap:9.3f}{ratio:9.4f}")
+    print(f"{name:20}{np.mean(losses[-10:]) - ln_K:12.2f}{spread:9.3f}{gap:9.2f}{ratio:9.4f}")
 
 # %%
 figure, axes = plt.subplots()
@@ -339,12 +350,12 @@ show(figure, "17_patients")
 #
 # | loss | spread | gap | ratio | then |
 # | --- | --- | --- | --- | --- |
-# | falls to ln K, stays | shrinks | ≈ 0 | healthy | the pairs are no pairs: read ten of them as *text* |
+# | falls to ln K, stays | shrinks | ≈ 0.3 | healthy | the pairs are no pairs: read ten of them as *text* |
 # | only noise | as at the start | as at the start | 0 | nothing is updated: the rate, or it updates a copy |
-# | erratic, near ln K or far above | any | small | > 0.1 | the rate: divide by ten until it is quiet |
+# | erratic, near ln K or far above | any | any | > 0.1 | the rate: divide by ten until it is quiet |
 # | rises | grows | negative | healthy | a sign; `directional_error` says so in two evaluations |
-# | a little below ln K, flat | ≤ 1 | positive | healthy | the scores may not grow: the scale (lesson 11) |
-# | ln K to two digits | ≈ 0 | 0 | any | all sentences are one point: the ids (here no word is known), then each layer |
+# | a little below ln K, flat | ≤ 1 | 2, as if healthy | healthy | the scores may not grow: the scale (lesson 11) |
+# | ln K to two digits | ≈ 0 | ≈ 0.3 | any | all sentences are one point: the ids (here no word is known), then each layer |
 #
 # The healthy start deserves a word. Its loss is *above* ln K, by more than one: this encoder begins
 # as a weighted bag of words (`frequency_weight`, `residual_response`), so it has opinions from the
@@ -356,8 +367,10 @@ end = {name: np.mean(losses[-10:]) - ln_K for name, (losses, *_) in patients.ite
 expect(end["healthy"], -2, -0.1, "healthy: below ln K")
 expect(end["replies shuffled"], -0.05, 0.8,
        "shuffled: an honest model without information ends at ln K")
-expect(abs(patients["replies shuffled"][2]), 0, 0.6,
-       "and the gap is next to nothing (the healthy run's is above 2)")
+expect(patients["healthy"][2], 1.8, 3, "healthy: the gap in spreads")
+expect(abs(patients["replies shuffled"][2]), 0, 0.5, "shuffled: next to nothing")
+expect(patients["no scale (s = 1)"][2], 1.6, 3, "no scale: as if healthy; only the loss is stuck")
+expect(patients["rate × 100"][3], 0.1, 1, "rate × 100: it is the ratio that tells")
 expect(patients["rate is 0"][3], 0, 0, "rate 0: the ratio")
 expect(patients["gradient's sign"][2], -40, 0, "sign: the true reply is below the others")
 expect(end["no scale (s = 1)"], floor(256, 1) - ln_K, 0, "no scale: between the floor and ln K")
@@ -476,12 +489,12 @@ for name in watched[0][1]:
 axes.axvline(optim.warmup, color="k", linestyle=":", label="end of the warm-up")
 axes.axhspan(3e-4, 3e-3, color="k", alpha=0.08, label="about a thousandth")
 axes.set(xlabel="step", ylabel="size of the update / size of the weight",
-         title="Updates grow with the warm-up, never beyond 4%, and fall with the rate")
+         title="Updates grow with the warm-up, never beyond 5%, and fall with the rate")
 axes.legend(fontsize=9)
 show(figure, "17_ratios")
 
 first, last = watched[0][1], watched[-1][1]
-expect(max(max(ratios.values()) for _, ratios in watched), 0.01, 0.04, "the largest ratio of all")
+expect(max(max(ratios.values()) for _, ratios in watched), 0.01, 0.05, "the largest ratio of all")
 expect(first["encoder.linear0.weight"] / (1e-3 / optim.warmup * np.sqrt(150)), 0.9, 1.04,
        "first ratio / (rate/50 · √((d + e)/2)): the warm-up")
 expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is nearly zero")
@@ -500,6 +513,10 @@ expect(last["encoder.linear0.weight"], 1e-6, 1e-3, "the last one: the rate is ne
 # - The paper, §3.1: SGD, rate 0.01, batches of 128, 40 million steps; §4.1: 56.1% P@1 for the DAN.
 #   Ours, with all of the corpus, full width and 85 seconds: 29.6 (`report/README.md`). The
 #   adaptive optimiser, warm-up, word dropout and scale are ours.
+#
+# **What you know now.** Before a long run: the loss at the start, one batch by heart, the size of
+# an update. Where a loss is stuck, spread, gap and ratio say why. Beside TF-IDF, training gains 14
+# points of P@10 and hardly any of P@1: name the baseline beside every score.
 #
 # Next: lesson 18 lets a program derive the gradients. Lesson 19 gives this encoder a second task.
 #

@@ -17,9 +17,6 @@ import sys
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
-import time
-import tracemalloc
-
 import numpy as np
 import scipy.sparse
 
@@ -224,8 +221,8 @@ loss, leaves = autograd_loss(params)
 loss.backward(np.ones_like(loss.value))
 library_loss, grads = loss_and_gradients(model, batch)
 expect(abs(float(loss.value.squeeze()) - float(library_loss)), 0, 1e-10, "loss less the library's")
-for name, p in params.items():
-    expect(relative_error(leaves[name].grad, dense(grads[name], p)), 0, 1e-10, f"{name}")
+expect([relative_error(leaves[name].grad, dense(grads[name], p)) for name, p in params.items()], 0,
+       1e-10, f"gradients of {', '.join(params)}")
 
 # %% [markdown]
 # The same numbers to ten digits, and no backward was written. That is what it saves: a new layer is
@@ -287,9 +284,10 @@ assert np.isinf(value) and np.isnan(gradient).any()
 print(f"by the graph: a loss of {value}, {np.isnan(gradient).sum()} of 16 gradients are nan")
 
 # %% [markdown]
-# e^120 is more than float32 can hold. Every autograd would do this. The cure, to subtract the row's
-# largest score, is a piece of *algebra*: it changes no value, and no step-by-step rule finds it.
-# Unit vectors have the like. By hand a row of zeros stays zero. The graph takes 0^(−1/2):
+# e^120 is more than float32 can hold. Every autograd that is given these steps does this. The cure,
+# to subtract the row's largest score, is a piece of *algebra*: it changes no value, and no
+# step-by-step rule finds it. Unit vectors have the same trouble. By hand a row of zeros stays zero.
+# The graph takes 0 to the power −½:
 
 # %%
 zero_row = np.zeros((1, 3))
@@ -387,30 +385,6 @@ expect(kept["hand"][0] / (8 * K * K / 1e6), 1, 1, "by hand: K × K arrays kept")
 expect(kept["graph"][0] / (8 * K * K / 1e6), 2, 4, "by the graph")
 expect(kept["graph"][1] / kept["hand"][1], 3, 20, "bytes kept, graph over hand")
 
-
-def measured(step):
-    """Peak of the memory that a step takes, in MB; the shortest of five times, in seconds."""
-    tracemalloc.start()
-    step()
-    peak = tracemalloc.get_traced_memory()[1] / 1e6
-    tracemalloc.stop()
-    seconds = []
-    for _ in range(5):
-        begin = time.perf_counter()
-        step()
-        seconds.append(time.perf_counter() - begin)
-    return peak, min(seconds)
-
-
-def autograd_step():
-    loss, _ = autograd_loss(params)
-    loss.backward(np.ones_like(loss.value))
-
-
-graph, hand = measured(autograd_step), measured(lambda: loss_and_gradients(model, batch))
-expect(graph[0] / hand[0], 2, 40, "peak memory of a step, graph over hand")
-print(f"time of a step, graph over hand, on this machine now: {graph[1] / hand[1]:.1f}")
-
 # %% [markdown]
 # Most of the graph's memory is one array: the embeddings that `take` fetched, one row for each word
 # and bigram. By hand the bag is one sparse product, which adds the rows where they are (lesson 6).
@@ -454,10 +428,15 @@ show(figure, "18_an_autograd_in_sixty_lines")
 # %% [markdown]
 # ## Where this lives
 #
-# - Nowhere: convsim_mini has no autograd. `model/layers.py`, `losses.py`, `embeddings.py` hold the
-#   rules, each with its derivation; `model/input_response.py` calls them in order.
+# - Nowhere: convsim_mini has no autograd. `model/layers.py`, `model/losses.py` and
+#   `model/embeddings.py` hold the rules, each with its derivation; `model/input_response.py` calls
+#   them in order.
 # - `tests/model/test_torch_parity.py`: the same model under PyTorch's autograd, to 1e-8.
 # - The paper used TensorFlow. Its gradients were made as here, with rules by hand behind them.
+#
+# **What you know now.** A graph of steps gives every gradient that you can write by hand. It does
+# not find a closed form, it fills whole tables for a few rows, and it keeps what nobody will ask
+# for again.
 #
 # Next: lesson 19, one encoder with two losses. Its gradients simply add.
 #

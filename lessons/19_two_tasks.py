@@ -4,7 +4,7 @@
 # **Needs** the batch softmax loss (lesson 9), softmax and cross-entropy (lesson 8), the model of
 # lesson 17.
 # **Gives** the features that natural language inference needs, their gradient, and a picture of
-# what an encoder forgets for one task and has to keep for another.
+# what an encoder turns down for one task and has to keep for another.
 #
 # Replies reveal meaning, but only as much of it as replies depend on. "A man plays the guitar" and
 # "a man sings a song" get the same answers, so an encoder trained on replies may treat them as one.
@@ -38,7 +38,7 @@ from convsim_mini.evaluation.nli import classify
 from convsim_mini.model.losses import cross_entropy_backward, cross_entropy_forward
 from convsim_mini.model.initial import initial_parameters
 from convsim_mini.model.input_response import Model, embed, loss_and_gradients
-from convsim_mini.model.nli import SCALE, nli_features_backward, nli_features_forward
+from convsim_mini.model.nli import nli_features_backward, nli_features_forward
 from convsim_mini.training.optim import Adaptive
 from convsim_mini.data.snli import LABELS
 from convsim_mini.data.text import Vocabulary
@@ -203,11 +203,13 @@ expect(linear_accuracy(sided, order[halves]), 0.9, 1, "which way round? from u1,
 
 # %% [markdown]
 # Each half answers what the other cannot. The features are all four: **(u1, u2, |u1 − u2|, u1 ∗
-# u2)**, (B, 4e), as in InferSent (Conneau et al. 2017) and in the paper.
+# u2)**, (B, 4e), as in InferSent (Conneau et al. 2017) and in the paper. (Coordinates of a unit
+# vector are about 1/√e and products of two only 1/e. So the library's classifier is given 5 u: the
+# share of the products grows from 1/√e to 5/√e. The 5, `SCALE` in `model/nli.py`, is ours.)
 #
 # ## Their gradient
 #
-# u1 reaches the features on three ways, and lesson 3 said: the gradients of all ways add.
+# u1 reaches the features by three paths, and lesson 3 said: the gradients of all paths add.
 #
 # - as itself: d1
 # - through |x|, x = u1 − u2: the slope is sign x, so dx = d|x| sign x; u1 gets dx and u2, which is
@@ -233,22 +235,10 @@ assert all(np.allclose(a, b)
            for a, b in zip(features_backward(dy, cache), nli_features_backward(dy, cache)))
 
 # %% [markdown]
-# And if a way is forgotten? Say the difference: then du1 lacks one of three terms of about the same
-# size. Relative error ‖a − n‖/(‖a‖ + ‖n‖) with ‖n‖ ≈ √3, ‖a‖ ≈ √2, ‖a − n‖ ≈ 1: about
-# 1/(√3 + √2) = 0.32. At exactly equal sentences |x| has a kink; the library takes the slope 0
-# there, between −1 and 1: two equal sentences pull nowhere.
+# At exactly equal sentences |x| has a kink; the library takes the slope 0 there, between −1 and 1:
+# two equal sentences pull nowhere.
 
 # %%
-u1, u2 = rng.standard_normal((40, 30)), rng.standard_normal((40, 30))
-
-
-def forgetful(dy, cache):
-    d1, d2, _, dproduct = np.split(dy, 4, axis=1)
-    return d1 + dproduct * cache[1], d2 + dproduct * cache[0]
-
-
-expect(layer_error(nli_features_forward, forgetful, [u1, u2], rng), 0.29, 0.35,
-       "without the way through |u1 − u2|")
 _, cache = nli_features_forward(np.ones((1, 1)), np.ones((1, 1)))
 du1, du2 = nli_features_backward(np.array([[0.0, 0, 1, 0]]), cache)
 expect(abs(du1[0, 0]) + abs(du2[0, 0]), 0, 0, "pull through |u1 − u2| of two equal sentences")
@@ -284,23 +274,6 @@ def judge_square_features(backward):
 
 
 check(2, square_features_backward, judge_square_features)
-
-# %% [markdown]
-# ## Five times u
-#
-# The coordinates of a unit vector in e dimensions have an rms of 1/√e, so a product of two
-# unrelated ones has 1/e. With e = 500 that is 0.045 and 0.002. The classifier's weights start alike
-# for all features, so the products hardly count. Multiply u by s first, and the products grow with
-# s²: their share rises from 1/√e to s/√e. `SCALE` is 5 (ours; in `model/nli.py` stands what it is
-# worth).
-
-# %%
-u1, u2 = (l2_normalize_forward(rng.standard_normal((200, 500)))[0] for _ in range(2))
-rms = lambda x: np.sqrt(np.mean(x**2))
-for s in (1, SCALE):
-    plain, _, _, product = np.split(nli_features_forward(s * u1, s * u2)[0], 4, axis=1)
-    expect(rms(product) / rms(plain) / (s / np.sqrt(500)), 0.97, 1.03,
-           f"s = {s:g}: size of u1 ∗ u2 over u1, / (s/√e)")
 
 # %% [markdown]
 # ## Two losses, one encoder
@@ -344,10 +317,10 @@ def new_model():
                  vocabulary.size)
 
 
-def train_model(steps, share=0.0, weight=1.0, start=None, frozen=False):
+def train_model(steps, share=0.0, weight=1.0, start=None, frozen=False, watch=None):
     """Train on conversations and, for this share of the steps, on NLI; → Model, losses by task.
 
-    frozen: only the classifier learns.
+    frozen: only the classifier learns; watch: is given the model before every 20th step.
     """
     model = new_model()
     if start:
@@ -355,6 +328,8 @@ def train_model(steps, share=0.0, weight=1.0, start=None, frozen=False):
     optimizer, random = Adaptive(model.params), np.random.default_rng(2)
     losses = {"chat": [], "nli": []}
     for step in tqdm(range(steps), disable=None):
+        if watch and step % 20 == 0:
+            watch(model)
         rate = min(1, (steps - step) / (steps / 2))           # falls to zero over the second half
         if int((step + 1) * share) > int(step * share):
             batch = nli.batch(random.choice(nli_train, 128, replace=False))
@@ -378,22 +353,60 @@ print("random vectors with e = 8 and scale 20 start far above ln K (lesson 9)")
 expect(end - np.log(K / 6), -0.15, 0.25, "loss above ln(K/6), what this world allows")
 
 # %% [markdown]
-# ## What the talker has forgotten
+# ## What the talker has shrunk
 #
-# Give its embeddings, as they are, to a classifier: nothing of the encoder moves, only the
-# classifier learns. How much of the world's truth can still be read off u1 and u2? The loss of
-# three equal scores is ln 3 = 1.10; guessing has an accuracy of a third.
+# A reply depends on the topic. So what has happened to all else that a sentence says? Group the
+# embeddings by what is said of one thing, say the place: the share of their variance that lies
+# *between* the groups tells how loudly the place is said.
 #
-# Then the second gradient: continue from the talker's weights, as the paper does, with half of the
-# steps on NLI, and let its gradient reach the encoder.
-#
-# **Predict:** a contradiction is another activity of the same topic. Will contradictions alone
-# suffer from what the talker has forgotten, or entailments too?
+# **Predict:** which of topic, activity, place and "a man or a person" get louder, which quieter?
 
 # %%
-probe, probe_losses = train_model(400, share=1.0, start=talker, frozen=True)
-expect(probe_losses["nli"][0], 1, np.log(3) + 1,
-       "NLI's loss at the start: ln 3, and what random scores add")
+said = [draw_fact(rng) for _ in range(4000)]
+said_packed = vocabulary.pack(fact.tokens for fact in said)
+groups = {"topic": [fact.activity // 4 for fact in said],
+          "activity": [fact.activity for fact in said],
+          "place": [str(fact.place) for fact in said],
+          "man or person": [fact.general for fact in said]}
+
+
+def variance_between(u, group):
+    """The share of the variance of u (n, e) that lies between the groups; group: n names."""
+    group = np.array(group)
+    within = sum(u[group == name].var(axis=0).sum() * np.mean(group == name)
+                 for name in np.unique(group))
+    return 1 - within / u.var(axis=0).sum()
+
+
+def volumes(model):
+    u = embed(model, said_packed)
+    return {name: variance_between(u, group) for name, group in groups.items()}
+
+
+loud = {name: volumes(model) for name, model in (("untrained", new_model()), ("talker", talker))}
+for name, shares in loud.items():
+    print(f"{name:10}", *(f"{what} {100 * share:.1f}%  " for what, share in shares.items()))
+expect(loud["talker"]["topic"], 0.7, 0.95, "talker: variance between topics")
+expect(loud["talker"]["place"] / loud["untrained"]["place"], 0.05, 0.5,
+       "place: talker / untrained")
+expect(loud["talker"]["man or person"] / loud["untrained"]["man or person"], 0, 0.4,
+       "man or person: talker / untrained")
+
+# %% [markdown]
+# More than three quarters are the topic now. Is the rest lost, or only quiet? Give the embeddings,
+# as they are, to a classifier: nothing of the encoder moves, only the classifier learns. Ask it
+# twice, with 400 steps and with 6,000. Guessing has an accuracy of a third.
+#
+# Then the second gradient: continue from the talker's weights, as the paper does, with half of the
+# steps on NLI, 400, and let its gradient reach the encoder.
+#
+# **Predict:** which label will 400 steps find hardest? A contradiction is another activity of the
+# same topic. An entailment is the same one, with less said. Neutral pairs need the place, and
+# whether it is a man or a person. And will 6,000 steps change anything?
+
+# %%
+probe, _ = train_model(400, share=1.0, start=talker, frozen=True)
+long_probe, _ = train_model(6000, share=1.0, start=talker, frozen=True)
 both_tasks, both_losses = train_model(800, share=0.5, start=talker)
 
 
@@ -403,29 +416,36 @@ def accuracies(model):
     return [right.mean(), *(right[labels[nli_test] == label].mean() for label in range(3))]
 
 
-for name, model in (("talker, frozen", probe), ("both tasks", both_tasks)):
-    every, *by_label = accuracies(model)
-    print(f"{name:16} NLI {100 * every:5.1f}%  ",
+found = {"frozen, 400": accuracies(probe), "frozen, 6,000": accuracies(long_probe),
+         "moving, 400": accuracies(both_tasks)}
+for name, (every, *by_label) in found.items():
+    print(f"{name:14} NLI {100 * every:5.1f}%  ",
           *(f"{label} {100 * a:.0f}%" for label, a in zip(LABELS, by_label)))
-gain = accuracies(both_tasks)[0] - accuracies(probe)[0]
-expect(gain, 0.05, 0.6, "accuracy that only an encoder that moves can have")
+expect(np.argmin(found["frozen, 400"][1:]), NEUTRAL, NEUTRAL, "hardest label: neutral is number")
+expect(found["frozen, 6,000"][0] - found["frozen, 400"][0], 0.05, 0.25,
+       "accuracy that a longer search finds in the same vectors")
+expect(found["moving, 400"][0] - found["frozen, 6,000"][0], 0.05, 0.2,
+       "and what an encoder that moves has beyond it, after 400 steps")
 end = np.mean(both_losses["chat"][-40:])
 expect(end - np.log(K / 6), -0.3, 0.3, "the conversations' loss above ln(K/6), after both")
 
 # %% [markdown]
-# All labels suffer: where two activities look alike, a contradiction looks like an entailment, and
-# an entailment might as well be a contradiction. It is the encoder that had to change, no
-# classifier could make up for it, and the conversations have lost nothing by it.
+# A longer search finds nearly nine pairs in ten: the talker has *shrunk* the differences, not lost
+# them. Neutral is the hardest, for no reply asks for the place or for man and person. (An
+# entailment and a contradiction differ in the activity, and a little of it is left beside the
+# topic.) An encoder that moves makes the differences large: every pair after 400 steps. The
+# conversations have lost nothing by it.
 #
 # ## What it looks like
 #
-# Take three kinds of pairs that share who and where, and look at the cosine of their embeddings:
+# A probe can turn up what is quiet. A *cosine* cannot: it has no classifier. Take three kinds of
+# pairs that share who and where, and look at the cosine of their embeddings:
 #
 # - the same activity, told with less detail (entailment)
 # - another activity of the same topic (contradiction; the same replies)
 # - another topic (contradiction; other replies)
 #
-# For a talker the second kind is as good as the first: nothing in a reply ever asked for the
+# For a talker the second kind is nearly as good as the first: nothing in a reply ever asked for the
 # difference. NLI does.
 
 # %%
@@ -438,7 +458,7 @@ for name, model in (("untrained", new_model()), ("conversations", talker),
     cosines[name] = [(u[:, 0] * u[:, k]).sum(axis=1) for k in (1, 2, 3)]
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 4.2), sharey=True)
-titles = ("Untrained: words count", "Conversations: only the topic counts",
+titles = ("Untrained: words count", "Conversations: the topic drowns all else",
           "And NLI: the activity counts")
 for panel, values, title in zip(axes, cosines.values(), titles):
     parts = panel.violinplot(values, showmeans=True, showextrema=False)
@@ -465,33 +485,69 @@ expect(telling["conversations and NLI"] - telling["conversations"], 0.1, 1.5,
 # People who judge similarity do tell a guitar from a song, so an encoder that has to keep them
 # apart should agree with them better: in the paper's Table 3 it does, by five points.
 #
-# ## Whose gradient is heard?
+# ## Do the two tasks fight?
 #
-# Do the two tasks fight? Two *unrelated* directions in n dimensions have a cosine of 0 ± 1/√n.
-# Opponents would show a clearly negative one, friends a positive one. Take the gradients of the
-# encoder's matrix, n = 48 · 8 = 384.
+# Then their gradients would point against each other: a negative cosine. Take the gradients of the
+# encoder's matrix along a run that starts from nothing and does both tasks by turns. One batch's
+# gradient is mostly noise, so take the mean over 40 batches of each task. And where a task has
+# nothing left to learn, its mean is noise as well, and the cosine with noise is near 0 *whatever
+# the tasks want*. So ask first whether a gradient is there: do the means of two halves, 20 batches
+# each, point the same way?
+#
+# **Predict** the cosine while both learn, and at the end.
 
 # %%
-random = np.random.default_rng(3)
-sizes, angles = [], []
-for _ in range(30):
-    _, chat = loss_and_gradients(talker, chat_batch(random.choice(len(inputs), K, replace=False)))
-    _, inference = loss_and_gradients(probe,
-                                      nli.batch(random.choice(nli_train, 128, replace=False)))
-    a, b = chat["encoder.linear0.weight"].ravel(), inference["encoder.linear0.weight"].ravel()
-    sizes.append(np.linalg.norm(a) / np.linalg.norm(b))
-    angles.append(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
-print(f"conversation's gradient / NLI's: {np.median(sizes):.2f}; cosine {np.mean(angles):+.3f}, "
-      f"from batch to batch ± {np.std(angles):.3f}")
-expect(abs(np.mean(angles)), 0, 4 / np.sqrt(a.size),
-       "|cosine| of the two gradients; unrelated ones: up to 4/√n")
+def cosine(a, b):
+    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+
+
+def quarrel(model, batches=40):
+    """Cosine of both tasks' mean gradients; of the means of two halves of the conversations'."""
+    random, gradients = np.random.default_rng(3), []
+    for _ in range(batches):
+        two = (chat_batch(random.choice(len(inputs), K, replace=False)),
+               nli.batch(random.choice(nli_train, 128, replace=False)))
+        gradients.append([loss_and_gradients(model, batch)[1]["encoder.linear0.weight"].ravel()
+                          for batch in two])
+    chat, inference = np.swapaxes(gradients, 0, 1)            # (batches, 48 · 8) each
+    half = batches // 2
+    return (cosine(chat.mean(axis=0), inference.mean(axis=0)),
+            cosine(chat[:half].mean(axis=0), chat[half:].mean(axis=0)))
+
+
+seen = []
+joint, joint_losses = train_model(800, share=0.5, watch=lambda model: seen.append(quarrel(model)))
+against, halves = np.array(seen).T
+steps = 20 * np.arange(len(seen))
+learning, settled = (steps >= 20) & (steps <= 200), steps >= 500
+
+figure, axes = plt.subplots()
+axes.plot(steps, halves, ".-", color="C7", label="two halves of the conversations': 1 is a signal, "
+          "0 noise")
+axes.plot(steps, against, "o-", color="C3", label="conversations' and NLI's")
+axes.axhline(0, color="k", linewidth=0.8)
+axes.set(xlabel="step (half of them NLI)", ylabel="cosine of mean gradients", ylim=(-1, 1.4),
+         title="They fight while they learn; at the end there is nothing to fight about")
+axes.legend(loc="upper right")
+show(figure, "19_gradients")
+
+expect(halves[learning].mean(), 0.4, 1, "steps 20 to 200: the conversations' gradient agrees")
+expect(against[learning].mean(), -0.6, -0.15, "and the cosine of both tasks' is")
+expect(halves[settled].mean(), -0.3, 0.3, "from step 500 on: the conversations' gradient is noise")
+expect(against[settled].mean(), -0.15, 0.15, "and so this cosine says nothing")
+expect(accuracies(joint)[0], 0.95, 1, "yet at the end NLI's accuracy is")
+expect(np.mean(joint_losses["chat"][-40:]) - np.log(K / 6), -0.3, 0.3,
+       "and the conversations' loss above ln(K/6)")
 
 # %% [markdown]
-# They hardly meet: where the talker has settled, each task asks for something else. So both can be
-# served, and the question is only who is heard. Sizes decide that: the tasks share the weights, and
-# so they share Adam's mean squares. Say their gradients have sizes 1 and w, by turns, and leave
-# momentum aside. Adam divides both by √((1 + w²)/2), the root of their mean square, and moves the
-# encoder by
+# They fight while they learn, and 800 steps serve both. A measurement at the end alone would have
+# said that they never met.
+#
+# ## Whose gradient is heard?
+#
+# Sizes decide that: the tasks share the weights, and so they share Adam's mean squares. Say their
+# gradients have sizes 1 and w, by turns, and leave momentum aside. Adam divides both by
+# √((1 + w²)/2), the root of their mean square, and moves the encoder by
 #
 # - **w √(2/(1 + w²))** for NLI: √2 w where w is small, √2 at most
 # - **√(2/(1 + w²))** for the conversations: √2/w where w is large
@@ -542,9 +598,8 @@ expect(results[4][1] - results[2][1], 0, 2, "what w = 1000 costs the conversatio
 #
 # ## Where this lives
 #
-# - `model/nli.py`: `nli_features_forward` and `_backward`, `classifier_forward`;
-#   `model/input_response.py`: `classes`, `loss_and_gradients`; `data/snli_files.py` reads
-#   the files.
+# - `model/nli.py`: `nli_features_forward`, `nli_features_backward`, `classifier_forward`;
+#   `model/input_response.py`: `classes`, `loss_and_gradients`; `data/snli_files.py`: the files.
 # - `training/schedule.py`: `nli_steps` spreads NLI's steps evenly, so that the task is a function
 #   of the step and a resumed run repeats it.
 #   `python -m convsim_mini.train --task multitask --init RUN --nli DIR`.
@@ -554,6 +609,10 @@ expect(results[4][1] - results[2][1], 0, 2, "what w = 1000 costs the conversatio
 # - The paper, §2.4 and figure 5: these features, one hidden layer of 512; it starts from the Reddit
 #   model, and 5% of the workers train SNLI (§3.1); 84.1% on SNLI and r = 0.814 on STS dev (Tables 2
 #   and 3). SCALE and `nli_weight` are ours.
+#
+# **What you know now.** Replies make an encoder turn down what they do not depend on: a probe still
+# finds it, a cosine does not. A second task turns it up again, at no price where there is room.
+# Tasks can fight while they learn; a cosine of gradients means something only where both exist.
 #
 # Next: lesson 20 trains with many workers.
 #

@@ -154,7 +154,7 @@ expect(relative_error(np.concatenate(owned), numeric_gradient(of_loss, v)), 0, 1
        "the same against differences")
 
 # %% [markdown]
-# **Predict:** the most frequent mistake is to treat the gathered vectors as constants, but for a
+# **Predict:** the most frequent mistake is to treat all gathered vectors as constants, except the
 # worker's own. Then dv_j keeps one of n summands. Which part of the gradient survives, the pull of
 # the true input or the push of the wrong ones?
 
@@ -278,6 +278,10 @@ for pairs, most in ((100, 5_000), (1_024, 25_000)):
 #   gradient of one to ten digits.
 # - The paper, §3.1, trains with many workers, 95% of them on conversations.
 #   `--optim.nli_workers 0.05` does so.
+#
+# **What you know now.** Sums of gradients are gradients, averages of means need weights, and the
+# backward of a gather is a reduce-scatter. The mistakes here train without an error: compare with
+# one process.
 #
 # Next: lesson 21 asks what the trained vectors are worth.
 #

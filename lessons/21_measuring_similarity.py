@@ -19,9 +19,7 @@ from lesson import check, expect, plt, show
 from small_encoder import trained_encoder
 
 import numpy as np
-from tqdm import tqdm
 
-from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation.baselines import bag_cosine, frequency_weight
 from convsim_mini.evaluation.metrics import pearson, pearson_interval, spearman, williams_test
 from convsim_mini.evaluation.sts import OWN, angular_similarity, read, score_0_to_5
@@ -140,9 +138,10 @@ for n in (120, 1500):
 expect(np.subtract(*interval(0.6, 120)[::-1]), 0.22, 0.24, "width for 120 pairs")
 
 # %% [markdown]
-# So a difference of five points on our set is nothing, if the two r came from different sentences.
-# They come from the *same* ones: two systems fail on the same hard pairs. Williams' test uses the
-# correlation between the systems, and sees much smaller differences. We shall use it below.
+# So a difference of five points on our set would be nothing if the two r came from different
+# sentences. But they come from the *same* ones: two systems fail on the same hard pairs. Williams'
+# test uses the correlation between the systems, and sees much smaller differences. We shall use it
+# below.
 #
 # ## An encoder of ten seconds
 #
@@ -168,18 +167,7 @@ expect(loss, 3, np.log(256), "loss at the end, below ln 256 (lesson 17)")
 
 # %%
 weight = frequency_weight(corpus.vocabulary)
-
-
-def weighted_cosine(a, b):
-    """Σ w² over shared words / √(Σ_a w² Σ_b w²): the cosine of two vectors of weights."""
-    a, b = set(tokenize(a)), set(tokenize(b))
-    squares = lambda words: sum(weight(word)**2 for word in sorted(words))
-    return squares(a & b) / np.sqrt(squares(a) * squares(b))
-
-
-by_hand = np.array([weighted_cosine(*pair) for pair in zip(sts.sentences1, sts.sentences2)])
 weighted = np.array([bag_cosine(*pair, weight) for pair in zip(sts.sentences1, sts.sentences2)])
-assert np.allclose(by_hand, weighted)
 print(f'weights: "the" {weight("the"):.3f}, "you" {weight("you"):.3f}, "kitchen" '
       f'{weight("kitchen"):.3f}')
 
@@ -198,7 +186,7 @@ for name, similarity in similarities.items():
     print(f"{name:26} r = {100 * r:5.1f}")
     if name != "trained on replies":
         t, p = williams_test(similarities["trained on replies"], similarity, labels)
-        print(f"{'':26} trained is better by {t:+.2f} standard errors, p = {p:.2g}")
+        print(f"{'':26} trained less this one: {t:+.2f} standard errors, p = {p:.2g}")
 
 # %%
 figure, axes = plt.subplots(figsize=(8, 3.6))
@@ -214,7 +202,7 @@ axes.set(xlabel="Pearson's r with people on 120 pairs, and its 95% interval",
 show(figure, "21_measuring_similarity")
 
 r = {name: pearson(similarity, labels) for name, similarity in similarities.items()}
-expect(r["trained on replies"], 0.35, 0.8, "r of the trained encoder")
+expect(r["trained on replies"], 0.5, 0.65, "r of the trained encoder")
 expect(r["words, weighted a/(a + p)"] - r["words, binary"], 0, 0.3,
        "what the weights add to a bag of words")
 expect(abs(r["trained on replies"] - r["words, weighted a/(a + p)"]), 0, 0.23,
@@ -224,7 +212,8 @@ expect(abs(r["trained on replies"] - r["words, weighted a/(a + p)"]), 0, 0.23,
 # Ten seconds of replies have added next to nothing to the start, which already knows co-occurrences
 # and word frequencies. Not even the paired test tells the trained encoder apart from any of the
 # other three: 120 pairs are too few. On the 1,500 pairs of STS dev it does: a run on Reddit is 1.3
-# points above weighted words (p = 0.02), and one with entailments is 3.6 above (`README.md`).
+# points above weighted words (p = 0.02), and one with entailments is 3.6 above
+# (`report/README.md`).
 #
 # Similar sentences share words: that is what makes a bag of words so strong here. It fails where
 # the *same* words say something else ("a dog is carrying a man") and where *other* words say the
@@ -252,8 +241,8 @@ for k in [*np.argsort(gap)[:2], *np.argsort(gap)[-2:]]:
 # **Predict:** M has 200 · 200 = 40,000 numbers; we have 120 labels. Fit on half of the pairs with a
 # weak spring, test on the other half: r on the first half, and on the second?
 #
-# One half of 60 pairs can be lucky. So the pairs are shuffled six times, and both halves take
-# turns: twelve fits for each strength.
+# One half of 60 pairs can be lucky. So the pairs are shuffled three times, and both halves take
+# turns: six fits for each strength.
 
 # %%
 u1, u2 = sides(trained)
@@ -263,39 +252,22 @@ numeric = numeric_gradient(lambda: loss_and_gradient(small, u1[:9, :4], u2[:9, :
                                                      0.1)[0], small)
 expect(relative_error(gradient, numeric), 0, 1e-6, "gradient of r by M, against differences")
 
-strengths = (1000.0, 100.0, 10.0, 1.0, 0.1)
+strengths = (1000.0, 10.0, 0.1)
 r_of = lambda matrix, some: pearson(similarity_forward(matrix, u1[some], u2[some])[0], labels[some])
-curves, plain = [], []                                        # (12, 5, 2) and (12, 2): fitted, held
-for _ in tqdm(range(6), disable=None):
-    order = rng.permutation(120)
+curves, plain = [], []                                        # (6, 3, 2) fitted, held; (6,) held
+for order in (rng.permutation(120) for _ in range(3)):
     for fitted, held in ((order[:60], order[60:]), (order[60:], order[:60])):
-        plain.append([r_of(np.eye(200), some) for some in (fitted, held)])
+        plain.append(r_of(np.eye(200), held))
         matrices = [fit(u1[fitted], u2[fitted], labels[fitted], strength, 30)
                     for strength in strengths]
         curves.append([[r_of(matrix, some) for some in (fitted, held)] for matrix in matrices])
 curves, plain = np.array(curves), np.array(plain)
-gain = curves[:, :, 1] - plain[:, 1:]                         # (12, 5) on the pairs held out
+gain = curves[:, :, 1] - plain[:, None]                       # (6, 3) on the pairs held out
 for k, strength in enumerate(strengths):
-    print(f"strength {strength:6g}: r = {curves[:, k, 0].mean():.3f} on the 60 fitted pairs, on "
-          f"the others {curves[:, k, 1].mean():.3f}; tuning adds {gain[:, k].mean():+.3f} to it, "
-          f"from {gain[:, k].min():+.3f} to {gain[:, k].max():+.3f}")
+    print(f"strength {strength:6g}: r = {curves[:, k, 0].mean():.3f} on the 60 fitted pairs, "
+          f"{curves[:, k, 1].mean():.3f} on the others; tuning adds {gain[:, k].mean():+.3f} to it")
 
-figure, axes = plt.subplots()
-for k, (name, style) in enumerate((("the 60 pairs it was fitted to", "o-"),
-                                   ("60 other pairs", "s-"))):
-    axes.semilogx(strengths, curves[:, :, k].mean(axis=0), style, color=f"C{3 * k}", label=name)
-    axes.fill_between(strengths, *np.quantile(curves[:, :, k], (0, 1), axis=0), color=f"C{3 * k}",
-                      alpha=0.15)
-axes.axhline(plain[:, 1].mean(), color="k", linestyle=":", label="before tuning")
-axes.invert_xaxis()
-axes.set(xlabel="strength of the spring to the identity (weaker →)",
-         ylabel="Pearson's r with people", ylim=(0, 1.05),
-         title="40,000 numbers learn 60 labels by heart, and the other 60 pairs\n"
-               "gain nothing (lines: mean of twelve fits; areas: all of them)")
-axes.legend()
-show(figure, "21_tuning")
-
-expect(curves[:, -1, 0].min(), 0.95, 1, "r on the fitted half, weak spring: learned by heart")
+expect(curves[:, -1, 0].min(), 0.95, 1, "weak spring: r on the fitted half, learned by heart")
 expect((curves[:, -1, 0] - curves[:, -1, 1]).mean(), 0.2, 0.6, "that much less on the other half")
 expect(gain[:, -1].mean(), -0.04, 0.01, "what a weak spring gains on the other half")
 expect(np.abs(gain[:, 0]).max(), 0, 0.01, "a strong spring: M stays I, and r hardly moves")
@@ -346,6 +318,10 @@ check(2, folds, judge_folds)
 # - `tests/evaluation/test_significance.py`, `tests/commands/test_tune.py`.
 # - The paper, §4.3 (−arccos, tuning; Tables 3 and 4). Maximising r itself, the spring and
 #   cross-validation are ours. Williams' test and intervals, too.
+#
+# **What you know now.** An r has an interval, and 120 pairs leave it wide; a paired test sees more.
+# Words alone are hard to beat, so put them beside every r. What is fitted is scored on what was
+# held out, and pairs that share a sentence stay together.
 #
 # Next: lesson 22 ranks questions, and compares our figures with the paper's.
 #

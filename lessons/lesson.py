@@ -1,10 +1,15 @@
 """What all lessons share: convsim_mini on the path, values and ranges, exercises, figures."""
 
 import builtins
+import os
 import sys
 from pathlib import Path
 
+if "numpy" not in sys.modules:    # BLAS reads it once; more threads only wait for one another here
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import matplotlib
+import numpy as np
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -25,9 +30,24 @@ judges = {}    # exercise number → its judge, for solutions/prove.py
 
 
 def expect(value, low, high, what):
-    """Print a number beside the range that the lesson derived for it; assert that it lies there."""
-    print(f"{what}: {value:.4g}   (expected {low:.4g} to {high:.4g})")
-    assert low <= value <= high, f"{what}: {value} is not within {low} to {high}"
+    """Assert that a number lies in the range that the lesson derived for it; print it beside that.
+
+    value: a number, or a list of errors: the largest counts. low = high: exactly that.
+    A tolerance of 1e-4 or less is a check of one's own code: a tick and one short line.
+    """
+    most = np.max(value)
+    assert low <= most <= high, f"{what}: {most} is not within {low} to {high}"
+    count = f", {len(value)} checks" if isinstance(value, list) else ""
+    if -high <= low <= 0 < high <= 1e-4:
+        print(f"✓ {what}{count}: {abs(most):.1g} (expected below {high:.1g})")
+    elif low == high:
+        print(f"{what}: {most:,.12g}   (expected exactly {low:,.12g})")
+    elif high - low < 1e-6 * abs(high):
+        middle, half = (low + high) / 2, (high - low) / 2
+        print(f"{what}: {most:,.10g}   (expected {middle:,.10g} ± {half:.0e})")
+    else:
+        shown = [f"{x:,.0f}" if abs(x) >= 1e4 else f"{x:.4g}" for x in (most, low, high)]
+        print("{}: {}   (expected {} to {})".format(what, *shown))
 
 
 def check(number, answer, judge):

@@ -133,7 +133,7 @@ def test_it_has_what_a_lesson_promises(run):
     text = (ROOT / "lessons" / run.name).read_text()
     for part in ("**Needs**", "**Gives**", "**Predict", "## Where this lives"):
         assert part in text, f"{run.name} has no {part}"
-    assert len(re.findall(r"\(expected .* to .*\)", run.stdout)) >= 3
+    assert len(re.findall(r"\(expected .*\)", run.stdout)) >= 3
     wide = [line for line in text.splitlines() if len(line) > 100 and not line.startswith("# | ")]
     assert not wide, wide[0]
 
@@ -213,12 +213,35 @@ def test_solution_wants_the_right_to_pass_and_the_tempting_to_fail(lesson, prove
         prove.solution(1, lambda x: 2 * x, lambda x: x + x)
 
 
-def test_expect_wants_the_value_within_its_range(lesson, capsys):
-    lesson.expect(0.5, 0, 1, "a half")
-    assert capsys.readouterr().out == "a half: 0.5   (expected 0 to 1)\n"
-    for value in (-0.1, 1.1, float("nan")):
-        with pytest.raises(AssertionError):
-            lesson.expect(value, 0, 1, "not a half")
+@pytest.mark.parametrize("value, low, high, printed", [
+    (0.5, 0, 1, "it: 0.5   (expected 0 to 1)"),
+    (100_005.0, 100_005, 100_005, "it: 100,005   (expected exactly 100,005)"),
+    (2**17, 2e4, 2e6, "it: 131,072   (expected 20,000 to 2,000,000)"),
+    (2.4849066498, 2.4849066488, 2.4849066508, "it: 2.48490665   (expected 2.48490665 ± 1e-09)"),
+    (3e-11, 0, 1e-6, "✓ it: 3e-11 (expected below 1e-06)"),
+    (-3e-15, -1e-14, 1e-14, "✓ it: 3e-15 (expected below 1e-14)"),
+    ([3e-11, 8e-11], 0, 1e-6, "✓ it, 2 checks: 8e-11 (expected below 1e-06)"),
+])
+def test_expect_prints_the_value_beside_its_range(lesson, capsys, value, low, high, printed):
+    lesson.expect(value, low, high, "it")
+    assert capsys.readouterr().out == printed + "\n"
+
+
+@pytest.mark.parametrize("value, high", [
+    (-0.1, 1), (1.1, 1), (float("nan"), 1), ([0.0, 2e-6], 1e-6), ([0.0, float("nan")], 1e-6)])
+def test_expect_wants_the_value_within_its_range(lesson, value, high):
+    with pytest.raises(AssertionError, match="is not within"):
+        lesson.expect(value, 0, high, "it")
+
+
+@pytest.mark.parametrize("before, left", [("", "1"), ("import numpy; ", "None"),
+                                          ("os.environ['OMP_NUM_THREADS'] = '3'; ", "3")])
+def test_lessons_have_one_thread_unless_told_otherwise(before, left):
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    code = f"import os; {before}import lesson; print(os.environ.get('OMP_NUM_THREADS'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "lessons", env=environment,
+                          capture_output=True, text=True)
+    assert done.stdout == left + "\n", done.stderr
 
 
 def main():

@@ -1,0 +1,113 @@
+"""What lessons 13 to 25 claim: the opposite of a claim has to fail the lesson's own assertion.
+
+A lesson's text is changed (no training, shuffled labels, another measurement) and run up to the
+claim's `expect`. All other assertions are passed over, so that slow parts can be shortened.
+"""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = {
+    "17": {"some_chat(40_000, WORDS)": "some_chat(6_000, WORDS)", "steps=80,": "steps=8,"},
+    "19": {"train_model(6000,": "train_model(400,", "labels, steps=400)": "labels, steps=1)"},
+    "21": {"= trained_encoder()": "= trained_encoder(4_000, 2_000)"},
+    "22": {"corpus, untrained, trained, _ = trained_encoder()": "untrained = trained = None",
+           "vectors = lambda model: lambda texts: embed(model, corpus.vocabulary.encode(texts))":
+               "vectors = lambda model: cqa.tfidf_vectors(questions)"},
+    "23": {"direction(then) for step, then in training(s, 240 if s == 20 else 80)":
+               "direction(started) for step in (80, 240)"}}
+OPPOSITES = [    # lesson, claim, text, the text in its place
+    ("13", "scores padded / needed for a batch of 256",    # all sentences are of one length
+     "np.array([min(len(tokens), 256) or 1 for tokens in chat])", "np.full(20_000, 18)"),
+    ("14", "lost from 10 to 100 / from 100 to 1,000: equal",    # a straight line
+     "derived_cosine(np.array([1, 10, 100, 1000]))", "1 - np.array([1, 10, 100, 1000]) / 2000"),
+    ("14", "from 1 to 10 / from 10 to 100: more",    # the short form holds below 3 words, too
+     "derived_cosine(np.array([1, 10, 100, 1000]))",
+     "1 - (0.577 + np.log([1, 10, 100, 1000])) / 9.21"),
+    ("16", "times the start's loss, at its highest",    # no momentum
+     "steps_to(1e-3, momentum(eta, mu))", "steps_to(1e-3, momentum(best, 0))"),
+    ("17", "32 neighbours: loss at the start",    # they are drawn
+     "train.batch(np.arange(32))", "train.batch(rng.choice(train.pairs, 32, replace=False))"),
+    ("17", "steps until 0.1", "one_batch, 1e-3, 0.06)", "one_batch, 0, 0)"),    # no training
+    ("17", "healthy: the gap in spreads", '"healthy": {}', '"healthy": {"shuffled": True}'),
+    ("17", "no scale: as if healthy; only the loss is stuck",
+     '{"scale": 1.0}', '{"scale": 1.0, "shuffled": True}'),
+    ("19", "talker: variance between topics", "train_model(400)", "train_model(40)"),
+    ("19", "hardest label: neutral is number",    # entailment and neutral change their places
+     "labels=labels, task", "labels=np.array([1, 0, 2])[labels], task"),
+    ("19", "accuracy that a longer search finds in the same vectors",    # it is no longer
+     "train_model(6000,", "train_model(400,"),
+    ("19", "accuracy that a longer search finds in the same vectors",    # there is nothing to find
+     "labels=labels, task", "labels=rng.permutation(labels), task"),
+    ("19", "and what an encoder that moves has beyond it, after 400 steps",    # it does not move
+     "train_model(800, share=0.5, start=talker)",
+     "train_model(800, share=0.5, start=talker, frozen=True)"),
+    ("19", "steps 20 to 200: the conversations' gradient agrees",    # measured when all is learned
+     "(steps >= 20) & (steps <= 200)", "steps >= 500"),
+    ("19", "and the cosine of both tasks' is", "(steps >= 20) & (steps <= 200)", "steps >= 500"),
+    ("21", "r of the trained encoder",
+     "labels = sts.labels", "labels = rng.permutation(sts.labels)"),
+    ("21", "that much less on the other half",    # the other half is the same
+     "(order[60:], order[:60])):", "(order[60:], order[:60])):\n        held = fitted"),
+    ("22", "TF-IDF: its interval ends below guessing, at",    # an order by chance
+     'cqa.cosines(questions, cqa.tfidf_vectors(questions))', "rng.permutation(60)"),
+    ("22", "and below guessing", "cqa.cosines(questions, vectors(trained))",    # a perfect order
+     "[float(candidate.relevant) for one in questions for candidate in one.candidates]"),
+    ("22", "the same scores, relevant ones first in the file",    # no two are equal
+     "zeros = np.zeros(60)", "zeros = rng.random(60)"),
+    ("23", "but ‖m‖² is no longer 0.09", "MARKS = 10,", "MARKS = 10,"),    # QUICK does not train
+    ("23", "mean N of the messages of more than 50 words; all: 10",
+     "training(20.0, 80)", "training(20.0, 0)"),
+    ("23", "and without e₁", "all_but_the_top(u)", "np.eye(D, dtype=np.float32)"),
+    ("25", "measured / derived", "float(partial[-1])", "float(values.sum())"),    # in pairs
+]
+
+
+class Holds(Exception):
+    """The claim was reached, and it held."""
+
+
+@pytest.mark.parametrize("number, claim, old, new", [
+    pytest.param(*case, id=f"{case[0]} {case[1]} {k}",    # those that train take some seconds
+                 marks=pytest.mark.long if case[0] in ("17", "19", "21", "23") else ())
+    for k, case in enumerate(OPPOSITES)])
+def test_the_opposite_of_a_claim_fails(monkeypatch, number, claim, old, new):
+    monkeypatch.syspath_prepend(str(ROOT / "lessons"))
+    lesson = importlib.import_module("lesson")
+    asserted = lesson.expect
+
+    def expect(value, low, high, what):
+        if re.sub(r"\d+ (?=messages)", "", what) == claim:
+            asserted(value, low, high, what)
+            raise Holds
+
+    for name, stub in (("expect", expect), ("check", lambda *given: None),
+                       ("show", lambda figure, name: lesson.plt.close(figure))):
+        monkeypatch.setattr(lesson, name, stub)
+    path, = (ROOT / "lessons").glob(f"{number}_*.py")
+    text = path.read_text()
+    for before, after in {**QUICK.get(number, {}), old: new}.items():
+        assert text.count(before) == 1, f"{path.name} no longer holds {before!r} once"
+        text = text.replace(before, after)
+    with pytest.raises(AssertionError, match="is not within"):
+        exec(compile(text, path, "exec"), {"__name__": "__main__"})
+
+
+FILE, NAMES = r"`([\w/.]+\.(?:py|cu|md|json))", r"[\w.]+(?:`(?:,| and) `[\w.]+)*"
+NAMED = re.compile(rf"{FILE}(?:`?: `?({NAMES})`)?")    # `a.py`: `b`, `c`, or `a.py: b`
+
+
+@pytest.mark.parametrize("path", [path for path in sorted((ROOT / "lessons").glob("[12]*.py"))
+                                  if path.name > "13"], ids=lambda path: path.stem)
+def test_files_and_names_that_a_lesson_mentions_exist(path):
+    text = re.sub(r"\n# *", " ", path.read_text())    # comments break their lines anywhere
+    for file, names in NAMED.findall(text):
+        found = [place / file for place in (ROOT, ROOT / "convsim_mini", ROOT / "lessons")
+                 if (place / file).exists()]
+        assert found or file == "config.json", f"{path.name} mentions {file}"    # of a run's folder
+        for name in re.findall(r"\w+(?=`|$)", names):    # of Workers.softmax: softmax
+            assert re.search(rf"\b{name}\b", found[0].read_text()), f"{path.name}: {file}: {name}"

@@ -106,7 +106,7 @@ def parse_dump(path, number, buckets, folder):
             if reason:
                 removed[reason] += 1
             elif out.add(comment, text, number << 40 | lines.number):
-                (temporary / "position").write_text(str(lines.position))
+                (temporary / "position").write_text(str(lines.position), encoding="ascii")
         (temporary / "position").unlink(missing_ok=True)
         _write_json(temporary / "report.json", {
             "lines": lines.number, "malformed": malformed, "samples": samples, "cut": lines.cut,

@@ -135,7 +135,7 @@ def in_new_process(expression, salt):
     """What a fresh Python with this PYTHONHASHSEED prints for the expression."""
     command = [sys.executable, "-c", f"import zlib; print({expression})"]
     env = {**os.environ, "PYTHONHASHSEED": salt}
-    return subprocess.run(command, env=env, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(command, env=env, capture_output=True, encoding="ascii").stdout.strip()
 
 
 print("hash:", in_new_process("hash('zebrafish') % 1000", "1"),

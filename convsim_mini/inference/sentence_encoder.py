@@ -6,7 +6,7 @@ import numpy as np
 from tqdm import tqdm
 
 from ..backend import array_module
-from ..common.cli import UserError
+from ..common.cli import UserError, python_m
 from ..model.input_response import embed
 from ..model.layers import l2_normalize_forward
 from ..model.projection import with_matrix
@@ -99,8 +99,8 @@ def encoder_of(run, tuned=False):
     """The SentenceEncoder of a Run that is loaded already; the rest as `load`."""
     matrix = load_matrix(run, "tuned" if tuned else "all_but_the_top")
     if tuned and matrix is None:
-        raise UserError(f"{run.folder}: holds no tuned.safetensors; make it: python -m "
-                        f"convsim_mini.tune {run.folder} --data DIR")
+        raise UserError(f"{run.folder}: holds no tuned.safetensors; make it: " +
+                        python_m(f"convsim_mini.tune {run.folder} --data DIR"))
     crc = None if matrix is None else zlib.crc32(np.ascontiguousarray(matrix))
     identity = {**run.identity, "tuned": tuned, "matrix": crc}
     return SentenceEncoder(with_matrix(run.model, matrix), run.vocabulary, identity)

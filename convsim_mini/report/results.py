@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..common.cli import UserError, user_errors
+from ..common.cli import UserError, python_m, user_errors
 from ..data.corpus import Split
 from ..data.snli import encode_snli
 from ..data.snli_files import find_snli, read_snli
@@ -87,7 +87,7 @@ def measure(run, data):
 def encoder_cosines(run, pairs):
     """The cosine of each pair of an Sts by `encode`: (n,). Raises UserError without its matrix."""
     with user_errors(f"{run.folder}: was stopped and holds no all_but_the_top.safetensors",
-                     f"go on: python -m convsim_mini.train --resume {run.folder}", KeyError):
+                     "go on: " + python_m(f"convsim_mini.train --resume {run.folder}"), KeyError):
         return sts.scores(run, pairs)[ENCODER]
 
 

@@ -142,7 +142,7 @@ def test_a_signal_cleans_up_even_if_it_comes_twice(number):
     assert process.returncode == 128 + number
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", ENDING[1:])
 def test_sigterm_stops_a_training_after_the_step_as_ctrl_c_does(arguments, tmp_path, number):
     process = start("-m", "convsim_mini.train", *arguments, "--steps", 10**6, "--run", "run",
                     cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

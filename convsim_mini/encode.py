@@ -15,8 +15,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from .backend import keep_freed_memory
-from .common.cli import (
-    Parser, UserError, errors_in_one_line, positive_int, progress, python_m)
+from .common.cli import Parser, UserError, errors_in_one_line, positive_int, progress
 from .common.files import chunked, decoded, read_lines, write_rows
 from .common.tables import table
 from .inference.index import Index, build_index, nearest
@@ -59,7 +58,7 @@ def comparison(encoder, sentences):
 
 def parse_options(argv):
     """The command's options."""
-    parser = Parser(prog=python_m("convsim_mini.encode"), description=__doc__.splitlines()[0])
+    parser = Parser(prog="python -m convsim_mini.encode", description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("texts", nargs="*", metavar="SENTENCE",
                         help="without any, and without --file, the lines of standard input")

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, python_m
+from convsim_mini.common.cli import Parser, UserError, errors_in_one_line
 from convsim_mini.common.workspace import locked, workplace
 from data_scripts.check import check
 from data_scripts.fetch import fetch, forget, part_of
@@ -205,7 +205,7 @@ def describe(name, data):
 
 def parse_options(argv):
     """The command's options."""
-    parser = Parser(prog=python_m("data_scripts.download"), description=__doc__.splitlines()[0])
+    parser = Parser(prog="python -m data_scripts.download", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME",
                         help=f"data sets: {', '.join([*REGISTRY, *GROUPS])}")
     parser.add_argument("--list", action="store_true",

@@ -36,7 +36,7 @@ FEW = 5_000                                  # pairs; fewer may leave a split to
 
 def main(arguments=None):
     """The command."""
-    parser = Parser(prog=python_m("data_scripts.prepare_reddit"), description=__doc__,
+    parser = Parser(prog="python -m data_scripts.prepare_reddit", description=__doc__,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inputs", nargs="+", type=Path, metavar="INPUT",
                         help="a dump (RC_YYYY-MM: plain, gzip, bzip2, xz, zstd), a folder of them, "

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, python_m
+from convsim_mini.common.cli import Parser, UserError, errors_in_one_line
 from convsim_mini.config import TextConfig
 from convsim_mini.data.corpus import SPLITS
 from convsim_mini.data.prepare import load_corpus
@@ -30,7 +30,7 @@ AT_A_TIME = 1 << 20    # pairs whose lengths are counted at a time
 
 def main(arguments=None):
     """The command."""
-    parser = Parser(prog=python_m("data_scripts.stats"), description=__doc__,
+    parser = Parser(prog="python -m data_scripts.stats", description=__doc__,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, metavar="DIR", help="the --out of prepare_reddit")
     folder = parser.parse_args(arguments).folder.resolve()

@@ -3,7 +3,7 @@
 from importlib import import_module
 from pathlib import Path
 
-from ..common.cli import Parser, errors_in_one_line, positive_int, python_m
+from ..common.cli import Parser, errors_in_one_line, positive_int
 from ..training.run import load_run
 from .baselines import words_of
 from .task_files import read_vectors
@@ -21,7 +21,7 @@ def parser_of(command, description, *options, data=None, **of_run):
 
     options: names from OPTIONS; data: help of --data, if any; of_run: further settings of RUN
     """
-    parser = Parser(prog=python_m(f"convsim_mini.{command}"),
+    parser = Parser(prog=f"python -m convsim_mini.{command}",
                     description=description.splitlines()[0])
     parser.add_argument("run", type=Path, **{"help": "the run's folder", **of_run})
     if data:

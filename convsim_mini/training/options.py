@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
-from ..common.cli import Parser, UserError, python_m, user_errors
+from ..common.cli import Parser, UserError, user_errors
 from ..common.files import read_object
 from ..config import (
     GROUPS, INHERITED, PRESET_OF_ENCODER, PRESETS, Config, config_from_dict, flat, settings
@@ -110,7 +110,7 @@ def parse(argv):
 def config_parser(all_options=False):
     """The parser of the training command; with all_options its help shows every setting."""
     parser = Parser(
-        prog=python_m("convsim_mini.train"), usage="%(prog)s [options]", add_help=False,
+        prog="python -m convsim_mini.train", usage="%(prog)s [options]", add_help=False,
         description="Train a sentence encoder on conversations.",
         epilog="" if all_options else "--help-all shows the options of text, model, optim as well.",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=24, width=100),

@@ -16,8 +16,7 @@ from string import Template
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from convsim_mini.common.cli import (
-    Parser, UserError, errors_in_one_line, progress, python_m, user_errors)
+from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, progress, user_errors
 
 from .formulas import mathml
 
@@ -230,7 +229,7 @@ def make_book(lessons, out):
 @errors_in_one_line()
 def main(argv=None):
     """The command."""
-    parser = Parser(prog=python_m("lessons.book"), description=__doc__.split("\n")[0])
+    parser = Parser(prog="python -m lessons.book", description=__doc__.split("\n")[0])
     parser.add_argument("numbers", nargs="*", type=int, help="which lessons (default: all)")
     parser.add_argument("--out", type=Path, default="book", help="folder (default: book)")
     options = parser.parse_args(argv)

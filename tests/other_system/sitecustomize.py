@@ -23,7 +23,8 @@ NAMES = {os: ("fork", "sched_getaffinity", "O_DIRECTORY"),
          signal: ("SIGHUP", "SIGPIPE", "SIGALRM", "setitimer", "pthread_sigmask")}
 OURS = r"(__main__|__mp_main__|convsim_mini|data_scripts|lessons)(\.|$)"
 FORBIDDEN = set('<>:"|?*')    # in names of files
-real = {name: getattr(os, name) for name in ("open", "replace", "rename", "unlink", "rmdir", "fsync")}
+real = {name: getattr(os, name)
+        for name in ("open", "replace", "rename", "unlink", "rmdir", "fsync")}
 real_text = io.open
 
 
@@ -78,7 +79,8 @@ def fsync(descriptor):
     real["fsync"](descriptor)
 
 
-def open_text(file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, *more, **named):
+def open_text(file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, *more,
+              **named):
     if "b" not in mode:
         encoding = io.text_encoding(encoding)                 # warns who opens it without one
         if newline is None and "r" not in mode and "+" not in mode:
@@ -105,4 +107,5 @@ tempfile.TemporaryFile = tempfile.NamedTemporaryFile           # the other one d
 builtins.open = io.open = open_text
 ctypes.CDLL = CDLL
 sys.modules["fcntl"] = None                                   # its import fails
+warnings.filterwarnings("ignore", category=EncodingWarning)     # of other packages
 warnings.filterwarnings("error", category=EncodingWarning, module=OURS)

@@ -65,7 +65,7 @@ def finished_folder(folder):
     try:
         yield temporary
         for path in temporary.iterdir():
-            with open(path, "rb") as file:
+            with open(path, "r+b") as file:                   # Windows syncs only what one writes
                 os.fsync(file.fileno())
         try:
             os.rename(temporary, folder)

@@ -180,6 +180,7 @@ def _write(response, part, start, total, limit):
         for chunk in chain([b""], chunks):                    # a size that is told counts, too
             size += len(chunk)
             if max(size, total or 0) > limit:
+                file.close()                                  # Windows deletes no open file
                 forget(part)
                 raise UserError(f"{response.url}: sends more than {limit:,} bytes, the limit for "
                                 "this set; it was removed: ask where it comes from")

@@ -238,7 +238,7 @@ def test_verdicts_and_hints_are_kept(desk, capsys):
     (["check", "layernorm"], "layernorm: is none of tanh, linear, "),
     (["hint"], "hint: expected check, hint NAME, train, or nothing; see --help"),
     (["grade"], "grade: expected check"),
-    (["train"], "none of your functions is right yet; first: .*python -m lessons.yours check"),
+    (["train"], "none of your functions is right yet; first: "),
 ])
 def test_a_wrong_command_gives_one_line(arguments, said, desk, capsys):
     with pytest.raises(SystemExit) as exit:

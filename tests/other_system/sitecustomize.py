@@ -20,7 +20,7 @@ import warnings
 import filelock._unix    # noqa: F401  (keeps fcntl's locks: Windows has others, behind one function)
 
 NAMES = {os: ("fork", "sched_getaffinity", "O_DIRECTORY"),
-         signal: ("SIGHUP", "SIGPIPE", "SIGALRM", "setitimer", "pthread_sigmask")}
+         signal: ("SIGHUP", "SIGPIPE", "pthread_sigmask")}
 OURS = r"(__main__|__mp_main__|convsim_mini|data_scripts|lessons)(\.|$)"
 FORBIDDEN = set('<>:"|?*')    # in names of files
 real = {name: getattr(os, name)

@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-from conftest import ROOT
+from convsim_mini.common.cli import python_m
+
+from conftest import PATH, ROOT
 
 FOLDER = ROOT / "tests" / "other_system"
 # one test file or more of each room that a student uses
@@ -33,6 +35,33 @@ def test_the_rooms_pass_on_it(tmp_path):
     assert done.returncode == 0, done.stdout[-20_000:]
     done = on_the_other_system(LESSON)
     assert done.returncode == 0, done.stdout
+
+
+def test_a_script_without_a_guard_starts_processes_by_spawn(tmp_path):
+    """Python would run the script, a lesson for example, in each new process again."""
+    script = tmp_path / "script.py"
+    script.write_text("print('once', flush=True)\n"
+                      "from convsim_mini.common.processes import local_processes, submit\n"
+                      "with local_processes(1, '', 'spawn') as executor:\n"
+                      "    print(submit(executor, len, 'four').result())\n", encoding="utf-8")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": PATH})
+    assert (done.stdout, done.stderr) == ("once\n4\n", "")
+
+
+@pytest.mark.parametrize("python, path, said", [
+    ("here/.venv/bin/python", "", os.path.join(".venv", "bin", "python")),
+    ("here/.venv/bin/python", "here/.venv/bin", "python"),
+    ("else where/python", "", '"{}/else where/python"')])
+def test_hints_name_the_python_that_runs(python, path, said, tmp_path, monkeypatch):
+    python = tmp_path / python
+    python.parent.mkdir(parents=True)
+    python.touch(0o755)
+    (tmp_path / "here").mkdir(exist_ok=True)
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setenv("PATH", str(tmp_path / path) if path else "")
+    assert python_m("a.b --c") == f"{said.format(tmp_path)} -m a.b --c"
 
 
 @pytest.mark.parametrize("system", ["win32", "darwin"])

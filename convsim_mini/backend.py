@@ -189,7 +189,8 @@ def machine(xp):
     if xp is not np:
         return xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)["name"].decode()
     info = Path("/proc/cpuinfo")                              # Linux
-    names = re.findall(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else []
+    told = info.read_text(encoding="utf-8") if info.exists() else ""
+    names = re.findall(r"model name\s*:\s*(.+)", told)
     return f"{(names or [platform.processor() or platform.machine()])[0]}, {_cores()} cores"
 
 

@@ -16,9 +16,9 @@ from textwrap import shorten
 import numpy as np
 
 from .backend import array_module, device_module, keep_freed_memory, to_device
-from .common.cli import UserError, errors_in_one_line, user_errors
+from .common.cli import UserError, errors_in_one_line, python_m, user_errors
 from .common.tables import table
-from .common.workspace import locked, sweep
+from .common.workspace import LOCK, locked, sweep
 from .data.pairs import RULES
 from .data.prepare import open_corpus
 from .data.snli import encode_entailments, encode_snli
@@ -251,7 +251,7 @@ def run_folder(config):
         folder.mkdir(parents=True, exist_ok=True)
         sweep(folder)                                         # another may have been killed at once
     with locked(folder, IN_USE.format(folder)):
-        if any(folder.iterdir()):
+        if any(path.name != LOCK for path in folder.iterdir()):
             raise UserError(f"{folder}: exists already and is left as it is; {advice}")
         yield folder
 
@@ -283,7 +283,7 @@ def summary(folder, corpus):
     similarity = sts.scores(run, pairs) | {before: untrained_similarity}
     lexical = bag_cosines(sts.texts_of(pairs), *sts.sides(pairs), run.vocabulary)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-    command = "  python -m convsim_mini"
+    command = "  " + python_m("convsim_mini")
     example = shorten(corpus.report["examples"][0][0], 60, placeholder="")    # a sentence of theirs
     return "\n\n".join([
         response.summary("test", choices, response.scores(run, choices),

@@ -65,7 +65,7 @@ def finished_folder(folder):
     try:
         yield temporary
         for path in temporary.iterdir():
-            with open(path, "rb") as file:
+            with open(path, "r+b") as file:                   # Windows syncs only what one writes
                 os.fsync(file.fileno())
         try:
             os.rename(temporary, folder)
@@ -106,7 +106,7 @@ def parse_dump(path, number, buckets, folder):
             if reason:
                 removed[reason] += 1
             elif out.add(comment, text, number << 40 | lines.number):
-                (temporary / "position").write_text(str(lines.position))
+                (temporary / "position").write_text(str(lines.position), encoding="ascii")
         (temporary / "position").unlink(missing_ok=True)
         _write_json(temporary / "report.json", {
             "lines": lines.number, "malformed": malformed, "samples": samples, "cut": lines.cut,

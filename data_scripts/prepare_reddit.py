@@ -18,7 +18,8 @@ from pathlib import Path
 import duckdb
 from tqdm import tqdm
 
-from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, positive_int
+from convsim_mini.common.cli import (
+    Parser, UserError, errors_in_one_line, positive_int, python_m)
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.common.files import parse_json, replace_file, write_text
@@ -56,7 +57,7 @@ def prepare(inputs, out, workers, scheduler):
     if not is_done(out, plan) or (out / "work").exists():     # a run was killed while tidying up
         try:
             (out / "work").mkdir(parents=True, exist_ok=True)
-            with locked(out / "work", f"{out}: another run is at work in this folder; wait for it, "
+            with locked(out, f"{out}: another run is at work in this folder; wait for it, "
                         "or choose another --out"):
                 if not is_done(out, plan):                    # another run may have ended just now
                     begin(out, plan)
@@ -172,7 +173,7 @@ def _position(folder):
     positions = [0]
     for path in folder.parent.glob(f"{folder.name}.*/position"):
         try:
-            positions.append(int(path.read_text()))
+            positions.append(int(path.read_text(encoding="ascii")))
         except (OSError, ValueError):                         # half written, or just removed
             pass
     return max(positions)
@@ -256,8 +257,8 @@ def print_report(out):
     if report["pairs"] < FEW:
         print(f"\nFewer than {FEW:,} pairs: the packed corpus is left to training, which needs "
               "about 3,000")
-    print(f"\nTrain on them:  python -m convsim_mini.train --pairs {out / 'pairs.jsonl.zst'} "
-          f"--cache {out / 'cache'}")
+    print("\nTrain on them:  " + python_m(f"convsim_mini.train --pairs {out / 'pairs.jsonl.zst'} "
+                                           f"--cache {out / 'cache'}"))
 
 
 def table(report):

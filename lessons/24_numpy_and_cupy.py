@@ -300,10 +300,9 @@ def page_faults(times=10, n=4 * 2**20):
 
     None off Linux.
     """
-    try:
-        import resource
-    except ImportError:                                       # Windows
+    if sys.platform == "win32":
         return None
+    import resource
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(times):
         np.empty(n).fill(1.0)

@@ -17,6 +17,7 @@ sys.path.insert(0, str(HERE.parent))
 INTERACTIVE = hasattr(builtins, "__IPYTHON__") or hasattr(sys, "ps1")
 if not INTERACTIVE:
     matplotlib.use("Agg")    # a script draws to files and opens no window
+    sys.stdout.reconfigure(errors="replace")    # "?" for what a pipe's code page does not have
 
 import matplotlib.pyplot as plt    # after the choice of its backend
 

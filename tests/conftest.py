@@ -29,7 +29,8 @@ from loopback import Loopback
 # A job in the background ignores Ctrl-C, one under nohup a closed terminal. So would the commands
 # that the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Derandomised, or a failure in CI could not be repeated; no deadline, because machines differ.
 hypothesis.settings.register_profile("repeatable", derandomize=True, max_examples=100,
@@ -37,6 +38,8 @@ hypothesis.settings.register_profile("repeatable", derandomize=True, max_example
 hypothesis.settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parent.parent
+# where processes find the package, and other_system/ in its turn
+PATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 
 SMALL = ("--text.words 300 --text.oov_buckets 20 --text.bigram_buckets 500 "
          "--model.embedding_dim 16 --model.layers 16 --model.svd_share 0 "
@@ -54,9 +57,8 @@ class Finished(NamedTuple):
 
 def command(module, *arguments, cwd):
     """Run python -m convsim_mini.MODULE in the folder cwd; → Finished."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     done = subprocess.run([sys.executable, "-m", f"convsim_mini.{module}", *map(str, arguments)],
-                          cwd=cwd, capture_output=True, env={**os.environ, "PYTHONPATH": path})
+                          cwd=cwd, capture_output=True, env={**os.environ, "PYTHONPATH": PATH})
     # Decoded here, because text=True would turn a progress bar's carriage returns into line ends.
     return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 

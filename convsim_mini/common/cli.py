@@ -3,14 +3,19 @@
 import argparse
 import difflib
 import os
+import shutil
 import signal
 import sys
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 
 from tqdm import tqdm
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)    # Ctrl-C; a scheduler; a closed terminal
+# Ctrl-C; a scheduler; a closed terminal, which Windows does not tell
+ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
+               if hasattr(signal, name))
+NO_READER = 141                                               # 128 + SIGPIPE
 STDOUT = "standard output"
 
 
@@ -37,6 +42,16 @@ def did_you_mean(word, choices):
     named = last_parts | {choice.lstrip("-"): choice for choice in choices}
     near = difflib.get_close_matches(word.lstrip("-"), named, n=1)
     return f"; did you mean {named[near[0]]}?" if near else ""
+
+
+def python_m(arguments):
+    """The command "python -m ARGUMENTS" with the Python that runs, as one types it here."""
+    python = sys.executable
+    if shutil.which("python") == python:                      # its environment is activated
+        python = "python"
+    elif Path(python).is_relative_to(Path.cwd()):
+        python = str(Path(python).relative_to(Path.cwd()))
+    return f'"{python}" -m {arguments}' if " " in python else f"{python} -m {arguments}"
 
 
 def positive_int(text):
@@ -101,7 +116,7 @@ def errors_in_one_line(must_show=True):
             _fail(error)
         except OSError as error:
             if isinstance(error, BrokenPipeError) and error.filename == STDOUT:
-                sys.exit(128 + signal.SIGPIPE)
+                sys.exit(NO_READER)
             where = "the system" if error.filename is None else os.fsdecode(error.filename)
             _fail(f"{where}: {error.strerror or error}; check the name, room and permissions there")
         except UnicodeEncodeError as error:

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 from .cli import UserError, user_errors
 from .decompress import MOST, SUFFIXES, Damaged, Decompressed, TooMuch
-from .workspace import workplace
+from .workspace import FOLDERS_OPEN, workplace
 
 
 def read_lines(path, progress=lambda position: None, file=None):
@@ -92,7 +92,8 @@ def read_object(path, fault, advice, option=""):
 
 def write_text(path, text):
     """Write a text file whole or not at all."""
-    replace_file(path, lambda temporary: Path(temporary).write_text(text, encoding="utf-8"))
+    replace_file(path, lambda temporary: Path(temporary).write_text(
+        text, encoding="utf-8", newline="\n"))                 # the same bytes on Windows
 
 
 def write_rows(path, blocks, width):
@@ -128,9 +129,10 @@ def replace_file(path, write):
             mode = temporary.stat().st_mode                   # as the user's umask wants it
             write(str(temporary))
             temporary.chmod(mode & 0o777)                     # safetensors makes files private
-            _sync(temporary)
+            _sync(temporary, os.O_RDWR)
             os.replace(temporary, path)
-        _sync(path.parent)                                    # or a power cut may undo renaming
+        if FOLDERS_OPEN:
+            _sync(path.parent, os.O_RDONLY)                   # or a power cut may undo renaming
 
 
 @contextmanager
@@ -145,6 +147,8 @@ def new_folder(path, advice):
             folder = beside / target.name
             folder.mkdir()                                    # not private, as `beside` is
             yield folder
+            if target.exists():
+                target.rmdir()                                # Windows replaces no folder
             os.replace(folder, target)
 
 
@@ -162,8 +166,8 @@ def checksum_of(value, crc=0):
     return zlib.crc32(json.dumps(value).encode(), crc)
 
 
-def _sync(path):
-    descriptor = os.open(path, os.O_RDONLY)
+def _sync(path, how):
+    descriptor = os.open(path, how)
     try:
         os.fsync(descriptor)
     finally:

@@ -3,13 +3,17 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from types import ModuleType
 
 from .cli import ENDING, UserError, handling
+
+MOST = 61    # processes; Windows cannot wait for more
 
 
 @contextmanager
@@ -20,7 +24,7 @@ def local_processes(workers, advice, method=None):
     """
     others = set(multiprocessing.active_children())
     context = multiprocessing.get_context(method)
-    executor = ProcessPoolExecutor(workers, context, _end_with_parent)
+    executor = ProcessPoolExecutor(min(workers, MOST), context, _end_with_parent)
     results = executor._result_queue
     try:
         yield executor
@@ -56,21 +60,30 @@ def submit(executor, function, *arguments):
     bar's, may receive a signal in spite of the mask. So the handler only takes a note.
     """
     received = []
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    main = sys.modules["__main__"]
+    _mask("SIG_BLOCK")
     try:
         with handling(dict.fromkeys(ENDING, lambda number, _: received.append(number))):
+            # A process that is no fork would run this command's or lesson's script, its main.
+            sys.modules["__main__"] = ModuleType("__main__")
             return executor.submit(function, *arguments)
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+        sys.modules["__main__"] = main
+        _mask("SIG_UNBLOCK")
         for number in received:
             signal.raise_signal(number)
+
+
+def _mask(how):
+    if hasattr(signal, "pthread_sigmask"):                    # Windows has no masks
+        signal.pthread_sigmask(getattr(signal, how), ENDING)
 
 
 def _end_with_parent():
     """What a new process does first: it leaves Ctrl-C to its parent, and ends when that ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)             # a fork has its parent's handler
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)        # and its parent's mask
+    _mask("SIG_UNBLOCK")                                      # and its parent's mask
     threading.Thread(target=_wait_for_parent, daemon=True).start()
 
 

@@ -1,13 +1,13 @@
 """Folders that processes share: unfinished work, locks, and what a killed process has left.
 
 What takes long to write is written in a folder of its own, `.convsim_mini-HOST-XXXXXXXX`, beside
-its place, and renamed at the end. The process locks that folder with flock(2) until it ends, even
-if it is killed. So a folder that is not locked was left by a dead process, and the next process
-there deletes it. Locks hold among the processes of one machine.
+its place, and renamed at the end. The process locks that folder until it ends, even if it is
+killed. So a folder that is not locked was left by a dead process, and the next process there
+deletes it. Locks hold among the processes of one machine. Windows locks no folder, but a file in
+it, which is deleted with the lock.
 """
 
 import errno
-import fcntl
 import os
 import platform
 import shutil
@@ -16,10 +16,15 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from filelock import lock_descriptor
+
 from .cli import UserError
 
 PREFIX = ".convsim_mini-"
 OWN = f"{PREFIX}{platform.node()}-"
+LOCK = ".convsim_mini.lock"
+O_DIRECTORY = getattr(os, "O_DIRECTORY", None)
+FOLDERS_OPEN = O_DIRECTORY is not None    # Windows opens no folder, and deletes no open file
 WEEK = 7 * 24 * 3600    # seconds
 # errors of file systems that have no locks
 NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL, errno.EBADF)
@@ -37,8 +42,7 @@ def workplace(parent):
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+        _delete(folder, lock)
 
 
 def sweep(parent):
@@ -47,9 +51,7 @@ def sweep(parent):
         with suppress(OSError):                               # BlockingIOError: its owner lives
             is_ours = f"{folder.name.rpartition('-')[0]}-" == OWN
             if is_ours or time.time() - folder.stat().st_mtime > WEEK:
-                lock = _lock(folder, fcntl.LOCK_NB, needed=True)
-                shutil.rmtree(folder, ignore_errors=True)
-                os.close(lock)
+                _delete(folder, _lock(folder, wait=False, needed=True))
 
 
 @contextmanager
@@ -57,7 +59,7 @@ def locked(folder, busy=None):
     """Hold a folder's lock. busy: the UserError where it is taken; None: wait. Raises OSError."""
     for tries_left in range(9, -1, -1):    # a killed process's children keep its lock for a moment
         try:
-            lock = _lock(folder, fcntl.LOCK_NB if busy else 0)
+            lock = _lock(folder, wait=not busy)
             break
         except (BlockingIOError, FileNotFoundError) as error:
             if not busy:
@@ -68,21 +70,40 @@ def locked(folder, busy=None):
     try:
         yield
     finally:
-        os.close(lock)
+        _free(folder, lock)
 
 
-def _lock(folder, how=0, needed=False):
+def _lock(folder, wait=True, needed=False):
     """A descriptor that holds a folder's lock. needed: OSError where there are no locks."""
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    if FOLDERS_OPEN:
+        lock = os.open(folder, os.O_RDONLY | O_DIRECTORY)
+    else:
+        lock = os.open(Path(folder, LOCK), os.O_RDWR | os.O_CREAT)
     try:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | how)
+            if not lock_descriptor(lock, blocking=wait):
+                raise BlockingIOError(folder)
         except OSError as error:
             if needed or error.errno not in NO_LOCKS:
                 raise
-        if os.path.samestat(os.fstat(lock), os.stat(folder)):
+        if not FOLDERS_OPEN or os.path.samestat(os.fstat(lock), os.stat(folder)):
             return lock
         raise FileNotFoundError(folder)                       # deleted while this process waited
     except BaseException:
         os.close(lock)
         raise
+
+
+def _free(folder, lock):
+    os.close(lock)
+    if not FOLDERS_OPEN:
+        with suppress(OSError):                               # another process waits for it
+            os.unlink(Path(folder, LOCK))
+
+
+def _delete(folder, lock):
+    shutil.rmtree(folder, ignore_errors=True)
+    _free(folder, lock)
+    if not FOLDERS_OPEN:
+        with suppress(OSError):                               # a new owner had waited for the lock
+            os.rmdir(folder)

@@ -15,7 +15,7 @@ import scipy.sparse
 from scipy.optimize import minimize
 
 from ..backend import array_module, to_host
-from ..common.cli import UserError
+from ..common.cli import UserError, python_m
 from ..common.tables import table
 from ..data.snli import encode_snli
 from ..data.snli_files import LABELS, Snli, find_snli, read_snli
@@ -41,8 +41,9 @@ class Inference(NamedTuple):
 def find(data, run):
     """dev and test in DIR or where the run trained: split → Inference. Raises UserError."""
     if not run.config.classifies:
-        raise UserError(f"{run.folder}: was trained without NLI; train on from it with: python -m "
-                        f"convsim_mini.train --task multitask --init {run.folder} --nli DIR")
+        raise UserError(f"{run.folder}: was trained without NLI; train on from it with: " +
+                        python_m("convsim_mini.train --task multitask --init "
+                                 f"{run.folder} --nli DIR"))
     paths = find_snli(data or run.config.nli)
     if "train" not in paths or len(paths) < 2:
         raise UserError(f"{data or run.config.nli}: needs snli_1.0_train and snli_1.0_dev or "

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..common.cli import UserError, progress, user_errors
+from ..common.cli import UserError, progress, python_m, user_errors
 from ..common.files import checksum, new_folder, read_object, write_rows, write_text
 
 FORMAT = 2       # of meta.json
@@ -25,7 +25,7 @@ TIE = 1e-5       # last bits depend on the batch: equal lines have cosines up to
 BLOCK = 4_096    # vectors at a time, as many as `encode` embeds: equal products, equal cosines
 GRAPH_ABOVE = 1_000_000
 SEEN = 100       # lines taken from the graph for each line asked for (10 found 79%, 30 found 91%)
-REBUILD = "make the index: python -m convsim_mini.encode RUN --file FILE --index DIR"
+REBUILD = f"make the index: {python_m('convsim_mini.encode RUN --file FILE --index DIR')}"
 
 
 def nearest(queries, blocks, top):

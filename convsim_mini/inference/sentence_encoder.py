@@ -6,7 +6,7 @@ import numpy as np
 from tqdm import tqdm
 
 from ..backend import array_module, to_device, to_host
-from ..common.cli import UserError
+from ..common.cli import UserError, python_m
 from ..model.embeddings import word_sum
 from ..model.input_response import embed
 from ..model.layers import l2_normalize_forward
@@ -129,8 +129,8 @@ def encoder_of(run, tuned=False, words=True):
     """The SentenceEncoder of a Run that is loaded already; the rest as `load`."""
     matrix = load_matrix(run, "tuned" if tuned else "all_but_the_top")
     if tuned and matrix is None:
-        raise UserError(f"{run.folder}: holds no tuned.safetensors; make it: python -m "
-                        f"convsim_mini.tune {run.folder} --data DIR")
+        raise UserError(f"{run.folder}: holds no tuned.safetensors; make it: " +
+                        python_m(f"convsim_mini.tune {run.folder} --data DIR"))
     crc = None if matrix is None else zlib.crc32(np.ascontiguousarray(matrix))
     weight = run.config.model.word_weight if words else 0.0
     identity = {**run.identity, "tuned": tuned, "matrix": crc, "word_weight": weight}

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ..common.cli import UserError, errors_in_one_line, handling
+from ..common.cli import UserError, errors_in_one_line, handling, python_m
 from ..evaluation.command import parser_of
 from ..training.options import parse_config
 from ..training.run import difference, load_config, settings_of
@@ -53,7 +53,7 @@ def main(argv=None):
             raise UserError("{}: was trained with --{} {}, now {} is asked for; give the same "
                             "options, or move that folder away".format(folder, *other))
         train("--resume", str(folder))
-    print("python -m convsim_mini.report", given.run, *folders)
+    print(python_m("convsim_mini.report"), given.run, *folders)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..common.cli import UserError, user_errors
+from ..common.cli import UserError, python_m, user_errors
 from ..data.corpus import Split
 from ..data.snli import encode_snli
 from ..data.snli_files import find_snli, read_snli
@@ -88,7 +88,7 @@ def measure(run, data):
 def encoder_cosines(run, pairs):
     """Of each pair of an Sts, LEARNED and BOTH: (n,) each. Raises UserError without the matrix."""
     with user_errors(f"{run.folder}: was stopped and holds no all_but_the_top.safetensors",
-                     f"go on: python -m convsim_mini.train --resume {run.folder}", KeyError):
+                     "go on: " + python_m(f"convsim_mini.train --resume {run.folder}"), KeyError):
         scores = sts.scores(run, pairs)
         return scores[LEARNED], scores[BOTH]
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections import defaultdict
 
-from ..common.cli import progress, user_errors
+from ..common.cli import progress, python_m, user_errors
 from ..common.figures import plot_accuracy, plot_loss, plot_precision
 from ..common.files import checksum, checksum_of, write_text
 from ..data.snli_files import LABELS
@@ -117,8 +117,8 @@ class Monitor:
 
     def stopped(self):
         """Say how to go on."""
-        self.bar.write(f"stopped; go on with:  python -m convsim_mini.train --resume {self.folder}",
-                       file=sys.stderr)
+        resume = python_m(f"convsim_mini.train --resume {self.folder}")
+        self.bar.write(f"stopped; go on with:  {resume}", file=sys.stderr)
 
     def close(self):
         """Take the progress bar away."""
@@ -138,7 +138,7 @@ class Monitor:
 
     def _write(self, records, record):
         records.append(record)
-        resume = f"python -m convsim_mini.train --resume {self.folder}"
+        resume = python_m(f"convsim_mini.train --resume {self.folder}")
         with (user_errors(f"{self.path}: cannot be written", f"make room, then go on: {resume}"),
               open(self.path, "a", encoding="utf-8") as log):
             log.write(json.dumps(record) + "\n")

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..backend import device_module, to_device, to_host
 from ..common.arrays_file import DAMAGE, load_about, load_arrays, save_arrays
-from ..common.cli import UserError, user_errors
+from ..common.cli import UserError, python_m, user_errors
 from ..common.files import checksum, checksum_of, read_object, write_text
 from ..config import Config, config_from_dict, flat
 from ..data.text import Vocabulary
@@ -95,7 +95,8 @@ def _keep(folder, steps):
     # weights first, for a step with weights is complete
     for path in sorted(Path(folder).iterdir(), reverse=True):
         if re.fullmatch(r"(resume|weights)-\d+\.safetensors", path.name) and path.name not in kept:
-            path.unlink()
+            with suppress(PermissionError):                   # Windows, while another reads it
+                path.unlink()
 
 
 def save_matrix(run, name, matrix):
@@ -140,7 +141,8 @@ def _load_weights(folder, newest):
     """Read the best or newest weights; → step, parameters, what is written beside them."""
     if not has_checkpoint(folder):
         raise UserError(f"{folder}: holds no weights-*.safetensors, for the run stopped before its "
-                        f"first checkpoint; go on: python -m convsim_mini.train --resume {folder}")
+                        f"first checkpoint; go on: "
+                        f"{python_m(f'convsim_mini.train --resume {folder}')}")
     last = _steps(folder)[-1]
     try:
         step = last if newest else _best(folder)
@@ -182,7 +184,7 @@ def load_matrix(run, name):
         return None
     commands = {"tuned": f"tune {run.folder} --data DIR",
                 "all_but_the_top": f"train --resume {run.folder}"}
-    again = f"delete it, or make it again: python -m convsim_mini.{commands[name]}"
+    again = f"delete it, or make it again: {python_m(f'convsim_mini.{commands[name]}')}"
     arrays, about = load_arrays(path, again)
     if about.get("step") != run.step:
         raise UserError(f"{path}: was made for step {about.get('step')}, but the run is at step "
@@ -229,7 +231,8 @@ def has_checkpoint(folder):
 def existing(folder):
     """The Path of a run's folder. Raises UserError where there is none."""
     if not Path(folder).is_dir():
-        raise UserError(f"{folder}: no such run folder; train one: python -m convsim_mini.train")
+        raise UserError(f"{folder}: no such run folder; train one: "
+                        f"{python_m('convsim_mini.train')}")
     return Path(folder)
 
 

@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 from textwrap import fill
 
-from convsim_mini.common.cli import UserError, did_you_mean, errors_in_one_line, user_errors
+from convsim_mini.common.cli import (
+    UserError, did_you_mean, errors_in_one_line, python_m, user_errors)
 from convsim_mini.common.files import read_object, write_text
 from convsim_mini.common.tables import table
 
@@ -56,8 +57,8 @@ def show(kept):
              str(path_of(name))] for name in EXERCISES]
     print(table(["to write, easy to hard", "at your last check", "hints", "file"], rows))
     left = [name for name, state, *_ in rows if state != RIGHT]
-    print(f"\nNext: {path_of(left[0])}, then  python -m lessons.yours check {left[0]}" if left else
-          "\nAll right. Now train on them:  python -m lessons.yours train")
+    print(f"\nNext: {path_of(left[0])}, then  {python_m(f'lessons.yours check {left[0]}')}" if left
+          else f"\nAll right. Now train on them:  {python_m('lessons.yours train')}")
 
 
 def check(kept, names):

@@ -5,7 +5,7 @@ import time
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from unittest import mock
 
-from convsim_mini.common.cli import UserError, progress
+from convsim_mini.common.cli import UserError, progress, python_m
 from convsim_mini.common.figures import new_figure, save_figure
 from convsim_mini.model.layers import ACTIVATIONS, tanh_forward
 from convsim_mini.training.options import parse_config
@@ -61,7 +61,8 @@ def train(functions, argv, path):
     functions: name → backward; argv: further options of training → what to tell. Raises UserError.
     """
     if not functions:
-        raise UserError("none of your functions is right yet; first: python -m lessons.yours check")
+        raise UserError("none of your functions is right yet; first: "
+                        f"{python_m('lessons.yours check')}")
     config = parse_config([*options(set(functions)), *argv])
     with redirect_stdout(None):
         job = prepare(config)

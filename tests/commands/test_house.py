@@ -10,7 +10,7 @@ import pytest
 
 from convsim_mini import COMMANDS
 
-from conftest import ROOT, command
+from conftest import PATH, ROOT, command
 
 PACKAGE = ROOT / "convsim_mini"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -23,7 +23,7 @@ def test_opening_a_run_needs_no_parser_of_options_no_matplotlib_and_no_corpus(tr
             "unwanted = {'convsim_mini.training.options', 'argparse', 'scipy.stats'}; "
             "print(sorted(unwanted & set(sys.modules)))")
     done = subprocess.run([sys.executable, "-c", code, trained[0]], capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)})
+                          env={**os.environ, "PYTHONPATH": PATH})
     assert (done.returncode, done.stderr) == (0, "")
     assert "convsim_mini.training.options" not in done.stdout and "scipy.stats" not in done.stdout
 
@@ -40,7 +40,7 @@ def test_the_package_asks_for_what_requirements_txt_asks_for():
 
 def test_the_commands_are_listed(tmp_path):
     done = subprocess.run([sys.executable, "-m", "convsim_mini"], cwd=tmp_path, capture_output=True,
-                          text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+                          text=True, env={**os.environ, "PYTHONPATH": PATH})
     assert ((done.returncode, done.stderr) == (0, "")
             and len(done.stdout.splitlines()) == len(COMMANDS) + 1)
     with_a_main = {
@@ -61,7 +61,7 @@ def test_importing_the_package_starts_nothing():
     code = ("import signal, sys; before = signal.getsignal(signal.SIGINT); import convsim_mini; "
             "assert signal.getsignal(signal.SIGINT) == before; print(sys.argv)")
     done = subprocess.run([sys.executable, "-c", code, "-m", "convsim_mini.foo"], text=True,
-                          capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+                          capture_output=True, env={**os.environ, "PYTHONPATH": PATH})
     assert (done.returncode, done.stderr) == (0, "") and "convsim_mini.foo" in done.stdout
 
 

@@ -77,7 +77,7 @@ def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path, monkeypatch)
 def test_a_tuned_encoder_multiplies_by_the_matrix(run_copy, tmp_path):
     sentences = ["fudazi vobamu setodi", "tufome", ""]
     done = command("encode", run_copy, "--tuned", *sentences[:2], cwd=tmp_path)
-    assert done.returncode == 2 and "tuned.safetensors; make it: python -m" in done.stderr
+    assert done.returncode == 2 and "tuned.safetensors; make it: " in done.stderr
     matrix = np.random.default_rng(0).standard_normal((16, 16))
     save_matrix(load_run(run_copy), "tuned", matrix)
     run = load_run(run_copy)

@@ -1,7 +1,6 @@
 """Folders that processes share: temporary names, locks, leftovers of killed processes."""
 
 import errno
-import fcntl
 import os
 import signal
 import subprocess
@@ -13,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from convsim_mini.common import workspace
 from convsim_mini.common.cli import UserError
 from convsim_mini.data import prepare
 from convsim_mini.common.files import new_folder, replace_file, write_rows
-from convsim_mini.common.workspace import OWN, PREFIX, WEEK, locked, sweep, workplace
+from convsim_mini.common.workspace import FOLDERS_OPEN, OWN, PREFIX, WEEK, locked, sweep, workplace
 
-from conftest import ROOT
+from conftest import PATH
 
 HOLDS = """
 import sys, time
@@ -34,7 +34,7 @@ with workplace(sys.argv[1]) as folder:
 def holder(tmp_path):
     """A process that is at work in a workplace in tmp_path, and that folder."""
     process = subprocess.Popen([sys.executable, "-c", HOLDS, tmp_path], stdout=subprocess.PIPE,
-                               text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+                               text=True, env={**os.environ, "PYTHONPATH": PATH})
     yield process, Path(process.stdout.readline().strip())
     process.kill()
     process.communicate()
@@ -111,7 +111,7 @@ def test_unfinished_work_of_another_machine_goes_after_a_week(tmp_path, begin):
 
 def test_a_folder_that_is_swept_before_its_lock_is_made_again(tmp_path, monkeypatch):
     """The worst moment: another process sweeps a new folder whose owner has no lock yet."""
-    make, made, lock = tempfile.mkdtemp, [], fcntl.flock
+    make, made, lock = tempfile.mkdtemp, [], workspace.lock_descriptor
 
     def swept_before_it_is_opened(**where):
         made.append(make(**where))
@@ -119,24 +119,24 @@ def test_a_folder_that_is_swept_before_its_lock_is_made_again(tmp_path, monkeypa
             sweep(tmp_path)
         return made[-1]
 
-    def swept_before_it_is_locked(descriptor, how):
-        if len(made) == 2 and Path(made[1]).exists():
+    def swept_before_it_is_locked(descriptor, **how):
+        if FOLDERS_OPEN and len(made) == 2 and Path(made[1]).exists():
             os.rmdir(made[1])
-        lock(descriptor, how)
+        return lock(descriptor, **how)
 
     monkeypatch.setattr("tempfile.mkdtemp", swept_before_it_is_opened)
-    monkeypatch.setattr("fcntl.flock", swept_before_it_is_locked)
+    monkeypatch.setattr(workspace, "lock_descriptor", swept_before_it_is_locked)
     with workplace(tmp_path) as folder:
-        assert folder.is_dir() and len(made) == 3
+        assert folder.is_dir() and len(made) == 2 + FOLDERS_OPEN
     assert not leftovers(tmp_path)
 
 
 def test_without_locks_work_goes_on_and_nothing_is_swept(tmp_path, monkeypatch):
-    def no_locks(*_):
+    def no_locks(*_, **__):
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
     (tmp_path / f"{OWN}12345678").mkdir()
-    monkeypatch.setattr("fcntl.flock", no_locks)
+    monkeypatch.setattr(workspace, "lock_descriptor", no_locks)
     replace_file(tmp_path / "out", write("text"))
     with locked(tmp_path, "busy"):
         assert (tmp_path / "out").read_text() == "text"

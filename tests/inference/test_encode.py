@@ -145,7 +145,7 @@ def test_search_finds_the_nearest_lines_of_a_file(
         encoder, trained, tmp_path, monkeypatch, capsys, words):
     monkeypatch.setattr(encode, "CHUNK", 3)
     lines = [*SENTENCES[:2], "fudazi vobamu", *SENTENCES[2:], "fudazi vobamu"]
-    (tmp_path / "lines.txt").write_text("\n".join(lines))
+    (tmp_path / "lines.txt").write_text("\n".join(lines), encoding="utf-8")
     path = str(tmp_path / "lines.txt")
     encode.main([str(trained[0]), "--top", "4", *[path if a == "FILE" else a for a in words]])
     first, second, rest = capsys.readouterr().out.split("\n\n")

@@ -22,7 +22,7 @@ from convsim_mini.report import (
 from convsim_mini.training.run import finished, load_run, save_matrix
 from convsim_mini.common.tables import markdown
 
-from conftest import ROOT, command
+from conftest import PATH, command
 
 STS_ROW = "main-{}\tfile\t2012\t1\t{}\t{}\t{}\n"
 
@@ -292,7 +292,7 @@ def test_the_page_against_words(trained, data, tmp_path):
 def test_fractions_are_trained_once_and_taken_up_where_they_stopped(
         trained, nli_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(fractions, "SHARES", (0.5, 1.0))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))             # for the trainings, which are processes
+    monkeypatch.setenv("PYTHONPATH", PATH)             # for the trainings, which are processes
     start = shutil.copytree(trained[0], tmp_path / "run")
     options = [str(start), "--nli", str(nli_folder), "--steps", "4", "--evaluations", "2",
                "--optim.nli_batch_size", "60"]
@@ -326,7 +326,7 @@ def test_a_signal_lets_the_training_save_its_checkpoint(
                                 *map(str, [start, *options])],
                                cwd=tmp_path, start_new_session=True,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                               env={**os.environ, "PYTHONPATH": str(ROOT)})
+                               env={**os.environ, "PYTHONPATH": PATH})
     log, deadline = tmp_path / "run-nli-10" / "log.jsonl", time.monotonic() + 60
     while not (log.exists() and '"loss"' in log.read_text()) and time.monotonic() < deadline:
         time.sleep(0.1)

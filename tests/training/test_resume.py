@@ -27,7 +27,7 @@ from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.training import loop, monitor, schedule
 from convsim_mini.common.workspace import OWN, PREFIX
 
-from conftest import SMALL, command, ended, wait_for, weights
+from conftest import PATH, SMALL, command, ended, wait_for, weights
 
 STEPS = 40
 OPTIONS = {
@@ -114,7 +114,7 @@ def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(
                  "--steps", "1000000", "--run", "run"]
     process = subprocess.Popen(
         [sys.executable, "-m", *map(str, [f"convsim_mini.{arguments[0]}", *arguments[1:]])],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(Path(train.__file__).parents[1])},
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": PATH},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: any("loss" in record for record in read_log(tmp_path / "run" / "log.jsonl")),
              process)
@@ -124,7 +124,7 @@ def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(
     process.send_signal(signal.SIGINT)
     _, stderr = ended(process)
     assert process.returncode == 130
-    assert ("stopped; go on with:  python -m convsim_mini.train --resume run" in stderr
+    assert ("python -m convsim_mini.train --resume run" in stderr
             and "Traceback" not in stderr)
     assert load_run(tmp_path / "run").step > 0
     done = command("evaluation.sts", "run", cwd=tmp_path)

@@ -1,0 +1,78 @@
+"""Windows and macOS, as far as Linux can tell: names that they lack, a system that lacks them."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from convsim_mini.common.cli import python_m
+
+from conftest import PATH, ROOT
+
+FOLDER = ROOT / "tests" / "other_system"
+# one test file or more of each room that a student uses
+ROOMS = ["tests/common/test_workspace.py", "tests/model/test_gradients.py",
+         "tests/data/test_corpus.py", "tests/inference/test_index.py",
+         "tests/training/test_manifest.py"]
+LESSON = "lessons/02_finite_differences.py"
+
+
+def on_the_other_system(*arguments):
+    """python ARGUMENTS where FOLDER/sitecustomize.py has taken names away → CompletedProcess."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(FOLDER), str(ROOT)]),
+                   "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0",
+                   "PYTHONWARNDEFAULTENCODING": "1"}
+    return subprocess.run([sys.executable, *map(str, arguments)], cwd=ROOT, env=environment,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="it is taken from Linux")
+def test_the_rooms_pass_on_it(tmp_path):
+    done = on_the_other_system("-m", "pytest", "-q", "--disable-warnings", "-p", "no:cacheprovider",
+                               "--basetemp", tmp_path / "run", *ROOMS)
+    assert done.returncode == 0, done.stdout[-20_000:]
+    done = on_the_other_system(LESSON)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_script_without_a_guard_starts_processes_by_spawn(tmp_path):
+    """Python would run the script, a lesson for example, in each new process again."""
+    script = tmp_path / "script.py"
+    script.write_text("print('once', flush=True)\n"
+                      "from convsim_mini.common.processes import local_processes, submit\n"
+                      "with local_processes(1, '', 'spawn') as executor:\n"
+                      "    print(submit(executor, len, 'four').result())\n", encoding="utf-8")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": PATH})
+    assert (done.stdout, done.stderr) == ("once\n4\n", "")
+
+
+@pytest.mark.parametrize("python, path, said", [
+    ("here/.venv/bin/python", "", os.path.join(".venv", "bin", "python")),
+    ("here/.venv/bin/python", "here/.venv/bin", "python"),
+    ("else where/python", "", '"{}/else where/python"')])
+def test_hints_name_the_python_that_runs(python, path, said, tmp_path, monkeypatch):
+    python = tmp_path / python
+    python.parent.mkdir(parents=True)
+    python.touch(0o755)
+    (tmp_path / "here").mkdir(exist_ok=True)
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setenv("PATH", str(tmp_path / path) if path else "")
+    assert python_m("a.b --c") == f"{said.format(tmp_path)} -m a.b --c"
+
+
+@pytest.mark.parametrize("system", ["win32", "darwin"])
+def test_no_module_has_a_name_too_many_there(system, tmp_path):
+    """What `hasattr` or sys.platform guards, mypy lets pass. A planted mistake must be found."""
+    mypy = pytest.importorskip("mypy.api")
+    planted = tmp_path / "planted.py"
+    planted.write_text("import os\nos.sched_getaffinity(0)\n", encoding="utf-8")
+    told, errors, _ = mypy.run([
+        "--platform", system, "--check-untyped-defs", "--ignore-missing-imports",
+        "--no-site-packages", "--explicit-package-bases", f"--cache-dir={os.devnull}",
+        *(str(ROOT / name) for name in ("convsim_mini", "data_scripts", "lessons")), str(planted)])
+    lacking = [line for line in told.splitlines() if "Module has no attribute" in line]
+    assert not errors and len(lacking) == 1 and "planted.py:2" in lacking[0], told + errors

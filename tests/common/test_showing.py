@@ -106,7 +106,7 @@ def test_a_figure_that_cannot_be_drawn_is_a_line(arguments, tmp_path, monkeypatc
     real = loop.Monitor
     monkeypatch.setattr(loop, "Monitor", monitor)
     options = [*map(str, arguments), "--steps", "9", "--evaluations", "1"]
-    folder, _ = train.train(parse_config([*options, "--run", str(tmp_path / "run")]))
+    folder, *_ = train.train(parse_config([*options, "--run", str(tmp_path / "run")]))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and all(
         line.startswith("p_at_n.png: is not drawn, training goes on (") for line in lines)

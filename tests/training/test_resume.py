@@ -146,7 +146,7 @@ def test_a_run_by_the_minute_stopped_before_its_speed_is_known_starts_anew(
 
 
 def test_resuming_a_finished_run_changes_nothing(config, tmp_path):
-    folder, _ = train.train(config("run"))
+    folder, *_ = train.train(config("run"))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     train.resume(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -175,7 +175,7 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(
         return at_its_best
 
     monkeypatch.setattr(train, "measuring_dev", measuring)
-    folder, _ = train.train(config("run"))
+    folder, *_ = train.train(config("run"))
     steps = sorted({30, 40, best})
     assert [path.name for path in sorted(folder.glob("weights-*"))] == [
         f"weights-{step:06d}.safetensors" for step in steps]

@@ -1,5 +1,6 @@
 """A run that is stopped, killed or goes wrong: what is kept, and how it goes on."""
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -106,6 +107,22 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
     assert ([r["step"] for r in measured[0]] == [r["step"] for r in measured[1]]
             == [0, 10, 20, 30, 40])
     assert [r["dev"] for r in measured[0]] == [r["dev"] for r in measured[1]]
+
+
+def test_equal_runs_leave_equal_files_however_slow_they_are(config, monkeypatch, tmp_path):
+    def wait(call):
+        time.sleep(0.03)
+
+    train.train(config("whole"))
+    wrap_step(monkeypatch, wait)
+    train.train(config("parts"))
+    seconds = [[record["seconds"] for record in read_log(tmp_path / name / "log.jsonl")
+                if "dev" in record] for name in ("whole", "parts")]
+    assert seconds[0] != seconds[1]
+    digests, others = ({path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+                          for path in (tmp_path / name).glob("*.safetensors")}
+                         for name in ("whole", "parts"))
+    assert digests == others and len(digests) == 3
 
 
 def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(

@@ -78,7 +78,8 @@ def _cache_key(paths, text, columns):
         with user_errors(f"{path}: cannot be read", "name a pair file"):
             stat = path.stat()
         named = str(path.parent.resolve() / path.name)        # a link's own name tells the kind
-        files.append([named, stat.st_size, stat.st_mtime_ns])
+        # `cp -p`, `rsync -t` and tar keep mtime though the text is another; nothing can set ctime
+        files.append([named, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino])
     key = json.dumps([FORMAT, files, text.words, text.oov_buckets, text.filters_off, columns])
     return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
 

@@ -250,6 +250,17 @@ def test_a_changed_pair_file_and_other_settings_get_a_cache_of_their_own(
     assert len(caches(tmp_path / "cache")) == 3
 
 
+def test_a_pair_file_changed_with_its_size_and_time_kept_is_prepared_again(
+        pairs, write_tsv, text_config, tmp_path):
+    path = write_tsv(tmp_path / "a.tsv", pairs)
+    before = load_corpus([path], text_config, tmp_path / "cache")
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+    path.write_bytes(path.read_bytes().translate(bytes.maketrans(b"aeiou", b"eioua")))
+    os.utime(path, ns=times)
+    after = load_corpus([path], text_config, tmp_path / "cache")
+    assert before.vocabulary.words != after.vocabulary.words
+
+
 def test_a_cache_that_cannot_be_written_is_a_user_error(pair_file, text_config):
     # Below a regular file not even root can make a folder.
     with pytest.raises(UserError, match="--cache") as error:

@@ -53,6 +53,13 @@ def official(server, contents, monkeypatch):
     return server
 
 
+def test_without_its_requirements_a_command_says_how_to_install_them():
+    done = subprocess.run([sys.executable, "-S", "-m", "data_scripts.download", "--list"], cwd=ROOT,
+                          capture_output=True, text=True)    # -S: without installed packages
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert "requests" in done.stderr and "install -r data_scripts/requirements.txt" in done.stderr
+
+
 def files_below(folder):
     """Relative name → bytes of every file but the record of checksums."""
     files = [path for path in sorted(folder.rglob("*"))

@@ -150,6 +150,7 @@ def prepare(config, vocabulary=None, workers=ALONE):
     """Make the Job of a Config, after every check that needs no training. Raises UserError."""
     check_device(config, workers)
     keep_freed_memory()
+    files = nli_files(config)
     corpus = open_corpus(config, vocabulary)
     print(corpus_report(corpus.report))
     if config.init and corpus.train.pairs < config.optim.batch_size:
@@ -160,8 +161,8 @@ def prepare(config, vocabulary=None, workers=ALONE):
     if config.pairs_fraction < 1:
         print(f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of them)\n")
     tasks = Tasks(corpus.train)
-    if config.second_task:
-        tasks = Tasks(corpus.train, *open_nli(config, corpus.vocabulary))
+    if files:
+        tasks = Tasks(corpus.train, *open_nli(config, files, corpus.vocabulary))
     check_batch_sizes(config, tasks, workers)
     response.draw_candidates(corpus.test)
     for path in sts.find(config.data, None).values():
@@ -198,12 +199,19 @@ def check_batch_sizes(config, tasks, workers):
                             "on; change it, or train on more pairs")
 
 
-def open_nli(config, vocabulary):
-    """NLI's Splits to train on and to measure on; entailments have None for the second."""
+def nli_files(config):
+    """NLI's files by split, or None without a task that reads them. Raises UserError."""
+    if not config.second_task:
+        return None
     files = find_snli(config.nli)
     if not {"train", "dev"} <= files.keys():
         raise UserError(f"{config.nli}: training needs snli_1.0_train and snli_1.0_dev, found "
                         f"{', '.join(files)}")
+    return files
+
+
+def open_nli(config, files, vocabulary):
+    """NLI's Splits to train on and to measure on; entailments have None for the second."""
     train = read_snli(files["train"])
     dev = read_snli(files["dev"])
     if config.second_task == "entailments":
@@ -212,7 +220,8 @@ def open_nli(config, vocabulary):
         return split, None
     split = encode_snli(train, vocabulary, config.nli_fraction, config.seed)
     print(f"SNLI: {split.pairs:,} pairs to train on ({config.nli_fraction:.0%} of the file), "
-          f"{len(dev.labels):,} of dev; {train.dropped:,} and {dev.dropped:,} have no label\n")
+          f"{len(dev.labels):,} of dev; {train.dropped:,} and {dev.dropped:,} have no "
+          "label or no text\n")
     return split, encode_snli(dev, vocabulary)
 
 
@@ -268,6 +277,7 @@ def corpus_report(report):
         for side in ("input", "response"):
             counts[f"removed, {side}: {text}"] = report["removed"].get(f"{side}: {rule}", 0)
     counts |= {f"kept for {split}": number for split, number in report["kept"].items()}
+    counts["repeated pairs among these"] = report["repeated"]
     rows = [[what, f"{number:,}"] for what, number in counts.items()]
     shown = "".join(f"  {shorten(text, 50)} → {shorten(reply, 50)}\n"
                     for text, reply in report["examples"]).encode("utf-8", "replace").decode()

@@ -139,6 +139,7 @@ def _best(folder):
 def _load_weights(folder, newest):
     """Read the best or newest weights; → step, parameters, what is written beside them."""
     if not has_checkpoint(folder):
+        load_config(folder)                                   # it may be of another program
         raise UserError(f"{folder}: holds no weights-*.safetensors, for the run stopped before its "
                         f"first checkpoint; go on: python -m convsim_mini.train --resume {folder}")
     last = _steps(folder)[-1]
@@ -227,10 +228,15 @@ def has_checkpoint(folder):
 
 
 def existing(folder):
-    """The Path of a run's folder. Raises UserError where there is none."""
-    if not Path(folder).is_dir():
-        raise UserError(f"{folder}: no such run folder; train one: python -m convsim_mini.train")
-    return Path(folder)
+    """The Path of a run's folder. Raises UserError where there is none, or another folder."""
+    folder, advice = Path(folder), "train one: python -m convsim_mini.train"
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such run folder; {advice}")
+    if not (has_checkpoint(folder) or (folder / "config.json").exists()):
+        if (folder / "modules.json").exists():
+            advice = "it is an exported one, and its README.md says how to use that"
+        raise UserError(f"{folder}: is no run folder, for it holds no config.json; {advice}")
+    return folder
 
 
 def settings_of(config):

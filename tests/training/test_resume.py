@@ -125,6 +125,23 @@ def test_equal_runs_leave_equal_files_however_slow_they_are(config, monkeypatch,
     assert digests == others and len(digests) == 3
 
 
+def test_a_run_that_goes_on_with_other_threads_says_so(config, monkeypatch, tmp_path, capsys):
+    with monkeypatch.context() as patch:
+        wrap_step(patch, interrupt_at(7))
+        with pytest.raises(KeyboardInterrupt):
+            train.train(config("run"))
+    monkeypatch.setattr(loop, "machine", lambda xp: "a processor, 64 cores")
+    capsys.readouterr()
+    train.resume(tmp_path / "run")
+    assert "and from here on a processor, 64 cores: the last bits" in capsys.readouterr().err
+
+
+def test_a_run_whose_folder_is_gone_asks_to_put_it_back(config, monkeypatch, tmp_path):
+    wrap_step(monkeypatch, lambda call: shutil.rmtree(tmp_path / "run") if call == 7 else None)
+    with pytest.raises(UserError, match="log.jsonl: cannot be written .*; the folder is gone: put"):
+        train.train(config("run"))
+
+
 def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(
         config, pair_file, cache_folder, tmp_path):
     arguments = ["train", *SMALL, "--pairs", pair_file, "--cache", cache_folder,

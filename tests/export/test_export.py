@@ -1,5 +1,6 @@
 """A run exported: its vectors from NumPy alone and in sentence_transformers, sizes, refusals."""
 
+import ast
 import os
 import re
 import shutil
@@ -142,6 +143,18 @@ def test_without_the_corpus_the_rest_is_measured(run_copy, tmp_path):
     card = (tmp_path / "out" / "README.md").read_text()
     assert "not measured, because the pairs were not at hand" in card
     assert str(tmp_path) not in card
+
+
+def test_no_name_becomes_code_in_the_card(run_copy, tmp_path):
+    config = (run_copy / "config.json").read_text()
+    (run_copy / "config.json").write_text(config.replace("pairs.tsv", "p` <b>.tsv"))
+    name = 'ex", x=open("y"), z="`<b>'
+    done = command("export", run_copy, "--out", name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    card = (tmp_path / name / "README.md").read_text()
+    code = ast.parse(card.split("```python\n")[1].split("```")[0])
+    assert code.body[1].value.args[0].value == name
+    assert "from `p' <b>.tsv`" in card and "# ex&quot;" in card
 
 
 def test_what_exists_is_refused_and_an_empty_folder_is_filled(trained, tmp_path):

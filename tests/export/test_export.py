@@ -211,6 +211,19 @@ def export_of_a(arguments, tmp_path_factory):
     return make
 
 
+def rounding(encoder, sentences):
+    """How far a Transformer's vectors may be from others of float32, which add in another order.
+
+    Each is about as far from the exact ones, those of float64, as the encoder's are; how far depends
+    on the weights, for layer norm divides by what may be small. The two together, doubled.
+    """
+    model = encoder.model
+    exact = embed(model._replace(params={name: array.astype(np.float64)
+                                         for name, array in model.params.items()}),
+                  encoder.vocabulary.encode(sentences))
+    return 4 * np.abs(encoder.encode(sentences) - exact).max()
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_transformer_with_numpy_alone_gives_the_vectors_of_the_run(export_of_a, variant,
                                                                      tmp_path):
@@ -219,7 +232,9 @@ def test_a_transformer_with_numpy_alone_gives_the_vectors_of_the_run(export_of_a
     many = ["fudazi vobamu setodi tufome a"] * 1_000 + SENTENCES    # more words than go at once
     vectors = with_numpy_alone(folder, many, tmp_path)
     assert vectors.dtype == np.float32
-    np.testing.assert_allclose(vectors, encoder.encode(many), rtol=0, atol=1e-5)
+    error = rounding(encoder, many)
+    assert error < 1e-3
+    np.testing.assert_allclose(vectors, encoder.encode(many), rtol=0, atol=error)
     words, cut = (encoder.encode(sentence) for sentence in SENTENCES[::6])
     assert np.abs(words - cut).max() > 0.01                   # by 8 words, not 3
     turned = encoder.encode(["setodi vobamu fudazi"])[0]
@@ -323,8 +338,9 @@ def test_it_saves_what_it_opened(opened, open_offline, tmp_path):
 
 def test_it_opens_and_saves_a_transformer(export_of_a, open_offline, tmp_path):
     run, folder = export_of_a("post_norm")
-    opened, expected = open_offline(folder), convsim_mini.load(run).encode(SENTENCES)
-    np.testing.assert_allclose(opened.encode(SENTENCES, batch_size=3), expected, rtol=0, atol=1e-5)
+    opened, encoder = open_offline(folder), convsim_mini.load(run)
+    np.testing.assert_allclose(opened.encode(SENTENCES, batch_size=3), encoder.encode(SENTENCES),
+                               rtol=0, atol=rounding(encoder, SENTENCES))
     opened.save(str(tmp_path / "saved"))
     saved = open_offline(tmp_path / "saved")
     np.testing.assert_array_equal(saved.encode(SENTENCES), opened.encode(SENTENCES))

@@ -45,8 +45,8 @@ def fetch(source, folder, limit):
         found = hashlib.file_digest(archive, "sha256").hexdigest()
     record = Path(folder, RECORD)
     first = dict(map(reversed, _remembered(record))).get(source.url)
-    where = f" as at first; if you trust the new one, take its line out of {record}"
-    for expected, where in ((source.sha256, ""), (first, where)):
+    at_first = f" as at first; if you trust the new one, take its line out of {record}"
+    for expected, where in ((source.sha256, ""), (first, at_first)):
         known = (expected or "").rstrip("…")
         if found[:len(known)] != known if known != expected else found != known:
             path.unlink()

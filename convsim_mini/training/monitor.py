@@ -143,7 +143,7 @@ class Monitor:
         records.append(record)
         advice = f"make room, then go on: python -m convsim_mini.train --resume {self.folder}"
         if not self.folder.is_dir():
-            advice = "the folder is gone: put it back under that name and --resume it, or train again"
+            advice = "the folder is gone: put it back there and --resume it, or train again"
         with (user_errors(f"{self.path}: cannot be written", advice),
               open(self.path, "a", encoding="utf-8") as log):
             log.write(json.dumps(record) + "\n")

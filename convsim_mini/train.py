@@ -150,7 +150,8 @@ def prepare(config, vocabulary=None, workers=ALONE):
     """Make the Job of a Config, after every check that needs no training. Raises UserError."""
     check_device(config, workers)
     keep_freed_memory()
-    files = nli_files(config)
+    if config.second_task:
+        nli_files(config)                                     # before the pairs: they take longer
     corpus = open_corpus(config, vocabulary)
     print(corpus_report(corpus.report))
     if config.init and corpus.train.pairs < config.optim.batch_size:
@@ -161,8 +162,8 @@ def prepare(config, vocabulary=None, workers=ALONE):
     if config.pairs_fraction < 1:
         print(f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of them)\n")
     tasks = Tasks(corpus.train)
-    if files:
-        tasks = Tasks(corpus.train, *open_nli(config, files, corpus.vocabulary))
+    if config.second_task:
+        tasks = Tasks(corpus.train, *open_nli(config, corpus.vocabulary))
     check_batch_sizes(config, tasks, workers)
     response.draw_candidates(corpus.test)
     for path in sts.find(config.data, None).values():
@@ -200,9 +201,7 @@ def check_batch_sizes(config, tasks, workers):
 
 
 def nli_files(config):
-    """NLI's files by split, or None without a task that reads them. Raises UserError."""
-    if not config.second_task:
-        return None
+    """NLI's files by split. Raises UserError where train or dev is not there."""
     files = find_snli(config.nli)
     if not {"train", "dev"} <= files.keys():
         raise UserError(f"{config.nli}: training needs snli_1.0_train and snli_1.0_dev, found "
@@ -210,8 +209,9 @@ def nli_files(config):
     return files
 
 
-def open_nli(config, files, vocabulary):
+def open_nli(config, vocabulary):
     """NLI's Splits to train on and to measure on; entailments have None for the second."""
+    files = nli_files(config)
     train = read_snli(files["train"])
     dev = read_snli(files["dev"])
     if config.second_task == "entailments":

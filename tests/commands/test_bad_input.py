@@ -130,7 +130,7 @@ CASES = [
      "fields.jsonl: 200 of the first 200 lines are malformed, more than 1 in 100 (first: line 1: "
                                    'no text in the field "response")'),
     ("train --pairs array.jsonl", "array.jsonl: is one JSON array, expected an object a line; a J"),
-    ("train --pairs array.json", 'array.json: unknown kind of file "array.json"; a JSON array becom'),
+    ("train --pairs array.json", 'array.json: unknown kind of file "array.json"; a JSON array'),
     ("train --pairs few.tsv", "few.tsv: 50 pairs are left after the filters"),
     ("train --pairs alike.tsv", "P@N needs 99 wrong responses beside each true one"),
     ("train --pairs good.tsv --cache here.csv/cache",
@@ -163,7 +163,7 @@ CASES = [
     ("evaluation.sts run-no-weights", "run-no-weights: holds no weights-*.safetensors"),
     ("evaluation.sts exported", "exported: is no run folder, for it holds no config.json; it is an "
      "exported one, and its README.md says how"),
-    ("train --resume exported", "exported: is no run folder, for it holds no config.json; it is an"),
+    ("train --resume exported", "exported: is no run folder, for it holds no config.json; it is"),
     ("encode . hello", ".: is no run folder, for it holds no config.json; train one"),
     ("evaluation.sts foreign", "foreign/config.json: model_type: is no setting"),
     ("encode run-nan hello", "the model's vectors are not finite: its weights are damaged"),

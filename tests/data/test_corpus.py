@@ -151,7 +151,7 @@ def test_the_report_accounts_for_every_line(pairs, write_tsv, text_config, tmp_p
     assert corpus.report["malformed"] == 0
     assert corpus.report["removed"] == {"input: long": 1, "input: not alphabetic": 2,
                                         "response: link or mention": 1,
-                                        "response: not alphabetic": 1}
+                                        "response: no text": 1}
     assert corpus.report["kept"] == {name: split.pairs for name, split in splits(corpus).items()}
     assert sum(corpus.report["kept"].values()) == len(pairs)
 

@@ -188,7 +188,7 @@ def test_where_no_sha256_is_known_that_of_the_first_right_download_counts(server
         assert told in known
         fetch.remember(source, tmp_path, found)
         path.unlink()
-    with pytest.raises(UserError, match="expected .* as at first; .* line out of .*/sha256.txt; it"):
+    with pytest.raises(UserError, match="expected .* as at first; .* line out of .*/sha256.txt;"):
         fetch.fetch(source, tmp_path, 10**9)
     assert [path.name for path in tmp_path.iterdir()] == ["sha256.txt"]
 

@@ -145,7 +145,7 @@ def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(
     done = command("evaluation.nli", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("SNLI dev, 200 pairs (1 without a label left out)")
+    assert lines[0].startswith("SNLI dev, 200 pairs (1 without a label or a text left out)")
     figures = [float(line.split("%")[0].split("[")[0].split()[-1]) for line in lines[2:5]]
     best = [record for record in measured if record["step"] == load_run(tmp_path / "run").step][0]
     assert figures[0] == pytest.approx(best["nli"], abs=0.06) and figures[0] > figures[1] > 30

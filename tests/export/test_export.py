@@ -214,7 +214,7 @@ def export_of_a(arguments, tmp_path_factory):
 def rounding(encoder, sentences):
     """How far a Transformer's vectors may be from others of float32, which add in another order.
 
-    Each is about as far from the exact ones, those of float64, as the encoder's are; how far depends
+    Each is about as far from those of float64 as the encoder's are. How far depends
     on the weights, for layer norm divides by what may be small. The two together, doubled.
     """
     model = encoder.model

@@ -228,7 +228,8 @@ def test_what_multitask_and_nli_call_best_counts_their_own_task(config, tmp_path
                {"step": 3, "dev": {"1": 10.0}, "nli": 61.0}]
     found = {}
     for task in ("conversation", "multitask", "nli"):
-        watched = monitor.Monitor(tmp_path, config("x", ["--task", task, "--nli", "here"]), None)
+        options = [] if task == "conversation" else ["--nli", "here"]
+        watched = monitor.Monitor(tmp_path, config("x", ["--task", task, *options]), None)
         watched.measured = records
         found[task] = watched.best
     assert found == {"conversation": 1, "multitask": 2, "nli": 3}

@@ -12,6 +12,7 @@ import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from textwrap import shorten
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,17 +47,18 @@ IN_USE = "{}: another process trains in it; wait until it ends, or stop it"
 
 
 def train(config, workers=ALONE):
-    """Train a model as the Config says; → the run's folder, the corpus. Raises UserError."""
+    """Train a model as the Config says; → what `summary` takes. Raises UserError."""
     with workers.in_turn():
         job = prepare(config, parents_words(config), workers)
     if workers.rank:
         return run_to_the_end(job, Start())
-    start = Start(starting_model(job.config, job.corpus).params)
+    model = starting_model(job.config, job.corpus)
     with run_folder(job.config) as folder:
         job = job._replace(folder=folder, config=dataclasses.replace(job.config, run=str(folder)))
         save_config(folder, job.config)
         save_vocabulary(folder, job.corpus, job.tasks.nli_checksum)
-        return run_to_the_end(job, start)
+        before = None if job.config.init else untrained(job.config, job.corpus, model)
+        return *run_to_the_end(job, Start(model.params)), before
 
 
 def resume(folder, workers=ALONE):
@@ -86,7 +88,10 @@ def resume(folder, workers=ALONE):
 
 
 def run_to_the_end(job, start):
-    """Train a Job from the first worker's Start; keep the best weights; → as `train`."""
+    """Train a Job from the first worker's Start; keep the best weights; → folder, Corpus.
+
+    The parameters in Start are deleted: whoever needs the best ones afterwards loads them.
+    """
     workers = job.workers
     if job.config.optim.nli_workers:
         workers.take_roles(job.config.optim.nli_workers)
@@ -96,6 +101,7 @@ def run_to_the_end(job, start):
     if not workers.broadcast(has_checkpoint(folder) and finished(folder)):
         run_steps(job, start)
     if workers.rank == 0:
+        start.params.clear()
         keep_best(folder)    # even of a run that had ended: it may have been killed before this
         save_all_but_the_top(load_run(folder), job.corpus)
     return folder, job.corpus
@@ -145,6 +151,8 @@ def prepare(config, vocabulary=None, workers=ALONE):
     """Make the Job of a Config, after every check that needs no training. Raises UserError."""
     check_device(config, workers)
     keep_freed_memory()
+    if config.second_task:
+        nli_files(config)                                     # before the pairs: they take longer
     corpus = open_corpus(config, vocabulary)
     print(corpus_report(corpus.report))
     if config.init and corpus.train.pairs < config.optim.batch_size:
@@ -193,12 +201,18 @@ def check_batch_sizes(config, tasks, workers):
                             "on; change it, or train on more pairs")
 
 
-def open_nli(config, vocabulary):
-    """NLI's Splits to train on and to measure on; entailments have None for the second."""
+def nli_files(config):
+    """NLI's files by split. Raises UserError where train or dev is not there."""
     files = find_snli(config.nli)
     if not {"train", "dev"} <= files.keys():
         raise UserError(f"{config.nli}: training needs snli_1.0_train and snli_1.0_dev, found "
                         f"{', '.join(files)}")
+    return files
+
+
+def open_nli(config, vocabulary):
+    """NLI's Splits to train on and to measure on; entailments have None for the second."""
+    files = nli_files(config)
     train = read_snli(files["train"])
     dev = read_snli(files["dev"])
     if config.second_task == "entailments":
@@ -207,7 +221,8 @@ def open_nli(config, vocabulary):
         return split, None
     split = encode_snli(train, vocabulary, config.nli_fraction, config.seed)
     print(f"SNLI: {split.pairs:,} pairs to train on ({config.nli_fraction:.0%} of the file), "
-          f"{len(dev.labels):,} of dev; {train.dropped:,} and {dev.dropped:,} have no label\n")
+          f"{len(dev.labels):,} of dev; {train.dropped:,} and {dev.dropped:,} have no "
+          "label or no text\n")
     return split, encode_snli(dev, vocabulary)
 
 
@@ -263,6 +278,7 @@ def corpus_report(report):
         for side in ("input", "response"):
             counts[f"removed, {side}: {text}"] = report["removed"].get(f"{side}: {rule}", 0)
     counts |= {f"kept for {split}": number for split, number in report["kept"].items()}
+    counts["repeated pairs among these"] = report["repeated"]
     rows = [[what, f"{number:,}"] for what, number in counts.items()]
     shown = "".join(f"  {shorten(text, 50)} → {shorten(reply, 50)}\n"
                     for text, reply in report["examples"]).encode("utf-8", "replace").decode()
@@ -270,24 +286,46 @@ def corpus_report(report):
     return f"{counted}\n\nThe first pairs:\n{shown}"
 
 
-def summary(folder, corpus):
-    """What the run has learned, measured on the saved weights: test P@N, STS, what to try next."""
-    run = load_run(folder)
-    before, untrained = response.before_training(run, corpus)
-    choices = response.read(corpus)
-    files = sts.find(run.config.data, run)
+class Untrained(NamedTuple):
+    """What `summary` measures on, and what the model before training reaches there."""
+
+    choices: response.TestSet
+    split: str           # of the STS pairs
+    pairs: sts.Sts
+    ranks: dict          # row name → (n,)
+    similarity: dict     # row name → (n,)
+
+
+def untrained(config, corpus, model=None):
+    """The Untrained of a Config. model: the one with its first values, if it is at hand."""
+    name = "the same, untrained"
+    if model is None:
+        name, model = response.before_training(config, corpus)
+    files = sts.find(config.data, None)
     files.pop("test", None)                                   # evaluation.sts shows it
     split, path = (list(files.items()) or [("own set", sts.OWN)])[-1]
-    pairs = sts.read(path)
-    untrained_similarity = sts.similarity(untrained, run.vocabulary, pairs)
-    similarity = sts.scores(run, pairs) | {before: untrained_similarity}
+    choices, pairs = response.read(corpus), sts.read(path)
+    return Untrained(choices, split, pairs, {name: response.model_ranks(model, corpus.test,
+                                                                       *choices[1:])},
+                     {name: sts.similarity(model, corpus.vocabulary, pairs)})
+
+
+def summary(folder, corpus, before=None):
+    """What the run has learned, measured on the saved weights: test P@N, STS, what to try next.
+
+    before: what the untrained model reaches; None: build that model, and free it before the run's
+    """
+    choices, split, pairs, ranks, untrained_similarity = (
+        before or untrained(load_config(folder), corpus))
+    run = load_run(folder)
+    similarity = sts.scores(run, pairs) | untrained_similarity
     lexical = bag_cosines(sts.texts_of(pairs), *sts.sides(pairs), run.vocabulary)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     command = "  " + python_m("convsim_mini")
     example = shorten(corpus.report["examples"][0][0], 60, placeholder="")    # a sentence of theirs
     return "\n\n".join([
         response.summary("test", choices, response.scores(run, choices),
-                         response.baselines(run, choices)),
+                         ranks | response.of_words(choices)),
         sts.score_table(split, pairs, similarity | lexical),
         sts.closest_and_furthest(similarity["trained"], pairs),
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "

@@ -6,3 +6,14 @@ download. `prepare_reddit` makes pairs: dumps of comments enter, (input, respons
 Parquet, as JSON lines and packed for training; `stats` describes them. Read dump_files → comments
 → buckets → tasks → prepare_reddit → stats.
 """
+
+import sys
+from importlib.util import find_spec
+
+NEEDED = ("requests", "urllib3", "dask", "distributed", "duckdb", "orjson", "pyarrow")
+
+missing = [name for name in NEEDED if not find_spec(name)]
+if missing and sys.argv[0] == "-m":                           # a command, which begins here
+    print(f"error: {', '.join(missing)}: not installed; install what data_scripts needs: "
+          "python -m pip install -r data_scripts/requirements.txt", file=sys.stderr)
+    sys.exit(2)

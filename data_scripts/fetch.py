@@ -21,6 +21,7 @@ TRIES = 5                                                     # in a row that br
 TIMEOUT = (15, 60)                                            # seconds to connect; of silence
 LONGEST = 1_800                                               # seconds for a source in one run
 CHUNK = 1 << 18
+RECORD = "sha256.txt"                                         # of first downloads, by URL
 BUSY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
 
 
@@ -29,10 +30,11 @@ class Interrupted(Exception):
 
 
 def fetch(source, folder, limit):
-    """Fetch a Source into folder, unless it is there; → (path, what was found of its sha256).
+    """Fetch a Source into folder, unless it is there; → (path, sha256, what is known of that).
 
     limit: the most bytes that it may have. Raises UserError. An archive with a wrong checksum is
-    removed. A broken download leaves a .part, from which the next run goes on.
+    removed. A broken download leaves a .part, from which the next run goes on. Where no sha256 is
+    known, that of the first right download counts; see `remember`.
     """
     part = part_of(source, folder)
     path = part.with_name(part.stem)
@@ -41,17 +43,35 @@ def fetch(source, folder, limit):
     forget(part)
     with open(path, "rb") as archive:
         found = hashlib.file_digest(archive, "sha256").hexdigest()
+    record = Path(folder, RECORD)
+    first = dict(map(reversed, _remembered(record))).get(source.url)
+    at_first = f" as at first; if you trust the new one, take its line out of {record}"
+    for expected, where in ((source.sha256, ""), (first, at_first)):
+        known = (expected or "").rstrip("…")
+        if found[:len(known)] != known if known != expected else found != known:
+            path.unlink()
+            raise UserError(f"{source.url}: the archive's sha256 is {found}, expected {expected}"
+                            f"{where}; it was removed: fetch it again, or ask where it comes from")
+    if first:
+        return path, found, "sha256 as in the first download"
     if source.sha256 is None:
-        return path, f"sha256 {found} not checked: not known"
-    beginning = source.sha256.endswith("…")
-    known = source.sha256.rstrip("…")
-    if found[:len(known)] != known if beginning else found != known:
-        path.unlink()
-        raise UserError(f"{source.url}: the archive's sha256 is {found}, expected {source.sha256}; "
-                        "it was removed: fetch it again, or ask where it comes from")
-    if beginning:
-        return path, f"sha256 begins with {known}, no more of it is known"
-    return path, "sha256 as expected"
+        return path, found, f"sha256 {found} not checked: not known"
+    if source.sha256.endswith("…"):
+        return path, found, f"sha256 begins with {source.sha256[:-1]}, no more of it is known"
+    return path, found, "sha256 as expected"
+
+
+def remember(source, folder, found):
+    """Record the sha256 of a Source whose archive is right, unless the registry knows it."""
+    record = Path(folder, RECORD)
+    if (source.sha256 or "…").endswith("…") and [found, source.url] not in _remembered(record):
+        with open(record, "a", encoding="utf-8") as file:
+            file.write(f"{found}  {source.url}\n")
+
+
+def _remembered(record):
+    """[sha256, URL] of each Source that `remember` has recorded."""
+    return [line.split() for line in record.open(encoding="utf-8")] if record.exists() else []
 
 
 def part_of(source, folder):
@@ -80,7 +100,7 @@ def download(url, part, limit):
             # ValueError: a redirect to an address that is none
             except (Interrupted, requests.RequestException, urllib3.exceptions.HTTPError,
                     ValueError) as error:
-                have, _ = _state(url, part)
+                have = _state(url, part)[0]
                 failed = 1 if have > furthest else failed + 1
                 furthest = max(furthest, have)
                 if failed == TRIES:
@@ -132,17 +152,17 @@ def _continue(session, url, part, limit):
 
     The server sends the rest (206), or all (200), or finds that nothing is missing (416).
     """
-    have, validator = _state(url, part)
+    have, validator, size = _state(url, part)
     headers = {"Accept-Encoding": "identity"}                 # ranges count the file's own bytes
     if have:
-        headers["Range"] = f"bytes={have}-"
-        if validator:
-            headers["If-Range"] = validator                   # never join a new file to an old part
+        headers |= {"Range": f"bytes={have}-", "If-Range": validator}
     with session.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
         start, total = _extent(response)
-        if response.status_code == 416 and have and total == have:
+        if response.status_code == 416 and have and total == have == (size or have):
             return
-        if response.status_code == 416 or (response.status_code == 206 and start != have):
+        if response.status_code == 416 or (response.status_code == 206 and (
+                not have or start != have or _validator(response.headers) != validator
+                or (size or total) != (total or size))):      # never join a new file to an old part
             part.unlink(missing_ok=True)
             raise Interrupted("the server does not have the rest that was asked for")
         if response.status_code in BUSY or response.status_code >= 500:
@@ -151,8 +171,8 @@ def _continue(session, url, part, limit):
             raise UserError(f"{url}: the server answered {response.status_code} {response.reason}, "
                             "expected the file")
         if response.status_code == 200:
-            _keep_state(url, part, response.headers)
-        _write(response, part, start, total, limit)
+            _keep_state(url, part, _validator(response.headers), total)
+        _write(response, part, start, total or size, limit)
 
 
 def _extent(response):
@@ -176,7 +196,8 @@ def _write(response, part, start, total, limit):
           tqdm(total=total, initial=start, desc=part.stem, unit="B", unit_scale=True,
                leave=False) as bar):
         # Not decoded: many servers call a .tar.gz a tar with the content encoding gzip.
-        chunks = response.raw.stream(CHUNK, decode_content=False)
+        # Not `stream`, which waits for a whole chunk: of a slow server it would keep nothing.
+        chunks = iter(lambda: response.raw.read1(CHUNK, decode_content=False) or b"", b"")
         for chunk in chain([b""], chunks):                    # a size that is told counts, too
             size += len(chunk)
             if max(size, total or 0) > limit:
@@ -197,23 +218,27 @@ def _size(part):
 
 
 def _state(url, part):
-    """(bytes there, the tag or date of their version); (0, "") for a part of another URL."""
-    try:
-        known, validator = _state_file(part).read_text(encoding="utf-8").split("\n")
-    except (OSError, ValueError):
-        return 0, ""
-    return (_size(part), validator) if known == url else (0, "")
+    """(bytes there, the validator of their version, the size of all of it or 0).
 
-
-def _keep_state(url, part, headers):
-    """Begin a new part, and note which version of the file is fetched.
-
-    The ETag names the version; a weak ETag does not, nor a lacking one, and then the date does.
+    There are 0 bytes in a part of another URL, and of a version without a validator.
     """
-    tag, date = headers.get("ETag", ""), headers.get("Last-Modified", "")
-    validator = date if tag.startswith("W/") else tag or date
+    try:
+        known, validator, size = _state_file(part).read_text(encoding="utf-8").split("\n")
+        return (_size(part), validator, int(size)) if known == url and validator else (0, "", 0)
+    except (OSError, ValueError):
+        return 0, "", 0
+
+
+def _keep_state(url, part, validator, total):
+    """Begin a new part, and note which version of the file is fetched."""
     part.unlink(missing_ok=True)
-    _state_file(part).write_text(f"{url}\n{validator}", encoding="utf-8")
+    _state_file(part).write_text(f"{url}\n{validator}\n{total or 0}", encoding="utf-8")
+
+
+def _validator(headers):
+    """What names the version of a file: its ETag, or its date where the ETag is weak or lacks."""
+    tag, date = headers.get("ETag", ""), headers.get("Last-Modified", "")
+    return date if tag.startswith("W/") else tag or date
 
 
 def _state_file(part):

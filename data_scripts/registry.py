@@ -14,8 +14,8 @@ from typing import NamedTuple
 from convsim_mini.evaluation.senteval.files import FILES
 from convsim_mini.evaluation.sts_years import COUNTS
 
-WIKI = "http://ixa2.si.ehu.es/stswiki/images/"
-QCRI = "http://alt.qcri.org/"
+WIKI = "https://ixa2.si.ehu.eus/stswiki/images/"
+QCRI = "https://alt.qcri.org/"
 FAIR = "https://dl.fbaipublicfiles.com/senteval/senteval_data/"
 COGCOMP = "https://cogcomp.seas.upenn.edu/Data/QA/QC/"
 SST2 = "https://raw.githubusercontent.com/PrincetonML/SIF/master/data/"
@@ -166,7 +166,7 @@ REGISTRY = {
 
     "mr-cr-subj-mpqa": of_senteval("reviews, subjective sentences, opinions", "lines", (
         (Source(FAIR + "datasmall_NB_ACL12.zip"),
-         Source("http://www.stanford.edu/~sidaw/projects/datasmall_NB_ACL12.zip")), {
+         Source("https://www.stanford.edu/~sidaw/projects/datasmall_NB_ACL12.zip")), {
             "MR/rt-polarity.neg": ("e1509cdedbbd4aef",),
             "MR/rt-polarity.pos": ("bf6f39aa6fd9b19e",),
             "CR/custrev.neg": ("6ae1d3c35abcd7b4",),

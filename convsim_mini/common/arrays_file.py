@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 from .cli import UserError, user_errors
 from .files import replace_file
 
-FORMAT = 3
+FORMAT = 4
 ROWS_AT_ONCE = 4_096
 FAULT = "is missing, damaged or cannot be read"
 OLDER = "restore it, or delete the newest step's weights and resume files to use older ones"
@@ -57,17 +57,19 @@ def _read(path):
     """All arrays of a file, by name.
 
     They are read in parts into NumPy's own memory, which has huge pages. Random rows of a table are
-    found faster there: encoding a sentence took 33 µs instead of 40.
+    found faster there: encoding a sentence took 33 µs instead of 40. Each part opens the file anew:
+    while it is open, what was read stays in memory, too.
     """
-    arrays = {}
     with safe_open(path, "np") as file:
-        for name in file.keys():
-            tensor = file.get_slice(name)
-            shape = tensor.get_shape()
-            arrays[name] = np.empty(shape, tensor[:1].dtype)
-            for start in range(0, shape[0], ROWS_AT_ONCE):
-                end = min(start + ROWS_AT_ONCE, shape[0])
-                arrays[name][start:end] = tensor[start:end]
+        tensors = {name: file.get_slice(name) for name in file.keys()}
+        arrays = {name: np.empty(tensor.get_shape(), tensor[:1].dtype)
+                  for name, tensor in tensors.items()}
+    del tensors                                               # they keep the file open
+    for name, array in arrays.items():
+        for start in range(0, len(array), ROWS_AT_ONCE):
+            with safe_open(path, "np") as file:
+                part = array[start:start + ROWS_AT_ONCE]
+                part[:] = file.get_slice(name)[start:start + len(part)]
     return arrays
 
 

@@ -17,6 +17,9 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
                if hasattr(signal, name))
 NO_READER = 141                                               # 128 + SIGPIPE
 STDOUT = "standard output"
+# What can steer a terminal: control characters but tab and line end; what turns text's direction.
+STEERING = {*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+HARMLESS = dict.fromkeys(STEERING - {9, 10}, "\ufffd")
 
 
 class UserError(Exception):
@@ -28,6 +31,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **kwargs):
         super().__init__(allow_abbrev=False, **kwargs)
+        self.color = False                                    # of Python 3.14: control characters
 
     def error(self, message):
         """What argparse calls for a wrong command line."""
@@ -166,7 +170,10 @@ def _replace_streams(must_show):
 
 
 class _Shown:
-    """Standard output or error. After a first failure, raised if must_show, text goes nowhere."""
+    """Standard output or error. After a first failure, raised if must_show, text goes nowhere.
+
+    Texts of strangers, from data, archives and servers, may hold STEERING: "\ufffd" is shown.
+    """
 
     def __init__(self, stream, must_show):
         stream.reconfigure(errors="replace")                  # "?" for what it cannot show
@@ -176,7 +183,8 @@ class _Shown:
         return getattr(self.stream, name)
 
     def write(self, text):
-        return self._or_nowhere(self.stream.write, text)
+        begin = "\r" if text.startswith("\r") else ""         # a progress bar begins so
+        return self._or_nowhere(self.stream.write, begin + text[len(begin):].translate(HARMLESS))
 
     def flush(self):
         self._or_nowhere(self.stream.flush)

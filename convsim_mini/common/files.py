@@ -116,7 +116,8 @@ def write_rows(path, blocks, width):
 def replace_file(path, write):
     """Let write(name) fill a temporary file, then sync it and rename it to path.
 
-    Where path is a link, the file that it names is replaced. After a UserError nothing is changed.
+    Where path is a link, the file that it names is replaced. The new file has the old one's mode.
+    After a UserError nothing is changed.
     """
     path = Path(os.path.realpath(path))
     advice = "make room there or choose another folder"
@@ -126,7 +127,8 @@ def replace_file(path, write):
         with workplace(path.parent) as folder:
             temporary = folder / path.name
             temporary.touch()
-            mode = temporary.stat().st_mode                   # as the user's umask wants it
+            # as the user's umask wants it, or as the user left it
+            mode = (path if path.exists() else temporary).stat().st_mode
             write(str(temporary))
             temporary.chmod(mode & 0o777)                     # safetensors makes files private
             _sync(temporary, os.O_RDWR)

@@ -7,12 +7,13 @@ tables_and_logs.py reads other tables, and logs of conversations. All may be .gz
 
 import string
 from pathlib import Path
+from types import NoneType
 from typing import NamedTuple
 
 from ..common.cli import UserError
 from ..common.files import chunked, parse_json
 from .tables_and_logs import (
-    FIELDS, KINDS, conversation_turns, default_corpus, kind_of, read_records
+    CONVERSION, FIELDS, KINDS, conversation_turns, default_corpus, kind_of, read_records
 )
 
 CHUNK = 5_000    # lines that one worker takes at a time
@@ -23,6 +24,7 @@ EXPECTED = ("pairs, one a line, in a .tsv (input TAB response) or .jsonl (fields
             "file; or a .csv, .tsv, .jsonl, .parquet with named columns; plain, .gz or .zst")
 
 RULES = {
+    "no text": "nothing but white space, or an empty cell",
     "long": "350 characters or more",
     "not alphabetic": "70% or less of the characters other than spaces are letters",
     "link or mention": 'starts with "https", "/r/" or "@"',
@@ -52,8 +54,10 @@ def removed_by(text, author=None, off=()):
     """The rule of the paper's §3 that removes this comment: a key of RULES; or None.
 
     off: rules that remove nothing. The paper does not say 70% of what: here it is of all characters
-    but white space. A text without any letter or sign is always removed.
+    but white space. "no text" is ours and is always removed.
     """
+    if not text or text.isspace():
+        return "no text"
     if len(text) >= 350 and "long" not in off:
         return "long"
     if text.isascii():                                        # deleting bytes is much faster
@@ -63,8 +67,7 @@ def removed_by(text, author=None, off=()):
     else:
         letters = sum(map(str.isalpha, text))
         marks = sum(map(len, text.split()))
-    # exact, as 0.7 · … is not
-    if not marks or 10 * letters <= 7 * marks and "not alphabetic" not in off:
+    if 10 * letters <= 7 * marks and "not alphabetic" not in off:          # 0.7 is not exact
         return "not alphabetic"
     if text.startswith(("https", "/r/", "@")) and "link or mention" not in off:
         return "link or mention"
@@ -82,6 +85,8 @@ def read_chunks(path, progress=lambda position: None, columns=()):
     elif kind == ".json" and path == default_corpus():
         first, fields = 1, FIELDS
         records = (Pair(*turn) for turn in conversation_turns(path))
+    elif kind == ".json":
+        raise UserError(f'{path}: unknown kind of file "{path.name}"; {CONVERSION}')
     else:
         raise UserError(f'{path}: unknown kind of file "{path.name}"; expected {EXPECTED}')
     for chunk in chunked(records, CHUNK):
@@ -106,8 +111,8 @@ def parse(kind, record, fields=FIELDS):
     if None in record:
         raise ValueError("more cells than the header has; quote cells that hold a comma")
     for name in fields:
-        if not isinstance(record.get(name), str):
+        if not isinstance(record.get(name, 0), (str, NoneType)):
             raise ValueError(f'no text in the field "{name}"')
-    texts = [record[name] for name in fields]
+    texts = [record[name] or "" for name in fields]           # None: an empty cell
     authors = [record.get(f"{name}_author") for name in FIELDS]
     return Pair(*texts, *[author if isinstance(author, str) else None for author in authors])

@@ -31,11 +31,13 @@ from .pairs import EXPECTED, default_corpus, parse, read_chunks, removed_by
 from .tables_and_logs import KINDS, kind_of
 from .text import UNKNOWN, Vocabulary, prune, stable_hash, tokenize
 
-FORMAT = 4
+FORMAT = 5
 FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
 MOST_WORDS_COUNTED = 5_000_000
 FEWEST = 100    # pairs in a split, and replies to choose among
 EXAMPLES = 3
+PAIRS_AT_ONCE = 4_000_000
+MIX = np.array([1, 0x9E3779B97F4A7C15], np.uint64)    # two keys to one: equal pairs, equal numbers
 DAMAGE = (OSError, ValueError, KeyError, TypeError, RecursionError)    # what damage raises
 
 
@@ -78,7 +80,8 @@ def _cache_key(paths, text, columns):
         with user_errors(f"{path}: cannot be read", "name a pair file"):
             stat = path.stat()
         named = str(path.parent.resolve() / path.name)        # a link's own name tells the kind
-        files.append([named, stat.st_size, stat.st_mtime_ns])
+        # `cp -p`, `rsync -t` and tar keep mtime though the text is another; nothing can set ctime
+        files.append([named, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino])
     key = json.dumps([FORMAT, files, text.words, text.oov_buckets, text.filters_off, columns])
     return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
 
@@ -142,10 +145,24 @@ def _prepare(paths, text, columns, vocabulary, folder):
     _encode(scratch / "tokenized", folder, vocabulary)
     for split in SPLITS:
         os.replace(scratch / f"{split}.keys", folder / f"{split}.keys")
+    report["repeated"] = sum(_repeated(folder / f"{split}.keys") for split in SPLITS)
     (folder / "vocabulary.json").write_text(json.dumps(vocabulary.to_dict()), encoding="utf-8")
     files = [(path.name, path.stat().st_size, checksum(path)) for path in sorted(folder.iterdir())]
     meta = json.dumps({"files": files, "report": report, "crc32": checksum_of(report)})
     (folder / "meta.json").write_text(meta, encoding="utf-8")
+
+
+def _repeated(path):
+    """How many pairs in a file of keys are there before. In parts, so that memory does not grow."""
+    keys = np.memmap(path, np.uint64, "r").reshape(-1, 2)
+    parts = 1 + len(keys) // PAIRS_AT_ONCE
+    repeated = 0
+    for part in range(parts):
+        blocks = (keys[k:k + PAIRS_AT_ONCE] for k in range(0, len(keys), PAIRS_AT_ONCE))
+        both = np.concatenate([(block @ MIX)[block[:, 0] % np.uint64(parts) == part]
+                               for block in blocks])
+        repeated += len(both) - len(np.unique(both))
+    return repeated
 
 
 def _tenths(scratch):

@@ -20,7 +20,7 @@ class Snli(NamedTuple):
     premises: list
     hypotheses: list
     labels: np.ndarray    # (n,) numbers into LABELS
-    dropped: int          # pairs without a label
+    dropped: int          # pairs without a label or with an empty side
 
 
 def find_snli(folder):
@@ -45,12 +45,13 @@ def read_snli(path):
         if missing:
             raise UserError(f'{path}, line {number}: no text in the field "{missing[0]}"; {ADVICE}')
         label = values["gold_label"]
-        if label == "-":                                      # the annotators did not agree
-            dropped += 1
-            continue
-        if label not in LABELS:
+        if label not in (*LABELS, "-"):
             raise UserError(f'{path}, line {number}: gold_label "{label}", expected '
                             f'{", ".join(LABELS)} or "-"')
+        # "-": the annotators did not agree
+        if label == "-" or not (values["sentence1"].strip() and values["sentence2"].strip()):
+            dropped += 1
+            continue
         premises.append(values["sentence1"])
         hypotheses.append(values["sentence2"])
         labels.append(LABELS.index(label))

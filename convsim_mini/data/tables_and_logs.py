@@ -26,12 +26,14 @@ PAIRS = (("input", "response"), ("question", "answer"), ("query", "answer"), ("p
          ("post", "reply"), ("parent", "comment"), ("parent", "child"), ("title", "text"),
          ("title", "selftext"), ("source", "target"), ("utterance", "response"),
          ("text", "response"), ("text", "reply"))
-TEXT = ("text", "message", "body", "content", "utterance")
+TEXT = ("text", "message", "body", "content", "utterance", "value")
 THREAD = ("thread", "thread_id", "conversation", "conversation_id", "dialogue_id", "dialog_id",
           "ticket", "ticket_id", "case_id", "chat_id")
 SPEAKER = ("speaker", "author", "user", "sender", "role", "from")
 ID = ("id", "message_id")
 REPLY_TO = ("reply_to", "reply-to", "in_reply_to", "parent_id")
+CONVERSION = ("a JSON array becomes an object a line with: python -c \"import json, sys; [print("
+              "json.dumps(row)) for row in json.load(sys.stdin)]\" < ARRAY.json > LINES.jsonl")
 LOOKED_AT = 100    # rows that may name a column: a first message has no reply_to
 LONG_TURN = 65_536    # characters, from which on a turn takes no more messages
 FIELDS = ("input", "response")
@@ -67,11 +69,8 @@ def layout(path, names, columns=()):
                             "--columns")
     if columns:
         return Layout("pairs", dict(zip(FIELDS, columns)))
-    known = {str(name).strip(' "\ufeff').lower(): name for name in names}
-    found = {}
-    for what, choices in IN_LOGS.items():
-        if here := [name for name in choices if name in known]:
-            found[what] = known[here[0]]
+    known = _plain_names(names)
+    found = _columns_of_log(names)
     if found.keys() >= {"text", "id", "reply_to"}:
         return Layout("replies", found)
     if found.keys() >= {"text", "thread"}:
@@ -82,6 +81,19 @@ def layout(path, names, columns=()):
     raise UserError(f"{path}: cannot tell which columns hold input and response; it has {held}; "
                     "name two of them: --columns INPUT RESPONSE; the columns of a log must be "
                     "called thread, text and, if known, speaker")
+
+
+def _plain_names(names):
+    return {str(name).strip(' "\ufeff').lower(): name for name in names}
+
+
+def _columns_of_log(names):
+    """A key of IN_LOGS → the one of `names` that means it."""
+    known, found = _plain_names(names), {}
+    for what, choices in IN_LOGS.items():
+        if here := [name for name in choices if name in known]:
+            found[what] = known[here[0]]
+    return found
 
 
 def read_records(path, kind, progress, columns=()):
@@ -95,6 +107,9 @@ def read_records(path, kind, progress, columns=()):
     begin = next(chunked(rows, LOOKED_AT), None)
     if not begin:
         raise UserError(f"{path}: holds no row below its header; expected a table with pairs")
+    if not columns and (name := _chat_in(begin)):
+        _say_once(f"{path}: a conversation in each row ({name})")
+        return 1, (), _turns_of_chats(chain(begin, rows), name)
     found = layout(path, list(dict.fromkeys(chain.from_iterable(begin))), columns)
     _say_once(f"{path}: {found}")
     rows = chain(begin, rows)
@@ -118,14 +133,19 @@ def _is_plain(path, kind):
     if not path.is_file():                                    # a pipe can be read only once
         return True
     lines = next(chunked(read_lines(path), LOOKED_AT))
+    if kind == ".jsonl" and lines[0].lstrip().startswith(b"["):
+        raise UserError(f"{path}: is one JSON array, expected an object a line; {CONVERSION}")
     names = lines[0].decode("utf-8", "replace").split("\t")
     if kind == ".jsonl":
         names = {}
         for line in lines:
-            with suppress(ValueError, TypeError):
-                names |= parse_json(line)
+            with suppress(ValueError, AttributeError):
+                names |= {name: value for name, value in parse_json(line).items()
+                          if value or name not in names}
         if names.keys() >= set(FIELDS):
             return True
+        if _chat_in([names]):
+            return False
     try:
         layout(path, list(names))
     except UserError:                                         # a mistake that reading will explain
@@ -153,7 +173,9 @@ def _delimited_rows(path, progress, tabs=False):
         table = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     else:
         header = next(lines)
-        delimiter = max(",;\t", key=header.count)             # some programs write ; or tabs
+        if header.lower().startswith("sep="):                 # Excel's line, which says delimiter
+            header = next(lines, "")
+        delimiter = max(",;\t|", key=header.count)            # some programs write ; or tabs
         table = csv.DictReader(chain([header], lines), delimiter=delimiter, strict=True)
     try:
         for row in table:
@@ -255,6 +277,24 @@ def _adjacent_turns(messages):
         now[thread] = message
     for thread in before:
         yield _pair(before[thread], now[thread])
+
+
+def _chat_in(rows):
+    """The column whose cells are lists of messages, as of ChatML and ShareGPT, or None."""
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, list) and value and isinstance(value[0], dict):
+                return name
+    return None
+
+
+def _turns_of_chats(rows, name):
+    """Yield turns and answers as pairs of rows that hold a list of messages each."""
+    for row in rows:
+        messages = [message for message in row.get(name) or [] if isinstance(message, dict)]
+        said = [_message(message, _columns_of_log(message)) for message in messages]
+        yield from _adjacent_turns(message | {"thread": name} for message in said
+                                   if message["speaker"] != "system")
 
 
 def _pair(message, reply):

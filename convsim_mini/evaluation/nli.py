@@ -77,7 +77,7 @@ def summary(name, inference, scores, baselines):
             for row, classes in predicted.items()]
     counts = confusion(next(iter(predicted.values())), pairs.labels)
     matrix = [[f"is {label}", *(f"{n:,}" for n in row)] for label, row in zip(LABELS, counts)]
-    left_out = f"{pairs.dropped:,} without a label left out"
+    left_out = f"{pairs.dropped:,} without a label or a text left out"
     return "\n\n".join([
         table([f"SNLI {name}, {len(pairs.labels):,} pairs ({left_out})", "right, %"], rows),
         table(["", *(f"taken for {label}" for label in LABELS)], matrix),

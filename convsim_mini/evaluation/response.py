@@ -88,28 +88,33 @@ def tfidf_scores(run, corpus, split, pairs, candidates):
 
 def baselines(run, test, vectors=None):
     """The same for the model before training, TF-IDF and BM25."""
+    corpus, *drawn = test
+    name, model = before_training(run.config, corpus)
+    return {name: model_ranks(model, corpus.test, *drawn), **of_words(test)}
+
+
+def of_words(test):
+    """The ranks by TF-IDF and BM25 on a TestSet: row name → (n,)."""
     corpus, pairs, candidates = test
     size = corpus.vocabulary.size
     inputs, replies = sides(corpus.test, pairs)
     documents = bm25_documents(replies, *fitted_on_train(corpus.train, size))
-    name, model = before_training(run, corpus)
-    return {name: model_ranks(model, corpus.test, pairs, candidates),
-            "TF-IDF cosine": ranks_of_truth(*tfidf_vectors(corpus, corpus.test, pairs), candidates),
+    return {"TF-IDF cosine": ranks_of_truth(*tfidf_vectors(corpus, corpus.test, pairs), candidates),
             "BM25": ranks_of_truth(term_counts(inputs, size), documents, candidates)}
 
 
-def before_training(run, corpus):
-    """The name of a table's row, and the Model that a Run's training started from.
+def before_training(config, corpus):
+    """The name of a table's row, and the Model that a training on a Corpus started from.
 
     That is the model of the run that --init named, if it has learned other pairs. Otherwise it is
     the model with its first values.
     """
-    parent = run.config.init
+    parent = config.init
     if parent and Path(parent).is_dir():
         vocabulary, pairs, _ = load_vocabulary(parent)
-        if vocabulary == run.vocabulary and pairs != run.corpus:
+        if vocabulary == corpus.vocabulary and pairs != corpus.checksum:
             return "before fine-tuning", load_run(parent).model
-    return "the same, untrained", initial_model(run.config, corpus)
+    return "the same, untrained", initial_model(config, corpus)
 
 
 def summary(name, test, scores, baselines):

@@ -7,6 +7,7 @@ gives. A Transformer's folder also holds transformer.json, settings that its for
 """
 
 import dataclasses
+import html
 import json
 import runpy
 from pathlib import Path
@@ -115,13 +116,15 @@ def settings_of(run, options):
 
 def card(run, options, measured, test, pairs):
     """The model card, README.md of the folder. measured: of `results`; test: a TestSet or None."""
+    name = options.out.resolve().name
     of_test, to_train_on = "; not measured, because the pairs were not at hand", None
     if test:
         of_test = f", for {len(test.pairs):,} messages that were held out from training"
         to_train_on = test.corpus.train.pairs
     own_set = f"{len(pairs.labels)} pairs of our own. {sts.OWN_NOTE}"
     return Path(PACKAGE, "export/card.md").read_text(encoding="utf-8").format(
-        name=options.out.resolve().name, what_it_is=what_it_is(run.config),
+        title=html.escape(name), quoted=json.dumps(name, ensure_ascii=False),
+        what_it_is=what_it_is(run.config),
         data=training_data(run, to_train_on), measured=of_test,
         pairs="STS Benchmark dev." if options.data else own_set,
         settings=markdown(["setting", ""], settings_of(run, options)), results=markdown(*measured),

@@ -22,7 +22,7 @@ def what_it_is(config):
 def training_data(run, pairs=None):
     """Which pairs a Run was trained on, and how many. pairs: to train on; None: not known here."""
     config = run.config
-    files = ", ".join(f"`{Path(name).name}`" for name in config.pairs) or "`chitchat-dataset`"
+    files = ", ".join(map(quoted, config.pairs)) or "`chitchat-dataset`"
     number = "pairs" if pairs is None else f"{pairs:,} pairs"
     data = f"{number} of message and reply from {files}"
     before = ""
@@ -31,9 +31,14 @@ def training_data(run, pairs=None):
     elif config.task != "conversation":
         data += " and on sentence pairs of SNLI"
     if config.init:
-        before = f" It started from the run `{Path(config.init).name}`, which had learned before."
+        before = f" It started from the run {quoted(config.init)}, which had learned before."
     return (f"It was trained on {data}. Training drew {pairs_before(config, run.step):,} pairs in "
             f"all, repeats counted.{before}")
+
+
+def quoted(path):
+    """The last part of a path as code in Markdown, which ends at the next backtick."""
+    return f"`{' '.join(Path(path).name.split()).replace('`', chr(39))}`"
 
 
 def limits(config, bigrams=True):

@@ -21,6 +21,8 @@ from ..common.cli import UserError, progress, python_m, user_errors
 from ..common.files import checksum, new_folder, read_object, write_rows, write_text
 
 FORMAT = 2       # of meta.json
+WHOLE = ("vectors.npy", "lines.txt", "offsets.npy")
+GRAPH = "graph.usearch"
 TIE = 1e-5       # last bits depend on the batch: equal lines have cosines up to 4e-6 apart
 BLOCK = 4_096    # vectors at a time, as many as `encode` embeds: equal products, equal cosines
 GRAPH_ABOVE = 1_000_000
@@ -72,9 +74,8 @@ class Index:
             self.vectors = np.load(Path(folder, "vectors.npy"), mmap_mode="r")
             self.offsets = np.load(Path(folder, "offsets.npy"), mmap_mode="r")
             self.text = np.memmap(Path(folder, "lines.txt"), np.uint8, "r")
-            path = Path(folder, "graph.usearch")
-            graph = _usearch()
-            self.graph = graph.restore(path, view=True) if graph and path.exists() else None
+            graph = _usearch() if GRAPH in meta["crc32"] else None
+            self.graph = graph and graph.restore(Path(folder, GRAPH), view=True)
         self.encoder = encoder
 
     def __len__(self):
@@ -107,6 +108,8 @@ def _check(folder, meta, encoder):
     if other:
         raise UserError(f"{folder}: was made by another run or with other options (different: "
                         f"{', '.join(other)}); search with those, or make another index")
+    if not {*WHOLE} <= meta["crc32"].keys() <= {*WHOLE, GRAPH} or len(meta) != 3:
+        raise ValueError("meta.json names other files than an index has")
     for name, crc in meta["crc32"].items():
         path = Path(folder, name)
         if not path.exists() or checksum(path) != crc:
@@ -132,7 +135,7 @@ def build_index(encoder, chunks, folder):
         np.save(new / "offsets.npy", np.frombuffer(offsets, np.int64))
         how = "each search is exact"
         if number > GRAPH_ABOVE and _usearch():
-            _save_graph(np.load(new / "vectors.npy", mmap_mode="r"), new / "graph.usearch")
+            _save_graph(np.load(new / "vectors.npy", mmap_mode="r"), new / GRAPH)
             how = "a search through its graph is fast but may miss some of the nearest lines"
         meta = {"format": FORMAT, "made_by": encoder.identity,
                 "crc32": {path.name: checksum(path) for path in new.iterdir()}}

@@ -75,14 +75,15 @@ def initial_table(corpus, bigrams, model, rng):
     rows by √embedding_dim, so its table is divided by that.
     """
     words, dim = corpus.vocabulary.size, model.embedding_dim
-    table = np.empty((words + bigrams, dim), np.float32)
-    table[:words] = rng.standard_normal((words, dim), np.float32)
+    of_words = rng.standard_normal((words, dim), np.float32)
     if from_svd := round(model.svd_share * dim):
         vectors = ppmi_svd(corpus.train, 1 + len(corpus.vocabulary.words), from_svd, rng)
-        table[:vectors.shape[0], :vectors.shape[1]] = vectors
+        of_words[:vectors.shape[0], :vectors.shape[1]] = vectors
     if a := model.frequency_weight:
         weight = a / (a + corpus.vocabulary.probabilities())
-        table[:words] *= weight.astype(np.float32)[:, None]
+        of_words *= weight.astype(np.float32)[:, None]
+    table = np.empty((words + bigrams, dim), np.float32)      # not before: the SVD needs much, too
+    table[:words] = of_words
     table[words:] = 0 if model.zero_bigrams else rng.standard_normal((bigrams, dim), np.float32)
     if model.encoder == "transformer":
         table /= np.float32(np.sqrt(dim))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backend import add_to, array_module, to_device, to_host
+from ..common.cli import UserError
 from ..config import ModelConfig
 from ..data.snli_files import LABELS
 from .dan import dan_backward, dan_forward
@@ -91,7 +92,10 @@ ENCODERS = {
 
 
 def embed(model, packed, batch_size=1024):
-    """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host."""
+    """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host.
+
+    Raises UserError where they hold nan, as those of damaged parameters do.
+    """
     dtype = model.params["encoder.embedding.weight"].dtype
     parts = [np.empty((0, model.config.layers[-1]), dtype)]   # where there are no sentences
     first = 0
@@ -101,7 +105,11 @@ def embed(model, packed, batch_size=1024):
         arranged = arrange(model, packed.part(first, last))
         parts.append(to_host(encode(model, arranged, NO_DROPOUT, keep=False)[0]))
         first = last
-    return np.concatenate(parts)
+    vectors = np.concatenate(parts)
+    if not np.isfinite(vectors.sum()):
+        raise UserError("the model's vectors are not finite: its weights are damaged; restore them "
+                        "or train again")
+    return vectors
 
 
 # ---------------------------------------------------------------- the response network

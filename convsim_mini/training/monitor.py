@@ -44,6 +44,9 @@ class Monitor:
         machines = [record["machine"] for record in records if "machine" in record]
         if machines[-1:] != [machine]:
             self._write([], {"step": step, "machine": machine})
+        if machines and machines[-1] != machine:
+            print(f"trained until now on {machines[-1]}, and from here on {machine}: the last bits "
+                  "of the weights will be others", file=sys.stderr)
         self.bar = progress(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05,
                             leave=True)
         self.began = time.perf_counter()
@@ -139,7 +142,10 @@ class Monitor:
     def _write(self, records, record):
         records.append(record)
         resume = python_m(f"convsim_mini.train --resume {self.folder}")
-        with (user_errors(f"{self.path}: cannot be written", f"make room, then go on: {resume}"),
+        advice = f"make room, then go on: {resume}"
+        if not self.folder.is_dir():
+            advice = "the folder is gone: put it back there and --resume it, or train again"
+        with (user_errors(f"{self.path}: cannot be written", advice),
               open(self.path, "a", encoding="utf-8") as log):
             log.write(json.dumps(record) + "\n")
 

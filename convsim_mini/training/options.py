@@ -51,6 +51,9 @@ def parse_config(argv):
     if encoder and encoder != config.model.encoder:
         raise UserError(f"--encoder {encoder}: another option or config file asks for "
                         f"--model.encoder {config.model.encoder}")
+    if config.nli and not config.second_task:
+        raise UserError(f"--nli {config.nli}: no task reads it; name one, as with --task multitask,"
+                        " or leave it out")
     places = {"pairs": resolved(config.pairs)}                # read from anywhere
     for name in ("data", "init", "nli"):
         if value := getattr(config, name):

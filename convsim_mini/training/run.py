@@ -140,6 +140,7 @@ def _best(folder):
 def _load_weights(folder, newest):
     """Read the best or newest weights; → step, parameters, what is written beside them."""
     if not has_checkpoint(folder):
+        load_config(folder)                                   # it may be of another program
         raise UserError(f"{folder}: holds no weights-*.safetensors, for the run stopped before its "
                         f"first checkpoint; go on: "
                         f"{python_m(f'convsim_mini.train --resume {folder}')}")
@@ -229,11 +230,16 @@ def has_checkpoint(folder):
 
 
 def existing(folder):
-    """The Path of a run's folder. Raises UserError where there is none."""
-    if not Path(folder).is_dir():
-        raise UserError(f"{folder}: no such run folder; train one: "
-                        f"{python_m('convsim_mini.train')}")
-    return Path(folder)
+    """The Path of a run's folder. Raises UserError where there is none, or another folder."""
+    folder = Path(folder)
+    advice = f"train one: {python_m('convsim_mini.train')}"
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such run folder; {advice}")
+    if not (has_checkpoint(folder) or (folder / "config.json").exists()):
+        if (folder / "modules.json").exists():
+            advice = "it is an exported one, and its README.md says how to use that"
+        raise UserError(f"{folder}: is no run folder, for it holds no config.json; {advice}")
+    return folder
 
 
 def settings_of(config):
@@ -278,8 +284,11 @@ def log_of(run, needed=False):
 
 
 def _checksum_of_measures(records, step):
-    """The checksum of all measures on dev up to a step. They decide which step is the best."""
-    return checksum_of([record for record in records
+    """The checksum of all measures on dev up to a step. They decide which step is the best.
+
+    `seconds` is left out: equal runs have equal files.
+    """
+    return checksum_of([{**record, "seconds": None} for record in records
                         if "dev" in record and record["step"] <= step])
 
 

@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 from convsim_mini.backend import device_module
 from convsim_mini.common.cli import UserError
+from convsim_mini.common.arrays_file import load_arrays, save_arrays
 from convsim_mini.data.corpus import split_of, text_key
 from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation.cqa import OWN as OWN_CQA
@@ -128,6 +129,8 @@ CASES = [
     ("train --pairs fields.jsonl",
      "fields.jsonl: 200 of the first 200 lines are malformed, more than 1 in 100 (first: line 1: "
                                    'no text in the field "response")'),
+    ("train --pairs array.jsonl", "array.jsonl: is one JSON array, expected an object a line; a J"),
+    ("train --pairs array.json", 'array.json: unknown kind of file "array.json"; a JSON array'),
     ("train --pairs few.tsv", "few.tsv: 50 pairs are left after the filters"),
     ("train --pairs alike.tsv", "P@N needs 99 wrong responses beside each true one"),
     ("train --pairs good.tsv --cache here.csv/cache",
@@ -158,6 +161,12 @@ CASES = [
     ("evaluation.sts run-short-vocabulary",
      "run-short-vocabulary/vocabulary.json: is not the one that weights-000030"),
     ("evaluation.sts run-no-weights", "run-no-weights: holds no weights-*.safetensors"),
+    ("evaluation.sts exported", "exported: is no run folder, for it holds no config.json; it is an "
+     "exported one, and its README.md says how"),
+    ("train --resume exported", "exported: is no run folder, for it holds no config.json; it is"),
+    ("encode . hello", ".: is no run folder, for it holds no config.json; train one"),
+    ("evaluation.sts foreign", "foreign/config.json: model_type: is no setting"),
+    ("encode run-nan hello", "the model's vectors are not finite: its weights are damaged"),
     ("evaluation.sts run-cut-weights",
      "run-cut-weights/weights-000030.safetensors: is missing, damaged or cannot be read"),
     ("evaluation.sts run-empty-weights",
@@ -231,7 +240,8 @@ CASES = [
     # inference
     ("train --task multitask",
      "--task multitask: needs --nli, the folder with snli_1.0_train and snli_1.0_dev"),
-    ("train --task nli --nli nowhere --pairs good.tsv",
+    ("train --pairs good.tsv --nli nli", "--nli nli: no task reads it; name one, as with --task"),
+    ("train --task nli --nli nowhere --pairs none.tsv",    # before the pairs are read
      "nowhere: holds no snli_1.0_train, snli_1.0_dev or snli_1.0_test"),
     ("train --task nli --nli nli-label --pairs good.tsv",
      'nli-label/snli_1.0_train.jsonl, line 2: gold_label "maybe", expected'),
@@ -339,6 +349,8 @@ CASES = [
     ("encode run hello --index index-values", "index-values: is an index of another version;"),
     ("encode run hello --index index-cut", "index-cut: is damaged (vectors.npy is missing or"),
     ("encode run hello --index index-lines", "index-lines: is damaged (lines.txt is missing or"),
+    ("encode run hello --index index-foreign",
+     "index-foreign: is damaged (meta.json names other files than an index has"),
     ("encode run hello --index index-other",
      "index-other: was made by another run or with other options (different: step)"),
     ("encode run hello --top 0", "top"),
@@ -398,6 +410,15 @@ SENTEVAL_FILES = {
     "senteval-score/downstream/STS/STSBenchmark/sts-dev.csv":
         STS_ROW % b"3" * 1_499 + STS_ROW % b"5.1",
 }
+def not_finite(run):
+    arrays, about = load_arrays(run / WEIGHTS)
+    arrays["encoder.embedding.weight"][:] = np.nan
+    del about["crc32"]
+    save_arrays(run / WEIGHTS, arrays, about)
+    for path in run.glob("all_but*"):
+        path.unlink()
+
+
 WEIGHTS, STATE = "weights-000030.safetensors", "resume-000030.safetensors"
 DAMAGED_RUNS = {
     "no-config": lambda run: (run / "config.json").unlink(),
@@ -415,7 +436,7 @@ DAMAGED_RUNS = {
     "empty-weights": damage_file(WEIGHTS, lambda data: b""),
     "flipped-weights": damage_file(WEIGHTS, flipped),
     "swapped-weights": lambda run: shutil.copy(run / STATE, run / WEIGHTS),
-    "newer": newer,
+    "newer": newer, "nan": not_finite,
     "no-state": lambda run: (run / STATE).unlink(),
     "flipped-state": damage_file(STATE, flipped),
     "tuned-elsewhere": lambda run: save_matrix(load_run(run)._replace(step=7), "tuned",
@@ -430,6 +451,8 @@ DAMAGED_INDEXES = {
     "": lambda index: None, "-other": lambda index: None,
     "-meta": damage_file("meta.json", lambda data: data[:20]),
     "-values": damage_file("meta.json", lambda data: b"{}"),
+    "-foreign": damage_file("meta.json", lambda data: data.replace(
+        b'"crc32": {', b'"crc32": {"../run/config.json": 0, ')),
     "-cut": damage_file("vectors.npy", lambda data: data[:64]),
     "-lines": lambda index: (index / "lines.txt").unlink(),
 }
@@ -461,7 +484,9 @@ def workshop(tmp_path_factory, pairs, write_tsv, pair_file, cache_folder, traine
         "latin-1.tsv": "café\toui\n".encode("latin-1") * 200,
         "fields.jsonl": b'{"input": "a", "reply": "b"}\n' * 200,
         "few.tsv": b"".join(text.splitlines(keepends=True)[:50]),
-        "deep.json": b"[" * 100_000,
+        "deep.json": b"[" * 100_000, "exported/modules.json": b"[]",
+        "foreign/config.json": b'{"model_type": "bert"}',
+        "array.jsonl": b'[{"question": "a", "answer": "b"}]', "array.json": b"[]",
         **{f"nlideep/snli_1.0_{split}.jsonl": b"[" * 100_000 for split in ("train", "dev")},
         "five.vec": b" 5\nthe 1 2 3\n", "digits.vec": b"9" * 5_000 + b" 3\nthe 1 2 3\n",
         "cut.json": b'{"steps": ', "negative.json": b'{"steps": -4}',

@@ -70,6 +70,18 @@ def test_output_that_cannot_be_written_ends_another_command(trained, redirected,
     assert len(done.stderr.splitlines()) == bool(line)
 
 
+def test_nothing_in_a_text_can_steer_the_terminal():
+    text = "hello \x1b]0;title\a\x1b[2J\x9b31m\u202e\u2066\t caf\u00e9 \u05d0\rerror\b\n"
+    code = (f"import sys; from convsim_mini.common.cli import UserError, errors_in_one_line\n"
+            f"text = {text!r}\n"
+            "with errors_in_one_line():\n"
+            "    print(text); print(text, file=sys.stderr); raise UserError(text)")
+    done = shown("", "-c", code, environment={"PYTHONUTF8": "1"})
+    for output in done[1:]:
+        assert "hello \ufffd]0;title\ufffd\ufffd[2J" in output and "\t caf\u00e9 \u05d0" in output
+        assert not set(output) & set("\x1b\a\b\r\x9b\u202e\u2066")
+
+
 def test_no_file_gets_the_number_of_a_closed_descriptor(tmp_path):
     code = ("import sys; from convsim_mini.common.cli import errors_in_one_line\n"
             "with errors_in_one_line(must_show=False), open(sys.argv[1], 'wb') as file:\n"
@@ -106,7 +118,7 @@ def test_a_figure_that_cannot_be_drawn_is_a_line(arguments, tmp_path, monkeypatc
     real = loop.Monitor
     monkeypatch.setattr(loop, "Monitor", monitor)
     options = [*map(str, arguments), "--steps", "9", "--evaluations", "1"]
-    folder, _ = train.train(parse_config([*options, "--run", str(tmp_path / "run")]))
+    folder, *_ = train.train(parse_config([*options, "--run", str(tmp_path / "run")]))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and all(
         line.startswith("p_at_n.png: is not drawn, training goes on (") for line in lines)

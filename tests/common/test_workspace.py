@@ -15,7 +15,7 @@ import pytest
 from convsim_mini.common import workspace
 from convsim_mini.common.cli import UserError
 from convsim_mini.data import prepare
-from convsim_mini.common.files import new_folder, replace_file, write_rows
+from convsim_mini.common.files import new_folder, replace_file, write_rows, write_text
 from convsim_mini.common.workspace import FOLDERS_OPEN, OWN, PREFIX, WEEK, locked, sweep, workplace
 
 from conftest import PATH
@@ -60,6 +60,14 @@ def test_files_of_the_user_beside_the_output_are_left_alone(tmp_path):
         write_rows(tmp_path / "v.npy", [np.ones((2, 3), np.float32)], 3)
         assert mine.read_text() == precious.read_text() == "mine"
     assert {path.name for path in tmp_path.iterdir()} == {"v.npy", "v.npy.tmp", "precious"}
+
+
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path):
+    path = tmp_path / "vectors"
+    write_text(path, "old")
+    path.chmod(0o600)
+    write_text(path, "new")
+    assert (path.stat().st_mode & 0o777, path.read_text()) == (0o600, "new")
 
 
 def test_two_that_write_one_file_do_not_mix(tmp_path):

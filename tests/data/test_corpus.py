@@ -151,7 +151,7 @@ def test_the_report_accounts_for_every_line(pairs, write_tsv, text_config, tmp_p
     assert corpus.report["malformed"] == 0
     assert corpus.report["removed"] == {"input: long": 1, "input: not alphabetic": 2,
                                         "response: link or mention": 1,
-                                        "response: not alphabetic": 1}
+                                        "response: no text": 1}
     assert corpus.report["kept"] == {name: split.pairs for name, split in splits(corpus).items()}
     assert sum(corpus.report["kept"].values()) == len(pairs)
 
@@ -248,6 +248,17 @@ def test_a_changed_pair_file_and_other_settings_get_a_cache_of_their_own(
     fewer = load_corpus([path], TextConfig(words=100, oov_buckets=20), tmp_path / "cache")
     assert len(fewer.vocabulary.words) == 100
     assert len(caches(tmp_path / "cache")) == 3
+
+
+def test_a_pair_file_changed_with_its_size_and_time_kept_is_prepared_again(
+        pairs, write_tsv, text_config, tmp_path):
+    path = write_tsv(tmp_path / "a.tsv", pairs)
+    before = load_corpus([path], text_config, tmp_path / "cache")
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+    path.write_bytes(path.read_bytes().translate(bytes.maketrans(b"aeiou", b"eioua")))
+    os.utime(path, ns=times)
+    after = load_corpus([path], text_config, tmp_path / "cache")
+    assert before.vocabulary.words != after.vocabulary.words
 
 
 def test_a_cache_that_cannot_be_written_is_a_user_error(pair_file, text_config):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from convsim_mini.common.cli import UserError
+from convsim_mini.data import prepare
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.pairs import Pair, parse, read_chunks, removed_by
 from convsim_mini.data.text import tokenize
@@ -126,12 +127,64 @@ def test_what_is_wrong_is_said_with_its_place(name, text, columns, message, tmp_
     assert str(caught.value).startswith(str(path)) and message in str(caught.value)
 
 
-def test_rows_without_a_text_are_malformed_pairs(tmp_path):
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
+def test_rows_without_a_text_are_left_out_and_counted_whatever_the_format(
+        kind, pairs, text_config, tmp_path):
+    rows = [{"question": text, "answer": reply} for text, reply in pairs]
+    for k, row in enumerate(rows[:600]):
+        row[["question", "answer"][k % 2]] = "  " if k % 3 else None
+    path = tmp_path / f"mine.{kind}"
+    if kind == "jsonl":
+        write_jsonl(path, rows)
+    elif kind == "parquet":
+        pytest.importorskip("pyarrow.parquet").write_table(
+            pytest.importorskip("pyarrow").Table.from_pylist(rows), path)
+    else:
+        write_csv(path, rows[0], [row.values() for row in rows], {"csv": ",", "tsv": "\t"}[kind])
+    report = load_corpus([path], text_config, tmp_path / "cache").report
+    assert (report["read"], report["malformed"]) == (len(pairs), 0)
+    assert report["removed"] == {"input: no text": 300, "response: no text": 300}
+
+
+def test_repeated_pairs_are_counted_and_kept(pairs, write_tsv, text_config, tmp_path, monkeypatch):
+    path = write_tsv(tmp_path / "mine.tsv", [*pairs, *pairs[:500], *pairs[:100]])
+    for number in (4_000_000, 100):                           # counted at once, or in many parts
+        monkeypatch.setattr(prepare, "PAIRS_AT_ONCE", number)
+        report = load_corpus([path], text_config, tmp_path / str(number)).report
+        kept = sum(report["kept"].values())
+        texts = {tuple(" ".join(tokenize(text)) for text in pair) for pair in pairs}
+        assert kept == len(pairs) + 600 and report["repeated"] == kept - len(texts)
+
+
+@pytest.mark.parametrize("name", ["messages", "conversations"])
+def test_chats_become_pairs(name, tmp_path):
+    def chat(*said):
+        role, content = ("role", "content") if name == "messages" else ("from", "value")
+        return {"id": 1, name: [{role: who, content: text} for who, text in said]}
+
+    rows = [chat(("system", "be kind"), ("user", "hello"), ("assistant", "hi"), ("user", "bye")),
+            chat(("user", "why?"), ("assistant", "so")), {"id": 2, name: None}]
+    expected = [Pair("hello", "hi", "user", "assistant"), Pair("hi", "bye", "assistant", "user"),
+                Pair("why?", "so", "user", "assistant")]
+    assert read(write_jsonl(tmp_path / "chats.jsonl", rows)) == expected
+    pytest.importorskip("pyarrow.parquet").write_table(
+        pytest.importorskip("pyarrow").Table.from_pylist(rows), tmp_path / "chats.parquet")
+    assert read(tmp_path / "chats.parquet") == expected
+
+
+@pytest.mark.parametrize("delimiter, first", [(";", "sep=;\n"), ("|", ""), (",", "SEP=,\r\n")])
+def test_a_line_that_names_the_delimiter_is_no_header(delimiter, first, tmp_path):
+    path = write_csv(tmp_path / "mine.csv", ["id", "question", "answer"], [[1, "a b", "c d"]],
+                     delimiter)
+    path.write_text(first + path.read_text())
+    assert read(path) == [Pair("a b", "c d")]
+
+
+def test_rows_with_more_cells_than_the_header_are_malformed_pairs(tmp_path):
     rows = [["a", "b"], ["alone"], ["a", "b", "c"]]
     path = write_csv(tmp_path / "mine.csv", ["question", "answer"], rows)
     chunk, = read_chunks(path)
-    with pytest.raises(ValueError, match='no text in the field "answer"'):
-        parse(chunk.kind, chunk.records[1], chunk.fields)
+    assert parse(chunk.kind, chunk.records[1], chunk.fields) == Pair("alone", "")
     with pytest.raises(ValueError, match="more cells than the header has"):
         parse(chunk.kind, chunk.records[2], chunk.fields)
 
@@ -139,9 +192,9 @@ def test_rows_without_a_text_are_malformed_pairs(tmp_path):
 def test_a_malformed_row_is_named_by_its_number_whatever_lines_its_cells_take(
         pairs, text_config, tmp_path, capsys):
     rows = [[text, f"{reply}\nand more"] for text, reply in pairs]
-    path = write_csv(tmp_path / "a.csv", ["question", "answer"], [*rows[:99], ["alone"], *rows])
+    path = write_csv(tmp_path / "a.csv", ["question", "answer"], [*rows[:99], [1, 2, 3], *rows])
     load_corpus([path], text_config, tmp_path / "cache")
-    assert f"{path}, row 101: left out: no text" in capsys.readouterr().err
+    assert f"{path}, row 101: left out: more cells" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name, text", [("a.tsv", "one\ttwo\n"),

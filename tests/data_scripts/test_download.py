@@ -28,7 +28,7 @@ from official_archives import (
     PAIRS, SENTEVAL, archives, pairs_of, registry, sts_rows, tabbed, tarred,
 )
 
-WIKI, SBERT = "/ixa2.si.ehu.es/Stsbenchmark.tar.gz", "/sbert.net/stsbenchmark.tsv.gz"
+WIKI, SBERT = "/ixa2.si.ehu.eus/Stsbenchmark.tar.gz", "/sbert.net/stsbenchmark.tsv.gz"
 ARCHIVED = "/web.archive.org/Stsbenchmark.tar.gz"
 SNLI = "/nlp.stanford.edu/snli_1.0.zip"
 SPLITS = ("dev", "test", "train")
@@ -53,10 +53,23 @@ def official(server, contents, monkeypatch):
     return server
 
 
+def test_without_its_requirements_a_command_says_how_to_install_them():
+    done = subprocess.run([sys.executable, "-S", "-m", "data_scripts.download", "--list"], cwd=ROOT,
+                          capture_output=True, text=True)    # -S: without installed packages
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert "requests" in done.stderr and "install -r data_scripts/requirements.txt" in done.stderr
+
+
 def files_below(folder):
-    """Relative name → bytes of every file."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    """Relative name → bytes of every file but the record of checksums."""
+    files = [path for path in sorted(folder.rglob("*"))
+             if path.is_file() and path.name != fetch.RECORD]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def folders(data):
+    """The first parts of these names."""
+    return sorted({name.split("/")[0] for name in files_below(data)})
 
 
 def run(folder, *arguments):
@@ -76,7 +89,7 @@ def test_each_set_is_fetched_into_its_layout(name, official, tmp_path, capsys):
     extras = {f"{dataset.folder}/{extra}" for extra in dataset.extras}
     assert wanted <= found.keys() <= wanted | extras
     assert all(b"of the same name" not in data for data in found.values())
-    assert [path.name for path in tmp_path.iterdir()] == [dataset.folder.split("/")[0]]  # no other
+    assert folders(tmp_path) == [dataset.folder.split("/")[0]]  # no other
     assert len(official.requests) == len(dataset.archives)
     told = capsys.readouterr().out
     unknown = [file for archive in dataset.archives for file in archive.files if file.first is None]
@@ -153,7 +166,7 @@ def test_a_broken_download_is_forgotten_when_another_source_had_it(official, con
     official.answers[WIKI] = [Answer(contents["Stsbenchmark.tar.gz"], cut=100), Answer(status=500)]
     run(tmp_path, "stsbenchmark")
     assert [path for path, _ in official.requests] == [WIKI] * 5 + [SBERT]
-    assert [path.name for path in tmp_path.iterdir()] == ["stsbenchmark"]
+    assert folders(tmp_path) == ["stsbenchmark"]
 
 
 def test_the_archived_copy_comes_last_and_must_be_the_same(official, tmp_path):
@@ -170,7 +183,7 @@ def test_without_any_source_nothing_is_left_and_the_way_out_is_told(official, tm
     with pytest.raises(UserError, match=told):
         run(tmp_path, "stsbenchmark", "snli")
     assert capsys.readouterr().err.count("answered 404 Not Found") == 3
-    assert [path.name for path in tmp_path.iterdir()] == ["snli_1.0"]     # this set came anyway
+    assert folders(tmp_path) == ["snli_1.0"]     # this set came anyway
     assert len(official.requests) == 4                        # a 404 is not asked for twice
 
 
@@ -438,7 +451,7 @@ def test_what_a_killed_run_left_is_no_obstacle(official, contents, tmp_path):
     downloads.mkdir()
     (downloads / "snli_1.0.zip").write_bytes(contents["snli_1.0.zip"])
     run(tmp_path, "snli")
-    assert not official.requests and [path.name for path in tmp_path.iterdir()] == ["snli_1.0"]
+    assert not official.requests and folders(tmp_path) == ["snli_1.0"]
     assert (tmp_path / "snli_1.0" / "snli_1.0_dev.jsonl").read_bytes().count(b"\n") == 3
     assert not stage.exists()
 
@@ -533,7 +546,7 @@ def test_what_cannot_be_unpacked_goes_and_the_next_source_is_asked(bad, official
     run(tmp_path, "stsbenchmark")
     assert [path for path, _ in official.requests] == [WIKI, SBERT]
     assert "Stsbenchmark.tar.gz: is damaged, cut short or no archive" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["stsbenchmark"]
+    assert folders(tmp_path) == ["stsbenchmark"]
 
 
 @pytest.mark.parametrize("error", [ValueError("odd"), OverflowError(), MemoryError(), KeyError("x"),
@@ -549,7 +562,7 @@ def test_whatever_unpacking_raises_is_damage(error, official, tmp_path, monkeypa
     monkeypatch.setattr(download, "unpack", fails_first)
     run(tmp_path, "stsbenchmark")
     assert [path for path, _ in official.requests] == [WIKI, SBERT]
-    assert [path.name for path in tmp_path.iterdir()] == ["stsbenchmark"]
+    assert folders(tmp_path) == ["stsbenchmark"]
 
 
 def test_a_full_disk_is_not_the_archives_fault(official, tmp_path, monkeypatch):
@@ -568,4 +581,4 @@ def test_an_endless_body_ends_and_the_next_source_is_asked(official, tmp_path):
     official.answers[WIKI] = [Answer(bytes(10_000_000), length=False)]
     run(tmp_path, "stsbenchmark")
     assert [path for path, _ in official.requests] == [WIKI, SBERT]
-    assert [path.name for path in tmp_path.iterdir()] == ["stsbenchmark"]
+    assert folders(tmp_path) == ["stsbenchmark"]

@@ -47,7 +47,7 @@ def test_the_next_run_goes_on(server, tmp_path):
         fetch.fetch(source, tmp_path, 10**9)
     assert len(server.requests) == 5
     server.answers["/file"] = [Answer(BODY)]
-    path, _ = fetch.fetch(source, tmp_path, 10**9)
+    path, *_ = fetch.fetch(source, tmp_path, 10**9)
     assert path.read_bytes() == BODY and server.sent == len(BODY)
     assert list(tmp_path.iterdir()) == [path]
 
@@ -68,14 +68,14 @@ def test_a_changed_file_that_drops_too_is_not_joined_to_the_first(server, tmp_pa
 
 
 def test_weak_and_absent_tags(server, tmp_path):
-    """A weak tag does not name exact bytes, so the date counts; or only the checksum does."""
+    """A weak tag does not name exact bytes, so the date counts; without one, nothing is joined."""
     dated = Answer(BODY, tag='W/"1"', headers=(("Last-Modified", "Thu, 01 Mar 2018 00:00:00 GMT"),))
     asked = ask(server, [dated._replace(cut=300_000), dated._replace(ranges=False)],
                 tmp_path / "dated.part")
     assert asked[1] == ("bytes=300000-", "Thu, 01 Mar 2018 00:00:00 GMT")
     plain = Answer(BODY, tag="")
     asked = ask(server, [plain._replace(cut=300_000), plain], tmp_path / "plain.part")
-    assert asked[1] == ("bytes=300000-", None) and (tmp_path / "plain.part").read_bytes() == BODY
+    assert asked[1] == (None, None) and (tmp_path / "plain.part").read_bytes() == BODY
 
 
 def test_nothing_left_to_send(server, tmp_path):
@@ -87,7 +87,14 @@ def test_nothing_left_to_send(server, tmp_path):
     assert part.read_bytes() == BODY and server.sent == 0
 
 
+REST = ("Content-Range", f"bytes 300000-{len(BODY) - 1}/{len(BODY)}")
+LONGER = ("Content-Range", f"bytes 300000-{len(BODY)}/{len(BODY) + 1}")
+
+
 @pytest.mark.parametrize("odd", [
+    Answer(BODY[300_000:], tag='"2"', status=206, headers=(REST,)),       # of another version
+    Answer(BODY[300_000:], tag="", status=206, headers=(REST,)),
+    Answer(BODY[300_000:] + b"!", status=206, headers=(LONGER,)),
     Answer(BODY[:1_000], tag='"1"'),                          # shorter than what is here
     Answer(status=416), Answer(status=416, headers=(("Content-Range", "bytes */*"),)),
     Answer(BODY, status=206),
@@ -162,8 +169,8 @@ def test_of_a_checksum_known_in_part_the_beginning_counts_and_is_said(server, tm
     for known, told in (
             (whole, "sha256 as expected"), (None, f"sha256 {whole} not checked: not known"),
             (whole[:8] + "…", f"sha256 begins with {whole[:8]}, no more of it is known")):
-        path, found = fetch.fetch(source._replace(sha256=known), tmp_path, 10**9)
-        assert (path.read_bytes(), found) == (BODY, told)
+        path, *found = fetch.fetch(source._replace(sha256=known), tmp_path, 10**9)
+        assert (path.read_bytes(), *found) == (BODY, whole, told)
         path.unlink()
     wrong = "0" if whole[7] != "0" else "1"
     last = "0" if whole[63] != "0" else "1"
@@ -171,6 +178,19 @@ def test_of_a_checksum_known_in_part_the_beginning_counts_and_is_said(server, tm
         with pytest.raises(UserError, match=f"sha256 is {whole}, expected {known}"):
             fetch.fetch(source._replace(sha256=known), tmp_path, 10**9)
         assert not list(tmp_path.iterdir())
+
+
+def test_where_no_sha256_is_known_that_of_the_first_right_download_counts(server, tmp_path):
+    server.answers["/a.zip"] = [Answer(BODY), Answer(BODY), Answer(BODY[::-1])]
+    source = Source(f"{server.address}/a.zip")
+    for told in (" not checked: not known", "sha256 as in the first download"):
+        path, found, known = fetch.fetch(source, tmp_path, 10**9)
+        assert told in known
+        fetch.remember(source, tmp_path, found)
+        path.unlink()
+    with pytest.raises(UserError, match="expected .* as at first; .* line out of .*/sha256.txt;"):
+        fetch.fetch(source, tmp_path, 10**9)
+    assert [path.name for path in tmp_path.iterdir()] == ["sha256.txt"]
 
 
 # ---------------------------------------------------------------- servers that never end
@@ -184,6 +204,7 @@ def test_drips_and_one_byte_a_connection_end_after_a_stated_time(
     told = "/file: is not here after 1 seconds, the limit; [0-9,]+ bytes are kept: run the command"
     with pytest.raises(UserError, match=told):
         ask(server, [answer], tmp_path / "file.part")
+    assert answer.drip or (tmp_path / "file.part").stat().st_size
     monkeypatch.setattr(fetch, "LONGEST", 60)
     ask(server, [Answer(BODY)], tmp_path / "file.part")       # the next run goes on
     assert (tmp_path / "file.part").read_bytes() == BODY
@@ -211,7 +232,7 @@ def test_a_malformed_length_is_none_or_a_line(length, server, tmp_path):
     odd = Answer(BODY, length=False, headers=(("Content-Length", length),))
     server.answers["/file"] = [odd]
     try:
-        path, _ = fetch.fetch(Source(f"{server.address}/file"), tmp_path, 10**9)
+        path, *_ = fetch.fetch(Source(f"{server.address}/file"), tmp_path, 10**9)
         assert path.read_bytes() == BODY
     except UserError as error:
         assert "gave up after 5 tries" in str(error) and "\n" not in str(error)

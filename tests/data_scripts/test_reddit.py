@@ -244,7 +244,7 @@ def test_no_line_crashes_the_reader_and_every_line_is_accounted_for(tmp_path_fac
     ("[](/happysmileyfacesongs)", (None, "only links")),
     ("[everyone](/wiki)[everybody](/wiki)", ("everyoneeverybody", None)),
     ("the end.\0", ("the end.", None)),
-    ("", (None, "not alphabetic")),
+    ("", (None, "no text")),
     *[(body, (None, "deleted")) for body in DELETED],
     (" [deleted]\n", (None, "deleted")),
     ("[deleted] was what they wrote", ("[deleted] was what they wrote", None)),

@@ -22,7 +22,7 @@ from convsim_mini.training.run import load_run, read_log
 from convsim_mini.data.snli_files import LABELS, Snli, find_snli, read_snli
 from convsim_mini.training import loop, schedule
 
-from conftest import command, generate_nli, weights
+from conftest import command, generate_nli, weights, write_snli
 
 
 # ---------------------------------------------------------------- reading
@@ -38,6 +38,13 @@ def test_the_official_files_are_read_whole_and_pairs_without_label_dropped(data_
     assert len(snli.labels) + snli.dropped == len(lines)
     assert snli.dropped == sum(line["gold_label"] == "-" for line in lines) > 0
     assert snli.premises == [line["sentence1"] for line in lines if line["gold_label"] != "-"]
+
+
+def test_pairs_with_an_empty_side_are_left_out_and_counted(tmp_path):
+    path = write_snli(tmp_path, "dev", [("neutral", "a", "b"), ("neutral", " ", "b"),
+                                        ("entailment", "a", ""), ("-", "a", "b")])
+    snli = read_snli(path)
+    assert (snli.premises, snli.hypotheses, snli.dropped) == (["a"], ["b"], 3)
 
 
 def test_both_official_formats_hold_the_same_pairs(data_folder):
@@ -138,7 +145,7 @@ def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(
     done = command("evaluation.nli", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("SNLI dev, 200 pairs (1 without a label left out)")
+    assert lines[0].startswith("SNLI dev, 200 pairs (1 without a label or a text left out)")
     figures = [float(line.split("%")[0].split("[")[0].split()[-1]) for line in lines[2:5]]
     best = [record for record in measured if record["step"] == load_run(tmp_path / "run").step][0]
     assert figures[0] == pytest.approx(best["nli"], abs=0.06) and figures[0] > figures[1] > 30

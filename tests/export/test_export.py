@@ -1,5 +1,6 @@
 """A run exported: its vectors from NumPy alone and in sentence_transformers, sizes, refusals."""
 
+import ast
 import os
 import re
 import shutil
@@ -151,6 +152,18 @@ def test_without_the_corpus_the_rest_is_measured(run_copy, tmp_path):
     assert str(tmp_path) not in card
 
 
+def test_no_name_becomes_code_in_the_card(run_copy, tmp_path):
+    config = (run_copy / "config.json").read_text()
+    (run_copy / "config.json").write_text(config.replace("pairs.tsv", "p` <b>.tsv"))
+    name = 'ex", x=open("y"), z="`<b>'
+    done = command("export", run_copy, "--out", name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    card = (tmp_path / name / "README.md").read_text()
+    code = ast.parse(card.split("```python\n")[1].split("```")[0])
+    assert code.body[1].value.args[0].value == name
+    assert "from `p' <b>.tsv`" in card and "# ex&quot;" in card
+
+
 def test_what_exists_is_refused_and_an_empty_folder_is_filled(trained, tmp_path):
     full, empty = tmp_path / "full", tmp_path / "empty"
     full.mkdir(), empty.mkdir(), (full / "mine").write_text("precious")
@@ -205,6 +218,19 @@ def export_of_a(arguments, tmp_path_factory):
     return make
 
 
+def rounding(encoder, sentences):
+    """How far a Transformer's vectors may be from others of float32, which add in another order.
+
+    Each is about as far from those of float64 as the encoder's are. How far depends
+    on the weights, for layer norm divides by what may be small. The two together, doubled.
+    """
+    model = encoder.model
+    exact = embed(model._replace(params={name: array.astype(np.float64)
+                                         for name, array in model.params.items()}),
+                  encoder.vocabulary.encode(sentences))
+    return 4 * np.abs(encoder.encode(sentences) - exact).max()
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_transformer_with_numpy_alone_gives_the_vectors_of_the_run(export_of_a, variant,
                                                                      tmp_path):
@@ -213,7 +239,9 @@ def test_a_transformer_with_numpy_alone_gives_the_vectors_of_the_run(export_of_a
     many = ["fudazi vobamu setodi tufome a"] * 1_000 + SENTENCES    # more words than go at once
     vectors = with_numpy_alone(folder, many, tmp_path)
     assert vectors.dtype == np.float32
-    np.testing.assert_allclose(vectors, encoder.encode(many), rtol=0, atol=1e-5)
+    error = rounding(encoder, many)
+    assert error < 1e-3
+    np.testing.assert_allclose(vectors, encoder.encode(many), rtol=0, atol=error)
     words, cut = (encoder.encode(sentence) for sentence in SENTENCES[::6])
     assert np.abs(words - cut)[:16].max() > 0.01              # by 8 words, not 3
     turned = encoder.encode(["setodi vobamu fudazi"])[0]
@@ -327,8 +355,9 @@ def test_it_saves_what_it_opened(opened, open_offline, tmp_path):
 
 def test_it_opens_and_saves_a_transformer(export_of_a, open_offline, tmp_path):
     run, folder = export_of_a("post_norm")
-    opened, expected = open_offline(folder), convsim_mini.load(run).encode(SENTENCES)
-    np.testing.assert_allclose(opened.encode(SENTENCES, batch_size=3), expected, rtol=0, atol=1e-5)
+    opened, encoder = open_offline(folder), convsim_mini.load(run)
+    np.testing.assert_allclose(opened.encode(SENTENCES, batch_size=3), encoder.encode(SENTENCES),
+                               rtol=0, atol=rounding(encoder, SENTENCES))
     opened.save(str(tmp_path / "saved"))
     saved = open_offline(tmp_path / "saved")
     np.testing.assert_array_equal(saved.encode(SENTENCES), opened.encode(SENTENCES))

@@ -137,7 +137,7 @@ def test_what_is_not_here_is_named(run_copy, tmp_path):
 
 
 def test_a_transformer_shows_its_attention(arguments, trained, tmp_path):
-    folder, _ = train.train(parse_config(list(map(str, [
+    folder, *_ = train.train(parse_config(list(map(str, [
         *arguments, "--encoder", "transformer", "--model.heads", 2, "--model.hidden", 16,
         "--steps", 2, "--evaluations", 1, "--run", tmp_path / "transformer"]))))
     runs = [measure(load_run(run), NOTHING) for run in (trained[0], folder)]

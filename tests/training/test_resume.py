@@ -1,5 +1,6 @@
 """A run that is stopped, killed or goes wrong: what is kept, and how it goes on."""
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -108,6 +109,39 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
     assert [r["dev"] for r in measured[0]] == [r["dev"] for r in measured[1]]
 
 
+def test_equal_runs_leave_equal_files_however_slow_they_are(config, monkeypatch, tmp_path):
+    def wait(call):
+        time.sleep(0.03)
+
+    train.train(config("whole"))
+    wrap_step(monkeypatch, wait)
+    train.train(config("parts"))
+    seconds = [[record["seconds"] for record in read_log(tmp_path / name / "log.jsonl")
+                if "dev" in record] for name in ("whole", "parts")]
+    assert seconds[0] != seconds[1]
+    digests, others = ({path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+                          for path in (tmp_path / name).glob("*.safetensors")}
+                         for name in ("whole", "parts"))
+    assert digests == others and len(digests) == 3
+
+
+def test_a_run_that_goes_on_with_other_threads_says_so(config, monkeypatch, tmp_path, capsys):
+    with monkeypatch.context() as patch:
+        wrap_step(patch, interrupt_at(7))
+        with pytest.raises(KeyboardInterrupt):
+            train.train(config("run"))
+    monkeypatch.setattr(loop, "machine", lambda xp: "a processor, 64 cores")
+    capsys.readouterr()
+    train.resume(tmp_path / "run")
+    assert "and from here on a processor, 64 cores: the last bits" in capsys.readouterr().err
+
+
+def test_a_run_whose_folder_is_gone_asks_to_put_it_back(config, monkeypatch, tmp_path):
+    wrap_step(monkeypatch, lambda call: shutil.rmtree(tmp_path / "run") if call == 7 else None)
+    with pytest.raises(UserError, match="log.jsonl: cannot be written .*; the folder is gone: put"):
+        train.train(config("run"))
+
+
 def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(
         config, pair_file, cache_folder, tmp_path):
     arguments = ["train", *SMALL, "--pairs", pair_file, "--cache", cache_folder,
@@ -146,7 +180,7 @@ def test_a_run_by_the_minute_stopped_before_its_speed_is_known_starts_anew(
 
 
 def test_resuming_a_finished_run_changes_nothing(config, tmp_path):
-    folder, _ = train.train(config("run"))
+    folder, *_ = train.train(config("run"))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     train.resume(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -175,7 +209,7 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(
         return at_its_best
 
     monkeypatch.setattr(train, "measuring_dev", measuring)
-    folder, _ = train.train(config("run"))
+    folder, *_ = train.train(config("run"))
     steps = sorted({30, 40, best})
     assert [path.name for path in sorted(folder.glob("weights-*"))] == [
         f"weights-{step:06d}.safetensors" for step in steps]
@@ -194,7 +228,8 @@ def test_what_multitask_and_nli_call_best_counts_their_own_task(config, tmp_path
                {"step": 3, "dev": {"1": 10.0}, "nli": 61.0}]
     found = {}
     for task in ("conversation", "multitask", "nli"):
-        watched = monitor.Monitor(tmp_path, config("x", ["--task", task, "--nli", "here"]), None)
+        options = [] if task == "conversation" else ["--nli", "here"]
+        watched = monitor.Monitor(tmp_path, config("x", ["--task", task, *options]), None)
         watched.measured = records
         found[task] = watched.best
     assert found == {"conversation": 1, "multitask": 2, "nli": 3}

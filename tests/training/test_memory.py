@@ -1,0 +1,41 @@
+"""How much memory a training takes, in tables of embeddings: sizes, not times."""
+
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from convsim_mini import train
+from convsim_mini.common.arrays_file import save_arrays
+from convsim_mini.training.options import parse_config
+
+ROWS, WIDTH = 600_000, 16
+
+
+@pytest.mark.parametrize("again", (False, True))
+def test_a_training_and_its_summary_hold_one_table_at_a_time(arguments, tmp_path, again):
+    options = [*map(str, arguments), "--text.bigram_buckets", str(ROWS), "--steps", 20,
+               "--evaluations", 1, "--run", tmp_path / "run"]
+    tracemalloc.start()
+    try:
+        done = train.train(parse_config([*map(str, options)]))
+        train.summary(*(done[:2] if again else done))         # a resumed run measures again
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * 4 * ROWS * WIDTH                      # 1.3; with a second table 2.3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak")
+def test_loading_arrays_takes_their_size_once(tmp_path):
+    size = 1 << 26
+    save_arrays(tmp_path / "table", {"table": np.ones((size // 64, 16), np.float32)}, {})
+    measured = ("import re, sys; from convsim_mini.common.arrays_file import load_arrays; "
+                "peak = lambda: int(re.search(r'VmHWM:\\s+(\\d+)', "
+                "open('/proc/self/status').read())[1]); before = peak(); "
+                "load_arrays(sys.argv[1]); print(peak() - before)")
+    done = subprocess.run([sys.executable, "-c", measured, tmp_path / "table"], check=True,
+                          capture_output=True, text=True)
+    assert int(done.stdout) * 1_024 < 1.5 * size              # with the file mapped as a whole: 2

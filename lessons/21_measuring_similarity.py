@@ -213,15 +213,15 @@ expect(abs(r["trained on replies"] - r["words, weighted a/(a + p)"]), 0, 0.23,
 # %% [markdown]
 # Ten seconds of replies have added next to nothing to the start, which already knows co-occurrences
 # and word frequencies. Not even the paired test tells the trained encoder apart from any of the
-# other three: 120 pairs are too few. On the 1,500 pairs of STS dev it does: a run on Reddit is 1.3
-# points above weighted words (p = 0.02), and one with entailments is 3.6 above
+# other three: 120 pairs are too few. On the 1,500 pairs of STS dev the test can tell: a larger run,
+# on Reddit, is 1.3 points above weighted words (p = 0.02), and one with entailments is 3.6 above
 # (`report/README.md`).
 #
 # Similar sentences share words: that is what makes a bag of words so strong here. It fails where
 # the *same* words say something else ("a dog is carrying a man") and where *other* words say the
-# same. Names and numbers are what it keeps and a learned vector blurs. So `encode` gives a vector
+# same. It keeps names and numbers apart, which a learned vector blurs. So `encode` gives a vector
 # of two halves: the learned one, and 512 numbers that only count words. In that half each word has
-# a fixed random direction of length a/(a + p), and a sentence has their sum
+# a fixed random direction of length a/(a + p), here with a = 0.0003, and a sentence has their sum
 # (`model/word_counts.py`). The score is the cosine plus 0.4 times the cosine of the counts.
 #
 # **Predict:** on the six pairs where the halves disagree most, which one is nearer to people?

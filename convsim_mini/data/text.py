@@ -3,6 +3,7 @@
 import unicodedata
 import zlib
 from array import array
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import chain
 
@@ -87,6 +88,18 @@ _tokens = Pieces(_tokenize_piece)
 def tokenize(text):
     """Any string to its tokens: a list of str without white space, possibly empty."""
     return list(chain.from_iterable(_tokens.of(text)))    # no token reaches across a space
+
+
+def list_of_texts(sentences):
+    """Any iterable of str as a list. Raises TypeError for what is none."""
+    if isinstance(sentences, (bytes, dict)) or not isinstance(sentences, Iterable):
+        raise TypeError(f"sentences is a {type(sentences).__name__}, expected a str or a list of "
+                        "str")
+    texts = list(sentences)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"sentence {number} is {text!r}, expected a str")
+    return texts
 
 
 def stable_hash(text):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..data.packed import words_and_bigrams    # on one line: export leaves out such lines
-from ..data.text import Vocabulary
+from ..data.text import Vocabulary, list_of_texts
 from ..model.word_counts import NUMBERS, side_by_side, word_directions    # on one line, too
 
 AT_ONCE = 1_024    # sentences
@@ -37,9 +37,10 @@ class SentenceEncoder:
             self.directions = word_directions(self.vocabulary.probabilities())
 
     def encode(self, sentences):
-        """Unit vectors: a list of n str → float32 (n, dimension); one str → (dimension,)."""
+        """Unit vectors: any iterable of n str → float32 (n, dimension); one str → (dimension,)."""
         if isinstance(sentences, str):
             return self.encode([sentences])[0]
+        sentences = list_of_texts(sentences)
         vectors = np.empty((len(sentences), self.dimension), np.float32)
         for k in range(0, len(sentences), AT_ONCE):
             vectors[k:k + AT_ONCE] = self.embed(self.vocabulary.encode(sentences[k:k + AT_ONCE]))

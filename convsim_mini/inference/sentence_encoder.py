@@ -7,6 +7,7 @@ from tqdm import tqdm
 
 from ..backend import array_module, to_device, to_host
 from ..common.cli import UserError, python_m
+from ..data.text import list_of_texts
 from ..model.embeddings import word_sum
 from ..model.input_response import embed
 from ..model.layers import l2_normalize_forward
@@ -45,9 +46,10 @@ class SentenceEncoder:
                convert_to_numpy=True, convert_to_tensor=False, normalize_embeddings=True):
         """Embeddings of sentences; the dot product of two embeddings is their cosine.
 
-        sentences: n str in a list, a tuple or a NumPy array, or one str → float32 (n, dimension),
-        or (dimension,). "" counts as one unknown word. The vectors have unit length whatever
-        normalize_embeddings says, as with a SentenceTransformer that ends in a Normalize layer.
+        sentences: n str in a list, a pandas Series or any other iterable, or one str → float32 (n,
+        dimension), or (dimension,). "" counts as one unknown word. The vectors have unit length
+        whatever normalize_embeddings says, as with a SentenceTransformer that ends in a Normalize
+        layer.
         Raises TypeError for other sentences, ValueError where a tensor is asked for.
         """
         if convert_to_tensor or not convert_to_numpy:
@@ -57,12 +59,7 @@ class SentenceEncoder:
             raise ValueError(f"batch_size is {batch_size}, expected 1 or more")
         if isinstance(sentences, str):
             return self.encode([sentences])[0]
-        if not isinstance(sentences, (list, tuple, np.ndarray)):
-            raise TypeError(f"sentences is a {type(sentences).__name__}, expected a str or a list "
-                            "of str")
-        for number, sentence in enumerate(sentences):
-            if not isinstance(sentence, str):
-                raise TypeError(f"sentence {number} is {sentence!r}, expected a str")
+        sentences = list_of_texts(sentences)
         vectors = np.empty((len(sentences), self.dimension), np.float32)
         starts = range(0, len(sentences), batch_size)
         for start in tqdm(starts, desc="encoding", unit="batch", disable=not show_progress_bar):
@@ -76,10 +73,10 @@ class SentenceEncoder:
         vectors = np.empty((len(packed.lengths), self.dimension), np.float32)
         for first in range(0, len(vectors), batch_size):      # a million at once took 12 GB
             part = packed.part(first, min(first + batch_size, len(vectors)))
-            both = embed(self.model, part, batch_size)
+            u = embed(self.model, part, batch_size)
             if self.word_weight:
-                both = side_by_side(both, count_vectors(self.directions, part), self.word_weight)
-            vectors[first:first + batch_size] = both
+                u = side_by_side(u, count_vectors(self.directions, part), self.word_weight)
+            vectors[first:first + batch_size] = u
         return vectors
 
     @staticmethod

@@ -204,6 +204,7 @@ def test_the_official_files_have_the_official_counts(data_folder):
         assert (tasks[name].labels.min(), tasks[name].labels.max()) == (low, high)
 
 
+@pytest.mark.long
 @needs_scikit_learn
 def test_a_run_and_word_vectors_are_measured_on_all_tasks_there(small, run_copy, capsys):
     (small / "senteval" / "downstream" / "SICK" / "SICK_train.txt").unlink()

@@ -68,6 +68,9 @@ def test_one_sentence_none_and_many(trained, exported):
     assert encoder.encode([]).shape == (0, 528)
     assert encoder.embed(encoder.vocabulary.encode([])).shape == (0, 528)
     assert encoder.encode("tufome").shape == (528,)
+    assert encoder.encode(text for text in ["tufome", "a"]).shape == (2, 528)
+    with pytest.raises(TypeError, match="sentence 1 is None, expected a str"):
+        encoder.encode(["tufome", None])
     many = [f"fudazi {k}" for k in range(1_500)]
     np.testing.assert_allclose(encoder.encode(many), convsim_mini.load(trained[0]).encode(many),
                                rtol=0, atol=1e-6)
@@ -224,11 +227,10 @@ def rounding(encoder, sentences):
     Each is about as far from those of float64 as the encoder's are. How far depends
     on the weights, for layer norm divides by what may be small. The two together, doubled.
     """
-    model = encoder.model
+    model, packed = encoder.model, encoder.vocabulary.encode(sentences)
     exact = embed(model._replace(params={name: array.astype(np.float64)
-                                         for name, array in model.params.items()}),
-                  encoder.vocabulary.encode(sentences))
-    return 4 * np.abs(encoder.encode(sentences) - exact).max()
+                                         for name, array in model.params.items()}), packed)
+    return 4 * np.abs(embed(model, packed) - exact).max()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

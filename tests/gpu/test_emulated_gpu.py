@@ -11,10 +11,11 @@ from conftest import ROOT
 FOLDER = ROOT / "tests" / "gpu" / "vgpu"
 MODES = {"plain": {}, "strict": {"VGPU_STRICT": "1"}, "reverse": {"VGPU_ORDER": "reverse"},
          "order 1": {"VGPU_ORDER": "1"}, "order 2": {"VGPU_ORDER": "2"}}
-RUNS = [("test_kernels.py", "plain"), ("test_gpu.py", "plain"),
+RUNS = [("test_kernels.py", "plain"),
         *(pytest.param("test_kernels.py", mode, marks=pytest.mark.long)
           for mode in MODES if mode != "plain"),
-        pytest.param("test_gpu.py", "strict", marks=pytest.mark.long)]
+        *(pytest.param("test_gpu.py", mode, marks=pytest.mark.long)
+          for mode in ("plain", "strict"))]
 
 
 def on_the_emulated_device(*arguments, **variables):

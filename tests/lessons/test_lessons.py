@@ -24,7 +24,7 @@ import pytest
 LESSONS = sorted(path.name for path in (ROOT / "lessons").glob("[0-9][0-9]_*.py"))
 ALONE = "02_finite_differences.py"    # one that runs without its solutions, too
 NOTEBOOKS = [LESSONS[0], LESSONS[13], LESSONS[25]]
-LONG = {"00", "10", "17", "19", "21", "22", "23", "26"}    # 9 seconds or more
+LONG = {"00", "07", "10", "17", "19", "21", "22", "23", "26"}    # 8 seconds or more
 LONGEST = 600    # seconds; a lesson takes a tenth of that, but other work may run beside it
 
 

@@ -141,6 +141,7 @@ def test_a_log_file_is_not_filled_with_progress_bars(trained, tmp_path):
     assert len(done.stderr.splitlines()) <= 2 and len(re.findall("^step ", done.stdout, re.M)) == 2
 
 
+@pytest.mark.long
 def test_runs_without_a_name_do_not_overwrite_one_another(arguments, tmp_path):
     for name in ("chat", "chat-2"):
         done = command("train", *arguments, "--steps", 2, "--evaluations", 1, cwd=tmp_path)

@@ -33,13 +33,14 @@ RUNS = {"whole": 1, "other": 2, "half": 1, "half2": 2}    # name → seed; of a 
 HALF = """
 import os, signal, sys
 from convsim_mini import train
-from convsim_mini.training import loop
-real = loop.train_step
-def step(*arguments):
-    if arguments[3] == 24:
-        os.kill(os.getpid(), signal.SIGINT)
-    return real(*arguments)
-loop.train_step = step
+real = train.run_steps
+def run_steps(job, start):
+    def step(*arguments):
+        if arguments[3] == 24:
+            os.kill(os.getpid(), signal.SIGINT)
+        return job.train_step(*arguments)
+    real(job._replace(train_step=step), start)
+train.run_steps = run_steps
 train.main(sys.argv[1:])
 """
 

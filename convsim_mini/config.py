@@ -88,7 +88,7 @@ class ModelConfig:
     """A Transformer adds to a DAN's sentence vector and starts as that DAN (ours)."""
     word_weight: Annotated[float, Meta(ge=0, le=100)] = 0.4
     """Weight of a vector's half that counts words, in `encode` and `tune`; training has none (ours:
-    near 0.4 replies gain in all runs and STS in most: report/README.md)."""
+    near 0.4 STS and replies gain in most runs: report/README.md)."""
     max_tokens: PositiveInt = 256
     """Words after which a sentence is cut (ours: attention's cost grows with the square)."""
 

@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tqdm import tqdm
@@ -53,8 +53,9 @@ def python_m(arguments):
     python = sys.executable
     if shutil.which("python") == python:                      # its environment is activated
         python = "python"
-    elif Path(python).is_relative_to(Path.cwd()):
-        python = str(Path(python).relative_to(Path.cwd()))
+    else:
+        with suppress(OSError, ValueError):    # the working folder is gone, or Python is elsewhere
+            python = str(Path(python).relative_to(Path.cwd()))
     return f'"{python}" -m {arguments}' if " " in python else f"{python} -m {arguments}"
 
 

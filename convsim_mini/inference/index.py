@@ -27,7 +27,6 @@ TIE = 1e-5       # last bits depend on the batch: equal lines have cosines up to
 BLOCK = 4_096    # vectors at a time, as many as `encode` embeds: equal products, equal cosines
 GRAPH_ABOVE = 1_000_000
 SEEN = 100       # lines taken from the graph for each line asked for (10 found 79%, 30 found 91%)
-REBUILD = f"make the index: {python_m('convsim_mini.encode RUN --file FILE --index DIR')}"
 
 
 def nearest(queries, blocks, top):
@@ -67,9 +66,12 @@ class Index:
     """
 
     def __init__(self, folder, encoder):
-        meta = read_object(Path(folder, "meta.json"), "is missing or damaged", REBUILD)
-        with user_errors(f"{folder}: is damaged", f"delete it and {REBUILD}",
+        again = f"make the index: {python_m('convsim_mini.encode RUN --file FILE --index DIR')}"
+        meta = read_object(Path(folder, "meta.json"), "is missing or damaged", again)
+        with user_errors(f"{folder}: is damaged", f"delete it and {again}",
                          (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError)):
+            if meta.get("format") != FORMAT:
+                raise UserError(f"{folder}: is an index of another version; delete it and {again}")
             _check(folder, meta, encoder)
             self.vectors = np.load(Path(folder, "vectors.npy"), mmap_mode="r")
             self.offsets = np.load(Path(folder, "offsets.npy"), mmap_mode="r")
@@ -102,8 +104,6 @@ class Index:
 
 
 def _check(folder, meta, encoder):
-    if meta.get("format") != FORMAT:
-        raise UserError(f"{folder}: is an index of another version; delete it and {REBUILD}")
     other = [name for name, value in encoder.identity.items() if meta["made_by"].get(name) != value]
     if other:
         raise UserError(f"{folder}: was made by another run or with other options (different: "

@@ -65,19 +65,22 @@ class SentenceEncoder:
         for start in tqdm(starts, desc="encoding", unit="batch", disable=not show_progress_bar):
             packed = self.vocabulary.encode(sentences[start:start + batch_size])
             self.cut += number_cut(self.model.config, packed.lengths)
-            vectors[start:start + batch_size] = self.embed(packed, batch_size)
+            vectors[start:start + batch_size] = self._embed_batch(packed)
         return vectors
 
     def embed(self, packed, batch_size=1024):
         """The unit vectors of a Packed of n sentences: float32 (n, dimension)."""
         vectors = np.empty((len(packed.lengths), self.dimension), np.float32)
-        for first in range(0, len(vectors), batch_size):      # a million at once took 12 GB
+        for first in range(0, len(vectors), batch_size):      # all halves at once would not fit
             part = packed.part(first, min(first + batch_size, len(vectors)))
-            u = embed(self.model, part, batch_size)
-            if self.word_weight:
-                u = side_by_side(u, count_vectors(self.directions, part), self.word_weight)
-            vectors[first:first + batch_size] = u
+            vectors[first:first + batch_size] = self._embed_batch(part)
         return vectors
+
+    def _embed_batch(self, packed):
+        u = embed(self.model, packed, len(packed.lengths))
+        if not self.word_weight:
+            return u
+        return side_by_side(u, count_vectors(self.directions, packed), self.word_weight)
 
     @staticmethod
     def similarity(a, b):

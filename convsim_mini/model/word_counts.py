@@ -36,8 +36,8 @@ def side_by_side(u, counts, weight):
 
     The dot product of two such vectors is (u₁ · u₂ + w c₁ · c₂)/(1 + w).
     """
-    both = np.empty((len(u), u.shape[1] + counts.shape[1]), u.dtype)
-    both[:, :u.shape[1]] = u
-    both[:, u.shape[1]:] = np.sqrt(weight) * counts
-    both /= np.sqrt(1 + weight)
+    e = u.shape[1]
+    both = np.empty((len(u), e + counts.shape[1]), u.dtype)
+    np.multiply(u, np.sqrt(1 / (1 + weight)), out=both[:, :e])
+    np.multiply(counts, np.sqrt(weight / (1 + weight)), out=both[:, e:])
     return both

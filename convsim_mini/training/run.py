@@ -232,14 +232,14 @@ def has_checkpoint(folder):
 def existing(folder):
     """The Path of a run's folder. Raises UserError where there is none, or another folder."""
     folder = Path(folder)
+    if has_checkpoint(folder) or (folder / "config.json").exists():
+        return folder
     advice = f"train one: {python_m('convsim_mini.train')}"
     if not folder.is_dir():
         raise UserError(f"{folder}: no such run folder; {advice}")
-    if not (has_checkpoint(folder) or (folder / "config.json").exists()):
-        if (folder / "modules.json").exists():
-            advice = "it is an exported one, and its README.md says how to use that"
-        raise UserError(f"{folder}: is no run folder, for it holds no config.json; {advice}")
-    return folder
+    if (folder / "modules.json").exists():
+        advice = "it is an exported one, and its README.md says how to use that"
+    raise UserError(f"{folder}: is no run folder, for it holds no config.json; {advice}")
 
 
 def settings_of(config):

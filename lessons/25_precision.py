@@ -76,8 +76,8 @@ axes.set(xlabel="bits b of the mantissa", ylabel="relative error of a matrix pro
          title="Three digits and a half with TF32, and each bit halves the error")
 axes.legend()
 show(figure, "25_precision")
-expect((errors / (0.30 * 2.0**-bits)).min(), 0.9, 1.05, "measured / derived, at least")
-expect((errors / (0.30 * 2.0**-bits)).max(), 0.95, 1.1, "and at most")
+expect((errors / (0.30 * 2.0**-bits)).min(), 0.9, 1.05, "the least of measured / derived")
+expect((errors / (0.30 * 2.0**-bits)).max(), 0.95, 1.1, "and the most")
 expect(float32 / errors[-1], 1, 30, "what adding up in float32 costs on top of rounding to it")
 
 # %% [markdown]

@@ -19,7 +19,6 @@ from .common.tables import table
 from .evaluation import sts
 from .evaluation.command import parser_of
 from .evaluation.metrics import pearson, williams_test
-from .inference.sentence_encoder import count_vectors, directions_of
 from .model.input_response import embed
 from .model.layers import l2_normalize_backward, l2_normalize_forward
 from .training.run import load_run, save_matrix
@@ -150,14 +149,11 @@ def main(argv=None):
     options = parser.parse_intermixed_args(argv)
     train, dev = sts.read_splits(options.data, "train", "dev")
     run = load_run(options.run)
-    weight = run.config.model.word_weight
     in_dev = set(zip(dev.sentences1, dev.sentences2))
     kept = np.array([pair not in in_dev for pair in zip(train.sentences1, train.sentences2)])
-    sides = [run.vocabulary.encode(side) for side in (train.sentences1, train.sentences2)]
-    u1, u2 = (embed(run.model, packed).astype(np.float64)[kept] for packed in sides)
-    directions = directions_of(run.model, run.vocabulary)
-    one, two = (count_vectors(directions, packed).astype(np.float64)[kept] for packed in sides)
-    words = (one * two).sum(axis=1), weight
+    u1, u2 = (embed(run.model, run.vocabulary.encode(side)).astype(np.float64)[kept]
+              for side in (train.sentences1, train.sentences2))
+    words = sts.count_cosines(run, train)[kept], run.config.model.word_weight
     labels = train.labels[kept]
     scores = cross_validate(u1, u2, labels, groups_of(train)[kept], words)
     rows = [[f"{strength:g}", f"{100 * of_strength.max():.1f}", str(of_strength.argmax() + 1)]

@@ -65,24 +65,25 @@ def scores(run, test):
     on_dev = candidate_scores(*vectors(run.model, corpus.dev, drawn[0]), drawn[1])
     on_test = candidate_scores(*vectors(run.model, corpus.test, test.pairs), test.candidates)
     rows = {"trained": true_ranks(on_test)}
-    for name, words in (("words", word_scores), ("TF-IDF cosine", tfidf_scores)):
-        extra = words(run, corpus, corpus.dev, *drawn)
+    directions = directions_of(run.model, run.vocabulary)
+    for name, words, source in (("words", word_scores, directions),
+                                ("TF-IDF cosine", tfidf_scores, corpus)):
+        extra = words(source, corpus.dev, *drawn)
         right = [(true_ranks(on_dev + weight * extra) == 1).sum() for weight in WEIGHTS]
         weight = WEIGHTS[np.argmax(right)]
-        extra = words(run, corpus, corpus.test, test.pairs, test.candidates)
+        extra = words(source, corpus.test, test.pairs, test.candidates)
         rows[f"trained + {weight} {name}"] = true_ranks(on_test + weight * extra)
     return rows
 
 
-def word_scores(run, corpus, split, pairs, candidates):
-    """Cosines of the halves that count words, for pairs (n,) of a split of a Corpus: (n, 100)."""
-    directions = directions_of(run.model, run.vocabulary)
+def word_scores(directions, split, pairs, candidates):
+    """Cosines of the halves that count words, for pairs (n,) of a split: (n, 100)."""
     both = (count_vectors(directions, packed) for packed in sides(split, pairs))
     return candidate_scores(*both, candidates)
 
 
-def tfidf_scores(run, corpus, split, pairs, candidates):
-    """Cosines of TF-IDF: as `word_scores`."""
+def tfidf_scores(corpus, split, pairs, candidates):
+    """Cosines of TF-IDF, fitted on a Corpus: as `word_scores`."""
     return candidate_scores(*tfidf_vectors(corpus, split, pairs), candidates)
 
 

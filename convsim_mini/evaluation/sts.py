@@ -16,7 +16,7 @@ import numpy as np
 from ..common.cli import UserError
 from ..common.figures import new_figure, save_figure
 from ..common.tables import table
-from ..inference.sentence_encoder import encoder_of
+from ..inference.sentence_encoder import count_vectors, directions_of
 from ..model.input_response import embed
 from ..model.projection import with_matrix
 from ..training.run import load_matrix
@@ -103,12 +103,13 @@ def scores(run, sts):
         matrix = load_matrix(run, name)
         if matrix is not None:
             models[f"trained, {row}"] = with_matrix(run.model, matrix)
-    rows = {}
+    rows, weight = {}, run.config.model.word_weight
+    counts = count_cosines(run, sts)
     for row, model in models.items():
         rows[row] = similarity(model, run.vocabulary, sts)
         rows[f"{row}, as cosine"] = np.cos(rows[row])
         if row != "trained":
-            rows[f"{row} + words"] = cosines(encoder_of(run, tuned="tuned" in row), sts)
+            rows[f"{row} + words"] = (np.cos(rows[row]) + weight * counts) / (1 + weight)
     return rows
 
 
@@ -148,6 +149,14 @@ def cosines(encoder, sts):
     """The cosine of each pair by a SentenceEncoder: (n,)."""
     u, v = (encoder.encode(side).astype(np.float64) for side in (sts.sentences1, sts.sentences2))
     return (u * v).sum(axis=1)
+
+
+def count_cosines(run, sts):
+    """The cosine of each pair by the halves that count words: (n,)."""
+    directions = directions_of(run.model, run.vocabulary)
+    one, two = (count_vectors(directions, run.vocabulary.encode(side)).astype(np.float64)
+                for side in (sts.sentences1, sts.sentences2))
+    return (one * two).sum(axis=1)
 
 
 def similarity(model, vocabulary, sts):

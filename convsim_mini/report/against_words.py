@@ -18,6 +18,7 @@ from ..evaluation.command import parser_of
 from ..evaluation.metrics import (
     map_difference, pearson, pearson_difference, per_cent, ranking_scores, true_ranks,
     with_interval)
+from ..inference.sentence_encoder import directions_of
 from ..training.run import load_run
 from .blocks import Table, to_markdown
 from .results import BOTH, LEARNED, encoder_cosines
@@ -75,7 +76,8 @@ def replies(run, folder):
     split = test.corpus.test
     learned = response.candidate_scores(*response.vectors(run.model, split, test.pairs),
                                         test.candidates)
-    words = response.word_scores(run, test.corpus, split, test.pairs, test.candidates)
+    words = response.word_scores(directions_of(run.model, run.vocabulary), split, test.pairs,
+                                 test.candidates)
     inputs, answers = response.tfidf_vectors(test.corpus, split, test.pairs)
     tfidf = response.ranks_of_truth(inputs, answers, test.candidates)
     cosines = np.asarray(inputs.multiply(answers).sum(axis=1)).ravel()

@@ -415,8 +415,8 @@ def test_words_weigh_what_is_best_on_dev_whatever_test_would_like(trained, monke
     truth = np.eye(1, 100)                                    # the true reply stands in column 0
 
     def knowing(split):
-        def extra(run, corpus, asked, pairs, candidates):
-            if asked.pairs == getattr(corpus, split).pairs:
+        def extra(source, asked, pairs, candidates):
+            if asked.pairs == getattr(choices.corpus, split).pairs:
                 return np.repeat(truth, len(candidates), axis=0)
             return 3 * np.random.default_rng(0).standard_normal(candidates.shape)
         return extra

@@ -18,6 +18,7 @@ import convsim_mini
 from convsim_mini.common import decompress
 from convsim_mini import encode
 from convsim_mini.data.text import tokenize
+from convsim_mini.evaluation import sts
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.model.input_response import embed
 from convsim_mini.model.word_counts import word_directions
@@ -83,6 +84,13 @@ def test_a_vector_is_the_learned_half_beside_the_weighted_count_of_all_words(tra
     np.testing.assert_allclose(both[:, 16:] * np.sqrt(1.4 / 0.4), counts, rtol=0, atol=1e-6)
     np.testing.assert_allclose(both @ both.T, (u @ u.T + 0.4 * counts @ counts.T) / 1.4,
                                rtol=0, atol=1e-5)
+
+
+def test_a_row_with_words_of_sts_is_the_cosine_of_what_encode_gives(trained, encoder):
+    pairs = sts.read(sts.OWN)
+    a, b = map(encoder.encode, sts.sides(pairs))
+    found = sts.scores(load_run(trained[0]), pairs)["trained, all but the top + words"]
+    np.testing.assert_allclose(found, (a * b).sum(axis=1), atol=1e-6)
 
 
 def test_a_run_whose_words_weigh_nothing_has_the_learned_half_alone(trained):

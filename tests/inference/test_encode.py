@@ -88,7 +88,7 @@ def test_a_vector_is_the_learned_half_beside_the_weighted_count_of_all_words(tra
 
 def test_a_row_with_words_of_sts_is_the_cosine_of_what_encode_gives(trained, encoder):
     pairs = sts.read(sts.OWN)
-    a, b = map(encoder.encode, sts.sides(pairs))
+    a, b = encoder.encode(pairs.sentences1), encoder.encode(pairs.sentences2)
     found = sts.scores(load_run(trained[0]), pairs)["trained, all but the top + words"]
     np.testing.assert_allclose(found, (a * b).sum(axis=1), atol=1e-6)
 

@@ -22,7 +22,7 @@ def save_arrays(path, arrays, about):
     # safetensors writes the memory of a strided array as it is, so arrays must be contiguous
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     crc = _checksum(arrays)
-    about = json.dumps({"format": FORMAT, "crc32": crc, **about})
+    about = json.dumps({**about, "format": FORMAT, "crc32": crc})
     # one entry: safetensors writes several in any order, so the files of equal runs would differ
     metadata = {"convsim_mini": f"{zlib.crc32(about.encode())} {about}"}
     replace_file(path, lambda temporary: save_file(arrays, temporary, metadata))

@@ -78,11 +78,18 @@ def save_checkpoint(folder, config, step, params, state, best=None):
     _keep(folder, [*_steps(folder)[-KEPT:], best])
 
 
-def keep_best(folder):
-    """At the end of training delete all checkpoints but the best on dev, and another's matrix."""
+def keep_best(folder, half=False):
+    """At the end of training delete all checkpoints but the best on dev, and another's matrix.
+
+    half: store the weights that stay in 16 bits
+    """
     best = _best(folder)
     tuned = Path(folder, "tuned.safetensors")
     _keep(folder, [best])
+    if half:
+        params, about = load_arrays(_path(folder, "weights", best))
+        halved = {name: p.astype(np.float16) for name, p in params.items()}
+        save_arrays(_path(folder, "weights", best), halved, about)
     with suppress(UserError):                                 # damaged: `load_matrix` says so
         if tuned.exists() and load_about(tuned)["step"] != best:
             tuned.unlink()
@@ -112,6 +119,7 @@ def load_run(folder, device="cpu", newest=False):
     config = load_config(folder)
     vocabulary, corpus, nli = load_vocabulary(folder)
     _check_one_run(_path(folder, "weights", step), config, about)
+    params = {name: np.asarray(p, np.float32) for name, p in params.items()}    # may be in 16 bits
     params = to_device(params, device_module(device, config.precision))
     model = Model(params, config.model, vocabulary.size)
     return Run(folder, config, vocabulary, model, step, corpus, nli, about)

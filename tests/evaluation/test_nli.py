@@ -122,7 +122,7 @@ def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(
     options = ["--task", "multitask", "--nli_share", 0.5, "--init", trained[0], "--nli", nli_folder,
                "--steps", 200, "--evaluations", 2, "--optim.nli_batch_size", 60,
                "--optim.rate", 0.005, "--run", tmp_path / "run"]
-    monkeypatch.setattr(train, "keep_best", lambda folder: None)    # the last two checkpoints stay
+    monkeypatch.setattr(train, "keep_best", lambda *_: None)    # the last two checkpoints stay
     train.train(parse_config([*map(str, options)]))
     log = read_log(tmp_path / "run" / "log.jsonl")
     measured = [record for record in log if "dev" in record]
@@ -202,7 +202,7 @@ def test_entailments_are_the_entailed_pairs_and_equal_sentences_leave_the_softma
 
 def test_a_run_with_entailments_learns_both_and_resumes_to_the_same_bits(
         arguments, nli_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "keep_best", lambda folder: None)
+    monkeypatch.setattr(train, "keep_best", lambda *_: None)
     options = [*map(str, arguments), "--task", "entailment", "--nli", str(nli_folder),
                "--nli_share", "0.5", "--optim.nli_batch_size", "50", "--steps", "40",
                "--evaluations", "2"]

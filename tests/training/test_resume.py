@@ -22,6 +22,7 @@ from convsim_mini.training import run
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import Config
+from convsim_mini.evaluation import sts
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import has_checkpoint, load_run, read_log, save_checkpoint
 from convsim_mini.inference.sentence_encoder import load
@@ -49,7 +50,7 @@ def no_pictures(monkeypatch):
 @pytest.fixture
 def last_checkpoint_kept(monkeypatch):
     """At their end runs keep the newest checkpoints, so that the last one can be compared."""
-    monkeypatch.setattr(train, "keep_best", lambda folder: None)
+    monkeypatch.setattr(train, "keep_best", lambda *_: None)
 
 
 @pytest.fixture
@@ -221,6 +222,19 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(
     assert run.finished(folder)
 
 
+def test_half_the_bits_of_a_finished_run_measure_the_same(config):
+    whole = load_run(train.train(config("whole"))[0])
+    folder, *_ = train.train(config("half", ["--half", "true"]))
+    halved = load_run(folder)
+    sizes = [next(run.folder.glob("weights-*")).stat().st_size for run in (whole, halved)]
+    assert sizes[1] < 0.55 * sizes[0]
+    pairs = sts.read(sts.OWN)
+    for row, found in sts.scores(halved, pairs).items():
+        np.testing.assert_allclose(found, sts.scores(whole, pairs)[row], atol=2e-3, err_msg=row)
+    train.resume(folder)                                      # it is finished and stays as it is
+    assert load_run(folder).identity == halved.identity
+
+
 def test_what_multitask_and_nli_call_best_counts_their_own_task(config, tmp_path):
     records = [{"step": 0, "dev": {"1": 90.0}, "nli": 90.0},
                {"step": 1, "dev": {"1": 40.0}, "nli": 50.0},
@@ -256,7 +270,7 @@ checkpoint_save = arrays_file.save_file
 def work(action, *arguments):
     """What the process to be killed does: train.ACTION(*arguments), slowly saved, nothing drawn."""
     arrays_file.save_file = slow_save
-    train.keep_best = lambda folder: None    # the last checkpoint is compared
+    train.keep_best = lambda *_: None    # the last checkpoint is compared
     monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None
     sys.stdout = sys.stderr = open(os.devnull, "w")
     getattr(train, action)(*arguments)

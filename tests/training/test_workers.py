@@ -134,7 +134,7 @@ def test_what_two_workers_began_three_and_one_finish(what, code, alone, options,
     assert done.stderr.count("stopped; go on with") == 1
     assert load_run(tmp_path / "run", newest=True).step == (36 if code else 31)
     kept = ("import sys; from convsim_mini import train; "
-            "train.keep_best = lambda folder: None; train.main(sys.argv[1:])")
+            "train.keep_best = lambda *_: None; train.main(sys.argv[1:])")
     done = job(1, "-c", kept, "--resume", tmp_path / "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert_same_run(tmp_path / "run", alone[0])

@@ -1,5 +1,6 @@
 """The replies of a corpus, ranked for a message: an index by the response side of the model."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -16,56 +17,88 @@ from .index import Index, build_index
 from .rows import CHUNK, Rows, rows_of_file
 
 MOST = 200_000      # replies of a run; of more pairs a share is drawn
-LOOKED_AT = 20      # replies that are looked at for each one asked for
+LOOKED_AT = 20      # replies that are looked at first for each one asked for
+ECHO = 0.6          # share of a reply's different words that are the message's, from which on it
+# is an echo. Dev, replies to chat and to Reddit
+COARSE = re.compile(
+    "fuck|shit|cunt|bitch|nigg|faggot|retard|slut|whore|asshole|dumbass|wank|porn|blowjob|dildo|"
+    r"\b(ass|arse|cocks?|dicks?|dickhead|pussy|tits|cum|fags?|twat|spic|kike|chink|gook|coon|paki|"
+    r"tranny|dyke|rap(e[ds]?|ist))\b", re.IGNORECASE)
 
 
 class Reply(NamedTuple):
-    """A reply to a message, as `Replies.ranked` gives it."""
+    """A reply to a message."""
 
     score: float         # of the reply to the message: a cosine
     reply: str
     message: str         # the one that it once answered, or ""
-    fault: str = ""      # why it is passed over: "echo", "coarse"
+    fault: str = ""      # "echo" or "coarse"
 
 
 class Replies:
-    """Replies that can be ranked for a message. index: an Index of Rows with side 1"""
+    """Replies that can be ranked for a message: an Index of replies, opened.
+
+    Raises UserError where the Index holds messages.
+    """
 
     def __init__(self, index):
+        if not index.side:
+            raise UserError(f"{index.folder}: holds messages, expected replies; make it with "
+                            "encode --replies")
         self.index = index
 
     def __len__(self):
         return len(self.index)
 
     def best(self, message, k=3, coarse=False):
-        """The k best replies to a message, as Reply, best first.
+        """The k best replies to a message: a list of Reply, best first. The rest as `ranked`."""
+        return self.ranked(message, k, coarse)[0]
 
-        Echoes are left out, and coarse ones unless they are asked for.
+    def ranked(self, message, k=3, coarse=False):
+        """The k best replies to a message, and those that are passed over on the way to them.
+
+        Echoes are passed over, and coarse replies unless `coarse` asks for them. Of equal replies
+        the first is taken. → two lists of Reply, best first
         """
-        return [reply for reply in self.ranked(message, k)
-                if not reply.fault or (coarse and reply.fault == "coarse")][:k]
+        top = LOOKED_AT * k
+        while True:
+            hits, = self.index.search([message], top)
+            best, passed_over = self._sorted_out(message, hits, coarse)
+            if len(best) >= k or len(hits) < top:
+                break
+            top *= 4
+        worst = best[k - 1].score if len(best) >= k else -1
+        return best[:k], [reply for reply in passed_over if reply.score >= worst]
 
-    def ranked(self, message, k=3):
-        """The best replies to a message, as Reply, those with a fault among them; 20 k at most."""
-        hits, = self.index.search([message], LOOKED_AT * k)
-        asked, answer = self.index.columns
-        words, found = set(tokenize(message)), {}
+    def _sorted_out(self, message, hits, coarse):
+        asked, answered = self.index.columns
+        words, seen = set(tokenize(message)), set()
+        best, passed_over = [], []
         for hit in hits:
-            reply = hit.row[answer]
-            said = "" if asked == answer else hit.row[asked] or ""
-            found.setdefault(" ".join(tokenize(reply)),
-                             Reply(hit.score, reply, said, _fault(reply, words)))
-        return [*found.values()]
+            tokens = tokenize(hit.row[answered])
+            if " ".join(tokens) in seen:
+                continue
+            seen.add(" ".join(tokens))
+            said = "" if asked == answered else hit.row[asked] or ""
+            fault = _fault(hit.row[answered], set(tokens), words)
+            reply = Reply(hit.score, hit.row[answered], said, fault)
+            if fault == "echo" or (fault and not coarse):
+                passed_over.append(reply)
+            else:
+                best.append(reply)
+        return best, passed_over
 
 
-def _fault(reply, words):
-    if set(tokenize(reply)) <= words:
+def _fault(reply, words, words_of_message):
+    if len(words & words_of_message) >= ECHO * len(words):
         return "echo"
-    return ""
+    return "coarse" if COARSE.search(reply) else ""
 
 
 def replies_of_file(encoder, path, folder):
-    """The Replies of a file, embedded into the new folder. See `rows_of_file`."""
+    """The Replies of a file, which are embedded into the new folder, or of an index's folder."""
+    if path.is_dir():
+        return Replies(Index(path, encoder))
     build_index(encoder, rows_of_file(path, side=1), folder)
     return Replies(Index(folder, encoder))
 

@@ -203,7 +203,7 @@ def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
         with pytest.raises(UserError, match=message):
             Index(tmp_path / "index", encoder)
         path.write_bytes(whole)
-    for name, message in (("crc32", "index: is damaged .*names other files"), ("format", "another version")):
+    for name, message in (("crc32", "names other files"), ("format", "another version")):
         changed = {key: value for key, value in meta.items() if key != name}
         (tmp_path / "index" / "meta.json").write_text(json.dumps(changed))
         with pytest.raises(UserError, match=message):

@@ -61,7 +61,7 @@ def parse_options(argv):
     parser.add_argument("--add", action="store_true", help="add the rows of --file to --index")
     parser.add_argument("--column", metavar="NAME", help="the column of a table to embed, if not "
                         "the question or message that training would find")
-    parser.add_argument("--replies", action="store_true",
+    parser.add_argument("--replies", dest="side", action="store_const", const=1, default=0,
                         help="embed a table's replies, so that a search finds the best answers")
     parser.add_argument("--json", action="store_true", help="print each hit as a JSON object")
     parser.add_argument("--parts", action="store_true",
@@ -81,6 +81,8 @@ def parse_options(argv):
             raise UserError(f"--search {options.search} and --index {options.index}: choose one: "
                             "search the file or the index")
         options.texts.insert(0, options.search)
+    if options.add and not (options.index and options.file):
+        raise UserError("--add: expected --file FILE and --index DIR beside it")
     # bytes that are not UTF-8 come as half surrogates, which cannot be printed
     options.texts = [text.encode("utf-8", "replace").decode() for text in options.texts]
     if options.texts and options.file:
@@ -104,7 +106,7 @@ def search(encoder, queries, options):
     if options.index:
         index = Index(options.index, encoder)
         return index, index.search(queries, options.top)
-    rows = rows_of_file(Path(options.search), options.column, options.replies)
+    rows = rows_of_file(Path(options.search), options.column, options.side)
     return rows, nearest(encoder.encode(queries), embedded(encoder, rows), options.top)
 
 
@@ -112,8 +114,8 @@ def shares(encoder, query, hits, rows):
     """What the learned half and the words add to the score of each Hit: float32 (hits, 2)."""
     again = Rows(rows.columns, rows.side, [[hit.row for hit in hits]])
     products = encoder.encode(query) * next(embedded(encoder, again))[0]          # (hits, e)
-    learned = encoder.model.config.layers[-1]
-    return np.add.reduceat(products, [0, learned], axis=1)
+    e = encoder.model.config.layers[-1]                       # the others count words
+    return np.stack([products[:, :e].sum(axis=1), products[:, e:].sum(axis=1)], axis=1)
 
 
 def print_hits(query, hits, column, parts, as_json):
@@ -163,19 +165,17 @@ def main(argv=None):
     if options.texts:
         rows = rows_of_texts(options.texts)
     else:
-        rows = rows_of_file(options.file, options.column, options.replies)
+        rows = rows_of_file(options.file, options.column, options.side)
     sentences = []                                            # those that are shown
     if options.out:
         number = write_rows(options.out, (vectors for vectors, _ in embedded(encoder, rows)),
                             encoder.dimension)
         print(f"{options.out}: {number:,} vectors of {encoder.dimension} numbers, float32, unit "
               "length")
+    elif options.add:
+        print(f"{options.index}: {Index(options.index, encoder).add(rows)}")
     elif options.index and options.file:
-        if options.add:
-            report = Index(options.index, encoder).add(rows)
-        else:
-            report = build_index(encoder, rows, options.index)
-        print(f"{options.index}: {report}")
+        print(f"{options.index}: {build_index(encoder, rows, options.index)}")
     elif options.index or options.search is not None:
         sentences = few(rows.texts)
         source, found = search(encoder, sentences, options)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..common.cli import UserError, progress
+from ..common.cli import UserError, progress, user_errors
 from ..common.files import chunked
 from ..data.pairs import parse, read_chunks, removed_by
 from ..data.tables_and_logs import FIELDS, default_corpus
@@ -112,8 +112,9 @@ def replies_of_run(encoder, run):
     try:
         return Replies(Index(folder, encoder))
     except UserError:                                         # none yet, or of another step
-        shutil.rmtree(folder, ignore_errors=True)
-    build_index(encoder, _rows_of_run(load_config(run)), folder)
+        rows = _rows_of_run(load_config(run))
+    shutil.rmtree(folder, ignore_errors=True)
+    build_index(encoder, rows, folder)
     return Replies(Index(folder, encoder))
 
 
@@ -134,8 +135,11 @@ def _rows_of_run(config):
 def _pairs(config):
     """Yield (message, reply) of a run's files, those that the filters leave."""
     paths = [Path(path) for path in config.pairs or [default_corpus()]]
+    size = 0
+    for path in paths:
+        with user_errors(f"{path}: cannot be read", "name other replies with --replies FILE"):
+            size += path.stat().st_size
     off = [name.replace("_", " ") for name in config.text.filters_off]
-    size = sum(path.stat().st_size for path in paths)
     with progress(total=size, desc="reading replies", unit="B", unit_scale=True) as bar:
         for path in paths:
             before = bar.n

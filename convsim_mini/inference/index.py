@@ -18,7 +18,7 @@ import json
 import os
 from array import array
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,7 +80,11 @@ def embedded(encoder, rows):
     """Yield blocks of Rows: vectors (n, e) and their n rows."""
     for chunk in rows.chunks:
         texts = [row[rows.columns[rows.side]] for row in chunk]
-        yield encoder.encode_responses(texts) if rows.side else encoder.encode(texts), chunk
+        if rows.side == 0:
+            vectors = encoder.encode(texts)
+        else:
+            vectors = encoder.encode_responses(texts)
+        yield vectors, chunk
 
 
 class Index:
@@ -152,9 +156,9 @@ class Index:
             for name in meta["crc32"]:
                 os.replace(new / name, Path(self.folder, name))
             write_text(Path(self.folder, "meta.json"), json.dumps(meta))
-            for name in self.meta["crc32"]:
+            for name, old in product((*WHOLE, GRAPH), range(1, meta["generation"])):
                 with suppress(PermissionError):               # Windows, while another reads it
-                    Path(self.folder, name).unlink()
+                    Path(self.folder, name.format(old)).unlink(missing_ok=True)
         return f"{number - len(self):,} added; {report}"
 
 

@@ -143,6 +143,7 @@ def test_an_interrupted_addition_leaves_the_index_as_it_was(
     ("--file lines.txt --index index --add",
      'index: embeds "question" as messages, but the new rows have "line" as messages'),
     ("--file one.csv --index new", "cannot tell which columns"),
+    ("--file log.csv --index new", "log.csv: holds no pair of a message and its answer"),
     ("--file one.csv --column c --index new", 'one.csv: has no column "c"; it has a, b'),
     ("--file lines.txt --column c --index new", "lines.txt: has no columns"),
     ("hello --add --index index", "--add: expected --file FILE and --index DIR")])
@@ -150,6 +151,7 @@ def test_what_does_not_fit_an_index_is_named(trained, table, capsys, options, to
     search(trained, capsys, "--file", "tickets.csv", "--index", "index")
     (table.parent / "lines.txt").write_text("one\n")
     (table.parent / "one.csv").write_text("a,b\n1,2\n")
+    (table.parent / "log.csv").write_text("thread,text\n1,alone\n")
     with pytest.raises(SystemExit) as left:
         search(trained, capsys, *options.split())
     assert left.value.code == 2 and told in capsys.readouterr().err

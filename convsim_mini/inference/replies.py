@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,10 +23,10 @@ LOOKED_AT = 20      # replies that are looked at first for each one asked for
 # (ours; on dev passing echoes over took P@1 from 30.4 to 30.1 in chat, from 43.0 to 42.5 on Reddit,
 # and to 41.5 there from a share of 0.4 on; no multiple of an overlap, taken off scores, did better)
 ECHO = 0.6
-COARSE = re.compile(
-    "fuck|shit|cunt|bitch|nigg|faggot|retard|slut|whore|asshole|dumbass|wank|porn|blowjob|dildo|"
-    r"\b(ass|arse|cocks?|dicks?|dickhead|pussy|tits|cum|fags?|twat|spic|kike|chink|gook|coon|paki|"
-    r"tranny|dyke|rap(e[ds]?|ist))\b", re.IGNORECASE)
+COARSE = re.compile(    # anywhere, at the beginning of a word, and whole words
+    r"fuck|shit|bitch|asshole|dumbass|blowjob|\b(cunt|nigg|faggot|retard|slut|whore|wank|porn|twat|"
+    r"dildo)|\b(ass|arse|cocks?|dicks?|pussy|tits|cum|fags?|spic|kike|chink|gook|coon|paki|tranny|"
+    r"dyke|raped?|rapist)\b", re.IGNORECASE)
 
 
 class Reply(NamedTuple):
@@ -149,10 +150,8 @@ def _pairs(config):
             for chunk in read_chunks(path, lambda position: bar.update(before + position - bar.n),
                                      config.columns):
                 for record in chunk.records:
-                    try:
+                    with suppress(ValueError):                # malformed: training has told it
                         pair = parse(chunk.kind, record, chunk.fields)
-                    except ValueError:                        # training has told of it
-                        continue
-                    if not (removed_by(pair.input, pair.input_author, off)
-                            or removed_by(pair.response, pair.response_author, off)):
-                        yield pair.input, pair.response
+                        if not (removed_by(pair.input, pair.input_author, off)
+                                or removed_by(pair.response, pair.response_author, off)):
+                            yield pair.input, pair.response

@@ -107,6 +107,10 @@ class SentenceEncoder:
     def __sklearn_clone__(self):
         return self                                           # not a copy of 0.5 GB for each fold
 
+    def __sklearn_tags__(self):
+        from sklearn.base import BaseEstimator
+        return BaseEstimator().__sklearn_tags__()
+
     def search(self, index, sentence, k=10):
         """The k rows of an index that are nearest to a sentence: Hits, best first.
 

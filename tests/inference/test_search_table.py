@@ -77,7 +77,7 @@ def test_the_parts_of_a_score_are_shown(trained, table, encoder, pairs, capsys, 
         assert hit["learned"] == pytest.approx(embed(text) @ learned.encode(question) / 1.4,
                                                abs=1e-5)
     shown = search(trained, capsys, question, *options)
-    assert f" learned {hits[0]['learned']:.3f} words {hits[0]['words']:.3f}  row " in shown
+    assert f" = {hits[0]['learned']:.3f} learned + {hits[0]['words']:.3f} words  row " in shown
     alone = search(trained, capsys, question, "--no_words", *options, "--json").splitlines()[0]
     assert json.loads(alone)["words"] == 0
 

@@ -35,7 +35,7 @@ class Reply(NamedTuple):
     score: float         # of the reply to the message: a cosine
     reply: str
     message: str         # the one that it once answered, or ""
-    fault: str = ""      # "echo" or "coarse"
+    fault: str = ""      # why it is passed over: "echo"; "coarse", it or the message
 
 
 class Replies:
@@ -60,7 +60,7 @@ class Replies:
     def ranked(self, message, k=3, coarse=False):
         """The k best replies to a message, and those that are passed over on the way to them.
 
-        Echoes are passed over, and coarse replies unless `coarse` asks for them. Of equal replies
+        Echoes are passed over, and coarse language unless `coarse` asks for it. Of equal replies
         the first is taken. → two lists of Reply, best first
         """
         top = LOOKED_AT * k
@@ -83,20 +83,22 @@ class Replies:
                 continue
             seen.add(" ".join(tokens))
             said = "" if asked == answered else hit.row[asked] or ""
-            fault = _fault(hit.row[answered], set(tokens), words)
+            fault = ""
+            if _is_echo(set(tokens), words):
+                fault = "echo"
+            elif not coarse and COARSE.search(f"{said} {hit.row[answered]}"):
+                fault = "coarse"
             reply = Reply(hit.score, hit.row[answered], said, fault)
-            if fault == "echo" or (fault and not coarse):
+            if fault:
                 passed_over.append(reply)
             else:
                 best.append(reply)
         return best, passed_over
 
 
-def _fault(reply, words, words_of_message):
-    if words <= words_of_message or (
-            len(words & words_of_message) >= ECHO * len(words | words_of_message)):
-        return "echo"
-    return "coarse" if COARSE.search(reply) else ""
+def _is_echo(words, words_of_message):
+    common = len(words & words_of_message)
+    return common == len(words) or common >= ECHO * len(words | words_of_message)
 
 
 def replies_of_file(encoder, path, folder):

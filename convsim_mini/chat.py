@@ -41,16 +41,14 @@ def messages():
     if sys.stdin is None:
         raise UserError("standard input: is closed; type messages there")
     sys.stdin.reconfigure(errors="replace")                   # of bytes that are not UTF-8
-    typed = sys.stdin.isatty()
-    while True:
-        try:
-            message = input("> " if typed else "")
-        except EOFError:
-            break
-        if not typed:
-            print(f"> {message}")
-        yield message
-    if typed:
+    prompt = "> " if sys.stdin.isatty() else ""
+    with suppress(EOFError):
+        while True:
+            message = input(prompt)
+            if not prompt:
+                print(f"> {message}")
+            yield message
+    if prompt:
         print()                                               # or the shell would go on there
 
 

@@ -115,7 +115,7 @@ def test_pairs_that_are_gone_are_named_and_old_replies_stay(
     replies_of_run(encoder, run_copy)
     config = (run_copy / "config.json").read_text()
     (run_copy / "config.json").write_text(config.replace("pairs.tsv", "gone.tsv"))
-    with pytest.raises(UserError, match="gone.tsv: cannot be read .*--replies FILE"):
+    with pytest.raises(UserError, match="gone.tsv: cannot be read"):
         replies_of_run(convsim_mini.load(run_copy, words=False), run_copy)
     assert len(replies_of_run(encoder, run_copy)) > 1_000
 

@@ -16,7 +16,7 @@ from textwrap import shorten
 from .backend import keep_freed_memory
 from .common.cli import Parser, UserError, errors_in_one_line, positive_int
 from .inference.replies import replies_of_file, replies_of_run
-from .inference.sentence_encoder import load
+from .inference.sentence_encoder import load, tell_unknown
 
 with suppress(ImportError):                                   # there is none on Windows
     import readline    # noqa: F401 - gives `input` line editing and history
@@ -68,6 +68,7 @@ def talk(replies, k, coarse):
     passed_over = []
     for message in messages():
         if message.strip():
+            tell_unknown([message], replies.index.encoder.vocabulary)
             best, passed_over = replies.ranked(message, k, coarse)
             show(best)
         else:

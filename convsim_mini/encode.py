@@ -21,10 +21,9 @@ from .backend import keep_freed_memory
 from .common.cli import Parser, UserError, errors_in_one_line, positive_int
 from .common.files import write_rows
 from .common.tables import table
-from .data.text import tokenize
 from .inference.index import Index, build_index, embedded, nearest
 from .inference.rows import LINE, Rows, rows_of_file, rows_of_texts
-from .inference.sentence_encoder import load
+from .inference.sentence_encoder import load, tell_unknown
 
 MOST_COMPARED = 30
 
@@ -143,16 +142,6 @@ def few(chunks):
         raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search for "
                         "at once; give fewer, or write their vectors with --out FILE.npy")
     return sentences
-
-
-def tell_unknown(sentences, vocabulary):
-    """Print to standard error which sentences hold no word of the Vocabulary."""
-    for sentence in sentences:
-        tokens = tokenize(sentence)
-        words = [token for token in tokens if token[0].isalnum()] or tokens
-        if not vocabulary.ids.keys() & set(words):
-            print(f'"{sentence}": 0 of {len(words)} words are known, so its vector says little',
-                  file=sys.stderr)
 
 
 @errors_in_one_line()

@@ -130,6 +130,12 @@ def print_hits(query, hits, parts, column):
     print()
 
 
+def print_json(query, hits, parts):
+    """The same as a JSON object for each Hit."""
+    for hit, part in zip(hits, parts):
+        print(json.dumps({"query": query, **hit._asdict(), **part}, default=str))
+
+
 def one_line(value):
     """A cell of a table, which may hold line breaks."""
     return " ".join(str(value).split())
@@ -173,11 +179,10 @@ def main(argv=None):
             parts = [{}] * len(hits)
             if options.parts:
                 parts = shares(encoder, query, hits, source)
-            if not options.json:
+            if options.json:
+                print_json(query, hits, parts)
+            else:
                 print_hits(query, hits, parts, source.columns[source.side])
-                continue
-            for hit, part in zip(hits, parts):
-                print(json.dumps({"query": query, **hit._asdict(), **part}, default=str))
     else:
         sentences = few(rows.texts)
         print(comparison(encoder, sentences))

@@ -219,6 +219,8 @@ def _fill(folder, meta, blocks, dimension):
 
     with open(rows, "wb") as text:
         number = write_rows(vectors, written(text), dimension)
+    if number == 0:
+        raise UserError("no row has text to embed; choose another column or file")
     np.save(offsets, np.frombuffer(ends, np.int64))
     how = "each search is exact"
     if number > GRAPH_ABOVE and _usearch():

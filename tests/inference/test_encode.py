@@ -19,6 +19,7 @@ from convsim_mini.common import decompress
 from convsim_mini import encode
 from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation import sts
+from convsim_mini.inference import rows
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.model.input_response import embed
 from convsim_mini.model.word_counts import word_directions
@@ -151,7 +152,7 @@ def test_lines_of_standard_input_are_compared(trained, monkeypatch, capsys):
                                    ["fudazi vobamu", "you?", "--search", "FILE"]])
 def test_search_finds_the_nearest_lines_of_a_file(
         encoder, trained, tmp_path, monkeypatch, capsys, words):
-    monkeypatch.setattr(encode, "CHUNK", 3)
+    monkeypatch.setattr(rows, "CHUNK", 3)
     lines = [*SENTENCES[:2], "fudazi vobamu", *SENTENCES[2:], "fudazi vobamu"]
     (tmp_path / "lines.txt").write_text("\n".join(lines), encoding="utf-8")
     path = str(tmp_path / "lines.txt")
@@ -168,7 +169,7 @@ def test_search_finds_the_nearest_lines_of_a_file(
 
 @pytest.mark.parametrize("source", ["arguments", "file", "stdin"])
 def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, capsys, source):
-    monkeypatch.setattr(encode, "CHUNK", 2)
+    monkeypatch.setattr(rows, "CHUNK", 2)
     sentences = ["one", "two", "", "caf\u00e9", "one two three"]
     out = tmp_path / "out.npy"
     out.write_bytes(b"older")
@@ -255,7 +256,7 @@ def test_a_pipe_is_a_file(encoder, trained, tmp_path, capsys):
 
 @pytest.mark.parametrize("options", [["--out", "out.npy"], ["--search", "lines.txt", "fudazi"]])
 def test_memory_does_not_grow_with_the_file(trained, tmp_path, monkeypatch, options):
-    monkeypatch.setattr(encode, "CHUNK", 500)
+    monkeypatch.setattr(rows, "CHUNK", 500)
     monkeypatch.chdir(tmp_path)
     peaks = []
     for lines in (1_000, 20_000):
@@ -340,3 +341,16 @@ def test_a_single_sentence_shows_its_vector_and_says_what_else_there_is(trained,
     assert done.stdout.startswith(f"528 numbers of unit length, from {vector.min():.3f} to "
                                   f"{vector.max():.3f}: {vector[0]:.3f} ")
     assert "two sentences or more" in done.stdout and "--out FILE.npy" in done.stdout
+
+
+def test_an_encoder_is_a_step_of_a_scikit_learn_pipeline(encoder):
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_score
+    from sklearn.pipeline import make_pipeline, make_union
+
+    texts = [f"{word} {k}" for k in range(10) for word in ("fudazi vobamu", "setodi")]
+    steps = make_pipeline(encoder, LogisticRegression())
+    assert cross_val_score(steps, texts, ["a", "b"] * 10, cv=2).tolist() == [1, 1]
+    both = make_union(make_pipeline(encoder), encoder).fit_transform(texts)
+    np.testing.assert_array_equal(both, np.hstack([encoder.encode(texts)] * 2))

@@ -28,7 +28,7 @@ FACTS = ("preset", "pairs", "seed", "run", "data", "cache")    # no departures f
 
 def run_blocks(result, data):
     """All blocks of one run."""
-    blocks = [f"## {result.name}", *model_card(result), "### Training", *curves(result),
+    blocks = [f"## {result.name}", *model_card(result), "### Training", *curves(result.run),
               "### Similarity", *similarity(result, data),
               "### Map of sentences", *sentence_map(result)]
     if result.encoder == "Transformer":
@@ -49,16 +49,17 @@ def model_card(result):
             Table(["setting", "this run", "preset"], departures)]
 
 
-def curves(result):
-    """What the run's log.jsonl holds, as figures."""
-    log = log_of(result.run)
+def curves(run):
+    """What the log.jsonl of a Run holds, as figures; or why there are none."""
+    log = log_of(run)
     losses = [record for record in log if {"loss", "nli_loss"} & record.keys()]
     measured = [record for record in log if "dev" in record]
     if not measured:
         return ["`log.jsonl` holds no curves."]
-    figures = [Figure("p_at_n", plot_precision, (measured, result.run.step))]
+    figures = [Figure("p_at_n", plot_precision, (measured, run.step))]
     if losses:
-        figures.append(Figure("loss", plot_loss, (losses, measured, choices_of(result.run.config))))
+        given = losses, measured, choices_of(run.config), run.step
+        figures.append(Figure("loss", plot_loss, given))
     if any("nli" in record for record in measured):
         figures.append(Figure("nli", plot_accuracy, (measured, len(LABELS))))
     return figures
@@ -88,19 +89,23 @@ def sentence_map(result):
     """
     if result.dev is None:
         return ["Not drawn: its pair files are not here."]
-    number = 2 * result.dev.pairs
-    rng = np.random.Generator(np.random.Philox(SEED))
-    which = np.sort(rng.choice(number, min(SENTENCES, number), replace=False))
-    packed = result.dev.sentences(which)
+    which, packed, texts = drawn(result.dev, SENTENCES, result.run.vocabulary)
     vectors = embed(result.run.model, packed)                             # (n, e)
     left, sizes, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
     first, second = 100 * sizes[:2] ** 2 / (sizes ** 2).sum()
-    texts = [" ".join(map(result.run.vocabulary.token, sentence))
-             for sentence in np.split(packed.ids, packed.offsets[1:-1])]
-    texts = [re.sub(r" (?=[.,!?:;)])", "", text) for text in texts]       # no space before a mark
     labels = {"xlabel": f"direction 1: {first:.1f}% of the variance",
               "ylabel": f"direction 2: {second:.1f}% of the variance"}
     return [f"{len(texts):,} sentences of the dev split, as the encoder reads them, on the two "
             "directions in which their vectors differ most (PCA).",
             Points(left[:, :2] * sizes[:2], np.where(which % 2, "replies", "messages"), texts,
                    labels, search=True)]
+
+
+def drawn(split, number, vocabulary):
+    """Up to `number` sentences of a Split, by a fixed seed: numbers (n,), Packed, texts as read."""
+    rng = np.random.Generator(np.random.Philox(SEED))
+    which = np.sort(rng.choice(2 * split.pairs, min(number, 2 * split.pairs), replace=False))
+    packed = split.sentences(which)
+    texts = [" ".join(map(vocabulary.token, sentence))
+             for sentence in np.split(packed.ids, packed.offsets[1:-1])]
+    return which, packed, [re.sub(r" (?=[.,!?:;)])", "", text) for text in texts]

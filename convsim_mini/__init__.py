@@ -25,9 +25,10 @@ your own pairs, model/ for the Transformer and the GPU, training/ for a run's fo
 workers, evaluation/ for the paper's tasks, inference/ to use a run, export/ to pass it on, report/
 for tables and figures. Each folder says in its __init__.py what enters and what leaves.
 
-train.py, encode.py, tune.py and minimal.py are commands; `python -m convsim_mini` lists them all.
-config.py holds every setting, and backend.py chooses between NumPy and CuPy. DESIGN.md says how the
-parts fit and what to open for a change, PROMISES.md what holds when something goes wrong.
+train.py, encode.py, chat.py, tune.py and minimal.py are commands; `python -m convsim_mini` lists
+them all. config.py holds every setting, and backend.py chooses between NumPy and CuPy. DESIGN.md
+says how the parts fit and what to open for a change, PROMISES.md what holds when something goes
+wrong.
 """
 
 import os
@@ -38,6 +39,7 @@ COMMANDS = {    # python -m convsim_mini.NAME
     "minimal": "the whole idea in one file: NumPy, every gradient by hand",
     "train": "train a sentence encoder on conversations",
     "encode": "embed sentences, compare them, search lines",
+    "chat": "type a message, get the best replies of the corpus",
     "evaluation": "measure a run on every task whose data are there",
     **{f"evaluation.{name}": f"… {purpose}" for name, purpose in EVALUATIONS.items()},
     "evaluation.attention": "draw a Transformer's attention to a sentence",

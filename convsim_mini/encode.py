@@ -2,11 +2,14 @@
 
     python -m convsim_mini.encode RUN "How old are you?" "What is your age?"
     python -m convsim_mini.encode RUN --search FILE "How old are you?"
-    python -m convsim_mini.encode RUN --file FILE --index DIR
+    python -m convsim_mini.encode RUN --file FILE --index DIR [--add] [--replies]
     python -m convsim_mini.encode RUN --search "How old are you?" --index DIR
     python -m convsim_mini.encode RUN --out vectors.npy < sentences.txt
+
+FILE: lines of text, or a table (.csv, .tsv, .jsonl, .parquet) with named columns
 """
 
+import json
 import os
 import sys
 from contextlib import suppress
@@ -14,34 +17,19 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
+import numpy as np
+
 from .backend import keep_freed_memory
-from .common.cli import Parser, UserError, errors_in_one_line, positive_int, progress
-from .common.files import chunked, decoded, read_lines, write_rows
+from .common.cli import Parser, UserError, errors_in_one_line, positive_int
+from .common.files import write_rows
 from .common.tables import table
 from .data.text import tokenize
-from .inference.index import Index, build_index, nearest
+from .inference.index import Index, build_index, embedded, nearest
+from .inference.rows import LINE, Rows, rows_of_file, rows_of_texts
 from .inference.sentence_encoder import load
 
-CHUNK = 4_096    # lines in memory at a time
 MOST_COMPARED = 30
-
-
-def line_chunks(path):
-    """Yield lists of up to 4,096 lines of a file, plain, .gz or .zst, or of standard input (None).
-
-    Raises UserError where a line is not UTF-8, and as `read_lines` does.
-    """
-    file = size = None
-    if path is None and sys.stdin is None:
-        raise UserError("standard input: is closed; give sentences there, or as arguments, or with "
-                        "--file")
-    if path is None:
-        path, file = Path("standard input"), sys.stdin.buffer
-    elif path.is_file():
-        size = path.stat().st_size
-    with progress(total=size, desc="encoding", unit="B", unit_scale=True) as bar:
-        lines = read_lines(path, lambda position: bar.update(position - bar.n), file)
-        yield from chunked(decoded(path, lines, "expected one sentence a line"), CHUNK)
+PARTS = ("learned", "words")    # of a score
 
 
 def comparison(encoder, sentences):
@@ -64,14 +52,22 @@ def parse_options(argv):
     parser.add_argument("texts", nargs="*", metavar="SENTENCE",
                         help="without any, and without --file, the lines of standard input")
     add_file = partial(parser.add_argument, type=Path, metavar="FILE")
-    add_file("--file", help="read sentences from here, one a line; plain, .gz or .zst")
-    parser.add_argument("--search", metavar="FILE", help="print the lines of FILE nearest to each "
+    add_file("--file", help="read sentences from here, lines or a table; plain, .gz or .zst")
+    parser.add_argument("--search", metavar="FILE", help="print the rows of FILE nearest to each "
                         "sentence; with --index give the first sentence here instead")
     parser.add_argument("--index", type=Path, metavar="DIR",
-                        help="with --file: keep its lines and their vectors in the new folder DIR; "
-                        "otherwise: print the lines in DIR nearest to each sentence")
+                        help="with --file: keep its rows and their vectors in the new folder DIR; "
+                        "otherwise: print the rows in DIR nearest to each sentence")
+    parser.add_argument("--add", action="store_true", help="add the rows of --file to --index")
+    parser.add_argument("--column", metavar="NAME", help="the column of a table to embed, if not "
+                        "the question or message that training would find")
+    parser.add_argument("--replies", action="store_true",
+                        help="embed a table's replies, so that a search finds the best answers")
+    parser.add_argument("--json", action="store_true", help="print each hit as a JSON object")
+    parser.add_argument("--parts", action="store_true",
+                        help="print how much of a score is learned and how much counts words")
     add_file("--out", help="write the vectors here, as .npy: float32 (sentences, dimension)")
-    parser.add_argument("--top", type=positive_int, default=10, help="lines that a search prints")
+    parser.add_argument("--top", type=positive_int, default=10, help="rows that a search prints")
     parser.add_argument("--tuned", action="store_true", help="with the matrix that `tune` learned")
     parser.add_argument("--no_words", action="store_true",
                         help="the learned half of the vectors alone, as the paper has it")
@@ -104,11 +100,39 @@ def _is_same(path, source):
 
 
 def search(encoder, queries, options):
-    """For each query the nearest lines of an index or a file, as `nearest`."""
+    """The Index or the Rows that are searched, and for each query the nearest rows as Hits."""
     if options.index:
-        return Index(options.index, encoder).search(queries, options.top)
-    blocks = ((encoder.encode(lines), lines) for lines in line_chunks(Path(options.search)))
-    return nearest(encoder.encode(queries), blocks, options.top)
+        index = Index(options.index, encoder)
+        return index, index.search(queries, options.top)
+    rows = rows_of_file(Path(options.search), options.column, options.replies)
+    return rows, nearest(encoder.encode(queries), embedded(encoder, rows), options.top)
+
+
+def shares(encoder, query, hits, rows):
+    """What the learned half and the words add to the score of each Hit: float32 (hits, 2)."""
+    again = Rows(rows.columns, rows.side, [[hit.row for hit in hits]])
+    products = encoder.encode(query) * next(embedded(encoder, again))[0]          # (hits, e)
+    learned = encoder.model.config.layers[-1]
+    return np.add.reduceat(products, [0, learned], axis=1)
+
+
+def print_hits(query, hits, column, parts, as_json):
+    """Print Hits, best first. column: the one that was embedded; parts: (hits, 2) or None"""
+    if as_json:
+        for k, hit in enumerate(hits):
+            more = {} if parts is None else dict(zip(PARTS, map(float, parts[k])))
+            print(json.dumps({"query": query, **hit._asdict(), **more}))
+        return
+    print(query)
+    for k, hit in enumerate(hits):
+        more = "" if parts is None else " = " + " + ".join(
+            f"{part:.3f} {name}" for name, part in zip(PARTS, parts[k]))
+        unit = "line" if hit.row.keys() == {LINE} else "row"
+        print(f"  {hit.score:.3f}{more}  {unit} {hit.number:,}: {hit.row[column]}")
+        for name, value in hit.row.items():
+            if name != column and value not in (None, ""):
+                print(f"         {name}: {value}")
+    print()
 
 
 def few(chunks):
@@ -136,23 +160,30 @@ def main(argv=None):
     options = parse_options(argv)
     keep_freed_memory()
     encoder = load(options.run, options.device, options.tuned, not options.no_words)
-    chunks = [options.texts] if options.texts else line_chunks(options.file)
+    if options.texts:
+        rows = rows_of_texts(options.texts)
+    else:
+        rows = rows_of_file(options.file, options.column, options.replies)
     sentences = []                                            # those that are shown
     if options.out:
-        rows = write_rows(options.out, map(encoder.encode, chunks), encoder.dimension)
-        print(f"{options.out}: {rows:,} vectors of {encoder.dimension} numbers, float32, unit "
+        number = write_rows(options.out, (vectors for vectors, _ in embedded(encoder, rows)),
+                            encoder.dimension)
+        print(f"{options.out}: {number:,} vectors of {encoder.dimension} numbers, float32, unit "
               "length")
     elif options.index and options.file:
-        print(f"{options.index}: {build_index(encoder, chunks, options.index)}")
+        if options.add:
+            report = Index(options.index, encoder).add(rows)
+        else:
+            report = build_index(encoder, rows, options.index)
+        print(f"{options.index}: {report}")
     elif options.index or options.search is not None:
-        sentences = few(chunks)
-        for query, hits in zip(sentences, search(encoder, sentences, options)):
-            print(query)
-            for cosine, number, line in hits:
-                print(f"  {cosine:.3f}  line {number:,}: {line}")
-            print()
+        sentences = few(rows.texts)
+        source, found = search(encoder, sentences, options)
+        for query, hits in zip(sentences, found):
+            parts = shares(encoder, query, hits, source) if options.parts else None
+            print_hits(query, hits, source.columns[source.side], parts, options.json)
     else:
-        sentences = few(chunks)
+        sentences = few(rows.texts)
         print(comparison(encoder, sentences))
     sys.stdout.flush()                                        # an error of it is the only line
     tell_unknown(sentences, encoder.vocabulary)

@@ -6,9 +6,12 @@ tables_and_logs.py reads other tables, and logs of conversations. All may be .gz
 """
 
 import string
+import sys
 from pathlib import Path
 from types import NoneType
 from typing import NamedTuple
+
+from tqdm import tqdm
 
 from ..common.cli import UserError
 from ..common.files import chunked, parse_json
@@ -96,15 +99,23 @@ def read_chunks(path, progress=lambda position: None, columns=()):
 
 def parse(kind, record, fields=FIELDS):
     """One record of a Chunk as a Pair. Raises ValueError, which says what is wrong."""
-    if isinstance(record, tuple):
-        return Pair(*record)
+    row = row_of(kind, record, fields)
+    texts = [row[name] or "" for name in fields]              # None: an empty cell
+    authors = [row.get(f"{name}_author") for name in FIELDS]
+    return Pair(*texts, *[author if isinstance(author, str) else None for author in authors])
+
+
+def row_of(kind, record, fields=FIELDS):
+    """One record of a Chunk as a dict with texts, or None, at `fields`. Raises ValueError."""
+    if isinstance(record, Pair):
+        return record._asdict()
     if isinstance(record, bytes):
         record = record.decode("utf-8")                       # UnicodeDecodeError is a ValueError
         if kind == ".tsv":
             columns = record.split("\t")
             if len(columns) != 2:
                 raise ValueError(f"{len(columns)} columns, expected 2 (input TAB response)")
-            return Pair(*columns)
+            return dict(zip(FIELDS, columns))
         record = parse_json(record)
     if not isinstance(record, dict):
         raise ValueError("no JSON object")
@@ -113,6 +124,54 @@ def parse(kind, record, fields=FIELDS):
     for name in fields:
         if not isinstance(record.get(name, 0), (str, NoneType)):
             raise ValueError(f'no text in the field "{name}"')
-    texts = [record[name] or "" for name in fields]           # None: an empty cell
-    authors = [record.get(f"{name}_author") for name in FIELDS]
-    return Pair(*texts, *[author if isinstance(author, str) else None for author in authors])
+    return record
+
+
+class Rows(NamedTuple):
+    """What `read_rows` makes of one Chunk."""
+
+    records: int       # number of records that it has read
+    malformed: list    # (line number, reason)
+    fields: tuple      # as of the Chunk
+    rows: list         # dicts, column → value
+
+
+def read_rows(path, progress=lambda position: None, columns=()):
+    """Yield the Rows of a table or a log, read as in training: as `read_chunks` and `watched`."""
+    return watched(path, map(_rows_of, read_chunks(path, progress, columns)))
+
+
+def _rows_of(chunk):
+    malformed, rows = [], []
+    for number, record in enumerate(chunk.records, start=chunk.first):
+        try:
+            rows.append(row_of(chunk.kind, record, chunk.fields))
+        except ValueError as error:
+            malformed.append((number, str(error)))
+    return Rows(len(chunk.records), malformed, chunk.fields, rows)
+
+
+def watched(path, parts):
+    """Yield the parts of a file; tell malformed records. UserError where more than 1 in 100 are."""
+    lines = bad = 0
+    first = None
+    unit = KINDS[kind_of(path)].unit if kind_of(path) in KINDS else "line"
+
+    def check():
+        if bad * 100 > lines:
+            raise UserError(f"{path}: {bad} of the first {lines} {unit}s are malformed, more than "
+                            f"1 in 100 (first: {first}); expected {EXPECTED}")
+
+    for part in parts:
+        lines += part.records
+        for line, reason in part.malformed:
+            bad += 1
+            first = first or f"{unit} {line}: {reason}"
+            if bad <= 5:
+                tqdm.write(f"{path}, {unit} {line}: left out: {reason}", file=sys.stderr)
+        if lines >= 1_000:
+            check()
+        yield part
+    check()
+    if bad > 5:
+        print(f"{path}: {bad} malformed {unit}s left out in all", file=sys.stderr)

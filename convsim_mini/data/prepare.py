@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from ..common.cli import UserError, progress, user_errors
 from ..common.files import checksum, checksum_of
@@ -27,8 +26,7 @@ from ..common.processes import local_processes, map_in_order
 from ..common.workspace import locked, workplace
 from .corpus import SPLITS, Corpus, Split, split_of, text_key
 from .packed import Packed, offsets_of
-from .pairs import EXPECTED, default_corpus, parse, read_chunks, removed_by
-from .tables_and_logs import KINDS, kind_of
+from .pairs import default_corpus, parse, read_chunks, removed_by, watched
 from .text import UNKNOWN, Vocabulary, prune, stable_hash, tokenize
 
 FORMAT = 5
@@ -214,7 +212,7 @@ def _tokenize_files(paths, filters_off, columns, scratch, tenths=None):
                                  columns)
             # few ahead, or results would pile up before they are written
             parts = map_in_order(workers, tokenize_chunk, chunks, 4 * os.cpu_count())
-            for part in _watched(path, parts):
+            for part in watched(path, parts):
                 report["read"] += part.records
                 report["malformed"] += len(part.malformed)
                 report["removed"] += part.removed
@@ -226,32 +224,6 @@ def _tokenize_files(paths, filters_off, columns, scratch, tenths=None):
                     kept[split] += len(part.keys[split])
                     part.keys[split].tofile(keys[split])
     return counts, report
-
-
-def _watched(path, parts):
-    """Yield each Tokenized of a file; tell malformed lines. UserError for more than 1 in 100."""
-    lines = bad = 0
-    first = None
-    unit = KINDS[kind_of(path)].unit if kind_of(path) in KINDS else "line"
-
-    def check():
-        if bad * 100 > lines:
-            raise UserError(f"{path}: {bad} of the first {lines} {unit}s are malformed, more than "
-                            f"1 in 100 (first: {first}); expected {EXPECTED}")
-
-    for part in parts:
-        lines += part.records
-        for line, reason in part.malformed:
-            bad += 1
-            first = first or f"{unit} {line}: {reason}"
-            if bad <= 5:
-                tqdm.write(f"{path}, {unit} {line}: left out: {reason}", file=sys.stderr)
-        if lines >= 1_000:
-            check()
-        yield part
-    check()
-    if bad > 5:
-        print(f"{path}: {bad} malformed {unit}s left out in all", file=sys.stderr)
 
 
 def _tokenize_chunk(chunk, off=(), tenths=None):

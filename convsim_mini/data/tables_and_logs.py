@@ -99,7 +99,7 @@ def _columns_of_log(names):
 def read_records(path, kind, progress, columns=()):
     """Open a file of one of KINDS; → (number of the first record, fields of a pair, records).
 
-    A record is a line as bytes, a row as a dict, or of a log a tuple: the pair and its speakers.
+    A record is a line as bytes, or a row as a dict; in a log a dict of FIELDS and what is known.
     """
     if kind in (".tsv", ".jsonl") and not columns and _is_plain(path, kind):
         return 1, FIELDS, read_lines(path, progress)
@@ -109,15 +109,15 @@ def read_records(path, kind, progress, columns=()):
         raise UserError(f"{path}: holds no row below its header; expected a table with pairs")
     if not columns and (name := _chat_in(begin)):
         _say_once(f"{path}: a conversation in each row ({name})")
-        return 1, (), _turns_of_chats(chain(begin, rows), name)
+        return 1, FIELDS, _turns_of_chats(chain(begin, rows), name)
     found = layout(path, list(dict.fromkeys(chain.from_iterable(begin))), columns)
     _say_once(f"{path}: {found}")
     rows = chain(begin, rows)
     messages = (_message(row, found.columns) for row in rows)
     if found.kind == "replies":
-        return 1, (), _replies(messages)
+        return 1, FIELDS, _replies(messages)
     if found.kind == "threads":
-        return 1, (), _adjacent_turns(messages)
+        return 1, FIELDS, _adjacent_turns(messages)
     if kind == ".jsonl":                                      # a worker parses the lines
         rows = read_lines(path, progress)
     return KINDS[kind].first, tuple(found.columns.values()), rows
@@ -290,15 +290,17 @@ def _chat_in(rows):
 
 def _turns_of_chats(rows, name):
     """Yield turns and answers as pairs of rows that hold a list of messages each."""
-    for row in rows:
+    for number, row in enumerate(rows, start=1):
         messages = [message for message in row.get(name) or [] if isinstance(message, dict)]
         said = [_message(message, _columns_of_log(message)) for message in messages]
-        yield from _adjacent_turns(message | {"thread": name} for message in said
+        yield from _adjacent_turns(message | {"thread": str(number)} for message in said
                                    if message["speaker"] != "system")
 
 
 def _pair(message, reply):
-    return message["text"], reply["text"], message["speaker"] or None, reply["speaker"] or None
+    return {"input": message["text"], "response": reply["text"], "thread": message["thread"],
+            "id": message["id"], "input_author": message["speaker"] or None,
+            "response_author": reply["speaker"] or None}
 
 
 def conversation_turns(path):

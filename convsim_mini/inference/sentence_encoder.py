@@ -9,11 +9,12 @@ from ..backend import array_module, to_device, to_host
 from ..common.cli import UserError, python_m
 from ..data.text import list_of_texts
 from ..model.embeddings import word_sum
-from ..model.input_response import embed
+from ..model.input_response import embed, respond
 from ..model.layers import l2_normalize_forward
 from ..model.projection import with_matrix
 from ..model.word_counts import NUMBERS, side_by_side, word_directions
 from ..training.run import load_matrix, load_run
+from .index import Index
 
 
 class SentenceEncoder:
@@ -55,17 +56,28 @@ class SentenceEncoder:
         if convert_to_tensor or not convert_to_numpy:
             raise ValueError("encode gives NumPy arrays alone; torch.from_numpy(vectors) makes a "
                              "tensor of them")
+        return self._encode(sentences, batch_size, show_progress_bar)
+
+    def encode_responses(self, sentences, batch_size=1024, show_progress_bar=False):
+        """Embeddings of sentences as replies, by the response network; the rest as `encode`.
+
+        encode(messages) @ encode_responses(replies).T scores each reply to each message. Training
+        ranks replies by this score (ours: the words' half, and the direction that `load` removes).
+        """
+        return self._encode(sentences, batch_size, show_progress_bar, as_responses=True)
+
+    def _encode(self, sentences, batch_size, show_progress_bar, as_responses=False):
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}, expected 1 or more")
         if isinstance(sentences, str):
-            return self.encode([sentences])[0]
+            return self._encode([sentences], batch_size, False, as_responses)[0]
         sentences = list_of_texts(sentences)
         vectors = np.empty((len(sentences), self.dimension), np.float32)
         starts = range(0, len(sentences), batch_size)
         for start in tqdm(starts, desc="encoding", unit="batch", disable=not show_progress_bar):
             packed = self.vocabulary.encode(sentences[start:start + batch_size])
             self.cut += number_cut(self.model.config, packed.lengths)
-            vectors[start:start + batch_size] = self._embed_batch(packed)
+            vectors[start:start + batch_size] = self._embed_batch(packed, as_responses)
         return vectors
 
     def embed(self, packed, batch_size=1024):
@@ -76,11 +88,23 @@ class SentenceEncoder:
             vectors[first:first + batch_size] = self._embed_batch(part)
         return vectors
 
-    def _embed_batch(self, packed):
+    def _embed_batch(self, packed, as_responses=False):
         u = embed(self.model, packed, len(packed.lengths))
+        if as_responses:
+            u, _ = l2_normalize_forward(respond(self.model, u))
         if not self.word_weight:
             return u
         return side_by_side(u, count_vectors(self.directions, packed), self.word_weight)
+
+    def search(self, index, sentence, k=10):
+        """The k rows of an index that are nearest to a sentence: Hits, best first.
+
+        index: an Index, or the folder of one. A Hit holds score, number and row, a dict of columns.
+        """
+        if not isinstance(index, Index):
+            index = Index(index, self)
+        hits, = index.search([sentence], k)
+        return hits
 
     @staticmethod
     def similarity(a, b):

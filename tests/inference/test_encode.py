@@ -18,6 +18,7 @@ import convsim_mini
 from convsim_mini.common import decompress
 from convsim_mini import encode
 from convsim_mini.data.text import tokenize
+from convsim_mini.inference import rows
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.model.input_response import embed
 from convsim_mini.model.word_counts import word_directions
@@ -143,7 +144,7 @@ def test_lines_of_standard_input_are_compared(trained, monkeypatch, capsys):
                                    ["fudazi vobamu", "you?", "--search", "FILE"]])
 def test_search_finds_the_nearest_lines_of_a_file(
         encoder, trained, tmp_path, monkeypatch, capsys, words):
-    monkeypatch.setattr(encode, "CHUNK", 3)
+    monkeypatch.setattr(rows, "CHUNK", 3)
     lines = [*SENTENCES[:2], "fudazi vobamu", *SENTENCES[2:], "fudazi vobamu"]
     (tmp_path / "lines.txt").write_text("\n".join(lines), encoding="utf-8")
     path = str(tmp_path / "lines.txt")
@@ -160,7 +161,7 @@ def test_search_finds_the_nearest_lines_of_a_file(
 
 @pytest.mark.parametrize("source", ["arguments", "file", "stdin"])
 def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, capsys, source):
-    monkeypatch.setattr(encode, "CHUNK", 2)
+    monkeypatch.setattr(rows, "CHUNK", 2)
     sentences = ["one", "two", "", "caf\u00e9", "one two three"]
     out = tmp_path / "out.npy"
     out.write_bytes(b"older")
@@ -247,7 +248,7 @@ def test_a_pipe_is_a_file(encoder, trained, tmp_path, capsys):
 
 @pytest.mark.parametrize("options", [["--out", "out.npy"], ["--search", "lines.txt", "fudazi"]])
 def test_memory_does_not_grow_with_the_file(trained, tmp_path, monkeypatch, options):
-    monkeypatch.setattr(encode, "CHUNK", 500)
+    monkeypatch.setattr(rows, "CHUNK", 500)
     monkeypatch.chdir(tmp_path)
     peaks = []
     for lines in (1_000, 20_000):

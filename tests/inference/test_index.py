@@ -10,9 +10,10 @@ import pytest
 
 import convsim_mini
 from convsim_mini import encode
-from convsim_mini.inference import index
+from convsim_mini.inference import index, rows
 from convsim_mini.common.cli import UserError
 from convsim_mini.inference.index import Index, build_index
+from convsim_mini.inference.rows import rows_of_file, rows_of_texts
 
 from conftest import command
 
@@ -21,7 +22,8 @@ QUERIES = ["fudazi vobamu", "you?", ""]
 
 def search(encoder, queries, file):
     """What a search of a file finds: ten lines for each query."""
-    return encode.search(encoder, queries, SimpleNamespace(index=None, search=file, top=10))
+    options = SimpleNamespace(index=None, search=file, column=None, replies=False, top=10)
+    return encode.search(encoder, queries, options)[1]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def lines(pairs):
 @pytest.fixture
 def file(tmp_path, lines, monkeypatch):
     """The lines as a file, which is read and searched in several blocks."""
-    monkeypatch.setattr(encode, "CHUNK", 400)
+    monkeypatch.setattr(rows, "CHUNK", 400)
     monkeypatch.setattr(index, "BLOCK", 400)
     path = tmp_path / "lines.txt"
     path.write_bytes("\n".join(lines).encode())
@@ -78,24 +80,24 @@ def test_from_a_table_of_ones_own_to_the_answer_of_a_search(
 
 
 def test_a_search_is_exact_and_the_first_of_equal_lines_comes_first(encoder, lines, file, tmp_path):
-    build_index(encoder, encode.line_chunks(file), tmp_path / "index")
+    build_index(encoder, rows_of_file(file), tmp_path / "index")
     found = Index(tmp_path / "index", encoder).search(QUERIES, 1_405)
     cosines = encoder.encode(QUERIES) @ encoder.encode(lines).T
     for hits, row in zip(found, cosines):
         assert sorted(number for _, number, _ in hits) == list(range(1, 1_406))
-        assert all(lines[number - 1] == line for _, number, line in hits)
+        assert all(lines[hit.number - 1] == hit.row["line"] for hit in hits)
         np.testing.assert_allclose([cosine for cosine, _, _ in hits], np.sort(row)[::-1], atol=1e-5)
     first, second = found[0][:2]
-    assert first[2] == second[2] == "fudazi vobamu" and first[1] < second[1]
+    assert first.row == second.row == {"line": "fudazi vobamu"} and first.number < second.number
 
 
 def test_a_graph_finds_nearly_all_of_them_and_without_its_package_all(
         encoder, file, tmp_path, monkeypatch):
     pytest.importorskip("usearch")
     monkeypatch.setattr(index, "GRAPH_ABOVE", 1_000)
-    report = build_index(encoder, encode.line_chunks(file), tmp_path / "index")
+    report = build_index(encoder, rows_of_file(file), tmp_path / "index")
     assert "may miss some" in report
-    queries = next(encode.line_chunks(file))[:100]
+    queries = next(rows_of_file(file).texts)[:100]
     near = Index(tmp_path / "index", encoder).search(queries)
     monkeypatch.setitem(sys.modules, "usearch.index", None)   # as if it were not installed
     exact = Index(tmp_path / "index", encoder).search(queries)
@@ -111,7 +113,7 @@ def test_of_many_equal_lines_the_first_are_found_in_order(encoder, tmp_path):
              for number, k in enumerate(rng.integers(0, 12, 12_000))]
     (tmp_path / "lines.txt").write_text("\n".join(lines))
     expected = [[k for k, line in enumerate(lines, start=1) if line == text][:10] for text in often]
-    build_index(encoder, encode.line_chunks(tmp_path / "lines.txt"), tmp_path / "index")
+    build_index(encoder, rows_of_file(tmp_path / "lines.txt"), tmp_path / "index")
     of_file = search(encoder, often, tmp_path / "lines.txt")
     for found in (of_file, Index(tmp_path / "index", encoder).search(often)):
         assert [[number for _, number, _ in hits] for hits in found] == expected
@@ -134,7 +136,7 @@ def test_a_tie_is_what_follows_within_the_last_bits(block):
 
 
 def test_an_index_of_other_weights_or_another_matrix_is_refused(encoder, tmp_path, monkeypatch):
-    build_index(encoder, [["one", "two"]], tmp_path / "index")
+    build_index(encoder, rows_of_texts(["one", "two"]), tmp_path / "index")
     assert len(Index(tmp_path / "index", encoder)) == 2
     for name, value in (("weights", 1), ("vocabulary", 1), ("matrix", 1), ("tuned", True),
                         ("word_weight", 0.0)):
@@ -147,7 +149,7 @@ def test_an_index_of_other_weights_or_another_matrix_is_refused(encoder, tmp_pat
 def test_an_index_made_with_words_is_refused_without_them(encoder, trained, tmp_path):
     learned = convsim_mini.load(trained[0], words=False)
     for maker, other, name in ((encoder, learned, "both"), (learned, encoder, "learned")):
-        build_index(maker, [["one", "two"]], tmp_path / name)
+        build_index(maker, rows_of_texts(["one", "two"]), tmp_path / name)
         assert len(Index(tmp_path / name, maker).search(["one"])[0]) == 2
         with pytest.raises(UserError, match="with other options .different: word_weight."):
             Index(tmp_path / name, other)
@@ -167,18 +169,18 @@ def test_equal_lines_are_a_tie_in_blocks_of_all_sizes(trained):
 @pytest.mark.parametrize("accident", [KeyboardInterrupt, OSError(28, "No space left on device")])
 def test_an_interrupted_index_leaves_nothing(encoder, tmp_path, accident):
     def chunks():
-        yield ["one", "two"]
+        yield [{"line": "one"}]
         raise accident
 
     with pytest.raises(KeyboardInterrupt if accident is KeyboardInterrupt else UserError):
-        build_index(encoder, chunks(), tmp_path / "index")
+        build_index(encoder, rows.Rows(("line", "line"), 0, chunks()), tmp_path / "index")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_of_an_index_that_is_cut_is_refused(encoder, tmp_path):
-    build_index(encoder, [["one", "two"]], tmp_path / "index")
+    build_index(encoder, rows_of_texts(["one", "two"]), tmp_path / "index")
     names = json.loads((tmp_path / "index" / "meta.json").read_text())["crc32"]
-    assert set(names) == {"vectors.npy", "lines.txt", "offsets.npy"}
+    assert set(names) == {"vectors-1.npy", "rows-1.jsonl", "offsets-1.npy"}
     for name in names:
         path = tmp_path / "index" / name
         whole = path.read_bytes()
@@ -191,7 +193,7 @@ def test_a_file_of_an_index_that_is_cut_is_refused(encoder, tmp_path):
 
 
 def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
-    build_index(encoder, [["one", "two"]], tmp_path / "index")
+    build_index(encoder, rows_of_texts(["one", "two"]), tmp_path / "index")
     meta = json.loads((tmp_path / "index" / "meta.json").read_text())
     for name in meta["crc32"]:
         path = tmp_path / "index" / name
@@ -201,7 +203,7 @@ def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
         with pytest.raises(UserError, match=message):
             Index(tmp_path / "index", encoder)
         path.write_bytes(whole)
-    for name, message in (("crc32", "index: is damaged .'crc32'"), ("format", "another version")):
+    for name, message in (("crc32", "names other files"), ("format", "another version")):
         changed = {key: value for key, value in meta.items() if key != name}
         (tmp_path / "index" / "meta.json").write_text(json.dumps(changed))
         with pytest.raises(UserError, match=message):

@@ -1,0 +1,91 @@
+"""Talk with a run: to each message that you type, the best replies of the pairs it learned from.
+
+    python -m convsim_mini.chat RUN
+    python -m convsim_mini.chat RUN --replies FILE
+
+Below each reply stands the message that it once answered. Enter alone shows what was passed over:
+echoes, which only repeat the message, and coarse replies. Ctrl-D ends.
+"""
+
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from textwrap import shorten
+
+from .backend import keep_freed_memory
+from .common.cli import Parser, UserError, errors_in_one_line, positive_int
+from .inference.replies import replies_of_file, replies_of_run
+from .inference.sentence_encoder import load
+
+with suppress(ImportError):                                   # there is none on Windows
+    import readline    # noqa: F401 - gives `input` line editing and history
+
+ANSWERED = 100    # characters that are shown of the message that a reply once answered
+
+
+def parse_options(argv):
+    """The command's options."""
+    parser = Parser(prog="python -m convsim_mini.chat", description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, help="the run's folder; its replies are embedded once, "
+                        "into RUN/replies")
+    parser.add_argument("--replies", type=Path, metavar="FILE", help="take the replies from here: "
+                        "lines, or a table; or an index that `encode --replies` made")
+    parser.add_argument("--k", type=positive_int, default=3, help="replies to each message")
+    parser.add_argument("--all", action="store_true", help="show coarse replies, too")
+    return parser.parse_intermixed_args(argv)
+
+
+def messages():
+    """Yield what is typed, or the lines of standard input, which are shown."""
+    if sys.stdin is None:
+        raise UserError("standard input: is closed; type messages there")
+    typed = sys.stdin.isatty()
+    while True:
+        try:
+            message = input("> " if typed else "")
+        except EOFError:
+            return
+        if not typed:
+            print(f"> {message}")
+        yield message
+
+
+def show(replies):
+    """Print a list of Reply."""
+    for reply in replies:
+        fault = f" ({reply.fault})" if reply.fault else ""
+        print(f"  {reply.score:.2f}{fault}  {' '.join(reply.reply.split())}")
+        if reply.message:
+            print(f"        to: {shorten(reply.message, ANSWERED, placeholder=' …')}")
+
+
+def talk(replies, k, coarse):
+    """Answer messages until there are no more. k, coarse: as for `Replies.ranked`"""
+    print(f"{len(replies):,} replies. Type a message; Enter alone shows what was passed over; "
+          "Ctrl-D ends.")
+    passed_over = []
+    for message in messages():
+        if message.strip():
+            best, passed_over = replies.ranked(message, k, coarse)
+            show(best)
+        else:
+            show(passed_over)
+
+
+@errors_in_one_line()
+def main(argv=None):
+    """The command: open the replies, then answer."""
+    options = parse_options(argv)
+    keep_freed_memory()
+    encoder = load(options.run)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        if options.replies:
+            replies = replies_of_file(encoder, options.replies, Path(folder, "replies"))
+        else:
+            replies = replies_of_run(encoder, options.run)
+        talk(replies, options.k, options.all)
+
+
+if __name__ == "__main__":
+    main()

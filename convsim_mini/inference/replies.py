@@ -1,0 +1,151 @@
+"""The replies of a corpus, ranked for a message: an index by the response side of the model."""
+
+import re
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ..common.cli import UserError, progress
+from ..common.files import chunked
+from ..data.pairs import parse, read_chunks, removed_by
+from ..data.tables_and_logs import FIELDS, default_corpus
+from ..data.text import tokenize
+from ..training.run import load_config
+from .index import Index, build_index
+from .rows import CHUNK, Rows, rows_of_file
+
+MOST = 200_000      # replies of a run; of more pairs a share is drawn
+LOOKED_AT = 20      # replies that are looked at first for each one asked for
+ECHO = 0.6          # share of a reply's different words that are the message's, from which on it
+# is an echo. Dev, replies to chat and to Reddit
+COARSE = re.compile(
+    "fuck|shit|cunt|bitch|nigg|faggot|retard|slut|whore|asshole|dumbass|wank|porn|blowjob|dildo|"
+    r"\b(ass|arse|cocks?|dicks?|dickhead|pussy|tits|cum|fags?|twat|spic|kike|chink|gook|coon|paki|"
+    r"tranny|dyke|rap(e[ds]?|ist))\b", re.IGNORECASE)
+
+
+class Reply(NamedTuple):
+    """A reply to a message."""
+
+    score: float         # of the reply to the message: a cosine
+    reply: str
+    message: str         # the one that it once answered, or ""
+    fault: str = ""      # "echo" or "coarse"
+
+
+class Replies:
+    """Replies that can be ranked for a message: an Index of replies, opened.
+
+    Raises UserError where the Index holds messages.
+    """
+
+    def __init__(self, index):
+        if not index.side:
+            raise UserError(f"{index.folder}: holds messages, expected replies; make it with "
+                            "encode --replies")
+        self.index = index
+
+    def __len__(self):
+        return len(self.index)
+
+    def best(self, message, k=3, coarse=False):
+        """The k best replies to a message: a list of Reply, best first. The rest as `ranked`."""
+        return self.ranked(message, k, coarse)[0]
+
+    def ranked(self, message, k=3, coarse=False):
+        """The k best replies to a message, and those that are passed over on the way to them.
+
+        Echoes are passed over, and coarse replies unless `coarse` asks for them. Of equal replies
+        the first is taken. → two lists of Reply, best first
+        """
+        top = LOOKED_AT * k
+        while True:
+            hits, = self.index.search([message], top)
+            best, passed_over = self._sorted_out(message, hits, coarse)
+            if len(best) >= k or len(hits) < top:
+                break
+            top *= 4
+        worst = best[k - 1].score if len(best) >= k else -1
+        return best[:k], [reply for reply in passed_over if reply.score >= worst]
+
+    def _sorted_out(self, message, hits, coarse):
+        asked, answered = self.index.columns
+        words, seen = set(tokenize(message)), set()
+        best, passed_over = [], []
+        for hit in hits:
+            tokens = tokenize(hit.row[answered])
+            if " ".join(tokens) in seen:
+                continue
+            seen.add(" ".join(tokens))
+            said = "" if asked == answered else hit.row[asked] or ""
+            fault = _fault(hit.row[answered], set(tokens), words)
+            reply = Reply(hit.score, hit.row[answered], said, fault)
+            if fault == "echo" or (fault and not coarse):
+                passed_over.append(reply)
+            else:
+                best.append(reply)
+        return best, passed_over
+
+
+def _fault(reply, words, words_of_message):
+    if len(words & words_of_message) >= ECHO * len(words):
+        return "echo"
+    return "coarse" if COARSE.search(reply) else ""
+
+
+def replies_of_file(encoder, path, folder):
+    """The Replies of a file, which are embedded into the new folder, or of an index's folder."""
+    if path.is_dir():
+        return Replies(Index(path, encoder))
+    build_index(encoder, rows_of_file(path, side=1), folder)
+    return Replies(Index(folder, encoder))
+
+
+def replies_of_run(encoder, run):
+    """The Replies of a run's own pairs. They are embedded once, and kept in RUN/replies.
+
+    Raises UserError where the pairs' files are gone.
+    """
+    folder = Path(run, "replies")
+    try:
+        return Replies(Index(folder, encoder))
+    except UserError:                                         # none yet, or of another step
+        shutil.rmtree(folder, ignore_errors=True)
+    build_index(encoder, _rows_of_run(load_config(run)), folder)
+    return Replies(Index(folder, encoder))
+
+
+def _rows_of_run(config):
+    """Rows of up to 200,000 replies, with the messages that they answer."""
+    rng = np.random.Generator(np.random.Philox(config.seed))
+    drawn = []
+    for number, pair in enumerate(_pairs(config)):
+        if len(drawn) < MOST:
+            drawn.append(pair)
+        elif (place := int(rng.integers(number + 1))) < MOST:
+            drawn[place] = pair
+    rows = (dict(zip(FIELDS, pair)) for pair in drawn)
+    bar = progress(rows, "embedding replies", len(drawn), unit=" replies")
+    return Rows(FIELDS, 1, chunked(bar, CHUNK))
+
+
+def _pairs(config):
+    """Yield (message, reply) of a run's files, those that the filters leave."""
+    paths = [Path(path) for path in config.pairs or [default_corpus()]]
+    off = [name.replace("_", " ") for name in config.text.filters_off]
+    size = sum(path.stat().st_size for path in paths)
+    with progress(total=size, desc="reading replies", unit="B", unit_scale=True) as bar:
+        for path in paths:
+            before = bar.n
+            for chunk in read_chunks(path, lambda position: bar.update(before + position - bar.n),
+                                     config.columns):
+                for record in chunk.records:
+                    try:
+                        pair = parse(chunk.kind, record, chunk.fields)
+                    except ValueError:                        # training has told of it
+                        continue
+                    if not (removed_by(pair.input, pair.input_author, off)
+                            or removed_by(pair.response, pair.response_author, off)):
+                        yield pair.input, pair.response

@@ -46,16 +46,16 @@ function makeTable({caption, head, rows, most}) {
   ]), {className: "wide"});
 }
 
-function makeMap({texts, places, shares, found, yours}) {
-  const x = place => 20 + 940 * place[0], y = place => 20 + 560 * place[1];
+function makeMap({points, yours}) {
+  const at = place => [20 + 940 * place[0], 20 + 560 * place[1]];
   const map = makeSvg("svg", "Map of sentences", {viewBox: "0 0 980 600", role: "img"});
-  places.forEach((place, k) => {
-    const circle = makeSvg("circle", texts[k], {cx: x(place), cy: y(place)});
-    circle.style.setProperty("--share", `${100 * shares[k]}%`);
-    circle.classList.toggle("faded", !found[k]);
+  for (const {text, place, share, faded} of points) {
+    const [cx, cy] = at(place);
+    const circle = makeSvg("circle", text, {cx, cy, class: faded ? "faded" : ""});
+    circle.style.setProperty("--share", `${100 * share}%`);
     map.append(circle);
-  });
-  map.append(makeSvg("path", "your sentence", {d: `M${x(yours) - 14} ${y(yours)}h28m-14-14v28`}));
+  }
+  map.append(makeSvg("path", "your sentence", {d: `M${at(yours)}m-14 0h28m-14-14v28`}));
   return map;
 }
 
@@ -65,6 +65,7 @@ const makeImage = svg => make("img", [], {
 // Ask for the open panel, and show its answer unless something newer was asked meanwhile.
 async function ask() {
   const mine = ++asked;
+  clearTimeout(timer);
   const question = {...state};
   for (const field of document.querySelectorAll("input, textarea")) question[field.id] = field.value;
   let answer = {status: "No answer: does the command still run?"};
@@ -75,12 +76,18 @@ async function ask() {
 }
 
 // A button that had the focus keeps it.
-function show({status, map, images = [], tables = []}) {
+function show({status, map, images = [], tables = [], again}) {
   const focus = [...shown.querySelectorAll("button")].indexOf(document.activeElement);
   byId("status").textContent = status;
   shown.replaceChildren(...map ? [makeMap(map)] : [], ...images.map(makeImage),
                         ...tables.map(makeTable));
   shown.querySelectorAll("button")[focus]?.focus();
+  if (again) askIn(3000);
+}
+
+function askIn(milliseconds) {
+  clearTimeout(timer);
+  timer = setTimeout(ask, milliseconds);
 }
 
 function open() {
@@ -98,9 +105,6 @@ function open() {
 for (const {id, firstElementChild} of sections) {
   document.querySelector("nav").append(make("a", firstElementChild.textContent, {href: `#${id}`}));
 }
-document.addEventListener("input", () => {
-  clearTimeout(timer);
-  timer = setTimeout(ask, 150);
-});
+document.addEventListener("input", () => askIn(150));
 addEventListener("hashchange", open);
 open();

@@ -40,6 +40,7 @@ def messages():
     """Yield what is typed, or the lines of standard input, which are shown."""
     if sys.stdin is None:
         raise UserError("standard input: is closed; type messages there")
+    sys.stdin.reconfigure(errors="replace")                   # of bytes that are not UTF-8
     typed = sys.stdin.isatty()
     while True:
         try:

@@ -17,8 +17,6 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-import numpy as np
-
 from .backend import keep_freed_memory
 from .common.cli import Parser, UserError, errors_in_one_line, positive_int
 from .common.files import write_rows
@@ -29,7 +27,6 @@ from .inference.rows import LINE, Rows, rows_of_file, rows_of_texts
 from .inference.sentence_encoder import load
 
 MOST_COMPARED = 30
-PARTS = ("learned", "words")    # of a score
 
 
 def comparison(encoder, sentences):
@@ -61,7 +58,7 @@ def parse_options(argv):
     parser.add_argument("--add", action="store_true", help="add the rows of --file to --index")
     parser.add_argument("--column", metavar="NAME", help="the column of a table to embed, if not "
                         "the question or message that training would find")
-    parser.add_argument("--replies", action="store_true",
+    parser.add_argument("--replies", dest="side", action="store_const", const=1, default=0,
                         help="embed a table's replies, so that a search finds the best answers")
     parser.add_argument("--json", action="store_true", help="print each hit as a JSON object")
     parser.add_argument("--parts", action="store_true",
@@ -81,6 +78,8 @@ def parse_options(argv):
             raise UserError(f"--search {options.search} and --index {options.index}: choose one: "
                             "search the file or the index")
         options.texts.insert(0, options.search)
+    if options.add and not (options.index and options.file):
+        raise UserError("--add: expected --file FILE and --index DIR beside it")
     # bytes that are not UTF-8 come as half surrogates, which cannot be printed
     options.texts = [text.encode("utf-8", "replace").decode() for text in options.texts]
     if options.texts and options.file:
@@ -104,35 +103,35 @@ def search(encoder, queries, options):
     if options.index:
         index = Index(options.index, encoder)
         return index, index.search(queries, options.top)
-    rows = rows_of_file(Path(options.search), options.column, options.replies)
+    rows = rows_of_file(Path(options.search), options.column, options.side)
     return rows, nearest(encoder.encode(queries), embedded(encoder, rows), options.top)
 
 
 def shares(encoder, query, hits, rows):
-    """What the learned half and the words add to the score of each Hit: float32 (hits, 2)."""
+    """What the learned half and the words add to the score of each Hit: a list of dicts."""
     again = Rows(rows.columns, rows.side, [[hit.row for hit in hits]])
     products = encoder.encode(query) * next(embedded(encoder, again))[0]          # (hits, e)
-    learned = encoder.model.config.layers[-1]
-    return np.add.reduceat(products, [0, learned], axis=1)
+    e = encoder.model.config.layers[-1]                       # the others count words
+    return [{"learned": float(product[:e].sum()), "words": float(product[e:].sum())}
+            for product in products]
 
 
-def print_hits(query, hits, column, parts, as_json):
-    """Print Hits, best first. column: the one that was embedded; parts: (hits, 2) or None"""
-    if as_json:
-        for k, hit in enumerate(hits):
-            more = {} if parts is None else dict(zip(PARTS, map(float, parts[k])))
-            print(json.dumps({"query": query, **hit._asdict(), **more}))
-        return
+def print_hits(query, hits, parts, column):
+    """Print Hits. parts: their shares, or empty dicts; column: the one that was embedded"""
     print(query)
-    for k, hit in enumerate(hits):
-        more = "" if parts is None else " = " + " + ".join(
-            f"{part:.3f} {name}" for name, part in zip(PARTS, parts[k]))
+    for hit, part in zip(hits, parts):
+        shown = "".join(f" {name} {share:.3f}" for name, share in part.items())
         unit = "line" if hit.row.keys() == {LINE} else "row"
-        print(f"  {hit.score:.3f}{more}  {unit} {hit.number:,}: {hit.row[column]}")
+        print(f"  {hit.score:.3f}{shown}  {unit} {hit.number:,}: {one_line(hit.row[column])}")
         for name, value in hit.row.items():
             if name != column and value not in (None, ""):
-                print(f"         {name}: {value}")
+                print(f"         {name}: {one_line(value)}")
     print()
+
+
+def one_line(value):
+    """A cell of a table, which may hold line breaks."""
+    return " ".join(str(value).split())
 
 
 def few(chunks):
@@ -156,32 +155,38 @@ def tell_unknown(sentences, vocabulary):
 
 @errors_in_one_line()
 def main(argv=None):
-    """The command: a table of cosines, nearest lines, an index of lines, or a file of vectors."""
+    """The command: a table of cosines, nearest rows, an index of rows, or a file of vectors."""
     options = parse_options(argv)
     keep_freed_memory()
     encoder = load(options.run, options.device, options.tuned, not options.no_words)
     if options.texts:
         rows = rows_of_texts(options.texts)
+    elif options.file:
+        rows = rows_of_file(options.file, options.column, options.side)
     else:
-        rows = rows_of_file(options.file, options.column, options.replies)
+        rows = rows_of_file(None)
     sentences = []                                            # those that are shown
     if options.out:
         number = write_rows(options.out, (vectors for vectors, _ in embedded(encoder, rows)),
                             encoder.dimension)
         print(f"{options.out}: {number:,} vectors of {encoder.dimension} numbers, float32, unit "
               "length")
+    elif options.add:
+        print(f"{options.index}: {Index(options.index, encoder).add(rows)}")
     elif options.index and options.file:
-        if options.add:
-            report = Index(options.index, encoder).add(rows)
-        else:
-            report = build_index(encoder, rows, options.index)
-        print(f"{options.index}: {report}")
+        print(f"{options.index}: {build_index(encoder, rows, options.index)}")
     elif options.index or options.search is not None:
         sentences = few(rows.texts)
         source, found = search(encoder, sentences, options)
         for query, hits in zip(sentences, found):
-            parts = shares(encoder, query, hits, source) if options.parts else None
-            print_hits(query, hits, source.columns[source.side], parts, options.json)
+            parts = [{}] * len(hits)
+            if options.parts:
+                parts = shares(encoder, query, hits, source)
+            if not options.json:
+                print_hits(query, hits, parts, source.columns[source.side])
+                continue
+            for hit, part in zip(hits, parts):
+                print(json.dumps({"query": query, **hit._asdict(), **part}, default=str))
     else:
         sentences = few(rows.texts)
         print(comparison(encoder, sentences))

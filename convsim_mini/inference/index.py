@@ -18,7 +18,7 @@ import json
 import os
 from array import array
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,7 +80,11 @@ def embedded(encoder, rows):
     """Yield blocks of Rows: vectors (n, e) and their n rows."""
     for chunk in rows.chunks:
         texts = [row[rows.columns[rows.side]] for row in chunk]
-        yield encoder.encode_responses(texts) if rows.side else encoder.encode(texts), chunk
+        if rows.side == 0:
+            vectors = encoder.encode(texts)
+        else:
+            vectors = encoder.encode_responses(texts)
+        yield vectors, chunk
 
 
 class Index:
@@ -105,7 +109,7 @@ class Index:
             self.offsets = np.load(names[2], mmap_mode="r")
             graph = _usearch() if names[3].name in meta["crc32"] else None
             self.graph = graph and graph.restore(names[3], view=True)
-        self.folder, self.meta, self.encoder = folder, meta, encoder
+        self.folder, self.meta, self.encoder = Path(folder), meta, encoder
 
     def __len__(self):
         return len(self.vectors)
@@ -137,8 +141,8 @@ class Index:
         Raises UserError where they have not the index's columns, or another process adds to it.
         """
         if (rows.columns, rows.side) != (self.columns, self.side):
-            raise UserError(f"{self.folder}: holds the columns {self.columns}, but these rows have "
-                            f"{rows.columns}; choose one with --column, or make another index")
+            raise UserError(f"{self.folder}: embeds {_about(self)}, but the new rows have "
+                            f"{_about(rows)}; add rows of this kind, or make another index")
         old = ((self.vectors[start:start + BLOCK],
                 [self.line(row) for row in range(start, min(start + BLOCK, len(self)))])
                for start in range(0, len(self), BLOCK))
@@ -152,10 +156,15 @@ class Index:
             for name in meta["crc32"]:
                 os.replace(new / name, Path(self.folder, name))
             write_text(Path(self.folder, "meta.json"), json.dumps(meta))
-            for name in self.meta["crc32"]:
+            for name, old in product((*WHOLE, GRAPH), range(1, meta["generation"])):
                 with suppress(PermissionError):               # Windows, while another reads it
-                    Path(self.folder, name).unlink()
+                    Path(self.folder, name.format(old)).unlink(missing_ok=True)
         return f"{number - len(self):,} added; {report}"
+
+
+def _about(rows):
+    column = rows.columns[rows.side]
+    return f'"{column}" as {("messages", "replies")[rows.side]}'
 
 
 def _check(folder, meta, encoder):
@@ -211,7 +220,7 @@ def _fill(folder, meta, blocks, dimension):
         _save_graph(np.load(vectors, mmap_mode="r"), graph)
         how = "a search through its graph is fast but may miss some of the nearest lines"
     meta["crc32"] = {path.name: checksum(path) for path in folder.iterdir()}
-    return number, f"{number:,} lines; {how}"
+    return number, f"{number:,} rows; {how}"
 
 
 def _usearch():

@@ -42,7 +42,7 @@ def rows_of_file(path, column=None, side=0):
     or there is no such column.
     """
     size = path.stat().st_size if path and path.is_file() else None
-    bar = progress(total=size, desc="reading", unit="B", unit_scale=True)
+    bar = progress(total=size, desc="encoding", unit="B", unit_scale=True)
 
     def show(position):
         bar.update(position - bar.n)
@@ -53,7 +53,10 @@ def rows_of_file(path, column=None, side=0):
                             ".jsonl or .parquet file; leave out --column")
         return Rows((LINE, LINE), side, _closing(bar, _lines(path, show)))
     parts = read_rows(path, show, [column] if column else [])
-    first = next(parts)
+    first = next(parts, None)
+    if not first:
+        raise UserError(f"{path}: holds no pair of a message and its answer; name a column to "
+                        "embed with --column")
     columns = (first.fields[0], first.fields[-1])
     chunks = _with_text(chain([first], parts), columns[side])
     return Rows(columns, side, _closing(bar, chunks))

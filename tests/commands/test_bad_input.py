@@ -22,6 +22,7 @@ from convsim_mini.data.corpus import split_of, text_key
 from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation.cqa import OWN as OWN_CQA
 from convsim_mini.inference.index import build_index
+from convsim_mini.inference.rows import rows_of_texts
 from convsim_mini.training.run import load_run, save_matrix
 from convsim_mini.inference.sentence_encoder import load
 
@@ -325,11 +326,11 @@ CASES = [
     ("encode nowhere hello", "nowhere: no such run folder"),
     ("encode run --file none.txt", "none.txt: cannot be read: No such file or directory"),
     ("encode run --file empty", "empty: is empty"),
-    ("encode run --file latin-1.tsv", "latin-1.tsv, line 1: is not UTF-8 text"),
+    ("encode run --file latin-1", "latin-1, line 1: is not UTF-8 text"),
     ("encode run --file good.tsv", "more than 30 sentences: too many to compare"),
     ("encode run --file cut.tsv.gz --out out.npy",
      "cut.tsv.gz: the compressed data is damaged or cut short"),
-    ("encode run --file latin-1.tsv --out kept.npy", "latin-1.tsv, line 1: is not UTF-8 text"),
+    ("encode run --file latin-1 --out kept.npy", "latin-1, line 1: is not UTF-8 text"),
     ("encode run hello --out /proc/out.npy", "/proc/out.npy: cannot be written ("),
     ("encode run hello --out folder.tsv", "folder.tsv: is no file that could be replaced"),
     ("encode run hello --out /dev/null", "/dev/null: is no file that could be replaced"),
@@ -341,19 +342,23 @@ CASES = [
     ("encode run --search hello --file good.tsv --index x", "give sentences as arguments or with"),
     ("encode run --file good.tsv --index index", "index: exists already and is left as it is"),
     ("encode run --file good.tsv --index here.csv/x", "here.csv/x: cannot be written"),
-    ("encode run --file latin-1.tsv --index x", "latin-1.tsv, line 1: is not UTF-8 text"),
+    ("encode run --file latin-1.tsv --index x", "latin-1.tsv: 200 of the first 200 lines are malf"),
     ("encode run --file cut.tsv.gz --index x", "cut.tsv.gz: the compressed data is damaged or cut"),
     ("encode run hello --index nowhere", "nowhere/meta.json: is missing or damaged"),
     ("encode run hello --index run", "run/meta.json: is missing or damaged"),
     ("encode run hello --index index-meta", "index-meta/meta.json: is missing or damaged"),
     ("encode run hello --index index-values", "index-values: is an index of another version;"),
-    ("encode run hello --index index-cut", "index-cut: is damaged (vectors.npy is missing or"),
-    ("encode run hello --index index-lines", "index-lines: is damaged (lines.txt is missing or"),
+    ("encode run hello --index index-cut", "index-cut: is damaged (vectors-1.npy is missing or"),
+    ("encode run hello --index index-rows", "index-rows: is damaged (rows-1.jsonl is missing or"),
     ("encode run hello --index index-foreign",
      "index-foreign: is damaged (meta.json names other files than an index has"),
     ("encode run hello --index index-other",
      "index-other: was made by another run or with other options (different: step)"),
     ("encode run hello --top 0", "top"),
+    ("chat nowhere", "nowhere: no such run folder"),
+    ("chat run --replies none.csv", "none.csv: cannot be read"),
+    ("chat run --replies index", "index: holds messages, expected replies; make it with encode"),
+    ("chat run-cut-config", "config.json: is missing or damaged"),
 ]
 
 
@@ -453,8 +458,8 @@ DAMAGED_INDEXES = {
     "-values": damage_file("meta.json", lambda data: b"{}"),
     "-foreign": damage_file("meta.json", lambda data: data.replace(
         b'"crc32": {', b'"crc32": {"../run/config.json": 0, ')),
-    "-cut": damage_file("vectors.npy", lambda data: data[:64]),
-    "-lines": lambda index: (index / "lines.txt").unlink(),
+    "-cut": damage_file("vectors-1.npy", lambda data: data[:64]),
+    "-rows": lambda index: (index / "rows-1.jsonl").unlink(),
 }
 
 
@@ -481,6 +486,7 @@ def workshop(tmp_path_factory, pairs, write_tsv, pair_file, cache_folder, traine
         "binary.tsv.zst": b"\x00\xff\xfe\x80\n" * 20, "cut.tsv.gz": gzip.compress(text)[:-2_000],
         "cut.tsv.zst": zstd[:-2_000], "flipped.tsv.zst": flipped(zstd, 20_000),
         "three.tsv": b"a\tb\tc\n" * 2_000,
+        "latin-1": "café\n".encode("latin-1"),
         "latin-1.tsv": "café\toui\n".encode("latin-1") * 200,
         "fields.jsonl": b'{"input": "a", "reply": "b"}\n' * 200,
         "few.tsv": b"".join(text.splitlines(keepends=True)[:50]),
@@ -517,7 +523,7 @@ def workshop(tmp_path_factory, pairs, write_tsv, pair_file, cache_folder, traine
     encoder = load(trained[0])
     for name, damage in DAMAGED_INDEXES.items():
         encoder.identity["step"] = 7 if name == "-other" else 30
-        build_index(encoder, [["one", "two"]], folder / f"index{name}")
+        build_index(encoder, rows_of_texts(["one", "two"]), folder / f"index{name}")
         damage(folder / f"index{name}")
     write_tsv(folder / "alike.tsv", alike(pairs))
     for path in (pair_file.with_name("other.tsv"), folder / "other.tsv"):

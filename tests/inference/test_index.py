@@ -22,7 +22,7 @@ QUERIES = ["fudazi vobamu", "you?", ""]
 
 def search(encoder, queries, file):
     """What a search of a file finds: ten lines for each query."""
-    options = SimpleNamespace(index=None, search=file, column=None, replies=False, top=10)
+    options = SimpleNamespace(index=None, search=file, column=None, side=0, top=10)
     return encode.search(encoder, queries, options)[1]
 
 
@@ -52,7 +52,7 @@ def file(tmp_path, lines, monkeypatch):
 def test_the_command_finds_what_a_search_of_the_file_finds(trained, file, tmp_path, capsys):
     folder = tmp_path / "index"
     encode.main([str(trained[0]), "--file", str(file), "--index", str(folder)])
-    assert capsys.readouterr().out == f"{folder}: 1,405 lines; each search is exact\n"
+    assert capsys.readouterr().out == f"{folder}: 1,405 rows; each search is exact\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "lines.txt"]
     encode.main([str(trained[0]), "--search", str(file), *QUERIES])
     expected = capsys.readouterr().out

@@ -1,110 +1,97 @@
 "use strict";
 
 const byId = id => document.getElementById(id);
-const shown = byId("shown"), sections = [...document.querySelectorAll("section")];
-const state = {pair: [0, 1], word: 0};    // what is looked at
+const shown = byId("shown"), links = [...document.querySelectorAll("nav a")];
+const fields = [...document.querySelectorAll("input, textarea")];
+const looked = {pair: [0, 1], word: 0};    // what is looked at
 let panel, asked = 0, timer;
 
-// An element. Texts become text nodes, never HTML.
-function make(tag, content, properties = {}) {
-  const element = document.createElement(tag);
-  element.append(...[content].flat());
-  return Object.assign(element, properties);
-}
-
-// An element of SVG. Its name appears under the pointer.
-function makeSvg(tag, name, attributes) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.append(document.createElementNS(element.namespaceURI, "title"));
-  element.firstChild.append(name);
+// An element of HTML or SVG. Texts become text nodes, never HTML.
+function make(tag, attributes, ...content) {
+  const kind = ["svg", "title", "circle", "path"].includes(tag) ? "2000/svg" : "1999/xhtml";
+  const element = document.createElementNS(`http://www.w3.org/${kind}`, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...content);
   return element;
 }
 
-// A cell of a table: a text, a number that is coloured, or one of these that can be pressed.
+// most: the number that has the fullest colour
 function makeCell(tag, cell, most) {
-  const {content, small, ask: change, pressed} = cell?.content === undefined ? {content: cell} : cell;
+  const {content = cell, note = "", ask: change, pressed} = Object(cell);
   const isNumber = typeof content === "number";
-  let inside = isNumber ? content.toFixed(2).replace("-0.00", "0.00").replace("-", "−") : content;
+  let inside = isNumber ? (Math.round(100 * content) / 100 || 0).toFixed(2) : content;    // no −0.00
   if (change) {
-    inside = make("button", inside, {onclick() { Object.assign(state, change); ask(); }});
-    inside.setAttribute("aria-pressed", pressed);
-    if (!pressed && "word" in change) inside.onpointerenter = inside.onclick;
+    const look = () => { Object.assign(looked, change); ask(); };
+    inside = make("button", {"aria-pressed": pressed}, inside);
+    inside.addEventListener("click", look);
+    if ("word" in change && !pressed) inside.addEventListener("pointerenter", look);
   }
-  const made = make(tag, small ? [inside, make("small", small)] : inside);
-  made.classList.toggle("number", isNumber);
-  made.classList.toggle("minus", content < 0);
-  made.style.setProperty("--share", `${isNumber ? 80 * Math.min(1, Math.abs(content) / most) : 0}%`);
+  const made = make(tag, {class: isNumber ? content < 0 ? "number minus" : "number" : ""}, inside,
+                    make("small", {}, note));
+  made.style.setProperty("--share", `${80 * Math.abs(content) / most}%`);
   return made;
 }
 
-function makeTable({caption, head, rows, most}) {
-  return make("div", make("table", [
-    make("caption", caption),
-    make("thead", make("tr", head.map(cell => makeCell("th", cell)))),
-    make("tbody", rows.map(row => make("tr", row.map(cell => makeCell("td", cell, most))))),
-  ]), {className: "wide"});
+function makeTable([caption, head, rows]) {
+  const sizes = rows.flat().map(cell => Math.abs(cell.content ?? cell)).filter(isFinite);
+  const most = Math.max(...sizes);
+  const row = (tag, cells) => make("tr", {}, ...cells.map((cell, k) => makeCell(
+    k === 0 && typeof cell === "string" ? "th" : tag, cell, most)));
+  return make("div", {class: "wide"}, make("table", {}, make("caption", {}, caption),
+    make("thead", {}, row("th", head)), make("tbody", {}, ...rows.map(cells => row("td", cells)))));
 }
 
 function makeMap({points, yours}) {
-  const at = place => [20 + 940 * place[0], 20 + 560 * place[1]];
-  const map = makeSvg("svg", "Map of sentences", {viewBox: "0 0 980 600", role: "img"});
-  for (const {text, place, share, faded} of points) {
-    const [cx, cy] = at(place);
-    const circle = makeSvg("circle", text, {cx, cy, class: faded ? "faded" : ""});
+  const at = ([x, y]) => ({cx: 20 + 940 * x, cy: 20 + 560 * y});
+  const circles = points.map(([text, place, share, found]) => {
+    const circle = make("circle", {...at(place), class: found ? "" : "faded"},
+                        make("title", {}, text));
     circle.style.setProperty("--share", `${100 * share}%`);
-    map.append(circle);
-  }
-  map.append(makeSvg("path", "your sentence", {d: `M${at(yours)}m-14 0h28m-14-14v28`}));
-  return map;
+    return circle;
+  });
+  const {cx, cy} = at(yours);
+  return make("svg", {viewBox: "0 0 980 600", role: "img", "aria-label": "Map of sentences"},
+    ...circles, make("path", {d: `M${cx - 14} ${cy}h28m-14-14v28`}, make("title", {}, "yours")));
 }
 
-const makeImage = svg => make("img", [], {
-  src: `data:image/svg+xml,${encodeURIComponent(svg)}`, alt: "Curves of the table's numbers"});
+const makeImage = svg => make("img", {
+  src: `data:image/svg+xml,${encodeURIComponent(svg)}`, alt: "Curves of what the table holds"});
 
 // Ask for the open panel, and show its answer unless something newer was asked meanwhile.
 async function ask() {
-  const mine = ++asked;
   clearTimeout(timer);
-  const question = {...state};
-  for (const field of document.querySelectorAll("input, textarea")) question[field.id] = field.value;
+  const mine = ++asked, typed = Object.fromEntries(fields.map(({id, value}) => [id, value]));
   let answer = {status: "No answer: does the command still run?"};
   try {
-    answer = await (await fetch(panel, {method: "POST", body: JSON.stringify(question)})).json();
+    const body = JSON.stringify({...looked, ...typed});
+    answer = await (await fetch(panel, {method: "POST", body})).json();
   } catch {}    // the status says so
   if (mine === asked) show(answer);
 }
 
-// A button that had the focus keeps it.
-function show({status, map, images = [], tables = [], again}) {
+// A button that has the focus keeps it.
+function show({about = "", status, map, images = [], tables = [], again}) {
   const focus = [...shown.querySelectorAll("button")].indexOf(document.activeElement);
+  byId("about").textContent = about;
   byId("status").textContent = status;
   shown.replaceChildren(...map ? [makeMap(map)] : [], ...images.map(makeImage),
                         ...tables.map(makeTable));
   shown.querySelectorAll("button")[focus]?.focus();
-  if (again) askIn(3000);
-}
-
-function askIn(milliseconds) {
-  clearTimeout(timer);
-  timer = setTimeout(ask, milliseconds);
+  if (again) timer = setTimeout(ask, 3000);
 }
 
 function open() {
-  const section = sections.find(({id}) => `#${id}` === location.hash) ?? sections[0];
-  panel = section.id;
-  for (const other of sections) other.hidden = other !== section;
-  for (const link of document.querySelectorAll("nav a")) {
-    link.toggleAttribute("aria-current", link.hash === `#${panel}`);
-  }
-  byId("yours").hidden = ["compare", "learning"].includes(panel);
-  show({status: "Working. A panel's first answer may take a minute."});
+  const link = links.find(({hash}) => hash === location.hash) ?? links[0];
+  panel = shown.className = link.hash.slice(1);
+  for (const other of links) other.setAttribute("aria-current", other === link);
+  for (const field of fields) field.parentNode.hidden = !link.dataset.fields.includes(field.id);
+  show({status: "Working. The first answer of a panel may take a minute."});
   ask();
 }
 
-for (const {id, firstElementChild} of sections) {
-  document.querySelector("nav").append(make("a", firstElementChild.textContent, {href: `#${id}`}));
-}
-document.addEventListener("input", () => askIn(150));
+document.addEventListener("input", () => {
+  clearTimeout(timer);
+  timer = setTimeout(ask, 150);
+});
 addEventListener("hashchange", open);
 open();

@@ -125,7 +125,7 @@ def _rows_of_run(config):
     """Rows of up to 200,000 replies, with the messages that they answer."""
     rng = np.random.Generator(np.random.Philox(config.seed))
     drawn = []
-    for number, pair in enumerate(_pairs(config)):
+    for number, pair in enumerate(pairs_of_run(config)):
         if len(drawn) < MOST:
             drawn.append(pair)
         elif (place := int(rng.integers(number + 1))) < MOST:
@@ -135,8 +135,8 @@ def _rows_of_run(config):
     return Rows(FIELDS, 1, chunked(bar, CHUNK))
 
 
-def _pairs(config):
-    """Yield (message, reply) of a run's files, those that the filters leave."""
+def pairs_of_run(config):
+    """Yield (message, reply) of a run's files, as written, those that the filters leave."""
     paths = [Path(path) for path in config.pairs or [default_corpus()]]
     size = 0
     for path in paths:

@@ -89,23 +89,19 @@ def sentence_map(result):
     """
     if result.dev is None:
         return ["Not drawn: its pair files are not here."]
-    which, packed, texts = drawn(result.dev, SENTENCES, result.run.vocabulary)
+    number = 2 * result.dev.pairs
+    rng = np.random.Generator(np.random.Philox(SEED))
+    which = np.sort(rng.choice(number, min(SENTENCES, number), replace=False))
+    packed = result.dev.sentences(which)
     vectors = embed(result.run.model, packed)                             # (n, e)
     left, sizes, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
     first, second = 100 * sizes[:2] ** 2 / (sizes ** 2).sum()
+    texts = [" ".join(map(result.run.vocabulary.token, sentence))
+             for sentence in np.split(packed.ids, packed.offsets[1:-1])]
+    texts = [re.sub(r" (?=[.,!?:;)])", "", text) for text in texts]       # no space before a mark
     labels = {"xlabel": f"direction 1: {first:.1f}% of the variance",
               "ylabel": f"direction 2: {second:.1f}% of the variance"}
     return [f"{len(texts):,} sentences of the dev split, as the encoder reads them, on the two "
             "directions in which their vectors differ most (PCA).",
             Points(left[:, :2] * sizes[:2], np.where(which % 2, "replies", "messages"), texts,
                    labels, search=True)]
-
-
-def drawn(split, number, vocabulary):
-    """Up to `number` sentences of a Split, by a fixed seed: numbers (n,), Packed, texts as read."""
-    rng = np.random.Generator(np.random.Philox(SEED))
-    which = np.sort(rng.choice(2 * split.pairs, min(number, 2 * split.pairs), replace=False))
-    packed = split.sentences(which)
-    texts = [" ".join(map(vocabulary.token, sentence))
-             for sentence in np.split(packed.ids, packed.offsets[1:-1])]
-    return which, packed, [re.sub(r" (?=[.,!?:;)])", "", text) for text in texts]

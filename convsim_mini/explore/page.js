@@ -61,11 +61,9 @@ const makeImage = svg => make("img", {
 async function ask() {
   clearTimeout(timer);
   const mine = ++asked, typed = Object.fromEntries(fields.map(({id, value}) => [id, value]));
-  let answer = {status: "No answer: does the command still run?"};
-  try {
-    const body = JSON.stringify({...looked, ...typed});
-    answer = await (await fetch(panel, {method: "POST", body})).json();
-  } catch {}    // the status says so
+  const body = JSON.stringify({...looked, ...typed});
+  const answer = await fetch(panel, {method: "POST", body}).then(response => response.json())
+    .catch(() => ({status: "No answer: does the command still run?"}));
   if (mine === asked) show(answer);
 }
 

@@ -41,11 +41,11 @@ def explored(trained, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def transformer(arguments, tmp_path_factory):
-    """A run of a Transformer with two layers of two heads."""
+    """A run of a Transformer with two layers of two heads, whose vectors have one half alone."""
     folder, *_ = train.train(parse_config(list(map(str, [
         *arguments, "--encoder", "transformer", "--model.heads", 2, "--model.hidden", 16,
-        "--model.transformer_layers", 2, "--steps", 2, "--evaluations", 1,
-        "--run", tmp_path_factory.mktemp("transformer") / "run"]))))
+        "--model.transformer_layers", 2, "--model.word_weight", 0, "--steps", 2,
+        "--evaluations", 1, "--run", tmp_path_factory.mktemp("transformer") / "run"]))))
     return Explored(load_run(folder))
 
 
@@ -81,7 +81,8 @@ def test_replies_are_ranked_by_the_run_and_by_the_model_before_training(explored
     np.testing.assert_allclose(counted, halves[1] @ halves[0][0] * 1.4 / 0.4, atol=1e-4)
 
 
-def test_a_word_changes_a_cosine_by_what_the_sentence_without_it_has(explored, pairs):
+def test_a_word_changes_a_cosine_by_what_the_sentence_without_it_has(
+        explored, transformer, pairs):
     texts = [pairs[0][0], pairs[0][1], "notaword " + pairs[1][0]]
     answer = ask(explored, "compare", compared="\n".join(["", *texts]), pair=[1, 2])
     *matrices, one, two = answer["tables"]
@@ -107,6 +108,7 @@ def test_a_word_changes_a_cosine_by_what_the_sentence_without_it_has(explored, p
             np.testing.assert_allclose(row[1:], expected, atol=1e-5)
         assert len(rows) == 3
     assert two[1][1] == {"content": "notaword", "note": "unknown"}
+    assert len(ask(transformer, "compare", compared="a\nb")["tables"]) == 3    # it counts no words
     for compared in ("", "one", "\n".join("abcdefghi")):
         assert "two to eight" in ask(explored, "compare", compared=compared)["status"]
 

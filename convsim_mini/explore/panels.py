@@ -13,6 +13,7 @@ from itertools import chain, combinations, islice
 
 import numpy as np
 
+from ..common.cli import UserError
 from ..common.figures import as_svg
 from ..data.text import tokenize
 from ..evaluation import response
@@ -38,22 +39,27 @@ class Explored:
     def __init__(self, run, index=None):
         self.run, self.encoder = run, encoder_of(run)
         self.index = Index(index, self.encoder) if index else None
+        self.error = None    # a UserError of the thread below
 
     @cached_property
     def replies(self):
-        """Name → Replies: after training; and before it, once a thread has made them."""
-        replies = {"after training": replies_of_run(self.encoder, self.run.folder)}
-        corpus = response.find(None, self.run)["test"]
-        threading.Thread(target=self._untrained, args=[replies, corpus], daemon=True).start()
+        """Name → Replies: a thread adds those after training and, later, those before it."""
+        replies, corpus = {}, response.find(None, self.run)["test"]
+        threading.Thread(target=self._add_replies, args=[replies, corpus], daemon=True).start()
         return replies
 
-    def _untrained(self, replies, corpus):
-        name, model = response.before_training(self.run.config, corpus)
-        index = copy(replies["after training"].index)
-        index.encoder = SentenceEncoder(model, self.run.vocabulary, {}, self.encoder.word_weight)
-        texts = [json.loads(index.line(row))[index.columns[1]] for row in range(len(index))]
-        index.vectors, index.graph = index.encoder.encode_responses(texts), None
-        replies[name] = Replies(index)
+    def _add_replies(self, replies, corpus):
+        try:
+            trained = replies_of_run(self.encoder, self.run.folder)
+            replies["after training"], index = trained, copy(trained.index)
+            name, model = response.before_training(self.run.config, corpus)
+            weight = self.encoder.word_weight
+            index.encoder = SentenceEncoder(model, self.run.vocabulary, word_weight=weight)
+            texts = [json.loads(index.line(row))[index.columns[1]] for row in range(len(index))]
+            index.vectors, index.graph = index.encoder.encode_responses(texts), None
+            replies[name] = Replies(index)
+        except UserError as error:
+            self.error = error
 
     @cached_property
     def lines(self):
@@ -78,12 +84,14 @@ def marked(explored, tokens):
 def reply(explored, question):
     """The replies of the corpus with the best scores for your sentence, after training and before
     it. Lesson 9, The batch softmax loss, explains the scores."""
+    if explored.error:
+        raise explored.error
     tables = [(name, ["score", "reply", "once said to"],
                [found[:3] for found in replies.best(question["sentence"], REPLIES)])
               for name, replies in [*explored.replies.items()]]
-    waits = len(tables) == 1
-    return {"tables": tables, "again": waits, "status": "The model before training is being made "
-            "again: a minute or more." if waits else "Both models have answered."}
+    status = ("The replies are being embedded.", "The model before training is being made again.",
+              "Both models have answered.")[len(tables)]
+    return {"status": status, "again": len(tables) < 2, "tables": tables}
 
 
 def compare(explored, question):

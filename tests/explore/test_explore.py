@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
+from convsim_mini.common.cli import UserError
 from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation.attention import of_sentence
 from convsim_mini.explore.__main__ import Server
@@ -79,6 +80,14 @@ def test_replies_are_ranked_by_the_run_and_by_the_model_before_training(explored
     counted = [(1.4 * row[0] - cosine) / 0.4 for row, cosine in zip(rows_before, learned)]
     halves = [load(explored.run.folder).encode(side)[:, 16:] for side in texts]
     np.testing.assert_allclose(counted, halves[1] @ halves[0][0] * 1.4 / 0.4, atol=1e-4)
+
+
+def test_a_mistake_while_replies_are_made_is_told(explored, monkeypatch):
+    def fail(*_):
+        raise UserError("no room")
+    monkeypatch.setattr("convsim_mini.explore.panels.replies_of_run", fail)
+    with pytest.raises(UserError, match="no room"):
+        ask_until_both(Explored(explored.run), "a")
 
 
 def test_a_word_changes_a_cosine_by_what_the_sentence_without_it_has(

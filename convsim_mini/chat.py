@@ -27,8 +27,8 @@ ANSWERED = 100    # characters that are shown of the message that a reply once a
 def parse_options(argv):
     """The command's options."""
     parser = Parser(prog="python -m convsim_mini.chat", description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path, help="the run's folder; its replies are embedded once, "
-                        "into RUN/replies")
+    parser.add_argument("run", type=Path, help="the run's folder; up to 200,000 replies of its "
+                        "pairs are embedded once, into RUN/replies")
     parser.add_argument("--replies", type=Path, metavar="FILE", help="take the replies from here: "
                         "lines, or a table; or an index that `encode --replies` made")
     parser.add_argument("--k", type=positive_int, default=3, help="replies to each message")
@@ -46,10 +46,12 @@ def messages():
         try:
             message = input("> " if typed else "")
         except EOFError:
-            return
+            break
         if not typed:
             print(f"> {message}")
         yield message
+    if typed:
+        print()                                               # or the shell would go on there
 
 
 def show(replies):

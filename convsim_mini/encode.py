@@ -120,9 +120,11 @@ def print_hits(query, hits, parts, column):
     """Print Hits. parts: their shares, or empty dicts; column: the one that was embedded"""
     print(query)
     for hit, part in zip(hits, parts):
-        shown = "".join(f" {name} {share:.3f}" for name, share in part.items())
+        score = f"{hit.score:.3f}"
+        if part:
+            score += " = " + " + ".join(f"{share:.3f} {name}" for name, share in part.items())
         unit = "line" if hit.row.keys() == {LINE} else "row"
-        print(f"  {hit.score:.3f}{shown}  {unit} {hit.number:,}: {one_line(hit.row[column])}")
+        print(f"  {score}  {unit} {hit.number:,}: {one_line(hit.row[column])}")
         for name, value in hit.row.items():
             if name != column and value not in (None, ""):
                 print(f"         {name}: {one_line(value)}")

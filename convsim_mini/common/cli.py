@@ -17,6 +17,7 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
                if hasattr(signal, name))
 NO_READER = 141                                               # 128 + SIGPIPE
 STDOUT = "standard output"
+ELSEWHERE = {"lr": "rate", "learning_rate": "rate"}    # what others call a setting → its name here
 # What can steer a terminal: control characters but tab and line end; what turns text's direction.
 STEERING = {*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 HARMLESS = dict.fromkeys(STEERING - {9, 10}, "\ufffd")
@@ -44,7 +45,8 @@ def did_you_mean(word, choices):
     """The hint "; did you mean X?", or ""; the last part of a dotted choice counts, too."""
     last_parts = {choice.rpartition(".")[2].lstrip("-"): choice for choice in choices}
     named = last_parts | {choice.lstrip("-"): choice for choice in choices}
-    near = difflib.get_close_matches(word.lstrip("-"), named, n=1)
+    word = word.lstrip("-").replace("-", "_")
+    near = difflib.get_close_matches(ELSEWHERE.get(word, word), named, n=1)
     return f"; did you mean {named[near[0]]}?" if near else ""
 
 

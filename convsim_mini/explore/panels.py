@@ -26,7 +26,7 @@ from ..report.blocks import Figure
 from ..report.web_page import curves
 from ..training.run import log_of
 
-REPLIES, PAIRS, POINTS, NEAREST = 5, 10_000, 1_000, 10
+REPLIES, PAIRS, POINTS, NEAREST = 5, 20_000, 1_000, 10
 ALONE = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
 
 
@@ -63,7 +63,7 @@ class Explored:
 
     @cached_property
     def lines(self):
-        """The first 10,000 pairs of the run's files, each text once: vectors (n, e), texts."""
+        """The first 20,000 pairs of the run's files, each text once: vectors (n, e), texts."""
         texts = sorted(set(chain.from_iterable(islice(pairs_of_run(self.run.config), PAIRS))))
         return self.encoder.encode(texts), texts
 

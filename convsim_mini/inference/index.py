@@ -147,19 +147,24 @@ class Index:
                 [self.line(row) for row in range(start, min(start + BLOCK, len(self)))])
                for start in range(0, len(self), BLOCK))
         busy = f"{self.folder}: another process adds to it; try again when it has ended"
+        about = Path(self.folder, "meta.json")
         advice = "make room there, or make another index"
         with (user_errors(f"{self.folder}: cannot be written", advice), locked(self.folder, busy),
               workplace(self.folder) as new):
+            if read_object(about, "is missing or damaged", advice) != self.meta:
+                raise UserError(busy)
             meta = self.meta | {"generation": self.meta["generation"] + 1}
             blocks = chain(old, _as_json(embedded(self.encoder, rows)))
             number, report = _fill(new, meta, blocks, self.encoder.dimension)
             for name in meta["crc32"]:
                 os.replace(new / name, Path(self.folder, name))
-            write_text(Path(self.folder, "meta.json"), json.dumps(meta))
+            write_text(about, json.dumps(meta))
             for name, old in product((*WHOLE, GRAPH), range(1, meta["generation"])):
                 with suppress(PermissionError):               # Windows, while another reads it
                     Path(self.folder, name.format(old)).unlink(missing_ok=True)
-        return f"{number - len(self):,} added; {report}"
+        before = len(self)
+        self.__init__(self.folder, self.encoder)
+        return f"{number - before:,} added; {report}"
 
 
 def _about(rows):
@@ -189,7 +194,7 @@ def build_index(encoder, rows, folder):
     """
     meta = {"format": FORMAT, "made_by": encoder.identity, "columns": rows.columns,
             "side": rows.side, "generation": 1}
-    with new_folder(folder, "choose another folder with --index") as new:
+    with new_folder(folder, "choose another folder") as new:
         _, report = _fill(new, meta, _as_json(embedded(encoder, rows)), encoder.dimension)
         write_text(new / "meta.json", json.dumps(meta))
     return report

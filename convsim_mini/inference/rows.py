@@ -42,7 +42,7 @@ def rows_of_file(path, column=None, side=0):
     or there is no such column.
     """
     size = path.stat().st_size if path and path.is_file() else None
-    bar = progress(total=size, desc="encoding", unit="B", unit_scale=True)
+    bar = progress(total=size, desc="encoding", unit="B", unit_scale=True, delay=1)
 
     def show(position):
         bar.update(position - bar.n)

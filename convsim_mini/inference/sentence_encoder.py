@@ -96,6 +96,21 @@ class SentenceEncoder:
             return u
         return side_by_side(u, count_vectors(self.directions, packed), self.word_weight)
 
+    def fit(self, sentences, y=None):
+        """What scikit-learn calls first. There is nothing left to learn. → the encoder itself"""
+        return self
+
+    def transform(self, sentences):
+        """`encode`, by the name that a pipeline of scikit-learn calls."""
+        return self.encode(sentences)
+
+    def __sklearn_clone__(self):
+        return self                                           # not a copy of 0.5 GB for each fold
+
+    def __sklearn_tags__(self):
+        from sklearn.base import BaseEstimator
+        return BaseEstimator().__sklearn_tags__()
+
     def search(self, index, sentence, k=10):
         """The k rows of an index that are nearest to a sentence: Hits, best first.
 

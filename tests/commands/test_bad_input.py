@@ -37,6 +37,9 @@ CASES = [
      "unrecognized arguments: --optim.batchsize 3; did you mean --optim.batch_size?"),
     ("train --batch_size 3",
      "unrecognized arguments: --batch_size 3; did you mean --optim.batch_size?"),
+    ("train --lr 0.01", "unrecognized arguments: --lr 0.01; did you mean --optim.rate?"),
+    ("train --learning-rate 0.01",
+     "unrecognized arguments: --learning-rate 0.01; did you mean --optim.rate?"),
     ("train --preset chatt",
      "--preset chatt: expected chat, similarity, paper, paper-multitask, transformer, "
      "transformer-small; did you mean chat?"),

@@ -333,3 +333,16 @@ def test_a_single_sentence_shows_its_vector_and_says_what_else_there_is(trained,
     assert done.stdout.startswith(f"528 numbers of unit length, from {vector.min():.3f} to "
                                   f"{vector.max():.3f}: {vector[0]:.3f} ")
     assert "two sentences or more" in done.stdout and "--out FILE.npy" in done.stdout
+
+
+def test_an_encoder_is_a_step_of_a_scikit_learn_pipeline(encoder):
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_score
+    from sklearn.pipeline import make_pipeline, make_union
+
+    texts = [f"{word} {k}" for k in range(10) for word in ("fudazi vobamu", "setodi")]
+    steps = make_pipeline(encoder, LogisticRegression())
+    assert cross_val_score(steps, texts, ["a", "b"] * 10, cv=2).tolist() == [1, 1]
+    both = make_union(make_pipeline(encoder), encoder).fit_transform(texts)
+    np.testing.assert_array_equal(both, np.hstack([encoder.encode(texts)] * 2))

@@ -54,7 +54,8 @@ def test_a_reply_has_the_words_beside_the_learned_half(trained, encoder):
 
 
 TALK = [("how are you?", "fine."), ("who is it?", "How old are you?"), ("really?", "shit, yes"),
-        ("well?", "fine."), ("are you sure?", "FINE ."), ("is it you?", "no, it is ann")]
+        ("well?", "fine."), ("are you sure?", "FINE ."), ("is it you?", "no, it is ann"),
+        ("who the fuck?", "Ben")]
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +72,8 @@ def test_echoes_and_coarse_replies_are_passed_over_and_equal_ones_shown_once(rep
     assert {(reply.reply, reply.message) for reply in best} == {
         ("fine.", "how are you?"), ("no, it is ann", "is it you?")}
     assert {(reply.reply, reply.fault) for reply in passed_over} == {
-        ("How old are you?", "echo"), ("shit, yes", "coarse")}
-    assert len(replies.best("how old are you", coarse=True)) == 3
+        ("How old are you?", "echo"), ("shit, yes", "coarse"), ("Ben", "coarse")}
+    assert len(replies.best("how old are you", 9, coarse=True)) == 4
     assert replies.best("how old are you", 1) == best[:1]
     for shown in (best, passed_over):
         assert [r.score for r in shown] == sorted([r.score for r in shown], reverse=True)
@@ -133,7 +134,7 @@ def test_the_command_answers_line_by_line_and_shows_what_it_passed_over(trained,
                           "--k", 2, cwd=tmp_path)
     assert (code, err.splitlines()[1:]) == (0, []), err       # how the table was read
     title, first, passed_over, last = out.split("> ")
-    assert title.startswith("6 replies. ")
+    assert title.startswith("7 replies. ")
     assert "fine." in first and "to: how are you?" in first and "shit" not in out.split("> \n")[0]
     assert "(echo)  How old are you?" in passed_over and last.startswith("\u00e9\ufffd\n  ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["table.csv"]

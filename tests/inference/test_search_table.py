@@ -77,7 +77,7 @@ def test_the_parts_of_a_score_are_shown(trained, table, encoder, pairs, capsys, 
         assert hit["learned"] == pytest.approx(embed(text) @ learned.encode(question) / 1.4,
                                                abs=1e-5)
     shown = search(trained, capsys, question, *options)
-    assert f" learned {hits[0]['learned']:.3f} words {hits[0]['words']:.3f}  row " in shown
+    assert f" = {hits[0]['learned']:.3f} learned + {hits[0]['words']:.3f} words  row " in shown
     alone = search(trained, capsys, question, "--no_words", *options, "--json").splitlines()[0]
     assert json.loads(alone)["words"] == 0
 
@@ -110,7 +110,7 @@ def test_rows_are_added_and_found_beside_the_others(trained, table, encoder, pai
     assert out == "index: 1 added; 301 rows; each search is exact\n"
     index = Index("index", encoder)
     assert len(index) == 301
-    hits = encoder.search("index", "zucchini?", k=1) + index.search([pairs[5][0]], 301)[0]
+    hits = encoder.search(index, "zucchini?", k=1) + encoder.search("index", pairs[5][0], 301)
     assert hits[0].row == {"question": "zucchini?", "answer": "yes", "ticket": "T301"}
     assert hits[0].number == 301 and hits[1].score == pytest.approx(1, abs=1e-5)
     assert {hit.number for hit in hits} == {*range(1, 302)}
@@ -134,8 +134,13 @@ def test_an_interrupted_addition_leaves_the_index_as_it_was(
         monkeypatch.undo()
         assert all(path.read_bytes() == data for path, data in before.items())
         assert len(Index(tmp_path / "index", encoder)) == 2
+    other = Index(tmp_path / "index", encoder)                # of another process
     index.add(rows_of_texts(["three"]))
-    assert len(Index(tmp_path / "index", encoder)) == 3
+    assert len(index) == 3
+    with pytest.raises(UserError, match="another process adds to it"):
+        other.add(rows_of_texts(["four"]))
+    index.add(rows_of_texts(["four"]))
+    assert len(Index(tmp_path / "index", encoder)) == 4
     assert len([*(tmp_path / "index").iterdir()]) == 4
 
 

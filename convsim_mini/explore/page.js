@@ -33,8 +33,8 @@ function makeCell(tag, cell, most) {
 }
 
 function makeTable([caption, head, rows]) {
-  const sizes = rows.flat().map(cell => Math.abs(cell.content ?? cell)).filter(isFinite);
-  const most = Math.max(...sizes);
+  const contents = rows.flat().map(cell => cell.content ?? cell);
+  const most = Math.max(...contents.filter(Number.isFinite).map(Math.abs));
   const row = (tag, cells) => make("tr", {}, ...cells.map((cell, k) => makeCell(
     k === 0 && typeof cell === "string" ? "th" : tag, cell, most)));
   return make("div", {class: "wide"}, make("table", {}, make("caption", {}, caption),

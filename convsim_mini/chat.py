@@ -16,7 +16,7 @@ from textwrap import shorten
 from .backend import keep_freed_memory
 from .common.cli import Parser, UserError, errors_in_one_line, positive_int
 from .inference.replies import replies_of_file, replies_of_run
-from .inference.sentence_encoder import load
+from .inference.sentence_encoder import load, tell_unknown
 
 with suppress(ImportError):                                   # there is none on Windows
     import readline    # noqa: F401 - gives `input` line editing and history
@@ -40,17 +40,15 @@ def messages():
     """Yield what is typed, or the lines of standard input, which are shown."""
     if sys.stdin is None:
         raise UserError("standard input: is closed; type messages there")
-    sys.stdin.reconfigure(errors="replace")                   # of bytes that are not UTF-8
-    typed = sys.stdin.isatty()
-    while True:
-        try:
-            message = input("> " if typed else "")
-        except EOFError:
-            break
-        if not typed:
-            print(f"> {message}")
-        yield message
-    if typed:
+    sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+    prompt = "> " if sys.stdin.isatty() else ""
+    with suppress(EOFError):
+        while True:
+            message = input(prompt)
+            if not prompt:
+                print(f"> {message}")
+            yield message
+    if prompt:
         print()                                               # or the shell would go on there
 
 
@@ -70,6 +68,7 @@ def talk(replies, k, coarse):
     passed_over = []
     for message in messages():
         if message.strip():
+            tell_unknown([message], replies.index.encoder.vocabulary)
             best, passed_over = replies.ranked(message, k, coarse)
             show(best)
         else:

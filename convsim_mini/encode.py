@@ -21,10 +21,9 @@ from .backend import keep_freed_memory
 from .common.cli import Parser, UserError, errors_in_one_line, positive_int
 from .common.files import write_rows
 from .common.tables import table
-from .data.text import tokenize
 from .inference.index import Index, build_index, embedded, nearest
 from .inference.rows import LINE, Rows, rows_of_file, rows_of_texts
-from .inference.sentence_encoder import load
+from .inference.sentence_encoder import load, tell_unknown
 
 MOST_COMPARED = 30
 
@@ -131,6 +130,12 @@ def print_hits(query, hits, parts, column):
     print()
 
 
+def print_json(query, hits, parts):
+    """The same as a JSON object for each Hit."""
+    for hit, part in zip(hits, parts):
+        print(json.dumps({"query": query, **hit._asdict(), **part}, default=str))
+
+
 def one_line(value):
     """A cell of a table, which may hold line breaks."""
     return " ".join(str(value).split())
@@ -143,16 +148,6 @@ def few(chunks):
         raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search for "
                         "at once; give fewer, or write their vectors with --out FILE.npy")
     return sentences
-
-
-def tell_unknown(sentences, vocabulary):
-    """Print to standard error which sentences hold no word of the Vocabulary."""
-    for sentence in sentences:
-        tokens = tokenize(sentence)
-        words = [token for token in tokens if token[0].isalnum()] or tokens
-        if not vocabulary.ids.keys() & set(words):
-            print(f'"{sentence}": 0 of {len(words)} words are known, so its vector says little',
-                  file=sys.stderr)
 
 
 @errors_in_one_line()
@@ -184,11 +179,10 @@ def main(argv=None):
             parts = [{}] * len(hits)
             if options.parts:
                 parts = shares(encoder, query, hits, source)
-            if not options.json:
+            if options.json:
+                print_json(query, hits, parts)
+            else:
                 print_hits(query, hits, parts, source.columns[source.side])
-                continue
-            for hit, part in zip(hits, parts):
-                print(json.dumps({"query": query, **hit._asdict(), **part}, default=str))
     else:
         sentences = few(rows.texts)
         print(comparison(encoder, sentences))

@@ -99,7 +99,11 @@ def read_chunks(path, progress=lambda position: None, columns=()):
 
 def parse(kind, record, fields=FIELDS):
     """One record of a Chunk as a Pair. Raises ValueError, which says what is wrong."""
-    row = row_of(kind, record, fields)
+    return pair_of(row_of(kind, record, fields), fields)
+
+
+def pair_of(row, fields):
+    """A row, as of `row_of`, as a Pair."""
     texts = [row[name] or "" for name in fields]              # None: an empty cell
     authors = [row.get(f"{name}_author") for name in FIELDS]
     return Pair(*texts, *[author if isinstance(author, str) else None for author in authors])

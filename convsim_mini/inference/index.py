@@ -150,20 +150,22 @@ class Index:
         about = Path(self.folder, "meta.json")
         advice = "make room there, or make another index"
         with (user_errors(f"{self.folder}: cannot be written", advice), locked(self.folder, busy),
-              workplace(self.folder) as new):
+              workplace(self.folder) as work):
             if read_object(about, "is missing or damaged", advice) != self.meta:
                 raise UserError(busy)
             meta = self.meta | {"generation": self.meta["generation"] + 1}
+            new = work / "new"
+            new.mkdir()
             blocks = chain(old, _as_json(embedded(self.encoder, rows)))
             number, report = _fill(new, meta, blocks, self.encoder.dimension)
             for name in meta["crc32"]:
                 os.replace(new / name, Path(self.folder, name))
             write_text(about, json.dumps(meta))
+            before = len(self)
+            self.__init__(self.folder, self.encoder)          # from here on with the new files
             for name, old in product((*WHOLE, GRAPH), range(1, meta["generation"])):
                 with suppress(PermissionError):               # Windows, while another reads it
                     Path(self.folder, name.format(old)).unlink(missing_ok=True)
-        before = len(self)
-        self.__init__(self.folder, self.encoder)
         return f"{number - before:,} added; {report}"
 
 
@@ -219,6 +221,8 @@ def _fill(folder, meta, blocks, dimension):
 
     with open(rows, "wb") as text:
         number = write_rows(vectors, written(text), dimension)
+    if number == 0:
+        raise UserError("no row has text to embed; choose another column or file")
     np.save(offsets, np.frombuffer(ends, np.int64))
     how = "each search is exact"
     if number > GRAPH_ABOVE and _usearch():

@@ -2,15 +2,14 @@
 
 import re
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ..common.cli import UserError, progress, user_errors
+from ..common.cli import UserError, progress
 from ..common.files import chunked
-from ..data.pairs import parse, read_chunks, removed_by
+from ..data.pairs import pair_of, read_rows, removed_by
 from ..data.tables_and_logs import FIELDS, default_corpus
 from ..data.text import tokenize
 from ..training.run import load_config
@@ -112,7 +111,7 @@ def replies_of_file(encoder, path, folder):
 def replies_of_run(encoder, run):
     """The Replies of a run's own pairs. They are embedded once, and kept in RUN/replies.
 
-    Raises UserError where the pairs' files are gone.
+    Raises UserError where the pairs' files cannot be read.
     """
     folder = Path(run, "replies")
     try:
@@ -128,7 +127,7 @@ def _rows_of_run(config):
     """Rows of up to 200,000 replies, with the messages that they answer."""
     rng = np.random.Generator(np.random.Philox(config.seed))
     drawn = []
-    for number, pair in enumerate(pairs_of_run(config)):
+    for number, pair in enumerate(progress(pairs_of_run(config), "reading replies", unit=" pairs")):
         if len(drawn) < MOST:
             drawn.append(pair)
         elif (place := int(rng.integers(number + 1))) < MOST:
@@ -140,20 +139,11 @@ def _rows_of_run(config):
 
 def pairs_of_run(config):
     """Yield (message, reply) of a run's files, as written, those that the filters leave."""
-    paths = [Path(path) for path in config.pairs or [default_corpus()]]
-    size = 0
-    for path in paths:
-        with user_errors(f"{path}: cannot be read", "name other replies with --replies FILE"):
-            size += path.stat().st_size
     off = [name.replace("_", " ") for name in config.text.filters_off]
-    with progress(total=size, desc="reading replies", unit="B", unit_scale=True) as bar:
-        for path in paths:
-            before = bar.n
-            for chunk in read_chunks(path, lambda position: bar.update(before + position - bar.n),
-                                     config.columns):
-                for record in chunk.records:
-                    with suppress(ValueError):                # malformed: training has told it
-                        pair = parse(chunk.kind, record, chunk.fields)
-                        if not (removed_by(pair.input, pair.input_author, off)
-                                or removed_by(pair.response, pair.response_author, off)):
-                            yield pair.input, pair.response
+    for path in config.pairs or [default_corpus()]:
+        for part in read_rows(path, columns=config.columns):
+            for row in part.rows:
+                pair = pair_of(row, part.fields)
+                if not (removed_by(pair.input, pair.input_author, off)
+                        or removed_by(pair.response, pair.response_author, off)):
+                    yield pair.input, pair.response

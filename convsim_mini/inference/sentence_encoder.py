@@ -1,5 +1,6 @@
 """Sentences in, unit vectors out: a trained run as users of sentence-transformers expect it."""
 
+import sys
 import zlib
 
 import numpy as np
@@ -7,7 +8,7 @@ from tqdm import tqdm
 
 from ..backend import array_module, to_device, to_host
 from ..common.cli import UserError, python_m
-from ..data.text import list_of_texts
+from ..data.text import list_of_texts, tokenize
 from ..model.embeddings import word_sum
 from ..model.input_response import embed, respond
 from ..model.layers import l2_normalize_forward
@@ -114,7 +115,8 @@ class SentenceEncoder:
     def search(self, index, sentence, k=10):
         """The k rows of an index that are nearest to a sentence: Hits, best first.
 
-        index: an Index, or the folder of one. A Hit holds score, number and row, a dict of columns.
+        index: an Index, or the folder of one, which is then read and checked as a whole each time.
+        A Hit holds score, number and row, a dict of columns.
         """
         if not isinstance(index, Index):
             index = Index(index, self)
@@ -151,6 +153,16 @@ def tell_cut(config, lengths):
     if cut:
         print(f"{cut:,} of {len(lengths):,} sentences have more than {config.max_tokens} words and "
               "are cut there")
+
+
+def tell_unknown(sentences, vocabulary):
+    """Print to standard error which sentences hold no word of the Vocabulary."""
+    for sentence in sentences:
+        tokens = tokenize(sentence)
+        words = [token for token in tokens if token[0].isalnum()] or tokens
+        if not vocabulary.ids.keys() & set(words):
+            print(f'"{sentence}": 0 of {len(words)} words are known, so its vector says little',
+                  file=sys.stderr)
 
 
 def load(run, device="cpu", tuned=False, words=True):

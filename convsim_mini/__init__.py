@@ -23,7 +23,8 @@ loss and a gradient back. Read them in this order:
 You may skip everything else until you need it: common/ for commands and files on disk, data/ for
 your own pairs, model/ for the Transformer and the GPU, training/ for a run's folder and several
 workers, evaluation/ for the paper's tasks, inference/ to use a run, export/ to pass it on, report/
-for tables and figures. Each folder says in its __init__.py what enters and what leaves.
+for tables and figures, explore/ to look at a run in a browser. Each folder says in its __init__.py
+what enters and what leaves.
 
 train.py, encode.py, chat.py, tune.py and minimal.py are commands; `python -m convsim_mini` lists
 them all. config.py holds every setting, and backend.py chooses between NumPy and CuPy. DESIGN.md
@@ -40,6 +41,7 @@ COMMANDS = {    # python -m convsim_mini.NAME
     "train": "train a sentence encoder on conversations",
     "encode": "embed sentences, compare them, search lines",
     "chat": "type a message, get the best replies of the corpus",
+    "explore": "look at a run in a browser: replies, words, neighbours, attention, map",
     "evaluation": "measure a run on every task whose data are there",
     **{f"evaluation.{name}": f"… {purpose}" for name, purpose in EVALUATIONS.items()},
     "evaluation.attention": "draw a Transformer's attention to a sentence",

@@ -37,10 +37,11 @@ def as_svg(plot, *given):
     return f'<svg {view} width="{width}" role="img">{body}'
 
 
-def plot_loss(path, losses, measured, choices):
+def plot_loss(path, losses, measured, choices, best):
     """Losses in training ("loss", "nli_loss") and on dev ("dev_loss"), beside random guessing.
 
-    choices: how many classes or replies each of the two losses chooses among
+    choices: how many classes or replies each of the two losses chooses among; best: the step at
+    which weights are kept, or None
     """
     figure, axes = new_figure()
     for key, name in (("loss", "replies, training"), ("nli_loss", "second task, training")):
@@ -50,6 +51,7 @@ def plot_loss(path, losses, measured, choices):
     if any("loss" in record for record in losses):
         axes.plot(*zip(*((record["step"], record["dev_loss"]) for record in measured)), "o-",
                   label="replies, dev")
+    _mark_kept(axes, best)
     axes.legend()
     axes.set(xlabel="step", ylabel="loss (nats per pair)", title="Loss in training and on dev")
     save_figure(figure, path)
@@ -61,8 +63,7 @@ def plot_precision(path, measured, best):
     for n in measured[0]["dev"]:
         axes.plot(*zip(*((record["step"], record["dev"][n]) for record in measured)), "o-",
                   label=f"P@{n}  (at random: {n}%)")
-    if best is not None:
-        axes.axvline(best, color="grey", linestyle=":", label=f"kept: step {best:,}")
+    _mark_kept(axes, best)
     axes.set(xlabel="step", ylabel="true reply among the best N of 100 (%)", ylim=(0, None),
              title="Picking the true reply, on dev")
     axes.legend()
@@ -77,6 +78,12 @@ def plot_accuracy(path, measured, classes):
     axes.set(xlabel="step", ylabel="right of three classes (%)",
              title="Natural language inference, on dev")
     save_figure(figure, path)
+
+
+def _mark_kept(axes, best):
+    """A dotted line at the step whose weights are kept, if there is one."""
+    if best is not None:
+        axes.axvline(best, color="grey", linestyle=":", label=f"kept: step {best:,}")
 
 
 def _level(axes, value, text):

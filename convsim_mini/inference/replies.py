@@ -127,7 +127,7 @@ def _rows_of_run(config):
     """Rows of up to 200,000 replies, with the messages that they answer."""
     rng = np.random.Generator(np.random.Philox(config.seed))
     drawn = []
-    for number, pair in enumerate(progress(_pairs(config), "reading replies", unit=" pairs")):
+    for number, pair in enumerate(progress(pairs_of_run(config), "reading replies", unit=" pairs")):
         if len(drawn) < MOST:
             drawn.append(pair)
         elif (place := int(rng.integers(number + 1))) < MOST:
@@ -137,8 +137,8 @@ def _rows_of_run(config):
     return Rows(FIELDS, 1, chunked(bar, CHUNK))
 
 
-def _pairs(config):
-    """Yield (message, reply) of a run's files, those that the filters leave."""
+def pairs_of_run(config):
+    """Yield (message, reply) of a run's files, as written, those that the filters leave."""
     off = [name.replace("_", " ") for name in config.text.filters_off]
     for path in config.pairs or [default_corpus()]:
         for part in read_rows(path, columns=config.columns):

@@ -28,7 +28,7 @@ FACTS = ("preset", "pairs", "seed", "run", "data", "cache")    # no departures f
 
 def run_blocks(result, data):
     """All blocks of one run."""
-    blocks = [f"## {result.name}", *model_card(result), "### Training", *curves(result),
+    blocks = [f"## {result.name}", *model_card(result), "### Training", *curves(result.run),
               "### Similarity", *similarity(result, data),
               "### Map of sentences", *sentence_map(result)]
     if result.encoder == "Transformer":
@@ -49,16 +49,17 @@ def model_card(result):
             Table(["setting", "this run", "preset"], departures)]
 
 
-def curves(result):
-    """What the run's log.jsonl holds, as figures."""
-    log = log_of(result.run)
+def curves(run):
+    """What the log.jsonl of a Run holds, as figures; or why there are none."""
+    log = log_of(run)
     losses = [record for record in log if {"loss", "nli_loss"} & record.keys()]
     measured = [record for record in log if "dev" in record]
     if not measured:
         return ["`log.jsonl` holds no curves."]
-    figures = [Figure("p_at_n", plot_precision, (measured, result.run.step))]
+    figures = [Figure("p_at_n", plot_precision, (measured, run.step))]
     if losses:
-        figures.append(Figure("loss", plot_loss, (losses, measured, choices_of(result.run.config))))
+        given = losses, measured, choices_of(run.config), run.step
+        figures.append(Figure("loss", plot_loss, given))
     if any("nli" in record for record in measured):
         figures.append(Figure("nli", plot_accuracy, (measured, len(LABELS))))
     return figures

@@ -107,7 +107,7 @@ class Monitor:
         if "nli" in record:
             self.draw(plot_accuracy, "nli.png", self.measured, len(LABELS))
         if self.steps:
-            self.draw(plot_loss, "loss.png", self.steps, self.measured, self.choices)
+            self.draw(plot_loss, "loss.png", self.steps, self.measured, self.choices, self.best)
         self.began = time.perf_counter()
 
     def draw(self, plot, name, *given):

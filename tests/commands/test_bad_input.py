@@ -311,6 +311,10 @@ CASES = [
     ("report.against_words run --data nowhere", "nowhere: holds no sts-train.csv, sts-dev.csv"),
     ("report.fractions", "run"),
     ("report.fractions --nli nowhere run", "--nli"),
+    # the page that explores a run
+    ("explore", "run"),
+    ("explore nowhere", "nowhere: no such run folder"),
+    ("explore run --index nowhere", "nowhere/meta.json: is missing or damaged"),
     # attention
     ("evaluation.attention run", "sentence"),
     ("evaluation.attention run hello", "run: is the run of a DAN, which has no attention"),

@@ -1,0 +1,101 @@
+"""Look at a run in a browser: replies, words, neighbours, attention, a map, curves.
+
+    python -m convsim_mini.explore RUN
+"""
+
+import hmac
+import html
+import json
+import secrets
+import sys
+import threading
+import webbrowser
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from ..backend import keep_freed_memory
+from ..common.cli import Parser, UserError, errors_in_one_line
+from ..training.run import load_run
+from .panels import PANELS, Explored
+
+FILES = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+                               "connect-src 'self'; img-src data:; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store"}
+
+
+class Server(ThreadingHTTPServer):
+    """Serves the page of an Explored run to this computer alone, at an address with a token."""
+
+    def __init__(self, explored):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.explored, self.lock, self.token = explored, threading.Lock(), secrets.token_urlsafe()
+        self.address = f"http://127.0.0.1:{self.server_port}/{self.token}/"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """GET gives a file of the page, POST a panel's answer to a question in JSON."""
+
+    def do_GET(self):
+        if (name := self.allowed(FILES)) is not None:
+            text = Path(__file__).with_name(name or "page.html").read_text(encoding="utf-8")
+            run = html.escape(str(self.server.explored.run.folder))
+            self.send(200, FILES[name], text.replace("$run", run))
+
+    def do_POST(self):
+        if panel := self.allowed(PANELS):
+            question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            try:
+                with self.server.lock:                        # a model takes all cores
+                    answer = PANELS[panel](self.server.explored, question)
+            except UserError as error:
+                answer = {"status": str(error)}
+            answer["about"] = PANELS[panel].__doc__
+            self.send(200, "application/json", json.dumps(answer))
+
+    def allowed(self, names):
+        """What the path names under the token, one of `names`; or None, after a refusal.
+
+        A stranger's page whose name leads to 127.0.0.1 sends that name as Host (DNS rebinding).
+        """
+        token, _, name = self.path[1:].partition("/")
+        known = hmac.compare_digest(token.encode(), self.server.token.encode())
+        here = self.headers["Host"] == f"127.0.0.1:{self.server.server_port}"
+        if here and known and name in names:
+            return name
+        self.send(403, "text/plain", "Open the address that the command has printed.")
+
+    def send(self, code, kind, text):
+        """Send a text, unless the browser does not wait for it any more."""
+        with suppress(ConnectionError):
+            self.send_response(code)
+            for name, value in (HEADERS | {"Content-Type": f"{kind}; charset=utf-8"}).items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+    def log_message(self, *arguments):
+        """Nothing: a log would show the token."""
+
+
+@errors_in_one_line()
+def main(argv=None):
+    """The command: serve the page until Ctrl-C."""
+    parser = Parser(prog="python -m convsim_mini.explore", description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, help="the run's folder")
+    parser.add_argument("--index", type=Path, metavar="DIR", help="search the index that `encode` "
+                        "made there, not lines of the run's corpus")
+    options = parser.parse_args(argv)
+    keep_freed_memory()
+    with Server(Explored(load_run(options.run), options.index)) as server:
+        print(f"{server.address}\nCtrl-C ends it.", flush=True)
+        if sys.stdout.isatty():
+            threading.Thread(target=webbrowser.open, args=[server.address], daemon=True).start()
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"use strict";
+
+const byId = id => document.getElementById(id);
+const shown = byId("shown"), links = [...document.querySelectorAll("nav a")];
+const fields = [...document.querySelectorAll("input, textarea")];
+const looked = {pair: [0, 1], word: 0};    // what is looked at
+let panel, asked = 0, timer;
+
+// An element of HTML or SVG. Texts become text nodes, never HTML.
+function make(tag, attributes, ...content) {
+  const kind = ["svg", "title", "circle", "path"].includes(tag) ? "2000/svg" : "1999/xhtml";
+  const element = document.createElementNS(`http://www.w3.org/${kind}`, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...content);
+  return element;
+}
+
+// most: the number that has the fullest colour
+function makeCell(tag, cell, most) {
+  const {content = cell, note = "", ask: change, pressed} = Object(cell);
+  const isNumber = typeof content === "number";
+  let inside = isNumber ? (Math.round(100 * content) / 100 || 0).toFixed(2) : content;    // no −0.00
+  if (change) {
+    const look = () => { Object.assign(looked, change); ask(); };
+    inside = make("button", {"aria-pressed": pressed}, inside);
+    inside.addEventListener("click", look);
+    if ("word" in change && !pressed) inside.addEventListener("pointerenter", look);
+  }
+  const made = make(tag, {class: isNumber ? content < 0 ? "number minus" : "number" : ""}, inside,
+                    make("small", {}, note));
+  made.style.setProperty("--share", `${80 * Math.abs(content) / most}%`);
+  return made;
+}
+
+function makeTable([caption, head, rows]) {
+  const contents = rows.flat().map(cell => cell.content ?? cell);
+  const most = Math.max(...contents.filter(Number.isFinite).map(Math.abs));
+  const row = (tag, cells) => make("tr", {}, ...cells.map((cell, k) => makeCell(
+    k === 0 && typeof cell === "string" ? "th" : tag, cell, most)));
+  return make("div", {class: "wide"}, make("table", {}, make("caption", {}, caption),
+    make("thead", {}, row("th", head)), make("tbody", {}, ...rows.map(cells => row("td", cells)))));
+}
+
+function makeMap({points, yours}) {
+  const at = ([x, y]) => ({cx: 20 + 940 * x, cy: 20 + 560 * y});
+  const circles = points.map(([text, place, share, found]) => {
+    const circle = make("circle", {...at(place), class: found ? "" : "faded"},
+                        make("title", {}, text));
+    circle.style.setProperty("--share", `${100 * share}%`);
+    return circle;
+  });
+  const {cx, cy} = at(yours);
+  return make("svg", {viewBox: "0 0 980 600", role: "img", "aria-label": "Map of sentences"},
+    ...circles, make("path", {d: `M${cx - 14} ${cy}h28m-14-14v28`}, make("title", {}, "yours")));
+}
+
+const makeImage = svg => make("img", {
+  src: `data:image/svg+xml,${encodeURIComponent(svg)}`, alt: "Curves of what the table holds"});
+
+// Ask for the open panel, and show its answer unless something newer was asked meanwhile.
+async function ask() {
+  clearTimeout(timer);
+  const mine = ++asked, typed = Object.fromEntries(fields.map(({id, value}) => [id, value]));
+  const body = JSON.stringify({...looked, ...typed});
+  const answer = await fetch(panel, {method: "POST", body}).then(response => response.json())
+    .catch(() => ({status: "No answer: does the command still run?"}));
+  if (mine === asked) show(answer);
+}
+
+// A button that has the focus keeps it.
+function show({about = "", status, map, images = [], tables = [], again}) {
+  const focus = [...shown.querySelectorAll("button")].indexOf(document.activeElement);
+  byId("about").textContent = about;
+  byId("status").textContent = status;
+  shown.replaceChildren(...map ? [makeMap(map)] : [], ...images.map(makeImage),
+                        ...tables.map(makeTable));
+  shown.querySelectorAll("button")[focus]?.focus();
+  if (again) timer = setTimeout(ask, 3000);
+}
+
+function open() {
+  const link = links.find(({hash}) => hash === location.hash) ?? links[0];
+  panel = shown.className = link.hash.slice(1);
+  for (const other of links) other.setAttribute("aria-current", other === link);
+  for (const field of fields) field.parentNode.hidden = !link.dataset.fields.includes(field.id);
+  show({status: "Working. The first answer of a panel may take a minute."});
+  ask();
+}
+
+document.addEventListener("input", () => {
+  clearTimeout(timer);
+  timer = setTimeout(ask, 150);
+});
+addEventListener("hashchange", open);
+open();

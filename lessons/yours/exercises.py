@@ -11,15 +11,10 @@ from convsim_mini.model import attention, embeddings, layers, losses
 
 ROWS = np.array([3, 1, 3, 4, 1, 0, 3, 2, 2, 2, 1], np.int32)    # five sentences
 SENTENCES = np.array([0, 0, 0, 0, 1, 2, 3, 3, 3, 4, 4])
-LENGTHS, OFFSETS = np.array([4, 1, 1, 3, 2]), np.array([0, 4, 5, 6, 9, 11])
+LENGTHS = np.array([4, 1, 1, 3, 2])
 ONE_WORD = np.array([0]), np.array([1])
 
 MEAN = "This is the mean over the rows. Each row adds its part, so it is a sum."
-KEYS = "ds has to be transposed on the way to the keys."
-NO_SUM = "This is what you get without the sum in softmax's gradient, p (dp − Σ p dp)."
-WRONG_AXIS = "You summed over the wrong axis: softmax runs over the words looked at, the last axis."
-NO_SLOPE = "The factor p of softmax's gradient is missing."
-NO_ROOT = "The factor 1/√m is missing."
 
 
 class Exercise(NamedTuple):
@@ -181,21 +176,24 @@ EXERCISES = {
         "From g = dy · w subtract the mean of g, then x̂ times the mean of g x̂ (means over a row, "
         "both of the first g), and multiply by s. The cache calls x̂ `normal` and s `scale`.")),
 
-    "attention_head": Exercise(("dp", "ds", "dq", "dk", "dv"), attention.attention_backward, [
+    "attention": Exercise(("dp", "ds", "dq", "dk", "dv"), attention.attention_backward, [
         ([(5, 3), (5, 3), (5, 5)], ()), ([(4, 3), (5, 3), (5, 2)], ()),
         ([(1, 2), (1, 2), (1, 2)], ()),
     ], [
-        (" @ k * scale, ds.T @ q * scale", " @ k, ds.T @ q", NO_ROOT),
-        ("dp - (p * dp).sum(axis=1, keepdims=True)", "dp", NO_SUM),
+        (" @ k * scale, ds.T @ q * scale", " @ k, ds.T @ q", "The factor 1/√m is missing."),
+        ("dp - (p * dp).sum(axis=1, keepdims=True)", "dp",
+         "This is what you get without the sum in softmax's gradient, p (dp − Σ p dp)."),
         ("p * (dp - (p * dp).sum(axis=1, keepdims=True))",
-         "dp - (p * dp).sum(axis=1, keepdims=True)", NO_SLOPE),
-        (".sum(axis=1, keepdims=True)", ".sum(axis=0)", WRONG_AXIS),
+         "dp - (p * dp).sum(axis=1, keepdims=True)",
+         "The factor p of softmax's gradient is missing."),
+        (".sum(axis=1, keepdims=True)", ".sum(axis=0)",
+         "You summed over the wrong axis: softmax runs over the words looked at, the last axis."),
         ("(p * dp).sum(axis=1, keepdims=True)", "dp.mean(axis=1, keepdims=True)",
          "This is the plain mean of dp. The sum weights each dp with its p."),
         ("(p * dp)", "dp", "The p inside the sum is missing: Σ p dp, not Σ dp."),
         ("p * (dp - (p * dp).sum(axis=1, keepdims=True))", "p * (1 - p) * dp",
          "p (1 − p) is the slope of p_j by its own score. Each score moves all p of its row."),
-        ("ds.T @ q", "ds @ q", KEYS),
+        ("ds.T @ q", "ds @ q", "ds has to be transposed on the way to the keys."),
         ("p.T @ dy", "p @ dy", "p has to be transposed on the way to the values."),
         ("dy @ v.T", "dy @ v", "v has to be transposed here."),
     ], (
@@ -205,23 +203,4 @@ EXERCISES = {
         "Multiply by dp and sum over j.",
         "ds = p (dp − Σ p dp), the sum over the last axis with keepdims. Then dq = ds k/√m and "
         "dk = dsᵀ q/√m; the cache's `scale` is 1/√m."), steps=2),
-
-    "attention": Exercise(("dqkv",), attention.attention_backward, [
-        ([(11, 12)], (OFFSETS, 2)), ([(4, 9)], (np.array([0, 4]), 1)),
-    ], [
-        (" * scale", "", NO_ROOT),
-        ("dp - (p * dp).sum(axis=1, keepdims=True)", "dp", NO_SUM),
-        ("p * (dp - (p * dp).sum(axis=1, keepdims=True))",
-         "(dp - (p * dp).sum(axis=1, keepdims=True))", NO_SLOPE),
-        (".sum(axis=1, keepdims=True)", ".sum(axis=0)", WRONG_AXIS),
-        ("ds.T @ q", "ds @ q", KEYS),
-        ("p.T @ dy", "p @ dy", "p has to be transposed on the way to the values."),
-    ], (
-        "Each sentence and each head is `attention_head` once more. Go through the cache, and put "
-        "what belongs to a head into its rows and columns.",
-        "np.split(dqkv, 3, axis=1) gives views of the three parts. Fill them: "
-        "dq[rows, columns] = … changes dqkv; dq = … does not.",
-        "For each item of the cache: dp = dy[rows, columns] vᵀ, ds = p (dp − Σ p dp)/√m, then "
-        "dq[rows, columns] = ds k, dk[rows, columns] = dsᵀ q, dv[rows, columns] = pᵀ "
-        "dy[rows, columns].")),
 }

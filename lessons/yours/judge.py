@@ -170,11 +170,9 @@ def of_inputs(name, result):
 
 
 def parts(name, result):
-    """A backward's results by name: a table's places added up, attention's as three."""
+    """A backward's results by name: a table's places added up."""
     if name == "embedding_bag":
         return {"values": added_up(*result)}
-    if name == "attention":
-        return dict(zip(("dq", "dk", "dv"), np.array_split(np.atleast_2d(result), 3, axis=1)))
     return dict(zip(EXERCISES[name].gradients, result if type(result) is tuple else (result,)))
 
 

@@ -94,7 +94,7 @@ def batch_softmax_backward(dloss, cache):
     return scale * ds @ v, scale * ds.T @ u
 
 
-def attention_head_forward(q, k, v):
+def attention_forward(q, k, v):
     """s = q kᵀ/√m, p = softmax(s), y = p v.
 
     q: (n, m), k: (l, m), v: (l, e) → y: (n, e), cache
@@ -106,7 +106,7 @@ def attention_head_forward(q, k, v):
     return p @ v, (q, k, v, p, scale)
 
 
-def attention_head_backward(dy, cache):
+def attention_backward(dy, cache):
     """Forward: s = q kᵀ/√m, p = softmax(s), y = p v.
 
     The gradients of p and of s, two steps on the way, are judged as well.
@@ -116,42 +116,6 @@ def attention_head_backward(dy, cache):
     dp = dy @ v.T
     ds = p * (dp - (p * dp).sum(axis=1, keepdims=True))
     return dp, ds, ds @ k * scale, ds.T @ q * scale, p.T @ dy
-
-
-def attention_forward(qkv, offsets, heads):
-    """A head for each sentence and each slice of m = d/h columns: y = softmax(q kᵀ/√m) v.
-
-    qkv: (N, 3d), queries, keys and values side by side; sentence b is rows offsets[b] to
-    offsets[b + 1] − 1 → y: (N, d), cache: rows, columns, (q, k, v, p, 1/√m) of each head
-    """
-    y, cache = np.empty((len(qkv), qkv.shape[1] // 3), qkv.dtype), []
-    m = y.shape[1] // heads
-    for first, last in zip(offsets, offsets[1:]):
-        for head in range(heads):
-            rows, columns = slice(first, last), slice(head * m, (head + 1) * m)
-            q, k, v = (part[rows, columns] for part in np.split(qkv, 3, axis=1))
-            s = q @ k.T * m ** -0.5
-            p = np.exp(s - s.max(axis=1, keepdims=True))
-            p /= p.sum(axis=1, keepdims=True)
-            y[rows, columns] = p @ v
-            cache.append((rows, columns, (q, k, v, p, m ** -0.5)))
-    return y, cache
-
-
-def attention_backward(dy, cache):
-    """Forward: y = softmax(q kᵀ/√m) v for each sentence (rows) and head (columns).
-
-    dy: (N, d) → dqkv: (N, 3d)
-    """
-    dqkv = np.zeros((len(dy), 3 * dy.shape[1]), dy.dtype)
-    dq, dk, dv = np.split(dqkv, 3, axis=1)                    # views of dqkv: fill them
-    for rows, columns, (q, k, v, p, scale) in cache:
-        dp = dy[rows, columns] @ v.T
-        ds = p * (dp - (p * dp).sum(axis=1, keepdims=True)) * scale
-        dq[rows, columns] = ds @ k
-        dk[rows, columns] = ds.T @ q
-        dv[rows, columns] = p.T @ dy[rows, columns]
-    return dqkv
 
 
 def mean_pool_forward(x, sentences, lengths):

@@ -41,21 +41,22 @@ def as_the_librarys(name, function):
     if name == "batch_softmax":    # the library's cache says, too, where a worker's rows begin
         return lambda cache, dloss=1.0: function(dloss, cache[:4])
     if name == "attention":
-        return lambda dy, cache: function(dy, heads_of(cache))
+        return lambda dy, cache: of_all_heads(function, dy, cache)
     return function
 
 
-def heads_of(cache):
-    """The library's AttentionCache, without dropout → the cache of `plain.attention_forward`."""
-    heads, m = [], cache.qkv.shape[1] // 3 // cache.heads
-    q, k, v = np.split(cache.qkv, 3, axis=1)
+def of_all_heads(function, dy, cache):
+    """`function` for each head of each sentence: dy (N, d), AttentionCache → dqkv (N, 3d)."""
+    dqkv, m = np.empty_like(cache.qkv), dy.shape[1] // cache.heads
     for group, p in zip(cache.sentences, cache.p):            # p: (g, h, n, n)
         for sentence, head in np.ndindex(p.shape[:2]):
             first = group.first + sentence * group.length
             rows, columns = slice(first, first + group.length), slice(head * m, (head + 1) * m)
-            heads.append((rows, columns, (q[rows, columns], k[rows, columns], v[rows, columns],
-                                          p[sentence, head], m ** -0.5)))
-    return heads
+            q, k, v = (part[rows, columns] for part in np.split(cache.qkv, 3, axis=1))
+            found = function(dy[rows, columns], (q, k, v, p[sentence, head], m ** -0.5))
+            for part, gradient in zip(np.split(dqkv, 3, axis=1), found[2:]):      # after dp and ds
+                part[rows, columns] = gradient
+    return dqkv
 
 
 @contextmanager
@@ -87,8 +88,7 @@ def train(functions, argv, path):
 
     functions: name → backward; argv: further options of training → what to tell. Raises UserError.
     """
-    functions = {name: f for name, f in functions.items() if name != "attention_head"}
-    if not functions:    # a head alone trains nothing: `attention` has it inside
+    if not functions:
         raise UserError("none of your functions is right yet; first: "
                         f"{python_m('lessons.yours check')}")
     config = parse_config([*options(set(functions)), *argv])
@@ -106,6 +106,7 @@ def train(functions, argv, path):
     figure, axes = new_figure()
     axes.plot(reference, linewidth=5, alpha=0.35, label="the project's functions")
     axes.plot(yours, linewidth=1.2, label="your functions")
+    axes.axhline(np.log(config.optim.batch_size), color="k", linestyle=":", label="ln K: a guess")
     axes.set(xlabel="step", ylabel="loss (nats per pair)", title="Training on your own backward")
     axes.legend()
     save_figure(figure, path)
@@ -113,5 +114,6 @@ def train(functions, argv, path):
     return (f"\n{config.steps} steps of the preset {config.preset} on your {', '.join(functions)}; "
             "what else it needs is the project's.\n"
             f"Loss of the last step: yours {yours[-1]:.4f}, the project's {reference[-1]:.4f}. "
-            f"The curves are at most {apart:.1g} apart.\n"
+            f"The curves are at most {apart:.1g} apart. A guess has ln {config.optim.batch_size} = "
+            f"{np.log(config.optim.batch_size):.4f}.\n"
             f"Time: yours {your_seconds:.0f} s, the project's {seconds:.0f} s. Figure: {path}")

@@ -333,33 +333,6 @@ expect(np.abs(cross_entropy_backward(cache)[0] - [1, -1]).max(), 0, 1e-12,
 # out of the sum. One nan in a gradient poisons every parameter it reaches within one step, and the
 # loss is nan for ever after.
 #
-# ## Why not squared error
-#
-# You could also train with (1 − p_l)², and it would look reasonable. Take two classes, the right
-# one behind by z: p = 1/(1 + e^z). The slopes by its score are
-#
-# cross-entropy: −(1 − p), squared error: −2 (1 − p) · p (1 − p)
-#
-# The second carries a factor p. **Predict:** at z = 10, a clear mistake, how strongly does each of
-# them ask for change?
-
-# %%
-z = 10.0
-p = 1 / (1 + np.exp(z))
-scores = np.array([[0.0, z]])                                 # class 0 is right
-by_squares = numeric_gradient(lambda: float((1 - softmax_forward(scores)[0][0, 0])**2), scores)
-by_entropy = numeric_gradient(lambda: float(cross_entropy_forward(scores, np.array([0]))[0]),
-                              scores)
-expect(by_entropy[0, 0], -1, -0.999, "cross-entropy: −(1 − p)")
-expect(by_squares[0, 0] / (-2 * (1 - p)**2 * p), 0.9999, 1.0001,
-       "squared error, measured / derived")
-expect(by_entropy[0, 0] / by_squares[0, 0], 0.49 * np.exp(z), 0.51 * np.exp(z),
-       "times as strong: about e^z/2 = 11013")
-
-# %% [markdown]
-# The surer the model is of something wrong, the *less* squared error lets it learn. Cross-entropy's
-# slope never exceeds 1 and never dies while the answer is wrong.
-#
 # ### Exercise 2: the logarithm alone
 #
 # y = log softmax(s), y_j = s_j − log Σ_k e^{s_k}. Derive its backward for *any* dy. (Here ones are

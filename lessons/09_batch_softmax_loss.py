@@ -130,7 +130,10 @@ check(1, dead_point, judge_dead_point)
 # %% [markdown]
 # ## The gradient
 #
-# Lesson 8 has done the work: each row is a cross-entropy, so
+# **Write it before you read on:** `yours/batch_softmax.py`, then
+# `python -m lessons.yours check batch_softmax`. Lesson 8 has all that it takes.
+#
+# Each row is a cross-entropy, so
 #
 # **ds_ij = (p_ij − δ_ij)/B**
 #
@@ -343,7 +346,6 @@ check(3, two_way_backward, judge_two_way)
 # - ds = (p − δ)/B: the true reply pulls, and those that the model believes in push.
 # - Equal replies in a batch leave a floor under the loss; masking them removes it.
 #
-# Write it yourself: `python -m lessons.yours`, then `python -m lessons.yours check batch_softmax`.
 # Next: lesson 10 asks what this loss makes of the scores, and what the mask changes in them.
 #
 # Solutions, for when you have tried: `lessons/solutions/09_batch_softmax_loss.py`.

@@ -31,7 +31,12 @@ rng = np.random.default_rng(9)
 # %% [markdown]
 # ## Length 1
 #
-# y = x/n with n = ‖x‖. Move one number x_j a little. The numerator moves at place j alone; the
+# y = x/n with n = ‖x‖.
+#
+# **Write its backward before you read on:** `yours/l2_normalize.py`, then
+# `python -m lessons.yours check l2_normalize`.
+#
+# Move one number x_j a little. The numerator moves at place j alone; the
 # length moves too, by ∂n/∂x_j = x_j/n = y_j, and shrinks *all* numbers:
 #
 # ∂y_i/∂x_j = δ_ij/n − x_i y_j/n² = **(δ_ij − y_i y_j)/n**
@@ -420,7 +425,12 @@ expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16),
 #   (sentence embeddings are normalised). Ours: residual, unit length of v′ and the scale that this
 #   asks for.
 #
-# Write it yourself: `python -m lessons.yours`, then `python -m lessons.yours check l2_normalize`.
+# ## What you know now
+#
+# - Unit length lets through only what turns a vector, and a length that nothing pulls on grows.
+# - Cosines alone are worth one nat. The scale decides how sure a softmax can be.
+# - Without layers for the reply alone, a question and its answer would have to be neighbours.
+#
 # Next: lesson 12 begins the other encoder with one attention head.
 #
 # Solutions, for when you have tried: `lessons/solutions/11_unit_vectors_and_response_network.py`.

@@ -90,6 +90,9 @@ expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
 # As always dy (n, m) arrives from above, a random one here, and L = Σ y · dy. Walk the three steps
 # in reverse.
 #
+# **Write it before you read on:** `yours/attention.py`, then `python -m lessons.yours check
+# attention`. It judges each step: dp, ds, dq, dk, dv.
+#
 # **y = p v.** A product of two matrices, as in lesson 3, only that both are computed from x:
 #
 # dv = pᵀ dy, dp = dy vᵀ
@@ -480,7 +483,6 @@ check(2, blind_sentence, judge_blind_sentence)
 # - A head with a wrong gradient learns as well, only worse: no error message tells you.
 # - The √m keeps all words in the game, not a few that hesitate.
 #
-# Write it yourself: `python -m lessons.yours`, then `python -m lessons.yours check attention`.
 # Next: lesson 13 runs many heads on many sentences of different lengths, without any padding.
 #
 # Solutions, for when you have tried: `lessons/solutions/12_one_attention_head.py`.

@@ -383,30 +383,6 @@ expect(cosines.mean(), -1, 0.7, "with: the same cosine, on average")
 # The DAN solves this in another way: it hashes bigrams (lesson 4), "a beats" and "beats a". That is
 # order within two words, and none beyond.
 #
-# ### Exercise 3: positions in a packed batch
-#
-# All sentences of a batch lie end to end, so row 17 may be word 2 of sentence 5. The signal has to
-# start again with each sentence. Write the positions of all words, without a loop. If you forget to
-# start again, nothing fails: the same sentence only gets another embedding depending on where in
-# the batch it stands.
-
-# %%
-def positions(packed):
-    """Packed of N words → (N,): 0 1 2 … within each sentence."""
-    raise NotImplementedError
-
-
-def judge_positions(positions):
-    for lengths in ([3], [2, 3, 1], [1, 1, 4, 2, 5]):
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        found = list(map(int, positions(Packed(np.zeros(offsets[-1], np.int32), offsets))))
-        wanted = [p for length in lengths for p in range(length)]
-        assert found == wanted, f"sentences of {lengths} words: found {found}, expected {wanted}"
-
-
-check(3, positions, judge_positions)
-
-# %% [markdown]
 # ## Where this lives
 #
 # - `model/attention.py`: `timing_signal`. `model/embeddings.py`: `placed_embedding_forward`
@@ -417,9 +393,11 @@ check(3, positions, judge_positions)
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all
 #   cosines; Vaswani et al. print them in turns, which is the same up to a permutation of channels).
 #
-# **What you know now.** Attention alone has no order: two sentences of the same words are one
-# vector, and a loss that needs the order stays at ln 2. A clock of many hands, added to the words,
-# tells positions apart, finely nearby and coarsely far away.
+# ## What you know now
+#
+# - Attention alone has no order: words in any order are one vector, and the loss stays at ln 2.
+# - A clock of many hands, added to the words, tells positions apart.
+# - Similarity falls with the logarithm of the distance: fine near by, coarse far away.
 #
 # Next: lesson 15 stacks layers, six and more, and watches the gradient on its way down.
 #

@@ -24,10 +24,9 @@ from convsim_mini.evaluation.baselines import bag_cosine, frequency_weight
 from convsim_mini.evaluation.metrics import pearson, pearson_interval, spearman, williams_test
 from convsim_mini.evaluation.sts import OWN, angular_similarity, read, score_0_to_5
 from convsim_mini.inference.sentence_encoder import count_vectors
-from convsim_mini.model.gradcheck import numeric_gradient, relative_error
 from convsim_mini.model.input_response import embed
 from convsim_mini.model.word_counts import word_directions
-from convsim_mini.tune import fit, loss_and_gradient, similarity_forward
+from convsim_mini.tune import fit, similarity_forward
 
 rng = np.random.default_rng(16)
 
@@ -170,8 +169,6 @@ expect(loss, 3, np.log(256), "loss at the end, below ln 256 (lesson 17)")
 # %%
 weight = frequency_weight(corpus.vocabulary)
 weighted = np.array([bag_cosine(*pair, weight) for pair in zip(sts.sentences1, sts.sentences2)])
-print(f'weights: "the" {weight("the"):.3f}, "you" {weight("you"):.3f}, "kitchen" '
-      f'{weight("kitchen"):.3f}')
 
 
 def sides(model):
@@ -251,9 +248,7 @@ expect(r_of_halves["both"] - r_of_halves["learned"], 0, 0.1, "what counting adds
 #
 # loss = 1 − r + strength · ‖M − I‖²/e
 #
-# The gradient of r is the unit vector's once more (lesson 11): x̂ is a unit vector, so the part of
-# ŷ along it is projected out, dx = (ŷ − r x̂)/‖x‖. The library's is checked against differences
-# here; `tune.py` derives each step.
+# (The gradient of r is the unit vector's once more: `tune.py`.)
 #
 # **Predict:** M has 200 · 200 = 40,000 numbers; we have 120 labels. Fit on half of the pairs with a
 # weak spring, test on the other half: r on the first half, and on the second?
@@ -263,12 +258,6 @@ expect(r_of_halves["both"] - r_of_halves["learned"], 0, 0.1, "what counting adds
 
 # %%
 u1, u2 = sides(trained)
-small = rng.standard_normal((4, 4))
-_, gradient = loss_and_gradient(small, u1[:9, :4], u2[:9, :4], labels[:9], 0.1)
-numeric = numeric_gradient(lambda: loss_and_gradient(small, u1[:9, :4], u2[:9, :4], labels[:9],
-                                                     0.1)[0], small)
-expect(relative_error(gradient, numeric), 0, 1e-6, "gradient of r by M, against differences")
-
 strengths = (1000.0, 10.0, 0.1)
 r_of = lambda matrix, some: pearson(similarity_forward(matrix, u1[some], u2[some])[0], labels[some])
 curves, plain = [], []                                        # (6, 3, 2) fitted, held; (6,) held
@@ -336,9 +325,11 @@ check(2, folds, judge_folds)
 # - The paper, §4.3 (−arccos, tuning; Tables 3 and 4). Maximising r itself, the spring and
 #   cross-validation are ours. Williams' test and intervals, too.
 #
-# **What you know now.** An r has an interval, and 120 pairs leave it wide; a paired test sees more.
-# Words alone are hard to beat, so put them beside every r. What is fitted is scored on what was
-# held out, and pairs that share a sentence stay together.
+# ## What you know now
+#
+# - An r has an interval, and 120 pairs leave it wide; a paired test sees more.
+# - Words alone are hard to beat: put them beside every r.
+# - What is fitted is scored on what was held out; pairs that share a sentence stay together.
 #
 # Next: lesson 22 ranks questions, and compares our figures with the paper's.
 #

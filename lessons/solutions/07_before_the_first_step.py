@@ -1,6 +1,9 @@
-"""Solutions of lesson 7, Before the first step. Look when you have tried.
+"""Solutions of lesson 7, Before the first step.
 
-    python lessons/solutions/07_before_the_first_step.py
+1: Under independence n_wc is n_w n_c/T, and the logarithm of the quotient is 0. The tempting one
+divides by n_w alone: it is ln p(c | w), which is large for any frequent c.
+2: The two share "the … of the …" alone, which a/(a + p) makes small. In the tempting pair they
+share what matters, and weights do not part them.
 """
 
 import numpy as np

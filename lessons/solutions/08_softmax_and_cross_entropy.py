@@ -1,6 +1,10 @@
-"""Solutions of lesson 8, Softmax and cross-entropy. Look when you have tried.
+"""Solutions of lesson 8, Softmax and cross-entropy.
 
-    python lessons/solutions/08_softmax_and_cross_entropy.py
+1: dp − mean(dp) gives zero for ones, and its rows sum to zero, but p is nowhere in it. p (dp −
+mean dp) has rows that do not sum to zero.
+2: Every y_k of a row holds −log Σ e^s, whose slope is p; so p meets the sum of dy. Without the
+sum it is right only for a dy that sums to 1.
+3: logaddexp takes the larger of 0 and −z out first. log(1 + e⁻ᶻ) loses e⁻⁴⁰ beside the 1.
 """
 
 import numpy as np

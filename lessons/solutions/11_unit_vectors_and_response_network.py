@@ -1,6 +1,11 @@
-"""Solutions of lesson 11, Unit vectors and the response network. Look when you have tried.
+"""Solutions of lesson 11, Unit vectors and the response network.
 
-    python lessons/solutions/11_unit_vectors_and_response_network.py
+1: Each step adds η² g²/‖x‖², with the length of now. With the length of the start throughout, the
+growth is too large.
+2: Opposite to the target dy lies along y, and the projection leaves nothing. At a right angle the
+pull is strongest.
+3: Solve ln(1 + (K − 1) e^{−s K/(K − 1)}) = loss for s. Without K/(K − 1) the wrong replies are at
+0, and not as far away as they can be.
 """
 
 import numpy as np

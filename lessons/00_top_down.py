@@ -15,8 +15,7 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
-sys.path += [".", "lessons"]
+sys.path += [".", "lessons"]    # a notebook may have started in either folder
 from lesson import check, expect, plt, show
 from small_encoder import held_out_pairs, trained_encoder
 

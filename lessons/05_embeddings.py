@@ -12,7 +12,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -138,19 +137,6 @@ lost = np.repeat(1 - 1 / counts, counts)                      # (N,) for each wo
 print(f"a typical entry of the dictionary loses {np.median(1 - 1 / counts):.0%}, a typical word of "
       f"the text {np.median(lost):.0%}")
 assert np.isclose(lost.mean(), 1 - U / N)
-
-# %% [markdown]
-# If the dy_n are independent and of one size, squared lengths add up: the right gradient has N of
-# them, the hasty one U, and their difference is made of the N − U that were lost. So the relative
-# error must be √(N − U) / (√N + √U).
-
-# %%
-dy = rng.standard_normal((N, 8))
-dtable = np.zeros((vocabulary.size, 8))
-np.add.at(dtable, batch.ids, dy)    # one addition after the other: right, but slow
-error = relative_error(hasty_backward(dy, batch.ids, vocabulary.size), dtable)
-expect(error / (np.sqrt(N - U) / (np.sqrt(N) + np.sqrt(U))), 0.97, 1.03,
-       "relative error, measured / derived")
 
 # %% [markdown]
 # Nine tenths are lost, and mostly from the words that sentences are made of. No error tells you. (A
@@ -325,7 +311,6 @@ check(2, sorted_backward, judge_sorted)
 # - `model/embeddings.py`: `embedding_forward`, `embedding_backward`. `model/sparse_rows.py`:
 #   `SparseRows`, and `row_blocks`, which builds the sparse matrix by sorting. `backend.py`:
 #   `add_to_rows`. `training/optim.py`: `SGD.step`, `Adaptive`, `update_rows`.
-# - `tests/model/test_gradients.py` checks it with repeated ids within and across sentences.
 # - The paper, §2.3.1: embeddings of words and bigrams are learned with everything else, by SGD
 #   (§3.1). Row-wise Adagrad on the table is ours.
 #

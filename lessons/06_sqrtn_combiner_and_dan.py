@@ -16,7 +16,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -461,8 +460,6 @@ check(3, encoder_that_sees_length, judge_sees_length)
 #   places and dy/√n; `training/optim.py: update_rows` computes Sᵀ dy from them, of which each core
 #   takes some rows. `word_bag_forward` finds the bigrams first; on a GPU one kernel does all of it.
 #   `model/dan.py`: `dan_forward`, `dan_backward`.
-# - `tests/model/test_gradients.py`: the bag under repeated ids, and its mutants: without the √n,
-#   with it twice, places in another order, places lost.
 # - The paper, §2.3.1 with footnote 3 (√n) and §3.1 (unit length). Ours: tanh between the layers, n
 #   as the number of words rather than rows, zero bigrams; by default one layer instead of three,
 #   which has no bias and starts as the identity (lesson 7).

@@ -13,7 +13,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -361,38 +360,11 @@ def judge_log_softmax(backward):
 check(2, log_softmax_backward, judge_log_softmax)
 
 # %% [markdown]
-# ### Exercise 3: a loss for two that survives everything
-#
-# With two classes, cross-entropy depends on the margin z alone (the right score less the wrong
-# one): L = log(1 + e⁻ᶻ). As it stands it overflows at z = −800, and at z = 40 it says 0, although
-# the answer is 4.2 · 10⁻¹⁸ (1 + e⁻⁴⁰ rounds to 1). Write it so that it is right to twelve digits
-# everywhere. NumPy has a function for each half of the problem, and one for both.
-
-# %%
-def margin_loss(z):
-    """log(1 + e⁻ᶻ) for an array z."""
-    raise NotImplementedError
-
-
-def judge_margin_loss(margin_loss):
-    for z, exact in ((-800.0, 800.0), (-2.0, 2.1269280110429727), (0.0, np.log(2)),
-                     (40.0, 4.248354255291589e-18)):
-        with np.errstate(all="ignore"):
-            found = margin_loss(np.array([z]))[0]
-        assert np.isfinite(found), f"at z = {z:.0f} it is {found}: what overflows?"
-        assert abs(found / exact - 1) < 1e-12, (
-            f"at z = {z:.0f} it is {found:.3g}, expected {exact:.3g}")
-
-
-check(3, margin_loss, judge_margin_loss)
-
-# %% [markdown]
 # ## Where this lives
 #
 # - `model/losses.py`: `cross_entropy_forward`, `cross_entropy_backward`. The softmax alone:
 #   `model/attention.py`: `attention_backward`.
-# - `model/gradcheck.py`: `layer_error` and its docstring. `tests/model/test_gradients.py`:
-#   backwards without the factor, the sum or the sign must all fail.
+# - `model/gradcheck.py`: `layer_error` and its docstring.
 # - The paper, §2.2 (a softmax over replies, maximise the log-likelihood of the true one) and §2.4
 #   (three classes of NLI).
 #

@@ -13,7 +13,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -105,35 +104,6 @@ for axes, use_mask, title in zip(panels, (False, True), (
     expect((scores - pmi)[:, 0].mean(), *((0.2, 0.6) if use_mask else (-0.1, 0.1)),
            f"{with_or_without} the mask: score of “yes” above its PMI")
 show(figure, "10_what_the_scores_become")
-
-# %% [markdown]
-# A second look, without training: put the true PMI into the scores. Without the mask the mean
-# gradient has to be 0. With it, which sign does the gradient at "yes" have?
-
-# %%
-def gradient_at_yes(use_mask, K=16, batches=3000):
-    """∂loss/∂(score of "yes" in all rows) at the true PMI.
-
-    → its mean over batches, the standard error of that
-    """
-    total = []
-    for _ in range(batches):
-        i, j = draw(K)
-        _, cache = batch_softmax_forward(pmi[i], one_hot[j], 1.0, mask_of(j, use_mask))
-        p = cache[3]
-        total.append((p - np.eye(K))[:, j == 0].sum() / K)
-    return np.mean(total), np.std(total) / np.sqrt(batches)
-
-
-for use_mask in (False, True):
-    mean, error = gradient_at_yes(use_mask)
-    print(f"gradient at “yes” {'with' if use_mask else 'without'} the mask: "
-          f"{mean:.4f} ± {error:.4f}")
-    if use_mask:
-        expect(mean / error, -1e3, -5,
-               "with the mask: it wants to rise, by so many standard errors")
-    else:
-        expect(mean / error, -5, 5, "without: zero, but for so many standard errors")
 
 # %% [markdown]
 # So the plain loss is right in expectation, duplicates and all, and the mask bends it in favour of

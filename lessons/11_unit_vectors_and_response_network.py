@@ -13,7 +13,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -227,28 +226,6 @@ for scale, dimensions in ((1.0, 20), (5.0, 20), (5.0, 8)):
 # response network, may be as long as it likes, and the scale is 1. Ours: both have unit length and
 # the scale is 20, so a score is a cosine that means the same everywhere. On the default corpus P@1
 # on dev is 28.9 with ours and 20.8 with the paper's (`report/README.md`, 500 steps).
-#
-# ### Exercise 3: the least scale
-#
-# You want the loss of K unit pairs to be *able* to reach some value, in K − 1 dimensions or more.
-# Which scale does that take at least?
-
-# %%
-def least_scale(loss, K):
-    """The scale at which lowest_loss(scale, K) is `loss`."""
-    raise NotImplementedError
-
-
-def judge_least_scale(least_scale):
-    for loss, K in ((0.1, 1024), (1.0, 100), (0.2, 3)):
-        found = least_scale(loss, K)
-        reached = lowest_loss(found, K)
-        assert abs(reached / loss - 1) < 1e-9, (
-            f"K = {K}: a scale of {found:.3f} reaches {reached:.4f}, expected {loss}")
-
-
-check(3, least_scale, judge_least_scale)
-
 # %% [markdown]
 # ## The echo
 #

@@ -13,7 +13,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -399,8 +398,6 @@ check(2, leaks, judge_leaks)
 # - `model/attention.py`: `groups`, `attention_forward`, `attention_backward`, `_split_heads`.
 # - `model/transformer.py`: `sort_by_length`; `transformer_forward` ends with u[places],
 #   `transformer_backward` starts with du[order].
-# - `tests/model/test_transformer.py`: attention against loops for many sets of lengths; a sentence
-#   alone and in company.
 # - The paper, §3.1: 8 heads, 512 wide. Packing without padding is ours; the numbers are the same.
 #
 # ## What you know now

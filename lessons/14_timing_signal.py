@@ -12,7 +12,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -257,58 +256,6 @@ expect(lengths.mean() / np.linalg.norm(signal[0]), 0.0620, 0.0630,
        "without the √d: 1/√256, the words drown")
 
 # %% [markdown]
-# ## What a swap does
-#
-# Take a sentence of 32 words and swap two that are Δ apart. Both words change their signal by
-# signal(p + Δ) − signal(p), whose square is 2 (d/2)(1 − c) with c the cosine of above. If the
-# encoder answers to a change in proportion to its size, the embedding moves by
-#
-# **a constant · √(1 − c(Δ))**
-#
-# The constant belongs to the network, the shape to the clock. A network is not quite linear and
-# hears some hands better than others, so expect the shape to within a third or so. Without the
-# signal nothing moves.
-
-# %%
-n, many = 32, 200
-sentences = np.array([rng.choice(len(table), n, replace=False) for _ in range(many)])
-
-
-def embed(sentences):
-    packed = sort_by_length(pack(sentences), config.max_tokens)
-    return transformer_forward(params, packed, config)[0]
-
-
-def swapped(distance):
-    """The sentences with two words that stand so far apart exchanged, elsewhere in each of them."""
-    each, first = np.arange(many), rng.integers(0, n - distance, many)
-    changed = sentences.copy()
-    changed[each, first] = sentences[each, first + distance]
-    changed[each, first + distance] = sentences[each, first]
-    return changed
-
-
-gaps = np.array([1, 2, 3, 5, 8, 12, 16, 20, 24, 28, 31])
-
-
-def distances_moved():
-    """How far a swap moves the embeddings of sentences, root mean square, for each gap."""
-    original = embed(sentences)
-    return np.array([np.sqrt(((embed(swapped(gap)) - original) ** 2).sum(axis=1).mean())
-                     for gap in gaps])
-
-
-moved = distances_moved()
-with without_signal():
-    not_moved = distances_moved()
-small_clock = timing_signal(n, d, np.float64)
-shape = np.sqrt(1 - small_clock @ small_clock[0] / (d / 2))   # √(1 − c(Δ)) for each Δ: (n,)
-constant = np.mean(moved / shape[gaps])
-expect((moved / shape[gaps]).min() / constant, 0.65, 1, "moved / (constant · √(1 − c)), the least")
-expect((moved / shape[gaps]).max() / constant, 1, 1.4, "and the most")
-expect(not_moved.max(), 0, 1e-14, "moved without the signal")
-
-# %% [markdown]
 # ## Who beats whom
 #
 # Now with training. Twelve players; a sentence is "a beats b", for all 132 ordered pairs; name the
@@ -353,14 +300,7 @@ with without_signal():
 reverse = np.array([np.flatnonzero((games == game[::-1]).all(axis=1))[0] for game in games])
 cosines = (with_u * with_u[reverse]).sum(axis=1)
 
-figure, (swap, curve) = plt.subplots(1, 2, figsize=(11, 4.6))
-swap.plot(gaps, moved, "o", color="C0", label="measured, two random layers")
-swap.plot(np.arange(n), constant * shape, "k:", label="derived, up to one constant: √(1 − c(Δ))")
-swap.plot(gaps, not_moved, "s", color="C3", markersize=5, label="measured without the signal")
-swap.set(title="Words swapped far apart move the embedding more",
-         xlabel="distance Δ of the words that are swapped",
-         ylabel="how far the unit vector moves", ylim=(-0.002, 1.75 * moved.max()))
-swap.legend(loc="upper left")
+figure, curve = plt.subplots()
 curve.semilogy(without_losses, color="C3", label="without the signal")
 curve.semilogy(with_losses, color="C0", label="with it")
 curve.axhline(math.log(2), color="k", linestyle=":", label="derived: ln 2")
@@ -377,7 +317,7 @@ expect((without_u * without_u[reverse]).sum(axis=1).min(), 1 - 1e-9, 1 + 1e-9,
 expect(cosines.mean(), -1, 0.7, "with: the same cosine, on average")
 
 # %% [markdown]
-# Before training the signal moved the embedding by a few hundredths. Training turned that into two
+# Before training the signal moved the embedding only a little. Training turned that into two
 # different vectors: the signal only has to make a difference *possible*.
 #
 # The DAN solves this in another way: it hashes bigrams (lesson 4), "a beats" and "beats a". That is
@@ -388,8 +328,6 @@ expect(cosines.mean(), -1, 0.7, "with: the same cosine, on average")
 # - `model/attention.py`: `timing_signal`. `model/embeddings.py`: `placed_embedding_forward`
 #   multiplies by √d and adds it, at the words' positions. It is a constant: the backward has no
 #   line for it.
-# - `tests/model/test_transformer.py`: the signal against its formula; order matters; a sentence is
-#   the same in any batch.
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all
 #   cosines; Vaswani et al. print them in turns, which is the same up to a permutation of channels).
 #

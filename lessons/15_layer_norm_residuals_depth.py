@@ -14,7 +14,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -440,8 +439,6 @@ expect(steps["post"][-1] / steps["pre"][-1], 1.5, 2.6,
 # - `model/layers.py`: `layer_norm_forward`, `layer_norm_backward`, `add_norm_forward` (the residual
 #   connection with the norm that follows it). `model/transformer.py`: `transformer_forward` (both
 #   orders, and pre-norm's norm at the end). `config.py`: `pre_norm`.
-# - `tests/model/test_gradients.py`: layer norm's mutants, a projection dropped, a scale forgotten;
-#   both orders checked.
 # - The paper, §3.1: six layers, 512 wide, 2048 inside, by tensor2tensor's defaults, which had moved
 #   to pre-norm. It does not say which it used; both are here.
 #

@@ -14,7 +14,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 from small_encoder import small_config, some_chat
@@ -486,8 +485,6 @@ expect(np.exp(measured[-1][2]), 20, 190, "e^loss: replies that the model hesitat
 #   `training/schedule.py`: `rates` is the schedule, `batches` the order.
 # - `evaluation/response.py`: `draw_candidates`, `ranks_of_truth`; ties count against the model, or
 #   all sentences alike would score 100%.
-# - `tests/training/test_train.py`: the loss falls and the true reply is found more often; every
-#   parameter moves; the same run twice, bit by bit.
 # - The paper, §3.1: SGD, rate 0.01, batches of 128, 40 million steps; §4.1: 56.1% P@1 for the DAN.
 #   Ours, with all of the corpus, full width and 85 seconds: 29.6 (`report/README.md`). The
 #   adaptive optimiser, warm-up, word dropout and scale are ours.

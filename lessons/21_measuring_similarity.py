@@ -13,7 +13,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 from small_encoder import trained_encoder
@@ -321,7 +320,6 @@ check(2, folds, judge_folds)
 # - `evaluation/metrics.py`: `pearson`, `pearson_interval`, `williams_test`. `evaluation/sts.py`:
 #   the command. `evaluation/baselines.py`: those to beat.
 # - `tune.py`: `similarity_backward`, `correlation_backward`; `groups_of`, which is exercise 2.
-# - `tests/evaluation/test_significance.py`, `tests/commands/test_tune.py`.
 # - The paper, §4.3 (−arccos, tuning; Tables 3 and 4). Maximising r itself, the spring and
 #   cross-validation are ours. Williams' test and intervals, too.
 #

@@ -62,6 +62,11 @@ def draw(K):
     return np.divmod(rng.choice(joint.size, K, p=joint.ravel()), replies)
 
 
+# %% [markdown]
+# A gradient step on this table needs no more than lesson 9's loss: a row of the table is u, and v is
+# the reply's own axis.
+
+# %%
 def mask_of(j, use_mask):
     return false_negatives(np.arange(len(j)), j) if use_mask else None
 
@@ -85,24 +90,26 @@ def learned_scores(use_mask, K=64, steps=4000):
         weight.sum(axis=1, keepdims=True))
 
 
+learned = {use_mask: learned_scores(use_mask) for use_mask in (False, True)}
+others = possible & (np.arange(replies) > 0)                  # all but "yes"
+for use_mask, scores in learned.items():
+    with_or_without = "with" if use_mask else "without"
+    expect(np.corrcoef(scores[others], pmi[others])[0, 1], 0.95, 1,
+           f"{with_or_without} the mask: correlation of scores and PMI, all but “yes”")
+    expect((scores - pmi)[:, 0].mean(), *((0.2, 0.6) if use_mask else (-0.1, 0.1)),
+           f"{with_or_without} the mask: score of “yes” above its PMI")
+
+# %%
 figure, panels = plt.subplots(1, 2, figsize=(10, 4.8), sharey=True)
-for axes, use_mask, title in zip(panels, (False, True), (
+for axes, scores, title in zip(panels, learned.values(), (
         "Without the mask the scores\nbecome the PMI, also for “yes”",
         "With it “yes”, the most\nfrequent reply, rises")):
-    scores = learned_scores(use_mask)
-    others = possible.copy()
-    others[:, 0] = False
     axes.plot(pmi[others], scores[others], ".", color="C0", alpha=0.4, label="other replies")
     axes.plot(pmi[:, 0], scores[:, 0], "o", color="C3", label="“yes”")
     axes.axline((0, 0), slope=1, color="k", linestyle=":", label="score = PMI")
     axes.set(xlabel="log p(j | i)/p(j)", ylabel="learned score, rows aligned", title=title,
              xlim=(-1, 4.5), ylim=(-1.5, 5))
     axes.legend(loc="upper left")
-    with_or_without = "with" if use_mask else "without"
-    expect(np.corrcoef(scores[others], pmi[others])[0, 1], 0.95, 1,
-           f"{with_or_without} the mask: correlation of scores and PMI, all but “yes”")
-    expect((scores - pmi)[:, 0].mean(), *((0.2, 0.6) if use_mask else (-0.1, 0.1)),
-           f"{with_or_without} the mask: score of “yes” above its PMI")
 show(figure, "10_what_the_scores_become")
 
 # %% [markdown]
@@ -179,7 +186,16 @@ for K in sizes:
     for name, mean in zip(learnt, np.mean(losses, axis=0)):
         learnt[name].append(np.log(K) - mean)
 sharp, dull = np.array(learnt["sharp"]), np.array(learnt["blurred"])
+gap = information - blurred_information
+expect((sharp - np.minimum(np.log(sizes), information)).max(), -1, 0.1,
+       "most above min(ln K, I); 0 but for noise")
+expect(sharp[0] / information, 0, np.log(2) / information,
+       "K = 2 shows this share of I; at most ln 2/I")
+expect(sharp[-1] / information, 0.95, 1.04, "K = 2048 shows nearly all of I")
+expect((sharp - dull)[0] / gap, 0, 0.25, "share of I − I′ that K = 2 shows; far from all")
+expect((sharp - dull)[-2:].mean() / gap, 0.85, 1.15, "share that K = 1024 and 2048 show")
 
+# %%
 figure, axes = plt.subplots()
 axes.semilogx(sizes, sharp, "o-", color="C0", base=2, label="knows all")
 axes.semilogx(sizes, dull, "o-", color="C1", base=2, label="cannot tell inputs apart within pairs")
@@ -196,15 +212,6 @@ axes.set(xlabel="batch size K", ylabel="nats below ln K", xticks=sizes, xticklab
                "in large ones each shows all it knows")
 axes.legend(loc="lower right")
 show(figure, "10_batch_size")
-
-gap = information - blurred_information
-expect((sharp - np.minimum(np.log(sizes), information)).max(), -1, 0.1,
-       "most above min(ln K, I); 0 but for noise")
-expect(sharp[0] / information, 0, np.log(2) / information,
-       "K = 2 shows this share of I; at most ln 2/I")
-expect(sharp[-1] / information, 0.95, 1.04, "K = 2048 shows nearly all of I")
-expect((sharp - dull)[0] / gap, 0, 0.25, "share of I − I′ that K = 2 shows; far from all")
-expect((sharp - dull)[-2:].mean() / gap, 0.85, 1.15, "share that K = 1024 and 2048 show")
 
 # %% [markdown]
 # Past that, a larger batch still lowers the noise of a step, but a step costs more: the encoder's

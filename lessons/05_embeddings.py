@@ -25,7 +25,6 @@ import scipy.sparse
 from convsim_mini.model.gradcheck import dense, numeric_gradient, relative_error
 from convsim_mini.model.embeddings import embedding_backward, embedding_forward
 from convsim_mini.model.sparse_rows import SparseRows
-from convsim_mini.training.optim import adam
 from convsim_mini.data.pairs import default_corpus, read_chunks
 from convsim_mini.data.text import Vocabulary, tokenize
 
@@ -257,16 +256,16 @@ show(figure, "05_embeddings")
 # %%
 moved = {}
 for kind in ("all rows", "rows in use"):
-    table, mean, variance = np.zeros((3, 5, 2))
+    table, mean, square = np.zeros((3, 5, 2))
     for step in range(1, 7):
-        used, values = ([3], [[1.0, -1.0]]) if step == 1 else ([1], [[0.5, 0.5]])
+        word = 3 if step == 1 else 1
         gradient = np.zeros((5, 2))
-        gradient[used] = values
-        rows = np.arange(5) if kind == "all rows" else used
-        parts = [[array[rows]] for array in (table, gradient, mean, variance)]      # copies
-        adam(*parts, step, rate=0.1, beta1=0.9, beta2=0.999, epsilon=1e-8)
-        for array, (part,) in zip((table, mean, variance), (parts[0], *parts[2:])):
-            array[rows] = part
+        gradient[word] = [1.0, -1.0]
+        rows = np.arange(5) if kind == "all rows" else [word]
+        mean[rows] = 0.9 * mean[rows] + 0.1 * gradient[rows]
+        square[rows] = 0.999 * square[rows] + 0.001 * gradient[rows] ** 2
+        root = np.sqrt(square[rows] / (1 - 0.999**step)) + 1e-8
+        table[rows] -= 0.1 * mean[rows] / (1 - 0.9**step) / root
         if step == 1:
             after_first = table[3].copy()
     moved[kind] = np.abs(table[3] - after_first).max()

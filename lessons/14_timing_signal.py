@@ -239,23 +239,6 @@ def judge_broken_timescales(broken_timescales):
 check(2, broken_timescales, judge_broken_timescales)
 
 # %% [markdown]
-# ## Loud enough, but not too loud
-#
-# Signal and word are *added*, so their sizes matter. The signal has length √(d/2). An embedding row
-# starts with length about 1 (less for frequent words), and the encoder multiplies it by √d first.
-# So word : signal = √d : √(d/2) = √2.
-#
-# **Predict:** what would the ratio be at d = 512 if somebody forgot the √d?
-
-# %%
-words = rng.standard_normal((1000, width)) / math.sqrt(width)
-lengths = np.linalg.norm(words, axis=1)
-expect((lengths * math.sqrt(width)).mean() / np.linalg.norm(signal[0]), 1.40, 1.43,
-       "word / signal: √2")
-expect(lengths.mean() / np.linalg.norm(signal[0]), 0.0620, 0.0630,
-       "without the √d: 1/√256, the words drown")
-
-# %% [markdown]
 # ## Who beats whom
 #
 # Now with training. Twelve players; a sentence is "a beats b", for all 132 ordered pairs; name the

@@ -239,6 +239,10 @@ expect(pearson(halves["counts"], weighted), 0.9, 1, "random directions keep the 
 expect(r_of_halves["both"] - r_of_halves["learned"], 0, 0.1, "what counting adds to r")
 
 # %% [markdown]
+# Each is nearer on about half of the six. The counts are right where the words differ and so does
+# what is said. The learned vectors are right where other words say the same ("young cats" and
+# "kittens"). So each sees what the other does not.
+#
 # ## Tuning: one matrix
 #
 # The paper then *uses* people's scores: one matrix M on top of frozen embeddings, similarity

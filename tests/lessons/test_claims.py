@@ -32,7 +32,7 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "for r in answer(s, rng)]", "for r in rng.permutation(answer(s, rng))]"),
     ("02", "error of the central slope",    # one-sided
      "- np.tanh(x - epsilon)) / (2 * epsilon)", "- np.tanh(x)) / epsilon"),
-    ("05", "Adam for the rows in use", "else used\n", "else np.arange(5)\n"),
+    ("05", "Adam for the rows in use", "else [word]\n", "else np.arange(5)\n"),
     ("06", "one linear layer: u under sum",    # the layer has a bias
      "l2_normalize_forward(x @ weight)", "l2_normalize_forward(x @ weight + 1)"),
     ("07", "P@1 of the default start", "cooccurrences(world.corpus.train, known)",

@@ -326,7 +326,8 @@ print("gradients:", *grads, "| loss:", *np.round(losses, 2))
 expect(losses[-1] / losses[0], 0, 0.2, "loss after ten steps / before")
 
 # %% [markdown]
-# It has learned these 200 pairs by heart (lesson 17). `python -m convsim_mini.minimal` trains on all,
+# At first the loss is above ln 200: the first vectors have opinions, and some are wrong (lesson 9).
+# Then these 200 pairs are learned by heart (lesson 17). `python -m convsim_mini.minimal` trains on all,
 # in half a minute, and measures P@1 on others. The package is this file with everything that real
 # use asks for; the lessons take it apart.
 #

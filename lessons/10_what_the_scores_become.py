@@ -35,9 +35,8 @@ rng = np.random.default_rng(8)
 # s_ij = **log (p(j | i)/p(j))** + any number for each row
 #
 # This is the pointwise mutual information (lesson 7 counts it for words). "Yes", which fits
-# everywhere, gets no score for being frequent: that is divided out, *by the false negatives*, which
-# push it down as often as it turns up. Whoever masks them takes that away, and frequent replies
-# rise.
+# everywhere, gets no score for being frequent. That is divided out, *by the false negatives*: they
+# push it down as often as it turns up.
 #
 # A world to test it in: 60 inputs and 200 replies. Each input has a few replies of its own. One
 # reply in four is "yes", reply 0, whatever the input is. There is no encoder: the scores are a
@@ -92,12 +91,12 @@ def learned_scores(use_mask, K=64, steps=4000):
 
 learned = {use_mask: learned_scores(use_mask) for use_mask in (False, True)}
 others = possible & (np.arange(replies) > 0)                  # all but "yes"
-for use_mask, scores in learned.items():
-    with_or_without = "with" if use_mask else "without"
+for name, scores, low, high in (("without", learned[False], -0.1, 0.1),
+                                ("with", learned[True], 0.2, 0.6)):
     expect(np.corrcoef(scores[others], pmi[others])[0, 1], 0.95, 1,
-           f"{with_or_without} the mask: correlation of scores and PMI, all but “yes”")
-    expect((scores - pmi)[:, 0].mean(), *((0.2, 0.6) if use_mask else (-0.1, 0.1)),
-           f"{with_or_without} the mask: score of “yes” above its PMI")
+           f"{name} the mask: correlation of scores and PMI, all but “yes”")
+    expect((scores - pmi)[:, 0].mean(), low, high,
+           f"{name} the mask: score of “yes” above its PMI")
 
 # %%
 figure, panels = plt.subplots(1, 2, figsize=(10, 4.8), sharey=True)
@@ -113,10 +112,10 @@ for axes, scores, title in zip(panels, learned.values(), (
 show(figure, "10_what_the_scores_become")
 
 # %% [markdown]
-# So the plain loss is right in expectation, duplicates and all, and the mask bends it in favour of
-# frequent replies, in return for a curve that can go down to 0. On the default corpus P@1 is the
-# same with it and without (`config.py`, `mask_false_negatives`). What no hash can find are false
-# negatives in other words: "yes" and "yeah, sure".
+# So the plain loss is right, duplicates and all. The mask takes away pushes that frequent replies
+# should have got, and they rise. In return the curve can go down to 0. On the default corpus P@1 is
+# the same with it and without (`config.py`, `mask_false_negatives`). What no hash can find are
+# false negatives in other words: "yes" and "yeah, sure".
 #
 # ### Exercise 1: wrong answers from elsewhere
 #

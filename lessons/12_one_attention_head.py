@@ -326,14 +326,13 @@ def word_gradients(width, factor, n=8, sentences=300):
     return np.sort(np.linalg.norm(dq, axis=1) / np.sqrt(width)), largest < 0.99
 
 
-for scaled in (True, False):
-    (low_L, low), (high_L, high) = (word_gradients(width, 1 if scaled else np.sqrt(width))
-                                    for width in (64, 1024))
-    name = "with" if scaled else "without"
-    expect(low.mean() / high.mean(), *((0.95, 1.05) if scaled else (2.5, 4.6)),
-           f"{name} √m: words that hesitate, m = 64 / 1024")
-    expect(high_L.mean() / low_L.mean(), 0.85, 1.3, f"{name} √m: mean of L, m = 1024 / 64")
-    expect(high_L[-240:].sum() / high_L.sum(), *((0.1, 0.35) if scaled else (0.8, 1)),
+for name, factor, fewer, most_of_it in (("with", (1, 1), (0.95, 1.05), (0.1, 0.35)),
+                                        ("without", (8, 32), (2.5, 4.6), (0.8, 1))):
+    some_L, some = word_gradients(64, factor[0])              # 8 is √64, 32 is √1024
+    L, few = word_gradients(1024, factor[1])
+    expect(some.mean() / few.mean(), *fewer, f"{name} √m: words that hesitate, m = 64 / 1024")
+    expect(L.mean() / some_L.mean(), 0.85, 1.3, f"{name} √m: mean of L, m = 1024 / 64")
+    expect(L[-240:].sum() / L.sum(), *most_of_it,
            f"{name} √m, m = 1024: the tenth with the largest L has this share of the sum")
 
 # %% [markdown]

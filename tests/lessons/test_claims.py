@@ -42,7 +42,7 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "j) if use_mask else None", "j)"),
     ("12", "the wrong backward's loss / the right one's",
      "train(right_backward=False)", "train(right_backward=True)"),
-    ("12", "without √m: words that hesitate", "1 if scaled else np.sqrt(width)", "1"),
+    ("12", "without √m: words that hesitate", "(8, 32)", "(1, 1)"),
     ("26", "no bias over ‖b‖² = 100, own length",    # all vectors have length 1
      "[side / size for side in ours]", "[unit(side) for side in ours]"),
     ("13", "scores padded / needed for a batch of 256",    # all sentences are of one length

@@ -45,8 +45,9 @@ expect(abs(slope_of_w / (x * dy) - 1), 0, 1e-9, "dw = x · dy, off by a part of"
 #
 # y_be = Σ_d x_bd W_de + b_e
 #
-# **Write it before you read on:** `python -m lessons.yours` makes a folder `yours`. Its `linear.py`
-# has this forward and an empty backward. `python -m lessons.yours check linear` judges yours.
+# **Write it before you read on:** `python -m lessons.yours` makes a folder `yours`. Its page
+# `yours/linear.py` has this forward and an empty backward. Then
+# `python -m lessons.yours check linear`.
 #
 # Which y does W_de touch? Column e of *every* row b, each time multiplied by x_bd. A weight that is
 # used B times is blamed B times, and the blame adds up:

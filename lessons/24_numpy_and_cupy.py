@@ -342,8 +342,8 @@ check(2, checked_take, judge_checked_take)
 # ## Where this lives
 #
 # - `backend.py`, `model/kernels.py` and `training/distributed.py` alone import CuPy. `backend.py`
-#   has `array_module`, `on_gpu`, `to_device`, `to_host`, `device_module` (tries a small product
-#   before it promises a GPU) and `keep_freed_memory`.
+#   has `array_module`, `on_gpu`, `to_device`, `to_host` and `device_module` (tries a small product
+#   before it promises a GPU).
 # - `model/kernels.py`: what runs on a GPU in a function's place; `model/*.cu` and
 #   `training/optim.cu`: the kernels.
 # - `training/loop.py: run_steps` looks at the loss only where it is logged

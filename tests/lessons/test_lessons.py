@@ -134,6 +134,8 @@ def test_it_has_what_a_lesson_promises(run):
     for part in ("**Needs**", "**Gives**", "**Predict", "## Where this lives"):
         assert part in text, f"{run.name} has no {part}"
     assert len(re.findall(r"\(expected .*\)", run.stdout)) >= 3
+    known = text.partition("# ## What you know now\n#\n")[2].partition("\n#\n")[0]
+    assert len(re.findall("^# - ", known, re.M)) == 3, f"{run.name} does not end with three lines"
     wide = [line for line in text.splitlines() if len(line) > 100 and not line.startswith("# | ")]
     assert not wide, wide[0]
 

@@ -239,6 +239,21 @@ def test_every_page_has_right_and_wrong_submissions():
         assert said.count(False) >= 2 and said.count(True) >= 1, name
 
 
+ANSWERS = {    # page: the lesson that hands it over, and how that lesson's answer begins
+    "tanh": ("03", "= 1 − tanh² = 1 − y²"), "linear": ("03", "dW_de = Σ_b"),
+    "embedding_bag": ("06", "dE_r = Σ_b"), "batch_softmax": ("09", "ds_ij = (p_ij − δ_ij)/B"),
+    "l2_normalize": ("11", "(δ_ij − y_i y_j)/n"), "attention": ("12", "dv = pᵀ dy"),
+    "mean_pool": ("13", "dy_b/n_b"), "layer_norm": ("15", "dnormal = dy * weight")}
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_a_lesson_hands_over_a_page_before_it_shows_the_answer(name):
+    number, answer = ANSWERS[name]
+    path, = (ROOT / "lessons").glob(f"{number}_*.py")
+    text = path.read_text(encoding="utf-8").replace("\n#", "")
+    assert 0 < text.find(f"lessons.yours check {name}`") < text.index(answer)
+
+
 RNG = np.random.default_rng(3)
 X, ROWS, TABLE = RNG.standard_normal((11, 4)), RNG.integers(0, 12, 11), RNG.standard_normal((12, 4))
 PACKED = Packed(ROWS.astype(np.int32), np.array([0, 4, 5, 6, 9, 11]))

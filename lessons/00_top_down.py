@@ -277,12 +277,12 @@ check(2, fooled, judge_fooled)
 # %% [markdown]
 # ## The whole in one file
 #
-# `convsim_mini/minimal.py` holds all of it in 150 lines: text, encoder, loss, every gradient by hand,
-# training. Here its functions run on one batch, in the order in which the data flow. Have the file
-# open beside this lesson.
+# `convsim_mini/minimal.py` holds all of it in 150 lines: text, encoder, loss, every gradient by
+# hand, training. Here its functions run on one batch, in the order in which the data flow. Have the
+# file open beside this lesson.
 #
-# **Text → ids → rows.** `read_pairs` cuts conversations into pairs of token lists. Each word gets an
-# id by its frequency, 0 for an unknown one. `rows_of` adds a row for each pair of neighbours:
+# **Text → ids → rows.** `read_pairs` cuts conversations into pairs of token lists. Each word gets
+# an id by its frequency, 0 for an unknown one. `rows_of` adds a row for each pair of neighbours:
 
 # %%
 some, _ = minimal.read_pairs()
@@ -327,9 +327,8 @@ expect(losses[-1] / losses[0], 0, 0.2, "loss after ten steps / before")
 
 # %% [markdown]
 # At first the loss is above ln 200: the first vectors have opinions, and some are wrong (lesson 9).
-# Then these 200 pairs are learned by heart (lesson 17). `python -m convsim_mini.minimal` trains on all,
-# in half a minute, and measures P@1 on others. The package is this file with everything that real
-# use asks for; the lessons take it apart.
+# Then these 200 pairs are learned by heart (lesson 17). `python -m convsim_mini.minimal` trains on
+# all pairs, in half a minute, and measures P@1 on others. The lessons take the file apart.
 #
 # ## Why?
 #

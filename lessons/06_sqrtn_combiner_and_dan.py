@@ -226,8 +226,6 @@ library_dtable = embedding_bag_backward(dy, cache)
 assert np.allclose(bag(table, ids), library_y)
 expect(relative_error(dtable, dense(library_dtable, table)), 0, 1e-14,
        "the library's, as SparseRows")
-print("rows it mentions:", *[int(row) for part in library_dtable for row in part.rows])
-print("from the sentences:", *[int(b) for part in library_dtable for b in part.sources])
 
 # %% [markdown]
 # ### Exercise 1: the mean's backward

@@ -62,8 +62,8 @@ def draw(K):
 
 
 # %% [markdown]
-# A gradient step on this table needs no more than lesson 9's loss: a row of the table is u, and v is
-# the reply's own axis.
+# A gradient step on this table needs no more than lesson 9's loss: a row of the table is u, and v
+# is the reply's own axis.
 
 # %%
 def mask_of(j, use_mask):

@@ -306,8 +306,8 @@ expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the ri
 # A word hesitates, its largest p is below 0.99, if its two best scores are less than ln 99 = 4.6
 # apart. Gaps between scores grow like √m, so the share of such words falls like 1/√m. But the
 # gradient of each of them is larger. By the formulas for ds and dq it is p (1 − p)(dp_a − dp_b)
-# (k_a − k_b), for the two words a and b: two differences, each of the size √(2m). So for such a word
-# L = ‖dq‖/√m grows like √m, and the mean of L over all words stays.
+# (k_a − k_b), for the two words a and b: two differences, each of the size √(2m). So for such a
+# word L = ‖dq‖/√m grows like √m, and the mean of L over all words stays.
 #
 # **Predict:** without the √m, from m = 64 to m = 1024: by which factor do the words that hesitate
 # become fewer? And the mean of L?

@@ -378,8 +378,10 @@ expect(chosen["Adam"][100:].mean() / chosen["Adagrad"][100:].mean(), 1, 1.5, "â€
 # %% [markdown]
 # The rare ones. The frequent ones are near their targets with all three. Adam is close behind: what
 # it pays is mostly the two tables and the time to go through them.
-# Adagrad never forgets: a row whose first gradients were large hardly moves any more. So the library
-# takes it for rows, most of which are in few batches, and Adam for matrices, which are in all.
+#
+# Adagrad never forgets. After ten gradients of size 100, one of size 1 moves its row by rate/316 at
+# most. So the library takes it for rows, most of which are in few batches, and Adam for matrices,
+# which are in all.
 
 # %% [markdown]
 # ## Warm-up: the first steps

@@ -202,20 +202,20 @@ expect(linear_accuracy(sided, order[halves]), 0.9, 1, "which way round? from u1,
 
 # %% [markdown]
 # Each half answers what the other cannot. The features are all four: **(u1, u2, |u1 − u2|, u1 ∗
-# u2)**, (B, 4D) for vectors of D numbers, as in InferSent (Conneau et al. 2017) and in the paper. (The library's
-# classifier is given 5 u, so that products of two small coordinates count beside the coordinates
-# themselves: `SCALE` in `model/nli.py`, ours.)
+# u2)**, (B, 4D) for vectors of D numbers, as in InferSent (Conneau et al. 2017) and in the paper.
+# (The library's classifier is given 5 u, so that products of two small coordinates count beside the
+# coordinates themselves: `SCALE` in `model/nli.py`, ours.)
 #
 # ## Their gradient
 #
 # u1 reaches the features by three paths, and lesson 3 said: the gradients of all paths add.
 #
 # - as itself: d1
-# - through |x|, x = u1 − u2: the slope is sign x, so dx = d|x| sign x; u1 gets dx and u2, which is
-#   subtracted, −dx
+# - through a = |x|, x = u1 − u2: the slope is sign x, so dx = da ∗ sign x; u1 gets dx and u2, which
+#   is subtracted, −dx
 # - through the product: each factor gets the other one, dp ∗ u2 for u1
 #
-# du1 = d1 + d|x| sign(u1 − u2) + dp ∗ u2, du2 = d2 − d|x| sign(u1 − u2) + dp ∗ u1
+# du1 = d1 + dx + dp ∗ u2, du2 = d2 − dx + dp ∗ u1
 
 # %%
 def features_backward(dy, cache):
@@ -237,7 +237,7 @@ assert all(np.allclose(a, b)
 # ### Exercise 2: other features
 #
 # Somebody proposes y = (u1 − u2, (u1 − u2)²): the sign is kept, so the order is not lost, and the
-# square sees equality. Half the width, and no kink. Write the backward.
+# square sees equality. It has half the width, and no kink at 0. Write the backward.
 
 # %%
 def square_features_forward(u1, u2):
@@ -532,6 +532,7 @@ expect(np.mean(joint_losses["chat"][-40:]) - np.log(K / 6), -0.3, 0.3,
 # %% [markdown]
 # They fight while they learn, and 800 steps serve both. A measurement at the end alone would have
 # said that they never met.
+#
 # In convsim_mini a factor on NLI's gradient, `nli_weight`, decides whose is heard: on SNLI dev the
 # accuracy was 63.5 with 1 and 67.2 with 30 (`config.py`; with an older start).
 #
@@ -548,7 +549,8 @@ expect(np.mean(joint_losses["chat"][-40:]) - np.log(K / 6), -0.3, 0.3,
 #
 # ## What you know now
 #
-# - Replies make an encoder turn down what they do not depend on; a probe finds it, a cosine does not.
+# - Replies make an encoder turn down what they do not depend on. A probe still finds it, a cosine
+#   does not.
 # - A second task turns it up again, at no price where there is room.
 # - Tasks can fight while they learn; a cosine of gradients means something only where both exist.
 #

@@ -199,8 +199,8 @@ show(figure, "20_many_workers")
 # ### Exercise 2: a variance from all workers
 #
 # The workers want the variance of every column of a batch, whose rows they share unevenly. They may
-# use one all-reduce, and no worker may send its rows. What does each of them give, and what does one
-# make of the sum?
+# use one all-reduce, and no worker may send its rows. What does each of them give, and what does
+# one make of the sum?
 
 # %%
 def given(x):
@@ -219,8 +219,8 @@ def judge_variance(functions):
     sent = [np.asarray(given(x[part])) for part in parts_of(10, 3)]
     assert max(array.size for array in sent) <= 6, "more than three numbers for each column"
     error = relative_error(variance_of(sum(sent)), x.var(axis=0))
-    assert error < 1e-9, (f"off by {error:.2g}; a variance is a mean of squares less a squared mean. "
-                          "Of which rows are these means?")
+    assert error < 1e-9, (f"off by {error:.2g}; a variance is a mean of squares less a squared "
+                          "mean. Of which rows are these means?")
 
 
 check(2, (given, variance_of), judge_variance)

@@ -188,7 +188,7 @@ shifted = {name: [side + b for side in sides] for name, sides in shapes.items()}
 found = {name: score(f"‖b‖² = 100, {name}", sides) for name, sides in shifted.items()}
 mean = (before.mean() + 100) / 101
 expect(cosines(shifted["length 1"]).mean(), mean - 0.002, mean + 0.002,
-       f"length 1: mean cosine of random pairs; derived {mean:.4f}")
+       f"length 1: mean cosine of wrong replies; derived {mean:.4f}")
 points_over(found["length 1"], by_p[0], -1, 1, "length 1, ‖b‖² = 100 over no bias")
 points_over(by_p[0], found["own length"], 7, 14, "no bias over ‖b‖² = 100, own length")
 
@@ -199,6 +199,9 @@ expect(found["own length"][0].mean() - nearest.mean(), -0.01, 0.01,
        f"own length, ‖b‖² = 100: P@1 less that by distance, {nearest.mean():.1%}")
 
 # %% [markdown]
+# At length 1 a bias changes nothing but the cosines' size. With their own lengths P@1 falls by
+# half: it is that of the distance now.
+#
 # ### Exercise 2: break a ranking by a bias
 #
 # Find x, two replies y1 and y2, and a bias b, orthogonal to all three. By cosine y1 has to be

@@ -281,16 +281,16 @@ check(2, fooled, judge_fooled)
 # hand, training. Here its functions run on one batch, in the order in which the data flow. Have the
 # file open beside this lesson.
 #
-# **Text → ids → rows.** `read_pairs` cuts conversations into pairs of token lists. Each word gets
-# an id by its frequency, 0 for an unknown one. `rows_of` adds a row for each pair of neighbours:
+# **Text → ids → rows.** A pair is two lists of tokens (`read_pairs`; here they are the messages and
+# replies of above). Each word gets an id by its frequency, 0 for an unknown one. `rows_of` adds a
+# row for each pair of neighbours:
 
 # %%
-some, _ = minimal.read_pairs()
-some = some[:20_000]
+some = [(tokenize(message), tokenize(reply)) for message, reply in held_out]
 counts = Counter(token for pair in some for tokens in pair for token in tokens)
 ids = {word: k for k, (word, _) in enumerate(counts.most_common(5_000), start=1)}
 batch = [[np.array([ids.get(token, 0) for token in tokens]) for tokens in pair]
-         for pair in some[::100]]                             # 200 pairs of (message, reply)
+         for pair in some[:1_600:8]]                          # 200 pairs of (message, reply)
 messages = [message for message, _ in batch]
 rows, numbers = minimal.rows_of(messages, 1 + len(ids))
 print(" ".join(some[0][0][:8]), "… → ids", messages[0][:8], "→ rows", rows[:15])

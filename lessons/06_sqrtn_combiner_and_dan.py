@@ -228,35 +228,7 @@ expect(relative_error(dtable, dense(library_dtable, table)), 0, 1e-14,
        "the library's, as SparseRows")
 
 # %% [markdown]
-# ### Exercise 1: the mean's backward
-#
-# Iyyer's original deep *averaging* network takes the mean: y_b = (1/n_b) Σ E_r. Write its backward,
-# as plainly as you like, repeated words included.
-
-# %%
-def mean_bag_forward(table, ids):
-    """y_b = (1/n_b) Σ_r count_br E_r."""
-    return bag(table, ids) / np.sqrt(ids.lengths)[:, None], (len(table), ids)
-
-
-def mean_bag_backward(dy, cache):
-    """dy: (B, d) → dtable: (R, d)."""
-    table_rows, ids = cache
-    raise NotImplementedError
-
-
-def judge_mean_bag(backward):
-    table = np.random.default_rng(0).standard_normal((5, 3))
-    error = layer_error(lambda table: mean_bag_forward(table, ids), backward, [table],
-                        np.random.default_rng(1))
-    assert error < 1e-6, (
-        f"the relative error is {error:.2g}; does a word that stands twice collect twice, each /n?")
-
-
-check(1, mean_bag_backward, judge_mean_bag)
-
-# %% [markdown]
-# ### Exercise 2: the smallest batch that finds three bugs
+# ### Exercise 1: the smallest batch that finds three bugs
 #
 # Below are three backwards as people write them. One forgets the 1/√n. One looks at *which* words a
 # sentence has and not how often. One lets the last sentence with a word win instead of adding. Each
@@ -304,7 +276,7 @@ def judge_revealing(revealing_batch):
         assert error > 1e-3, f"{backward.__name__} passes on it, with an error of {error:.1e}"
 
 
-check(2, revealing_batch, judge_revealing)
+check(1, revealing_batch, judge_revealing)
 
 # %% [markdown]
 # ## The DAN, assembled
@@ -416,7 +388,7 @@ for name, encoder, low, high in (("one linear layer", default_encoder, 0, 1e-14)
 # nothing either.) The same holds for the lengths of whole sentences; the lengths of *words* inside
 # one sentence do count, for they decide its direction (lesson 7).
 #
-# ### Exercise 3: bring it back
+# ### Exercise 2: bring it back
 #
 # Write an encoder that ends with unit length and in which the √n counts: for which u changes when
 # its input becomes three times as long. One more layer is enough. Which kinds do, which do not?
@@ -437,7 +409,7 @@ def judge_sees_length(encoder):
                            "times their input, and unit length takes the c away; which does not?")
 
 
-check(3, encoder_that_sees_length, judge_sees_length)
+check(2, encoder_that_sees_length, judge_sees_length)
 
 # %% [markdown]
 # ## What a bag knows of order

@@ -126,8 +126,8 @@ def judge_often(often_but_negative):
     by_chance = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
     pmi = np.log(counts[counts > 0] / by_chance[counts > 0])
     most = pmi[counts[counts > 0].argmax()]
-    assert most < 0, (f"the most frequent pair has a PMI of {most:.2f}; how often do its words meet "
-                      "others?")
+    assert most < 0, (f"the most frequent pair has a PMI of {most:.2f}; how often do its words "
+                      "meet others?")
     assert most == pmi.min(), f"its PMI is {most:.2f}, but another pair has {pmi.min():.2f}"
 
 

@@ -337,8 +337,9 @@ for name, factor, fewer, most_of_it in (("with", (1, 1), (0.95, 1.05), (0.1, 0.3
 
 # %% [markdown]
 # The words that hesitate become three to four times fewer, and the mean of L stays. A batch's
-# gradient is a sum over its words: without the √m fewer than one word in five takes part in it. A word that looks at the wrong place with p ≈ 1 gets no gradient that could move it. With
-# the √m scores are of size 1 for every m, and nothing here depends on m.
+# gradient is a sum over its words: without the √m fewer than one word in five takes part in it. A
+# word that looks at the wrong place with p ≈ 1 gets no gradient that could move it. With the √m
+# scores are of size 1 for every m, and nothing here depends on m.
 #
 # ### Exercise 1: one question for all
 #

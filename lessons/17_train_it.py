@@ -64,10 +64,6 @@ expect(dev.pairs / (dev.pairs + train.pairs), 0.03, 0.055,
 # Lesson 11 derived a bound:
 #
 # loss ≥ **ln(1 + (K − 1) e^(−s K/(K − 1)))**
-#
-# It is reached where each input lies at its own reply and all else as far apart as K points on a
-# sphere can be from one another, at a cosine of −1/(K − 1). That takes K − 1 dimensions. In fewer
-# the lowest loss is above the bound.
 
 # %%
 def floor(K, s):
@@ -460,11 +456,8 @@ show(figure, "17_train_it")
 # %%
 below = np.flatnonzero(smooth < ln_K)[0] + 10                 # smooth[k] is centred at step k + 10
 expect(below, 30, 70, "the step at which the loss on train crosses ln K; the warm-up has 50")
-p1, low, high = precision(model_ranks(model, dev, pairs, candidates), 1)
-error = 100 * np.sqrt(p1 / 100 * (1 - p1 / 100) / len(pairs))
-expect((high - low) / 2 / (1.96 * error), 0.97, 1.03,
-       "half of the interval that is reported / 1.96 standard errors")
-print(f"P@1 {p1:.1f}, 95% interval {low:.1f} to {high:.1f}")
+print("P@1 {:.1f}, 95% interval {:.1f} to {:.1f}".format(
+    *precision(model_ranks(model, dev, pairs, candidates), 1)))
 start, end, guess = measured[0][1], measured[-1][1], (1, 3, 10)
 expect(start[2], 20, 60, "P@10 untrained; guessing has 10")
 expect(end[2], 50, 60, "P@10 at the end: more than half")

@@ -213,6 +213,8 @@ expect(abs(r["trained on replies"] - r["words, weighted a/(a + p)"]), 0, 0.23,
 # on Reddit, is 1.3 points above weighted words (p = 0.02), and one with entailments is 3.6 above
 # (`report/README.md`).
 #
+# ## A half that only counts words
+#
 # Similar sentences share words: that is what makes a bag of words so strong here. It fails where
 # the *same* words say something else ("a dog is carrying a man") and where *other* words say the
 # same. It keeps names and numbers apart, which a learned vector blurs. So `encode` gives a vector
@@ -239,9 +241,9 @@ expect(pearson(halves["counts"], weighted), 0.9, 1, "random directions keep the 
 expect(r_of_halves["both"] - r_of_halves["learned"], 0, 0.1, "what counting adds to r")
 
 # %% [markdown]
-# Each is nearer on about half of the six. The counts are right where the words differ and so does
-# what is said. The learned vectors are right where other words say the same ("young cats" and
-# "kittens"). So each sees what the other does not.
+# Each is nearer on about half of the six. The counts are right where a rare word is shared
+# ("barber") or is another one ("trumpet", "guitar"). The learned vectors are right where other
+# words say the same ("young cats" and "kittens"). So each sees what the other does not.
 #
 # ## Tuning: one matrix
 #

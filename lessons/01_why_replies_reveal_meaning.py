@@ -229,8 +229,8 @@ expect(perfect, np.log(K) - information, np.log(K) - 0.9 * information,
 #
 # Our player turns an input into a vector u of length 1, a reply into v, and scores them by a factor
 # times their dot product. Training pulls the true reply near and pushes the others away, each by as
-# much as the player believes in it. How that is computed, and how one knows that it is right, is the
-# matter of lessons 2 to 11.
+# much as the player believes in it. How that is computed, and how one knows that it is right, is
+# told in lessons 2 to 11.
 #
 # The encoder is the paper's simpler one, small: the vectors of a sentence's words and word pairs
 # are added up, divided by √n, passed through one layer and scaled to length 1. Words start as

@@ -127,6 +127,8 @@ def test_every_lesson_has_a_file_of_solutions_and_holds_none_itself():
         text = (ROOT / "lessons" / name).read_text()
         assert "def solution" not in text and "def tempting" not in text, name
         assert f"`lessons/solutions/{name}`" in text, f"{name} does not say where its solutions are"
+        reasons = (ROOT / "lessons" / "solutions" / name).read_text().split('"""')[1]
+        assert [int(n) for n in re.findall(r"^(\d+): ", reasons, re.M)] == exercises(name), name
 
 
 def test_it_has_what_a_lesson_promises(run):

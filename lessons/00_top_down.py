@@ -9,14 +9,12 @@
 # uses the encoder as you would use any library. Nothing is explained yet. Watch, and collect what
 # you do not understand.
 #
-# Do you prefer to read the whole first? `convsim_mini/minimal.py` shows it in 150 lines, every
-# gradient by hand. `python -m convsim_mini.minimal` trains it in half a minute.
+# At the end the whole stands there once more, in one file of 150 lines.
 
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
-sys.path += [".", "lessons"]
+sys.path += [".", "lessons"]    # a notebook may have started in either folder
 from lesson import check, expect, plt, show
 from small_encoder import held_out_pairs, trained_encoder
 
@@ -24,6 +22,7 @@ from collections import Counter
 
 import numpy as np
 
+from convsim_mini import minimal
 from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation.baselines import bag_cosine
 from convsim_mini.evaluation.metrics import pearson, pearson_interval, true_ranks
@@ -276,6 +275,61 @@ def judge_fooled(fooled):
 check(2, fooled, judge_fooled)
 
 # %% [markdown]
+# ## The whole in one file
+#
+# `convsim_mini/minimal.py` holds all of it in 150 lines: text, encoder, loss, every gradient by
+# hand, training. Here its functions run on one batch, in the order in which the data flow. Have the
+# file open beside this lesson.
+#
+# **Text → ids → rows.** A pair is two lists of tokens (`read_pairs`; here they are the messages and
+# replies of above). Each word gets an id by its frequency, 0 for an unknown one. `rows_of` adds a
+# row for each pair of neighbours:
+
+# %%
+some = [(tokenize(message), tokenize(reply)) for message, reply in held_out]
+counts = Counter(token for pair in some for tokens in pair for token in tokens)
+ids = {word: k for k, (word, _) in enumerate(counts.most_common(5_000), start=1)}
+batch = [[np.array([ids.get(token, 0) for token in tokens]) for tokens in pair]
+         for pair in some[:1_600:8]]                          # 200 pairs of (message, reply)
+messages = [message for message, _ in batch]
+rows, numbers = minimal.rows_of(messages, 1 + len(ids))
+print(" ".join(some[0][0][:8]), "… → ids", messages[0][:8], "→ rows", rows[:15])
+expect(numbers[0], 2 * len(messages[0]) - 1, 2 * len(messages[0]) - 1, "rows of n words: 2n − 1")
+
+# %% [markdown]
+# **Rows → vectors → loss.** `first_values` makes the parameters. `encode` is three steps:
+# `bag_forward` adds up a sentence's rows, W multiplies the sum, `unit_forward` makes its length 1.
+# `softmax` asks each message which of the 200 replies is its own. For equal scores its loss is
+# ln 200.
+
+# %%
+params, state = minimal.first_values([counts[word] for word in ids], np.random.default_rng(1))
+u, _ = minimal.encode(params, messages)
+print("vectors of the messages:", u.shape)
+equal, *_ = minimal.softmax(np.ones((200, 3)) / np.sqrt(3), np.ones((200, 3)) / np.sqrt(3))
+expect(equal, np.log(200) - 1e-9, np.log(200) + 1e-9, "loss if all replies are alike: ln 200")
+
+# %% [markdown]
+# **Loss → gradients → a step.** `loss_and_gradients` goes forward through all of it, and back, the
+# last step first: `softmax`, `unit_backward`, two products, `bag_backward`. `update` moves the
+# parameters against the gradients. `main` does this 300 times.
+#
+# **Predict:** the loss of this batch before and after ten steps on it.
+
+# %%
+losses = []
+for step in range(10):
+    loss, grads = minimal.loss_and_gradients(params, batch)
+    minimal.update(params, grads, state, step)
+    losses.append(float(loss))
+print("gradients:", *grads, "| loss:", *np.round(losses, 2))
+expect(losses[-1] / losses[0], 0, 0.2, "loss after ten steps / before")
+
+# %% [markdown]
+# At first the loss is above ln 200: the first vectors have opinions, and some are wrong (lesson 9).
+# Then these 200 pairs are learned by heart (lesson 17). `python -m convsim_mini.minimal` trains on
+# all pairs, in half a minute, and measures P@1 on others. The lessons take the file apart.
+#
 # ## Why?
 #
 # | Why … | Lesson |

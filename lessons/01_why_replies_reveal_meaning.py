@@ -17,7 +17,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -28,8 +27,6 @@ import numpy as np
 from convsim_mini.config import ModelConfig
 from convsim_mini.data.corpus import Batch
 from convsim_mini.evaluation.metrics import pearson
-from convsim_mini.model.gradcheck import directional_error, numeric_gradient, relative_error
-from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
 from convsim_mini.model.initial import initial_parameters
 from convsim_mini.model.input_response import Model, embed, loss_and_gradients
 from convsim_mini.training.optim import Adaptive
@@ -231,32 +228,13 @@ expect(perfect, np.log(K) - information, np.log(K) - 0.9 * information,
 # ## A player made of vectors
 #
 # Our player turns an input into a vector u of length 1, a reply into v, and scores them by a factor
-# times their dot product. The loss of a batch is the game's, and its gradient by the scores is
-# short (lesson 9 derives it at leisure): p_ij − 1 for the true reply, p_ij for the others, all
-# divided by K. It pulls the true reply near and pushes the others away by as much as the player
-# believes in them.
-
-# %%
-u, v = rng.standard_normal((2, 5, 3))                         # a batch of 5
-scores = u @ v.T                                              # (5, 5)
-p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-by_hand = -np.log(p.diagonal()).mean()
-dscores = (p - np.eye(5)) / 5
-du, dv = dscores @ v, dscores.T @ u
-
-loss_of_u = lambda: float(batch_softmax_forward(u, v)[0])
-loss, cache = batch_softmax_forward(u, v)
-expect(abs(loss - by_hand), 0, 1e-14, "the library's loss − ours")
-expect(relative_error(du, numeric_gradient(loss_of_u, u)), 0, 1e-8,
-       "du, against finite differences (lesson 2)")
-assert all(np.allclose(ours, theirs)
-           for ours, theirs in zip((du, dv), batch_softmax_backward(cache)))
-
-# %% [markdown]
+# times their dot product. Training pulls the true reply near and pushes the others away, each by as
+# much as the player believes in it. How that is computed, and how one knows that it is right, is
+# told in lessons 2 to 11.
+#
 # The encoder is the paper's simpler one, small: the vectors of a sentence's words and word pairs
 # are added up, divided by √n, passed through one layer and scaled to length 1. Words start as
-# random vectors, so at first similarity means "has words in common", and no more. All gradients of
-# the whole machine at once, in float64:
+# random vectors, so at first similarity means "has words in common", and no more.
 
 # %%
 tokens = {token for text in [*cores, *replies, *before, *after] for token in tokenize(text)}
@@ -274,12 +252,6 @@ def fresh_batch(rng, B=K):
     texts = speak(s, frames, rng) + [replies[r] for r in answer(s, rng)]
     return Batch(vocabulary.encode(texts), None)
 
-
-exact = model._replace(params={name: array.astype(np.float64)
-                               for name, array in model.params.items()})
-some = fresh_batch(rng, 16)
-expect(directional_error(lambda: loss_and_gradients(exact, some), exact.params, rng), 0, 1e-6,
-       "the whole gradient")
 
 # %% [markdown]
 # ## Before

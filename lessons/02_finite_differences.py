@@ -13,7 +13,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -351,35 +350,6 @@ def forgetful():
 
 
 expect(directional_error(forgetful, params, rng), 1e-3, 1, "without the 1 − y²")
-
-# %% [markdown]
-# ### Exercise 3: a derivative without subtraction
-#
-# All the trouble came from subtracting two nearly equal numbers. Complex numbers do without: step
-# along the *imaginary* axis,
-#
-# f(x + iε) = f(x) + iε f′ − ε² f″/2 − …
-#
-# and f′ stands alone in the imaginary part, with nothing to subtract it from. ε can be 10⁻²⁰⁰.
-# Write it in one line. (It wants code that takes complex arrays throughout, which layers with abs
-# or max do not: that is why the library stays with differences.)
-
-# %%
-def complex_step(f, x, epsilon=1e-200):
-    """f′(x) of a function f that takes complex numbers; x: a float or an array of them."""
-    raise NotImplementedError
-
-
-def judge_complex_step(complex_step):
-    for f, derivative in ((np.tanh, 1 - np.tanh(points)**2), (np.exp, np.exp(points)),
-                          (np.sin, np.cos(points))):
-        found = complex_step(f, points)
-        assert np.isrealobj(found), "the slope of a real function is real"
-        error = relative_error(found, derivative)
-        assert error < 1e-15, f"it can have all digits; this has a relative error of {error:.1e}"
-
-
-check(3, complex_step, judge_complex_step)
 
 # %% [markdown]
 # ## Where this lives

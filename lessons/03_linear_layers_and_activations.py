@@ -13,7 +13,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -21,7 +20,6 @@ import itertools
 
 import numpy as np
 
-from convsim_mini.model.layers import feed_forward, feed_forward_backward
 from convsim_mini.model.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.model.layers import linear_backward, linear_forward, tanh_backward, tanh_forward
 
@@ -46,6 +44,10 @@ expect(abs(slope_of_w / (x * dy) - 1), 0, 1e-9, "dw = x · dy, off by a part of"
 # hidden,
 #
 # y_be = Σ_d x_bd W_de + b_e
+#
+# **Write it before you read on:** `python -m lessons.yours` makes a folder `yours`. Its page
+# `yours/linear.py` has this forward and an empty backward. Then
+# `python -m lessons.yours check linear`.
 #
 # Which y does W_de touch? Column e of *every* row b, each time multiplied by x_bd. A weight that is
 # used B times is blamed B times, and the blame adds up:
@@ -193,7 +195,7 @@ check(1, unlucky_inputs, judge_unlucky)
 #
 # Without something bent between them two linear layers are one linear layer: (x W₀) W₁ = x (W₀W₁).
 # The paper does not name its activation; ours is tanh. It works on each number alone, so its
-# gradient is a factor on each number alone:
+# gradient is a factor on each number alone. (First `python -m lessons.yours check tanh`.)
 #
 # tanh′ = 1 − tanh² = 1 − y²
 #
@@ -296,36 +298,6 @@ expect(left[2], 10, 1e4, "s = 2: more than one, although tanh saturates")
 # %% [markdown]
 # The paper's DAN has three layers, and one would get away with much. Its Transformer has twelve
 # sublayers on top of each other; lesson 15 shows what residuals and layer norm do there.
-#
-# ## Composed
-#
-# A chain of layers goes back by asking the last one first. `feed_forward` does that for as many
-# layers as the parameters name: linear0, tanh, linear1, … and no tanh after the last.
-
-# %%
-params = {"encoder.linear0.weight": rng.standard_normal((3, 5)),
-          "encoder.linear0.bias": rng.standard_normal(5),
-          "encoder.linear1.weight": rng.standard_normal((5, 2)),
-          "encoder.linear1.bias": rng.standard_normal(2)}
-x, dy = rng.standard_normal((4, 3)), rng.standard_normal((4, 2))
-
-h, cache0 = linear_forward(x, params["encoder.linear0.weight"], params["encoder.linear0.bias"])
-h, tanh_cache = tanh_forward(h)                               # (4, 5)
-y, cache1 = linear_forward(h, params["encoder.linear1.weight"], params["encoder.linear1.bias"])
-dh, dweight1, dbias1 = linear_backward(dy, cache1)            # dy: (4, 2), dh: (4, 5)
-dh = tanh_backward(dh, tanh_cache)
-dx, dweight0, dbias0 = linear_backward(dh, cache0)
-
-loss = lambda: float((feed_forward(params, "encoder", x)[0] * dy).sum())
-expect(relative_error(dweight0, numeric_gradient(loss, params["encoder.linear0.weight"])), 0, 1e-8,
-       "dweight0")
-expect(relative_error(dx, numeric_gradient(loss, x)), 0, 1e-8, "dx through both layers")
-
-library_y, caches = feed_forward(params, "encoder", x)
-library_dx, grads = feed_forward_backward(dy, caches)
-assert np.allclose(y, library_y) and np.allclose(dx, library_dx)
-assert np.allclose(dweight0, grads["encoder.linear0.weight"])
-assert np.allclose(dbias1, grads["encoder.linear1.bias"])
 
 # %% [markdown]
 # ### Exercise 3: a matrix between two vectors
@@ -372,7 +344,12 @@ check(3, bilinear_backward, judge_bilinear)
 #   embeddings. tanh is ours; the paper names no activation. So is the default of one layer, which
 #   learns more in minutes.
 #
-# Write it yourself: `python -m lessons.yours`, then `python -m lessons.yours check tanh linear`.
+# ## What you know now
+#
+# - dx = dy Wᵀ, dW = xᵀ dy, db = Σ dy. Each gradient has the shape of what it belongs to.
+# - What is copied forward is summed backward; what is used twice gets two gradients, added.
+# - A matrix at Glorot's scale keeps the gradient's size; at half the scale thirty layers lose it.
+#
 # Next: lesson 4 makes ids of text, so that there is something to feed in.
 #
 # Solutions, for when you have tried: `lessons/solutions/03_linear_layers_and_activations.py`.

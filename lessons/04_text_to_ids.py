@@ -13,7 +13,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -176,15 +175,8 @@ assert packed.ids.tolist() == by_hand_ids and packed.offsets.tolist() == by_hand
 assert packed.sentence_numbers.tolist() == [0, 0, 0, 0, 1, 2, 3, 3, 3]
 
 train_packed = vocabulary.pack(train)
-lengths = rng.permutation(train_packed.lengths)[:46 * 1_024].reshape(46, 1_024)      # 46 batches
-rectangles = 1_024 * lengths.max(axis=1)                      # as wide as the longest of a batch
-times = rectangles.sum() / lengths.sum()
-print(f"a rectangle around 1,024 sentences is {1 - 1 / times:.0%} nothing")
-expect(times, 4, 30, "times as large as packed, batches of 1,024")
 
 # %% [markdown]
-# (In batches of sentences of similar length the waste is smaller, but it is never nothing.)
-#
 # ### Exercise 2: read each sentence backwards
 #
 # Reverse the words of every sentence of a Packed, all sentences at once and without a loop. Word i

@@ -14,7 +14,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 from before_training import D, Untrained, points_over, unit
@@ -109,29 +108,30 @@ expect(library[HOT - 1] @ library[WARM - 1], 1 - 1e-4, 1 + 1e-4, "cosine of “h
 # whom. They say who stands in the same places. (The last cell used the SVD, M = U Σ Vᵀ: the rows of
 # U are the words' vectors. The library finds its first columns alone, from random ones: lesson 26.)
 #
-# ### Exercise 1: PPMI
+# ### Exercise 1: often, and yet less than by chance
 #
-# Write it for a whole table of counts, without the ¾. Pairs that were never seen get 0.
+# Find a 3 × 3 table of counts in which the pair that meets most often has the *lowest* PMI of all
+# pairs that meet, and a negative one.
 
 # %%
-def ppmi_of(counts):
-    """max(0, PMI): counts (W, C), each row and column with some → (W, C)."""
+def often_but_negative():
+    """→ counts (3, 3), whole numbers from 0; one of them is larger than all others."""
     raise NotImplementedError
 
 
-def judge_ppmi(ppmi_of):
-    independent = np.outer([2.0, 3, 5], [1, 4])
-    found = ppmi_of(independent)
-    assert np.abs(found).max() < 1e-9, f"independent words have PMI 0, not {found.max():.3g}"
-    found = ppmi_of(np.array([[3.0, 0], [0, 1]]))
-    right = np.log([[4 / 3, 1], [1, 4]])
-    assert np.isfinite(found).all(), "ln 0 is −∞: what does a pair get that was never seen?"
-    assert np.allclose(found, right), f"counts [[3, 0], [0, 1]] gave {found.round(2).tolist()}"
-    found = ppmi_of(np.array([[5.0, 1], [1, 3]]))
-    assert found.min() >= 0, "a negative value is left"
+def judge_often(often_but_negative):
+    counts = np.array(often_but_negative())
+    assert counts.shape == (3, 3) and counts.min() >= 0, "a 3 × 3 table of counts"
+    assert (counts == counts.max()).sum() == 1, "two pairs are the most frequent"
+    by_chance = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
+    pmi = np.log(counts[counts > 0] / by_chance[counts > 0])
+    most = pmi[counts[counts > 0].argmax()]
+    assert most < 0, (f"the most frequent pair has a PMI of {most:.2f}; how often do its words "
+                      "meet others?")
+    assert most == pmi.min(), f"its PMI is {most:.2f}, but another pair has {pmi.min():.2f}"
 
 
-check(1, ppmi_of, judge_ppmi)
+check(1, often_but_negative, judge_often)
 
 # %% [markdown]
 # ## Real chat

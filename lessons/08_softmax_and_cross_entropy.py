@@ -13,7 +13,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -333,33 +332,6 @@ expect(np.abs(cross_entropy_backward(cache)[0] - [1, -1]).max(), 0, 1e-12,
 # out of the sum. One nan in a gradient poisons every parameter it reaches within one step, and the
 # loss is nan for ever after.
 #
-# ## Why not squared error
-#
-# You could also train with (1 − p_l)², and it would look reasonable. Take two classes, the right
-# one behind by z: p = 1/(1 + e^z). The slopes by its score are
-#
-# cross-entropy: −(1 − p), squared error: −2 (1 − p) · p (1 − p)
-#
-# The second carries a factor p. **Predict:** at z = 10, a clear mistake, how strongly does each of
-# them ask for change?
-
-# %%
-z = 10.0
-p = 1 / (1 + np.exp(z))
-scores = np.array([[0.0, z]])                                 # class 0 is right
-by_squares = numeric_gradient(lambda: float((1 - softmax_forward(scores)[0][0, 0])**2), scores)
-by_entropy = numeric_gradient(lambda: float(cross_entropy_forward(scores, np.array([0]))[0]),
-                              scores)
-expect(by_entropy[0, 0], -1, -0.999, "cross-entropy: −(1 − p)")
-expect(by_squares[0, 0] / (-2 * (1 - p)**2 * p), 0.9999, 1.0001,
-       "squared error, measured / derived")
-expect(by_entropy[0, 0] / by_squares[0, 0], 0.49 * np.exp(z), 0.51 * np.exp(z),
-       "times as strong: about e^z/2 = 11013")
-
-# %% [markdown]
-# The surer the model is of something wrong, the *less* squared error lets it learn. Cross-entropy's
-# slope never exceeds 1 and never dies while the answer is wrong.
-#
 # ### Exercise 2: the logarithm alone
 #
 # y = log softmax(s), y_j = s_j − log Σ_k e^{s_k}. Derive its backward for *any* dy. (Here ones are
@@ -388,38 +360,11 @@ def judge_log_softmax(backward):
 check(2, log_softmax_backward, judge_log_softmax)
 
 # %% [markdown]
-# ### Exercise 3: a loss for two that survives everything
-#
-# With two classes, cross-entropy depends on the margin z alone (the right score less the wrong
-# one): L = log(1 + e⁻ᶻ). As it stands it overflows at z = −800, and at z = 40 it says 0, although
-# the answer is 4.2 · 10⁻¹⁸ (1 + e⁻⁴⁰ rounds to 1). Write it so that it is right to twelve digits
-# everywhere. NumPy has a function for each half of the problem, and one for both.
-
-# %%
-def margin_loss(z):
-    """log(1 + e⁻ᶻ) for an array z."""
-    raise NotImplementedError
-
-
-def judge_margin_loss(margin_loss):
-    for z, exact in ((-800.0, 800.0), (-2.0, 2.1269280110429727), (0.0, np.log(2)),
-                     (40.0, 4.248354255291589e-18)):
-        with np.errstate(all="ignore"):
-            found = margin_loss(np.array([z]))[0]
-        assert np.isfinite(found), f"at z = {z:.0f} it is {found}: what overflows?"
-        assert abs(found / exact - 1) < 1e-12, (
-            f"at z = {z:.0f} it is {found:.3g}, expected {exact:.3g}")
-
-
-check(3, margin_loss, judge_margin_loss)
-
-# %% [markdown]
 # ## Where this lives
 #
 # - `model/losses.py`: `cross_entropy_forward`, `cross_entropy_backward`. The softmax alone:
 #   `model/attention.py`: `attention_backward`.
-# - `model/gradcheck.py`: `layer_error` and its docstring. `tests/model/test_gradients.py`:
-#   backwards without the factor, the sum or the sign must all fail.
+# - `model/gradcheck.py`: `layer_error` and its docstring.
 # - The paper, §2.2 (a softmax over replies, maximise the log-likelihood of the true one) and §2.4
 #   (three classes of NLI).
 #

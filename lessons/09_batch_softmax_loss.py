@@ -14,14 +14,13 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
 import numpy as np
 
 from convsim_mini.data.corpus import text_key
-from convsim_mini.model.gradcheck import layer_error, numeric_gradient, relative_error
+from convsim_mini.model.gradcheck import numeric_gradient, relative_error
 from convsim_mini.model.layers import l2_normalize_forward
 from convsim_mini.data.corpus import false_negatives
 from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
@@ -130,7 +129,10 @@ check(1, dead_point, judge_dead_point)
 # %% [markdown]
 # ## The gradient
 #
-# Lesson 8 has done the work: each row is a cross-entropy, so
+# **Write it before you read on:** `yours/batch_softmax.py`, then
+# `python -m lessons.yours check batch_softmax`. Lesson 8 has all that it takes.
+#
+# Each row is a cross-entropy, so
 #
 # **ds_ij = (p_ij − δ_ij)/B**
 #
@@ -298,35 +300,6 @@ expect(np.mean(found), derived - 5 * error, derived + 5 * error,
 # One in twenty thousand, but thirty rows of every batch have one. Frequent replies are the cause,
 # and they are frequent in any corpus of chat.
 #
-# ### Exercise 3: both ways
-#
-# Nothing forbids asking the columns too: which input does this reply belong to? The loss is then
-# the mean of the two directions (CLIP does that). Write its gradient by the scores.
-
-# %%
-def two_way_forward(s):
-    """Mean of the losses by rows and by columns.
-
-    s: (B, B) scores, the diagonal is right → loss, s
-    """
-    return np.asarray((loss_of_scores(s) + loss_of_scores(s.T)) / 2), s
-
-
-def two_way_backward(dloss, cache):
-    """→ ds: (B, B)"""
-    raise NotImplementedError    # cache: s
-
-
-def judge_two_way(backward):
-    s = np.random.default_rng(0).standard_normal((5, 5))
-    error = layer_error(two_way_forward, backward, [s], np.random.default_rng(1))
-    assert error < 1e-6, (
-        f"the relative error is {error:.2g}; which axis sums to 1 in each of the two softmaxes?")
-
-
-check(3, two_way_backward, judge_two_way)
-
-# %% [markdown]
 # ## Where this lives
 #
 # - `model/losses.py`: `batch_softmax_forward`, `batch_softmax_backward`. `data/corpus.py`:
@@ -343,7 +316,6 @@ check(3, two_way_backward, judge_two_way)
 # - ds = (p − δ)/B: the true reply pulls, and those that the model believes in push.
 # - Equal replies in a batch leave a floor under the loss; masking them removes it.
 #
-# Write it yourself: `python -m lessons.yours`, then `python -m lessons.yours check batch_softmax`.
 # Next: lesson 10 asks what this loss makes of the scores, and what the mask changes in them.
 #
 # Solutions, for when you have tried: `lessons/solutions/09_batch_softmax_loss.py`.

@@ -13,7 +13,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -31,7 +30,12 @@ rng = np.random.default_rng(9)
 # %% [markdown]
 # ## Length 1
 #
-# y = x/n with n = ‖x‖. Move one number x_j a little. The numerator moves at place j alone; the
+# y = x/n with n = ‖x‖.
+#
+# **Write its backward before you read on:** `yours/l2_normalize.py`, then
+# `python -m lessons.yours check l2_normalize`.
+#
+# Move one number x_j a little. The numerator moves at place j alone; the
 # length moves too, by ∂n/∂x_j = x_j/n = y_j, and shrinks *all* numbers:
 #
 # ∂y_i/∂x_j = δ_ij/n − x_i y_j/n² = **(δ_ij − y_i y_j)/n**
@@ -222,27 +226,6 @@ for scale, dimensions in ((1.0, 20), (5.0, 20), (5.0, 8)):
 # response network, may be as long as it likes, and the scale is 1. Ours: both have unit length and
 # the scale is 20, so a score is a cosine that means the same everywhere. On the default corpus P@1
 # on dev is 28.9 with ours and 20.8 with the paper's (`report/README.md`, 500 steps).
-#
-# ### Exercise 3: the least scale
-#
-# You want the loss of K unit pairs to be *able* to reach some value, in K − 1 dimensions or more.
-# Which scale does that take at least?
-
-# %%
-def least_scale(loss, K):
-    """The scale at which lowest_loss(scale, K) is `loss`."""
-    raise NotImplementedError
-
-
-def judge_least_scale(least_scale):
-    for loss, K in ((0.1, 1024), (1.0, 100), (0.2, 3)):
-        found = least_scale(loss, K)
-        reached = lowest_loss(found, K)
-        assert abs(reached / loss - 1) < 1e-9, (
-            f"K = {K}: a scale of {found:.3f} reaches {reached:.4f}, expected {loss}")
-
-
-check(3, least_scale, judge_least_scale)
 
 # %% [markdown]
 # ## The echo
@@ -420,7 +403,12 @@ expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16),
 #   (sentence embeddings are normalised). Ours: residual, unit length of v′ and the scale that this
 #   asks for.
 #
-# Write it yourself: `python -m lessons.yours`, then `python -m lessons.yours check l2_normalize`.
+# ## What you know now
+#
+# - Unit length lets through only what turns a vector, and a length that nothing pulls on grows.
+# - Cosines alone are worth one nat. The scale decides how sure a softmax can be.
+# - Without layers for the reply alone, a question and its answer would have to be neighbours.
+#
 # Next: lesson 12 begins the other encoder with one attention head.
 #
 # Solutions, for when you have tried: `lessons/solutions/11_unit_vectors_and_response_network.py`.

@@ -14,7 +14,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -89,6 +88,9 @@ expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
 #
 # As always dy (n, m) arrives from above, a random one here, and L = Σ y · dy. Walk the three steps
 # in reverse.
+#
+# **Write it before you read on:** `yours/attention.py`, then `python -m lessons.yours check
+# attention`. It judges each step: dp, ds, dq, dk, dv.
 #
 # **y = p v.** A product of two matrices, as in lesson 3, only that both are computed from x:
 #
@@ -299,89 +301,45 @@ expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the ri
 #
 # Is that bad? Softmax's Jacobian is p_i (δ_ij − p_j): where one p is nearly 1, all its entries are
 # nearly 0. So it is often said that the gradient vanishes without the √m. It does not. **Only words
-# that hesitate between two others get a gradient, and theirs is large.** We count how many
-# hesitate.
+# that hesitate between two others get a gradient, and theirs is large.**
 #
-# Let p and 1 − p be the two largest shares of a word, then p = σ(√m g), where g is the gap between
-# its two best scores in units of √m. Write a and b for the two words. The formulas for ds and dq
-# give
+# A word hesitates, its largest p is below 0.99, if its two best scores are less than ln 99 = 4.6
+# apart. Gaps between scores grow like √m, so the share of such words falls like 1/√m. But the
+# gradient of each of them is larger. By the formulas for ds and dq it is p (1 − p)(dp_a − dp_b)
+# (k_a − k_b), for the two words a and b: two differences, each of the size √(2m). So for such a
+# word L = ‖dq‖/√m grows like √m, and the mean of L over all words stays.
 #
-# dq = p (1 − p) (dp_a − dp_b) (k_a − k_b)
-#
-# dp_a − dp_b is √(2m) z with a normal z, and k_a − k_b has the length √(2m). Call L = ‖dq‖/√m the
-# size of a word's gradient. Then L = p (1 − p) · 2√m |z|. Let f be the density of g at 0: two of n
-# normal scores at one place and the others below, n (n − 1) ∫ φ(t)² Φ(t)ⁿ⁻² dt. A word hesitates,
-# p < 0.99, if √m g < ln 99. So
-#
-# - the share of words that hesitate is **f ln 99/√m**: fewer and fewer;
-# - the mean of L is f/√m · ½ · 2√m · E|z| = **f √(2/π)** (σ (1 − σ) has the area ½ to the right of
-#   0): the same for every m.
-#
-# **Predict:** at m = 1024, without the √m: what share of the words hesitates? By what factor is
-# the median of L smaller than with the √m: 3, 30, or some thousands?
+# **Predict:** without the √m, from m = 64 to m = 1024: by which factor do the words that hesitate
+# become fewer? And the mean of L?
 
 # %%
-n_words, sentences = 8, 300                                   # 2,400 words
-t = np.linspace(-8, 8, 4001)
-density = np.exp(-t**2 / 2) / np.sqrt(2 * np.pi)                                  # φ
-below = (np.cumsum(density) - density / 2) * (t[1] - t[0])                        # Φ
-f = n_words * (n_words - 1) * np.sum(density**2 * below ** (n_words - 2)) * (t[1] - t[0])
-print(f"f = {f:.3f} for {n_words} words")
-
-
-def word_gradients(width, factor):
+def word_gradients(width, factor, n=8, sentences=300):
     """Gradient sizes through the library, with scores = factor · q kᵀ/√m, at random q, k, v, dy.
 
-    → L = ‖dq‖/√m and the largest share p of each word: (2400,) each
+    → L = ‖dq‖/√m, rising, and whether the word hesitates: (2400,) each
     """
-    q, k, v, dy = rng.standard_normal((4, n_words * sentences, width))
-    offsets = np.arange(sentences + 1) * n_words
+    q, k, v, dy = rng.standard_normal((4, n * sentences, width))
+    offsets = np.arange(sentences + 1) * n
     _, cache = attention_forward(np.concatenate([factor * q, k, v], axis=1), offsets, heads=1)
     dq = factor * attention_backward(dy, cache)[:, :width]    # by the chain rule through factor · q
     largest = np.concatenate([p.max(axis=3).ravel() for p in cache.p])
-    return np.linalg.norm(dq, axis=1) / np.sqrt(width), largest
+    return np.sort(np.linalg.norm(dq, axis=1) / np.sqrt(width)), largest < 0.99
 
 
-widths = 4 ** np.arange(1, 6)                                 # 4, 16, … 1024
-statistics = {"mean": np.mean, "median": np.median}
-sizes, undecided = {}, {}
-for scaled in (True, False):
-    found = [word_gradients(width, 1 if scaled else np.sqrt(width)) for width in widths]
-    sizes[scaled] = {name: np.array([statistic(L) for L, _ in found])
-                     for name, statistic in statistics.items()}
-    undecided[scaled] = np.array([(largest < 0.99).mean() for _, largest in found])
-    last = np.sort(found[-1][0])[::-1]
-    print(f"{'with' if scaled else 'without'} √m, m = 1024: the tenth of the words with the "
-          f"largest gradients has {last[:len(last) // 10].sum() / last.sum():.0%} of the sum of L")
-
-figure, panels = plt.subplots(1, 2, figsize=(10, 4.5), sharey=True)
-panels[1].loglog(widths, np.full(len(widths), f * np.sqrt(2 / np.pi)), "k:", label="derived")
-titles = ("softmax(q kᵀ/√m): all words get\na gradient, the same for every m",
-          "softmax(q kᵀ): the mean stays, but a tenth\nof the words has nine tenths of it")
-for axes, scaled, title in zip(panels, (True, False), titles):
-    for (name, values), color in zip(sizes[scaled].items(), ("C0", "C2")):
-        axes.loglog(widths, values, "o-", color=color, label=name)
-    axes.set(xlabel="width m of the head", ylabel="size L of a word's gradient", ylim=(1e-5, 20),
-             xticks=widths, xticklabels=[str(width) for width in widths], title=title)
-    axes.minorticks_off()
-panels[1].legend(loc="lower left")
-show(figure, "12_scale")
-
-without, with_root = sizes[False], sizes[True]
-expect(without["mean"][-1] / (f * np.sqrt(2 / np.pi)), 0.85, 1.25,
-       "without, mean at m = 1024, measured / derived")
-expect(undecided[False][-1], 0.15, 0.2,
-       f"without, share of words that hesitate; derived {f * np.log(99) / 32:.3f}")
-expect(without["mean"][-1] / without["mean"][2], 0.85, 1.3, "without, mean, m = 1024 over m = 64")
-expect(without["mean"][-1] / with_root["mean"][-1], 2, 5, "mean at m = 1024, without / with")
-expect(with_root["median"][-1] / without["median"][-1], 1e3, 1e5, "median, with / without")
-for name, values in with_root.items():
-    expect(values[-1] / values[2], 0.9, 1.1, f"with, {name}, m = 1024 over m = 64")
+for name, factor, fewer, most_of_it in (("with", (1, 1), (0.95, 1.05), (0.1, 0.35)),
+                                        ("without", (8, 32), (2.5, 4.6), (0.8, 1))):
+    some_L, some = word_gradients(64, factor[0])              # 8 is √64, 32 is √1024
+    L, few = word_gradients(1024, factor[1])
+    expect(some.mean() / few.mean(), *fewer, f"{name} √m: words that hesitate, m = 64 / 1024")
+    expect(L.mean() / some_L.mean(), 0.85, 1.3, f"{name} √m: mean of L, m = 1024 / 64")
+    expect(L[-240:].sum() / L.sum(), *most_of_it,
+           f"{name} √m, m = 1024: the tenth with the largest L has this share of the sum")
 
 # %% [markdown]
-# A batch's gradient is a sum over its words. Without the √m fewer than one word in five takes part
-# in it. A word that looks at the wrong place with p ≈ 1 gets no gradient that could move it. With
-# the √m scores are of size 1 for every m, and nothing here depends on m.
+# The words that hesitate become three to four times fewer, and the mean of L stays. A batch's
+# gradient is a sum over its words: without the √m fewer than one word in five takes part in it. A
+# word that looks at the wrong place with p ≈ 1 gets no gradient that could move it. With the √m
+# scores are of size 1 for every m, and nothing here depends on m.
 #
 # ### Exercise 1: one question for all
 #
@@ -469,8 +427,6 @@ check(2, blind_sentence, judge_blind_sentence)
 # - `model/attention.py`: `attention_forward`, `attention_backward`: the same five lines, for many
 #   heads and sentences at once. `model/transformer.py`: `_attend_forward` puts the linear layers
 #   around them.
-# - `tests/model/test_transformer.py` compares with plain loops; `tests/model/test_gradients.py`
-#   checks under random dy and knows the mutants: a lost transpose, a lost sum, a lost √m.
 # - The paper, §2.3.2, takes the encoder of Vaswani et al. (2017), who introduced the √m. The biases
 #   of q, k and v are ours; the keys' one is dead weight.
 #
@@ -480,7 +436,6 @@ check(2, blind_sentence, judge_blind_sentence)
 # - A head with a wrong gradient learns as well, only worse: no error message tells you.
 # - The √m keeps all words in the game, not a few that hesitate.
 #
-# Write it yourself: `python -m lessons.yours`, then `python -m lessons.yours check attention`.
 # Next: lesson 13 runs many heads on many sentences of different lengths, without any padding.
 #
 # Solutions, for when you have tried: `lessons/solutions/12_one_attention_head.py`.

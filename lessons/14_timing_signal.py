@@ -12,7 +12,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -240,75 +239,6 @@ def judge_broken_timescales(broken_timescales):
 check(2, broken_timescales, judge_broken_timescales)
 
 # %% [markdown]
-# ## Loud enough, but not too loud
-#
-# Signal and word are *added*, so their sizes matter. The signal has length √(d/2). An embedding row
-# starts with length about 1 (less for frequent words), and the encoder multiplies it by √d first.
-# So word : signal = √d : √(d/2) = √2.
-#
-# **Predict:** what would the ratio be at d = 512 if somebody forgot the √d?
-
-# %%
-words = rng.standard_normal((1000, width)) / math.sqrt(width)
-lengths = np.linalg.norm(words, axis=1)
-expect((lengths * math.sqrt(width)).mean() / np.linalg.norm(signal[0]), 1.40, 1.43,
-       "word / signal: √2")
-expect(lengths.mean() / np.linalg.norm(signal[0]), 0.0620, 0.0630,
-       "without the √d: 1/√256, the words drown")
-
-# %% [markdown]
-# ## What a swap does
-#
-# Take a sentence of 32 words and swap two that are Δ apart. Both words change their signal by
-# signal(p + Δ) − signal(p), whose square is 2 (d/2)(1 − c) with c the cosine of above. If the
-# encoder answers to a change in proportion to its size, the embedding moves by
-#
-# **a constant · √(1 − c(Δ))**
-#
-# The constant belongs to the network, the shape to the clock. A network is not quite linear and
-# hears some hands better than others, so expect the shape to within a third or so. Without the
-# signal nothing moves.
-
-# %%
-n, many = 32, 200
-sentences = np.array([rng.choice(len(table), n, replace=False) for _ in range(many)])
-
-
-def embed(sentences):
-    packed = sort_by_length(pack(sentences), config.max_tokens)
-    return transformer_forward(params, packed, config)[0]
-
-
-def swapped(distance):
-    """The sentences with two words that stand so far apart exchanged, elsewhere in each of them."""
-    each, first = np.arange(many), rng.integers(0, n - distance, many)
-    changed = sentences.copy()
-    changed[each, first] = sentences[each, first + distance]
-    changed[each, first + distance] = sentences[each, first]
-    return changed
-
-
-gaps = np.array([1, 2, 3, 5, 8, 12, 16, 20, 24, 28, 31])
-
-
-def distances_moved():
-    """How far a swap moves the embeddings of sentences, root mean square, for each gap."""
-    original = embed(sentences)
-    return np.array([np.sqrt(((embed(swapped(gap)) - original) ** 2).sum(axis=1).mean())
-                     for gap in gaps])
-
-
-moved = distances_moved()
-with without_signal():
-    not_moved = distances_moved()
-small_clock = timing_signal(n, d, np.float64)
-shape = np.sqrt(1 - small_clock @ small_clock[0] / (d / 2))   # √(1 − c(Δ)) for each Δ: (n,)
-constant = np.mean(moved / shape[gaps])
-expect((moved / shape[gaps]).min() / constant, 0.65, 1, "moved / (constant · √(1 − c)), the least")
-expect((moved / shape[gaps]).max() / constant, 1, 1.4, "and the most")
-expect(not_moved.max(), 0, 1e-14, "moved without the signal")
-
-# %% [markdown]
 # ## Who beats whom
 #
 # Now with training. Twelve players; a sentence is "a beats b", for all 132 ordered pairs; name the
@@ -353,14 +283,7 @@ with without_signal():
 reverse = np.array([np.flatnonzero((games == game[::-1]).all(axis=1))[0] for game in games])
 cosines = (with_u * with_u[reverse]).sum(axis=1)
 
-figure, (swap, curve) = plt.subplots(1, 2, figsize=(11, 4.6))
-swap.plot(gaps, moved, "o", color="C0", label="measured, two random layers")
-swap.plot(np.arange(n), constant * shape, "k:", label="derived, up to one constant: √(1 − c(Δ))")
-swap.plot(gaps, not_moved, "s", color="C3", markersize=5, label="measured without the signal")
-swap.set(title="Words swapped far apart move the embedding more",
-         xlabel="distance Δ of the words that are swapped",
-         ylabel="how far the unit vector moves", ylim=(-0.002, 1.75 * moved.max()))
-swap.legend(loc="upper left")
+figure, curve = plt.subplots()
 curve.semilogy(without_losses, color="C3", label="without the signal")
 curve.semilogy(with_losses, color="C0", label="with it")
 curve.axhline(math.log(2), color="k", linestyle=":", label="derived: ln 2")
@@ -377,49 +300,25 @@ expect((without_u * without_u[reverse]).sum(axis=1).min(), 1 - 1e-9, 1 + 1e-9,
 expect(cosines.mean(), -1, 0.7, "with: the same cosine, on average")
 
 # %% [markdown]
-# Before training the signal moved the embedding by a few hundredths. Training turned that into two
+# Before training the signal moved the embedding only a little. Training turned that into two
 # different vectors: the signal only has to make a difference *possible*.
 #
 # The DAN solves this in another way: it hashes bigrams (lesson 4), "a beats" and "beats a". That is
 # order within two words, and none beyond.
 #
-# ### Exercise 3: positions in a packed batch
-#
-# All sentences of a batch lie end to end, so row 17 may be word 2 of sentence 5. The signal has to
-# start again with each sentence. Write the positions of all words, without a loop. If you forget to
-# start again, nothing fails: the same sentence only gets another embedding depending on where in
-# the batch it stands.
-
-# %%
-def positions(packed):
-    """Packed of N words → (N,): 0 1 2 … within each sentence."""
-    raise NotImplementedError
-
-
-def judge_positions(positions):
-    for lengths in ([3], [2, 3, 1], [1, 1, 4, 2, 5]):
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        found = list(map(int, positions(Packed(np.zeros(offsets[-1], np.int32), offsets))))
-        wanted = [p for length in lengths for p in range(length)]
-        assert found == wanted, f"sentences of {lengths} words: found {found}, expected {wanted}"
-
-
-check(3, positions, judge_positions)
-
-# %% [markdown]
 # ## Where this lives
 #
 # - `model/attention.py`: `timing_signal`. `model/embeddings.py`: `placed_embedding_forward`
 #   multiplies by √d and adds it, at the words' positions. It is a constant: the backward has no
 #   line for it.
-# - `tests/model/test_transformer.py`: the signal against its formula; order matters; a sentence is
-#   the same in any batch.
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all
 #   cosines; Vaswani et al. print them in turns, which is the same up to a permutation of channels).
 #
-# **What you know now.** Attention alone has no order: two sentences of the same words are one
-# vector, and a loss that needs the order stays at ln 2. A clock of many hands, added to the words,
-# tells positions apart, finely nearby and coarsely far away.
+# ## What you know now
+#
+# - Attention alone has no order: words in any order are one vector, and the loss stays at ln 2.
+# - A clock of many hands, added to the words, tells positions apart.
+# - Similarity falls with the logarithm of the distance: fine near by, coarse far away.
 #
 # Next: lesson 15 stacks layers, six and more, and watches the gradient on its way down.
 #

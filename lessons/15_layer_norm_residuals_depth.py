@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 15 · Layer norm, residuals, depth: gradients through six layers
+# # 15 · Layer norm, residuals, depth: what keeps a gradient alive
 #
 # **Needs** the gradient of a unit vector (lesson 11), `linear` and what thirty layers do to a
 # gradient (lesson 3), attention (lesson 12).
@@ -14,7 +14,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -22,10 +21,6 @@ import math
 
 import numpy as np
 
-from convsim_mini.config import ModelConfig
-from convsim_mini.model.transformer import (
-    sort_by_length, transformer_backward, transformer_forward,
-)
 from convsim_mini.model.gradcheck import (
     directional_error, layer_error, numeric_gradient, relative_error,
 )
@@ -33,8 +28,6 @@ from convsim_mini.model.layers import (
     EPSILON, layer_norm_backward, layer_norm_forward, linear_backward, linear_forward,
     relu_backward, relu_forward,
 )
-from convsim_mini.model.initial import initial_parameters
-from convsim_mini.data.packed import Packed
 
 rng = np.random.default_rng(13)
 
@@ -66,8 +59,11 @@ expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
 # %% [markdown]
 # ## Backwards, the long way
 #
-# Five steps forward, so five back. Two of the arrays are used twice: *centred* directly and in the
-# variance, so two gradients meet there.
+# **Write it before you read on:** `yours/layer_norm.py`, then
+# `python -m lessons.yours check layer_norm`.
+#
+# Five steps forward, so five back. *centred* is used twice, directly and in the variance, so two
+# gradients meet there.
 
 # %%
 dnormal = dy * weight                                         # from y = x̂ w + b
@@ -438,46 +434,19 @@ expect(steps["post"][-1] / steps["pre"][-1], 1.5, 2.6,
        "post / pre at 48 sublayers: 4.82/2.36 = 2.0")
 
 # %% [markdown]
-# ## Six layers, the library's
-#
-# Now the real thing: attention and feed-forward in turn, six layers. A feed-forward matrix of layer
-# k in pre-norm gets hᵀ dy: h is of the same size everywhere, for it comes out of a norm, and dy
-# shrinks like 1/√V. So gradient times √V should be *equal for all six layers*. The spread √V of the
-# stream after layer k is in the cache of the next norm: 1/s.
-
-# %%
-config = ModelConfig(encoder="transformer", embedding_dim=64, layers=[64], heads=4, hidden=256,
-                     transformer_layers=6, pre_norm=True)
-params = initial_parameters(config, rng.standard_normal((500, 64)) / 8, rng)
-packed = Packed(rng.integers(0, 500, 512).astype(np.int32), np.arange(65) * 8)    # 64 of 8 words
-u, cache = transformer_forward(params, sort_by_length(packed, config.max_tokens), config)
-grads = transformer_backward(rng.standard_normal(u.shape), cache)
-sizes = np.array([np.linalg.norm(grads[f"encoder.layer{k}.feed_forward.linear1.weight"])
-                  for k in range(6)])
-next_norms = [norm_cache for _, norm_cache in             # of a feed-forward network's add_norm
-              (sublayer.add_norm for sublayer in cache.sublayers[1::2])]
-spreads = np.array([1 / math.sqrt(mean_square(norm_cache[1])) for norm_cache in next_norms])
-print("gradient of layers 0 to 5:", (sizes / sizes.mean()).round(2), "  √V after them:",
-      spreads.round(2))
-expect(sizes[0] / sizes[5], 1.3, 3, "gradient of the first layer / of the last")
-even = sizes * spreads / np.mean(sizes * spreads)
-expect(even.min(), 0.7, 1, "gradient · √V, the least / the mean")
-expect(even.max(), 1, 1.3, "and the most")
-
-# %% [markdown]
 # ## Where this lives
 #
 # - `model/layers.py`: `layer_norm_forward`, `layer_norm_backward`, `add_norm_forward` (the residual
 #   connection with the norm that follows it). `model/transformer.py`: `transformer_forward` (both
 #   orders, and pre-norm's norm at the end). `config.py`: `pre_norm`.
-# - `tests/model/test_gradients.py`: layer norm's mutants, a projection dropped, a scale forgotten;
-#   both orders checked.
 # - The paper, §3.1: six layers, 512 wide, 2048 inside, by tensor2tensor's defaults, which had moved
 #   to pre-norm. It does not say which it used; both are here.
 #
-# **What you know now.** Layer norm divides the gradient by the size of its input. So pre-norm's
-# gradient depends on what stands below a layer and not on the depth; a nudge moves a deep post-norm
-# stack by √L, a pre-norm one by √ln L.
+# ## What you know now
+#
+# - Layer norm divides the gradient by the size of its input.
+# - In pre-norm a layer's gradient depends on what stands below it, not on the depth.
+# - A nudge moves a post-norm stack of L layers by √L, a pre-norm one by √ln L.
 #
 # Next: lesson 16 compares optimisers; lesson 17 puts all of it to work and trains.
 #

@@ -13,7 +13,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -434,9 +433,11 @@ show(figure, "18_an_autograd_in_sixty_lines")
 # - `tests/model/test_torch_parity.py`: the same model under PyTorch's autograd, to 1e-8.
 # - The paper used TensorFlow. Its gradients were made as here, with rules by hand behind them.
 #
-# **What you know now.** A graph of steps gives every gradient that you can write by hand. It does
-# not find a closed form, it fills whole tables for a few rows, and it keeps what nobody will ask
-# for again.
+# ## What you know now
+#
+# - A graph of steps gives every gradient that you can write by hand.
+# - It finds no closed form, and so no cure for an overflow.
+# - It fills whole tables for a few rows, and keeps what nobody will ask for again.
 #
 # Next: lesson 19, one encoder with two losses. Its gradients simply add.
 #

@@ -16,7 +16,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 from two_tasks_world import (
@@ -133,11 +132,11 @@ check(1, draw_leaky_pair, judge_leaky)
 # same: from (u1, u2); from |u1 − u2|; from u1 ∗ u2, number by number.
 
 # %%
-def bag_embeddings(sentences, e=64):
-    """Unit vectors: sums of random word vectors. Nothing is learned here. → (n, e)."""
+def bag_embeddings(sentences, D=64):
+    """Unit vectors: sums of random word vectors. Nothing is learned here. → (n, D)."""
     random = np.random.default_rng(0)
     words = sorted({token for tokens in sentences for token in tokens})
-    vectors = dict(zip(words, random.standard_normal((len(words), e))))
+    vectors = dict(zip(words, random.standard_normal((len(words), D))))
     return l2_normalize_forward(np.stack([sum(vectors[token] for token in tokens)
                                           for tokens in sentences]))[0]
 
@@ -203,25 +202,25 @@ expect(linear_accuracy(sided, order[halves]), 0.9, 1, "which way round? from u1,
 
 # %% [markdown]
 # Each half answers what the other cannot. The features are all four: **(u1, u2, |u1 − u2|, u1 ∗
-# u2)**, (B, 4e), as in InferSent (Conneau et al. 2017) and in the paper. (Coordinates of a unit
-# vector are about 1/√e and products of two only 1/e. So the library's classifier is given 5 u: the
-# share of the products grows from 1/√e to 5/√e. The 5, `SCALE` in `model/nli.py`, is ours.)
+# u2)**, (B, 4D) for vectors of D numbers, as in InferSent (Conneau et al. 2017) and in the paper.
+# (The library's classifier is given 5 u, so that products of two small coordinates count beside the
+# coordinates themselves: `SCALE` in `model/nli.py`, ours.)
 #
 # ## Their gradient
 #
 # u1 reaches the features by three paths, and lesson 3 said: the gradients of all paths add.
 #
 # - as itself: d1
-# - through |x|, x = u1 − u2: the slope is sign x, so dx = d|x| sign x; u1 gets dx and u2, which is
-#   subtracted, −dx
+# - through a = |x|, x = u1 − u2: the slope is sign x, so dx = da ∗ sign x; u1 gets dx and u2, which
+#   is subtracted, −dx
 # - through the product: each factor gets the other one, dp ∗ u2 for u1
 #
-# du1 = d1 + d|x| sign(u1 − u2) + dp ∗ u2, du2 = d2 − d|x| sign(u1 − u2) + dp ∗ u1
+# du1 = d1 + dx + dp ∗ u2, du2 = d2 − dx + dp ∗ u1
 
 # %%
 def features_backward(dy, cache):
     u1, u2, difference = cache
-    d1, d2, dabsolute, dproduct = np.split(dy, 4, axis=1)     # (B, e) each
+    d1, d2, dabsolute, dproduct = np.split(dy, 4, axis=1)     # (B, D) each
     dx = dabsolute * np.sign(difference)
     return d1 + dx + dproduct * u2, d2 - dx + dproduct * u1
 
@@ -235,29 +234,20 @@ assert all(np.allclose(a, b)
            for a, b in zip(features_backward(dy, cache), nli_features_backward(dy, cache)))
 
 # %% [markdown]
-# At exactly equal sentences |x| has a kink; the library takes the slope 0 there, between −1 and 1:
-# two equal sentences pull nowhere.
-
-# %%
-_, cache = nli_features_forward(np.ones((1, 1)), np.ones((1, 1)))
-du1, du2 = nli_features_backward(np.array([[0.0, 0, 1, 0]]), cache)
-expect(abs(du1[0, 0]) + abs(du2[0, 0]), 0, 0, "pull through |u1 − u2| of two equal sentences")
-
-# %% [markdown]
 # ### Exercise 2: other features
 #
 # Somebody proposes y = (u1 − u2, (u1 − u2)²): the sign is kept, so the order is not lost, and the
-# square sees equality. Half the width, and no kink. Write the backward.
+# square sees equality. It has half the width, and no kink at 0. Write the backward.
 
 # %%
 def square_features_forward(u1, u2):
-    """(u1 − u2, (u1 − u2)²): u1, u2: (B, e) → y: (B, 2e), cache."""
+    """(u1 − u2, (u1 − u2)²): u1, u2: (B, D) → y: (B, 2D), cache."""
     difference = u1 - u2
     return np.concatenate([difference, difference**2], axis=1), difference
 
 
 def square_features_backward(dy, cache):
-    """dy: (B, 2e) → du1, du2: (B, e)."""
+    """dy: (B, 2D) → du1, du2: (B, D)."""
     raise NotImplementedError    # cache: u1 − u2
 
 
@@ -286,8 +276,8 @@ check(2, square_features_backward, judge_square_features)
 # **ln(K/6) = ln 16 = 2.77**, while ln 96 is 4.56. Going below that would be learning by heart.
 
 # %%
-e, K = 8, 96
-config = ModelConfig(embedding_dim=48, layers=[e], nli_hidden=48)
+D, K = 8, 96
+config = ModelConfig(embedding_dim=48, layers=[D], nli_hidden=48)
 
 
 inputs = [draw_fact(rng) for _ in range(16_000)]
@@ -317,7 +307,7 @@ def new_model():
                  vocabulary.size)
 
 
-def train_model(steps, share=0.0, weight=1.0, start=None, frozen=False, watch=None):
+def train_model(steps, share=0.0, start=None, frozen=False, watch=None):
     """Train on conversations and, for this share of the steps, on NLI; → Model, losses by task.
 
     frozen: only the classifier learns; watch: is given the model before every 20th step.
@@ -333,7 +323,7 @@ def train_model(steps, share=0.0, weight=1.0, start=None, frozen=False, watch=No
         rate = min(1, (steps - step) / (steps / 2))           # falls to zero over the second half
         if int((step + 1) * share) > int(step * share):
             batch = nli.batch(random.choice(nli_train, 128, replace=False))
-            loss, grads = loss_and_gradients(model, batch, weight=weight)
+            loss, grads = loss_and_gradients(model, batch)
             losses["nli"].append(float(loss))
         else:
             batch = chat_batch(random.choice(len(inputs), K, replace=False))
@@ -349,7 +339,7 @@ talker, talker_losses = train_model(400)
 end = np.mean(talker_losses["chat"][-40:])
 print(f"ln K = {np.log(K):.2f}; loss at the start {talker_losses['chat'][0]:.2f}, at the end "
       f"{end:.2f}")
-print("random vectors with e = 8 and scale 20 start far above ln K (lesson 9)")
+print("random vectors with D = 8 and scale 20 start far above ln K (lesson 9)")
 expect(end - np.log(K / 6), -0.15, 0.25, "loss above ln(K/6), what this world allows")
 
 # %% [markdown]
@@ -371,7 +361,7 @@ groups = {"topic": [fact.activity // 4 for fact in said],
 
 
 def variance_between(u, group):
-    """The share of the variance of u (n, e) that lies between the groups; group: n names."""
+    """The share of the variance of u (n, D) that lies between the groups; group: n names."""
     group = np.array(group)
     within = sum(u[group == name].var(axis=0).sum() * np.mean(group == name)
                  for name in np.unique(group))
@@ -454,7 +444,7 @@ kinds = ("same activity,\nless said", "same topic,\nother activity", "other topi
 cosines = {}
 for name, model in (("untrained", new_model()), ("conversations", talker),
                     ("conversations and NLI", both_tasks)):
-    u = embed(model, four).reshape(-1, 4, e)
+    u = embed(model, four).reshape(-1, 4, D)
     cosines[name] = [(u[:, 0] * u[:, k]).sum(axis=1) for k in (1, 2, 3)]
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 4.2), sharey=True)
@@ -543,58 +533,8 @@ expect(np.mean(joint_losses["chat"][-40:]) - np.log(K / 6), -0.3, 0.3,
 # They fight while they learn, and 800 steps serve both. A measurement at the end alone would have
 # said that they never met.
 #
-# ## Whose gradient is heard?
-#
-# Sizes decide that: the tasks share the weights, and so they share Adam's mean squares. Say their
-# gradients have sizes 1 and w, by turns, and leave momentum aside. Adam divides both by
-# √((1 + w²)/2), the root of their mean square, and moves the encoder by
-#
-# - **w √(2/(1 + w²))** for NLI: √2 w where w is small, √2 at most
-# - **√(2/(1 + w²))** for the conversations: √2/w where w is large
-#
-# The classifier is NLI's alone: it divides by its own gradients and does not feel w. So for w → 0
-# nothing is left but a classifier on an encoder that does not move for it: the talker, frozen.
-#
-# **Predict:** NLI's accuracy at w = 0.001. And the conversations' loss at w = 1000?
-
-# %%
-# the runs below have 400 steps, half of them on NLI; so the frozen talker gets 200 here
-short_probe, _ = train_model(200, share=1.0, start=talker, frozen=True)
-frozen_accuracy = accuracies(short_probe)[0]
-weights, results = (0.001, 0.03, 1.0, 30.0, 1000.0), []
-for weight in weights:
-    model, losses = train_model(400, share=0.5, weight=weight, start=talker)
-    results.append((accuracies(model)[0], np.mean(losses["chat"][-40:])))
-    print(f"weight {weight:8g}   NLI {100 * results[-1][0]:5.1f}%   conversations' loss "
-          f"{results[-1][1]:.2f}")
-
-figure, left = plt.subplots()
-right = left.twinx()
-left.semilogx(weights, [100 * accuracy for accuracy, _ in results], "o-", color="C0")
-left.axhline(100 * frozen_accuracy, color="C0", linestyle=":",
-             label="NLI of the frozen talker (left)")
-right.semilogx(weights, [loss for _, loss in results], "s-", color="C3")
-right.axhline(np.log(K / 6), color="C3", linestyle=":",
-              label="ln(K/6), what this world allows (right)")
-left.set(xlabel="factor on NLI's gradient", ylabel="accuracy of NLI (per cent, blue circles)",
-         ylim=(33, 102),
-         title="Too light, and NLI is not heard; too heavy, and it drowns the conversations")
-right.set(xlabel="factor on NLI's gradient", ylabel="loss of the conversations (nats, red squares)",
-          title=" ", ylim=(2.5, 4.6))
-right.grid(False)
-figure.legend(loc="outside lower center", ncols=2, fontsize=9)
-show(figure, "19_weights")
-
-expect(results[0][0] - frozen_accuracy, -0.05, 0.05,
-       "w = 0.001: NLI's accuracy above the frozen talker's, after as many steps of NLI")
-expect(results[2][0] - results[0][0], 0.05, 0.6, "what w = 1 adds to it")
-expect(results[4][1] - results[2][1], 0, 2, "what w = 1000 costs the conversations (nats)")
-
-# %% [markdown]
-# In convsim_mini w is `nli_weight`. On SNLI, whose gradients are small beside the conversations',
-# NLI's accuracy on dev was 63.5 with weight 1 and 67.2 with 30 (`config.py`; with an older start).
-# With plain SGD, the paper's, w would be a second learning rate. Several workers can train both
-# tasks in one step, each worker one of them (`--optim.nli_workers`; lesson 20 is about workers).
+# In convsim_mini a factor on NLI's gradient, `nli_weight`, decides whose is heard: on SNLI dev the
+# accuracy was 63.5 with 1 and 67.2 with 30 (`config.py`; with an older start).
 #
 # ## Where this lives
 #
@@ -603,16 +543,16 @@ expect(results[4][1] - results[2][1], 0, 2, "what w = 1000 costs the conversatio
 # - `training/schedule.py`: `nli_steps` spreads NLI's steps evenly, so that the task is a function
 #   of the step and a resumed run repeats it.
 #   `python -m convsim_mini.train --task multitask --init RUN --nli DIR`.
-# - `tests/model/test_gradients.py`: these gradients, and mutants that must fail;
-#   `tests/evaluation/test_nli.py`: a control that sees the hypothesis alone, and runs of both
-#   tasks.
 # - The paper, §2.4 and figure 5: these features, one hidden layer of 512; it starts from the Reddit
 #   model, and 5% of the workers train SNLI (§3.1); 84.1% on SNLI and r = 0.814 on STS dev (Tables 2
 #   and 3). SCALE and `nli_weight` are ours.
 #
-# **What you know now.** Replies make an encoder turn down what they do not depend on: a probe still
-# finds it, a cosine does not. A second task turns it up again, at no price where there is room.
-# Tasks can fight while they learn; a cosine of gradients means something only where both exist.
+# ## What you know now
+#
+# - Replies make an encoder turn down what they do not depend on. A probe still finds it, a cosine
+#   does not.
+# - A second task turns it up again, at no price where there is room.
+# - Tasks can fight while they learn; a cosine of gradients means something only where both exist.
 #
 # Next: lesson 20 trains with many workers.
 #

@@ -13,7 +13,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -197,29 +196,34 @@ for part in parts[1:]:
 show(figure, "20_many_workers")
 
 # %% [markdown]
-# ### Exercise 2: reduce-scatter with uneven shares
+# ### Exercise 2: a variance from all workers
 #
-# Write it for any cut of the rows. All workers' arrays come in, and where each worker's rows begin.
+# The workers want the variance of every column of a batch, whose rows they share unevenly. They may
+# use one all-reduce, and no worker may send its rows. What does each of them give, and what does
+# one make of the sum?
 
 # %%
-def reduce_scatter(arrays, begins):
-    """arrays: n of (B, e); begins: (n + 1,) → list of n arrays, worker w's (its rows, e)."""
+def given(x):
+    """A worker's rows (b, d), b not the same for all → an array of 3 d numbers or fewer."""
     raise NotImplementedError
 
 
-def judge_reduce_scatter(reduce_scatter):
-    arrays = [np.random.default_rng(w).standard_normal((7, 2)) for w in range(3)]
-    begins = [0, 3, 5, 7]
-    found = reduce_scatter(arrays, begins)
-    assert [np.shape(array) for array in found] == [(3, 2), (2, 2), (2, 2)], "3, 2 and 2 rows"
-    expected = arrays[0] + arrays[1] + arrays[2]
-    for w, array in enumerate(found):
-        assert np.allclose(array, expected[begins[w]:begins[w + 1]]), (
-            f"worker {w} has {array[0].round(2)} in its first row, expected "
-            f"{expected[begins[w]].round(2)}: the sum of all three arrays there")
+def variance_of(summed):
+    """The sum of all workers' `given` → the variance of each column over all rows: (d,)."""
+    raise NotImplementedError
 
 
-check(2, reduce_scatter, judge_reduce_scatter)
+def judge_variance(functions):
+    given, variance_of = functions
+    x = 3 + np.random.default_rng(0).standard_normal((10, 2)) * [1, 5]
+    sent = [np.asarray(given(x[part])) for part in parts_of(10, 3)]
+    assert max(array.size for array in sent) <= 6, "more than three numbers for each column"
+    error = relative_error(variance_of(sum(sent)), x.var(axis=0))
+    assert error < 1e-9, (f"off by {error:.2g}; a variance is a mean of squares less a squared "
+                          "mean. Of which rows are these means?")
+
+
+check(2, (given, variance_of), judge_variance)
 
 # %% [markdown]
 # ## What travels
@@ -279,9 +283,11 @@ for pairs, most in ((100, 5_000), (1_024, 25_000)):
 # - The paper, §3.1, trains with many workers, 95% of them on conversations.
 #   `--optim.nli_workers 0.05` does so.
 #
-# **What you know now.** Sums of gradients are gradients, averages of means need weights, and the
-# backward of a gather is a reduce-scatter. The mistakes here train without an error: compare with
-# one process.
+# ## What you know now
+#
+# - Sums of gradients are gradients; averages of means need weights.
+# - The backward of a gather is a reduce-scatter, for a value used often gets a sum.
+# - The mistakes here train without an error: compare with one process.
 #
 # Next: lesson 21 asks what the trained vectors are worth.
 #

@@ -13,7 +13,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 from small_encoder import trained_encoder
@@ -257,13 +256,14 @@ expect(visits / 2.05e6, 3000, 3300, "times as many as our DAN in 4 minutes (2,00
 # - `evaluation/metrics.py`: `average_precision`, `ranking_scores`. `evaluation/cqa.py`: the
 #   reader of the files, and the command.
 # - `report/published.json`: the paper's figures and others', each with its source.
-# - `tests/evaluation/test_cqa.py`.
 # - The paper, §4.1 (P@N), §4.3 (STS; Tables 3 and 4) and §4.4 (question ranking; Table 6). The
 #   intervals are ours.
 #
-# **What you know now.** A score of an order has a value for guessing, and it is neither 0 nor ½.
-# Equal scores are worth whatever the file makes of them. With ten questions, or 50, most systems
-# cannot be told apart: print the interval, and read the pairs.
+# ## What you know now
+#
+# - A score of an order has a value for guessing, and it is neither 0 nor ½.
+# - Equal scores are worth whatever the file makes of them.
+# - Ten questions, or 50, hardly tell two systems apart: print the interval, and read the pairs.
 #
 # Next: lesson 23 looks at the shape of the space in which all these vectors lie.
 #

@@ -14,7 +14,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 from small_encoder import some_chat
@@ -362,10 +361,6 @@ right.legend(fontsize=9)
 show(figure, "23_the_shape_of_the_space")
 
 # %% [markdown]
-# **What you know now.** 1/PR is the mean squared cosine. A direction that all share turns the
-# softmax's scale down, and makes hubs of what lies near it. Taking one direction away helps a
-# search; taking twenty does not.
-#
 # ## Where this lives
 #
 # - `model/projection.py`: `all_but_the_top`, `with_matrix`. Training writes the matrix into the run
@@ -376,6 +371,12 @@ show(figure, "23_the_shape_of_the_space")
 #   none, for it would be a second way to the same direction).
 # - Removing common directions from bags of words is Arora et al. (2017), from word vectors Mu and
 #   Viswanath (2018).
+#
+# ## What you know now
+#
+# - 1/PR is the mean squared cosine: a direction that all share lowers PR.
+# - Such a direction turns the softmax's scale down, and makes hubs of what lies near it.
+# - Taking one direction away helps a search; taking twenty does not.
 #
 # Next: lesson 24, the same arrays on another device.
 #

@@ -1,22 +1,20 @@
 # %% [markdown]
-# # 24 · NumPy and CuPy: launches, queues, memory, silence
+# # 24 · NumPy and CuPy: launches, queues, silence
 #
 # **Needs** NumPy; lessons 5 (embeddings) and 6 (the DAN) help. A GPU is welcome and not needed: its
 # half of the lesson says so where there is none.
-# **Gives** a model of what a step costs, the right way to time a device that works ahead, the
-# reason for a memory pool, and what a device does not complain about.
+# **Gives** a model of what a step costs, the right way to time a device that works ahead, and what
+# a device does not complain about.
 #
 # Most of NumPy's functions exist in CuPy, for arrays that live on a GPU. But a GPU behaves in
 # another way than a processor. This lesson shows how, and why convsim_mini has CUDA kernels beside
 # the functions that a training step spends its time in (`model/*.cu`). A GPU starts work and comes
-# back before it is done, it charges for every call, it keeps memory, and it wraps around where
-# NumPy complains. Each of these can be seen, or computed, on the CPU. (It also adds up in another
-# order: lesson 25.)
+# back before it is done, it charges for every call, and it wraps around where NumPy complains. Each
+# of these can be seen, or computed, on the CPU. (It also adds up in another order: lesson 25.)
 
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -24,7 +22,7 @@ import time
 
 import numpy as np
 
-from convsim_mini.backend import array_module, device_module, keep_freed_memory
+from convsim_mini.backend import array_module, device_module
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import ModelConfig
 from convsim_mini.data.packed import Packed
@@ -283,48 +281,6 @@ def judge_time_it(time_it):
 check(1, time_it, judge_time_it)
 
 # %% [markdown]
-# ## Memory: why a pool
-#
-# Every step asks for the same large arrays and frees them. The C library gives them back to
-# the kernel, and the next step gets fresh pages, each of which must be faulted in and set to zero:
-# with 4 KiB pages, 32 MB are 8,192 faults, *every time*. A pool keeps what is freed. CuPy has one
-# for the device (`cudaMalloc` would wait for the whole queue); for the host, `keep_freed_memory`
-# asks glibc to do the same, in three lines.
-#
-# **Predict:** ten arrays of 32 MB, one after the other, each filled and freed. How many page faults
-# without a pool? With one?
-
-# %%
-def page_faults(times=10, n=4 * 2**20):
-    """Page faults of making, filling and freeing an array of n float64, so many times.
-
-    None off Linux.
-    """
-    if sys.platform == "win32":
-        return None
-    import resource
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(times):
-        np.empty(n).fill(1.0)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-
-without = page_faults()
-keep_freed_memory()
-page_faults(1)                                                # the first one fills the pool
-kept = page_faults()
-# pages of 4 KiB; of 2 MiB, which Linux may hand out
-small, huge = 10 * 32 * 2**20 // 4096, 10 * 32 // 2
-print(f"page faults: {without} without a pool, {kept} with one; derived: {small:,} pages of 4 KiB "
-      f"or {huge} of 2 MiB")
-# a C library without mallopt may keep memory anyway
-if sys.platform == "linux" and without >= huge:
-    expect(without, huge, 1.1 * small, "faults without a pool: a mixture of the two, at most")
-    expect(kept / without, 0, 1.1, "faults with / without")
-
-# %% [markdown]
-# `nvidia-smi` therefore shows what the pool holds, not what is in use; `pool.used_bytes()` knows.
-#
 # ## Silence
 #
 # What NumPy refuses, a device may do. An index beyond the end is an error here; on the device there
@@ -386,8 +342,8 @@ check(2, checked_take, judge_checked_take)
 # ## Where this lives
 #
 # - `backend.py`, `model/kernels.py` and `training/distributed.py` alone import CuPy. `backend.py`
-#   has `array_module`, `on_gpu`, `to_device`, `to_host`, `device_module` (tries a small product
-#   before it promises a GPU) and `keep_freed_memory`.
+#   has `array_module`, `on_gpu`, `to_device`, `to_host` and `device_module` (tries a small product
+#   before it promises a GPU).
 # - `model/kernels.py`: what runs on a GPU in a function's place; `model/*.cu` and
 #   `training/optim.cu`: the kernels.
 # - `training/loop.py: run_steps` looks at the loss only where it is logged
@@ -397,9 +353,11 @@ check(2, checked_take, judge_checked_take)
 # - The paper, §3.1, trains on a cluster with TensorFlow and says nothing of this. All of it is
 #   ours.
 #
-# **What you know now.** A call costs as much as some thousand numbers on a CPU, and far more on a
-# GPU: count launches. Wait before you stop the clock. What is freed should be kept, and ids checked
-# before they leave the host.
+# ## What you know now
+#
+# - A call costs as much as some thousand numbers on a CPU, and far more on a GPU: count launches.
+# - A launch comes back before its work is done: wait before you stop the clock.
+# - A device wraps a wrong id without an error: check ids before they leave the host.
 #
 # Next: lesson 25 asks how many digits of a result are right, and how equal two machines can be.
 #

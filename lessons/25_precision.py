@@ -13,7 +13,6 @@
 # %%
 import sys
 
-# a notebook or a console may have started in this folder or in the one above
 sys.path += [".", "lessons"]
 from lesson import check, expect, plt, show
 
@@ -114,9 +113,9 @@ expect(max(in_pairs), 0, 30, "in pairs, the worst")
 # %% [markdown]
 # ### Exercise 1: one by one, and yet right
 #
-# Kahan's idea: what an addition rounds away can be computed, for it is (total + x) − total − x.
-# Keep it in a second number, and give it back at the next addition. Write such a sum with float32
-# numbers alone, one value after the other.
+# Kahan's idea: what an addition rounds away can be computed from the total before, the total after
+# and the number that was added. Keep it in a second number, and give it back at the next addition.
+# Write such a sum with float32 numbers alone, one value after the other.
 
 # %%
 def careful_sum(values):
@@ -241,9 +240,11 @@ expect(worst, 1e-4, 1e-2,
 #   (`tests/gpu/vgpu/README.md`). They and this lesson's GPU half have not been run on a GPU yet.
 # - The paper says nothing of this. All of it is ours.
 #
-# **What you know now.** A bit less doubles a product's error, and its size can be derived. Sums err
-# by their order. So a tolerance is no matter of taste: derive it, and break something to see that
-# it bites.
+# ## What you know now
+#
+# - A bit less doubles a product's error, and the error's size can be derived.
+# - A sum errs by its order: one by one like √n, in pairs hardly at all.
+# - A tolerance is no matter of taste: derive it, and break something to see that it bites.
 #
 # That was the last lesson. Now ask something of your own, and answer it with a run: does your data
 # beat ours (`data_scripts/README.md` makes millions of pairs)? Which part of the start is worth

@@ -1,6 +1,9 @@
-"""Solutions of lesson 0, Top down. Look when you have tried.
+"""Solutions of lesson 0, Top down.
 
-    python lessons/solutions/00_top_down.py
+1: Vectors have length 1, so the product is the cosine, and sorting its negative puts the best
+first. The last `top` of a rising order are the right lines with the worst of them first.
+2: One "not" among five words moves the sum of the words only a little. Two sentences that share
+nothing have no large cosine, negated or not.
 """
 
 import numpy as np

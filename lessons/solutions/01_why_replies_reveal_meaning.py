@@ -1,6 +1,10 @@
-"""Solutions of lesson 1, Why replies reveal meaning. Look when you have tried.
+"""Solutions of lesson 1, Why replies reveal meaning.
 
-    python lessons/solutions/01_why_replies_reveal_meaning.py
+1: Σ √(p q) is 1 only where p = q, by Cauchy and Schwarz. Σ p q is the chance of equal replies:
+for p = q = (½, ½) it is ½, and not 1.
+2: A reply that comes after every sentence half of the time carries nothing, and the other half
+carries what it did. Mixing in what all say halves the information as well, but changes the
+proportions of the old replies.
 """
 
 import numpy as np

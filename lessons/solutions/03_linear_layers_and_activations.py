@@ -1,6 +1,10 @@
-"""Solutions of lesson 3, Linear layers and activations. Look when you have tried.
+"""Solutions of lesson 3, Linear layers and activations.
 
-    python lessons/solutions/03_linear_layers_and_activations.py
+1: Wᵀ = W hides the bug, and only a symmetric W does. A square one makes the shapes fit, but the
+numbers differ.
+2: e⁻ˣ/(1 + e⁻ˣ)² = y (1 − y). 1 − y² is tanh's slope: 1 at x = 0, where the sigmoid has ¼.
+3: Every term of s_b holds ds_b once. Without it dW has the right shape and the rows' wrong
+weights.
 """
 
 from prove import run_lesson, solution

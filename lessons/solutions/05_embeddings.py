@@ -1,6 +1,9 @@
-"""Solutions of lesson 5, Embeddings. Look when you have tried.
+"""Solutions of lesson 5, Embeddings.
 
-    python lessons/solutions/05_embeddings.py
+1: The last place of a row survives, so the lost ones have to add up to zero: g and −g. Two equal
+gradients lose one of the two.
+2: Sorting brings equal ids together, and dy has to be sorted along. Without that each sum adds
+its neighbours in the text.
 """
 
 import numpy as np

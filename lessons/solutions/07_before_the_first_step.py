@@ -1,24 +1,16 @@
-"""Solutions of lesson 7, Before the first step. Look when you have tried.
+"""Solutions of lesson 7, Before the first step.
 
-    python lessons/solutions/07_before_the_first_step.py
+1: Two words that meet everybody meet each other less often than chance says: 10 times, where 28 ·
+28/46 = 17 are expected. A count that towers over all others brings its own words near PMI 0 alone.
+2: The two share "the … of the …" alone, which a/(a + p) makes small. In the tempting pair they
+share what matters, and weights do not part them.
 """
 
-import numpy as np
 from prove import run_lesson, solution
 
 run_lesson(__file__)
 
-
-def solution_ppmi_of(counts):
-    by_chance = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
-    return np.log(np.maximum(counts / by_chance, 1))          # ln 1 = 0
-
-
-def tempting_ppmi_of(counts):
-    return np.maximum(np.log(np.maximum(counts, 1) / counts.sum(axis=1, keepdims=True)), 0)
-
-
-solution(1, solution_ppmi_of, tempting_ppmi_of)
+solution(1, lambda: [[10, 9, 9], [9, 0, 0], [9, 0, 0]], lambda: [[100, 1, 1], [1, 1, 0], [1, 0, 1]])
 # the second pair shares what matters
 solution(2, lambda: ("the mother of the man", "the end of the movie"),
          lambda: ("my mother likes pizza", "her mother likes pizza"))

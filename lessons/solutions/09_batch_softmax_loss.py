@@ -1,6 +1,9 @@
-"""Solutions of lesson 9, The batch softmax loss. Look when you have tried.
+"""Solutions of lesson 9, The batch softmax loss.
 
-    python lessons/solutions/09_batch_softmax_loss.py
+1: Rows and columns of ds sum to 0, so equal v's stop u, and equal u's stop v. With equal v's
+alone the v's still move apart.
+2: A row whose reply stands c times in the batch reaches p = 1/c, and each row counts. The mean
+over texts gives a text that stands four times the weight of one.
 """
 
 import numpy as np
@@ -28,18 +31,5 @@ def tempting_loss_floor(keys):
     return np.log(np.unique(keys, return_counts=True)[1]).mean()
 
 
-def solution_two_way_backward(dloss, cache):
-    by_rows = np.exp(cache) / np.exp(cache).sum(axis=1, keepdims=True)
-    by_columns = np.exp(cache) / np.exp(cache).sum(axis=0, keepdims=True)
-    return dloss * ((by_rows + by_columns) / 2 - np.eye(len(cache))) / len(cache)
-
-
-def tempting_two_way_backward(dloss, cache):
-    by_rows = np.exp(cache) / np.exp(cache).sum(axis=1, keepdims=True)
-    # that is no softmax
-    return dloss * ((by_rows + by_rows.T) / 2 - np.eye(len(cache))) / len(cache)
-
-
 solution(1, solution_dead_point, tempting_dead_point)
 solution(2, solution_loss_floor, tempting_loss_floor)
-solution(3, solution_two_way_backward, tempting_two_way_backward)

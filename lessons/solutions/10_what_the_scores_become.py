@@ -1,6 +1,8 @@
-"""Solutions of lesson 10, What the scores become. Look when you have tried.
+"""Solutions of lesson 10, What the scores become.
 
-    python lessons/solutions/10_what_the_scores_become.py
+1: A candidate is the true one in proportion to p(j | i)/q(j), by Bayes. PMI divides by p(j),
+which is right only where wrong answers come with p(j).
+2: ln K must reach I, so K = ⌈e^I⌉. 2^I would be right for bits.
 """
 
 import numpy as np

@@ -1,6 +1,9 @@
-"""Solutions of lesson 12, One attention head. Look when you have tried.
+"""Solutions of lesson 12, One attention head.
 
-    python lessons/solutions/12_one_attention_head.py
+1: x reaches y as a value, p dyᵀ, and through the scores, ds wᵀ: two ways, and their gradients
+add. The tempting one has the first alone.
+2: One word four times has one value, so dp is the same for all j, dp − Σ p dp is 0, and so is ds.
+A palindrome has different values.
 """
 
 import numpy as np

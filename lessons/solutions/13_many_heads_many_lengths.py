@@ -1,6 +1,9 @@
-"""Solutions of lesson 13, Many heads, many lengths. Look when you have tried.
+"""Solutions of lesson 13, Many heads, many lengths.
 
-    python lessons/solutions/13_many_heads_many_lengths.py
+1: Row b of y was row order[b] of x, so dy[b] goes to dx[order[b]]. dy[order] is right only for an
+order that is its own inverse.
+2: Alone and in company a sentence must get the same rows. Changing the others' numbers misses the
+forgotten mask, which depends on their lengths alone.
 """
 
 import numpy as np

@@ -1,6 +1,9 @@
-"""Solutions of lesson 15, Layer norm, residuals, depth. Look when you have tried.
+"""Solutions of lesson 15, Layer norm, residuals, depth.
 
-    python lessons/solutions/15_layer_norm_residuals_depth.py
+1: Stretching x leaves y as it is, so the part along x̂ is projected out; adding a constant does
+not, so the mean stays. Layer norm's backward takes the mean away as well.
+2: With W₁ = 0 the addition changes nothing, and what the cache holds is still x. A small W₁ is
+seen.
 """
 
 import numpy as np

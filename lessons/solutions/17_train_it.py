@@ -1,6 +1,9 @@
-"""Solutions of lesson 17, Train it. Look when you have tried.
+"""Solutions of lesson 17, Train it.
 
-    python lessons/solutions/17_train_it.py
+1: The test needs the same pairs in every step, not the right ones. A pairing drawn anew each time
+cannot be learned by heart; sides exchanged or words reversed are the same pairs to a bag.
+2: Rows that the step has not touched make the ratio small, whatever the step did. So take those
+in the gradient, each once, that were not zero.
 """
 
 import numpy as np

@@ -1,6 +1,9 @@
-"""Solutions of lesson 19, Two tasks, one encoder. Look when you have tried.
+"""Solutions of lesson 19, Two tasks, one encoder.
 
-    python lessons/solutions/19_two_tasks.py
+1: Each label gets a hypothesis of its own form, and all labels stay true. The tempting one gives
+the label away as well, but the labels are no longer true.
+2: The square has the slope 2x for u1 and −2x for u2, for the difference changes sign with u2. "A
+square has no sign" forgets that inner slope.
 """
 
 import numpy as np

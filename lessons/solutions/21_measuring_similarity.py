@@ -1,6 +1,8 @@
-"""Solutions of lesson 21, Measuring similarity. Look when you have tried.
+"""Solutions of lesson 21, Measuring similarity.
 
-    python lessons/solutions/21_measuring_similarity.py
+1: exp bends the scale and keeps the order; r sees the bend. A straight line changes neither.
+2: Pairs that share a sentence are joined, and chains are followed to their end. Folds by the
+first sentence alone let the second one leak.
 """
 
 import numpy as np

@@ -1,6 +1,9 @@
-"""Solutions of lesson 22, Ranking and MAP. Look when you have tried.
+"""Solutions of lesson 22, Ranking and MAP.
 
-    python lessons/solutions/22_ranking_and_map.py
+1: The k-th relevant one stands at rank n − R + k, where k are relevant. R/n is the share at the
+last rank alone.
+2: Only equals change places, so average over the orders by falling score. A stable sort takes one
+of them: the file's.
 """
 
 import itertools

@@ -1,6 +1,9 @@
-"""Solutions of lesson 23, The shape of the space. Look when you have tried.
+"""Solutions of lesson 23, The shape of the space.
 
-    python lessons/solutions/23_the_shape_of_the_space.py
+1: The squared length of the sum holds all u_i · u_j; n of them are a vector with itself. The
+squared mean leaves those in.
+2: The first has the cosine c with all others and these have c² with each other; c = 0.71 gives a
+lead of 0.21. Nearer to the first, c − c² is smaller.
 """
 
 import numpy as np

@@ -1,6 +1,9 @@
-"""Solutions of lesson 24, NumPy and CuPy. Look when you have tried.
+"""Solutions of lesson 24, NumPy and CuPy.
 
-    python lessons/solutions/24_numpy_and_cupy.py
+1: Compile, wait until the queue is empty, then start the clock, and wait again before it stops.
+Without the first wait, others' work is counted.
+2: Ids below 0 wrap as well, and an empty batch has no least id. The tempting one looks at the
+upper end alone.
 """
 
 from prove import run_lesson, solution

@@ -1,6 +1,9 @@
-"""Solutions of lesson 25, Precision. Look when you have tried.
+"""Solutions of lesson 25, Precision.
 
-    python lessons/solutions/25_precision.py
+1: (new − total) − x is what was added less what should have been; the next x gives it back. One
+by one without it, roundings add up.
+2: A sparse matrix of ones adds each segment by itself. Differences of a running total carry its
+rounding into every segment.
 """
 
 import numpy as np

@@ -1,6 +1,8 @@
-"""Solutions of lesson 26, Counting, continued. Look when you have tried.
+"""Solutions of lesson 26, Counting, continued.
 
-    python lessons/solutions/26_counting_continued.py
+1: (1 − ρ²)/√e ≤ wanted, solved for e. 1/wanted² treats every cosine as one near 0.
+2: By cosine y1 is nearer, but y2 is short, and for a large b distance decides. Vectors of one
+length keep their order under any b.
 """
 
 import numpy as np

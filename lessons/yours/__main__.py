@@ -7,7 +7,7 @@ Nothing that you have written is ever overwritten; delete a file to get a new on
     python -m lessons.yours check [NAME ...]   judges what you have written
     python -m lessons.yours hint NAME          the next of three hints
     python -m lessons.yours train [OPTIONS]    trains on those that are right, beside the
-                                               reference's; options as of convsim_mini.train
+                                               project's; options as of convsim_mini.train
 """
 
 import json

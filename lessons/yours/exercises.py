@@ -1,65 +1,55 @@
-"""What there is to write, easy to hard: forward, inputs to check with, known mistakes, hints.
+"""What there is to write, easy to hard: what is judged, with which inputs, known mistakes, hints.
 
-A mistake is a change of one text in the reference's body: (old, new, what to tell the reader).
+A mistake is a change of one text in `plain`'s backward: (old, new, what to tell the reader).
 """
 
-import sys
 from typing import NamedTuple
 
 import numpy as np
 
-from convsim_mini.data.packed import Packed
 from convsim_mini.model import attention, embeddings, layers, losses
-from convsim_mini.model.layers import Dropout
 
-IDS = Packed(np.array([3, 1, 3, 4, 1, 0, 3, 2, 2, 2, 1], np.int32), np.array([0, 4, 5, 6, 9, 11]))
-ONE_WORD = Packed(np.array([2], np.int32), np.array([0, 1]))
-FALSE = np.array([0, 2]), np.array([3, 0])    # false negatives: rows, columns
+ROWS = np.array([3, 1, 3, 4, 1, 0, 3, 2, 2, 2, 1], np.int32)    # five sentences
+SENTENCES = np.array([0, 0, 0, 0, 1, 2, 3, 3, 3, 4, 4])
+LENGTHS = np.array([4, 1, 1, 3, 2])
+ONE_WORD = np.array([0]), np.array([1])
 
 MEAN = "This is the mean over the rows. Each row adds its part, so it is a sum."
 
 
 class Exercise(NamedTuple):
-    """One backward to write; forward and backward: the reference's.
+    """One backward to write.
 
-    gradients: what it returns, by name; cases: (shapes of the float inputs, the forward's other
-    arguments); mistakes: see above; hints: three; shown: names that the page explains
+    gradients: what it returns, by name; library: what it takes the place of in training; cases:
+    (shapes of the float inputs, the forward's other arguments); mistakes: see above; hints: three;
+    steps: how many of the results are steps on the way and no gradients of inputs
     """
 
-    forward: object
-    backward: object
     gradients: tuple
+    library: object
     cases: list
     mistakes: list
     hints: tuple
-    shown: tuple = ()
-
-    @property
-    def module(self):
-        """Where the reference stands."""
-        return sys.modules[self.backward.__module__]
+    steps: int = 0
 
 
 EXERCISES = {
-    "tanh": Exercise(
-        layers.tanh_forward, layers.tanh_backward, ("dx",),
-        [([(4, 3)], ()), ([(2, 1, 5)], ())], [
+    "tanh": Exercise(("dx",), layers.tanh_backward, [([(4, 3)], ()), ([(2, 1, 5)], ())], [
         ("1 - y * y", "1 - y", "This is what you get without the square in the slope."),
         ("dy * (1 - y * y)", "1 - y * y", "This is the slope alone. dy is missing."),
         ("y * y", "np.tanh(y) ** 2",
          "This is what you get with a second tanh. The cache is y already, not x."),
         ("(1 - y * y)", "y", "This is dy times the forward. It should be dy times the slope."),
+        ("1 - y * y", "y - y * y", "y (1 − y) is the slope of the sigmoid. tanh has another one."),
     ], (
         "Each number of x moves one number of y alone. So dx is dy times one slope per number.",
         "tanh is sinh/cosh. Use the quotient rule. The slope can be written with tanh x alone.",
-        "The slope is 1 − tanh² x. The second argument is y = tanh x.")),
+        "The slope is 1 − tanh² x, and the cache is y = tanh x.")),
 
-    "linear": Exercise(
-        layers.linear_forward, layers.linear_backward, ("dx", "dweight", "dbias"), [
+    "linear": Exercise(("dx", "dweight", "dbias"), layers.linear_backward, [
         ([(4, 3), (3, 3), (3,)], ()), ([(4, 3), (3, 5), (5,)], ()), ([(1, 2), (2, 4), (4,)], ()),
     ], [
         ("dy @ weight.T", "dy @ weight", "The weight has to be transposed here."),
-        ("x.T @ dy", "dy.T @ x", "This is the transposed gradient."),
         ("x.T @ dy", "x.T @ dy / len(x)",
          "You divided by the number of rows. If there is a mean, it is in the loss, so in dy."),
         ("sum(axis=0)", "sum(axis=1)", "You summed over the wrong axis: features, not rows."),
@@ -72,20 +62,18 @@ EXERCISES = {
         "dx has the shape of x, (B, d), and comes from dy, (B, e), and W, (d, e): dy times Wᵀ. "
         "In the same way dW is xᵀ times dy. b is in every row: sum dy over the rows.")),
 
-    "l2_normalize": Exercise(
-        layers.l2_normalize_forward, layers.l2_normalize_backward, ("dx",),
-        [([(4, 3)], ()), ([(1, 5)], ())], [
-        ("subtract(dy, dx, out=dx)", "array(dy)",
+    "l2_normalize": Exercise(("dx",), layers.l2_normalize_backward,
+                             [([(4, 3)], ()), ([(1, 5)], ())], [
+        ("(dy - y * along)", "dy",
          "This is what you get without the projection: the length depends on x, too."),
-        ("dx /= norm", "pass", "The factor 1/‖x‖ is missing."),
-        ("dx /= norm", "dx /= norm * norm", "You divided by ‖x‖ twice."),
-        ("subtract(dy, dx", "add(dy, dx", "The part along y has the wrong sign."),
-        ("y * array_module(y).vecdot(dy, y)[:, None]",
-         "y * norm * array_module(y).vecdot(dy, y * norm)[:, None]",
+        (" / norm", "", "The factor 1/‖x‖ is missing."),
+        (" / norm", " / norm / norm", "You divided by ‖x‖ twice."),
+        ("dy - y", "dy + y", "The part along y has the wrong sign."),
+        ("y * along", "y * norm * norm * along",
          "You projected with x where y belongs. A projection wants a unit vector."),
-        ("array_module(y).vecdot(dy, y)[:, None]", "(dy * y).sum(axis=0)",
+        (".sum(axis=1, keepdims=True)", ".sum(axis=0)",
          "You summed over the wrong axis: each row has a scalar product of its own."),
-        ("array_module(y).vecdot(dy, y)[:, None]", "(dy * y).sum()",
+        (".sum(axis=1, keepdims=True)", ".sum()",
          "You summed over all rows: each row has a scalar product of its own."),
     ], (
         "Make one number of x larger. All numbers of y change, because the length changes.",
@@ -94,67 +82,65 @@ EXERCISES = {
         "Take dy, subtract y (y · dy), with one scalar product for each row, and divide by ‖x‖. "
         "The cache holds y and ‖x‖.")),
 
-    "embedding_bag": Exercise(
-        embeddings.embedding_bag_forward, embeddings.embedding_bag_backward, ("dtable",), [
-        ([(12, 3)], (IDS, IDS.lengths)), ([(5, 4)], (IDS, np.array([3, 1, 2, 2, 1]))),
-        ([(4, 2)], (ONE_WORD, ONE_WORD.lengths)),
+    "embedding_bag": Exercise(("places", "values"), embeddings.embedding_bag_backward, [
+        ([(12, 3)], (ROWS, SENTENCES, LENGTHS)),
+        ([(5, 4)], (ROWS, SENTENCES, np.array([3, 1, 2, 2, 1]))),
+        ([(4, 2)], (np.array([2]), *ONE_WORD)),
     ], [
         ("dy * scale", "dy", "The factor 1/√n is missing."),
         ("dy * scale", "dy * scale * scale", "You divided by n. The forward divides by √n."),
-        ("SparseRows(rows, dy * scale, sources)", "SparseRows(np.unique(rows), (dy * scale)[["
-         "sources[rows == row][-1] for row in np.unique(rows)]])",
-         "The gradient of repeated ids is overwritten, not added: table[ids] += … keeps one."),
-        ("SparseRows(rows, dy * scale, sources)", "(lambda both: SparseRows("
-         "both[0], dy * scale, both[1]))(np.unique(np.stack([rows, sources]), axis=1))",
+        ("rows, (dy * scale)[sources]",
+         "np.unique(rows), (dy * scale)[[sources[rows == r][-1] for r in np.unique(rows)]]",
+         "The gradient of repeated rows is overwritten, not added: table[rows] += … keeps one."),
+        ("rows, (dy * scale)[sources]", "np.unique(np.stack([rows, sources]), axis=1)[0], "
+         "(dy * scale)[np.unique(np.stack([rows, sources]), axis=1)[1]]",
          "A word that stands twice in one sentence counts once here. It should count twice."),
-        ("SparseRows(rows, dy * scale, sources)",
-         "SparseRows(rows, (dy * scale)[sources] / "
-         "np.bincount(rows)[rows][:, None].astype(dy.dtype))",
+        ("[sources]", "[sources] / np.bincount(rows)[rows][:, None].astype(dy.dtype)",
          "This is the mean over a row's places. Each place adds its part, so it is a sum."),
     ], (
         "Sentence b adds the row of each of its words to y_b. So each word of b passes dy_b/√n_b "
         "to its row. `scale` holds 1/√n.",
         "The cache names each place of a word: `rows` says which row of the table stands there, "
-        "`sources` in which sentence. SparseRows names places, too, and adds up equal rows.",
-        "Place m adds dy_b/√n_b to the row rows[m], and b is sources[m]. "
-        "Return [SparseRows(rows, dy * scale, sources)]."),
-        ("SparseRows", )),
+        "`sources` in which sentence. What you return names places, too.",
+        "Place m adds dy_b/√n_b to the row rows[m], and b is sources[m]. So the places are `rows`, "
+        "and the values are dy * scale, indexed by `sources`.")),
 
-    "batch_softmax": Exercise(
-        losses.batch_softmax_forward, losses.batch_softmax_backward, ("du", "dv"), [
-        ([(5, 3), (5, 3)], (3.0,)), ([(5, 3), (5, 3)], (2.0, FALSE)),
-        ([(3, 4), (5, 4)], (3.0, FALSE, 1)),
+    "batch_softmax": Exercise(("du", "dv"), losses.batch_softmax_backward, [
+        ([(5, 3), (5, 3)], (3.0,)), ([(1, 4), (1, 4)], (2.0,)), ([(4, 7), (4, 7)], (0.5,)),
     ], [
-        ("/ len(v)", "", "The factor 1/B is missing: the loss is a mean."),
-        ("/ len(v)", "/ len(u)", "B counts the responses, len(v). len(u) is one worker's part."),
-        ("* scale", "", "The factor `scale` is missing: the scores are scale · u vᵀ."),
+        (" / len(p)", "", "The factor 1/B is missing: the loss is a mean."),
+        ("scale * ", "", "The factor `scale` is missing: the scores are scale · u vᵀ."),
         ("dloss * ", "", "dloss is missing."),
-        ("ds[rows, first + rows] -= step", "pass",
+        ("(p - np.eye(len(p), dtype=p.dtype))", "p",
          "This is what you get without the true response: only p, not p − 1 at its place."),
-        ("-= step", "-= 1", "The factors reach p, but not the 1 that is taken off at the truth."),
-        ("-= step", "+= step", "The true response has the wrong sign. A step would push it away."),
+        ("dloss * (p - np.eye(len(p), dtype=p.dtype)) / len(p)",
+         "dloss * p / len(p) - np.eye(len(p), dtype=p.dtype)",
+         "The factors reach p, but not the 1 that is taken off at the truth."),
+        ("p - np.eye", "p + np.eye",
+         "The true response has the wrong sign. A step would push it away."),
+        ("(p - np.eye(len(p), dtype=p.dtype))", "p * (1 - p)",
+         "p (1 − p) is the slope of one p by its own score. The loss is −log p of the truth, and "
+         "each score of the row moves it."),
+        ("(p - np.eye(len(p), dtype=p.dtype))", "p * (p - np.eye(len(p), dtype=p.dtype))",
+         "There is a factor p too many: the slope of p has it, the logarithm's 1/p cancels it."),
         ("ds.T @ u", "ds @ u", "ds has to be transposed here."),
-        ("ds @ v, ds.T @ u", "ds.T @ u, ds @ v", "du and dv stand in each other's place."),
-        ("ds @ v, ds.T @ u", "ds @ u, ds.T @ v", "du needs v and dv needs u; here it is the other "
-         "way round."),
-        ("first + rows", "rows",
-         "`first` is left out: the truth of input i is response first + i."),
+        ("ds @ v, scale * ds.T @ u", "ds @ u, scale * ds.T @ v",
+         "du needs v and dv needs u; here it is the other way round."),
     ], (
         "Go in two steps: from the loss to the scores s, then from s = scale · u vᵀ to u and v. "
         "The second step is that of a linear layer.",
         "Row i of the loss is log Σ_j e^{s_ij} − s_ii. The derivative of the first part by s_ij is "
         "a number that the cache holds. The second part concerns one column only.",
-        "ds = p, minus 1 where j = first + i, all times dloss/B. B is len(v). "
+        "ds = p, minus 1 on the diagonal, all times dloss/B. "
         "Then du = scale · ds v and dv = scale · dsᵀ u. Copy p before you change it.")),
 
-    "mean_pool": Exercise(
-        embeddings.mean_pool_forward, embeddings.mean_pool_backward, ("dx",),
-        [([(11, 3)], (IDS,)), ([(1, 4)], (ONE_WORD,))], [
+    "mean_pool": Exercise(("dx",), embeddings.mean_pool_backward,
+                          [([(11, 3)], (SENTENCES, LENGTHS)), ([(1, 4)], ONE_WORD)], [
         (" * share[:, None]", "", "The factor 1/n is missing."),
         ("share[:, None]", "np.sqrt(share)[:, None]", "You divided by √n. A mean divides by n."),
         ("* share[:, None]", "/ len(sentences)",
          "You divided by the number of all words. Each sentence has a length of its own."),
-        ("(dy * share[:, None]).take(sentences, axis=0)",
+        ("(dy * share[:, None])[sentences]",
          "np.resize(dy * share[:, None], (len(sentences), dy.shape[1]))",
          "You repeated the sentences in turn, as np.tile does. Words of one sentence lie side by "
          "side, as np.repeat has them."),
@@ -163,24 +149,24 @@ EXERCISES = {
         "The cache has the sentence of each word: (N,). Indexing dy with it gives a line per word.",
         "dx_i = dy_b/n_b. Multiply dy by share[:, None], then index the rows with `sentences`.")),
 
-    "layer_norm": Exercise(
-        layers.layer_norm_forward, layers.layer_norm_backward, ("dx", "dweight", "dbias"), [
+    "layer_norm": Exercise(("dx", "dweight", "dbias"), layers.layer_norm_backward, [
         ([(4, 5), (5,), (5,)], ()), ([(1, 8), (8,), (8,)], ()),
     ], [
-        ("dx -= dx.mean(axis=1, keepdims=True)", "pass",
+        (" - g.mean(axis=1, keepdims=True)", "",
          "This is what you get without the mean's projection."),
-        ("dx -= normal * along", "pass",
+        (" - normal * along", "",
          "This is what you get without the variance's projection: the part along x̂."),
-        ("dx *= scale", "pass", "The factor s = 1/√(variance + ε) is missing."),
-        ("dx *= scale", "dx /= scale", "You divided by s. s is one over the deviation already."),
-        ("dx = dy * weight", "dx = dy.copy()", "The weight is missing on the way to x̂."),
+        ("scale * (g", "(g", "The factor s = 1/√(variance + ε) is missing."),
+        ("scale * (g", "1 / scale * (g",
+         "You divided by s. s is one over the deviation already."),
+        ("dy * weight", "dy", "The weight is missing on the way to x̂."),
         (".mean(axis=1, keepdims=True)", ".sum(axis=1, keepdims=True)",
          "There is a sum where a mean belongs: the factor 1/d is missing."),
         (".mean(axis=1, keepdims=True)", ".mean(axis=0)",
          "You averaged over the wrong axis: the statistics are those of a row."),
-        ('array_module(dy).einsum("nd,nd->d", dy, normal)', "dy.sum(axis=0)",
+        ("(dy * normal).sum(axis=0)", "dy.sum(axis=0)",
          "x̂ is missing: this is the gradient of the bias."),
-        ('array_module(dy).einsum("nd,nd->d", dy, normal)', "(dy * normal).mean(axis=0)", MEAN),
+        ("(dy * normal).sum(axis=0)", "(dy * normal).mean(axis=0)", MEAN),
         ("dy.sum(axis=0)", "dy.mean(axis=0)", MEAN),
     ], (
         "y = x̂ w + b is a scale and a shift: dw, db and dx̂ follow as in a linear layer, number "
@@ -190,36 +176,31 @@ EXERCISES = {
         "From g = dy · w subtract the mean of g, then x̂ times the mean of g x̂ (means over a row, "
         "both of the first g), and multiply by s. The cache calls x̂ `normal` and s `scale`.")),
 
-    "attention": Exercise(
-        attention.attention_forward, attention.attention_backward, ("dqkv",), [
-        ([(11, 12)], (IDS.offsets, 2)), ([(4, 9)], (np.array([0, 4]), 1)),
-        ([(11, 12)], (IDS.offsets, 2, Dropout(0.3, key=7))),
+    "attention": Exercise(("dp", "ds", "dq", "dk", "dv"), attention.attention_backward, [
+        ([(5, 3), (5, 3), (5, 5)], ()), ([(4, 3), (5, 3), (5, 2)], ()),
+        ([(1, 2), (1, 2), (1, 2)], ()),
     ], [
-        ("ds *= 1 / math.sqrt(q.shape[3])", "pass", "The factor 1/√m is missing."),
-        ("math.sqrt(q.shape[3])", "math.sqrt(qkv.shape[1] // 3)",
-         "You divided by √d. The forward divides by √m, m = d/h the width of one head."),
-        ("ds -= (p * ds).sum(axis=3, keepdims=True)", "pass",
+        (" @ k * scale, ds.T @ q * scale", " @ k, ds.T @ q", "The factor 1/√m is missing."),
+        ("dp - (p * dp).sum(axis=1, keepdims=True)", "dp",
          "This is what you get without the sum in softmax's gradient, p (dp − Σ p dp)."),
-        ("ds *= p", "pass", "The factor p of softmax's gradient is missing."),
-        ("(p * ds).sum(axis=3", "(p * ds).sum(axis=2",
+        ("p * (dp - (p * dp).sum(axis=1, keepdims=True))",
+         "dp - (p * dp).sum(axis=1, keepdims=True)",
+         "The factor p of softmax's gradient is missing."),
+        (".sum(axis=1, keepdims=True)", ".sum(axis=0)",
          "You summed over the wrong axis: softmax runs over the words looked at, the last axis."),
-        ("ds.swapaxes(2, 3) @ q", "ds @ q", "ds has to be transposed on the way to the keys."),
-        ("(p if factor is None else p * factor).swapaxes(2, 3)",
-         "(p if factor is None else p * factor)",
-         "p has to be transposed on the way to the values."),
-        ("dq, dk, dv = ", "dk, dq, dv = ", "dq and dk stand in each other's place."),
-        ("(p if factor is None else p * factor)", "p",
-         "The dropout is missing: v was weighted with p · factor, not with p."),
-        ("dropout_backward(dout @ v.swapaxes(2, 3), factor)", "dout @ v.swapaxes(2, 3)",
-         "The dropout is missing between dp and the softmax."),
+        ("(p * dp).sum(axis=1, keepdims=True)", "dp.mean(axis=1, keepdims=True)",
+         "This is the plain mean of dp. The sum weights each dp with its p."),
+        ("(p * dp)", "dp", "The p inside the sum is missing: Σ p dp, not Σ dp."),
+        ("p * (dp - (p * dp).sum(axis=1, keepdims=True))", "p * (1 - p) * dp",
+         "p (1 − p) is the slope of p_j by its own score. Each score moves all p of its row."),
+        ("ds.T @ q", "ds @ q", "ds has to be transposed on the way to the keys."),
+        ("p.T @ dy", "p @ dy", "p has to be transposed on the way to the values."),
+        ("dy @ v.T", "dy @ v", "v has to be transposed here."),
     ], (
-        "Go back in three steps, for each group and head: y = p v, p = softmax(s), s = q kᵀ/√m. "
-        "The first and the last are matrix products, as in a linear layer. "
-        "Loop over zip(sentences, p_of_groups, factors). Fill the views of _split_heads(dqkv, …).",
-        "dv = (p · factor)ᵀ dy and dp = (dy vᵀ) · factor. Without dropout the factor is None. "
-        "For softmax look at one row: ∂p_j/∂s_l = p_j (δ_jl − p_l). Multiply by dp and sum.",
+        "Go back in three steps: y = p v, p = softmax(s), s = q kᵀ/√m. The first and the last are "
+        "matrix products, as in a linear layer. Write dp and ds down on the way.",
+        "dv = pᵀ dy and dp = dy vᵀ. For softmax look at one row: ∂p_j/∂s_l = p_j (δ_jl − p_l). "
+        "Multiply by dp and sum over j.",
         "ds = p (dp − Σ p dp), the sum over the last axis with keepdims. Then dq = ds k/√m and "
-        "dk = dsᵀ q/√m, m = q.shape[3], ᵀ is .swapaxes(2, 3). "
-        "Fill the views: dq[...] = …, dk[...] = …, dv[...] = …; return dqkv."),
-        ("AttentionCache", "Group", "_split_heads")),
+        "dk = dsᵀ q/√m; the cache's `scale` is 1/√m."), steps=2),
 }

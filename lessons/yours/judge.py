@@ -1,10 +1,11 @@
 """Judge a backward that a reader has written: form, known mistakes, gradient check, parity."""
 
+import inspect
 import itertools
 import pickle
 import re
 import traceback
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -12,14 +13,15 @@ import numpy as np
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.model.gradcheck import layer_error, relative_error
-from convsim_mini.model.sparse_rows import joined
+from convsim_mini.model.sparse_rows import SparseRows
 
+from . import plain
 from .exercises import EXERCISES
-from .page import bare_source
 
 RIGHT, WRONG, STOPPED, NOT_YET = "right", "not right yet", "stopped", "not yet"
 SMALL = 1e-6                                                  # of a gradient check
-CLOSE = {np.float64: 1e-10, np.float32: 1e-5}                 # to the reference
+CLOSE = {np.float64: 1e-10, np.float32: 1e-5}                 # to `plain`'s numbers
+ROWS_OF_TABLE = 12                                            # of the largest in the cases
 
 
 class Verdict(NamedTuple):
@@ -74,17 +76,27 @@ def judge(name, path):
 
 def judge_function(name, backward):
     """→ Verdict. Each case in float64, with a gradient check, then each in float32."""
-    backward, errors = upstream_first(name, backward), []
-    for dtype, case in itertools.product(CLOSE, EXERCISES[name].cases):
-        forward, inputs = drawn(name, case, dtype)
-        said = complaints(name, backward, forward, inputs)
+    forward, errors = getattr(plain, f"{name}_forward"), []
+    for dtype, (shapes, others) in itertools.product(CLOSE, EXERCISES[name].cases):
+        rng = np.random.default_rng(2)
+        inputs = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+
+        def run(*inputs):
+            return forward(*inputs, *others)
+
+        def gradients(dy, cache):
+            return of_inputs(name, backward(dy, cache))
+
+        try:
+            state, said = WRONG, complaints(name, backward, run, inputs)
+        except UserError as error:
+            state, said = STOPPED, [str(error)]
         if not said and dtype is np.float64:
-            errors.append(layer_error(forward, backward, inputs, np.random.default_rng(1)))
+            errors.append(layer_error(run, gradients, inputs, np.random.default_rng(1)))
             said = [] if errors[-1] < SMALL else [f"the gradient check gives {errors[-1]:.1e}"]
         if said:
-            shapes = " and ".join(map(str, case[0]))
-            return Verdict(WRONG, [*said, f"(inputs {shapes}, {dtype.__name__})"])
-    return Verdict(RIGHT, [f"gradient check {max(errors):.0e}; the reference's numbers on "
+            return Verdict(state, [*said, named_inputs(forward, inputs, others)])
+    return Verdict(RIGHT, [f"gradient check {max(errors):.0e}; the project's numbers on "
                            f"{len(errors)} sets of shapes, in float64 and float32"])
 
 
@@ -96,61 +108,72 @@ def complaints(name, backward, forward, inputs):
     found = backward(dy, kept)
     if pickle.dumps((dy, kept)) != before:
         return ["it changes dy or the cache, which others still read; work on a copy"]
-    right = mutant(name)(dy, kept)
-    if kind(found) != kind(right):
-        names = ", ".join(EXERCISES[name].gradients)
-        said = f"it returns {kind(found)}, expected {kind(right)}: {names}"
-        no_dtype = [re.sub(r"float\d+|int\d+", "", kind(x)) for x in (found, right)]
-        return [said + "; follow the dtype of dy" * (no_dtype[0] == no_dtype[1])]
+    exercise, right = EXERCISES[name], mutant(name)(dy, kept)
+    if said := wrong_form(exercise, found, right):
+        return [said]
     found, right, told = parts(name, found), parts(name, right), {}
-    for part in right:
+    for k, part in enumerate(right):
         if not close(found[part], right[part]):
-            text = known_mistake(name, dy, kept, part, found[part])
-            text = text or unknown_mistake(found[part], right[part])
+            text = (known_mistake(name, dy, kept, part, found[part])
+                    or unknown_mistake(found[part], right, part))
             told[text] = [*told.get(text, []), part]
+            if k < exercise.steps:    # what comes after a wrong step is wrong as well
+                break
     return [f"{' and '.join(names)}: {text}" for text, names in told.items()]
 
 
-def drawn(name, case, dtype):
-    """A case's forward as a function of its float inputs alone, and these inputs."""
-    (shapes, others), rng = case, np.random.default_rng(2)
-    forward = EXERCISES[name].forward
-    return (lambda *inputs: forward(*inputs, *others),
-            [rng.standard_normal(shape).astype(dtype) for shape in shapes])
+def wrong_form(exercise, found, right):
+    """What is wrong with the kind of a result, in one line, or None."""
+    if kind(found) != kind(right):
+        said = f"it returns {kind(found)}, expected {kind(right)}: {', '.join(exercise.gradients)}"
+        no_dtype = [re.sub(r"float\d+", "", kind(x)) for x in (found, right)]
+        return said + "; follow the dtype of dy" * (no_dtype[0] == no_dtype[1])
+    if exercise.gradients == ("places", "values"):
+        places, values = found
+        if places.ndim != 1 or values.ndim != 2 or len(places) != len(values):
+            return (f"places has shape {places.shape} and values {values.shape}: each place needs "
+                    "a row of values of its own; `sources` says of which sentence")
+        if len(places) and not 0 <= places.min() <= places.max() < ROWS_OF_TABLE:
+            return "places names a row that the table does not have"
+    return None
 
 
-def upstream_first(name, backward):
-    """A backward as a function of (dy, cache); a loss takes them the other way round."""
-    return backward if name != "batch_softmax" else lambda dy, cache: backward(cache, dy)
+def named_inputs(forward, inputs, others):
+    """The inputs by name: the shapes of the floats, the values of the others."""
+    names = list(inspect.signature(forward).parameters)
+    said = [f"{name} {x.shape}" for name, x in zip(names, inputs)]
+    said += [f"{name} {x}" for name, x in zip(names[len(inputs):], others)]
+    return f"(inputs: {', '.join(said)}; {inputs[0].dtype})"
 
 
 def kind(x):
     """What a result is, in words. Two of one kind can be compared number by number."""
     if type(x) is tuple:
         return f"a tuple of {', '.join(map(kind, x))}"
-    if isinstance(x, list):
-        with suppress(AttributeError, IndexError, TypeError, ValueError):     # no SparseRows
-            rows, values = merged(x)
-            return f"a list of SparseRows: rows {rows}, values {values.shape} in {values.dtype}"
-    return f"{x.dtype} array" if isinstance(x, (np.ndarray, np.generic)) else type(x).__name__
+    if not isinstance(x, (np.ndarray, np.generic)):
+        return type(x).__name__
+    return "int array" if x.dtype.kind in "iu" else f"{x.dtype} array"
 
 
-def merged(table):
-    """The distinct rows of a list of SparseRows, and the sum of each one's places."""
-    grad = joined(table)
-    rows, place = np.unique(grad.rows, return_inverse=True)
-    values = np.zeros((len(rows), grad.values.shape[1]), grad.values.dtype)
-    np.add.at(values, place, grad.values if grad.sources is None else grad.values[grad.sources])
-    return rows, values
+def added_up(places, values):
+    """A table's gradient from its places: (ROWS_OF_TABLE, d)."""
+    table = np.zeros((ROWS_OF_TABLE, values.shape[1]), values.dtype)
+    np.add.at(table, places, values)
+    return table
+
+
+def of_inputs(name, result):
+    """The gradients of the forward's inputs among a backward's results."""
+    if name == "embedding_bag":
+        return [SparseRows(*result)]
+    return result[EXERCISES[name].steps:] if EXERCISES[name].steps else result
 
 
 def parts(name, result):
-    """A backward's results by name: of a table the values, attention's as three."""
-    if name == "attention":
-        return dict(zip(("dq", "dk", "dv"), np.array_split(np.atleast_2d(result), 3, axis=1)))
-    results = result if type(result) is tuple else (result,)
-    return {part: merged(x)[1] if isinstance(x, list) else x
-            for part, x in zip(EXERCISES[name].gradients, results)}
+    """A backward's results by name: a table's places added up."""
+    if name == "embedding_bag":
+        return {"values": added_up(*result)}
+    return dict(zip(EXERCISES[name].gradients, result if type(result) is tuple else (result,)))
 
 
 def close(a, b):
@@ -160,22 +183,21 @@ def close(a, b):
 
 @cache
 def mutant(name, *changes):
-    """The reference's backward (dy, cache) with texts of its body replaced; None: they overlap."""
-    exercise = EXERCISES[name]
-    head, doc, body = bare_source(exercise.backward).split('"""')
+    """plain's backward with texts of its body replaced; None: they overlap."""
+    head, doc, body = inspect.getsource(getattr(plain, f"{name}_backward")).split('"""')
     for old, new in changes:
         if old not in body:
             return None
         body = body.replace(old, new)
-    namespace = dict(vars(exercise.module))
+    namespace = dict(vars(plain))
     exec('"""'.join([head, doc, body]), namespace)
-    return upstream_first(name, namespace[f"{name}_backward"])
+    return namespace[f"{name}_backward"]
 
 
 def known_mistake(name, dy, kept, part, found):
-    """What to say if a known mistake, or two of them together, give just this result."""
+    """What to say if a known mistake, or up to three together, give just this result."""
     mistakes = EXERCISES[name].mistakes
-    for made in itertools.chain(*(itertools.combinations(mistakes, n) for n in (1, 2))):
+    for made in itertools.chain(*(itertools.combinations(mistakes, n) for n in (1, 2, 3))):
         backward = mutant(name, *((old, new) for old, new, _ in made))
         try:
             result = parts(name, backward(dy, kept))[part]
@@ -186,17 +208,34 @@ def known_mistake(name, dy, kept, part, found):
     return None
 
 
-def unknown_mistake(found, right):
-    """What a wrong result is like, where no known mistake explains it."""
+def unknown_mistake(found, right, part):
+    """What a wrong result is like, where no known mistake explains it.
+
+    found: array; right: the right results by name, of which `part` should be found
+    """
+    for other, array in right.items():
+        if other != part and close(found, array):
+            return f"is {other}; the order is {', '.join(right)}"
+    right = right[part]
+    if close(found, right.T):
+        return "is the transpose of what it should be"
     if found.shape != right.shape:
         return f"has shape {found.shape}, expected {right.shape}"
     if not np.isfinite(found).all():
         return "holds nan or inf"
+    if not found.any():
+        return "is all zeros; is a new name filled, and not the array that is returned?"
     error = relative_error(found, right)
     if error < 1e-3:
         return (f"is nearly right, relative error {error:.1e}: is something small left out, "
                 "such as ε?")
     factor = float((found * right).sum() / (right * right).sum())
     if relative_error(found, factor * right) < CLOSE[np.float32]:
-        return f"is {factor:.3g} times what it should be"
+        return "has the wrong sign" if close(-found, right) else (
+            f"is {factor:.3g} times what it should be")
+    rows = [close(a, b) and b.any() for a, b in zip(np.atleast_2d(found), np.atleast_2d(right))]
+    if any(rows):
+        return f"is right in row {rows.index(True)} and wrong in row {rows.index(False)}"
+    if close(np.sort(found, axis=None), np.sort(right, axis=None)):
+        return "has the right numbers in the wrong places"
     return f"is none of the mistakes known here; its relative error is {error:.1e}"

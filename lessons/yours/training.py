@@ -1,13 +1,16 @@
-"""Train on a reader's functions, and the same on the reference's: two curves in one figure."""
+"""Train on a reader's functions, and the same on the project's: two curves in one figure."""
 
 import sys
 import time
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from unittest import mock
 
+import numpy as np
+
 from convsim_mini.common.cli import UserError, progress, python_m
 from convsim_mini.common.figures import new_figure, save_figure
 from convsim_mini.model.layers import ACTIVATIONS, tanh_forward
+from convsim_mini.model.sparse_rows import SparseRows
 from convsim_mini.training.options import parse_config
 from convsim_mini.train import prepare, starting_model
 from convsim_mini.training.loop import train_step
@@ -31,14 +34,39 @@ def options(names):
     return [*encoder, *(["--model.layers", "500", "500"] if "tanh" in names else [])]
 
 
+def as_the_librarys(name, function):
+    """A reader's function with the arguments, the cache and the results of the library's."""
+    if name == "embedding_bag":
+        return lambda dy, cache: [SparseRows(*function(dy, cache))]
+    if name == "batch_softmax":    # the library's cache says, too, where a worker's rows begin
+        return lambda cache, dloss=1.0: function(dloss, cache[:4])
+    if name == "attention":
+        return lambda dy, cache: of_all_heads(function, dy, cache)
+    return function
+
+
+def of_all_heads(function, dy, cache):
+    """`function` for each head of each sentence: dy (N, d), AttentionCache → dqkv (N, 3d)."""
+    dqkv, m = np.empty_like(cache.qkv), dy.shape[1] // cache.heads
+    for group, p in zip(cache.sentences, cache.p):            # p: (g, h, n, n)
+        for sentence, head in np.ndindex(p.shape[:2]):
+            first = group.first + sentence * group.length
+            rows, columns = slice(first, first + group.length), slice(head * m, (head + 1) * m)
+            q, k, v = (part[rows, columns] for part in np.split(cache.qkv, 3, axis=1))
+            found = function(dy[rows, columns], (q, k, v, p[sentence, head], m ** -0.5))
+            for part, gradient in zip(np.split(dqkv, 3, axis=1), found[2:]):      # after dp and ds
+                part[rows, columns] = gradient
+    return dqkv
+
+
 @contextmanager
-def in_place_of_the_reference(functions):
+def in_place_of_the_librarys(functions):
     """Inside, all of convsim_mini calls these backwards: name → function."""
     with ExitStack() as patches:
         for name, function in functions.items():
-            attribute = f"{name}_backward"
+            attribute, function = f"{name}_backward", as_the_librarys(name, function)
             for module in list(sys.modules.values()):         # each that imported it has it, too
-                if getattr(module, attribute, None) is EXERCISES[name].backward:
+                if getattr(module, attribute, None) is EXERCISES[name].library:
                     patches.enter_context(mock.patch.object(module, attribute, function))
         if "tanh" in functions:
             pair = tanh_forward, functions["tanh"]
@@ -56,7 +84,7 @@ def curve(config, tasks, model, whose):
 
 
 def train(functions, argv, path):
-    """Train from one start on the reference and on `functions`; draw both losses at path.
+    """Train from one start on the project's functions and on `functions`; draw both losses at path.
 
     functions: name → backward; argv: further options of training → what to tell. Raises UserError.
     """
@@ -64,23 +92,28 @@ def train(functions, argv, path):
         raise UserError("none of your functions is right yet; first: "
                         f"{python_m('lessons.yours check')}")
     config = parse_config([*options(set(functions)), *argv])
+    if "attention" in functions and config.model.dropout:
+        raise UserError(f"--model.dropout {config.model.dropout}: your attention knows no dropout; "
+                        "leave the option out")
     with redirect_stdout(None):
         job = prepare(config)
     tasks, model = job.tasks, starting_model(config, job.corpus)
     copy = model._replace(params={name: p.copy() for name, p in model.params.items()})
-    reference, seconds = curve(config, tasks, copy, "the reference")
+    reference, seconds = curve(config, tasks, copy, "the project's")
     del copy                                                  # half a gigabyte
-    with in_place_of_the_reference(functions):
+    with in_place_of_the_librarys(functions):
         yours, your_seconds = curve(config, tasks, model, "yours")
     figure, axes = new_figure()
-    axes.plot(reference, linewidth=5, alpha=0.35, label="the reference's functions")
+    axes.plot(reference, linewidth=5, alpha=0.35, label="the project's functions")
     axes.plot(yours, linewidth=1.2, label="your functions")
+    axes.axhline(np.log(config.optim.batch_size), color="k", linestyle=":", label="ln K: a guess")
     axes.set(xlabel="step", ylabel="loss (nats per pair)", title="Training on your own backward")
     axes.legend()
     save_figure(figure, path)
     apart = max(abs(a - b) for a, b in zip(reference, yours))
     return (f"\n{config.steps} steps of the preset {config.preset} on your {', '.join(functions)}; "
-            "what else it needs is the reference's.\n"
-            f"Loss of the last step: yours {yours[-1]:.4f}, the reference's {reference[-1]:.4f}. "
-            f"The curves are at most {apart:.1g} apart.\n"
-            f"Time: yours {your_seconds:.0f} s, the reference's {seconds:.0f} s. Figure: {path}")
+            "what else it needs is the project's.\n"
+            f"Loss of the last step: yours {yours[-1]:.4f}, the project's {reference[-1]:.4f}. "
+            f"The curves are at most {apart:.1g} apart. A guess has ln {config.optim.batch_size} = "
+            f"{np.log(config.optim.batch_size):.4f}.\n"
+            f"Time: yours {your_seconds:.0f} s, the project's {seconds:.0f} s. Figure: {path}")

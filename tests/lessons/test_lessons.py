@@ -127,6 +127,8 @@ def test_every_lesson_has_a_file_of_solutions_and_holds_none_itself():
         text = (ROOT / "lessons" / name).read_text()
         assert "def solution" not in text and "def tempting" not in text, name
         assert f"`lessons/solutions/{name}`" in text, f"{name} does not say where its solutions are"
+        reasons = (ROOT / "lessons" / "solutions" / name).read_text().split('"""')[1]
+        assert [int(n) for n in re.findall(r"^(\d+): ", reasons, re.M)] == exercises(name), name
 
 
 def test_it_has_what_a_lesson_promises(run):
@@ -134,6 +136,8 @@ def test_it_has_what_a_lesson_promises(run):
     for part in ("**Needs**", "**Gives**", "**Predict", "## Where this lives"):
         assert part in text, f"{run.name} has no {part}"
     assert len(re.findall(r"\(expected .*\)", run.stdout)) >= 3
+    known = text.partition("# ## What you know now\n#\n")[2].partition("\n#\n")[0]
+    assert len(re.findall("^# - ", known, re.M)) == 3, f"{run.name} does not end with three lines"
     wide = [line for line in text.splitlines() if len(line) > 100 and not line.startswith("# | ")]
     assert not wide, wide[0]
 

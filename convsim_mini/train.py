@@ -102,7 +102,8 @@ def run_to_the_end(job, start):
         run_steps(job, start)
     if workers.rank == 0:
         start.params.clear()
-        keep_best(folder, job.config.half)    # even of a run that had ended: it may have been killed before this
+        # even of a run that had ended: it may have been killed before this
+        keep_best(folder, job.config.half)
         save_all_but_the_top(load_run(folder), job.corpus)
     return folder, job.corpus
 

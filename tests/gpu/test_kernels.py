@@ -263,7 +263,7 @@ if os.environ.get("VGPU_ORDER"):                              # not seen in the 
                 ("layer_norm", f"{BARRIER}// of a call before", "//")]
 
 
-@pytest.mark.skipif(not emulated, reason="a real GPU may survive a missing barrier by luck")
+@pytest.mark.emulated    # a real GPU may survive a missing barrier by luck
 @pytest.mark.parametrize("name, old, new", MUTANTS, ids=lambda text: text[:30])
 def test_a_broken_kernel_fails_its_check(cupy, name, old, new, monkeypatch):
     correct = kernels.source
@@ -367,7 +367,7 @@ def step_on_device(cupy, name, chunk=None, optimizer=optim.SGD, dropout=DROPOUT)
     return step, model
 
 
-@pytest.mark.skipif(not emulated, reason="only the emulated device counts launches")
+@pytest.mark.emulated    # only the emulated device counts launches
 @pytest.mark.parametrize("optimizer", [optim.SGD, optim.Adaptive])
 @pytest.mark.parametrize("name, most", [("dan", 60), ("transformer", 300), ("bag", 330)])
 def test_a_step_launches_little_waits_for_nothing_and_sends_one_buffer(cupy, name, most, optimizer):

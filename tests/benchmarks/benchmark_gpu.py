@@ -112,7 +112,7 @@ def last_line(text):
 
 def tests(options, file):
     """The GPU's tests, but for those that want the emulated one; a skipped test shows nothing."""
-    code, text = run([PYTHON, "-m", "pytest", *ALONE, "-rs", file], options, 5)
+    code, text = run([PYTHON, "-m", "pytest", *ALONE, "-rs", file], options, 10)
     return [Row(f"tests: {file}", last_line(text), "all pass, none is skipped",
                 code == 0 and "skipped" not in last_line(text))]
 

@@ -223,10 +223,9 @@ def learn(options, encoder):
             shutil.copy(folder / kept, options.out / f"train-{encoder}-{kept}")
     if code:
         return [Row(f"train: {encoder}", f"failed: {last_line(text)}", "", False)]
-    scores = [" ".join(line.split()[1:]) for line in text.splitlines()
-              if line.startswith("trained ")]
-    return [Row(f"train: {encoder}, {what}", score)
-            for what, score in zip(("test P@1, P@3, P@10", "STS, r / rho"), scores)]
+    tables = re.findall(r"^(.*?) {3,}.*\n-.*\ntrained {2,}(.*)", text, re.MULTILINE)
+    return [Row(f"train: {encoder}, {name or 'test P@1, P@3, P@10'}", " ".join(scores.split()))
+            for name, scores in tables]
 
 
 def host(options, encoder):

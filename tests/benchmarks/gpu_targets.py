@@ -33,14 +33,15 @@ TARGETS = [
 def judged(target, measured):
     """A Target beside what was measured for its case: → the result, the goal, whether reached.
 
-    measured: name → [[seconds, operations a second] of each turn]
+    measured: name → [[seconds, operations a second] of each turn]. Without each contender's it is
+    not known whether the goal is reached: None.
     """
     medians = {name: [statistics.median(values) for values in zip(*runs)]
                for name, runs in measured.items() if runs}
     others = {name: medians[name] for name in target.others if name in medians}
     goal = f"≥ {target.at_least:.0%}" if target.share else f"≥ {target.at_least:.1f}×"
     if target.mine not in medians or not others:
-        return "failed: see log.txt", goal, False
+        return "not measured: see log.txt", goal, None
     seconds, rate = medians[target.mine]
     if target.share:
         (_, best), = others.values()
@@ -48,9 +49,9 @@ def judged(target, measured):
         return f"{value:.0%} of {best / 1e12:,.1f} TFLOP/s", goal, value >= target.at_least
     name = min(others, key=lambda name: others[name][0])
     value = others[name][0] / seconds
-    failed = "".join(f"; {other} failed" for other in target.others if other not in others)
-    return (f"{value:.2f}×: {shown(seconds)} against {shown(others[name][0])} of {name}{failed}",
-            goal, value >= target.at_least and not failed)
+    missing = "".join(f"; {other} not measured" for other in target.others if other not in others)
+    return (f"{value:.2f}×: {shown(seconds)} against {shown(others[name][0])} of {name}{missing}",
+            goal, None if missing else value >= target.at_least)
 
 
 def shown(seconds):

@@ -86,10 +86,11 @@ def _like(x, *shape, dtype=None):
 def _column_sums(kernel, dy, *arguments, columns, after=()):
     """A kernel's sums over the rows of dy: (N, d) → (columns,).
 
-    Its blocks have 8 columns and 64 threads for the rows. Of 8,192 rows or more each block sums a
-    share, and a second launch adds these in a fixed order. after: the last arguments
+    Its blocks have 8 columns and 64 threads for the rows. Of 2,048 rows or more each block sums a
+    share, or half of a large GPU would be idle: 512 columns are 64 blocks. A second launch adds the
+    shares in a fixed order. after: the last arguments
     """
-    shares = max(1, min(64, len(dy) // 4096))
+    shares = max(1, min(64, len(dy) // 1024))
     sums = _like(dy, shares, columns)
     launch(kernel, (-(-dy.shape[1] // 8), shares), (8, 64), dy, dy, *arguments, sums, *dy.shape,
            *after)

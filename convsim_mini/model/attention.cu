@@ -6,16 +6,16 @@
 #define WARPS 8
 
 // Copies 32 words, or those there are from `first` on, of two arrays into shared memory. Each lane
-// will read a row of its own. With m + 1 numbers a row, and m even, the lanes then read from
-// different memory banks.
+// will read a row of its own. Rows of m | 1 numbers are m or m + 1 long, whichever is odd: then the
+// lanes read from 32 different memory banks, and at once.
 __device__ void load_tile(const real* a, int a_stride, const real* b, int b_stride, int first,
                           int n, int m, real* tile_a, real* tile_b) {
     __syncthreads();                                          // all have read the tile before
     for (int t = threadIdx.x; t < TILE * m; t += blockDim.x) {
         int j = t / m, c = t % m;
         if (first + j >= n) break;
-        tile_a[j * (m + 1) + c] = a[(i64)(first + j) * a_stride + c];
-        tile_b[j * (m + 1) + c] = b[(i64)(first + j) * b_stride + c];
+        tile_a[j * (m | 1) + c] = a[(i64)(first + j) * a_stride + c];
+        tile_b[j * (m | 1) + c] = b[(i64)(first + j) * b_stride + c];
     }
     __syncthreads();
 }
@@ -42,8 +42,8 @@ extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets
     i64 begin = offsets[b];
     int n = offsets[b + 1] - begin;
     const real *q = qkv + begin * 3 * d + head * m, *k = q + d, *v = k + d;
-    real *keys = shared, *values = keys + TILE * (m + 1);
-    real *query = values + TILE * (m + 1) + warp * (2 * m + TILE), *sum = query + m, *p = sum + m;
+    real *keys = shared, *values = keys + TILE * (m | 1);
+    real *query = values + TILE * (m | 1) + warp * (2 * m + TILE), *sum = query + m, *p = sum + m;
     real scale = 1 / sqrt(real(m));
     for (int first = 0; first < n; first += WARPS) {
         int i = min(first + warp, n - 1);                     // idle warps repeat the last word
@@ -57,7 +57,7 @@ extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets
             if (first == 0 || n > TILE) load_tile(k, 3 * d, v, 3 * d, tile, n, m, keys, values);
             __syncwarp();                                     // query is complete
             bool inside = tile + lane < n;
-            real score = inside ? dot(query, keys + lane * (m + 1), m) : minus_infinity();
+            real score = inside ? dot(query, keys + lane * (m | 1), m) : minus_infinity();
             real highest = max(top, warp_max(score)), shrink = exp(top - highest);
             real e = exp(score - highest);
             total = total * shrink + warp_sum(e);
@@ -67,7 +67,7 @@ extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets
             __syncwarp();
             for (int c = lane; c < m; c += 32) {
                 real out = sum[c] * shrink;
-                for (int j = 0; j < min(TILE, n - tile); ++j) out += p[j] * values[j * (m + 1) + c];
+                for (int j = 0; j < min(TILE, n - tile); ++j) out += p[j] * values[j * (m | 1) + c];
                 sum[c] = out;
             }
             __syncwarp();                                     // all have read p
@@ -97,8 +97,8 @@ template <bool by_keys> __device__ void sweep(const Sentence& s, real* shared) {
     const real *of_a = by_keys ? k : q, *other_a = by_keys ? v : dy;
     const real *of_b = by_keys ? q : k, *other_b = by_keys ? dy : v;
     int a_stride = by_keys ? 3 * d : d, b_stride = by_keys ? d : 3 * d;       // of the other arrays
-    real *tile = shared, *other_tile = tile + TILE * (m + 1);
-    real *row = other_tile + TILE * (m + 1) + warp * (4 * m + 2 * TILE), *other_row = row + m;
+    real *tile = shared, *other_tile = tile + TILE * (m | 1);
+    real *row = other_tile + TILE * (m | 1) + warp * (4 * m + 2 * TILE), *other_row = row + m;
     real *first_sum = other_row + m, *second_sum = first_sum + m;
     real *ds = second_sum + m, *p = ds + TILE;
     real scale = 1 / sqrt(real(m));
@@ -118,8 +118,8 @@ template <bool by_keys> __device__ void sweep(const Sentence& s, real* shared) {
                 i64 at = (s.begin + i) * s.heads + s.head;
                 u64 counter = score_counter(s.begin, s.head, n, i, j);
                 real factor = dropout_factor(s.key, s.threshold, counter);
-                real score = scale * dot(row, tile + lane * (m + 1), m);
-                real dp = dot(other_row, other_tile + lane * (m + 1), m) * factor;
+                real score = scale * dot(row, tile + lane * (m | 1), m);
+                real dp = dot(other_row, other_tile + lane * (m | 1), m) * factor;
                 real weight = exp(score - s.log_sums[at]);
                 ds[lane] = weight * (dp - s.dots[at]) * scale;
                 p[lane] = weight * factor;
@@ -128,8 +128,8 @@ template <bool by_keys> __device__ void sweep(const Sentence& s, real* shared) {
             for (int c = lane; c < m; c += 32) {
                 real x = first_sum[c], y = second_sum[c];
                 for (int j = 0; j < min(TILE, n - begin); ++j) {
-                    x += ds[j] * tile[j * (m + 1) + c];
-                    if (by_keys) y += p[j] * other_tile[j * (m + 1) + c];
+                    x += ds[j] * tile[j * (m | 1) + c];
+                    if (by_keys) y += p[j] * other_tile[j * (m | 1) + c];
                 }
                 first_sum[c] = x;
                 second_sum[c] = y;

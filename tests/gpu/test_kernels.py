@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from convsim_mini.backend import set_precision, to_device, to_host
-from convsim_mini.config import ModelConfig
+from convsim_mini.config import Config, ModelConfig
 from convsim_mini.data.corpus import Batch
 from convsim_mini.data.packed import Packed
 from convsim_mini.model.gradcheck import dense
@@ -23,6 +23,7 @@ from convsim_mini.model.input_response import (
 )
 from convsim_mini.model.layers import NO_DROPOUT, Dropout
 from convsim_mini.training import optim
+from convsim_mini.training.monitor import Monitor
 
 pytestmark = pytest.mark.gpu
 TOLERANCE = {np.float32: 2e-5, np.float64: 1e-12}
@@ -244,6 +245,7 @@ MUTANTS = [
     ("word_bag", "sum * share", "sum"),
     ("placed_embedding", "root * table", "table"),
     ("mean_pool", "dy[(i64)blockIdx.x * d + c] / n", "dy[(i64)blockIdx.x * d + c]"),
+    ("placed_embedding", "i < n; i += step", "i < min(n, 16ll); i += step"),
     ("update_rows, SGD", "j < count && rows", "j < count - 1 && rows"),
     ("update_rows, a word in 601 places", "found < 32", "true"),
     ("dense, rows in shares", "step = gridDim.y * blockDim.y", "step = blockDim.y"),
@@ -268,7 +270,7 @@ if os.environ.get("VGPU_ORDER"):                              # not seen in the 
 @pytest.mark.parametrize("name, old, new", MUTANTS, ids=lambda text: text[:30])
 def test_a_broken_kernel_fails_its_check(cupy, name, old, new, monkeypatch):
     correct = kernels.source
-    for cached in (kernels._module, kernels._function):
+    for cached in (kernels._module, kernels._kernel):
         monkeypatch.setattr(kernels, cached.__name__, cache(cached.__wrapped__))
     assert any(old in correct(file, np.float64) for file in kernels.FILES), (
         f"no kernel holds {old!r}: the mutant tests nothing")
@@ -302,6 +304,12 @@ def test_an_array_that_is_not_contiguous_is_refused(cupy):
     x = cupy.ones((6, 4), np.float32)[:, ::2]
     with pytest.raises(ValueError, match="C-contiguous"):
         layers.l2_normalize_forward(x)
+
+
+def test_another_number_of_arguments_is_refused(cupy):
+    x = cupy.ones(4, np.float32)
+    with pytest.raises(ValueError, match="shorter"):
+        kernels.launch("layers.dropout", (1,), (32,), x, x, x, 4, 0)
 
 
 def test_a_tuple_travels_in_one_transfer_and_arrives_whole(cupy):
@@ -381,6 +389,17 @@ def test_a_step_launches_little_waits_for_nothing_and_sends_one_buffer(cupy, nam
     assert counts["launches"] <= most
     assert not [what for what in counts if what.startswith("sync")], counts
     assert counts.get("copy to device") == 1 and "copy to host" not in counts
+
+
+@pytest.mark.skipif(not emulated, reason="only the emulated device counts copies")
+def test_the_log_reads_all_losses_in_one_copy(cupy, tmp_path):
+    monitor = Monitor(tmp_path, Config(), dev=None)
+    emulated.reset()
+    for step in range(1, 11):
+        monitor.after_step(step, {"loss": cupy.asarray(np.float32(step))})
+    assert emulated.counts()["copy to host"] == 1
+    assert [record["loss"] for record in monitor.steps] == [5.5]
+    monitor.close()
 
 
 @pytest.mark.parametrize("name", STEP_MODELS)

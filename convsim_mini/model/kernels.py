@@ -25,30 +25,34 @@ PARAMETERS = np.dtype([(name, np.uint64, 96)                  # struct Parameter
                        for name in ("p", "grad", "mean", "variance", "size")])
 
 
-def source(file, dtype):
-    """The complete CUDA C of one of FILES, for arrays of float32 or float64."""
+def source(file, dtype, width=64):
+    """The complete CUDA C of one of FILES, for arrays of float32 or float64.
+
+    width: of attention's heads. The compiler can unroll a loop whose length it knows.
+    """
     real = {4: "float", 8: "double"}[np.dtype(dtype).itemsize]
-    return f"typedef {real} real;\n" + "".join(
+    return f"typedef {real} real;\n#define WIDTH {width}\n" + "".join(
         (PACKAGE / name).read_text(encoding="utf-8") for name in ("model/common.cuh", file))
 
 
 @cache
-def _module(file, dtype):
+def _module(code):
     import cupy
-    return cupy.RawModule(code=source(file, dtype), options=("-std=c++17",))
+    return cupy.RawModule(code=code, options=("-std=c++17",))
 
 
 @cache
-def _kernel(kernel, dtype):
+def _kernel(kernel, dtype, width):
     """The kernel "file.name", compiled, and for each of its parameters what makes an argument."""
     file, name = kernel.split(".")
     file = f"{'training' if file == 'optim' else 'model'}/{file}.cu"
-    parameters = re.search(rf"__global__ void {name}\((.*?)\)", source(file, dtype), re.S)[1]
+    code = source(file, dtype, width)
+    parameters = re.search(rf"__global__ void {name}\((.*?)\)", code, re.S)[1]
     kinds = {"int": np.int32, "i64": np.int64, "u64": np.uint64, "real": dtype.type,
              "Parameters": np.asarray}                        # is one of PARAMETERS already
     makers = [_pointer if "*" in parameter else kinds[parameter.split()[0]]
               for parameter in parameters.split(",")]
-    return _module(file, dtype).get_function(name), makers
+    return _module(code).get_function(name), makers
 
 
 def _pointer(x):
@@ -60,16 +64,15 @@ def _pointer(x):
     return x
 
 
-def launch(kernel, blocks, threads, like, *arguments, shared=0):
+def launch(kernel, blocks, threads, like, *arguments, shared=0, width=64):
     """Start the kernel "file.name" on the current stream. It runs after this function returns.
 
     blocks, threads: tuples; like: an array, its dtype is the kernel's `real`; shared: how many
-    `real` numbers each block has in shared memory. Arguments are numbers, C-contiguous arrays or
-    None (a null pointer), as many as the kernel has parameters. Raises ValueError for another
-    number of them and for an array that is not C-contiguous, UserError where the device has too
-    little shared memory.
+    `real` numbers each block has in shared memory; width: see `source`. Arguments are numbers,
+    C-contiguous arrays or None (a null pointer). Raises ValueError for a wrong number of them and
+    for an array that is not C-contiguous, UserError where the device has too little shared memory.
     """
-    function, makers = _kernel(kernel, like.dtype)
+    function, makers = _kernel(kernel, like.dtype, width)
     shared *= like.dtype.itemsize
     if shared > UNASKED:
         most = backend.shared_memory() - 1024
@@ -274,17 +277,17 @@ def update_rows(table, parts, rate, squares=None):
 def attention_forward(qkv, offsets, heads, dropout=(0.0, 0)):
     N, d, bits = len(qkv), qkv.shape[1] // 3, _bits(dropout)
     y, log_sums, m = _like(qkv, N, d), _like(qkv, N, heads), d // heads
-    launch("attention.attention_forward", (heads * (len(offsets) - 1),), (256,), qkv, qkv, offsets,
-           y, log_sums, heads, m, *bits, shared=64 * (m | 1) + 8 * (2 * m + 32))
+    launch("attention.attention_forward", (heads * (len(offsets) - 1),), (128,), qkv, qkv, offsets,
+           y, log_sums, heads, *bits, shared=64 * (m | 1) + 16 * (m + 32), width=m)
     return y, (qkv, offsets, heads, bits, y, log_sums)        # log Σ_j e^s_ij of each i: (N, h)
 
 
 def attention_backward(dy, cache):
     qkv, offsets, heads, bits, y, log_sums = cache
     dqkv, dots, m = _like(qkv), _like(log_sums), y.shape[1] // heads
-    launch("attention.attention_backward", (heads * (len(offsets) - 1),), (256,), qkv, dy, y, qkv,
-           offsets, log_sums, dots, dqkv, heads, m, *bits,
-           shared=64 * (m | 1) + 8 * (4 * m + 64))
+    launch("attention.attention_backward", (heads * (len(offsets) - 1),), (128,), qkv, dy, y, qkv,
+           offsets, log_sums, dots, dqkv, heads, *bits,
+           shared=64 * (m | 1) + 16 * (2 * m + 64), width=m)
     return dqkv
 
 

@@ -92,7 +92,8 @@ print("right" if (y == x[::-1]).all() else "wrong")
 CASES = {    # change of REVERSAL or another code, the environment, what is said
     "no mistake": (("", ""), {}, "right"),
     "no mistake, strict": (("", ""), {"VGPU_STRICT": "1"}, "right"),
-    "no kernel runs": (("", ""), {"VGPU_SKIP": "1"}, "wrong"),
+    "no kernel runs": ("import cupy; print('right' if cupy.arange(3).get()[2] == 2 else 'wrong')",
+                       {"VGPU_SKIP": "1"}, "wrong"),
     "no barrier": (("__syncthreads();", ""), {}, "wrong"),
     "a barrier that some never reach": (
         ("__syncthreads()", "if (t < 40) __syncthreads(); else __syncwarp()"), {},

@@ -93,6 +93,11 @@ def pytest_xdist_auto_num_workers(config):
     return min(cores, 8)
 
 
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("emulated") and "vgpu" not in sys.modules:
+        pytest.skip("needs the emulated GPU: tests/gpu/vgpu/README.md")
+
+
 @pytest.fixture(scope="session")
 def cupy():
     """The module cupy where there is a GPU, with products in float32; elsewhere tests skip."""

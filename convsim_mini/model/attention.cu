@@ -1,29 +1,73 @@
-// The kernels of attention.py. A block has one head of one sentence: n words, m = d/h numbers each.
-// Its warps take turns at the words. Keys and values come in tiles of 32 words into shared memory:
-// each of a warp's 32 lanes has one word of a tile. So any length fits, and no n × n array is ever
-// written. On an A100 m can be up to 428.
+// The kernels of attention.py. A block has one head of one sentence: n words, WIDTH = d/h numbers
+// each, which is compiled in. Keys and values come in tiles of 32 words into shared memory: each of
+// a warp's 32 lanes has one word of a tile. So any length fits, and no n × n array is ever written.
+// On an A100 WIDTH can be up to 420.
+//
+// Shared memory is the bottleneck: it delivers a warp's 32 numbers in the time of four
+// multiplications. So a warp has four words of the sentence at once, and a number of a tile, once
+// read, serves all four; theirs lie side by side and are read together. That is 2 reads for 4
+// multiplications; word by word it would be 8.
 #define TILE 32
-#define WARPS 8
+#define WARPS 4
+#define WORDS 4
+#define ROW (WIDTH | 1)                                       // odd: see load_tile
+#define COLUMNS ((WIDTH + 31) / 32)                           // of a lane, among WIDTH
+
+// A number for each of a warp's words; all are read at once.
+struct __align__(16) PerWord {
+    real of[WORDS];
+};
+
+// Lane 0's answer for all, or the compiler would not know that the lanes of a warp go the same way.
+__device__ int warp_number() { return __shfl_sync(0xffffffffu, threadIdx.x / 32, 0); }
 
 // Copies 32 words, or those there are from `first` on, of two arrays into shared memory. Each lane
-// will read a row of its own. With m + 1 numbers a row, and m even, the lanes then read from
-// different memory banks.
+// will read a row of its own. Rows begin ROW numbers apart: as that is odd, the lanes read from 32
+// different memory banks at once.
 __device__ void load_tile(const real* a, int a_stride, const real* b, int b_stride, int first,
-                          int n, int m, real* tile_a, real* tile_b) {
+                          int n, real* tile_a, real* tile_b) {
+    int count = min(TILE, n - first) * WIDTH;
     __syncthreads();                                          // all have read the tile before
-    for (int t = threadIdx.x; t < TILE * m; t += blockDim.x) {
-        int j = t / m, c = t % m;
-        if (first + j >= n) break;
-        tile_a[j * (m + 1) + c] = a[(i64)(first + j) * a_stride + c];
-        tile_b[j * (m + 1) + c] = b[(i64)(first + j) * b_stride + c];
+    #pragma unroll 2
+    for (int t = threadIdx.x; t < count; t += WARPS * 32) {
+        int j = t / WIDTH, c = t % WIDTH;
+        tile_a[j * ROW + c] = a[(i64)(first + j) * a_stride + c];
+        tile_b[j * ROW + c] = b[(i64)(first + j) * b_stride + c];
     }
     __syncthreads();
 }
 
-__device__ real dot(const real* a, const real* b, int m) {
-    real sum = 0;
-    for (int c = 0; c < m; ++c) sum += a[c] * b[c];
+// own_w = factor · row first + w, or the last row, for a warp's words w. Lanes share the columns.
+__device__ void load_own(const real* rows, int stride, int first, int n, real factor,
+                         PerWord* own) {
+    for (int c = threadIdx.x % 32; c < WIDTH; c += 32)
+        for (int w = 0; w < WORDS; ++w)
+            own[c].of[w] = rows[(i64)min(first + w, n - 1) * stride + c] * factor;
+}
+
+// sum_w = own_w · row, for a warp's words w; row: a lane's in a tile.
+__device__ PerWord dots_of(const PerWord* own, const real* row) {
+    PerWord sum = {};
+    #pragma unroll 8
+    for (int c = 0; c < WIDTH; ++c) {
+        PerWord number = own[c];
+        for (int w = 0; w < WORDS; ++w) sum.of[w] += number.of[w] * row[c];
+    }
     return sum;
+}
+
+// sum_w += Σ_j factor_jw row_j for a warp's words w, over the tile's first `count` rows j. Lanes
+// share the columns.
+__device__ void add_rows(const PerWord* factors, const real* tile, int count, PerWord* sum) {
+    int lane = threadIdx.x % 32;
+    #pragma unroll 4
+    for (int j = 0; j < count; ++j) {
+        PerWord factor = factors[j];
+        for (int k = 0; k < COLUMNS; ++k) {
+            int c = min(32 * k + lane, WIDTH - 1);            // a lane may have no column
+            for (int w = 0; w < WORDS; ++w) sum[k].of[w] += factor.of[w] * tile[j * ROW + c];
+        }
+    }
 }
 
 // The place of score (i, j) among those of its sentence, for dropout; see COUNTERS in attention.py.
@@ -34,135 +78,106 @@ __device__ u64 score_counter(i64 begin, int head, int n, int i, int j) {
 // y_i = Σ_j p_ij v_j. A softmax over tiles: what was summed under a lower maximum is scaled down
 // when a higher one is found (Milakov, Gimelshein 2018). log Σ_j e^s_ij is kept for the backward.
 extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets, real* y,
-                                             real* log_sums, int heads, int m, u64 key,
-                                             int threshold) {
-    extern __shared__ real shared[];
-    int head = blockIdx.x % heads, d = heads * m, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int b = (gridDim.x - 1 - blockIdx.x) / heads;             // the last, longest, first
-    i64 begin = offsets[b];
-    int n = offsets[b + 1] - begin;
-    const real *q = qkv + begin * 3 * d + head * m, *k = q + d, *v = k + d;
-    real *keys = shared, *values = keys + TILE * (m + 1);
-    real *query = values + TILE * (m + 1) + warp * (2 * m + TILE), *sum = query + m, *p = sum + m;
-    real scale = 1 / sqrt(real(m));
-    for (int first = 0; first < n; first += WARPS) {
-        int i = min(first + warp, n - 1);                     // idle warps repeat the last word
-        for (int c = lane; c < m; c += 32) {
-            query[c] = q[(i64)i * 3 * d + c] * scale;
-            sum[c] = 0;
-        }
-        real top = minus_infinity(), total = 0;
+                                             real* log_sums, int heads, u64 key, int threshold) {
+    extern __shared__ __align__(16) real shared[];
+    int head = blockIdx.x % heads, d = heads * WIDTH, lane = threadIdx.x % 32, warp = warp_number();
+    int sentence = (gridDim.x - 1 - blockIdx.x) / heads;      // the last, longest, first
+    i64 begin = offsets[sentence];
+    int n = offsets[sentence + 1] - begin;
+    const real *q = qkv + begin * 3 * d + head * WIDTH, *k = q + d, *v = k + d;
+    real *keys = shared, *values = keys + TILE * ROW;
+    PerWord *query = (PerWord*)(values + TILE * ROW) + warp * (WIDTH + TILE), *p = query + WIDTH;
+    for (int round = 0; round < n; round += WARPS * WORDS) {
+        int first = round + warp * WORDS;                     // of this warp's words
+        load_own(q, 3 * d, first, n, 1 / sqrt(real(WIDTH)), query);
+        PerWord sum[COLUMNS] = {}, total = {}, top;
+        for (int w = 0; w < WORDS; ++w) top.of[w] = minus_infinity();
         for (int tile = 0; tile < n; tile += TILE) {
             // a sentence that fits into one tile is loaded once
-            if (first == 0 || n > TILE) load_tile(k, 3 * d, v, 3 * d, tile, n, m, keys, values);
+            if (round == 0 || n > TILE) load_tile(k, 3 * d, v, 3 * d, tile, n, keys, values);
+            if (first >= n) continue;                         // an idle warp only helps to load
             __syncwarp();                                     // query is complete
-            bool inside = tile + lane < n;
-            real score = inside ? dot(query, keys + lane * (m + 1), m) : minus_infinity();
-            real highest = max(top, warp_max(score)), shrink = exp(top - highest);
-            real e = exp(score - highest);
-            total = total * shrink + warp_sum(e);
-            top = highest;
-            u64 counter = score_counter(begin, head, n, i, tile + lane);
-            p[lane] = e * dropout_factor(key, threshold, counter);
-            __syncwarp();
-            for (int c = lane; c < m; c += 32) {
-                real out = sum[c] * shrink;
-                for (int j = 0; j < min(TILE, n - tile); ++j) out += p[j] * values[j * (m + 1) + c];
-                sum[c] = out;
+            PerWord score = dots_of(query, keys + lane * ROW);
+            for (int w = 0; w < WORDS; ++w) {
+                real s = tile + lane < n ? score.of[w] : minus_infinity();
+                real highest = max(top.of[w], warp_max(s)), shrink = exp(top.of[w] - highest);
+                real e = exp(s - highest);
+                total.of[w] = total.of[w] * shrink + warp_sum(e);
+                for (int k = 0; k < COLUMNS; ++k) sum[k].of[w] *= shrink;
+                top.of[w] = highest;
+                u64 counter = score_counter(begin, head, n, first + w, tile + lane);
+                p[lane].of[w] = e * dropout_factor(key, threshold, counter);
             }
+            __syncwarp();
+            add_rows(p, values, min(TILE, n - tile), sum);
             __syncwarp();                                     // all have read p
         }
-        if (first + warp >= n) continue;
-        for (int c = lane; c < m; c += 32) y[(begin + i) * d + head * m + c] = sum[c] / total;
-        if (lane == 0) log_sums[(begin + i) * heads + head] = top + log(total);
-    }
-}
-
-// What both sweeps of the backward know.
-struct Sentence {
-    i64 begin;
-    int n, heads, head, m, threshold;
-    u64 key;
-    const real *qkv, *dy, *log_sums, *dots;
-    real* dqkv;
-};
-
-// A warp has word a and goes through all words b, a tile at a time. By queries: a is a query, b are
-// keys: dq_a = Σ_b ds_ab k_b/√m. By keys: a is a key, b are queries: dk_a = Σ_b ds_ba q_b/√m and
-// dv_a = Σ_b p_ba dy_b. The formulas stand in attention_backward.
-template <bool by_keys> __device__ void sweep(const Sentence& s, real* shared) {
-    int m = s.m, n = s.n, d = s.heads * m, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const real *q = s.qkv + s.begin * 3 * d + s.head * m, *k = q + d, *v = k + d;
-    const real* dy = s.dy + s.begin * d + s.head * m;
-    const real *of_a = by_keys ? k : q, *other_a = by_keys ? v : dy;
-    const real *of_b = by_keys ? q : k, *other_b = by_keys ? dy : v;
-    int a_stride = by_keys ? 3 * d : d, b_stride = by_keys ? d : 3 * d;       // of the other arrays
-    real *tile = shared, *other_tile = tile + TILE * (m + 1);
-    real *row = other_tile + TILE * (m + 1) + warp * (4 * m + 2 * TILE), *other_row = row + m;
-    real *first_sum = other_row + m, *second_sum = first_sum + m;
-    real *ds = second_sum + m, *p = ds + TILE;
-    real scale = 1 / sqrt(real(m));
-    for (int first = 0; first < n; first += WARPS) {
-        int a = min(first + warp, n - 1);                     // idle warps repeat the last word
-        for (int c = lane; c < m; c += 32) {
-            row[c] = of_a[(i64)a * 3 * d + c];
-            other_row[c] = other_a[(i64)a * a_stride + c];
-            first_sum[c] = second_sum[c] = 0;
-        }
-        for (int begin = 0; begin < n; begin += TILE) {
-            if (first == 0 || n > TILE)
-                load_tile(of_b, 3 * d, other_b, b_stride, begin, n, m, tile, other_tile);
-            __syncwarp();                                     // row is complete
-            int b = begin + lane, i = by_keys ? b : a, j = by_keys ? a : b;
-            if (b < n) {
-                i64 at = (s.begin + i) * s.heads + s.head;
-                u64 counter = score_counter(s.begin, s.head, n, i, j);
-                real factor = dropout_factor(s.key, s.threshold, counter);
-                real score = scale * dot(row, tile + lane * (m + 1), m);
-                real dp = dot(other_row, other_tile + lane * (m + 1), m) * factor;
-                real weight = exp(score - s.log_sums[at]);
-                ds[lane] = weight * (dp - s.dots[at]) * scale;
-                p[lane] = weight * factor;
-            }
-            __syncwarp();
-            for (int c = lane; c < m; c += 32) {
-                real x = first_sum[c], y = second_sum[c];
-                for (int j = 0; j < min(TILE, n - begin); ++j) {
-                    x += ds[j] * tile[j * (m + 1) + c];
-                    if (by_keys) y += p[j] * other_tile[j * (m + 1) + c];
-                }
-                first_sum[c] = x;
-                second_sum[c] = y;
-            }
-            __syncwarp();                                     // all have read ds and p
-        }
-        if (first + warp >= n) continue;
-        real* out = s.dqkv + (s.begin + a) * 3 * d + s.head * m;
-        for (int c = lane; c < m; c += 32) {
-            out[by_keys ? d + c : c] = first_sum[c];
-            if (by_keys) out[2 * d + c] = second_sum[c];
+        for (int w = 0; w < WORDS && first + w < n; ++w) {
+            i64 i = begin + first + w;
+            real share = 1 / total.of[w], *out = y + i * d + head * WIDTH + lane;
+            for (int k = 0; k < COLUMNS && lane + 32 * k < WIDTH; ++k)
+                out[32 * k] = sum[k].of[w] * share;
+            if (lane == 0) log_sums[i * heads + head] = top.of[w] + log(total.of[w]);
         }
     }
 }
 
-// dots_i = Σ_l p_il dp_il = dy_i · y_i, then both sweeps, which begin with a barrier.
+// Two sweeps. A warp has four words a and goes through all words b, a tile at a time. By queries: a
+// are queries, b keys: dq_a = Σ_b ds_ab k_b/√m. By keys: a are keys, b queries: dk_a = Σ_b ds_ba
+// q_b/√m and dv_a = Σ_b p_ba dy_b. The formulas stand in attention_backward; m is WIDTH. A score is
+// a query times a key, dp is dy times a value: _qk is a query or a key, _dv is dy or a value.
 extern "C" __global__ void attention_backward(const real* dy, const real* y, const real* qkv,
                                               const i64* offsets, const real* log_sums, real* dots,
-                                              real* dqkv, int heads, int m, u64 key,
-                                              int threshold) {
-    extern __shared__ real shared[];
-    int head = blockIdx.x % heads, d = heads * m, lane = threadIdx.x % 32;
-    int b = (gridDim.x - 1 - blockIdx.x) / heads;
-    i64 begin = offsets[b];
-    int n = offsets[b + 1] - begin;
-    for (int i = threadIdx.x / 32; i < n; i += WARPS) {
-        i64 at = (begin + i) * d + head * m;
+                                              real* dqkv, int heads, u64 key, int threshold) {
+    extern __shared__ __align__(16) real shared[];
+    int head = blockIdx.x % heads, d = heads * WIDTH, lane = threadIdx.x % 32, warp = warp_number();
+    int sentence = (gridDim.x - 1 - blockIdx.x) / heads;
+    i64 begin = offsets[sentence];
+    int n = offsets[sentence + 1] - begin;
+    dy += begin * d + head * WIDTH, y += begin * d + head * WIDTH;
+    dots += begin * heads + head, log_sums += begin * heads + head;
+    for (int i = warp; i < n; i += WARPS) {                   // Σ_l p_il dp_il = dy_i · y_i
         real sum = 0;
-        for (int c = lane; c < m; c += 32) sum += dy[at + c] * y[at + c];
+        for (int c = lane; c < WIDTH; c += 32) sum += dy[i * d + c] * y[i * d + c];
         sum = warp_sum(sum);
-        if (lane == 0) dots[(begin + i) * heads + head] = sum;
+        if (lane == 0) dots[i * heads] = sum;
     }
-    Sentence s{begin, n, heads, head, m, threshold, key, qkv, dy, log_sums, dots, dqkv};
-    sweep<false>(s, shared);
-    sweep<true>(s, shared);
+    const real *q = qkv + begin * 3 * d + head * WIDTH, *k = q + d, *v = k + d;
+    real *tile_qk = shared, *tile_dv = tile_qk + TILE * ROW, scale = 1 / sqrt(real(WIDTH));
+    PerWord* own_qk = (PerWord*)(tile_dv + TILE * ROW) + warp * (2 * WIDTH + 2 * TILE);
+    PerWord *own_dv = own_qk + WIDTH, *ds = own_dv + WIDTH, *p = ds + TILE;
+    for (int by_keys = 0; by_keys < 2; ++by_keys)
+        for (int round = 0; round < n; round += WARPS * WORDS) {
+            int first = round + warp * WORDS;                 // of this warp's words
+            load_own(by_keys ? k : q, 3 * d, first, n, 1, own_qk);
+            load_own(by_keys ? v : dy, by_keys ? 3 * d : d, first, n, 1, own_dv);
+            PerWord dqk[COLUMNS] = {}, dv[COLUMNS] = {};
+            for (int tile = 0; tile < n; tile += TILE) {
+                if (round == 0 || n > TILE)
+                    load_tile(by_keys ? q : k, 3 * d, by_keys ? dy : v, by_keys ? d : 3 * d, tile,
+                              n, tile_qk, tile_dv);
+                if (first >= n) continue;
+                __syncwarp();                                 // own_qk and own_dv are complete
+                PerWord score = dots_of(own_qk, tile_qk + lane * ROW);
+                PerWord dp = dots_of(own_dv, tile_dv + lane * ROW);
+                for (int w = 0; w < WORDS && tile + lane < n; ++w) {
+                    int a = min(first + w, n - 1), b = tile + lane, i = by_keys ? b : a;
+                    u64 counter = score_counter(begin, head, n, i, by_keys ? a : b);
+                    real factor = dropout_factor(key, threshold, counter);
+                    real weight = exp(scale * score.of[w] - log_sums[i * heads]);
+                    ds[lane].of[w] = weight * (dp.of[w] * factor - dots[i * heads]) * scale;
+                    p[lane].of[w] = weight * factor;
+                }
+                __syncwarp();
+                add_rows(ds, tile_qk, min(TILE, n - tile), dqk);
+                if (by_keys) add_rows(p, tile_dv, min(TILE, n - tile), dv);
+                __syncwarp();                                 // all have read ds and p
+            }
+            for (int w = 0; w < WORDS && first + w < n; ++w)
+                for (int k = 0; k < COLUMNS && lane + 32 * k < WIDTH; ++k) {
+                    real* out = dqkv + (begin + first + w) * 3 * d + head * WIDTH + lane + 32 * k;
+                    out[by_keys ? d : 0] = dqk[k].of[w];
+                    if (by_keys) out[2 * d] = dv[k].of[w];
+                }
+        }
 }

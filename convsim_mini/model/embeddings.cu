@@ -35,14 +35,19 @@ extern "C" __global__ void word_bag_forward(const real* table, const int* ids, c
     }
 }
 
-// placed_embedding_forward: x = dropout(√d E + signal)
-extern "C" __global__ void placed_embedding_forward(const real* table, const int* ids,
-                                                    const i64* offsets, const real* signal, real* x,
-                                                    int d, u64 key, int threshold) {
+// placed_embedding_forward: x = dropout(√d E + signal). Sixteen words of a sentence at once: it has
+// four blocks, each with four rows of threads; a row of threads has a word.
+extern "C" __global__ void placed_embedding_forward(const real* __restrict__ table, const int* ids,
+                                                    const i64* offsets,
+                                                    const real* __restrict__ signal,
+                                                    real* __restrict__ x, int d, u64 key,
+                                                    int threshold) {
     i64 begin = offsets[blockIdx.x], n = offsets[blockIdx.x + 1] - begin;
+    int step = gridDim.y * blockDim.y, threads = blockDim.x;
     real root = sqrt(double(d));
-    for (i64 i = 0; i < n; ++i)
-        for (int c = threadIdx.x; c < d; c += blockDim.x) {
+    for (i64 i = blockIdx.y * blockDim.y + threadIdx.y; i < n; i += step)
+        #pragma unroll 4
+        for (int c = threadIdx.x; c < d; c += threads) {
             real value = root * table[(i64)ids[begin + i] * d + c] + signal[i * d + c];
             i64 at = (begin + i) * d + c;
             x[at] = value * dropout_factor(key, threshold, at);
@@ -69,33 +74,34 @@ extern "C" __global__ void mean_pool_backward(const real* dy, const i64* offsets
 
 // A step of SGD, or of row-wise Adagrad if `squares` is given. `order` brings equal rows together;
 // the block of the first sums them and updates the row, the others do nothing. Its 8 warps take
-// turns at 32 places, of which each lane looks up one. The order of all sums is fixed.
+// turns at 32 places, of which each lane looks up one. A warp adds one place's vector after the
+// other, up to eight of a lane's numbers at once. The order of all sums is fixed.
 extern "C" __global__ void update_rows(real* table, real* squares, const int* rows,
-                                       const int* sources, const i64* order, const real* values,
-                                       i64 count, int d, real rate) {
-    extern __shared__ real sums[];                            // (8, d): one row for each warp
-    int row = rows[order[blockIdx.x]], t = threadIdx.y * 32 + threadIdx.x;
+                                       const int* sources, const i64* order,
+                                       const real* __restrict__ values, i64 count, int d,
+                                       real rate) {
+    extern __shared__ real sums[];                            // (8, width): a row for each warp
+    int row = rows[order[blockIdx.x]], lane = threadIdx.x, t = threadIdx.y * 32 + lane;
     if (blockIdx.x > 0 && rows[order[blockIdx.x - 1]] == row) return;
-    for (int c = threadIdx.x; c < d; c += 32) sums[threadIdx.y * d + c] = 0;
+    int width = (d + 31) / 32 * 32;                           // the same for every lane
+    real* sum = sums + threadIdx.y * width;
+    for (int c = lane; c < width; c += 32) sum[c] = 0;
     for (i64 first = blockIdx.x + 32 * threadIdx.y; first < count; first += 256) {
-        i64 j = first + threadIdx.x, source = 0;
+        i64 j = first + lane, source = 0;
         bool equal = j < count && rows[order[j]] == row;
         if (equal) source = sources ? sources[order[j]] : order[j];
         int found = __popc(__ballot_sync(0xffffffffu, equal));
-        for (int c = threadIdx.x; c < d + threadIdx.x; c += 32) {         // for all lanes as often
-            real sum = 0;
-            for (int k = 0; k < found; ++k) {
-                i64 from = __shfl_sync(0xffffffffu, source, k);
-                if (c < d) sum += values[from * d + c];
-            }
-            if (c < d) sums[threadIdx.y * d + c] += sum;
+        for (int k = 0; k < found; ++k) {
+            i64 from = __shfl_sync(0xffffffffu, source, k);
+            #pragma unroll 8
+            for (int c = lane; c < width; c += 32) sum[c] += values[from * d + min(c, d - 1)];
         }
         if (found < 32) break;
     }
     __syncthreads();
     real square = 0;
     for (int c = t; c < d; c += 256) {
-        for (int warp = 1; warp < 8; ++warp) sums[c] += sums[warp * d + c];
+        for (int warp = 1; warp < 8; ++warp) sums[c] += sums[warp * width + c];
         square += sums[c] * sums[c];
     }
     if (squares) {

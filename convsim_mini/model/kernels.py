@@ -5,6 +5,7 @@ kernel says which of the loops a block, a warp and a thread do. Results are the 
 dropout draws the same bits. No function waits for the device. Shapes stand in their docstrings.
 """
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -17,41 +18,61 @@ from .sparse_rows import joined
 FILES = ("model/layers.cu", "model/embeddings.cu", "model/attention.cu", "model/losses.cu",
          "training/optim.cu")
 PACKAGE = Path(__file__).parents[1]
+NULL = np.uint64(0)
 UNASKED = 47 * 1024          # bytes of shared memory; the kernel's own arrays have the 48th KB
 ACTIVATIONS = {None: 0, "relu": 1, "tanh": 2}
 PARAMETERS = np.dtype([(name, np.uint64, 96)                  # struct Parameters in optim.cu
                        for name in ("p", "grad", "mean", "variance", "size")])
 
 
-def source(file, dtype):
-    """The complete CUDA C of one of FILES, for arrays of float32 or float64."""
+def source(file, dtype, width=64):
+    """The complete CUDA C of one of FILES, for arrays of float32 or float64.
+
+    width: of attention's heads. The compiler can unroll a loop whose length it knows.
+    """
     real = {4: "float", 8: "double"}[np.dtype(dtype).itemsize]
-    return f"typedef {real} real;\n" + "".join(
+    return f"typedef {real} real;\n#define WIDTH {width}\n" + "".join(
         (PACKAGE / name).read_text(encoding="utf-8") for name in ("model/common.cuh", file))
 
 
 @cache
-def _module(file, dtype):
+def _module(code):
     import cupy
-    return cupy.RawModule(code=source(file, dtype), options=("-std=c++17",))
+    return cupy.RawModule(code=code, options=("-std=c++17",))
 
 
 @cache
-def _function(file, name, dtype):
-    return _module(file, dtype).get_function(name)
+def _kernel(kernel, dtype, width):
+    """The kernel "file.name", compiled, and for each of its parameters what makes an argument."""
+    file, name = kernel.split(".")
+    file = f"{'training' if file == 'optim' else 'model'}/{file}.cu"
+    code = source(file, dtype, width)
+    parameters = re.search(rf"__global__ void {name}\((.*?)\)", code, re.S)[1]
+    kinds = {"int": np.int32, "i64": np.int64, "u64": np.uint64, "real": dtype.type,
+             "Parameters": np.asarray}                        # is one of PARAMETERS already
+    makers = [_pointer if "*" in parameter else kinds[parameter.split()[0]]
+              for parameter in parameters.split(",")]
+    return _module(code).get_function(name), makers
 
 
-def launch(kernel, blocks, threads, like, *arguments, shared=0):
+def _pointer(x):
+    """A kernel's array, or its null pointer."""
+    if x is None:
+        return NULL
+    if not x._c_contiguous:                                   # CuPy's; x.flags costs ten times more
+        raise ValueError(f"a kernel needs a C-contiguous array, not one of strides {x.strides}")
+    return x
+
+
+def launch(kernel, blocks, threads, like, *arguments, shared=0, width=64):
     """Start the kernel "file.name" on the current stream. It runs after this function returns.
 
     blocks, threads: tuples; like: an array, its dtype is the kernel's `real`; shared: how many
-    `real` numbers each block has in shared memory. Arguments are C-contiguous arrays, None (a null
-    pointer), ints (an `int`), floats (a `real`) and NumPy scalars. Raises ValueError for an array
-    that is not C-contiguous, UserError where the device has too little shared memory.
+    `real` numbers each block has in shared memory; width: see `source`. Arguments are numbers,
+    C-contiguous arrays or None (a null pointer). Raises ValueError for a wrong number of them and
+    for an array that is not C-contiguous, UserError where the device has too little shared memory.
     """
-    file, name = kernel.split(".")
-    folder = "training" if file == "optim" else "model"
-    function = _function(f"{folder}/{file}.cu", name, like.dtype)
+    function, makers = _kernel(kernel, like.dtype, width)
     shared *= like.dtype.itemsize
     if shared > UNASKED:
         most = backend.shared_memory() - 1024
@@ -60,22 +81,14 @@ def launch(kernel, blocks, threads, like, *arguments, shared=0):
                             f"device has {most:,}; use more --model.heads or a smaller "
                             "--model.embedding_dim")
         function.max_dynamic_shared_size_bytes = shared
-    function(blocks, threads, tuple(_argument(x, like.dtype.type) for x in arguments),
+    function(blocks, threads, [make(x) for make, x in zip(makers, arguments, strict=True)],
              shared_mem=shared)
-
-
-def _argument(x, real):
-    if type(x) in (int, float):
-        return np.int32(x) if type(x) is int else real(x)
-    if not getattr(x, "_c_contiguous", True):                 # CuPy's; x.flags costs ten times more
-        raise ValueError(f"a kernel needs a C-contiguous array, not one of strides {x.strides}")
-    return np.uint64(0) if x is None else x
 
 
 def _bits(dropout):
     """A Dropout as the kernels take it: its key, its share in 256ths."""
     rate, key = dropout
-    return np.uint64(key), round(256 * rate)
+    return key, round(256 * rate)
 
 
 def _like(x, *shape, dtype=None):
@@ -86,16 +99,17 @@ def _like(x, *shape, dtype=None):
 def _column_sums(kernel, dy, *arguments, columns, after=()):
     """A kernel's sums over the rows of dy: (N, d) → (columns,).
 
-    Its blocks have 8 columns and 64 threads for the rows. Of 8,192 rows or more each block sums a
-    share, and a second launch adds these in a fixed order. after: the last arguments
+    Its blocks have 8 columns and 64 threads for the rows. Of 2,048 rows or more each block sums a
+    share, or half of a large GPU would be idle: 512 columns are 64 blocks. A second launch adds the
+    shares in a fixed order. after: the last arguments
     """
-    shares = max(1, min(64, len(dy) // 4096))
+    shares = max(1, min(64, len(dy) // 1024))
     sums = _like(dy, shares, columns)
     launch(kernel, (-(-dy.shape[1] // 8), shares), (8, 64), dy, dy, *arguments, sums, *dy.shape,
            *after)
     return sums[0] if shares == 1 else _column_sums(
         "layers.bias_activation_backward", sums, None, None, columns=columns,
-        after=(ACTIVATIONS[None], np.uint64(0), 0))
+        after=(ACTIVATIONS[None], 0, 0))
 
 
 def _warps(rows):
@@ -115,7 +129,7 @@ def low(x):
     if backend.product_precision != "bf16" or x.dtype != np.float32:
         return x
     y = _like(x, dtype=np.uint16)
-    launch("layers.to_bfloat16", (-(-x.size // 256),), (256,), x, x, y, np.int64(x.size))
+    launch("layers.to_bfloat16", (-(-x.size // 256),), (256,), x, x, y, x.size)
     return y
 
 
@@ -208,7 +222,7 @@ def dropout_backward(dy, bits):
     if not bits[1]:
         return dy
     dx = _like(dy)
-    launch("layers.dropout", (-(-dy.size // 256),), (256,), dy, dy, dx, np.int64(dy.size), *bits)
+    launch("layers.dropout", (-(-dy.size // 256),), (256,), dy, dy, dx, dy.size, *bits)
     return dx
 
 
@@ -219,14 +233,14 @@ def word_bag_forward(table, packed, word_rows):
     y, scale = _like(table, B, d), _like(table, B, 1)
     rows, sources = _like(table, M, dtype=np.int32), _like(table, M, dtype=np.int32)
     launch("embeddings.word_bag_forward", (B,), _threads(d), table, table, packed.ids,
-           packed.offsets, y, scale, rows, sources, word_rows, np.int64(len(table) - word_rows), d)
+           packed.offsets, y, scale, rows, sources, word_rows, len(table) - word_rows, d)
     return y, (rows, sources, scale)
 
 
 def placed_embedding_forward(table, packed, signal, dropout=(0.0, 0)):
     d, bits = table.shape[1], _bits(dropout)
     x = _like(table, len(packed.ids), d)
-    launch("embeddings.placed_embedding_forward", (len(packed.offsets) - 1,), _threads(d), table,
+    launch("embeddings.placed_embedding_forward", (len(packed.offsets) - 1, 4), (128, 4), table,
            table, packed.ids, packed.offsets, signal, x, d, *bits)
     return x, (packed.ids, bits)
 
@@ -254,8 +268,8 @@ def mean_pool_backward(dy, cache):
 def update_rows(table, parts, rate, squares=None):
     grad, d = joined(parts), table.shape[1]
     launch("embeddings.update_rows", (len(grad.rows),), (32, 8), table, table, squares, grad.rows,
-           grad.sources, grad.rows.argsort(), grad.values, np.int64(len(grad.rows)), d, float(rate),
-           shared=8 * d)
+           grad.sources, grad.rows.argsort(), grad.values, len(grad.rows), d, rate,
+           shared=8 * -(-d // 32) * 32)
 
 
 # ---------------------------------------------------------------- attention.py
@@ -263,17 +277,17 @@ def update_rows(table, parts, rate, squares=None):
 def attention_forward(qkv, offsets, heads, dropout=(0.0, 0)):
     N, d, bits = len(qkv), qkv.shape[1] // 3, _bits(dropout)
     y, log_sums, m = _like(qkv, N, d), _like(qkv, N, heads), d // heads
-    launch("attention.attention_forward", (heads * (len(offsets) - 1),), (256,), qkv, qkv, offsets,
-           y, log_sums, heads, m, *bits, shared=64 * (m + 1) + 8 * (2 * m + 32))
+    launch("attention.attention_forward", (heads * (len(offsets) - 1),), (128,), qkv, qkv, offsets,
+           y, log_sums, heads, *bits, shared=64 * (m | 1) + 16 * (m + 32), width=m)
     return y, (qkv, offsets, heads, bits, y, log_sums)        # log Σ_j e^s_ij of each i: (N, h)
 
 
 def attention_backward(dy, cache):
     qkv, offsets, heads, bits, y, log_sums = cache
     dqkv, dots, m = _like(qkv), _like(log_sums), y.shape[1] // heads
-    launch("attention.attention_backward", (heads * (len(offsets) - 1),), (256,), qkv, dy, y, qkv,
-           offsets, log_sums, dots, dqkv, heads, m, *bits,
-           shared=64 * (m + 1) + 8 * (4 * m + 64))
+    launch("attention.attention_backward", (heads * (len(offsets) - 1),), (128,), qkv, dy, y, qkv,
+           offsets, log_sums, dots, dqkv, heads, *bits,
+           shared=64 * (m | 1) + 16 * (2 * m + 64), width=m)
     return dqkv
 
 
@@ -287,7 +301,7 @@ def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
         launch("losses.mask_scores", (-(-len(rows) // 256),), (256,), p, p, rows, columns,
                len(rows), len(v))
     launch("losses.softmax_rows", (len(p),), _threads(len(v)), p, p, losses, len(v), first,
-           float(scale))
+           scale)
     return losses.sum() / len(v), (u, v, scale, p, first)
 
 
@@ -295,7 +309,7 @@ def batch_softmax_backward(cache, dloss=1.0):
     u, v, scale, p, first = cache
     ds = _like(p)
     launch("losses.softmax_rows_backward", (len(p),), _threads(len(v)), p, p, ds, len(v), first,
-           float(dloss * scale / len(v)))
+           dloss * scale / len(v))
     ds = low(ds)
     return product(ds, v), product(ds.T, u)
 
@@ -326,4 +340,4 @@ def _update(kernel, arrays, *numbers):
         for name, of_kind in zip(PARAMETERS.names, arrays):
             table[name][:len(some)] = [x.data.ptr for x in of_kind[first:first + most]]
         table["size"][:len(some)] = [p.size for p in some]
-        launch(f"optim.{kernel}", (64, len(some)), (256,), some[0], table, *map(float, numbers))
+        launch(f"optim.{kernel}", (64, len(some)), (256,), some[0], table, *numbers)

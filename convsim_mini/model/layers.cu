@@ -28,19 +28,24 @@ __device__ real column_sum(real x) {
 // dense_backward before the products: dx = dy · factor · f′, db = Σ dx. A block has 8 columns (8
 // floats are 32 bytes, the least that memory delivers) and 64 threads for the rows of each. Blocks
 // with other blockIdx.y share the rows out; each gives a row of `sums`. Without f and dropout dx is
-// dy itself and is not written.
-extern "C" __global__ void bias_activation_backward(const real* dy, const real* y, real* dx,
-                                                    real* sums, int rows, int e, int f, u64 key,
-                                                    int threshold) {
+// dy itself and is not written. A load takes hundreds of cycles: unrolled, with arrays that no
+// other overlaps (__restrict__), a thread has the loads of four rows under way at once.
+extern "C" __global__ void bias_activation_backward(const real* __restrict__ dy,
+                                                    const real* __restrict__ y,
+                                                    real* __restrict__ dx, real* sums, int rows,
+                                                    int e, int f, u64 key, int threshold) {
     int c = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.y * blockDim.y;
-    real sum = 0;
-    for (int row = blockIdx.y * blockDim.y + threadIdx.y; row < rows && c < e; row += step) {
+    int end = c < e ? rows : 0;
+    real sum = 0, kept = real(256 - threshold) / 256;
+    #pragma unroll 4
+    for (int row = blockIdx.y * blockDim.y + threadIdx.y; row < end; row += step) {
         u64 at = (u64)row * e + c;
         real d = dy[at];
         if (f || threshold) {
-            real factor = dropout_factor(key, threshold, at);
-            real value = factor ? y[at] / factor : real(0);   // before dropout
-            d *= factor * (f == 1 ? real(value > 0) : f == 2 ? 1 - value * value : real(1));
+            real value = y[at] * kept;                        // before dropout
+            d *= f == 1 ? real(value > 0) : f == 2 ? 1 - value * value : real(1);
+            // relu: what dropout took is 0 in y as well, so its bits are not needed again
+            d *= f == 1 ? 1 / kept : dropout_factor(key, threshold, at);
             dx[at] = d;
         }
         sum += d;
@@ -103,8 +108,10 @@ extern "C" __global__ void add_norm_backward(const real* dz, const real* ds, con
 extern "C" __global__ void norm_weights_backward(const real* dz, const real* normal, real* sums,
                                                  int rows, int d) {
     int c = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.y * blockDim.y;
+    int end = c < d ? rows : 0;
     real weight = 0, bias = 0;
-    for (int row = blockIdx.y * blockDim.y + threadIdx.y; row < rows && c < d; row += step) {
+    #pragma unroll 4
+    for (int row = blockIdx.y * blockDim.y + threadIdx.y; row < end; row += step) {
         u64 at = (u64)row * d + c;
         weight += dz[at] * normal[at];
         bias += dz[at];

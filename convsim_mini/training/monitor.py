@@ -6,6 +6,7 @@ import sys
 import time
 from collections import defaultdict
 
+from ..backend import array_module, to_host
 from ..common.cli import progress, python_m, user_errors
 from ..common.figures import plot_accuracy, plot_loss, plot_precision
 from ..common.files import checksum, checksum_of, write_text
@@ -70,17 +71,20 @@ class Monitor:
 
     def log(self, step):
         """Log the mean of each task's losses since the last time. Raises Diverged if one is bad."""
+        of_steps = [loss for losses in self.losses for loss in losses.values()]
+        if not of_steps:
+            return
+        values = iter(to_host(array_module(of_steps[0]).stack(of_steps)).tolist())    # one wait
         of_tasks = defaultdict(list)
         for at, losses in enumerate(self.losses, start=step - len(self.losses) + 1):
-            for task, loss in losses.items():
-                of_tasks[task].append(float(loss))            # waits for the device
-                if not float(loss) < self.most[task]:         # nan is not
-                    raise Diverged(at, float(loss))
-        if of_tasks:
-            self.losses = []
-            means = {task: sum(losses) / len(losses) for task, losses in sorted(of_tasks.items())}
-            self.bar.set_postfix({task: f"{means[task]:.3f}" for task in means}, refresh=False)
-            self._write(self.steps, {"step": step, **means})
+            for task in losses:
+                of_tasks[task].append(loss := next(values))
+                if not loss < self.most[task]:                # nan is not
+                    raise Diverged(at, loss)
+        self.losses = []
+        means = {task: sum(losses) / len(losses) for task, losses in sorted(of_tasks.items())}
+        self.bar.set_postfix({task: f"{means[task]:.3f}" for task in means}, refresh=False)
+        self._write(self.steps, {"step": step, **means})
 
     def checkpoint(self, step, model, state, measured):
         """Measure, if `measured`, and save. Raises Diverged if a loss or a parameter is bad."""

@@ -33,13 +33,13 @@ def pair_files():
     return [f"{data}/reddit/comment_reply.tsv.gz"] if data else []
 
 
-def prepare(path, batch_size, steps=WARM_UP + TIMED):
-    """Write batches of real pairs to a file."""
+def prepare(path, batch_size, pairs, steps=WARM_UP + TIMED):
+    """Write batches of pairs to a file. pairs: pair files, or none for the default corpus."""
     from convsim_mini.config import Config
     from convsim_mini.data.corpus import batch_order
     from convsim_mini.data.prepare import open_corpus
 
-    config = Config(pairs=pair_files())
+    config = Config(pairs=pairs)
     corpus = open_corpus(config)
     order = batch_order(corpus.train.pairs, batch_size, seed=1)
     batches = [corpus.train.batch(next(order), mask_false_negatives=False) for _ in range(steps)]
@@ -47,13 +47,18 @@ def prepare(path, batch_size, steps=WARM_UP + TIMED):
     save_batches(path, batches, words=words, rows=words + config.text.bigram_buckets)
 
 
-def save_batches(path, batches, **sizes):
-    """Write Batches without false negatives, and named numbers, to a .npz file."""
+def save_batches(path, batches, words, **sizes):
+    """Write Batches without false negatives, and named numbers, to a small .npz file.
+
+    words: above all ids; up to 65,536 words an id takes 16 bits, as a length does
+    """
     import numpy as np
 
-    np.savez(path, sizes=list(sizes.values()),
-             **{f"{name}-{k}": array for k, batch in enumerate(batches)
-                for name, array in batch.sentences._asdict().items()})
+    arrays = {"sizes": [words, *sizes.values()]}
+    for k, batch in enumerate(batches):
+        arrays[f"ids-{k}"] = batch.sentences.ids.astype(np.min_scalar_type(words))
+        arrays[f"lengths-{k}"] = batch.sentences.lengths.astype(np.uint16)
+    np.savez_compressed(path, **arrays)
 
 
 def load_batches(path):
@@ -61,10 +66,11 @@ def load_batches(path):
     import numpy as np
 
     from convsim_mini.data.corpus import Batch
-    from convsim_mini.data.packed import Packed
+    from convsim_mini.data.packed import Packed, offsets_of
 
     file = np.load(path)
-    batches = [Batch(Packed(file[f"ids-{k}"], file[f"offsets-{k}"]), None)
+    batches = [Batch(Packed(file[f"ids-{k}"].astype(np.int32), offsets_of(file[f"lengths-{k}"])),
+                     None)
                for k in range(len(file.files) // 2)]
     return [batches, *file["sizes"].tolist()]
 
@@ -175,7 +181,7 @@ def measure(task, batch_size, rounds):
                   **{f"PyTorch, {n} thread{'s'[:n > 1]}": ("torch", n) for n in {1, cores}}}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "batches.npz")
-        prepare(path, batch_size)
+        prepare(path, batch_size, pair_files())
         measured = in_turns(__file__, contenders, [task, path], rounds)
     medians = {name: tuple(map(statistics.median, zip(*runs))) for name, runs in measured.items()}
     best = min((name for name in medians if name.startswith("PyTorch")), key=medians.get)

@@ -1,17 +1,18 @@
-"""All that wants a GPU in one command.
+"""All that wants a GPU in one command, or in parts that fit ten minutes each: tests/README.md.
 
     CONVSIM_DATA=DIR python tests/benchmarks/benchmark_gpu.py --out FOLDER
 
-It is meant for half an hour of one H100 or H200, and needs PyTorch with CUDA beside CuPy. Without
-CONVSIM_DATA it reads the default corpus. The parts, in this order; --parts picks some:
+The parts, in this order; --parts picks some, --tools, --encoders and --cases pick of a part:
   tests      pytest on the GPU's tests
   sanitizer  the kernels' tests under compute-sanitizer, where that is installed
   repeat     two runs with one seed must end in the same bits
+  batches    what speed reads, into --batches; wants no GPU
   speed      beside PyTorch in one run (gpu_contenders.py): by turns, each in a process of its own
   train      some minutes of each encoder, and what it learned
-Each command has a time limit and a file for its output in FOLDER. A part that fails is reported and
-the others go on. FOLDER/summary.md is written after each part. --smoke makes repeat, speed and
-train small and runs them on the CPU, to try this script.
+  host       the host's time of a step, on an emulated GPU that runs no kernel; wants no GPU
+A part that fails is reported and the others go on; when --minutes are spent, the rest is skipped.
+FOLDER/summary.md is written after each row, log.txt holds what the commands printed. --smoke makes
+all but tests and sanitizer small and runs them on the CPU, to try this script.
 """
 
 import argparse
@@ -26,23 +27,31 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmark_dan import ROOT, in_turns, pair_files
-from gpu_contenders import CASES, SMOKE
+from benchmark_dan import ROOT, pair_files
+from gpu_contenders import CASES, FULL, SMOKE
+from gpu_targets import TARGETS, judged, shown
 
 PYTHON, CONTENDERS = sys.executable, ROOT / "tests" / "benchmarks" / "gpu_contenders.py"
+EMULATOR = ROOT / "tests" / "gpu" / "vgpu"
 KERNEL_TESTS = "tests/gpu/test_kernels.py"
+TESTS = ["tests/gpu/test_gpu.py", KERNEL_TESTS]
+ALONE = ["-q", "-o", "addopts=", "-m", "gpu and not emulated"]    # in one process
 # without CuPy's pool a kernel that leaves its array meets no other array, so memcheck sees it
-ALONE = ["-q", "-o", "addopts="]    # in one process
 WITHOUT_POOL = ("import sys, cupy, pytest; cupy.cuda.set_allocator(None); "
                 "sys.exit(pytest.main(sys.argv[1:]))")
+# libraries ask the driver for what it may not have: to memcheck each such call is an error
+TOOLS = {"memcheck": ["--report-api-errors", "no"], "racecheck": [], "synccheck": [],
+         "initcheck": []}
 RUNS = {"DAN": ["--preset", "chat"], "Transformer": ["--preset", "transformer"]}
 REPEATED = {"DAN": RUNS["DAN"],
             "Transformer": [*RUNS["Transformer"], "--model.transformer_layers", "2"]}
-CONTENDER_SECONDS = 300
 SMALL_PRINT = ["--smoke: everything small and on the CPU, so no figure below means anything"]
 VERSIONS = {
     "card, driver, memory": ["nvidia-smi", "--query-gpu=name,driver_version,memory.total",
@@ -63,47 +72,37 @@ class Row(NamedTuple):
     reached: bool | None = None
 
 
-class Target(NamedTuple):
-    """How much faster `mine` shall be than the best of `others`, or its share of their rate."""
-
-    case: str
-    mine: str
-    others: tuple
-    at_least: float
-    share: bool = False
+class NoTime(Exception):
+    """The minutes of --minutes are spent."""
 
 
-TARGETS = [
-    Target("Transformer, 128 pairs", "ours tf32", ("torch padded",), 2.0),
-    Target("Transformer, 128 pairs", "ours tf32",
-           ("torch packed", "torch nested", "torch compiled"), 1.0),
-    Target("Transformer, 1,024 pairs", "ours tf32", ("cublas",), 0.4, share=True),
-    Target("Transformer, 1,024 pairs", "ours bf16", ("ours tf32",), 1.4),
-    Target("DAN, 128 pairs", "ours tf32", ("torch bag",), 2.0),
-    Target("DAN, 1,024 pairs", "ours tf32", ("torch bag",), 2.0),
-    Target("encoding, DAN", "ours tf32", ("torch bag",), 1.5),
-    Target("encoding, Transformer", "ours tf32", ("torch padded", "torch nested"), 1.5),
-]
+def run(command, options, minutes, **environment):
+    """Run a command, at most so long; → its exit code, its output, which log.txt gets as well.
 
-
-def run(command, log, minutes):
-    """Run a command, at most so long, and append its output to a file; → its exit code.
-
-    The code is negative where the limit ended it. What it started ends with it.
+    The code is -1 where the limit ended it. What it started ends with it. Raises NoTime.
     """
-    with open(log, "a", encoding="utf-8") as file:
-        print(f"$ {shlex.join(map(str, command))}", file=file, flush=True)
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, cwd=ROOT,
-                                   start_new_session=True)
+    seconds = min(60 * minutes, options.until - time.monotonic())
+    if seconds <= 0:
+        raise NoTime
+    path = options.out / "log.txt"
+    with open(path, "a", encoding="utf-8") as log:
+        print(f"$ {shlex.join(map(str, command))}", file=log, flush=True)
+        begin = path.stat().st_size
+        # A group of its own, to end it whole; no session of its own, or it could outlive ours.
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT,
+                                   env={**os.environ, **environment}, process_group=0)
         try:
-            return process.wait(60 * minutes)
+            code = process.wait(seconds)
         except subprocess.TimeoutExpired:
-            print(f"stopped after {minutes:g} minutes", file=file)
-            return -1
+            if time.monotonic() >= options.until:
+                raise NoTime from None
+            print(f"stopped after {minutes:g} minutes", file=log)
+            code = -1
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+    return code, path.read_bytes()[begin:].decode(errors="replace")
 
 
 def last_line(text):
@@ -111,147 +110,158 @@ def last_line(text):
     return (text.strip().splitlines() or ["no output"])[-1].strip()[:200]
 
 
-def tests(options):
-    """The GPU's tests; one that is skipped has shown nothing."""
-    log = options.out / "tests.txt"
-    code = run([PYTHON, "-m", "pytest", *ALONE, "-rs", "tests/gpu/test_gpu.py", KERNEL_TESTS], log,
-               6)
-    result = last_line(log.read_text(encoding="utf-8"))
-    return [Row("tests", result, "all pass, none is skipped",
-                code == 0 and "skipped" not in result)]
+def tests(options, file):
+    """The GPU's tests, but for those that want the emulated one; a skipped test shows nothing."""
+    code, text = run([PYTHON, "-m", "pytest", *ALONE, "-rs", file], options, 10)
+    return [Row(f"tests: {file}", last_line(text), "all pass, none is skipped",
+                code == 0 and "skipped" not in last_line(text))]
 
 
-def sanitizer(options):
-    """The kernels' tests under two of compute-sanitizer's tools."""
+def sanitizer(options, tool):
+    """The kernels' tests under one of compute-sanitizer's tools."""
     if not shutil.which("compute-sanitizer"):
-        return [Row("sanitizer", "not measured: compute-sanitizer is not on the PATH")]
-    rows = []
-    for tool in ("memcheck", "racecheck"):
-        log = options.out / f"{tool}.txt"
-        code = run(["compute-sanitizer", "--tool", tool, "--error-exitcode", "9",
-                    PYTHON, "-c", WITHOUT_POOL, *ALONE, "-x", KERNEL_TESTS], log, 5)
-        text = log.read_text(encoding="utf-8")
-        found = re.findall(r"=+ (\w+ SUMMARY: .*)", text)
-        rows.append(Row(f"sanitizer: {tool}", found[-1] if found else last_line(text), "0 errors",
-                        code == 0 and bool(found)))
-    return rows
+        return [Row(f"sanitizer: {tool}", "not measured: compute-sanitizer is not on the PATH")]
+    code, text = run(["compute-sanitizer", "--tool", tool, *TOOLS[tool], "--error-exitcode", "9",
+                      PYTHON, "-c", WITHOUT_POOL, *ALONE, "-x", KERNEL_TESTS], options, 5)
+    found = re.findall(r"=+ (\w+ SUMMARY: .*)", text)
+    return [Row(f"sanitizer: {tool}", found[-1] if found else last_line(text), "0 errors",
+                code == 0 and bool(found))]
 
 
-def train(options, settings, folder, log, minutes):
-    """Train a run in a folder; → the exit code."""
+def train(options, settings, folder, minutes):
+    """Train a run in a folder; → the exit code, the output."""
     device, small = ("cpu", SMOKE.options) if options.smoke else ("gpu", [])
-    pairs = pair_files()
-    return run([PYTHON, "-m", "convsim_mini.train", *settings, "--device", device, *small,
-                *(["--pairs", *pairs] if pairs else []), "--run", folder], log, minutes)
+    pairs = ["--pairs", *options.pairs] if options.pairs else []
+    return run([PYTHON, "-m", "convsim_mini.train", *settings, "--device", device, *small, *pairs,
+                "--run", folder], options, minutes)
 
 
-def repeat(options):
+def repeat(options, encoder):
     """Two runs with one seed, compared by the checksums of their weights."""
-    rows = []
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, settings in REPEATED.items():
-            log, sums = options.out / f"repeat-{name}.txt", []
-            for k in (1, 2):
-                folder = Path(scratch, f"{name}-{k}")
-                steps = ["--steps", "4" if options.smoke else "100", "--evaluations", "1"]
-                train(options, [*settings, *steps], folder, log, 4)
-                sums += [hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-                         for path in folder.glob("weights-*.safetensors")]
-            measured = " and ".join(sums) if len(sums) == 2 else (
-                f"failed: {last_line(log.read_text(encoding='utf-8'))}")
-            rows.append(Row(f"repeat: {name}", measured, "the same bits",
-                            len(sums) == 2 and len(set(sums)) == 1))
-    return rows
+    steps, sums = ["--steps", "4" if options.smoke else "100", "--evaluations", "1"], []
+    for k in (1, 2):
+        folder = options.scratch / f"repeat-{encoder}-{k}"
+        code, text = train(options, [*REPEATED[encoder], *steps], folder, 4)
+        if code:
+            return [Row(f"repeat: {encoder}", f"failed: {last_line(text)}", "the same bits", False)]
+        path, = folder.glob("weights-*.safetensors")
+        sums.append(checksum(path))
+    return [Row(f"repeat: {encoder}", " and ".join(sums), "the same bits", sums[0] == sums[1])]
 
 
-def speed(options):
-    """Every case's contenders by turns; speed.json holds all that they measured."""
-    log, measured = options.out / "speed.txt", {}
+def checksum(path):
+    """The checksum of a file's weights. What else it holds counts seconds, so it never repeats."""
+    from safetensors.numpy import load_file
+
+    digest = hashlib.sha256()
+    for name, array in sorted(load_file(path).items()):
+        digest.update(name.encode() + array.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def batches(options, name):
+    """The file of a case's batches in --batches, its size."""
+    return [Row(f"batches: {name}", f"{batch_file(options, name).stat().st_size / 1e6:.1f} MB")]
+
+
+def batch_file(options, name):
+    """The path of a case's batches, which are prepared where there is no file."""
+    case, scale = CASES[name], SMOKE if options.smoke else FULL
+    path = options.batches / f"{case.task}-{min(case.size, scale.most)}.npz"
+    if not path.exists():
+        contend(options, [name, path, "--pairs", *options.pairs])
+    return path
+
+
+def contend(options, arguments, **environment):
+    """Run gpu_contenders.py; → its output. Raises RuntimeError where it fails."""
     smoke = ["--smoke"] if options.smoke else []
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, case in CASES.items():
-            path = Path(scratch, "batches.npz")
-            if run([PYTHON, CONTENDERS, name, path, *smoke], log, 5):
-                continue
-            measured[name] = turns(case.contenders, [name, path, *smoke], options.rounds, log)
-            text = json.dumps(measured, indent=1)
-            (options.out / "speed.json").write_text(text + "\n", encoding="utf-8")
-            print(f"{name}: {json.dumps(measured[name])}", flush=True)
-    return [speed_row(target, measured.get(target.case, {})) for target in TARGETS]
+    code, text = run([PYTHON, CONTENDERS, *smoke, *arguments], options, 5, **environment)
+    if code:
+        raise RuntimeError(last_line(text))
+    return text
 
 
-def turns(contenders, arguments, rounds, log):
+def timed(options, contender, name, path, **environment):
+    """Let a contender work once: → [seconds, operations a second]."""
+    text = contend(options, ["--work", contender, name, path], **environment)
+    return json.loads(re.findall(r"^\[.*, .*\]$", text, re.MULTILINE)[-1])
+
+
+def speed(options, name):
+    """A case's contenders by turns, beside each of its targets."""
+    measured = turns(options, name, batch_file(options, name))
+    return [Row(f"speed: {target}", *judged(target, measured)) for target in TARGETS
+            if target.case == name]
+
+
+def turns(options, name, path):
     """Let contenders work by turns: name → what each turn measured; one that fails drops out."""
-    measured, left = {name: [] for name in contenders}, list(contenders)
-    for name in rounds * list(contenders):
-        if name not in left:
-            continue
-        try:
-            measured[name] += in_turns(CONTENDERS, {name: (name, os.cpu_count())}, arguments, 1,
-                                       CONTENDER_SECONDS)[name]
-        except (subprocess.SubprocessError, ValueError) as error:
-            left.remove(name)
-            reason = getattr(error, "stderr", None) or b""
-            with open(log, "a", encoding="utf-8") as file:
-                print(f"{name}: {error}\n{reason.decode(errors='replace')}", file=file)
+    measured = {contender: [] for contender in CASES[name].contenders}
+    left = list(measured)
+    for _ in range(options.rounds):
+        for contender in list(left):
+            try:
+                measured[contender].append(timed(options, contender, name, path))
+            except RuntimeError:
+                left.remove(contender)
+            except NoTime:
+                if not any(measured.values()):
+                    raise
+                return measured
     return measured
 
 
-def speed_row(target, measured):
-    """A Target beside what was measured for its case: name → [[seconds, operations a second]]."""
-    medians = {name: [statistics.median(values) for values in zip(*runs)]
-               for name, runs in measured.items() if runs}
-    others = {name: medians[name] for name in target.others if name in medians}
-    what = f"speed: {target.case}, {target.mine} against {' / '.join(target.others)}"
-    goal = f"≥ {target.at_least:.0%}" if target.share else f"≥ {target.at_least:.1f}×"
-    if target.mine not in medians or not others:
-        return Row(what, "failed: see speed.txt", goal, False)
-    seconds, rate = medians[target.mine]
-    if target.share:
-        (_, best), = others.values()
-        value = rate / best
-        return Row(what, f"{value:.0%} of {best / 1e12:,.1f} TFLOP/s", goal,
-                   value >= target.at_least)
-    name = min(others, key=lambda name: others[name][0])
-    value = others[name][0] / seconds
-    missing = "".join(f"; {other} failed" for other in target.others if other not in others)
-    return Row(what, f"{value:.2f}×: {shown(seconds)} against {shown(others[name][0])} of {name}"
-               f"{missing}", goal, value >= target.at_least and not missing)
-
-
-def shown(seconds):
-    """Seconds for a step or a sentence with a unit that fits."""
-    return f"{1e3 * seconds:.2f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.2f} µs"
-
-
-def learn(options):
-    """Minutes of each encoder on real conversations; the log, curves and summary are kept."""
-    data = os.environ.get("CONVSIM_DATA")
-    minutes, rows = options.train_minutes, []
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, settings in RUNS.items():
-            log, folder = options.out / f"train-{name}.txt", Path(scratch, name)
-            extra = ["--minutes", f"{minutes:g}", "--evaluations", "8"]
-            extra += ["--data", data] if data else []
-            code = train(options, [*settings, *extra], folder, log, 2 * minutes + 6)
-            for kept in ("log.jsonl", "p_at_n.png", "loss.png"):
-                with suppress(FileNotFoundError):
-                    shutil.copy(folder / kept, options.out / f"train-{name}-{kept}")
-            rows += learned(name, code, log.read_text(encoding="utf-8"))
-    return rows
-
-
-def learned(name, code, text):
-    """What the training command printed at its end about P@N and STS, as rows."""
+def learn(options, encoder):
+    """Minutes of an encoder on real conversations; the log and the curves are kept."""
+    folder, data = options.scratch / encoder, os.environ.get("CONVSIM_DATA")
+    extra = ["--minutes", f"{options.train_minutes:g}", "--evaluations", "8"]
+    extra += ["--data", data] if data else []
+    code, text = train(options, [*RUNS[encoder], *extra], folder, 2 * options.train_minutes + 6)
+    for kept in ("log.jsonl", "p_at_n.png", "loss.png"):
+        with suppress(FileNotFoundError):
+            shutil.copy(folder / kept, options.out / f"train-{encoder}-{kept}")
     if code:
-        return [Row(f"train: {name}", f"failed: {last_line(text)}", "", False)]
-    scores = [" ".join(line.split()[1:]) for line in text.splitlines()
-              if line.startswith("trained ")]
-    return [Row(f"train: {name}, {what}", score)
-            for what, score in zip(("test P@1, P@3, P@10", "STS, r / rho"), scores)]
+        return [Row(f"train: {encoder}", f"failed: {last_line(text)}", "", False)]
+    tables = re.findall(r"^(.*?) {3,}.*\n-.*\ntrained {2,}(.*)", text, re.MULTILINE)
+    return [Row(f"train: {encoder}, {name or 'test P@1, P@3, P@10'}", " ".join(scores.split()))
+            for name, scores in tables]
 
 
-PARTS = {"tests": tests, "sanitizer": sanitizer, "repeat": repeat, "speed": speed, "train": learn}
+def host(options, encoder):
+    """The host's time of a step, as a ratio to the time of NumPy's 2048³ product, by turns."""
+    name, what = f"{encoder}, 128 pairs", f"host: {encoder}, a step of 128 pairs"
+    emulated = {"PYTHONPATH": os.pathsep.join([str(EMULATOR), os.environ.get("PYTHONPATH", "")]),
+                "VGPU_SKIP": "1"}
+    code, text = run([PYTHON, "-c", "import sys, vgpu; sys.exit(vgpu.missing())"], options, 1,
+                     **emulated)
+    if code:
+        return [Row(what, f"not measured: {last_line(text)}")]
+    path = batch_file(options, name)
+    steps, products = zip(*((timed(options, "ours tf32", name, path, **emulated)[0],
+                             timed(options, "sgemm", name, path)[0])
+                            for _ in range(options.rounds)))
+    step, product = statistics.median(steps), statistics.median(products)
+    return [Row(what, f"{step / product:.3f} of NumPy's 2048³ product: {shown(step)} against "
+                f"{shown(product)}")]
+
+
+PARTS = {"tests": tests, "sanitizer": sanitizer, "repeat": repeat, "batches": batches,
+         "speed": speed, "train": learn, "host": host}    # each a function of options and an item
+
+
+def missing(options):
+    """Names of the packages that are not installed."""
+    wanted = re.findall(r"^[\w-]+", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.M)
+    wanted += ["pytest", "pytest-xdist", "hypothesis"]
+    wanted += ["torch"] if "speed" in options.parts else []
+    names = [] if find_spec("cupy") else ["cupy-cuda12x or cupy-cuda13x"]
+    for name in wanted:
+        try:
+            distribution(name)
+        except PackageNotFoundError:
+            names.append(name)
+    return names
 
 
 def versions():
@@ -275,29 +285,61 @@ def summary(about, rows):
     return "\n".join([*(f"- {line}" for line in about), "", *table, ""])
 
 
-def main():
+def rows_of(options, part, item):
+    """The rows of one item of a part, whatever happens in it."""
+    try:
+        return PARTS[part](options, item)
+    except NoTime:
+        return [Row(f"{part}: {item}", f"skipped: the {options.minutes:g} minutes are spent")]
+    except Exception as error:                                # the others still count
+        return [Row(f"{part}: {item}", f"failed: {type(error).__name__}: {error}", "", False)]
+
+
+def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--out", type=Path, required=True, help="folder for at most eight files")
     parser.add_argument("--parts", choices=PARTS, nargs="+", default=list(PARTS))
-    parser.add_argument("--rounds", type=int, default=2, help="turns of each contender of speed")
-    parser.add_argument("--train-minutes", type=float, default=8)
-    parser.add_argument("--smoke", action="store_true",
-                        help="repeat, speed and train small, on the CPU")
+    parser.add_argument("--tools", choices=TOOLS, nargs="+", default=list(TOOLS))
+    parser.add_argument("--encoders", choices=RUNS, nargs="+", default=list(RUNS))
+    parser.add_argument("--cases", choices=CASES, nargs="+", default=list(CASES))
+    parser.add_argument("--minutes", type=float, default=30, help="what does not fit is skipped")
+    parser.add_argument("--train-minutes", type=float, default=3, help="for each encoder")
+    parser.add_argument("--rounds", type=int, default=2, help="turns of each contender")
+    parser.add_argument("--pairs", type=Path, nargs="+", default=pair_files(),
+                        help="pair files; Reddit's of CONVSIM_DATA, or the default corpus")
+    parser.add_argument("--batches", type=Path, help="folder that keeps the batches of speed")
+    parser.add_argument("--smoke", action="store_true", help="small, on the CPU")
     options = parser.parse_args()
-    options.out = options.out.resolve()
+    options.until = time.monotonic() + 60 * options.minutes
+    # commands run in the repository
+    options.out, options.pairs = options.out.resolve(), [Path(p).resolve() for p in options.pairs]
+    if data := os.environ.get("CONVSIM_DATA"):
+        os.environ["CONVSIM_DATA"] = str(Path(data).resolve())
+    if names := missing(options):
+        sys.exit(f"missing: {', '.join(names)}; without a network, bring their wheels")
     options.out.mkdir(parents=True, exist_ok=True)
     if any(options.out.iterdir()):
         parser.error(f"--out {options.out}: holds files already; choose another folder")
-    if data := os.environ.get("CONVSIM_DATA"):
-        os.environ["CONVSIM_DATA"] = str(Path(data).resolve())    # commands run in the repository
+    return options
+
+
+def main():
+    options = parse_options()
+    for number in (signal.SIGTERM, signal.SIGHUP):    # so that `run` ends what it has started
+        signal.signal(number, lambda *_: sys.exit("ended by a signal"))
+    items = {"tests": TESTS, "sanitizer": options.tools, "repeat": options.encoders,
+             "batches": options.cases, "speed": options.cases, "train": options.encoders,
+             "host": options.encoders}
     about, rows = [*versions(), *(SMALL_PRINT if options.smoke else [])], []
-    for part in [name for name in PARTS if name in options.parts]:
-        print(f"{part} …", flush=True)
-        try:
-            rows += PARTS[part](options)
-        except Exception as error:                            # the other parts still count
-            rows.append(Row(part, f"failed: {type(error).__name__}: {error}", "", False))
-        (options.out / "summary.md").write_text(summary(about, rows), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as scratch:
+        options.scratch = Path(scratch)
+        options.batches = (options.batches or options.scratch).resolve()
+        options.batches.mkdir(parents=True, exist_ok=True)
+        for part in [name for name in PARTS if name in options.parts]:
+            for item in items[part]:
+                print(f"{part}: {item} …", flush=True)
+                rows += rows_of(options, part, item)
+                (options.out / "summary.md").write_text(summary(about, rows), encoding="utf-8")
     print(summary(about, rows))
 
 

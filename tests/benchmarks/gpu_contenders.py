@@ -2,12 +2,13 @@
 
 It runs as a process of its own, once to write the sentences of a case to a file, then once for each
 turn of a contender. Contenders are "ours PRECISION", "torch TWIN" (benchmark_transformer.py; "bag"
-is the DAN's), and "cublas": a large float32 product in TF32. With --smoke all of it is small and
-on the CPU.
+is the DAN's), "cublas": a large float32 product in TF32, and "sgemm": NumPy's 2048³ product. With
+--smoke all of it is small and on the CPU.
 """
 
 import argparse
 import json
+import os
 import statistics
 import time
 from pathlib import Path
@@ -55,18 +56,18 @@ SMOKE = Scale(1, 2, 1, 256, 8, 4, (
     "--model.hidden", "64", "--model.heads", "2", "--model.transformer_layers", "2"))
 
 
-def prepare(path, case, scale):
+def prepare(path, case, pairs, scale):
     """Write the batches of a case, or its sentences, to a file."""
     size = min(case.size, scale.most)
     if case.task == "training":
-        return benchmark_dan.prepare(path, size, scale.warm_up + scale.timed)
+        return benchmark_dan.prepare(path, size, pairs, scale.warm_up + scale.timed)
     import numpy as np
 
     from convsim_mini.config import Config
     from convsim_mini.data.corpus import Batch
     from convsim_mini.data.prepare import open_corpus
 
-    config = Config(pairs=benchmark_dan.pair_files())
+    config = Config(pairs=pairs)
     corpus = open_corpus(config)
     which = np.random.default_rng(1).permutation(2 * corpus.train.pairs)[:size]
     words = corpus.vocabulary.size
@@ -78,6 +79,9 @@ def work(contender, case, path, scale, smoke):
     """Print [seconds for a step or a sentence, operations a second (0 where none are counted)]."""
     if contender == "cublas":
         return print(json.dumps([0, product_rate(scale, smoke)]))
+    if contender == "sgemm":
+        rate = benchmark_transformer.sgemm()
+        return print(json.dumps([2 * 2048**3 / rate, rate]))
     from convsim_mini.training.options import parse_config
 
     who, _, how = contender.partition(" ")
@@ -179,13 +183,16 @@ def main():
     parser.add_argument("--work", metavar="CONTENDER", help="without it: write the file")
     parser.add_argument("case", choices=CASES)
     parser.add_argument("file", type=Path)
+    parser.add_argument("--pairs", nargs="*", default=[], help="none: the default corpus")
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count()))
+    os.environ.pop(benchmark_dan.CORETYPE, None)
     case, scale = CASES[options.case], SMOKE if options.smoke else FULL
     if options.work:
         work(options.work, case, options.file, scale, options.smoke)
     else:
-        prepare(options.file, case, scale)
+        prepare(options.file, case, options.pairs, scale)
 
 
 if __name__ == "__main__":

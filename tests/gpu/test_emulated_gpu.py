@@ -9,13 +9,14 @@ import pytest
 from conftest import ROOT
 
 FOLDER = ROOT / "tests" / "gpu" / "vgpu"
-MODES = {"plain": {}, "strict": {"VGPU_STRICT": "1"}, "reverse": {"VGPU_ORDER": "reverse"},
-         "order 1": {"VGPU_ORDER": "1"}, "order 2": {"VGPU_ORDER": "2"}}
+MODES = {"plain": {}, "strict": {"VGPU_STRICT": "1"}, "noise": {"VGPU_NOISE": "1"},
+         "reverse": {"VGPU_ORDER": "reverse"}, "order 1": {"VGPU_ORDER": "1"},
+         "order 2": {"VGPU_ORDER": "2"}}
 RUNS = [("test_kernels.py", "plain"),
         *(pytest.param("test_kernels.py", mode, marks=pytest.mark.long)
           for mode in MODES if mode != "plain"),
         *(pytest.param("test_gpu.py", mode, marks=pytest.mark.long)
-          for mode in ("plain", "strict"))]
+          for mode in ("strict", "noise"))]
 
 
 def on_the_emulated_device(*arguments, **variables):
@@ -47,6 +48,33 @@ def test_the_gpus_tests_pass_and_none_is_skipped(file, mode, tmp_path):
     assert " passed" in summary and "skipped" not in summary, summary
 
 
+@pytest.mark.long
+def test_the_benchmark_reaches_its_target_as_on_a_real_card(tmp_path):
+    done = on_the_emulated_device(ROOT / "tests" / "benchmarks" / "benchmark_gpu.py", "--parts",
+                                  "tests", "--out", tmp_path, VGPU_HIDDEN="1")
+    rows = [line for line in done.stdout.splitlines() if line.startswith("| tests")]
+    assert len(rows) == 2 and all(row.endswith("| yes |") for row in rows), done.stdout
+    assert " deselected" in done.stdout
+
+
+NOISE = """
+import cupy, numpy
+f = lambda *numbers: cupy.array(numbers, "f")
+x = f(*numpy.random.default_rng(0).random(1000))
+residue = cupy.ElementwiseKernel("float32 x, float32 y", "float32 z", "z = x * x - y", "residue")
+for y in (cupy.exp(x), residue(f(1 + 2**-20), f(1 + 2**-19)), f(1e-30) * f(1e-12),
+          x.reshape(10, 100) @ x.reshape(100, 10)):
+    print(y.tobytes().hex())
+"""
+
+
+def test_noise_changes_every_kind_of_result():
+    """exp's last bit, fused multiply-add, flushed denormals, the order of a product's sums."""
+    plain, noise = (on_the_emulated_device("-c", NOISE, **MODES[mode]).stdout.split()
+                    for mode in ("plain", "noise"))
+    assert len(plain) == 4 and not [a for a, b in zip(plain, noise, strict=True) if a == b]
+
+
 REVERSAL = """
 import cupy
 source = r'''
@@ -64,6 +92,8 @@ print("right" if (y == x[::-1]).all() else "wrong")
 CASES = {    # change of REVERSAL or another code, the environment, what is said
     "no mistake": (("", ""), {}, "right"),
     "no mistake, strict": (("", ""), {"VGPU_STRICT": "1"}, "right"),
+    "no kernel runs": ("import cupy; print('right' if cupy.arange(3).get()[2] == 2 else 'wrong')",
+                       {"VGPU_SKIP": "1"}, "wrong"),
     "no barrier": (("__syncthreads();", ""), {}, "wrong"),
     "a barrier that some never reach": (
         ("__syncthreads()", "if (t < 40) __syncthreads(); else __syncwarp()"), {},

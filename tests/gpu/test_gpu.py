@@ -1,7 +1,5 @@
 """What runs on a GPU against the CPU: layers, losses, encoders, optimisers, a short run."""
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -126,7 +124,7 @@ def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
                                    err_msg=key)
 
 
-@pytest.mark.skipif("vgpu" not in sys.modules, reason="a real GPU cannot be made smaller")
+@pytest.mark.emulated    # a real GPU cannot be made smaller
 @pytest.mark.parametrize("memory, message", [
     ("100000", "error: too little memory to encode 64 pairs at once (Out of memory allocating"),
     ("20000", "error: too little memory (Out of memory allocating"),

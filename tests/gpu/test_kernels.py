@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from convsim_mini.backend import set_precision, to_device, to_host
-from convsim_mini.config import ModelConfig
+from convsim_mini.config import Config, ModelConfig
 from convsim_mini.data.corpus import Batch
 from convsim_mini.data.packed import Packed
 from convsim_mini.model.gradcheck import dense
@@ -23,6 +23,7 @@ from convsim_mini.model.input_response import (
 )
 from convsim_mini.model.layers import NO_DROPOUT, Dropout
 from convsim_mini.training import optim
+from convsim_mini.training.monitor import Monitor
 
 pytestmark = pytest.mark.gpu
 TOLERANCE = {np.float32: 2e-5, np.float64: 1e-12}
@@ -206,6 +207,7 @@ CHECKS = {
     "word_sum": check_word_sum,
     "attention": check_attention,
     "attention, wide heads": lambda *some: check_attention(*some, (2, 40), 1, 70, NO_DROPOUT),
+    "attention, the paper's width": lambda *some: check_attention(*some, (17, 40), 2, 64),
     "attention of single words": lambda *some: check_attention(*some, (1,) * 5, 2, 4),
     "batch_softmax": check_batch_softmax,
     "batch_softmax of two": lambda *some: check_batch_softmax(*some, 2, None),
@@ -213,8 +215,8 @@ CHECKS = {
     "update_rows, Adagrad": check_update_rows,
     "update_rows, SGD": lambda *some: check_update_rows(*some, False),
     "update_rows, a word in 601 places": lambda *some: check_update_rows(*some, True, [600, 1], 1),
-    "dense, rows in shares": lambda *some: check_dense(*some, "relu", shape=(8200, 3, 9)),
-    "add_norm, rows in shares": lambda *some: check_add_norm(*some, shape=(12300, 9)),
+    "dense, rows in shares": lambda *some: check_dense(*some, "relu", shape=(3200, 3, 9)),
+    "add_norm, rows in shares": lambda *some: check_add_norm(*some, shape=(2100, 9)),
     "adam": check_dense_parameters,
     "sgd": lambda *some: check_dense_parameters(*some, "sgd"),
 }
@@ -232,7 +234,8 @@ MUTANTS = [
     ("add_norm", "dx[at] = ds ? g + ds[at] : g", "dx[at] = g"),
     ("add_norm", "dx[at] * dropout_factor(key, threshold, at)", "dx[at]"),
     ("dense", "c < e; c += blockDim.x", "c < e - 1; c += blockDim.x"),            # a bound
-    ("dense, relu", "row < rows && c < e", "row < rows - 1 && c < e"),
+    ("dense, relu", "c < e ? rows : 0", "c < e ? rows - 1 : 0"),
+    ("dense, relu", "1 / kept", "1"),
     ("dense", "__syncthreads();\n        if (threadIdx.y < half)", "if (threadIdx.y < half)"),
     ("l2_normalize", "- along * y[begin + c]", ""),
     ("batch_softmax", "    __syncthreads();\n    x = parts", "    x = parts"),    # a barrier
@@ -243,16 +246,21 @@ MUTANTS = [
     ("word_bag", "sum * share", "sum"),
     ("placed_embedding", "root * table", "table"),
     ("mean_pool", "dy[(i64)blockIdx.x * d + c] / n", "dy[(i64)blockIdx.x * d + c]"),
+    ("placed_embedding", "i < n; i += step", "i < min(n, 16ll); i += step"),
     ("update_rows, SGD", "j < count && rows", "j < count - 1 && rows"),
     ("update_rows, a word in 601 places", "found < 32", "true"),
     ("dense, rows in shares", "step = gridDim.y * blockDim.y", "step = blockDim.y"),
     ("update_rows, SGD", "    __syncthreads();\n    real square", "    real square"),
     ("update_rows, Adagrad", "rate /= sqrt(total)", ""),
     ("attention", "    }\n    __syncthreads();\n}", "    }\n}"),
-    ("attention", "total * shrink + warp_sum(e)", "total + warp_sum(e)"),
-    ("attention", "sum[c] * shrink", "sum[c]"),
-    ("attention", "(dp - s.dots[at]) * scale", "(dp - s.dots[at])"),
-    ("attention", "p[lane] = weight * factor", "p[lane] = weight"),
+    ("attention", "of[w] * shrink + warp_sum(e)", "of[w] + warp_sum(e)"),
+    ("attention", "sum[k].of[w] *= shrink", "sum[k].of[w] *= 1"),
+    ("attention", "- dots[i * heads]) * scale", "- dots[i * heads])"),
+    ("attention", "of[w] = weight * factor", "of[w] = weight"),
+    ("attention", "__syncwarp();\n            add_rows", "add_rows"),
+    ("attention", "if (first >= n) continue", "if (first >= n) break"),           # a deadlock
+    ("attention, the paper's width", "stride + c] * factor;", "stride + c];"),
+    ("attention, the paper's width", "row[c];\n    }\n    return", "row[0];\n    }\n    return"),
     ("adam", "*variance / correction", "*variance"),
     ("dropout", "counter / 8", "counter / 4"),
 ]
@@ -263,11 +271,11 @@ if os.environ.get("VGPU_ORDER"):                              # not seen in the 
                 ("layer_norm", f"{BARRIER}// of a call before", "//")]
 
 
-@pytest.mark.skipif(not emulated, reason="a real GPU may survive a missing barrier by luck")
+@pytest.mark.emulated    # a real GPU may survive a missing barrier by luck
 @pytest.mark.parametrize("name, old, new", MUTANTS, ids=lambda text: text[:30])
 def test_a_broken_kernel_fails_its_check(cupy, name, old, new, monkeypatch):
     correct = kernels.source
-    for cached in (kernels._module, kernels._function):
+    for cached in (kernels._module, kernels._kernel):
         monkeypatch.setattr(kernels, cached.__name__, cache(cached.__wrapped__))
     assert any(old in correct(file, np.float64) for file in kernels.FILES), (
         f"no kernel holds {old!r}: the mutant tests nothing")
@@ -301,6 +309,12 @@ def test_an_array_that_is_not_contiguous_is_refused(cupy):
     x = cupy.ones((6, 4), np.float32)[:, ::2]
     with pytest.raises(ValueError, match="C-contiguous"):
         layers.l2_normalize_forward(x)
+
+
+def test_another_number_of_arguments_is_refused(cupy):
+    x = cupy.ones(4, np.float32)
+    with pytest.raises(ValueError, match="shorter"):
+        kernels.launch("layers.dropout", (1,), (32,), x, x, x, 4, 0)
 
 
 def test_a_tuple_travels_in_one_transfer_and_arrives_whole(cupy):
@@ -367,7 +381,7 @@ def step_on_device(cupy, name, chunk=None, optimizer=optim.SGD, dropout=DROPOUT)
     return step, model
 
 
-@pytest.mark.skipif(not emulated, reason="only the emulated device counts launches")
+@pytest.mark.emulated    # only the emulated device counts launches
 @pytest.mark.parametrize("optimizer", [optim.SGD, optim.Adaptive])
 @pytest.mark.parametrize("name, most", [("dan", 60), ("transformer", 300), ("bag", 330)])
 def test_a_step_launches_little_waits_for_nothing_and_sends_one_buffer(cupy, name, most, optimizer):
@@ -380,6 +394,17 @@ def test_a_step_launches_little_waits_for_nothing_and_sends_one_buffer(cupy, nam
     assert counts["launches"] <= most
     assert not [what for what in counts if what.startswith("sync")], counts
     assert counts.get("copy to device") == 1 and "copy to host" not in counts
+
+
+@pytest.mark.skipif(not emulated, reason="only the emulated device counts copies")
+def test_the_log_reads_all_losses_in_one_copy(cupy, tmp_path):
+    monitor = Monitor(tmp_path, Config(), dev=None)
+    emulated.reset()
+    for step in range(1, 11):
+        monitor.after_step(step, {"loss": cupy.asarray(np.float32(step))})
+    assert emulated.counts()["copy to host"] == 1
+    assert [record["loss"] for record in monitor.steps] == [5.5]
+    monitor.close()
 
 
 @pytest.mark.parametrize("name", STEP_MODELS)

@@ -23,6 +23,9 @@ API void vgpu_fatal(const char* what) {
     abort();
 }
 
+__attribute__((visibility("default"))) const bool vgpu_noise = getenv("VGPU_NOISE") != nullptr;
+__attribute__((visibility("default"))) const bool vgpu_skip = getenv("VGPU_SKIP") != nullptr;
+
 // ---------------------------------------------------------------- counters
 
 static std::map<std::string, long> counts;

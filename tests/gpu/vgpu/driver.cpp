@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <immintrin.h>
 
 // Error codes, the same in driver and runtime where both have them.
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 101, BAD_IMAGE = 200, NOT_FOUND = 500,
@@ -77,6 +78,8 @@ API int cuModuleGetGlobal_v2(void** p, size_t* size, void* module, const char* n
     return *p ? 0 : NOT_FOUND;
 }
 
+static const unsigned FLUSH = 0x8040;      // denormals are zeros, as results and as what is read
+
 API int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz,
                        unsigned bx, unsigned by, unsigned bz,
                        unsigned shared, void*, void** parameters, void**) {
@@ -92,8 +95,12 @@ API int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz,
     }
     vgpu_count(function->name, 1);
     vgpu_count("launches", 1);
+    if (vgpu_skip) return 0;
     vgpu_begin_launch(function->name, shared);
+    unsigned rounding = _mm_getcsr();
+    if (vgpu_noise) _mm_setcsr(rounding | FLUSH);
     function->launch(parameters, {gx, gy, gz}, {bx, by, bz});
+    _mm_setcsr(rounding);
     vgpu_end_launch();
     return 0;
 }

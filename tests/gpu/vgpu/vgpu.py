@@ -26,8 +26,10 @@ BUILD = Path(os.environ.get("VGPU_BUILD") or HERE / "build")
 WHEEL, VERSION = "cupy-cuda12x", "14.2.0"
 CXX = os.environ.get("CXX", "g++")
 FLAGS = ["-O2", "-std=c++17", "-fPIC", "-w"]
+NOISE, SKIP = os.environ.get("VGPU_NOISE"), os.environ.get("VGPU_SKIP")
 # -fpermissive: CUDA compilers take what g++ calls errors. No contraction: the same bits everywhere.
-KERNEL_FLAGS = [*FLAGS, "-fpermissive", "-ffp-contract=off", f"-I{HERE}/include",
+KERNEL_FLAGS = [*FLAGS, "-fpermissive", f"-I{HERE}/include",
+                *(["-ffp-contract=fast", "-mfma"] if NOISE else ["-ffp-contract=off"]),
                 *os.environ.get("VGPU_CXXFLAGS", "").split()]
 EMPTY = ("libcublasLt.so.12", "libnvJitLink.so.12", "libcudart.so.12")   # CuPy only opens them
 STUBBED = {"cublas": 15, "cusparse": 10}     # library → its "not supported"
@@ -280,7 +282,8 @@ def _prepare(source, name_expressions):
         f'extern "C" {{ extern const unsigned vgpu_bound__{name} = vgpu_bound({bound}); }}\n'
         for name, kernel, bound in kernels)
     header = "cupy.h" if "#include <cupy/" in source else "kernel.h"
-    return f'#include "{header}"\n#line 1 "kernel.cu"\n{text}\n{launchers}', mapping
+    noise = '#include "noise.h"\n' if NOISE else ""
+    return f'#include "{header}"\n{noise}#line 1 "kernel.cu"\n{text}\n{launchers}', mapping
 
 
 def _patch_compiler(compiler, packages):
@@ -323,10 +326,14 @@ def _patch_thrust(thrust):
 
     def sort(dtype, data_start, keys_start, shape):
         note(b"thrust sort")
+        if SKIP:
+            return
         array_at(data_start, dtype, shape).sort(axis=-1, kind="stable")
 
     def argsort(dtype, idx_start, data_start, keys_start, shape):
         note(b"thrust argsort")
+        if SKIP:
+            return
         data = array_at(data_start, dtype, shape)
         order = np.argsort(data, axis=-1, kind="stable")
         array_at(idx_start, np.intp, shape)[...] = order

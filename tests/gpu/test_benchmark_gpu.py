@@ -1,0 +1,79 @@
+"""The script for the first GPU keeps its word: tests/benchmarks/benchmark_gpu.py. Wants no GPU."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import benchmark_dan
+import benchmark_gpu
+from convsim_mini.data.corpus import Batch
+from convsim_mini.data.packed import Packed
+
+from conftest import ROOT, ended, wait_for
+
+SCRIPT = ROOT / "tests" / "benchmarks" / "benchmark_gpu.py"
+PATCHED = f"""
+import sys; sys.path.insert(0, {str(SCRIPT.parent)!r})
+import benchmark_gpu as b
+b.missing, b.versions = lambda options: [], lambda: []
+"""
+
+
+def started(*arguments):
+    return subprocess.Popen([sys.executable, *map(str, arguments)], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def test_weights_are_compared_without_what_else_their_file_says(tmp_path):
+    files = [tmp_path / name for name in ("one", "two", "three")]
+    for file, value, seconds in zip(files, (1, 1, 2), "345"):
+        save_file({"p": np.full(3, value, np.float32)}, file, {"measured": seconds})
+    one, two, three = map(benchmark_gpu.checksum, files)
+    assert files[0].read_bytes() != files[1].read_bytes() and one == two != three
+
+
+def test_a_bare_machine_is_told_what_is_missing_before_anything_runs(tmp_path):
+    process = started("-S", SCRIPT, "--out", tmp_path / "out")    # -S: without site-packages
+    _, errors = ended(process)
+    assert process.returncode == 1 and not (tmp_path / "out").exists()
+    assert errors.startswith("missing: cupy-cuda12x or cupy-cuda13x, numpy, "), errors
+    assert "msgspec" in errors and "pytest-xdist" in errors and errors.count("\n") == 1
+
+
+def test_what_no_longer_fits_is_skipped_and_named(tmp_path):
+    output, errors = ended(started(
+        "-c", PATCHED + "b.main()", "--out", tmp_path / "out", "--minutes", "0", "--parts", "tests",
+        "repeat", "speed", "train", "--encoders", "DAN", "--cases", "DAN, 128 pairs"))
+    rows = (tmp_path / "out" / "summary.md").read_text(encoding="utf-8").splitlines()[3:]
+    assert rows == [f"| {name} | skipped: the 0 minutes are spent |  |  |" for name in (
+        "tests: tests/gpu/test_gpu.py", "tests: tests/gpu/test_kernels.py", "repeat: DAN",
+        "speed: DAN, 128 pairs", "train: DAN")], errors
+
+
+@pytest.mark.skipif(os.name == "nt", reason="groups of processes end otherwise on Windows")
+def test_what_the_script_started_ends_with_it(tmp_path):
+    code = PATCHED + """
+b.PARTS["tests"] = lambda options, item: b.run(["sh", "-c", "echo $$; sleep 3600"], options, 60)
+b.main()"""
+    process, log = started("-c", code, "--out", tmp_path, "--parts", "tests"), tmp_path / "log.txt"
+    wait_for(lambda: log.exists() and log.read_text().count("\n") == 2, process)
+    process.send_signal(signal.SIGTERM)
+    ended(process)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(log.read_text().split()[-1]), 0)
+
+
+def test_batches_come_back_from_16_bits(tmp_path):
+    sentences = Packed(np.array([50_999, 0, 7], np.int32), np.array([0, 2, 3]))
+    benchmark_dan.save_batches(tmp_path / "b.npz", [Batch(sentences, None)] * 2, 51_000, rows=9)
+    assert np.load(tmp_path / "b.npz")["ids-1"].dtype == np.uint16
+    (_, batch), *numbers = benchmark_dan.load_batches(tmp_path / "b.npz")
+    assert numbers == [51_000, 9]
+    for mine, theirs in zip(batch.sentences, sentences):
+        np.testing.assert_array_equal(mine, theirs)
+        assert mine.dtype == theirs.dtype

@@ -98,7 +98,6 @@ for axes, use_mask, title in zip(panels, (False, True), (
     axes.axline((0, 0), slope=1, color="k", linestyle=":", label="score = PMI")
     axes.set(xlabel="log p(j | i)/p(j)", ylabel="learned score, rows aligned", title=title,
              xlim=(-1, 4.5), ylim=(-1.5, 5))
-    axes.legend(loc="upper left")
     with_or_without = "with" if use_mask else "without"
     expect(np.corrcoef(scores[others], pmi[others])[0, 1], 0.95, 1,
            f"{with_or_without} the mask: correlation of scores and PMI, all but “yes”")
@@ -224,7 +223,6 @@ axes.text(2048, blurred_information + 0.08,
 axes.set(xlabel="batch size K", ylabel="nats below ln K", xticks=sizes, xticklabels=sizes,
          title="Batches of two hardly tell these two models apart;\n"
                "in large ones each shows all it knows")
-axes.legend(loc="lower right")
 show(figure, "10_batch_size")
 
 gap = information - blurred_information

@@ -372,7 +372,6 @@ right.text(600, np.log(12) * 1.12, "ln 12: knows nothing", fontsize=9, ha="right
 right.set(xlabel="step", ylabel="batch softmax loss",
           title="A circle of twelve replies: without layers for\n"
                 "the reply it cannot be learnt, with them it can")
-right.legend(loc="lower left", fontsize=9)
 show(figure, "11_unit_vectors_and_response_network")
 
 own, other = runs[False], runs[True]

@@ -154,7 +154,6 @@ image = heat.imshow(signal[:60].T, aspect="auto", vmin=-1, vmax=1, interpolation
 heat.axhline(width / 2 - 0.5, color="k", linewidth=0.8)
 heat.set(title="Each hand is a little slower than the one above it", xlabel="position of the word",
          ylabel="channel (upper half sines, lower half cosines)")
-heat.grid(False)
 figure.colorbar(image, ax=heat, label="signal")
 for p, row, marker in zip(starts, measured, "ox+"):
     curve.semilogx(distances, row, marker, color=f"C{starts.index(p)}", markersize=7,
@@ -164,7 +163,6 @@ curve.semilogx(distances, derived_cosine(distances), "k:",
 curve.set(title="Similarity falls with the logarithm of the distance", xlabel="distance Δ in words",
           ylabel="cosine of two positions", ylim=(0, 1.02), xticks=[1, 10, 100, 1000],
           xticklabels=["1", "10", "100", "1,000"])
-curve.legend(loc="lower left")
 show(figure, "14_timing_signal")
 
 expect(np.abs(np.linalg.norm(signal, axis=1) / np.sqrt(width / 2) - 1).max(), 0, 1e-12,
@@ -263,7 +261,7 @@ expect(lengths.mean() / np.linalg.norm(signal[0]), 0.0620, 0.0630,
 # signal(p + Δ) − signal(p), whose square is 2 (d/2)(1 − c) with c the cosine of above. If the
 # encoder answers to a change in proportion to its size, the embedding moves by
 #
-# **a constant · √(1 − c(Δ))**
+# **constant · √(1 − c(Δ))**
 #
 # The constant belongs to the network, the shape to the clock. A network is not quite linear and
 # hears some hands better than others, so expect the shape to within a third or so. Without the
@@ -360,7 +358,6 @@ swap.plot(gaps, not_moved, "s", color="C3", markersize=5, label="measured withou
 swap.set(title="Words swapped far apart move the embedding more",
          xlabel="distance Δ of the words that are swapped",
          ylabel="how far the unit vector moves", ylim=(-0.002, 1.75 * moved.max()))
-swap.legend(loc="upper left")
 curve.semilogy(without_losses, color="C3", label="without the signal")
 curve.semilogy(with_losses, color="C0", label="with it")
 curve.axhline(math.log(2), color="k", linestyle=":", label="derived: ln 2")

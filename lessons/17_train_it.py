@@ -435,7 +435,6 @@ left.plot(steps, [loss for *_, loss in measured], "o-", color="C3", label="dev, 
 left.axhline(ln_K, color="k", linestyle=":", label="ln 256: no opinion")
 left.set(xlabel="step (256 pairs each)", ylabel="loss (nats)", ylim=(4.2, 8),
          title="The loss crosses ln K at the end of the warm-up")
-left.legend()
 for k, n in enumerate((1, 3, 10)):
     right.plot(steps, [values[k] for _, values, _ in measured], "o-", color=f"C{k}", label=f"P@{n}")
     right.axhline(n, color=f"C{k}", linestyle=":")
@@ -490,7 +489,6 @@ axes.axvline(optim.warmup, color="k", linestyle=":", label="end of the warm-up")
 axes.axhspan(3e-4, 3e-3, color="k", alpha=0.08, label="about a thousandth")
 axes.set(xlabel="step", ylabel="size of the update / size of the weight",
          title="Updates grow with the warm-up, never beyond 5%, and fall with the rate")
-axes.legend(fontsize=9)
 show(figure, "17_ratios")
 
 first, last = watched[0][1], watched[-1][1]

@@ -42,6 +42,8 @@ rng = np.random.default_rng(18)
 # it was made from**, and for each of them a function that turns the gradient of the result into the
 # gradient of that parent. For y = a b they are dy ↦ dy · b and dy ↦ dy · a.
 #
+# ![The graph of y = a b + exp(a), and the gradient back](pictures/18_graph.svg)
+#
 # Then the backward is a walk from the loss to the parameters. An array that is used twice gets two
 # gradients, and they add (lesson 3). The first idea is to walk recursively: hand on each gradient
 # as soon as it arrives.
@@ -403,7 +405,6 @@ left.semilogy(depths, [visits(doubled(k), k) for k in depths], "C3o-",
 left.semilogy(depths, depths + 1, "C2o-", label="each node once, in order")
 left.set(xlabel="doublings x ← x + x", ylabel="nodes visited by the backward",
          title="Without an order the backward\nwalks every path")
-left.legend(fontsize=9)
 score = np.linspace(0, 160, 81, dtype=np.float32)
 shown = {"graph": [], "hand": []}
 for s in score:
@@ -414,7 +415,6 @@ middle.plot(score, shown["hand"], "C2", linewidth=5, alpha=0.4, label="by hand")
 middle.plot(score, shown["graph"], "C3", label="naive graph, float32")
 middle.set(xlabel="how far the true score is below the other", ylabel="loss",
            title="The closed form has an answer\nwhere the graph has none")
-middle.legend(fontsize=9)
 for offset, name, of_table, color in ((0, "graph", by_graph, "C3"), (0.4, "hand", by_hand, "C2")):
     squares, everything = kept[name]
     right.bar(np.arange(3) + offset, [squares, everything - squares, of_table / 1e6], 0.38,
@@ -422,7 +422,6 @@ for offset, name, of_table, color in ((0, "graph", by_graph, "C3"), (0.4, "hand"
 right.set(xlabel="what is kept or made", ylabel="MB in one step, float64",
           title=f"{2 * K} sentences: what one step keeps")
 right.set_xticks(np.arange(3) + 0.2, ["K × K", "other values", "gradient\nof the table"])
-right.legend()
 show(figure, "18_an_autograd_in_sixty_lines")
 
 # %% [markdown]

@@ -212,11 +212,11 @@ expect(linear_accuracy(sided, order[halves]), 0.9, 1, "which way round? from u1,
 # u1 reaches the features by three paths, and lesson 3 said: the gradients of all paths add.
 #
 # - as itself: d1
-# - through |x|, x = u1 − u2: the slope is sign x, so dx = d|x| sign x; u1 gets dx and u2, which is
-#   subtracted, −dx
+# - through a = |x|, x = u1 − u2: the slope is sign x, so dx = da ∗ sign x; u1 gets dx and u2, which
+#   is subtracted, −dx
 # - through the product: each factor gets the other one, dp ∗ u2 for u1
 #
-# du1 = d1 + d|x| sign(u1 − u2) + dp ∗ u2, du2 = d2 − d|x| sign(u1 − u2) + dp ∗ u1
+# du1 = d1 + dx + dp ∗ u2, du2 = d2 − dx + dp ∗ u1
 
 # %%
 def features_backward(dy, cache):
@@ -528,7 +528,6 @@ axes.plot(steps, against, "o-", color="C3", label="conversations' and NLI's")
 axes.axhline(0, color="k", linewidth=0.8)
 axes.set(xlabel="step (half of them NLI)", ylabel="cosine of mean gradients", ylim=(-1, 1.4),
          title="They fight while they learn; at the end there is nothing to fight about")
-axes.legend(loc="upper right")
 show(figure, "19_gradients")
 
 expect(halves[learning].mean(), 0.4, 1, "steps 20 to 200: the conversations' gradient agrees")
@@ -581,7 +580,6 @@ left.set(xlabel="factor on NLI's gradient", ylabel="accuracy of NLI (per cent, b
          title="Too light, and NLI is not heard; too heavy, and it drowns the conversations")
 right.set(xlabel="factor on NLI's gradient", ylabel="loss of the conversations (nats, red squares)",
           title=" ", ylim=(2.5, 4.6))
-right.grid(False)
 figure.legend(loc="outside lower center", ncols=2, fontsize=9)
 show(figure, "19_weights")
 

@@ -244,6 +244,26 @@ def test_lessons_have_one_thread_unless_told_otherwise(before, left):
     assert done.stdout == left + "\n", done.stderr
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
+def test_in_a_terminal_a_lesson_waits_once_for_enter(tmp_path):
+    import pty
+    script = tmp_path / "lesson_of_its_own.py"
+    script.write_text("# %% [markdown]\n# Two dice. **Predict:** how\n# often a six?\n#\n"
+                      "# More.\n\n# %%\nimport lesson\nprint('the answer')\n")
+    typed, terminal = pty.openpty()
+    run = subprocess.Popen([sys.executable, script], stdin=terminal, stdout=terminal,
+                           env={**one_thread(tmp_path), "PYTHONPATH": str(ROOT / "lessons")})
+    said = ""
+    while "press Enter" not in said:
+        said += os.read(typed, 1000).decode()
+    assert "Two dice. Predict: how\r\noften a six?" in said and "More" not in said
+    assert "the answer" not in said
+    os.write(typed, b"\n")
+    while "the answer" not in said:
+        said += os.read(typed, 1000).decode()
+    assert run.wait() == 0
+
+
 def main():
     """Run the lessons one after the other, each with one thread; print the processor's seconds."""
     import tempfile

@@ -21,9 +21,9 @@ LINKED = re.compile(r"""\b[Ll]essons?\s(?P<numbers>\d+(?:(?:,|,?\sand|\sto|\sor)
 FUNCTION = r"(?:ln|log|exp|sin|cos|tanh|artanh|[a-z]{3,}(?=\())(?![A-Za-z])"
 WORD = re.compile(rf"""(?:{FUNCTION} | d[A-Zbckpqsuvwxy](?![A-Za-z]) | [A-Za-z](?![A-Za-z])
     | [A-Za-z]{{3,}}(?=[(²]|_[A-Za-z]{{1,2}}(?![A-Za-z])) | \d[\d.,]* | [_^]−?\{{?[^\W_]*
-    | [α-ωΑ-Ωᵢⱼᵀᴮᴸᵗᵇⁿⁱŷŝṽẋ⁰-₟²³½¼¾\u0302-\u0304]
+    | [α-ωΑ-Ωᵢⱼᵀᴮᴸᵗᵇˣᶻⁿⁱŷŝṽẋ⁰-₟²³½¼¾\u0302-\u0304]
     | [][(){{}}=≤≥≈≠<>←→↦+−·∗×/|‖…√∫∂∞∈∩±∓∝,])+[.,:;?!]*""", re.VERBOSE)
-SURE = re.compile(r"[B-HJ-Zb-zα-ωΔΣᵀᵢⱼ⁰-⁹₀-₉²³‖√]|a[/=(^_]|[/=]a")
+SURE = re.compile(r"[B-HJ-Zb-zα-ωΔΣᵀˣᶻᵢⱼ⁰-⁹₀-₉²³‖√]|a[/=(^_]|[/=]a")
 
 
 def is_sure(word):

@@ -142,6 +142,7 @@ for n, color in ((6, "C0"), (10, "C1")):
               label=f"the worst of them, n = {n}")
 left.set(xlabel="share of relevant ones, R/n", ylabel="average precision", xlim=(0, 1.05),
          ylim=(0, 1.05), title="Guessing has more than R/n; the\nworst order has more than 0")
+left.legend(loc="upper left", fontsize=9)
 for row, (name, (value, low, high)) in enumerate(reversed(intervals.items())):
     right.plot([low, high], [row, row], color="C0", linewidth=2)
     right.plot(value, row, "o", color="C3" if "trained on" in name else "C0", markersize=9)

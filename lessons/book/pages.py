@@ -52,6 +52,9 @@ def typeset(text, pages, papers=()):
             line = re.sub(r"^\*\*([^*]+)\*\*$", r"\1", part.rstrip(",."))
             shown = mathml(line) or f"<code>{escape(line.replace('**', ''))}</code>"
             parts[k] = f'<div class="formula">{shown}</div>'
+        elif "| Lesson |" in part:    # its last column holds numbers of lessons
+            parts[k] = re.sub(r"[\d, ]+(?= \|$)", lambda cell: re.sub(
+                r"\d+", lambda number: linked(number[0], pages), cell[0]), part, flags=re.MULTILINE)
         elif not part.startswith(("    ", "#", "![", "- <a")):    # code, headings, pictures, papers
             pieces = re.split("(`[^`]*`)", part)    # every second one is code
             pieces[::2] = [LINKED.sub(link, in_sentences(piece)) for piece in pieces[::2]]

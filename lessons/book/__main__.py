@@ -19,17 +19,19 @@ from tempfile import TemporaryDirectory
 
 from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, progress, user_errors
 
-from .contents import HERE, LESSONS, PARTS, STATIONS, all_lessons, section
+from .contents import HERE, LESSONS, PARTS, STATIONS, all_lessons, minimal, section
 
 try:
     import jupytext
+    import matplotlib
+    from fontTools import subset    # Matplotlib needs it, too
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, DeadKernelError
     from nbconvert.filters import markdown2html
     from nbformat.v4 import new_code_cell
     from pygments.formatters import HtmlFormatter
 
-    from .pages import Page, linked, machine, plain, typeset
+    from .pages import Page, linked, machine, plain, python, typeset
 except ModuleNotFoundError as error:
     jupytext = None
     missing = error.name
@@ -64,7 +66,7 @@ def run(path, folder, clients):
     notebook = jupytext.read(path)
     notebook.cells.insert(0, new_code_cell(NAME_FIGURES))
     started = []
-    client = NotebookClient(notebook, kernel_name="python3", coalesce_streams=True,
+    client = NotebookClient(notebook, kernel_name="python3",
                             extra_arguments=["--IPKernelApp.log_level=ERROR"],
                             resources={"metadata": {"path": str(path.parent)}},
                             on_cell_start=lambda cell, cell_index: started.append(cell))
@@ -114,6 +116,11 @@ def write_book(folder, lessons, notebooks):
         write(lesson.page, f"{lesson.number} · {lesson.title}", body, "".join(links), page.headings)
     for name, title in MORE.items():
         write(f"{name}.html", title, markdown2html(typeset(texts[name], pages)))
+    functions = re.split(r"\n\n\n(?=def |if )", minimal())
+    names = [re.match(r"def (\w+)|", code)[1] or "" for code in functions]
+    write("minimal.html", "minimal.py", "<h1>The whole in one file: minimal.py</h1>" + "".join(
+        f'<div id="{name or "top"}">{python(code)}</div>' for name, code in zip(names, functions)),
+        headings=[(name, name) for name in names if name])
     write("index.html", "Contents", index(made, pages))
     colours = [HtmlFormatter(style=style).get_style_defs(".highlight")
                for style in ("default", "github-dark")]
@@ -122,6 +129,18 @@ def write_book(folder, lessons, notebooks):
         + (HERE / STYLE).read_text(encoding="utf-8"), encoding="utf-8")
     for script in SCRIPTS:
         shutil.copy(script, folder)
+    write_font(folder / "math.woff")
+
+
+def write_font(path):
+    """DejaVu Serif's letters and signs of mathematics, where a machine has no font for formulas."""
+    options = subset.Options(flavor="woff", drop_tables=["FFTM"])
+    source = Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSerif.ttf")
+    font, chosen = subset.load_font(source, options), subset.Subsetter(options)
+    blocks = ((0x20, 0x17F), (0x370, 0x400), (0x2016, 0x22FF), (0x1D434, 0x1D468))
+    chosen.populate(unicodes=[code for block in blocks for code in range(*block)])
+    chosen.subset(font)
+    subset.save_font(font, path, options)
 
 
 def mark(lesson, text):

@@ -44,6 +44,11 @@ def section(title):
     return re.split(r"^## .*\n", readme().partition(f"\n## {title}\n")[2], flags=re.MULTILINE)[0]
 
 
+def minimal():
+    """The code of convsim_mini/minimal.py."""
+    return (LESSONS.parent / "convsim_mini" / "minimal.py").read_text(encoding="utf-8")
+
+
 def all_lessons():
     """The lessons in their order."""
     rows = re.findall(r"^\| (\d+) \| \[(.+?)\]\((.+?)\) \|.*?\| (.+) \|$", readme(), re.MULTILINE)
@@ -52,19 +57,25 @@ def all_lessons():
 
 
 def solutions(lesson):
-    """Number of an exercise → the code of its solution and of the wrong answers beside it."""
+    """Number of an exercise → why its solution is right, its code with the wrong answers beside it.
+
+    The reasons stand in the file's docstring, each after its number and a colon.
+    """
     path = LESSONS / "solutions" / lesson.path.name
     if not path.exists():
         return {}
     source = path.read_text(encoding="utf-8")
-    lines, nodes = source.splitlines(), ast.parse(source).body
+    lines, tree = source.splitlines(), ast.parse(source)
+    reasons = dict(re.findall(r"^(\d+): (.*?)(?=\n\d+: |\n\n|\Z)", ast.get_docstring(tree),
+                              re.MULTILINE | re.DOTALL))
     code, found = {}, {}
-    for before, node in zip(nodes, nodes[1:]):
+    for before, node in zip(tree.body, tree.body[1:]):
         if isinstance(node, ast.FunctionDef):    # with the comments above it
             code[node.name] = "\n".join(lines[before.end_lineno:node.end_lineno]).strip()
         call = getattr(node, "value", None)
         if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "solution":
             number, *answers = call.args
-            found[number.value] = "\n\n\n".join(
-                code.get(getattr(answer, "id", ""), ast.unparse(answer)) for answer in answers)
+            parts = [part for answer in answers for part in getattr(answer, "elts", [answer])]
+            parts = [code.get(getattr(part, "id", ""), ast.unparse(part)) for part in parts]
+            found[number.value] = reasons.get(str(number.value), ""), "\n\n\n".join(parts)
     return found

@@ -9,7 +9,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from .contents import HERE, solutions
+from .contents import HERE, minimal, solutions
 from .formulas import mathml
 
 LINKED = re.compile(r"""\b[Ll]essons?\s(?P<numbers>\d+(?:(?:,|,?\sand|\sto|\sor)\s\d+)*)\b
@@ -157,41 +157,56 @@ class Page:
         """The HTML of a cell of text."""
         text = markdown2html(typeset(source, self.pages, self.papers))
         text = text.replace("<strong>Gives", "<br><strong>Gives")
-        return re.sub(r"<code>(python -m lessons\.yours.*?)</code>",
+        text = re.sub(r"<code>(python -m lessons\.yours.*?)</code>",
                       r'<a href="index.html#Write-it-yourself"><code>\1</code></a>', text)
+        text = text.replace("<code>convsim_mini/minimal.py</code>",
+                            '<a href="minimal.html"><code>convsim_mini/minimal.py</code></a>')
+        if self.lesson.number > 0:
+            return text
+        for name in re.findall(r"^def (\w+)", minimal(), re.MULTILINE):    # lesson 0 walks through
+            text = text.replace(f"<code>{name}</code>",
+                                f'<a href="minimal.html#{name}"><code>{name}</code></a>')
+        return text
 
     def imports(self, cell):
         """The first cell of code."""
-        return [fold("Imports", python(cell.source)), *map(self.output, cell.outputs)]
+        return [fold("Imports", python(cell.source)), *self.outputs(cell.outputs)]
 
     def code(self, cell):
         """A cell, with drawings and judges folded."""
         if number := re.search(r"^check\((\d+), ", cell.source, re.MULTILINE):
             stub, _, judge = cell.source.partition("\ndef judge")
-            outputs = "".join(map(self.output, cell.outputs))
-            answer = self.solutions.get(int(number[1]), "")
+            outputs = "".join(self.outputs(cell.outputs))
+            why, answers = self.solutions.get(int(number[1]), ("", ""))
             return [python(stub), fold("The judge", python("def judge" + judge) + outputs),
-                    fold("A solution, and wrong answers that tempt", python(answer), "solution")]
+                    fold("A solution, and wrong answers that tempt",
+                         self.markdown(why) + python(answers), "solution")]
         if not (drawing := DRAWING.search(cell.source)):
-            return [python(cell.source), *map(self.output, cell.outputs)]
+            return [python(cell.source), *self.outputs(cell.outputs)]
         figure = next(k for k, output in enumerate(cell.outputs) if "data" in output) + 1
         live = HERE / "live" / f"{drawing[1]}.js"
         self.live = live.name if live.exists() else ""
         return [python(cell.source[:drawing.start()]), fold("The drawing", python(drawing[0])),
-                *map(self.output, cell.outputs[:figure]),
-                python(cell.source[drawing.end():]), *map(self.output, cell.outputs[figure:])]
+                *self.outputs(cell.outputs[:figure]),
+                python(cell.source[drawing.end():]), *self.outputs(cell.outputs[figure:])]
 
-    def output(self, output):
-        """Text or a figure; the line that names a figure goes: the figure itself follows."""
-        data = output.get("data", {})
-        if "image/png" in data:
-            name = f"figures/{self.lesson.path.stem}_{len(self.figures)}.png"
-            self.figures[name] = b64decode(data["image/png"])
-            alt = escape(output.metadata.get("image/png", {}).get("alt", ""))
-            return f'<a href="{name}"><img alt="{alt}" src="{name}"></a>'
-        text = re.sub(r"^figure: .*\n", "", output.get("text", data.get("text/plain", "")),
-                      flags=re.MULTILINE)
-        return f'<pre class="output">{escape(text)}</pre>' * bool(text)
+    def outputs(self, outputs):
+        """Texts and figures in order; the line that names a figure goes: the figure follows."""
+        shown, said = [], ""
+        for output in [*outputs, None]:
+            data = output.get("data", {}) if output else {}
+            if output and "image/png" not in data:
+                said += output.get("text", data.get("text/plain", ""))
+                continue
+            if said := re.sub(r"^figure: .*\n", "", said, flags=re.MULTILINE):
+                shown.append(f'<pre class="output">{escape(said)}</pre>')
+            said = ""
+            if output:
+                name = f"figures/{self.lesson.path.stem}_{len(self.figures)}.png"
+                self.figures[name] = b64decode(data["image/png"])
+                alt = escape(output.metadata.get("image/png", {}).get("alt", ""))
+                shown.append(f'<a href="{name}"><img alt="{alt}" src="{name}"></a>')
+        return shown
 
     def minutes(self):
         """How long a reader may take, in steps of five: words of text and of code."""

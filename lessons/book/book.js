@@ -1,5 +1,5 @@
 "use strict";
-// Marks of what was read, search over headings, folds that open in print.
+// Marks of what was read, search over headings, predictions that open in print.
 
 document.documentElement.classList.add("scripts");
 
@@ -20,6 +20,10 @@ if (search) search.addEventListener("input", () => {
     item.hidden = !words.every(word => item.textContent.toLowerCase().includes(word));
 });
 
+const here = document.querySelector(".machine .here");    // on a narrow screen the picture scrolls
+if (here) document.querySelector("figure").scrollLeft =
+  here.getBoundingClientRect().left - document.documentElement.clientWidth / 2;
+
 addEventListener("beforeprint", () => {
-  for (const fold of document.querySelectorAll("details:not(.solution)")) fold.open = true;
+  for (const fold of document.querySelectorAll("details.told")) fold.open = true;
 });

@@ -40,7 +40,8 @@ STYLE = "book.css"    # a folder that holds it is a book, which a new one may re
 SCRIPTS = [HERE / "book.js", *(HERE / "live").glob("*.js")]
 MORE = {"notation": "Notation", "after": "After the lessons"}    # pages beside the lessons
 
-HOME = '<a href="index.html">All lessons</a><a href="notation.html">Notation</a>'
+HOME = ('<a href="index.html">All lessons</a><a href="notation.html">Notation</a>'
+        '<a href="after.html">After</a>')
 
 # Runs before a lesson: plt.show() gives each figure its titles for those who cannot see it.
 NAME_FIGURES = """

@@ -13,7 +13,7 @@ from .contents import HERE, minimal, solutions
 from .formulas import mathml
 
 LINKED = re.compile(r"""\b[Ll]essons?\s(?P<numbers>\d+(?:(?:,|,?\sand|\sto|\sor)\s\d+)*)\b
-    | \b(?P<author>[A-Z][^\W\d_]+)(?:\set\sal\.|(?:,\s[A-Z]\w+)?\sand\s[A-Z]\w+)?\s
+    | \b(?P<author>[A-Z][^\W\d_]+)(?:\s+et\s+al\.|(?:,\s+[A-Z]\w+)?\s+and\s+[A-Z]\w+)?\s+
       \(?(?P<year>\d{4})\b""", re.VERBOSE)
 
 # A formula in a sentence is a run of words that hold nothing but single letters, names such as dx,
@@ -56,7 +56,8 @@ def typeset(text, pages, papers=()):
             parts[k] = re.sub(r"[\d, ]+(?= \|$)", lambda cell: re.sub(
                 r"\d+", lambda number: linked(number[0], pages), cell[0]), part, flags=re.MULTILINE)
         elif not part.startswith(("    ", "#", "![", "- <a")):    # code, headings, pictures, papers
-            pieces = re.split("(`[^`]*`)", part)    # every second one is code
+            bars = r"|\|" if part.startswith("|") else ""        # between the cells of a table
+            pieces = re.split(f"(`[^`]*`{bars})", part)           # every second one is code
             pieces[::2] = [LINKED.sub(link, in_sentences(piece)) for piece in pieces[::2]]
             parts[k] = "".join(pieces)
     return "\n\n".join(parts)
@@ -78,7 +79,7 @@ def in_sentences(text):
 
 def formula(run):
     """A run of words as MathML; if that is not sure, each of its words; else the text."""
-    core = re.sub(r"^[aAI]\s|\s[aAI]$", "", run.strip().rstrip(".,:;?!"))
+    core = re.sub(r"^[aAI]\s(?![=≈−+·])|(?<![=≈−+·])\s[aAI]$", "", run.strip().rstrip(".,:;?!"))
     for opening, closing in ("()", "[]"):
         if core.startswith(opening) and core.count(opening) > core.count(closing):
             core = core[1:]

@@ -31,13 +31,12 @@ try:
     from nbformat.v4 import new_code_cell
     from pygments.formatters import HtmlFormatter
 
-    from .pages import Page, linked, machine, plain, python, typeset
+    from .pages import Page, linked, machine, python, typeset
 except ModuleNotFoundError as error:
     jupytext = None
     missing = error.name
 
 STYLE = "book.css"    # a folder that holds it is a book, which a new one may replace
-SCRIPTS = [HERE / "book.js", *(HERE / "live").glob("*.js")]
 MORE = {"notation": "Notation", "after": "After the lessons"}    # pages beside the lessons
 
 HOME = ('<a href="index.html">All lessons</a><a href="notation.html">Notation</a>'
@@ -128,7 +127,7 @@ def write_book(folder, lessons, notebooks):
     (folder / STYLE).write_text(
         "{}\n@media (prefers-color-scheme: dark) {{\n{}\n}}\n".format(*colours)
         + (HERE / STYLE).read_text(encoding="utf-8"), encoding="utf-8")
-    for script in SCRIPTS:
+    for script in [HERE / "book.js", *(HERE / "live").glob("*.js")]:
         shutil.copy(script, folder)
     write_font(folder / "math.woff")
 
@@ -162,7 +161,7 @@ def index(made, pages):
                     f"{mark(lesson, 'read')}</small>{markdown2html(lesson.shows)}</li>")
     paths = re.sub(r"\d+", lambda found: linked(found[0], pages), section("Three paths"))
     headings = "".join(
-        f'<li><a href="{lesson.page}#{anchor}">{lesson.number} · {plain(text)}</a></li>'
+        f'<li><a href="{lesson.page}#{anchor}">{lesson.number} · {text}</a></li>'
         for lesson, page in made for anchor, text in page.headings)
     return Template((HERE / "index.html").read_text(encoding="utf-8")).substitute(
         machine=machine(None, pages), rows="".join(rows), headings=headings,

@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64decode
-from html import escape, unescape
+from html import escape
 
 from nbconvert.filters import markdown2html
 from pygments import highlight
@@ -25,13 +25,12 @@ WORD = re.compile(rf"""(?:{FUNCTION} | d[A-Zbckpqsuvwxy](?![A-Za-z]) | [A-Za-z](
     | [][(){{}}=≤≥≈≠<>←→↦+−·∗×/|‖…√∫∂∞∈∩±∓∝,])+[.,:;?!]*""", re.VERBOSE)
 SURE = re.compile(r"[B-HJ-Zb-zα-ωΔΣᵀˣᶻᵢⱼ⁰-⁹₀-₉²³‖√]|a[/=(^_]|[/=]a")
 
+DRAWING = re.compile(r"^figure\b.*?^show\(figure, \"(\w+)\"\)\n?", re.MULTILINE | re.DOTALL)
+
 
 def is_sure(word):
     """Whether a word that may belong to a formula surely does."""
     return SURE.search(re.sub(FUNCTION, "", word))
-
-
-DRAWING = re.compile(r"^figure\b.*?^show\(figure, \"(\w+)\"\)\n?", re.MULTILINE | re.DOTALL)
 
 
 def typeset(text, pages, papers=()):
@@ -140,7 +139,8 @@ class Page:
         for cell in [*notebook.cells, None]:
             if cell and cell.cell_type == "code":
                 into = predicted if hides else parts
-                into += self.imports(cell) if first else self.code(cell)
+                into += [fold("Imports", python(cell.source)), *self.outputs(cell.outputs)] if (
+                    first) else self.code(cell)
                 first = False
                 continue
             if predicted:
@@ -168,10 +168,6 @@ class Page:
             text = text.replace(f"<code>{name}</code>",
                                 f'<a href="minimal.html#{name}"><code>{name}</code></a>')
         return text
-
-    def imports(self, cell):
-        """The first cell of code."""
-        return [fold("Imports", python(cell.source)), *self.outputs(cell.outputs)]
 
     def code(self, cell):
         """A cell, with drawings and judges folded."""
@@ -213,8 +209,3 @@ class Page:
         """How long a reader may take, in steps of five: words of text and of code."""
         words = len(re.sub("<[^>]+>", " ", self.body).split())
         return max(5, round(words / 200 / 5) * 5)
-
-
-def plain(html):
-    """The text of HTML."""
-    return unescape(re.sub("<[^>]+>", "", html))

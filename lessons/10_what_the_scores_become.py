@@ -98,6 +98,7 @@ for axes, use_mask, title in zip(panels, (False, True), (
     axes.axline((0, 0), slope=1, color="k", linestyle=":", label="score = PMI")
     axes.set(xlabel="log p(j | i)/p(j)", ylabel="learned score, rows aligned", title=title,
              xlim=(-1, 4.5), ylim=(-1.5, 5))
+    axes.legend(loc="upper left")
     with_or_without = "with" if use_mask else "without"
     expect(np.corrcoef(scores[others], pmi[others])[0, 1], 0.95, 1,
            f"{with_or_without} the mask: correlation of scores and PMI, all but “yes”")

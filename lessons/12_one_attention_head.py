@@ -363,6 +363,7 @@ for axes, scaled, title in zip(panels, (True, False), titles):
     axes.set(xlabel="width m of the head", ylabel="size L of a word's gradient", ylim=(1e-5, 20),
              xticks=widths, xticklabels=[str(width) for width in widths], title=title)
     axes.minorticks_off()
+panels[1].legend(loc="lower left")
 show(figure, "12_scale")
 
 without, with_root = sizes[False], sizes[True]

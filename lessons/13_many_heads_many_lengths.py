@@ -255,12 +255,12 @@ expect(derived_factor(256), 33, 37, "scores padded / needed for a batch of 256")
 #
 # ## Groups of equal length
 #
+# ![Rows are words, columns are cut into q, k, v and heads](pictures/13_packed_heads.svg)
+#
 # Sentences of equal length need no padding to form an array. So: sort the batch by length, and each
 # run of equal lengths is a `Group`: tokens first … last − 1, `length` to each sentence. Rows
 # first:last of qkv, reshaped to (sentences, length, 3, h, m), are all heads of all its sentences,
 # again without a copy.
-#
-# ![Rows are words, columns are cut into q, k, v and heads](pictures/13_packed_heads.svg)
 #
 # How many groups will there be? As many as distinct lengths. A length that a share p_l of sentences
 # has is missing from a batch with probability (1 − p_l)ᴮ, so expect Σ_l (1 − (1 − p_l)ᴮ). Unsorted,

@@ -261,7 +261,7 @@ expect(lengths.mean() / np.linalg.norm(signal[0]), 0.0620, 0.0630,
 # signal(p + Δ) − signal(p), whose square is 2 (d/2)(1 − c) with c the cosine of above. If the
 # encoder answers to a change in proportion to its size, the embedding moves by
 #
-# **constant · √(1 − c(Δ))**
+# **a constant · √(1 − c(Δ))**
 #
 # The constant belongs to the network, the shape to the clock. A network is not quite linear and
 # hears some hands better than others, so expect the shape to within a third or so. Without the
@@ -358,6 +358,7 @@ swap.plot(gaps, not_moved, "s", color="C3", markersize=5, label="measured withou
 swap.set(title="Words swapped far apart move the embedding more",
          xlabel="distance Δ of the words that are swapped",
          ylabel="how far the unit vector moves", ylim=(-0.002, 1.75 * moved.max()))
+swap.legend(loc="upper left")
 curve.semilogy(without_losses, color="C3", label="without the signal")
 curve.semilogy(with_losses, color="C0", label="with it")
 curve.axhline(math.log(2), color="k", linestyle=":", label="derived: ln 2")

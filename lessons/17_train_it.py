@@ -489,6 +489,7 @@ axes.axvline(optim.warmup, color="k", linestyle=":", label="end of the warm-up")
 axes.axhspan(3e-4, 3e-3, color="k", alpha=0.08, label="about a thousandth")
 axes.set(xlabel="step", ylabel="size of the update / size of the weight",
          title="Updates grow with the warm-up, never beyond 5%, and fall with the rate")
+axes.legend(fontsize=9)
 show(figure, "17_ratios")
 
 first, last = watched[0][1], watched[-1][1]

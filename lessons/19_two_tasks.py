@@ -580,6 +580,7 @@ left.set(xlabel="factor on NLI's gradient", ylabel="accuracy of NLI (per cent, b
          title="Too light, and NLI is not heard; too heavy, and it drowns the conversations")
 right.set(xlabel="factor on NLI's gradient", ylabel="loss of the conversations (nats, red squares)",
           title=" ", ylim=(2.5, 4.6))
+right.grid(False)
 figure.legend(loc="outside lower center", ncols=2, fontsize=9)
 show(figure, "19_weights")
 

@@ -201,12 +201,14 @@ left.axvline(10, color="k", linestyle=":", linewidth=1)
 left.set(xticks=[1, 10, 100], xticklabels=["1", "10", "100"], xlabel="directions, largest σ first",
          ylabel="share of the squared length, per cent",
          title="U Σ^p: with p = 1, ten of 200\ndirections have a third of the length")
+left.legend()
 for (name, scores), marker in zip(curve.items(), "os"):
     right.semilogx(ratios, [100 * hits.mean() for hits, _ in scores], f"-{marker}", label=name)
 right.axhline(100 * nearest.mean(), color="k", linestyle=":", label="by distance")
 right.set(xticks=[0.1, 1, 10, 100], xticklabels=["0.1", "1", "10", "100"],
           xlabel="‖b‖² / mean ‖x‖²", ylabel="P@1, per cent", ylim=(0, None),
           title="A bias harms vectors of different\nlengths: cosine becomes distance")
+right.legend()
 show(figure, "26_counting_continued")
 
 # %% [markdown]

@@ -22,8 +22,8 @@ FUNCTION = r"(?:ln|log|exp|sin|cos|tanh|artanh|[a-z]{3,}(?=\())(?![A-Za-z])"
 WORD = re.compile(rf"""(?:{FUNCTION} | d[A-Zbckpqsuvwxy](?![A-Za-z]) | [A-Za-z](?![A-Za-z])
     | [A-Za-z]{{3,}}(?=[(²]|_[A-Za-z]{{1,2}}(?![A-Za-z])) | \d[\d.,]* | [_^]−?\{{?[^\W_]*
     | [α-ωΑ-Ωᵢⱼᵀᴮᴸᵗᵇˣᶻⁿⁱŷŝṽẋ⁰-₟²³½¼¾\u0302-\u0304]
-    | [][(){{}}=≤≥≈≠<>←→↦+−·∗×/|‖…√∫∂∞∈∩±∓∝,])+[.,:;?!]*""", re.VERBOSE)
-SURE = re.compile(r"[B-HJ-Zb-zα-ωΔΣᵀˣᶻᵢⱼ⁰-⁹₀-₉²³‖√]|a[/=(^_]|[/=]a")
+    | [][(){{}}⌈⌉=≤≥≈≠<>←→↦+−·∗×/|‖…√∫∂∞∈∩±∓∝,])+[.,:;?!]*""", re.VERBOSE)
+SURE = re.compile(r"[B-HJ-Zb-zα-ωΔΣᵀˣᶻᵢⱼ⁰-⁹₀-₉²³‖√_^]|a[/=(]|[/=]a")
 
 DRAWING = re.compile(r"^figure\b.*?^show\(figure, \"(\w+)\"\)\n?", re.MULTILINE | re.DOTALL)
 
@@ -143,6 +143,9 @@ class Page:
                     first) else self.code(cell)
                 first = False
                 continue
+            if cell and predicted and not re.search('class="output"|<img', "".join(predicted)):
+                predicted.append(self.markdown(cell.source))    # the answer is still to come
+                continue
             if predicted:
                 parts.append(fold("Predicted? See what happens", "\n".join(predicted), "told"))
             if self.live:
@@ -162,7 +165,7 @@ class Page:
                       r'<a href="index.html#Write-it-yourself"><code>\1</code></a>', text)
         text = text.replace("<code>convsim_mini/minimal.py</code>",
                             '<a href="minimal.html"><code>convsim_mini/minimal.py</code></a>')
-        if self.lesson.number > 0:
+        if self.lesson.number > 0 or "## Where this lives" in source:
             return text
         for name in re.findall(r"^def (\w+)", minimal(), re.MULTILINE):    # lesson 0 walks through
             text = text.replace(f"<code>{name}</code>",

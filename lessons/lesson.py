@@ -38,7 +38,8 @@ def ask(script):
         input("\nWrite down what you expect, then press Enter. ")
 
 
-if not INTERACTIVE and sys.argv[0] and sys.stdin and sys.stdin.isatty() and sys.stdout.isatty():
+if not INTERACTIVE and sys.argv[0].endswith(".py") and sys.stdin and (
+        sys.stdin.isatty() and sys.stdout.isatty()):
     ask(sys.argv[0])
 
 judges = {}    # exercise number → its judge, for solutions/prove.py

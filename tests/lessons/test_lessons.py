@@ -251,17 +251,14 @@ def test_in_a_terminal_a_lesson_waits_once_for_enter(tmp_path):
     script.write_text("# %% [markdown]\n# Two dice. **Predict:** how\n# often a six?\n#\n"
                       "# More.\n\n# %%\nimport lesson\nprint('the answer')\n")
     typed, terminal = pty.openpty()
-    run = subprocess.Popen([sys.executable, script], stdin=terminal, stdout=terminal,
-                           env={**one_thread(tmp_path), "PYTHONPATH": str(ROOT / "lessons")})
-    said = ""
-    while "press Enter" not in said:
-        said += os.read(typed, 1000).decode()
-    assert "Two dice. Predict: how\r\noften a six?" in said and "More" not in said
-    assert "the answer" not in said
     os.write(typed, b"\n")
-    while "the answer" not in said:
-        said += os.read(typed, 1000).decode()
-    assert run.wait() == 0
+    environment = {**one_thread(tmp_path), "PYTHONPATH": str(ROOT / "lessons")}
+    subprocess.run([sys.executable, script], stdin=terminal, stdout=terminal, stderr=terminal,
+                   env=environment, timeout=60, check=True)
+    said = os.read(typed, 10_000).decode()
+    asked, _, told = said.partition("press Enter")
+    assert "Two dice. Predict: how\r\noften a six?" in asked and "More" not in said
+    assert "the answer" in told and "the answer" not in asked
 
 
 def main():

@@ -307,7 +307,6 @@ left.plot(losses, color="C0", alpha=0.5, label="loss of a batch")
 left.axhline(np.log(K), color="k", linestyle="--", label="knows nothing: ln 64")
 left.axhline(perfect, color="k", linestyle=":", label="derived: perfect player")
 left.set(xlabel="step", ylabel="loss, nats", title="The game is learned nearly perfectly")
-left.legend()
 for axes, cosine, r, when in ((middle, before_training, r_before, "Before"),
                               (right, after_training, r_after, "After")):
     axes.scatter(test_truth, cosine, s=3, alpha=0.1, color="C0" if when == "After" else "C3",

@@ -135,7 +135,6 @@ for dtype, color in ((np.float64, "C0"), (np.float32, "C3")):
 axes.set(xlabel="step ε", ylabel="error of the slope of tanh (root mean square)", ylim=(1e-16, 10),
          title="A smaller step bends less and rounds more: "
                "float64 gives eleven digits, float32 five")
-axes.legend(loc="lower left")
 show(figure, "02_finite_differences")
 
 def worst_ratio(rounded):

@@ -288,7 +288,6 @@ for s, color in ((0.5, "C0"), (1, "C2"), (2, "C3")):
 axes.set(xlabel="layers that the gradient has passed on its way back",
          ylabel="size of the gradient, at the output = 1",
          title="At half the scale a billionth of the gradient is left; at twice it grows")
-axes.legend()
 show(figure, "03_linear_layers_and_activations")
 
 expect(left[0.5], 0.5**30 / 10, 0.5**30 * 1.1, "s = 0.5: left after thirty layers; at most 2⁻³⁰")

@@ -237,7 +237,6 @@ two.set(xlabel="rows of the table, R", ylabel=f"megabytes of its gradient, d = {
         title="A dense gradient grows with the table,\nsparse rows do not")
 two.set_xticks(sizes, [f"{R:,}" for R in sizes])
 two.minorticks_off()
-two.legend(loc="upper left", fontsize=10)
 show(figure, "05_embeddings")
 
 # %% [markdown]

@@ -155,7 +155,6 @@ for axes in (left, right):
              xlabel="words in the sentence, n")
 left.set(ylabel="norm of the bag / √d",
          title="√n nearly gives one size for all;\nreal long sentences repeat words")
-left.legend(fontsize=9)
 right.set(ylabel="mean of 1 − tanh²", ylim=(0, 1),
           title="A sum shuts tanh for long sentences,\na mean never bends it")
 show(figure, "06_sqrtn_combiner_and_dan")

@@ -160,7 +160,6 @@ for i, j in np.ndindex(6, 6):
               fontsize=8, color="white" if abs(jacobian[i, j]) > 0.15 else "black")
 left.set(xlabel="score j", ylabel="probability i", xticks=range(6), yticks=range(6),
          title="What one score wins, the others lose:\nrows and columns of ∂p_i/∂s_j sum to 0")
-left.grid(False)
 for row, (name, (by_ones, by_random)) in enumerate(seen.items()):
     color = "C2" if name == "right" else "C3"
     right.plot([max(by_ones, 1e-13), max(by_random, 1e-13)], [row, row], color=color, alpha=0.25,
@@ -176,7 +175,6 @@ right.plot([], [], "o", color="gray", label="random dp")
 right.set(xscale="log", xlim=(1e-14, 20), ylim=(6.6, -1), yticks=range(7), yticklabels=seen,
           xlabel="largest |analytic − numeric| (at least 10⁻¹³)", ylabel="backward",
           title="Through ones, five of six broken backwards\nlook as right as the right one")
-right.legend(loc="lower left", fontsize=9)
 show(figure, "08_softmax_and_cross_entropy")
 
 passed_ones = [name for name, (by_ones, _) in seen.items() if by_ones < 1e-6]

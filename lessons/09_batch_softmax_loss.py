@@ -165,7 +165,7 @@ for name, ours, theirs in zip(("du", "dv"), (du, dv),
 # %% [markdown]
 # Written out for one input,
 #
-# du_i = −(scale/B) (v_i − Σ_j p_ij v_j)
+# du_i = −scale · (v_i − Σ_j p_ij v_j)/B
 #
 # A step against it moves u_i towards its true reply and away from **the average of the replies it
 # believes in**. A reply that nobody would confuse with the right one has p ≈ 0 and pushes nothing:
@@ -208,7 +208,6 @@ for axes, steps, what in zip(axes_row, (1, 12, 2000),
     image = axes.imshow(picture, vmin=-1, vmax=1)
     axes.set(title=f"{what}\nloss {loss:.3f}", xlabel="reply j", xticks=range(0, 12, 2),
              ylabel="input i", yticks=range(0, 12, 2))
-    axes.grid(False)
     # what a row pulls and what it pushes are equal
     assert np.abs(picture.sum(axis=1)).max() < 1e-12
 figure.colorbar(image, ax=axes_row, shrink=0.9, ticks=(-1, 0, 1),

@@ -209,7 +209,6 @@ axes.text(2048, blurred_information + 0.08,
 axes.set(xlabel="batch size K", ylabel="nats below ln K", xticks=sizes, xticklabels=sizes,
          title="Batches of two hardly tell these two models apart;\n"
                "in large ones each shows all it knows")
-axes.legend(loc="lower right")
 show(figure, "10_batch_size")
 
 # %% [markdown]

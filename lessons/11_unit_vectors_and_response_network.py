@@ -81,6 +81,27 @@ expect(np.abs((dx * x).sum(axis=1)).max(), 0, 1e-14, "dx · x: a right angle")
 twice = l2_normalize_backward(dy, l2_normalize_forward(2 * x)[1])
 expect(relative_error(twice, dx / 2), 0, 1e-14, "twice the length, half the gradient")
 
+# %%
+figure, axes = plt.subplots()
+angles = np.deg2rad(np.arange(0, 360, 30))
+points = np.concatenate([radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+                         for radius in (1, 2)])
+# −dy: every vector is to point to the right
+pull = np.array([[1.0, 0.0]]).repeat(len(points), axis=0)
+turn = l2_normalize_backward(pull, l2_normalize_forward(points)[1])
+for radius in (1, 2):
+    axes.add_patch(plt.Circle((0, 0), radius, fill=False, color="gray", linewidth=0.8))
+axes.quiver(*points.T, *turn.T, color="C0", angles="xy", scale_units="xy", scale=1.6, width=0.007)
+axes.plot(*points.T, "o", color="C0", markersize=3)
+axes.plot([-1, -2], [0, 0], "o", color="C3", markersize=8)
+axes.annotate("opposite: the worst\nloss, no gradient", (-2, 0), (-3.15, 1.9), fontsize=9,
+              arrowprops={"arrowstyle": "-", "color": "C3"})
+axes.annotate("", (3.1, 0), (2.3, 0), arrowprops={"arrowstyle": "->", "linewidth": 2})
+axes.text(2.3, 0.15, "target", fontsize=9)
+axes.set(xlabel="x₀", ylabel="x₁", xlim=(-3.3, 3.3), ylim=(-2.7, 2.7), aspect="equal",
+         title="Only what pulls sideways gets through:\ntwice as long, half as far")
+show(figure, "11_only_sideways")
+
 # %% [markdown]
 # And at x = 0 there is no direction at all; the formula says 0/0. The library leaves a zero row as
 # it is. An empty sentence could otherwise put a nan into every parameter.
@@ -326,36 +347,18 @@ def train_circle(network, steps=600):
 
 runs = {network: train_circle(network) for network in (False, True)}
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.8))
-angles = np.deg2rad(np.arange(0, 360, 30))
-points = np.concatenate([radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-                         for radius in (1, 2)])
-# −dy: every vector is to point to the right
-pull = np.array([[1.0, 0.0]]).repeat(len(points), axis=0)
-turn = l2_normalize_backward(pull, l2_normalize_forward(points)[1])
-for radius in (1, 2):
-    left.add_patch(plt.Circle((0, 0), radius, fill=False, color="gray", linewidth=0.8))
-left.quiver(*points.T, *turn.T, color="C0", angles="xy", scale_units="xy", scale=1.6, width=0.007)
-left.plot(*points.T, "o", color="C0", markersize=3)
-left.plot([-1, -2], [0, 0], "o", color="C3", markersize=8)
-left.annotate("opposite: the worst\nloss, no gradient", (-2, 0), (-3.15, 1.9), fontsize=9,
-              arrowprops={"arrowstyle": "-", "color": "C3"})
-left.annotate("", (3.1, 0), (2.3, 0), arrowprops={"arrowstyle": "->", "linewidth": 2})
-left.text(2.3, 0.15, "target", fontsize=9)
-left.set(xlabel="x₀", ylabel="x₁", xlim=(-3.3, 3.3), ylim=(-2.7, 2.7), aspect="equal",
-         title="Only what pulls sideways gets through:\ntwice as long, half as far")
+figure, axes = plt.subplots()
 for network, color, label in ((False, "C3", "v itself: no response network"),
                               (True, "C2", "v′: response network")):
-    right.semilogy(runs[network][0], color=color, linewidth=2, label=label)
-right.axhline(on_a_circle, color="black", linestyle=":")
-right.text(600, on_a_circle * 0.62, f"without, best on a circle: {on_a_circle:.2f}", fontsize=9,
+    axes.semilogy(runs[network][0], color=color, linewidth=2, label=label)
+axes.axhline(on_a_circle, color="black", linestyle=":")
+axes.text(600, on_a_circle * 0.62, f"without, best on a circle: {on_a_circle:.2f}", fontsize=9,
            ha="right")
-right.axhline(np.log(12), color="black", linestyle=":")
-right.text(600, np.log(12) * 1.12, "ln 12: knows nothing", fontsize=9, ha="right")
-right.set(xlabel="step", ylabel="batch softmax loss",
+axes.axhline(np.log(12), color="black", linestyle=":")
+axes.text(600, np.log(12) * 1.12, "ln 12: knows nothing", fontsize=9, ha="right")
+axes.set(xlabel="step", ylabel="batch softmax loss",
           title="A circle of twelve replies: without layers for\n"
                 "the reply it cannot be learnt, with them it can")
-right.legend(loc="lower left", fontsize=9)
 show(figure, "11_unit_vectors_and_response_network")
 
 own, other = runs[False], runs[True]

@@ -268,7 +268,6 @@ for axes, (p, right), title in ((first, before, "Before: everybody is asked alik
     image = axes.imshow(p[0], cmap="Blues", vmin=0, vmax=1)
     axes.plot(right[0], range(COLOURS), "o", color="C1", fillstyle="none", markersize=13)
     axes.set(title=title, xlabel="word that is asked", ylabel="word that asks")
-    axes.grid(False)
     axes.set_xticks([1.5, 5.5], ["askers", "holders"])
     axes.set_yticks([1.5, 5.5], ["askers", "holders"], rotation=90, va="center")
 figure.colorbar(image, ax=last, label="share p (circle: the right one)", shrink=0.75)

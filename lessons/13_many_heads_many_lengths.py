@@ -234,7 +234,6 @@ raster.imshow(np.where(words, 1.0, 0.12), cmap="Blues", vmin=0, vmax=1, aspect="
               interpolation="nearest")
 raster.set(title=f"Of 64 padded sentences {1 - words.mean():.0%} are padding",
            xlabel="position (dark: a word)", ylabel="sentence of the batch")
-raster.grid(False)
 curve.loglog(batches, measured, "o-", color="C3", label="padded, with a mask")
 curve.loglog(batches, derived, "k:", label="derived from the lengths")
 curve.loglog(batches, np.ones(len(batches)), "-", color="C0", linewidth=2.5,
@@ -244,7 +243,6 @@ curve.set(title="The larger the batch, the more scores are for nothing",
           ylabel="scores computed / scores needed", xticks=[1, 10, 100, 1000],
           xticklabels=["1", "10", "100", "1,000"],
           yticks=[1, 10, 100], yticklabels=["1 ×", "10 ×", "100 ×"], ylim=(0.7, 150))
-curve.legend(loc="upper left")
 show(figure, "13_many_heads_many_lengths")
 
 expect((measured / derived).min(), 0.75, 1.1, "measured / derived, the least")
@@ -256,6 +254,8 @@ expect(derived_factor(256), 33, 37, "scores padded / needed for a batch of 256")
 # The longest sentence sets the price for all, and among 256 there is always a long one.
 #
 # ## Groups of equal length
+#
+# ![Rows are words, columns are cut into q, k, v and heads](pictures/13_packed_heads.svg)
 #
 # Sentences of equal length need no padding to form an array. So: sort the batch by length, and each
 # run of equal lengths is a `Group`: tokens first … last − 1, `length` to each sentence. Rows

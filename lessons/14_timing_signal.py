@@ -153,7 +153,6 @@ image = heat.imshow(signal[:60].T, aspect="auto", vmin=-1, vmax=1, interpolation
 heat.axhline(width / 2 - 0.5, color="k", linewidth=0.8)
 heat.set(title="Each hand is a little slower than the one above it", xlabel="position of the word",
          ylabel="channel (upper half sines, lower half cosines)")
-heat.grid(False)
 figure.colorbar(image, ax=heat, label="signal")
 for p, row, marker in zip(starts, measured, "ox+"):
     curve.semilogx(distances, row, marker, color=f"C{starts.index(p)}", markersize=7,
@@ -163,7 +162,6 @@ curve.semilogx(distances, derived_cosine(distances), "k:",
 curve.set(title="Similarity falls with the logarithm of the distance", xlabel="distance Δ in words",
           ylabel="cosine of two positions", ylim=(0, 1.02), xticks=[1, 10, 100, 1000],
           xticklabels=["1", "10", "100", "1,000"])
-curve.legend(loc="lower left")
 show(figure, "14_timing_signal")
 
 expect(np.abs(np.linalg.norm(signal, axis=1) / np.sqrt(width / 2) - 1).max(), 0, 1e-12,

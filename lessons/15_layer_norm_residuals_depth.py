@@ -294,6 +294,8 @@ check(2, blind_start, judge_blind_start)
 #
 # L is gone. In pre-norm a sublayer's gradient does not depend on how many stand above it.
 #
+# ![One sublayer of each of the four stacks](pictures/15_four_stacks.svg)
+#
 # **Predict:** 24 sublayers, c = 0.32. What is the size (root of G) at the input of each of the four
 # stacks?
 
@@ -414,7 +416,6 @@ for kind, color in colors.items():
 left.set(title="Norms keep the gradient's size through 24 sublayers",
          xlabel="sublayers below (0: the input)",
          ylabel="size of the gradient there (root mean square)", ylim=(1e-7, 1e3))
-left.legend(loc="lower right")
 for kind in ("post", "pre"):
     right.plot(depths, steps[kind], "o-", color=colors[kind], label=f"{kind}-norm")
     right.plot(depths, derived_steps[kind], "k:",
@@ -423,7 +424,6 @@ right.set(title="The same nudge moves a deep post-norm stack further", xlabel="s
           ylabel="change of the output / of the matrices (relative)", ylim=(0, None))
 right.axvline(12, ymax=0.6, color="k", alpha=0.3, linewidth=1)
 right.annotate("the paper's 12", (12, 0.15), (4, 0), textcoords="offset points")
-right.legend(loc="upper left")
 show(figure, "15_layer_norm_residuals_depth")
 
 for kind in steps:

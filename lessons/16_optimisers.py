@@ -240,7 +240,6 @@ for name, step, style in (("SGD", descent(2 / 21), "C0o-"), ("Adam", adam_step(0
     place.plot(*path.T, style, markersize=3, linewidth=1, label=name)
 place.set(xlabel="flat direction", ylabel="steep direction",
           title="κ = 20, 30 steps: momentum swings out, and is there first")
-place.legend()
 for name, path, style in (("SGD", descent_path, "C0"), ("momentum", momentum_path, "C1"),
                           ("Adam", paths["along the axes", 0.01], "C2"),
                           ("Adam, bowl turned by 45°", paths["turned by 45°", 0.01], "C3")):
@@ -249,7 +248,6 @@ for name, path, style in (("SGD", descent_path, "C0"), ("momentum", momentum_pat
     fall.semilogy(loss[:1500], style, label=name, linewidth=1.2)
 fall.set(xlabel="step", ylabel="loss", ylim=(1e-8, 1e4),
          title="κ = 1000: to Adam alone it matters where the axes are")
-fall.legend(fontsize=9, loc="upper right")
 show(figure, "16_bowl")
 
 # %% [markdown]
@@ -411,14 +409,12 @@ first.semilogx(np.arange(1, 3001), lengths, "C2", label="constant g, corrected")
 first.semilogx(np.arange(1, 21), noisy, "C4o", markersize=4, label="pure noise, corrected")
 first.set(xlabel="step", ylabel="length of Adam's step, in rates", ylim=(0, 8),
           title="Uncorrected first steps are too long;\ncorrected ones are noisy")
-first.legend(fontsize=9)
 edges = np.unique(np.geomspace(1, words, 13).astype(int))
 for kind, color in (("SGD", "C0"), ("Adam", "C2"), ("Adagrad", "C1")):
     means = [chosen[kind][a - 1:b - 1].mean() for a, b in zip(edges, edges[1:])]
     rows.loglog(np.sqrt(edges[:-1] * edges[1:]), means, "o-", color=color, label=kind)
 rows.set(xlabel="a word's rank by frequency", ylabel="mean squared error of its row",
          title=f"{words:,} words after {steps:,} batches:\nthe rare ones decide")
-rows.legend(fontsize=9)
 show(figure, "16_optimisers")
 
 # %% [markdown]

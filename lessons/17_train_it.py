@@ -430,7 +430,6 @@ left.plot(steps, [loss for *_, loss in measured], "o-", color="C3", label="dev, 
 left.axhline(ln_K, color="k", linestyle=":", label="ln 256: no opinion")
 left.set(xlabel="step (256 pairs each)", ylabel="loss (nats)", ylim=(4.2, 8),
          title="The loss crosses ln K at the end of the warm-up")
-left.legend()
 for k, n in enumerate((1, 3, 10)):
     right.plot(steps, [values[k] for _, values, _ in measured], "o-", color=f"C{k}", label=f"P@{n}")
     right.axhline(n, color=f"C{k}", linestyle=":")

@@ -41,6 +41,8 @@ rng = np.random.default_rng(18)
 # it was made from**, and for each of them a function that turns the gradient of the result into the
 # gradient of that parent. For y = a b they are dy ↦ dy · b and dy ↦ dy · a.
 #
+# ![The graph of y = a b + exp(a), and the gradient back](pictures/18_graph.svg)
+#
 # Then the backward is a walk from the loss to the parameters. An array that is used twice gets two
 # gradients, and they add (lesson 3). The first idea is to walk recursively: hand on each gradient
 # as soon as it arrives.
@@ -384,6 +386,16 @@ expect(kept["hand"][0] / (8 * K * K / 1e6), 1, 1, "by hand: K × K arrays kept")
 expect(kept["graph"][0] / (8 * K * K / 1e6), 2, 4, "by the graph")
 expect(kept["graph"][1] / kept["hand"][1], 3, 20, "bytes kept, graph over hand")
 
+figure, axes = plt.subplots()
+for offset, name, of_table, color in ((0, "graph", by_graph, "C3"), (0.4, "hand", by_hand, "C2")):
+    squares, everything = kept[name]
+    axes.bar(np.arange(3) + offset, [squares, everything - squares, of_table / 1e6], 0.38,
+             color=color, label=name)
+axes.set(xlabel="what is kept or made", ylabel="MB in one step, float64",
+         title=f"{2 * K} sentences: what one step keeps")
+axes.set_xticks(np.arange(3) + 0.2, ["K × K", "other values", "gradient of the table"])
+show(figure, "18_an_autograd_in_sixty_lines")
+
 # %% [markdown]
 # Most of the graph's memory is one array: the embeddings that `take` fetched, one row for each word
 # and bigram. By hand the bag is one sparse product, which adds the rows where they are (lesson 6).
@@ -392,37 +404,6 @@ expect(kept["graph"][1] / kept["hand"][1], 3, 20, "bytes kept, graph over hand")
 # what they read, its embedding has a `sparse` switch, its cross-entropy is fused. But look at what
 # these are. Each is a closed form or a cache that **somebody derived by hand**, as one more rule.
 # An autograd chains rules; it does not find them. That is why this course writes them.
-
-# %%
-figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.5))
-figure.get_layout_engine().set(wspace=0.05)
-depths = np.arange(1, 17)
-left.semilogy(depths, [visits(doubled(k), k) for k in depths], "C3o-",
-              label="each gradient handed on at once")
-left.semilogy(depths, depths + 1, "C2o-", label="each node once, in order")
-left.set(xlabel="doublings x ← x + x", ylabel="nodes visited by the backward",
-         title="Without an order the backward\nwalks every path")
-left.legend(fontsize=9)
-score = np.linspace(0, 160, 81, dtype=np.float32)
-shown = {"graph": [], "hand": []}
-for s in score:
-    two = np.array([[s, 0], [0, s]], np.float32)[::-1].copy()  # the true reply is the worse one
-    shown["graph"].append(graph_of(two, naive_loss)[0])
-    shown["hand"].append(float(batch_softmax_forward(two, np.eye(2, dtype=np.float32))[0]))
-middle.plot(score, shown["hand"], "C2", linewidth=5, alpha=0.4, label="by hand")
-middle.plot(score, shown["graph"], "C3", label="naive graph, float32")
-middle.set(xlabel="how far the true score is below the other", ylabel="loss",
-           title="The closed form has an answer\nwhere the graph has none")
-middle.legend(fontsize=9)
-for offset, name, of_table, color in ((0, "graph", by_graph, "C3"), (0.4, "hand", by_hand, "C2")):
-    squares, everything = kept[name]
-    right.bar(np.arange(3) + offset, [squares, everything - squares, of_table / 1e6], 0.38,
-              color=color, label=name)
-right.set(xlabel="what is kept or made", ylabel="MB in one step, float64",
-          title=f"{2 * K} sentences: what one step keeps")
-right.set_xticks(np.arange(3) + 0.2, ["K × K", "other values", "gradient\nof the table"])
-right.legend()
-show(figure, "18_an_autograd_in_sixty_lines")
 
 # %% [markdown]
 # ## Where this lives

@@ -518,7 +518,6 @@ axes.plot(steps, against, "o-", color="C3", label="conversations' and NLI's")
 axes.axhline(0, color="k", linewidth=0.8)
 axes.set(xlabel="step (half of them NLI)", ylabel="cosine of mean gradients", ylim=(-1, 1.4),
          title="They fight while they learn; at the end there is nothing to fight about")
-axes.legend(loc="upper right")
 show(figure, "19_gradients")
 
 expect(halves[learning].mean(), 0.4, 1, "steps 20 to 200: the conversations' gradient agrees")

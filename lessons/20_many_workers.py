@@ -143,6 +143,8 @@ expect(relative_error(np.concatenate(dus), du), 0, 1e-12, "du, each worker its o
 # So the arrays are added up, and each worker keeps the rows of its own replies. That operation is
 # called **reduce-scatter**, and it is the backward of the all-gather. The other way round holds,
 # too: the backward of a reduce-scatter is an all-gather.
+#
+# ![All-reduce, all-gather and reduce-scatter among three workers](pictures/20_collectives.svg)
 
 # %%
 summed = sum(copies)                                          # reduce …
@@ -187,7 +189,6 @@ for axes, picture, title in zip(axes_row, (one, one, seen), (
     axes.imshow(picture, vmin=-1, vmax=1)
     axes.set(title=title, xlabel="reply j", ylabel="input i", xticks=range(0, B, 3),
              yticks=range(0, B, 3))
-    axes.grid(False)
 for part in parts[1:]:
     axes_row[0].axhline(part.start - 0.5, color="black")
     axes_row[1].axvline(part.start - 0.5, color="black")

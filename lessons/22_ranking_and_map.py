@@ -149,7 +149,6 @@ right.axvline(guessing, color="k", linestyle=":", label="guessing")
 right.set_yticks(range(len(ranked)), list(reversed(ranked)))
 right.set(xlabel="MAP of ten questions, and its 95% interval", ylabel="order by", xlim=(0, 1.05),
           ylim=(-0.6, 3.6), title="TF-IDF is below guessing\non this set")
-right.legend(loc="upper left", fontsize=9)
 show(figure, "22_ranking_and_map")
 
 # %% [markdown]

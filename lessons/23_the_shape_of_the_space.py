@@ -187,7 +187,6 @@ for (s, by_step), color in zip(history.items(), ("C4", "C0", "C3", "C1")):
               label=f"s = {s:.0f}")
 axes.set(xlabel="step", ylabel="effective scale", ylim=(0, None),
          title="A thermostat: too large a scale is turned down, and later up again")
-axes.legend()
 show(figure, "23_thermostat")
 expect(history[40.0][80][0] / history[10.0][80][0], 2.5, 15, "λ₁ at scale 40 over that at 10")
 expect(history[40.0][80][2] / history[10.0][80][2], 0.7, 1.4,
@@ -352,12 +351,10 @@ for name, x, color in (("counted start", u_start, "C0"), ("after 80 steps", u, "
 left.axhline(1 / D, color="k", linestyle=":", label=f"random: PR {D}")
 left.set(xlabel="direction, largest first", ylabel="share of the squared length, λ",
          ylim=(1e-4, 1), title="Training puts a quarter of the squared\nlength into one direction")
-left.legend(fontsize=9)
 for (name, N), color in zip(counts.items(), ("k", "C0", "C3", "C2")):
     right.loglog(np.arange(1, len(N) + 1), np.sort(N)[::-1] + 0.5, color=color, label=name)
 right.set(xlabel="sentence, largest hub first", ylabel="N: among whose ten nearest it is",
           title="Hubs: some are near to everything,\nsome to nothing")
-right.legend(fontsize=9)
 show(figure, "23_the_shape_of_the_space")
 
 # %% [markdown]

@@ -175,7 +175,6 @@ for k, (name, times) in enumerate(curves.items()):
                     label=None if k else f"t₀ + 16 n/β, β of the {place}")
 axes.set(xlabel="numbers in the array", ylabel="time of one addition (µs)",
          title="Up to a thousand numbers or so cost as much as one: the call")
-axes.legend()
 show(figure, "24_numpy_and_cupy")
 expect(cpu[-1] / cpu[0], 20, 1e7, "time of 4 million numbers / of one number: not 4 million")
 
@@ -232,6 +231,8 @@ expect(device.now - begin, 100_005, 100_005, "µs with: 5 + 100 · 1,000")
 # needs h = 2 ms to prepare a batch and the device d = 3 ms for a step. If nobody waits, the host
 # prepares the next batch while the device works: max(h, d) a step. With `float(loss)` in the loop
 # they take turns: h + d.
+#
+# ![Host and device, with a queue and in turns](pictures/24_host_and_queue.svg)
 #
 # **Predict:** 100 steps, both ways.
 

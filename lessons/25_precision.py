@@ -73,7 +73,6 @@ for name, k in (("bfloat16", 7), ("TF32, float16", 10), ("float32", 23)):
 axes.plot(23, float32, "s", color="C3", label="a float32 product, which also adds in float32")
 axes.set(xlabel="bits b of the mantissa", ylabel="relative error of a matrix product",
          title="Three digits and a half with TF32, and each bit halves the error")
-axes.legend()
 show(figure, "25_precision")
 expect((errors / (0.30 * 2.0**-bits)).min(), 0.9, 1.05, "the least of measured / derived")
 expect((errors / (0.30 * 2.0**-bits)).max(), 0.95, 1.1, "and the most")

@@ -2,6 +2,7 @@
 
 import builtins
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -26,6 +27,20 @@ plt.rcParams.update({
     "font.size": 11, "axes.titlesize": 12, "axes.titlelocation": "left", "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False,
     "image.cmap": "RdBu_r"})
+
+
+def ask(script):
+    """Print what a lesson asks to predict, and wait once for Enter."""
+    text = re.sub("^# ?", "", Path(script).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    questions = [part for part in text.split("\n\n") if "**Predict" in part]
+    if questions:
+        print("\n\n".join(questions).replace("**", ""))
+        input("\nWrite down what you expect, then press Enter. ")
+
+
+if not INTERACTIVE and sys.argv[0].endswith(".py") and sys.stdin and (
+        sys.stdin.isatty() and sys.stdout.isatty()):
+    ask(sys.argv[0])
 
 judges = {}    # exercise number → its judge, for solutions/prove.py
 
@@ -71,8 +86,15 @@ def check(number, answer, judge):
 
 
 def show(figure, name):
-    """Save a figure as lessons/figures/`name`.png; show it too in a notebook or console."""
+    """Save a figure as lessons/figures/`name`.png; show it too in a notebook or console.
+
+    Images lose their grid. Axes with labels get a legend, unless the figure has one for all.
+    """
     for axes in figure.axes:
+        if axes.images:
+            axes.grid(False)
+        if axes.get_legend_handles_labels()[1] and not axes.get_legend() and not figure.legends:
+            axes.legend(fontsize=9)
         if axes.axison and axes.get_label() != "<colorbar>":
             parts = axes.get_title("left"), axes.get_xlabel(), axes.get_ylabel()
             assert all(parts) and axes.has_data(), (

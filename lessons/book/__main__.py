@@ -3,45 +3,44 @@
     python -m lessons.book               all of them, from the repository's folder: book/index.html
     python -m lessons.book 2 16          these two
     python -m lessons.book --out FOLDER  into another folder
+    python -m lessons.book --notebooks FOLDER   notebooks instead, not run
 
 Needs tests/requirements.txt. The site works from the disk and loads nothing from elsewhere.
 """
 
 import os
 import re
+import shutil
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from html import escape
 from pathlib import Path
 from string import Template
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, progress, user_errors
 
-from .formulas import mathml
+from .contents import HERE, LESSONS, PARTS, STATIONS, all_lessons, minimal, section
 
 try:
     import jupytext
+    import matplotlib
+    from fontTools import subset    # Matplotlib needs it, too
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, DeadKernelError
-    from nbconvert import HTMLExporter
     from nbconvert.filters import markdown2html
     from nbformat.v4 import new_code_cell
     from pygments.formatters import HtmlFormatter
+
+    from .pages import Page, linked, machine, python, typeset
 except ModuleNotFoundError as error:
     jupytext = None
     missing = error.name
 
-HERE = Path(__file__).resolve().parent
-LESSONS = HERE.parent
 STYLE = "book.css"    # a folder that holds it is a book, which a new one may replace
+MORE = {"notation": "Notation", "after": "After the lessons"}    # pages beside the lessons
 
-# What changes inside of sentences: the names of lessons, words with an index or an exponent; NAME
-# is a part of a word that holds more than its formula.
-IN_A_LINE = re.compile(r"""\b[Ll]esson\ (?P<number>\d+)\b
-    | (?<!\S)(?P<word>[^\s|]*[_^][^\s|]*?)(?=[.,:;?!)]*(?:\s|$))""", re.VERBOSE)
-NAME = re.compile(r"""(?<![\w.])(?:\d+|[^\W\d_]{1,2})
-    (?:[_^]−?(?:\{[^{}]*\}|\([^()]*\)|[^\W_]+))+(?!\w)""", re.VERBOSE)
+HOME = ('<a href="index.html">All lessons</a><a href="notation.html">Notation</a>'
+        '<a href="after.html">After</a>')
 
 # Runs before a lesson: plt.show() gives each figure its titles for those who cannot see it.
 NAME_FIGURES = """
@@ -58,28 +57,6 @@ pyplot.show = show
 """
 
 
-class Lesson(NamedTuple):
-    """A row of the table in lessons/README.md."""
-
-    number: int
-    title: str
-    path: Path
-    shows: str    # Markdown
-
-    @property
-    def page(self):
-        """The name of its page."""
-        return f"{self.path.stem}.html"
-
-
-def all_lessons():
-    """The lessons in their order."""
-    rows = re.findall(r"^\| (\d+) \| \[(.+?)\]\((.+?)\) \|.*?\| (.+) \|$",
-                      (LESSONS / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    return [Lesson(int(number), title, LESSONS / name, shows)
-            for number, title, name, shows in rows]
-
-
 def run(path, folder, clients):
     """A lesson as a notebook, with its output; its kernel has settings of its own in `folder`.
 
@@ -89,7 +66,7 @@ def run(path, folder, clients):
     notebook = jupytext.read(path)
     notebook.cells.insert(0, new_code_cell(NAME_FIGURES))
     started = []
-    client = NotebookClient(notebook, kernel_name="python3", coalesce_streams=True,
+    client = NotebookClient(notebook, kernel_name="python3",
                             extra_arguments=["--IPKernelApp.log_level=ERROR"],
                             resources={"metadata": {"path": str(path.parent)}},
                             on_cell_start=lambda cell, cell_index: started.append(cell))
@@ -109,91 +86,97 @@ def run(path, folder, clients):
     return notebook
 
 
-def typeset(text, pages):
-    """Markdown of a cell: formulas that stand alone become MathML, and so does p_ij in a sentence;
-    "lesson 7" becomes a link.
-
-    pages: number of a lesson → its page. A formula that `mathml` is not sure of stays as it is.
-    """
-    def in_a_line(found):
-        if word := found["word"]:
-            whole = not re.search("[A-Za-z]{3}_[A-Za-z]{2}", word) and mathml(word, display=False)
-            return whole or NAME.sub(
-                lambda name: mathml(name[0], display=False) or name[0], word)
-        page = pages.get(int(found["number"]))
-        return f"[{found[0]}]({page})" if page else found[0]
-
-    parts = re.split(r"\n\s*\n", text)
-    for k, part in enumerate(parts):
-        if is_formula(part):
-            line = re.sub(r"^\*\*([^*]+)\*\*$", r"\1", part.rstrip(",."))
-            shown = mathml(line) or f"<code>{escape(line.replace('**', ''))}</code>"
-            parts[k] = f'<div class="formula">{shown}</div>'
-        elif not part.startswith("    "):           # code
-            pieces = re.split("(`[^`]*`)", part)    # every second one is code
-            pieces[::2] = [IN_A_LINE.sub(in_a_line, piece) for piece in pieces[::2]]
-            parts[k] = "".join(pieces)
-    return "\n\n".join(parts)
-
-
-def is_formula(part):
-    """Whether a paragraph is one line with a sign of mathematics, and is no sentence."""
-    text = part.replace("**", "")
-    text = text[:-1] if part.endswith("**.") else text
-    return bool(re.search("[=≤≥≈←/√·]", text) and not re.search(
-        r"[\n`]|^(    |#|\||- |\d+\. )|[.:?!;](\s|$)|([A-Za-z]{2,} ){5}[A-Za-z]{2,}", text))
-
-
-def rendered(lesson, notebook, pages):
-    """The page's HTML of a notebook, and its figures: name → bytes."""
-    for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            cell.source = typeset(cell.source, pages)
-        for output in cell.get("outputs", []):
-            if "text" in output:               # the figure itself follows
-                output.text = re.sub(r"^figure: .*\n", "", output.text, flags=re.MULTILINE)
-        if "outputs" in cell:
-            cell.outputs = [output for output in cell.outputs if output.get("text") != ""]
-    exporter = HTMLExporter(
-        template_name="basic", exclude_input_prompt=True, exclude_output_prompt=True,
-        exclude_anchor_links=True,
-        preprocessors=["nbconvert.preprocessors.ExtractOutputPreprocessor"])
-    body, resources = exporter.from_notebook_node(
-        notebook, {"output_files_dir": "figures", "unique_key": lesson.path.stem})
-    body = re.sub('<img [^>]*src="(.*?)"[^>]*>', r'<a href="\1">\g<0></a>', body)
-    return body, resources["outputs"]
-
-
 def write_book(folder, lessons, notebooks):
     """All pages, figures and the style into a folder."""
     template = Template((HERE / "page.html").read_text(encoding="utf-8"))
     pages = {lesson.number: lesson.page for lesson in lessons}
+    texts = {name: (HERE / f"{name}.md").read_text(encoding="utf-8") for name in MORE}
+    papers = re.findall(r'<a id="(.*?)">', texts["after"])
+    (folder / "figures").mkdir()
+    shutil.copytree(LESSONS / "pictures", folder / "pictures")
 
-    def write(name, title, navigation, body):
-        page = template.substitute(title=escape(title), navigation=navigation, body=body)
+    def write(name, title, body, navigation="", headings=()):
+        items = "".join(f'<li><a href="#{anchor}">{text}</a></li>' for anchor, text in headings)
+        contents = f'<nav class="contents" aria-label="On this page"><ol>{items}</ol></nav>'
+        page = template.substitute(title=escape(title), navigation=HOME + navigation, body=body,
+                                   contents=contents if items else "")
         (folder / name).write_text(page, encoding="utf-8")
 
-    (folder / "figures").mkdir()
+    made = []
     for before, lesson, after in zip([None, *lessons], lessons, [*lessons[1:], None]):
-        body, figures = rendered(lesson, notebooks[lesson], pages)
-        for name, data in figures.items():
+        page = Page(lesson, notebooks[lesson], pages, papers)
+        made.append((lesson, page))
+        for name, data in page.figures.items():
             (folder / name).write_bytes(data)
         ways = [(before, "prev", "←"), (after, "next", "→")]
         links = [f'<a rel="{rel}" href="{to.page}">{arrow} {to.number} · {escape(to.title)}</a>'
                  for to, rel, arrow in ways if to]
-        write(lesson.page, lesson.title, '<a href="index.html">All lessons</a>' + "".join(links),
-              body)
-    rows = "".join(f'<li value="{lesson.number}"><a href="{lesson.page}">{escape(lesson.title)}</a>'
-                   f"{markdown2html(lesson.shows)}</li>" for lesson in lessons)
-    write("index.html", "Lessons", "",
-          "<h1>Lessons</h1><p>Each page is a lesson with its output and figures. To change one and "
-          "to do its exercises, open its file in <code>lessons/</code>.</p>"
-          f'<ol class="lessons">{rows}</ol>')
+        body = (f"<figure>{machine(STATIONS.get(lesson.number), pages)}</figure>{page.body}"
+                f"<p>{mark(lesson, 'I have read this lesson')}</p>")
+        write(lesson.page, f"{lesson.number} · {lesson.title}", body, "".join(links), page.headings)
+    for name, title in MORE.items():
+        write(f"{name}.html", title, markdown2html(typeset(texts[name], pages)))
+    functions = re.split(r"\n\n\n(?=def |if )", minimal())
+    names = [re.match(r"def (\w+)|", code)[1] or "" for code in functions]
+    write("minimal.html", "minimal.py", "<h1>The whole in one file: minimal.py</h1>" + "".join(
+        f'<div id="{name or "top"}">{python(code)}</div>' for name, code in zip(names, functions)),
+        headings=[(name, name) for name in names if name])
+    write("index.html", "Contents", index(made, pages))
     colours = [HtmlFormatter(style=style).get_style_defs(".highlight")
                for style in ("default", "github-dark")]
     (folder / STYLE).write_text(
         "{}\n@media (prefers-color-scheme: dark) {{\n{}\n}}\n".format(*colours)
         + (HERE / STYLE).read_text(encoding="utf-8"), encoding="utf-8")
+    for script in [HERE / "book.js", *(HERE / "live").glob("*.js")]:
+        shutil.copy(script, folder)
+    write_font(folder / "math.woff")
+
+
+def write_font(path):
+    """DejaVu Serif's letters and signs of mathematics, where a machine has no font for formulas."""
+    options = subset.Options(flavor="woff", drop_tables=["FFTM"])
+    source = Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSerif.ttf")
+    font, chosen = subset.load_font(source, options), subset.Subsetter(options)
+    blocks = ((0x20, 0x17F), (0x370, 0x400), (0x2016, 0x22FF), (0x1D434, 0x1D468))
+    chosen.populate(unicodes=[code for block in blocks for code in range(*block)])
+    chosen.subset(font)
+    subset.save_font(font, path, options)
+
+
+def mark(lesson, text):
+    """A box to tick when a lesson is read; the browser keeps it."""
+    box = f'<input type="checkbox" data-lesson="{lesson.number}">'
+    return f'<label class="script">{box} {text}</label>'
+
+
+def index(made, pages):
+    """The body of the first page. made: (Lesson, Page) of each."""
+    rows = []
+    for lesson, page in made:
+        if lesson.number in PARTS:
+            rows.append(f"</ol><h2>{PARTS[lesson.number]}</h2><ol>")
+        picture = f'<img loading="lazy" alt="" src="{list(page.figures)[-1]}">'
+        rows.append(f'<li value="{lesson.number}"><a href="{lesson.page}">{picture}'
+                    f"{escape(lesson.title)}</a> <small>{page.minutes()} minutes "
+                    f"{mark(lesson, 'read')}</small>{markdown2html(lesson.shows)}</li>")
+    paths = re.sub(r"\d+", lambda found: linked(found[0], pages), section("Three paths"))
+    headings = "".join(
+        f'<li><a href="{lesson.page}#{anchor}">{lesson.number} · {text}</a></li>'
+        for lesson, page in made for anchor, text in page.headings)
+    return Template((HERE / "index.html").read_text(encoding="utf-8")).substitute(
+        machine=machine(None, pages), rows="".join(rows), headings=headings,
+        paths=markdown2html(paths), yours=markdown2html(section("Write it yourself")))
+
+
+def write_notebooks(folder, lessons):
+    """The lessons as notebooks that have not run; their first cell says where lessons/ is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(LESSONS / "pictures", folder / "pictures", dirs_exist_ok=True)
+    for lesson in lessons:
+        notebook = jupytext.read(lesson.path)
+        where = f"import sys\n\nsys.path.append({str(LESSONS)!r})    # lesson.py is there"
+        notebook.cells.insert(0, new_code_cell(where))
+        jupytext.write(notebook, folder / f"{lesson.path.stem}.ipynb")
 
 
 def make_book(lessons, out):
@@ -232,6 +215,8 @@ def main(argv=None):
     parser = Parser(prog="python -m lessons.book", description=__doc__.split("\n")[0])
     parser.add_argument("numbers", nargs="*", type=int, help="which lessons (default: all)")
     parser.add_argument("--out", type=Path, default="book", help="folder (default: book)")
+    parser.add_argument("--notebooks", type=Path, metavar="FOLDER",
+                        help="write notebooks there that have not run, and no book")
     options = parser.parse_args(argv)
     if not jupytext:
         raise UserError(f"the book needs {missing}, which is not installed; "
@@ -240,8 +225,14 @@ def main(argv=None):
     for number in options.numbers:
         if number not in known:
             raise UserError(f"{number}: is no lesson; there are {min(known)} to {max(known)}")
-    make_book([known[number] for number in sorted(set(options.numbers)) or known], options.out)
-    print(options.out / "index.html")
+    lessons = [known[number] for number in sorted(set(options.numbers)) or known]
+    if options.notebooks:
+        with user_errors(f"{options.notebooks}: cannot be written", "choose another folder"):
+            write_notebooks(options.notebooks, lessons)
+        print(options.notebooks)
+    else:
+        make_book(lessons, options.out)
+        print(options.out / "index.html")
 
 
 if __name__ == "__main__":

@@ -9,13 +9,13 @@ import unicodedata
 from html import escape
 
 FUNCTIONS = set("ln log exp sin cos tan tanh min max mean rms sign softmax".split())
-TERMS = "=≤≥≈≠<>←→,+−"    # they end a product
-BRACKETS = {"(": ")", "[": "]", "{": "}", "|": "|", "‖": "‖", "**": "**"}
+TERMS = "=≤≥≈≠<>←→↦∈∩∝±∓,+−"    # they end a product
+BRACKETS = {"(": ")", "[": "]", "⌈": "⌉", "{": "}", "|": "|", "‖": "‖", "**": "**"}
 TOKEN = re.compile(rf"""(\s*)(?:
-    (?P<number>\d+(?:,\d{{3}})*(?:\.\d+)?|[¼½¾]) | (?P<accent>[^\W\d_][\u0302\u0304])
-    | (?P<word>(?:[A-Za-z](?![\u0302\u0304]))+\d*) | (?P<letter>[α-ωΑ-Ω∂…])
-    | (?P<raised>[⁰¹²³⁴-⁹⁺⁻⁽⁾ⁿⁱᵀᵗᴮʷ]+) | (?P<lowered>[₀-₉₊₋ᵢⱼ]+) | (?P<prime>[′″‴])
-    | (?P<sign>\*\*|[]()[{{}}|‖^_/√·∗×{TERMS}]))""", re.VERBOSE)
+    (?P<number>\d+(?:,\d{{3}})*(?:\.\d+)?|[¼½¾]) | (?P<accent>[^\W\d_][\u0302-\u0304])
+    | (?P<word>(?:[A-Za-z](?![\u0302-\u0304]))+\d*) | (?P<letter>[α-ωΑ-Ω∂…])
+    | (?P<raised>[⁰¹²³⁴-⁹⁺⁻⁽⁾ⁿⁱᵀᵗᴮᴸʷᵇˣᶻ]+) | (?P<lowered>[₀-₉₊₋ᵢⱼ]+) | (?P<prime>[′″‴])
+    | (?P<sign>\*\*|[]()[{{}}⌈⌉|‖^_/√·∗×{TERMS}]))""", re.VERBOSE)
 SPACE = '<mspace width="0.25em"/>'
 
 
@@ -73,7 +73,7 @@ class _Reader:
         if self.text == "|":    # opens after a space and before none
             return "|" not in self.opened and self.spaced and not self.tokens[self.at + 1][2]
         return self.kind in ("number", "accent", "word", "letter") or (
-            self.text in ("(", "[", "√") or self.text in ("‖", "**") and (
+            self.text in ("(", "[", "⌈", "√") or self.text in ("‖", "**") and (
                 self.text not in self.opened))
 
     def all(self):
@@ -214,7 +214,7 @@ class _Reader:
                 raise Unsure("how far the root reaches")
             base = _tag("msqrt", bare)
         elif kind == "accent":
-            mark = {"\u0302": "^", "\u0304": "¯"}[text[1]]
+            mark = {"\u0302": "^", "\u0303": "~", "\u0304": "¯"}[text[1]]
             base = f'<mover accent="true"><mi>{text[0]}</mi><mo>{mark}</mo></mover>'
         elif kind == "number":
             base = _tag("mn", text)

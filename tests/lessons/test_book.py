@@ -7,6 +7,7 @@ import subprocess
 import sys
 import unicodedata
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 
 import pytest
 
@@ -18,10 +19,16 @@ for package in ("jupytext", "nbconvert", "ipykernel"):
 sys.path.insert(0, str(ROOT))
 
 import jupytext
-from lessons.book.__main__ import all_lessons, is_formula, make_book, typeset
+import numpy as np
+from lessons.book.__main__ import make_book, write_notebooks
+from lessons.book.contents import PARTS, STATIONS, all_lessons, solutions
 from lessons.book.formulas import mathml
+from lessons.book.pages import is_formula, typeset
 
 from convsim_mini.common.cli import UserError
+from convsim_mini.model.attention import timing_signal
+from convsim_mini.model.losses import batch_softmax_forward
+from convsim_mini.training.optim import adam
 
 FAILING = '''# %% [markdown]
 # # 30 · Fails
@@ -137,23 +144,39 @@ def test_sentences_headings_and_lists_are_no_formulas():
     assert is_formula("**dx = dy Wᵀ**.") and is_formula("y = x, to first order")
 
 
-def test_names_in_a_line_are_typeset_outside_of_code():
-    text = ("If p_ij, e^{−2x} and `q_i` are in batch_size or two_tasks, (n − 1) e^−Δ is `a` x_b². "
-            "**Of w_0, (c_j/c_k)^2 (or d_k)** c)^(L − l).")
+def test_formulas_in_sentences_are_typeset_and_words_are_not():
+    text = ("If p_ij, 1/√(n − 3) and `q_i` are in batch_size, E_{ids n} (with P(r_j|i)/P(r_j)) is "
+            "a K × K matrix (B, 1). *Of* a GPU and I, e.g. P@1: **Of w_0, (c_j/c_k)^2 (or d_k)**.")
     shown = typeset(text, {})
-    plain = re.sub(r"<math>.*?</math>", "@", shown)
-    assert plain == ("If @, @ and `q_i` are in batch_size or two_tasks, (n − 1) @ is `a` @. "
-            "**Of @, @ (or @)** c)^(L − l).")
+    assert re.sub(r"<math>.*?</math>", "@", shown) == (
+        "If @, @ and `q_i` are in batch_size, @ (with @) is a "
+        "@ matrix @. *Of* a GPU and I, e.g. P@1: **Of @, @ (or @)**.")
     assert "<msub><mi>p</mi><mrow><mi>i</mi><mi>j</mi></mrow></msub>" in shown
 
 
 def test_cells_get_formulas_links_and_nothing_else():
-    text = "See lesson 2 and lesson 99.\n\n    x_i = 0\n\nd|x| = **x & y** < 1\n\n**y = x²**"
-    linked, code, left, shown = typeset(text, {2: "02_a.html"}).split("\n\n")
+    text = ("See lessons 2, 3 and 99 (Mu and\nHe 2018, Li 2018).\n\n    x_i = 0\n\n"
+            "d|x| = **x & y** < 1\n\n**y = x²**")
+    linked, code, left, shown = typeset(text, {2: "02_a.html", 3: "03.html"}, ["mu-2018"]).split(
+        "\n\n")
     assert code == "    x_i = 0"
-    assert linked == "See [lesson 2](02_a.html) and lesson 99."
+    assert linked == ("See lessons [2](02_a.html), [3](03.html) and 99 "
+                      "([Mu and\nHe 2018](after.html#mu-2018), Li 2018).")
     assert left == '<div class="formula"><code>d|x| = x &amp; y &lt; 1</code></div>'
     assert "<math" in shown and "<msup>" in shown and "key" not in shown
+
+
+def test_every_lesson_has_its_place_and_every_exercise_its_solution():
+    lessons = {lesson.number: lesson for lesson in all_lessons()}
+    picture = (ROOT / "lessons" / "book" / "machine.svg").read_text()
+    stations = set(re.findall(r'<g id="(\w+)"', picture))
+    assert set(STATIONS) | set(PARTS) <= set(lessons)
+    assert set(" ".join(STATIONS.values()).split()) == stations
+    for lesson in lessons.values():
+        exercises = re.findall(r"^check\((\d+), ", lesson.path.read_text(), re.MULTILINE)
+        assert sorted(map(str, solutions(lesson))) == exercises
+    why, answers = solutions(lessons[3])[1]
+    assert "# symmetric" in answers and "tempting_unlucky" in answers
 
 
 # ---------------------------------------------------------------- the site
@@ -173,9 +196,10 @@ def clone(tmp_path_factory):
                     ignore=shutil.ignore_patterns("figures", "__pycache__"))
     (folder / "convsim_mini").symlink_to(ROOT / "convsim_mini")
     (folder / "lessons" / "30_fails.py").write_text(FAILING)
-    with open(folder / "lessons" / "README.md", "a") as readme:
-        readme.write("\n| 30 | [Fails](30_fails.py) | 1 | an error |\n")
-    done = book(folder, "25", "02")
+    readme = folder / "lessons" / "README.md"
+    row = "| 30 | [Fails](30_fails.py) | 1 | an error |"
+    readme.write_text(readme.read_text().replace("\n\nSeconds of", f"\n{row}\n\nSeconds of"))
+    done = book(folder, "25", "14", "02")
     assert (done.returncode, done.stdout) == (0, "book/index.html\n"), done.stderr
     return folder
 
@@ -186,36 +210,70 @@ def pages_of(folder):
 
 def test_all_links_lead_somewhere_and_nothing_comes_from_elsewhere(clone):
     assert [page.name for page in pages_of(clone)] == [
-        "02_finite_differences.html", "25_precision.html", "index.html"]
+        "02_finite_differences.html", "14_timing_signal.html", "25_precision.html", "after.html",
+        "index.html", "minimal.html", "notation.html"]
     for page in pages_of(clone):
         text = page.read_text()
-        named = re.findall(r'\b(?:src|href)="([^"]*)"', text)
-        assert "book.css" in named and "<script" not in text and "@import" not in text
-        for name in named:
-            assert not re.match(r"\w+:|/", name), name
-            assert name[0] == "#" or (page.parent / name).is_file(), f"{page.name}: {name}"
-    assert "url(" not in (clone / "book" / "book.css").read_text()
+        assert "book.css" in text and "@import" not in text
+        named = re.findall(r'\b(src|href)="([^"]*)"', text)
+        for kind, name in named:
+            if re.match(r"\w+:|/", name):
+                assert kind == "href" and name.startswith("https:") and page.name == "after.html"
+                continue
+            file, _, anchor = name.partition("#")
+            target = page.parent / file if file else page
+            assert target.is_file(), f"{page.name}: {name}"
+            assert not anchor or f'id="{anchor}"' in target.read_text(), f"{page.name}: {name}"
+    urls = re.findall(r"url\((.*?)\)", (clone / "book" / "book.css").read_text())
+    assert sorted(urls) == ["#tip", "math.woff"]
+    assert 10_000 < (clone / "book" / "math.woff").stat().st_size < 100_000
 
 
-def test_the_pages_follow_each_other(clone):
-    first, second, index = (page.read_text() for page in pages_of(clone))
-    assert first.count('rel="next" href="25_precision.html"') == 2 and 'rel="prev"' not in first
+def test_the_pages_follow_each_other_and_the_index_finds_them(clone):
+    first, second, third, _, index, _, _ = (page.read_text() for page in pages_of(clone))
+    assert first.count('rel="next" href="14_timing_signal.html"') == 2 and 'rel="prev"' not in first
     assert second.count('rel="prev" href="02_finite_differences.html"') == 2
-    assert 'rel="next"' not in second
+    assert 'rel="next"' not in third
     assert re.findall(r'<li value="(\d+)"><a href="(.*?)">', index) == [
-        ("2", "02_finite_differences.html"), ("25", "25_precision.html")]
-    assert "four ways in which a gradient check lies" in index
+        ("2", "02_finite_differences.html"), ("14", "14_timing_signal.html"),
+        ("25", "25_precision.html")]
+    for part in ("four ways in which a gradient check lies", "minutes", "Here for the paper",
+                 "2 · Exercise 1: the best step", "57 mistakes", 'data-lesson="14"'):
+        assert part in index
 
 
 def test_output_figures_and_formulas_are_there(clone):
     text = pages_of(clone)[0].read_text()
     assert "exercise 1: not solved yet" in text and "(expected 0.99 to 1.01)" in text
     assert ('<img alt="A smaller step bends less and rounds more: float64 gives eleven digits, '
-            'float32 five" src="figures/02_finite_differences_') in text
+            'float32 five" src="figures/02_finite_differences_0.png"') in text
     assert "figure: lessons/figures" not in text and "pyplot.show = show" not in text
     assert text.count("<math") >= 4 and "<mfrac>" in text
     figures = list((clone / "book" / "figures").iterdir())
     assert figures and all(figure.read_bytes()[:4] == b"\x89PNG" for figure in figures)
+
+
+def test_answers_imports_and_drawings_are_folded_and_the_station_is_marked(clone):
+    text = pages_of(clone)[1].read_text()
+    assert Counter(re.findall("<summary>(.*?)</summary>", text)) == {
+        "Imports": 1, "Predicted? See what happens": 3, "The drawing": 2,
+        "The judge": 3, "A solution, and wrong answers that tempt": 3}
+    before = text.partition("at distance 100: 1 − 5.18/9.21 = 0.44:")[0]
+    assert before.count("<details") == before.count("</details>") + 1
+    assert "solution_wind" in text and "tempting_wind" in text
+    assert 'id="bag" class="here station"' in text and text.count('class="here ') == 1
+
+
+def test_notebooks_run_in_another_folder(tmp_path):
+    lesson = next(lesson for lesson in all_lessons() if lesson.number == 2)
+    write_notebooks(tmp_path / "made", [lesson])
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "IPYTHONDIR": str(tmp_path / "ipython")}
+    notebook = tmp_path / "made" / "02_finite_differences.ipynb"
+    done = subprocess.run([sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute",
+                           "--inplace", notebook], cwd=tmp_path, env=env, capture_output=True,
+                          text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert "exercise 1: not solved yet" in notebook.read_text()
 
 
 def test_a_failing_lesson_leaves_the_old_book(clone):
@@ -234,7 +292,7 @@ def test_a_new_book_takes_the_place_of_the_old(clone):
     done = book(clone, "25", "--out", "other")
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (clone / "other").glob("*.html")} == {
-        "25_precision.html", "index.html"}
+        "25_precision.html", "after.html", "index.html", "minimal.html", "notation.html"}
     assert all(path.name.startswith("25") for path in (clone / "other" / "figures").iterdir())
     shutil.rmtree(clone / "other")
 
@@ -250,35 +308,40 @@ def test_mistakes_take_one_line(clone):
     shutil.rmtree(clone / "precious")
 
 
-def test_the_pictures_of_the_readme_are_there_and_small():
-    text = (ROOT / "lessons" / "README.md").read_text()
+def test_every_picture_is_shown_once_and_small():
+    folder = ROOT / "lessons"
+    text = "".join(path.read_text() for path in [folder / "README.md", *folder.glob("[0-9]*.py")])
     names = re.findall(r"!\[[^]]+\]\((pictures/.*?)\)", text)
-    folder = ROOT / "lessons" / "pictures"
-    assert {ROOT / "lessons" / name for name in names} == set(folder.iterdir()) and names
-    assert all(path.stat().st_size < 100_000 for path in folder.iterdir())
+    assert sorted(folder / name for name in names) == sorted((folder / "pictures").iterdir())
+    assert all(path.stat().st_size < 100_000 for path in (folder / "pictures").iterdir())
 
 
 # ---------------------------------------------------------------- in a browser
 
 @pytest.fixture
-def width_of(tmp_path):
-    """A function: a page and the width of a window → the width that the page needs."""
+def dom(tmp_path):
+    """A function: a page → its HTML after its scripts have run."""
     names = ("chromium", "chromium-browser", "google-chrome")
     browser = next(filter(None, map(shutil.which, names)), None)
     if not browser:
         pytest.skip("no Chromium is installed: Debian's package chromium")
+    return lambda page: subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
+         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page],
+        capture_output=True, text=True, timeout=120).stdout
 
+
+@pytest.fixture
+def width_of(tmp_path, dom):
+    """A function: a page and the width of a window → the width that the page needs."""
     def width_of(page, width, more=""):
         copy = page.with_name("measured.html")
         copy.write_text(page.read_text().replace("</body>", more + MEASURE))
         frame = tmp_path / "frame.html"
         frame.write_text(FRAME.format(copy.as_uri(), width))
-        done = subprocess.run(
-            [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
-             f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", frame],
-            capture_output=True, text=True, timeout=120)
+        found = dom(frame)
         copy.unlink()
-        return int(re.search(r"<title>wide (\d+)</title>", done.stdout)[1])
+        return int(re.search(r"<title>wide (\d+)</title>", found)[1])
     return width_of
 
 
@@ -287,3 +350,65 @@ def test_no_page_is_wider_than_its_window(clone, width_of):
         for page in pages_of(clone):
             assert width_of(page, width) <= width, page.name
     assert width_of(page, 390, "<div style='width: 700px'>x</div>") > 700    # it would be seen
+
+
+def directions(*degrees):
+    return np.array([[np.cos(np.radians(x)), np.sin(np.radians(x))] for x in degrees])
+
+
+def clock():
+    signal = timing_signal(8, 512, np.float64)
+    return [f"{signal[0] @ signal[7] / 256:.4f}"]
+
+
+def batch():
+    inputs, replies = directions(10, 100, 190, 280), directions(40, 55, 215, 260)
+    loss, _ = batch_softmax_forward(inputs, replies, 8.0)
+    return [f"{loss:.4f}"]
+
+
+def bowl():
+    """The losses after 40 steps of momentum and of the library's Adam, in a bowl turned by 30°."""
+    (c, s), start = directions(30)[0], [3, 0.8]
+    turn = np.array([[c, -s], [s, c]])
+    A = turn @ np.diag([1.0, 20.0]) @ turn.T
+    x, v, y, m, squares = turn @ start, np.zeros(2), turn @ start, np.zeros(2), np.zeros(2)
+    for t in range(1, 41):
+        v = 0.5 * v - 0.05 * A @ x
+        x = x + v
+        adam([y], [A @ y], [m], [squares], t, 0.05, 0.5, 0.999, 1e-8)
+    return [f"{z @ A @ z / 2:.2e}" for z in (x, y)]
+
+
+@pytest.mark.parametrize("piece, sliders, expected", [
+    ("14_timing_signal", {"words": 50, "distance": 7}, clock),
+    ("09_batch_softmax_loss", {"scale": 8, "turn": -20}, batch),
+    ("16_bowl", {"rate": 0.05, "momentum": 0.5, "angle": 30}, bowl)])
+def test_a_piece_to_play_with_has_the_library_s_numbers(tmp_path, dom, piece, sliders, expected):
+    script = (ROOT / "lessons" / "book" / "live" / f"{piece}.js").as_uri()
+    moved = "".join(f"document.querySelector('[name={name}]').value = {value};"
+                    "document.querySelector('#live').dispatchEvent(new Event('input'));"
+                    for name, value in sliders.items())
+    page = tmp_path / "page.html"
+    page.write_text(f'<div id="live"></div><script src="{script}"></script>'
+                    f"<script>{moved}</script>")
+    said = re.search('<p id="said".*?>(.*?)</p>', dom(page))[1]
+    numbers = [float(number) for number in re.findall(r"\d+\.\d+(?:e-?\d+)?", said)]
+    for number in map(float, expected()):
+        assert any(np.isclose(number, found, rtol=6e-3, atol=0) for found in numbers), said
+
+
+def test_marks_are_kept_and_the_search_finds_headings(clone, dom):
+    index = clone / "book" / "index.html"
+    page = index.with_name("tried.html")
+    page.write_text(index.read_text().replace("</body>", """<script>addEventListener("load", () => {
+        const box = document.querySelector("input[data-lesson='14']");
+        box.click();
+        search.value = "exercise clock";
+        search.dispatchEvent(new Event("input"));
+        const found = [...document.querySelectorAll("#headings li:not([hidden])")];
+        document.title = found.map(item => item.textContent).join("; ") + " "
+            + localStorage.getItem("convsim lesson 14"); })</script></body>"""))
+    title = re.search("<title>(.*?)</title>", dom(page))[1]
+    page.unlink()
+    assert title == "14 · Exercise 1: wind the clock forward; 14 · Exercise 2: break the clock read"

@@ -248,6 +248,23 @@ def test_lessons_have_one_thread_unless_told_otherwise(before, left):
     assert done.stdout == left + "\n", done.stderr
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
+def test_in_a_terminal_a_lesson_waits_once_for_enter(tmp_path):
+    import pty
+    script = tmp_path / "lesson_of_its_own.py"
+    script.write_text("# %% [markdown]\n# Two dice. **Predict:** how\n# often a six?\n#\n"
+                      "# More.\n\n# %%\nimport lesson\nprint('the answer')\n")
+    typed, terminal = pty.openpty()
+    os.write(typed, b"\n")
+    environment = {**one_thread(tmp_path), "PYTHONPATH": str(ROOT / "lessons")}
+    subprocess.run([sys.executable, script], stdin=terminal, stdout=terminal, stderr=terminal,
+                   env=environment, timeout=60, check=True)
+    said = os.read(typed, 10_000).decode()
+    asked, _, told = said.partition("press Enter")
+    assert "Two dice. Predict: how\r\noften a six?" in asked and "More" not in said
+    assert "the answer" in told and "the answer" not in asked
+
+
 def main():
     """Run the lessons one after the other, each with one thread; print the processor's seconds."""
     import tempfile

@@ -1,0 +1,29 @@
+"use strict";
+// Marks of what was read, search over headings, predictions that open in print.
+
+document.documentElement.classList.add("scripts");
+
+for (const box of document.querySelectorAll("input[data-lesson]")) {
+  const key = "convsim lesson " + box.dataset.lesson;
+  box.checked = localStorage.getItem(key) === "read";
+  box.addEventListener("change", () => {
+    if (box.checked) localStorage.setItem(key, "read");
+    else localStorage.removeItem(key);
+  });
+}
+
+const search = document.querySelector("#search");
+if (search) search.addEventListener("input", () => {
+  const words = search.value.toLowerCase().split(/\s+/);
+  search.closest("details").open = true;
+  for (const item of document.querySelectorAll("#headings li"))
+    item.hidden = !words.every(word => item.textContent.toLowerCase().includes(word));
+});
+
+const here = document.querySelector(".machine .here");    // on a narrow screen the picture scrolls
+if (here) document.querySelector("figure").scrollLeft =
+  here.getBoundingClientRect().left - document.documentElement.clientWidth / 2;
+
+addEventListener("beforeprint", () => {
+  for (const fold of document.querySelectorAll("details.told")) fold.open = true;
+});

@@ -1,0 +1,81 @@
+"""What the book holds: lessons in parts, and the station of the machine that each one is about."""
+
+import ast
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent
+LESSONS = HERE.parent
+
+# the first lesson of each part
+PARTS = {0: "The whole, and why it works", 2: "Tools", 4: "Text becomes a vector", 8: "The loss",
+         12: "Attention", 16: "Training", 21: "What the vectors are worth", 24: "Below and beyond"}
+
+# stations of machine.svg, for those lessons that are not about all of it
+STATIONS = {
+    1: "text scores loss", 2: "gradient", 3: "layers gradient", 4: "text ids", 5: "rows",
+    6: "bag layers", 7: "rows", 8: "loss", 9: "scores loss", 10: "scores", 11: "layers unit",
+    12: "bag", 13: "bag", 14: "bag", 15: "layers", 16: "step", 18: "gradient", 19: "loss gradient",
+    20: "scores step", 21: "measure", 22: "measure", 23: "unit measure", 26: "rows measure"}
+
+
+class Lesson(NamedTuple):
+    """A row of the table in lessons/README.md."""
+
+    number: int
+    title: str
+    path: Path
+    shows: str    # Markdown
+
+    @property
+    def page(self):
+        """The name of its page."""
+        return f"{self.path.stem}.html"
+
+
+def readme():
+    """The text of lessons/README.md."""
+    return (LESSONS / "README.md").read_text(encoding="utf-8")
+
+
+def section(title):
+    """The text below a heading of lessons/README.md."""
+    return re.split(r"^## .*\n", readme().partition(f"\n## {title}\n")[2], flags=re.MULTILINE)[0]
+
+
+def minimal():
+    """The code of convsim_mini/minimal.py."""
+    return (LESSONS.parent / "convsim_mini" / "minimal.py").read_text(encoding="utf-8")
+
+
+def all_lessons():
+    """The lessons in their order."""
+    rows = re.findall(r"^\| (\d+) \| \[(.+?)\]\((.+?)\) \|.*?\| (.+) \|$", readme(), re.MULTILINE)
+    return [Lesson(int(number), title, LESSONS / name, shows)
+            for number, title, name, shows in rows]
+
+
+def solutions(lesson):
+    """Number of an exercise → why its solution is right, its code with the wrong answers beside it.
+
+    The reasons stand in the file's docstring, each after its number and a colon.
+    """
+    path = LESSONS / "solutions" / lesson.path.name
+    if not path.exists():
+        return {}
+    source = path.read_text(encoding="utf-8")
+    lines, tree = source.splitlines(), ast.parse(source)
+    reasons = dict(re.findall(r"^(\d+): (.*?)(?=\n\d+: |\n\n|\Z)", ast.get_docstring(tree),
+                              re.MULTILINE | re.DOTALL))
+    code, found = {}, {}
+    for before, node in zip(tree.body, tree.body[1:]):
+        if isinstance(node, ast.FunctionDef):    # with the comments above it
+            code[node.name] = "\n".join(lines[before.end_lineno:node.end_lineno]).strip()
+        call = getattr(node, "value", None)
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "solution":
+            number, *answers = call.args
+            parts = [part for answer in answers for part in getattr(answer, "elts", [answer])]
+            parts = [code.get(getattr(part, "id", ""), ast.unparse(part)) for part in parts]
+            found[number.value] = reasons.get(str(number.value), ""), "\n\n\n".join(parts)
+    return found

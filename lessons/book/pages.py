@@ -1,0 +1,214 @@
+"""A lesson that has run becomes the body of a page: text, code, output, figures, folds."""
+
+import re
+from base64 import b64decode
+from html import escape
+
+from nbconvert.filters import markdown2html
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+from .contents import HERE, minimal, solutions
+from .formulas import mathml
+
+LINKED = re.compile(r"""\b[Ll]essons?\s(?P<numbers>\d+(?:(?:,|,?\sand|\sto|\sor)\s\d+)*)\b
+    | \b(?P<author>[A-Z][^\W\d_]+)(?:\s+et\s+al\.|(?:,\s+[A-Z]\w+)?\s+and\s+[A-Z]\w+)?\s+
+      \(?(?P<year>\d{4})\b""", re.VERBOSE)
+
+# A formula in a sentence is a run of words that hold nothing but single letters, names such as dx,
+# functions, numbers and signs. One word at least must have more than "a", "I" and numbers.
+FUNCTION = r"(?:ln|log|exp|sin|cos|tanh|artanh|[a-z]{3,}(?=\())(?![A-Za-z])"
+WORD = re.compile(rf"""(?:{FUNCTION} | d[A-Zbckpqsuvwxy](?![A-Za-z]) | [A-Za-z](?![A-Za-z])
+    | [A-Za-z]{{3,}}(?=[(²]|_[A-Za-z]{{1,2}}(?![A-Za-z])) | \d[\d.,]* | [_^]−?\{{?[^\W_]*
+    | [α-ωΑ-Ωᵢⱼᵀᴮᴸᵗᵇˣᶻⁿⁱŷŝṽẋ⁰-₟²³½¼¾\u0302-\u0304]
+    | [][(){{}}⌈⌉=≤≥≈≠<>←→↦+−·∗×/|‖…√∫∂∞∈∩±∓∝,])+[.,:;?!]*""", re.VERBOSE)
+SURE = re.compile(r"[B-HJ-Zb-zα-ωΔΣᵀˣᶻᵢⱼ⁰-⁹₀-₉²³‖√_^]|a[/=(]|[/=]a")
+
+DRAWING = re.compile(r"^figure\b.*?^show\(figure, \"(\w+)\"\)\n?", re.MULTILINE | re.DOTALL)
+
+
+def is_sure(word):
+    """Whether a word that may belong to a formula surely does."""
+    return SURE.search(re.sub(FUNCTION, "", word))
+
+
+def typeset(text, pages, papers=()):
+    """Markdown of a cell: formulas become MathML, names of lessons and papers links.
+
+    pages: number of a lesson → its page; papers: ids of after.md's references, such as polyak-1964.
+    A formula that `mathml` is not sure of stays as it is.
+    """
+    def link(found):
+        if found["author"]:
+            paper = f"{found['author']}-{found['year']}".lower()
+            return f"[{found[0]}](after.html#{paper})" if paper in papers else found[0]
+        return re.sub(r"\d+", lambda number: linked(number[0], pages), found[0])
+
+    parts = re.split(r"\n\s*\n", text)
+    for k, part in enumerate(parts):
+        if is_formula(part):
+            line = re.sub(r"^\*\*([^*]+)\*\*$", r"\1", part.rstrip(",."))
+            shown = mathml(line) or f"<code>{escape(line.replace('**', ''))}</code>"
+            parts[k] = f'<div class="formula">{shown}</div>'
+        elif "| Lesson |" in part:    # its last column holds numbers of lessons
+            parts[k] = re.sub(r"[\d, ]+(?= \|$)", lambda cell: re.sub(
+                r"\d+", lambda number: linked(number[0], pages), cell[0]), part, flags=re.MULTILINE)
+        elif not part.startswith(("    ", "#", "![", "- <a")):    # code, headings, pictures, papers
+            bars = r"|\|" if part.startswith("|") else ""        # between the cells of a table
+            pieces = re.split(f"(`[^`]*`{bars})", part)           # every second one is code
+            pieces[::2] = [LINKED.sub(link, in_sentences(piece)) for piece in pieces[::2]]
+            parts[k] = "".join(pieces)
+    return "\n\n".join(parts)
+
+
+def in_sentences(text):
+    """Typeset the formulas in sentences: the longest runs of words that can be one."""
+    run, result = "", []
+    for word in [*re.split(r"(\s+|\*+)", text), "the end"]:
+        if run and word.isspace() or WORD.fullmatch(word):
+            run += word
+            if word[-1] not in ".,:;?!" or run.count("(") > run.count(")"):
+                continue
+            word = ""
+        result += [formula(run), word]
+        run = ""
+    return "".join(result[:-1])
+
+
+def formula(run):
+    """A run of words as MathML; if that is not sure, each of its words; else the text."""
+    core = re.sub(r"^[aAI]\s(?![=≈−+·])|(?<![=≈−+·])\s[aAI]$", "", run.strip().rstrip(".,:;?!"))
+    for opening, closing in ("()", "[]"):
+        if core.startswith(opening) and core.count(opening) > core.count(closing):
+            core = core[1:]
+        if core.endswith(closing) and core.count(closing) > core.count(opening):
+            core = core[:-1].rstrip(".,:;?!")
+    words = core.split()
+    if not any(map(is_sure, words)):
+        return run
+    if shown := mathml(core, display=False):
+        return run.replace(core, shown, 1)
+    return run if len(words) == 1 else "".join(map(formula, re.split(r"(\s+)", run)))
+
+
+def linked(number, pages):
+    """The number of a lesson as Markdown, a link where the book has its page."""
+    page = pages.get(int(number))
+    return f"[{number}]({page})" if page else number
+
+
+def is_formula(part):
+    """Whether a paragraph is one line with a sign of mathematics, and is no sentence."""
+    text = part.replace("**", "")
+    text = text[:-1] if part.endswith("**.") else text
+    return bool(re.search("[=≤≥≈←/√·]", text) and not re.search(
+        r"[\n`]|^(    |#|\||- |!\[|\d+\. )|[.:?!;](\s|$)|([A-Za-z]{2,} ){5}[A-Za-z]{2,}", text))
+
+
+def machine(stations, pages):
+    """The picture of the whole, with the stations that a page is about marked; all, if it is None.
+
+    Its links name lessons by their numbers.
+    """
+    picture = (HERE / "machine.svg").read_text(encoding="utf-8")
+    for station in (stations or "").split():
+        picture = picture.replace(f'id="{station}" class="', f'id="{station}" class="here ')
+    return re.sub(r'href="(\d+)"', lambda found: f'href="{pages[int(found[1])]}"'
+                  if int(found[1]) in pages else "", picture)
+
+
+def fold(title, body, kind=""):
+    """A part of a page that stands behind its title."""
+    return f'<details class="{kind}"><summary>{title}</summary>\n{body}\n</details>'
+
+
+def python(code):
+    """Python with colours."""
+    code = code.strip("\n")
+    return highlight(code, PythonLexer(), HtmlFormatter()) if code else ""
+
+
+class Page:
+    """The body of a lesson's page. headings: (id, HTML) of each; figures: name → bytes."""
+
+    def __init__(self, lesson, notebook, pages, papers):
+        self.lesson, self.pages, self.papers = lesson, pages, papers
+        self.figures, self.solutions, self.live = {}, solutions(lesson), ""
+        parts, predicted, hides, first = [], [], False, True
+        for cell in [*notebook.cells, None]:
+            if cell and cell.cell_type == "code":
+                into = predicted if hides else parts
+                into += [fold("Imports", python(cell.source)), *self.outputs(cell.outputs)] if (
+                    first) else self.code(cell)
+                first = False
+                continue
+            if cell and predicted and not re.search('class="output"|<img', "".join(predicted)):
+                predicted.append(self.markdown(cell.source))    # the answer is still to come
+                continue
+            if predicted:
+                parts.append(fold("Predicted? See what happens", "\n".join(predicted), "told"))
+            if self.live:
+                parts.append(f'<div id="live"></div><script src="{self.live}"></script>')
+            predicted, self.live = [], ""
+            if cell:
+                parts.append(self.markdown(cell.source))
+                hides = "<strong>Predict" in parts[-1]
+        self.body = "\n".join(parts)
+        self.headings = re.findall(r'<h[23] id="(.*?)">(.*?)<a class="anchor-link"', self.body)
+
+    def markdown(self, source):
+        """The HTML of a cell of text."""
+        text = markdown2html(typeset(source, self.pages, self.papers))
+        text = text.replace("<strong>Gives", "<br><strong>Gives")
+        text = re.sub(r"<code>(python -m lessons\.yours.*?)</code>",
+                      r'<a href="index.html#Write-it-yourself"><code>\1</code></a>', text)
+        text = text.replace("<code>convsim_mini/minimal.py</code>",
+                            '<a href="minimal.html"><code>convsim_mini/minimal.py</code></a>')
+        if self.lesson.number > 0 or "## Where this lives" in source:
+            return text
+        for name in re.findall(r"^def (\w+)", minimal(), re.MULTILINE):    # lesson 0 walks through
+            text = text.replace(f"<code>{name}</code>",
+                                f'<a href="minimal.html#{name}"><code>{name}</code></a>')
+        return text
+
+    def code(self, cell):
+        """A cell, with drawings and judges folded."""
+        if number := re.search(r"^check\((\d+), ", cell.source, re.MULTILINE):
+            stub, _, judge = cell.source.partition("\ndef judge")
+            outputs = "".join(self.outputs(cell.outputs))
+            why, answers = self.solutions.get(int(number[1]), ("", ""))
+            return [python(stub), fold("The judge", python("def judge" + judge) + outputs),
+                    fold("A solution, and wrong answers that tempt",
+                         self.markdown(why) + python(answers), "solution")]
+        if not (drawing := DRAWING.search(cell.source)):
+            return [python(cell.source), *self.outputs(cell.outputs)]
+        figure = next(k for k, output in enumerate(cell.outputs) if "data" in output) + 1
+        live = HERE / "live" / f"{drawing[1]}.js"
+        self.live = live.name if live.exists() else ""
+        return [python(cell.source[:drawing.start()]), fold("The drawing", python(drawing[0])),
+                *self.outputs(cell.outputs[:figure]),
+                python(cell.source[drawing.end():]), *self.outputs(cell.outputs[figure:])]
+
+    def outputs(self, outputs):
+        """Texts and figures in order; the line that names a figure goes: the figure follows."""
+        shown, said = [], ""
+        for output in [*outputs, None]:
+            data = output.get("data", {}) if output else {}
+            if output and "image/png" not in data:
+                said += output.get("text", data.get("text/plain", ""))
+                continue
+            if said := re.sub(r"^figure: .*\n", "", said, flags=re.MULTILINE):
+                shown.append(f'<pre class="output">{escape(said)}</pre>')
+            said = ""
+            if output:
+                name = f"figures/{self.lesson.path.stem}_{len(self.figures)}.png"
+                self.figures[name] = b64decode(data["image/png"])
+                alt = escape(output.metadata.get("image/png", {}).get("alt", ""))
+                shown.append(f'<a href="{name}"><img alt="{alt}" src="{name}"></a>')
+        return shown
+
+    def minutes(self):
+        """How long a reader may take, in steps of five: words of text and of code."""
+        words = len(re.sub("<[^>]+>", " ", self.body).split())
+        return max(5, round(words / 200 / 5) * 5)

@@ -306,7 +306,7 @@ def batch_softmax_backward(cache, dloss=1.0):
     u, v, scale, p, first = cache
     ds = _like(p)
     launch("losses.softmax_rows_backward", (len(p),), _threads(len(v)), p, p, ds, len(v), first,
-           dloss * scale / len(v))
+           float(dloss * scale / len(v)))
     ds = low(ds)
     return product(ds, v), product(ds.T, u)
 

@@ -115,7 +115,7 @@ def disassembler():
 
 
 def main_loop(lines):
-    """The instructions of the innermost loop that reads most; none without one."""
+    """The instructions of the innermost loop that reads most, the shortest of those, or none."""
     places = {label: k for k, (label, _) in enumerate(lines) if label}
     loops = []
     for k, (_, instruction) in enumerate(lines):
@@ -125,7 +125,7 @@ def main_loop(lines):
             loops.append((begin, k))
     found = [[text for _, text in lines[begin:end + 1] if text] for begin, end in loops]
     found = [loop for loop in found if count(READS, loop)]
-    return max(found, key=lambda loop: count(READS, loop), default=[])
+    return max(found, key=lambda loop: (count(READS, loop), -len(loop)), default=[])
 
 
 def count(names, instructions):

@@ -97,8 +97,8 @@ def _like(x, *shape, dtype=None):
 def _column_sums(kernel, dy, *arguments, columns, after=()):
     """A kernel's sums over the rows of dy: (N, d) → (columns,).
 
-    A block has 8 columns, so 512 columns would leave half of a large GPU idle. Of 2,048 rows or more
-    it sums a share, and a second launch adds these in a fixed order. after: the last arguments
+    A block has 8 columns, so 512 columns would leave half of a large GPU idle. Of 2,048 rows and
+    more it sums a share, and a second launch adds these in order. after: the last arguments
     """
     shares = max(1, min(64, len(dy) // 1024))
     sums = _like(dy, shares, columns)

@@ -17,6 +17,8 @@ import sys
 import time
 from pathlib import Path
 
+from kernel_table import DENSE, N, PRODUCTS, step_seconds
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 WARM_UP = 5
@@ -25,17 +27,16 @@ CONTENDERS = {"1 process, 2 threads": (1, 2), "2 workers, 1 thread": (2, 1),
               "1 process, 1 thread": (1, 1)}
 
 
-# What --links assumes of H100s: products at 40% of TF32's peak, in FLOP/s; bytes a second that a
-# GPU sends over NVLink, and over a network card of its own (400 Gbit/s); seconds that a kernel's
-# launch takes on the host, and a collective operation at least.
-PRODUCTS, NVLINK, NETWORK, LAUNCH, COLLECTIVE = 0.4 * 494e12, 450e9, 50e9, 17e-6, 30e-6
-# name: pairs of a worker; launches; dense parameters; the rows that pass each of them (sentences,
-# words); numbers of a worker's share of the table's gradient; e. A sentence of chat has 17 words.
-# The DAN's word dropout keeps 10 of them, which name 20 rows. The table's gradient is a vector a
-# sentence for the DAN, else a vector a word.
-LINKED = {"chat, the DAN": (512, 30, 500_500, 2 * 512, 2 * 512 * (500 + 2 * 20), 500),
-          "the paper's Transformer": (128, 218, 18_900_000, 2 * 128 * 17,
-                                      2 * 128 * 17 * (512 + 2), 500)}
+# What --links assumes of H200s beside kernel_table.py: bytes a second that a GPU sends over NVLink,
+# and over a network card of its own (400 Gbit/s); seconds that a kernel's launch takes on the host,
+# and a collective operation at least.
+NVLINK, NETWORK, HOST_LAUNCH, COLLECTIVE = 450e9, 50e9, 17e-6, 30e-6
+# name: pairs of a worker; launches; seconds of our kernels on the device; dense parameters; the
+# rows that pass each of them (sentences, words); numbers of a worker's share of the table's
+# gradient; e. The DAN's word dropout keeps 10 of a sentence's words, which name 20 rows. The
+# table's gradient is a vector a sentence for the DAN, else a vector a word.
+LINKED = {"chat, the DAN": (512, 30, 1e-4, 500_500, 2 * 512, 2 * 512 * (500 + 2 * 20), 500),
+          "the paper's Transformer": (128, 255, step_seconds()[1], DENSE, N, N * (512 + 2), 500)}
 
 
 def expected():
@@ -43,11 +44,11 @@ def expected():
 
     Replies are gathered, and their gradients added up on all workers: three times as many numbers.
     """
-    for name, (pairs, launches, dense, rows, table, e) in LINKED.items():
+    for name, (pairs, launches, kernels, dense, rows, table, e) in LINKED.items():
         for gpus, speed in ((8, NVLINK), (64, NETWORK)):
             others, flop = gpus - 1, 6 * dense * rows + 6 * pairs * pairs * gpus * e
             received = 4 * (others * (table + 3 * pairs * e) + 2 * others / gpus * dense)
-            compute = max(launches * LAUNCH, flop / PRODUCTS)
+            compute = max(launches * HOST_LAUNCH, flop / PRODUCTS + kernels)
             send = 5 * COLLECTIVE + received / speed
             yield [name, gpus, f"{received / 1e6:.0f} MB", f"{1e3 * compute:.1f} ms",
                    f"{1e3 * send:.1f} ms", f"{100 * compute / (compute + send):.0f}%"]

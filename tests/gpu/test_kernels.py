@@ -5,6 +5,7 @@ Needs CuPy and a GPU, or the emulated device: tests/gpu/vgpu/README.md.
 
 import faulthandler
 import os
+import re
 import sys
 from functools import cache
 
@@ -24,6 +25,7 @@ from convsim_mini.model.input_response import (
 from convsim_mini.model.layers import NO_DROPOUT, Dropout
 from convsim_mini.training import optim
 from convsim_mini.training.monitor import Monitor
+from tests.benchmarks import kernel_table
 
 pytestmark = pytest.mark.gpu
 TOLERANCE = {np.float32: 2e-5, np.float64: 1e-12}
@@ -301,6 +303,12 @@ def outcome_in_a_child(check):
     if os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 139:       # VGPU_STRICT exits with 139
         return "killed"
     return ["right", "wrong", "another error"][os.WEXITSTATUS(status)]
+
+
+def test_the_table_of_kernels_has_each_of_them():
+    names = [name for file in kernels.FILES for name in
+             re.findall(r"__global__ void (\w+)", kernels.source(file, np.float32))]
+    assert sorted(names) == sorted([*kernel_table.STEP, *kernel_table.OTHERS])
 
 
 # ---------------------------------------------------------------- whole steps

@@ -107,7 +107,7 @@ def small_disk(folder, kilobytes):
     if not mount(f"size={kilobytes}k"):
         raise NotRun("no mount")
     try:
-        yield lambda: mount("remount,size=64m")
+        yield lambda: mount("remount,size=256m")
     finally:
         subprocess.run(["umount", "-l", folder], check=True)
 

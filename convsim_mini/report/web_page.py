@@ -53,7 +53,7 @@ def curves(run):
     """What the log.jsonl of a Run holds, as figures; or why there are none."""
     log = log_of(run)
     losses = [record for record in log if {"loss", "nli_loss"} & record.keys()]
-    measured = [record for record in log if "dev" in record]
+    measured = [record for record in log if "dev_p1" in record]
     if not measured:
         return ["`log.jsonl` holds no curves."]
     figures = [Figure("p_at_n", plot_precision, (measured, run.step))]

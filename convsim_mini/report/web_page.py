@@ -87,12 +87,13 @@ def sentence_map(result):
 
     They lie on two principal components (PCA), from the SVD of their centred vectors.
     """
-    if result.dev is None:
+    if result.test is None:
         return ["Not drawn: its pair files are not here."]
-    number = 2 * result.dev.pairs
+    dev = result.test.corpus.dev
+    number = 2 * dev.pairs
     rng = np.random.Generator(np.random.Philox(SEED))
     which = np.sort(rng.choice(number, min(SENTENCES, number), replace=False))
-    packed = result.dev.sentences(which)
+    packed = dev.sentences(which)
     vectors = embed(result.run.model, packed)                             # (n, e)
     left, sizes, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
     first, second = 100 * sizes[:2] ** 2 / (sizes ** 2).sum()

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import rankdata
 
+from ..common.cli import progress
 from ..common.figures import new_figure, save_figure
 from ..data.text import tokenize
 from ..evaluation import cqa, response, sts
@@ -113,24 +114,23 @@ def bars(results):
         if result.test:
             corpora.setdefault(result.run.corpus, []).append(result)
     figures = []
-    for number, of_corpus in enumerate(corpora.values(), start=1):
-        first = of_corpus[0]
+    for first, *others in progress(corpora.values(), "words alone", unit=" corpora"):
         ranks = response.baselines(first.run, first.test)
         ranks = {name.replace("the same", first.name): of_truth for name, of_truth in ranks.items()}
-        ranks |= {result.name: result.ranks for result in of_corpus}
-        figures.append(Figure(f"p_at_n_{number}", plot_bars, (ranks,)))
+        ranks |= {result.name: result.ranks for result in (first, *others)}
+        figures.append(Figure(f"p_at_n_{len(figures) + 1}", plot_bars, (ranks,)))
     return figures
 
 
 def plot_bars(path, ranks):
     """Draw P@N with 95% intervals, a group of bars for each N; ranks: name → (n,)."""
-    figure, axes = new_figure(10)
+    figure, axes = new_figure(7.5)
     width = 0.85 / len(ranks)
     for k, (name, of_truth) in enumerate(ranks.items()):
         value, low, high = np.transpose([precision(of_truth, n) for n in N])
         drawn = axes.bar(np.arange(len(N)) + k * width, value, width, label=name,
                          yerr=[value - low, high - value])
-        axes.bar_label(drawn, fmt="%.1f", fontsize=8)
+        axes.bar_label(drawn, fmt="%.1f", fontsize=7)
     axes.set_xticks(np.arange(len(N)) + (len(ranks) - 1) / 2 * width, [f"P@{n}" for n in N])
     axes.set(ylabel="true reply among the best N of 100 (%)")
     figure.legend(loc="outside upper center", ncols=4)

@@ -247,8 +247,8 @@ def measuring_dev(config, corpus, tasks):
             mask = dev.batch(pairs[batch], config.optim.mask_false_negatives).false_negatives
             sides = to_device((u[batch], v[batch]), xp)
             losses.append(float(replies(model, *sides, (to_device(mask, xp), None))[0]))
-        record = {"dev": {str(n): round(response.precision(ranks, n)[0], 2) for n in response.N},
-                  "dev_loss": round(float(np.mean(losses)), 4)}
+        record = {f"dev_p{n}": round(response.precision(ranks, n)[0], 2) for n in response.N}
+        record["dev_loss"] = round(float(np.mean(losses)), 4)
         if tasks.nli_dev:
             right = classify(model, tasks.nli_dev) == tasks.nli_dev.labels
             record["nli"] = round(100 * float(right.mean()), 2)

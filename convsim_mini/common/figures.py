@@ -57,11 +57,18 @@ def plot_loss(path, losses, measured, choices, best):
     save_figure(figure, path)
 
 
+def precisions(record):
+    """N, as text → P@N on dev, of a record of log.jsonl."""
+    return {name.removeprefix("dev_p"): value for name, value in record.items()
+            if name.startswith("dev_p")}
+
+
 def plot_precision(path, measured, best):
     """P@N on dev against steps. best: the step at which weights are kept, or None."""
     figure, axes = new_figure()
-    for n in measured[0]["dev"]:
-        axes.plot(*zip(*((record["step"], record["dev"][n]) for record in measured)), "o-",
+    steps = [record["step"] for record in measured]
+    for n in precisions(measured[0]):
+        axes.plot(steps, [record[f"dev_p{n}"] for record in measured], "o-",
                   label=f"P@{n}  (at random: {n}%)")
     _mark_kept(axes, best)
     axes.set(xlabel="step", ylabel="true reply among the best N of 100 (%)", ylim=(0, None),

@@ -41,6 +41,11 @@ class TestSet(NamedTuple):
     pairs: np.ndarray
     candidates: np.ndarray
 
+    @property
+    def keys(self):
+        """Hashes of the texts of its pairs: (n, 2). Where they are equal, so are the tests."""
+        return self.corpus.test.keys[self.pairs]
+
 
 def find(data, run):
     """The run's own corpus, whatever `data` is. Raises UserError where its pair files are gone."""

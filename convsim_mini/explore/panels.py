@@ -14,7 +14,7 @@ from itertools import chain, combinations, islice
 import numpy as np
 
 from ..common.cli import UserError
-from ..common.figures import as_svg
+from ..common.figures import as_svg, precisions
 from ..data.text import tokenize
 from ..evaluation import response
 from ..evaluation.attention import of_sentence
@@ -173,8 +173,8 @@ def sentence_map(explored, question):
 def learning(explored, question):
     """Loss and P@N, the share of messages whose true reply is among the best N of 100, while the
     run learned. Lesson 17, Train it, explains such curves."""
-    rows = [[f"{record['step']:,}", *map(str, record["dev"].values()), str(record["dev_loss"])]
-            for record in log_of(explored.run) if "dev" in record]
+    rows = [[f"{record['step']:,}", *map(str, precisions(record).values()), str(record["dev_loss"])]
+            for record in log_of(explored.run) if "dev_p1" in record]
     return {"status": f"The weights of step {explored.run.step:,} are used.",
             "images": [as_svg(figure.plot, *figure.given).replace("<svg ", ALONE, 1)
                        for figure in curves(explored.run) if isinstance(figure, Figure)],

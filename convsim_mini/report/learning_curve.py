@@ -54,8 +54,8 @@ def main(argv=None):
     pairs, measured, rows, colours = [], [], [], {}
     for folder in progress(options.run, "measuring", unit=" runs"):
         run = load_run(folder)
-        precision = {record["step"]: record["dev"]["1"] for record in log_of(run)
-                     if "dev" in record}
+        precision = {record["step"]: record["dev_p1"] for record in log_of(run)
+                     if "dev_p1" in record}
         pairs.append(open_corpus(run.config, run.vocabulary).train.pairs)
         measured.append([precision[run.step],
                          100 * pearson(encoder_cosines(run, dev)[0], dev.labels)])

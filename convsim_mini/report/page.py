@@ -10,14 +10,15 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import rankdata
 
+from ..common.cli import progress
 from ..common.figures import new_figure, save_figure
 from ..data.text import tokenize
-from ..evaluation import cqa, sts
+from ..evaluation import cqa, response, sts
 from ..evaluation.metrics import pearson, per_cent, ranking_scores
 from ..evaluation.nli import hypothesis_only
 from ..evaluation.response import N, precision
 from ..training.run import log_of
-from . import claims
+from . import claims, compare
 from .blocks import Figure, Table
 from .results import pairs_seen
 
@@ -42,8 +43,9 @@ that the run ranks most too high, and the one that it ranks most too low."""
 def page(results, data):
     """The list of blocks that both pages begin with."""
     whole = [result for result in results if result.run.config.nli_fraction == 1]
-    return [INTRODUCTION, "## The runs", runs_table(results),
-            "## Table 1: picking the true reply among 100", table_1(whole),
+    together = ["## Side by side", *compare.side_by_side(whole, data)] if whole[1:] else []
+    return [INTRODUCTION, "## The runs", runs_table(results), *together,
+            "## Table 1: picking the true reply among 100", table_1(whole), *bars(whole),
             "## Table 2: natural language inference", *table_2(whole, data),
             "## Table 3: STS Benchmark, r × 100", *table_3(whole, data),
             "## Footnote 9: what NLI has shown of STS", footnote_9(whole, data),
@@ -103,6 +105,36 @@ def table_1(results):
         rows.append([result.name, *beside(paper, [value for value, _, _ in measured]),
                      intervals or "its pair files are not here"])
     return Table(["run", *compared("P@1 / P@3 / P@10"), "95% intervals"], rows)
+
+
+def bars(results):
+    """P@N as a figure for each corpus: its runs, the first before training, words alone."""
+    corpora = {}
+    for result in results:
+        if result.test:
+            corpora.setdefault(result.run.corpus, []).append(result)
+    figures = []
+    for first, *others in progress(corpora.values(), "words alone", unit=" corpora"):
+        ranks = response.baselines(first.run, first.test)
+        ranks = {name.replace("the same", first.name): of_truth for name, of_truth in ranks.items()}
+        ranks |= {result.name: result.ranks for result in (first, *others)}
+        figures.append(Figure(f"p_at_n_{len(figures) + 1}", plot_bars, (ranks,)))
+    return figures
+
+
+def plot_bars(path, ranks):
+    """Draw P@N with 95% intervals, a group of bars for each N; ranks: name → (n,)."""
+    figure, axes = new_figure(7.5)
+    width = 0.85 / len(ranks)
+    for k, (name, of_truth) in enumerate(ranks.items()):
+        value, low, high = np.transpose([precision(of_truth, n) for n in N])
+        drawn = axes.bar(np.arange(len(N)) + k * width, value, width, label=name,
+                         yerr=[value - low, high - value])
+        axes.bar_label(drawn, fmt="%.1f", fontsize=7)
+    axes.set_xticks(np.arange(len(N)) + (len(ranks) - 1) / 2 * width, [f"P@{n}" for n in N])
+    axes.set(ylabel="true reply among the best N of 100 (%)")
+    figure.legend(loc="outside upper center", ncols=4)
+    save_figure(figure, path)
 
 
 def table_2(results, data):
@@ -232,7 +264,7 @@ def table_6(results, data):
         of_task = PUBLISHED["CQA"] if "2017" in name and "test" in name else {}
         papers = {result.name: of_task.get(PAPER_ROW.get(result.run.config.task), [])
                   for result in results}
-        ours = {result.name: result.cqa[name] for result in results}
+        ours = {result.name: result.cqa["trained"][name] for result in results}
         for row, scores in (ours | cqa.baselines(results[0].run, questions)).items():
             map_, *_ = ranking_scores(cqa.top_ten(questions, scores))
             rows.append([name, row, *beside(papers.get(row, []), [100 * map_[0]])])

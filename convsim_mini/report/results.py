@@ -6,12 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..common.cli import UserError, python_m, user_errors
-from ..data.corpus import Split
 from ..data.snli import encode_snli
 from ..data.snli_files import find_snli, read_snli
 from ..evaluation import cqa, response, sts
 from ..evaluation.attention import reach_on_dev
 from ..evaluation.nli import classify
+from ..evaluation.response import TestSet
 from ..training.run import Run, load_run
 from ..training.schedule import pairs_before
 
@@ -34,9 +34,9 @@ class Results(NamedTuple):
     ranks: np.ndarray | None    # (n,): of the true reply among 100
     readings: dict              # row of `sts.scores` → split → similarity of each pair: (n,)
     snli: np.ndarray | None     # (n,): class of each pair of the test set
-    cqa: dict                   # file name → score of each candidate: (n,)
+    cqa: dict                   # row of `cqa.scores` → file name → score of each candidate: (n,)
     reach: np.ndarray | None    # (layers, sentences): how far attention reaches
-    dev: Split | None           # of the run's own corpus
+    test: TestSet | None        # of the run's own corpus
 
     @property
     def sts(self):
@@ -66,23 +66,41 @@ def read_data(folder):
                 read_all(cqa.read, cqa.find, None))
 
 
+def to_choose_by(names):
+    """Those names of files that one may choose by: no test set."""
+    return [name for name in names if "dev" in name or name == "own set"]
+
+
+def read_dev(folder):
+    """The Data to choose by in a folder; for None the own sets. Raises UserError without STS."""
+    pairs = sts.find(folder, None)
+    try:
+        questions = cqa.find(folder, None)
+    except UserError:
+        questions = {}
+    return Data({name: sts.read(pairs[name]) for name in to_choose_by(pairs)}, {},
+                {name: cqa.read(questions[name]) for name in to_choose_by(questions)})
+
+
 def measure(run, data):
     """The Results of a Run on a Data."""
-    readings = {}
+    readings, of_cqa = {}, {}
     for split, pairs in data.sts.items():
         for row, similarity in sts.scores(run, pairs).items():
             readings.setdefault(row, {})[split] = similarity
     classes = None
     if run.config.classifies and "test" in data.snli:
         classes = classify(run.model, encode_snli(data.snli["test"], run.vocabulary))
-    of_cqa = {name: cqa.scores(run, questions)["trained"] for name, questions in data.cqa.items()}
+    for name, questions in data.cqa.items():
+        for row, scores in cqa.scores(run, questions).items():
+            of_cqa.setdefault(row, {})[name] = scores
     try:
-        corpus = response.find(None, run)["test"]
+        test = response.read(response.find(None, run)["test"])
     except UserError:                                         # its pair files are elsewhere
         return Results(run, None, readings, classes, of_cqa, None, None)
-    ranks = response.model_ranks(run.model, corpus.test, *response.draw_candidates(corpus.test))
+    ranks = response.model_ranks(run.model, test.corpus.test, test.pairs, test.candidates)
     reach = reach_on_dev(run)[0] if run.config.model.encoder == "transformer" else None
-    return Results(run, ranks, readings, classes, of_cqa, reach, corpus.dev)
+    return Results(run, ranks, readings, classes, of_cqa, reach, test)
 
 
 def encoder_cosines(run, pairs):

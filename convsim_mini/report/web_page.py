@@ -53,7 +53,7 @@ def curves(run):
     """What the log.jsonl of a Run holds, as figures; or why there are none."""
     log = log_of(run)
     losses = [record for record in log if {"loss", "nli_loss"} & record.keys()]
-    measured = [record for record in log if "dev" in record]
+    measured = [record for record in log if "dev_p1" in record]
     if not measured:
         return ["`log.jsonl` holds no curves."]
     figures = [Figure("p_at_n", plot_precision, (measured, run.step))]
@@ -87,12 +87,13 @@ def sentence_map(result):
 
     They lie on two principal components (PCA), from the SVD of their centred vectors.
     """
-    if result.dev is None:
+    if result.test is None:
         return ["Not drawn: its pair files are not here."]
-    number = 2 * result.dev.pairs
+    dev = result.test.corpus.dev
+    number = 2 * dev.pairs
     rng = np.random.Generator(np.random.Philox(SEED))
     which = np.sort(rng.choice(number, min(SENTENCES, number), replace=False))
-    packed = result.dev.sentences(which)
+    packed = dev.sentences(which)
     vectors = embed(result.run.model, packed)                             # (n, e)
     left, sizes, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
     first, second = 100 * sizes[:2] ** 2 / (sizes ** 2).sum()

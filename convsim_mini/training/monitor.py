@@ -8,7 +8,7 @@ from collections import defaultdict
 
 from ..backend import array_module, to_host
 from ..common.cli import progress, python_m, user_errors
-from ..common.figures import plot_accuracy, plot_loss, plot_precision
+from ..common.figures import plot_accuracy, plot_loss, plot_precision, precisions
 from ..common.files import checksum, checksum_of, write_text
 from ..data.snli_files import LABELS
 from ..model.input_response import TASKS
@@ -23,7 +23,7 @@ LARGEST = 1e19    # the largest parameter: its square is still a float32
 class Monitor:
     """Shows and records how training goes from `step` on; later records in the log are removed.
 
-    dev: function(Model) → a dict of measures on dev: P@N in "dev", "dev_loss", "nli"
+    dev: function(Model) → a dict of measures on dev: "dev_p1" and other P@N, "dev_loss", "nli"
     machine: the name of the processor or the GPU
     seconds: the time spent in training, without measuring and saving
     """
@@ -40,7 +40,7 @@ class Monitor:
         write_text(self.path, "".join(json.dumps(record) + "\n" for record in records))
         self.losses = []
         self.steps = [record for record in records if {"loss", "nli_loss"} & record.keys()]
-        self.measured = [record for record in records if "dev" in record]
+        self.measured = [record for record in records if "dev_p1" in record]
         self.seconds = self.measured[-1]["seconds"] if self.measured else 0.0
         machines = [record["machine"] for record in records if "machine" in record]
         if machines[-1:] != [machine]:
@@ -57,7 +57,7 @@ class Monitor:
         """The step after 0 that is best on dev, by P@1, NLI's accuracy or their sum; or None."""
         scores = {}
         for record in self.measured:
-            of_tasks = {"replies": record["dev"]["1"], "classes": record.get("nli", 0)}
+            of_tasks = {"replies": record["dev_p1"], "classes": record.get("nli", 0)}
             scores[record["step"]] = sum(of_tasks.get(task, 0) for task in self.config.taught)
         scores.pop(0, None)
         return max(scores, key=scores.get, default=None)
@@ -101,7 +101,7 @@ class Monitor:
     def measure(self, step, model):
         """Measure a Model on dev; print, record and draw the measures."""
         record = {"step": step, "seconds": round(self.seconds, 1), **self.dev(model)}
-        figures = [f"P@{n} {value:4.1f}" for n, value in record["dev"].items()]
+        figures = [f"P@{n} {value:4.1f}" for n, value in precisions(record).items()]
         if "nli" in record:
             figures.append(f"NLI {record['nli']:4.1f}")
         self._write(self.measured, record)

@@ -297,7 +297,7 @@ def _checksum_of_measures(records, step):
     `seconds` is left out: equal runs have equal files.
     """
     return checksum_of([{**record, "seconds": None} for record in records
-                        if "dev" in record and record["step"] <= step])
+                        if "dev_p1" in record and record["step"] <= step])
 
 
 def _path(folder, kind, step):

@@ -315,8 +315,9 @@ def content(file):
             return {name: values[name] for name in values if name not in PLACES} if (
                 file.name == "config.json") else values
         if file.name == "log.jsonl":
-            return [[record.get(name) for name in ("step", "dev", "best")] for record in map(
-                json.loads, file.read_text().splitlines()) if {"dev", "best"} & record.keys()]
+            names = ("step", "dev_p1", "dev_p3", "dev_p10", "best")
+            return [[record.get(name) for name in names] for record in map(
+                json.loads, file.read_text().splitlines()) if {"dev_p1", "best"} & record.keys()]
         return short(file.read_bytes())
     except (ValueError, SafetensorError) as error:
         return f"damaged: {error}"

@@ -307,6 +307,8 @@ CASES = [
     ("report nowhere", "nowhere: no such run folder"),
     ("report run --out here.csv/out", "here.csv/out: cannot be made (Not a directory)"),
     ("report run --data sts-nan", 'sts-nan/sts-dev.csv, line 2: genre "main-news" and score "nan"'),
+    ("report.compare run", "run: expected two runs or more; name another one"),
+    ("report.compare run run --data nowhere", "nowhere: holds no sts-train.csv, sts-dev.csv"),
     ("report.against_words run", "--data is missing: the folder with the STS Benchmark's sts-"),
     ("report.against_words run --data nowhere", "nowhere: holds no sts-train.csv, sts-dev.csv"),
     ("report.fractions", "run"),

@@ -125,11 +125,11 @@ def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(
     monkeypatch.setattr(train, "keep_best", lambda *_: None)    # the last two checkpoints stay
     train.train(parse_config([*map(str, options)]))
     log = read_log(tmp_path / "run" / "log.jsonl")
-    measured = [record for record in log if "dev" in record]
+    measured = [record for record in log if "dev_p1" in record]
     assert measured[0]["nli"] < 45 and measured[-1]["nli"] > 60, measured
-    assert measured[-1]["dev"]["10"] > 60
+    assert measured[-1]["dev_p10"] > 60
     assert all({"loss", "nli_loss"} < record.keys() for record in log
-               if not {"dev", "machine", "best"} & record.keys())
+               if not {"dev_p1", "machine", "best"} & record.keys())
     for name in ("loss.png", "p_at_n.png", "nli.png"):
         assert (tmp_path / "run" / name).stat().st_size > 10_000
 

@@ -93,6 +93,11 @@ def test_the_page_has_every_table_with_what_was_measured(runs, data, tmp_path):
     assert of_runs["nli-1"]["trained on"] == "conversations + SNLI"
     assert "cores" in of_runs["start"]["machine"] and of_runs["start"]["pairs of"] == "pairs.tsv"
 
+    (bars,) = page.bars([found[0], found[2]])
+    assert list(bars.given[0]) == ["start, untrained", "TF-IDF cosine", "BM25", "start", "nli-1"]
+    assert (bars.given[0]["nli-1"] == found[2].ranks).all()
+    assert [row[0] for row in table_under(text, "Side by side")[1:3]] == ["start", "nli-1"]
+
     two = table_under(text, "Table 2")
     labels = results.read_data(data).snli["test"].labels
     assert two[1][:2] == ["nli-1", "84.1"]

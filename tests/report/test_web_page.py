@@ -56,6 +56,7 @@ def test_the_page_is_one_file_without_anything_from_elsewhere(page):
     named = re.findall(r'(?:src|href)\s*=\s*"([^"]*)"', text) + re.findall(r"url\((.*?)\)", text)
     assert {name[0] for name in named} == {"#"}
     assert "@import" not in text and "<link" not in text and "<img" not in text
+    assert ">run, untrained</text>" in text and ">TF-IDF cosine</text>" in text    # among the bars
     ids = re.findall(r'<h[23] id="(.*?)"', text)
     assert re.findall(r'<a href="#(.*?)"', text) == ids and len(set(ids)) == len(ids) == 17
 

@@ -21,6 +21,7 @@ from convsim_mini.common import arrays_file
 from convsim_mini.training import run
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
+from convsim_mini.common.figures import precisions
 from convsim_mini.config import Config
 from convsim_mini.evaluation import sts
 from convsim_mini.training.options import parse_config
@@ -103,11 +104,11 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
     states = [(tmp_path / run / f"resume-{STEPS:06d}.safetensors").read_bytes()
               for run in ("whole", "parts")]
     assert states[0] == states[1]
-    measured = [[record for record in read_log(tmp_path / run / "log.jsonl") if "dev" in record]
+    measured = [[record for record in read_log(tmp_path / run / "log.jsonl") if "dev_p1" in record]
                 for run in ("whole", "parts")]
     assert ([r["step"] for r in measured[0]] == [r["step"] for r in measured[1]]
             == [0, 10, 20, 30, 40])
-    assert [r["dev"] for r in measured[0]] == [r["dev"] for r in measured[1]]
+    assert [precisions(r) for r in measured[0]] == [precisions(r) for r in measured[1]]
 
 
 def test_equal_runs_leave_equal_files_however_slow_they_are(config, monkeypatch, tmp_path):
@@ -118,7 +119,7 @@ def test_equal_runs_leave_equal_files_however_slow_they_are(config, monkeypatch,
     wrap_step(monkeypatch, wait)
     train.train(config("parts"))
     seconds = [[record["seconds"] for record in read_log(tmp_path / name / "log.jsonl")
-                if "dev" in record] for name in ("whole", "parts")]
+                if "dev_p1" in record] for name in ("whole", "parts")]
     assert seconds[0] != seconds[1]
     digests, others = ({path.name: hashlib.sha256(path.read_bytes()).hexdigest()
                           for path in (tmp_path / name).glob("*.safetensors")}
@@ -177,7 +178,7 @@ def test_a_run_by_the_minute_stopped_before_its_speed_is_known_starts_anew(
     train.resume(tmp_path / "run")
     # the fewest that the warm-up allows
     log = read_log(tmp_path / "run" / "log.jsonl")
-    assert log[-1]["step"] == 61 and [r["step"] for r in log if "dev" in r].count(0) == 1
+    assert log[-1]["step"] == 61 and [r["step"] for r in log if "dev_p1" in r].count(0) == 1
 
 
 def test_resuming_a_finished_run_changes_nothing(config, tmp_path):
@@ -205,8 +206,7 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(
             record = measure(model)
             measured.append(record)
             step = 10 * (len(measured) - 1)                   # 0 first, which does not count
-            return {**record, "dev": {
-                **record["dev"], "1": 100.0 if step == 0 else 99.0 if step == best else 5.0}}
+            return {**record, "dev_p1": 100.0 if step == 0 else 99.0 if step == best else 5.0}
         return at_its_best
 
     monkeypatch.setattr(train, "measuring_dev", measuring)
@@ -236,10 +236,10 @@ def test_half_the_bits_of_a_finished_run_measure_the_same(config):
 
 
 def test_what_multitask_and_nli_call_best_counts_their_own_task(config, tmp_path):
-    records = [{"step": 0, "dev": {"1": 90.0}, "nli": 90.0},
-               {"step": 1, "dev": {"1": 40.0}, "nli": 50.0},
-               {"step": 2, "dev": {"1": 35.0}, "nli": 60.0},
-               {"step": 3, "dev": {"1": 10.0}, "nli": 61.0}]
+    records = [{"step": 0, "dev_p1": 90.0, "nli": 90.0},
+               {"step": 1, "dev_p1": 40.0, "nli": 50.0},
+               {"step": 2, "dev_p1": 35.0, "nli": 60.0},
+               {"step": 3, "dev_p1": 10.0, "nli": 61.0}]
     found = {}
     for task in ("conversation", "multitask", "nli"):
         options = [] if task == "conversation" else ["--nli", "here"]

@@ -42,13 +42,14 @@ def test_a_run_leaves_everything_in_its_folder(trained):
 
 def test_the_loss_falls_and_the_true_reply_is_found_more_often(trained):
     records = log(trained[0])
+    assert {type(value) for record in records for value in record.values()} == {int, float, str}
     losses = [record["loss"] for record in records if "loss" in record]
-    measured = [record for record in records if "dev" in record]
+    measured = [record for record in records if "dev_p1" in record]
     assert losses[-1] < 0.9 * losses[0]
     assert [record["step"] for record in measured] == [0, 30]
     # Not P@1: replies of one topic cannot be told apart, and 153 queries leave it a standard error
     # of 4.
-    assert measured[-1]["dev"]["10"] > measured[0]["dev"]["10"]
+    assert measured[-1]["dev_p10"] > measured[0]["dev_p10"]
 
 
 def test_the_loss_on_dev_masks_what_the_training_loss_masks(arguments, corpus):

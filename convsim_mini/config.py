@@ -157,8 +157,8 @@ class Config:
     text, model and optim hold where no option says otherwise. Other pairs (ours): 300 steps at a
     tenth of the rates."""
     stage: Annotated[int, Meta(ge=0, lt=2**15)] = 0
-    """How many runs came before this one through --init, which sets it (ours: each stage sees other
-    batches than its parent, which has the same seed)."""
+    """How many runs came before this one through --init, which sets it (ours: each sees other
+    batches than its parent of the same seed)."""
     nli: str | None = None
     """Folder with snli_1.0_train and snli_1.0_dev, .jsonl or .txt, or with snli_1.0/."""
     nli_share: Annotated[float, Meta(gt=0, lt=1)] = 0.05
@@ -178,7 +178,7 @@ class Config:
     """Bits of fraction in the factors of a GPU's products: "tf32" 10, "bf16" 7, "fp32" all 23; sums
     are float32 (ours: the paper does not say). "bf16" wants widths that are multiples of 8."""
     half: bool = False
-    """The finished run stores its weights in 16 bits (ours: half the disk, equal P@1 and STS)."""
+    """Weights in 16 bits at the end (ours: equal P@1 and STS)."""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
     """The seed of every random number."""
     steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 1_000

@@ -184,7 +184,7 @@ def test_a_file_of_another_format_is_refused(run_copy, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(arrays_file, "FORMAT", 2)
         arrays_file.save_arrays(run_copy / WEIGHTS, {"a": np.zeros(3)}, {})
-    with pytest.raises(UserError, match="written by another version .*format 2, expected 4.; use"):
+    with pytest.raises(UserError, match="written by another version .*format 2, expected 5.; use"):
         load_run(run_copy)
 
 

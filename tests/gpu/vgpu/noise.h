@@ -1,4 +1,4 @@
-// VGPU_NOISE: what a kernel gets of exp, tanh and log is up to one unit in the last place too small.
+// VGPU_NOISE: exp, tanh and log are up to one unit in the last place too small.
 #pragma once
 template <class T> inline T vgpu_last_bit_off(T x) {
     using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;

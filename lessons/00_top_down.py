@@ -119,7 +119,7 @@ for i in np.flatnonzero(ranks > 90)[:3]:
 # Each cosine before and after. The first four pairs have hardly a word in common, but ask or say
 # nearly the same.
 #
-# **Predict** for each: up, down, or as before? Two random messages have 0.01 before and after.
+# **Predict** for each: up, down, or as before?
 
 # %%
 probes = {

@@ -6,8 +6,8 @@
 # no padding, no mask; and what padding would have cost, derived from the lengths of real sentences.
 #
 # Sentences differ in length, arrays do not. The usual way out is to fill all sentences up to the
-# longest, and then to mask what was filled. You pay twice: with work (35 times as many scores for a
-# batch of 256 sentences of real chat), and with a mask that nobody misses when it is forgotten.
+# longest, and then to mask what was filled. You pay twice: with work (many more scores than the
+# sentences need), and with a mask that nobody misses when it is forgotten.
 # This lesson does without either, and proves that nothing changes.
 
 # %%

@@ -3,7 +3,7 @@
 #
 # **Needs** finite differences (lesson 2), sparse rows of a table (lesson 5).
 # **Gives** SGD, momentum, Adam, row-wise Adagrad and warm-up: each derived from what the one before
-# it cannot do, each equal to the shipped function, and each but warm-up broken.
+# it cannot do, measured by the library's functions, and where each fails.
 #
 # A gradient says which way is down. It does not say how far to go. A loss is steep in some
 # directions and flat in others, and one number, the rate, has to serve all of them. Every optimiser
@@ -435,7 +435,7 @@ show(figure, "16_optimisers")
 #
 # ## What you know now
 #
-# - One rate for all directions fits none: SGD takes κ steps, momentum √κ.
+# - One rate has to serve all directions: SGD's steps grow in number like κ, momentum's like √κ.
 # - Adam gives each number its own rate, along the axes alone, and moves rows that are not in use.
 # - Row-wise Adagrad leaves rows at rest, and slows each by its own use.
 #

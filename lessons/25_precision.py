@@ -245,8 +245,8 @@ expect(worst, 1e-4, 1e-2,
 # - A sum errs by its order: one by one like √n, in pairs hardly at all.
 # - A tolerance is no matter of taste: derive it, and break something to see that it bites.
 #
-# That was the last lesson. Now ask something of your own, and answer it with a run: does your data
-# beat ours (`data_scripts/README.md` makes millions of pairs)? Which part of the start is worth
-# most to it? `python -m lessons.yours` lets you write the backwards yourself.
+# That was the last lesson (26 is optional). Now ask something of your own, and answer it with a
+# run: does your data beat ours (`data_scripts/README.md` makes millions of pairs)? Which part of
+# the start is worth most to it? `python -m lessons.yours` lets you write the backwards yourself.
 #
 # Solutions, for when you have tried: `lessons/solutions/25_precision.py`.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 7 · Before the first step: what counting alone can do
 #
-# **Needs** ids (lesson 4), bags and √n (lesson 6).
+# **Needs** ids (lesson 4), bags and √n (lesson 6), the logarithm of a probability.
 # **Gives** the word vectors that training starts from, built from counts alone; the weight
 # a/(a + p); the identity start.
 #

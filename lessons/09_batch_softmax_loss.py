@@ -19,10 +19,9 @@ from lesson import check, expect, plt, show
 
 import numpy as np
 
-from convsim_mini.data.corpus import text_key
+from convsim_mini.data.corpus import false_negatives, text_key
 from convsim_mini.model.gradcheck import numeric_gradient, relative_error
 from convsim_mini.model.layers import l2_normalize_forward
-from convsim_mini.data.corpus import false_negatives
 from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
 from convsim_mini.data.pairs import default_corpus, read_chunks
 from convsim_mini.data.text import tokenize

@@ -1,7 +1,8 @@
 # %% [markdown]
 # # 16 · Optimisers: one rate does not fit all directions
 #
-# **Needs** finite differences (lesson 2), sparse rows of a table (lesson 5).
+# **Needs** finite differences (lesson 2), sparse rows of a table (lesson 5). Eigenvalues of a matrix
+# and, for momentum, a quadratic with complex roots: whoever has not met them can take them on trust.
 # **Gives** SGD, momentum, Adam, row-wise Adagrad and warm-up: each derived from what the one before
 # it cannot do, measured by the library's functions, and where each fails.
 #

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 19 · Two tasks, one encoder: what a second gradient changes
 #
-# **Needs** the batch softmax loss (lesson 9), softmax and cross-entropy (lesson 8), the model of
-# lesson 17.
+# **Needs** softmax, cross-entropy and the batch softmax loss (lessons 8 and 9), the model of lesson
+# 17.
 # **Gives** the features that natural language inference needs, their gradient, and a picture of
 # what an encoder turns down for one task and has to keep for another.
 #
@@ -30,9 +30,8 @@ from tqdm import tqdm
 
 from convsim_mini.config import ModelConfig
 from convsim_mini.data.corpus import Batch, Split
-from convsim_mini.model.layers import feed_forward, feed_forward_backward
+from convsim_mini.model.layers import feed_forward, feed_forward_backward, l2_normalize_forward
 from convsim_mini.model.gradcheck import layer_error
-from convsim_mini.model.layers import l2_normalize_forward
 from convsim_mini.evaluation.nli import classify
 from convsim_mini.model.losses import cross_entropy_backward, cross_entropy_forward
 from convsim_mini.model.initial import initial_parameters
@@ -278,7 +277,6 @@ check(2, square_features_backward, judge_square_features)
 # %%
 D, K = 8, 96
 config = ModelConfig(embedding_dim=48, layers=[D], nli_hidden=48)
-
 
 inputs = [draw_fact(rng) for _ in range(16_000)]
 replies = [reply(fact.activity, rng) for fact in inputs]

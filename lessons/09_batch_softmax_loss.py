@@ -207,8 +207,7 @@ for axes, steps, what in zip(axes_row, (1, 12, 2000),
     image = axes.imshow(picture, vmin=-1, vmax=1)
     axes.set(title=f"{what}\nloss {loss:.3f}", xlabel="reply j", xticks=range(0, 12, 2),
              ylabel="input i", yticks=range(0, 12, 2))
-    # what a row pulls and what it pushes are equal
-    assert np.abs(picture.sum(axis=1)).max() < 1e-12
+    assert np.abs(picture.sum(axis=1)).max() < 1e-12          # a row pulls as much as it pushes
 figure.colorbar(image, ax=axes_row, shrink=0.9, ticks=(-1, 0, 1),
                 label="B · ∂loss/∂s_ij: blue pulls, red pushes")
 show(figure, "09_batch_softmax_loss")

@@ -157,9 +157,8 @@ def padded_forward(qkv, offsets, heads, masked=True):
     real = np.arange(lengths.max()) < lengths[:, None]        # (B, L): is it a word?
     filled = np.zeros((*real.shape, 3 * d), qkv.dtype)
     filled[real] = qkv
-    # (B, h, L, m) each
     q, k, v = filled.reshape(*real.shape, 3, heads, d // heads).transpose(2, 0, 3, 1, 4)
-    s = q @ k.swapaxes(2, 3) / np.sqrt(d // heads)            # (B, h, L, L)
+    s = q @ k.swapaxes(2, 3) / np.sqrt(d // heads)    # (B, h, L, m) (B, h, m, L) → (B, h, L, L)
     if masked:
         s = np.where(real[:, None, None, :], s, -np.inf)
     return (softmax(s) @ v).swapaxes(1, 2).reshape(*real.shape, d)[real]

@@ -168,7 +168,7 @@ for name, scores in (("before", cosine_before), ("after", cosine), ("words alone
     expect(pearson(scores, own.labels), 0.3, 0.8, f"{name}: r, 95% interval {between}")
 
 # %% [markdown]
-# The intervals overlap, and a test of the pairs themselves (lesson 21) cannot tell before from after
+# The intervals overlap. A test of the pairs themselves (lesson 21) cannot tell before from after,
 # either. 120 pairs are too few. How many would do?
 #
 # ## Search

@@ -65,8 +65,8 @@ expect(p @ values, 39.67, 39.68, "fetched: 40 in p₃ of it, 27.5 on average in 
 #
 # s = q kᵀ/√m, p = softmax(s), y = p v
 #
-# n words make n² scores: the price of letting everybody ask everybody. What the √m is for is the
-# last part of this lesson.
+# n words make n² scores: the price of letting everybody ask everybody. The last part of this lesson
+# shows what the √m is for.
 
 # %%
 n, d, m = 5, 6, 4                                             # words, their width, the head's width
@@ -433,7 +433,7 @@ check(2, blind_sentence, judge_blind_sentence)
 #
 # - A head is three products and a softmax; backwards ds = p (dp − Σ p dp), dk = dsᵀ q/√m.
 # - A head with a wrong gradient learns, too, but worse: no error message tells you.
-# - The √m keeps all words in the game, not a few that hesitate.
+# - With the √m all words get a gradient; without it only the few that hesitate.
 #
 # Next: lesson 13 runs many heads on many sentences of different lengths, without any padding.
 #

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 16 · Optimisers: one rate does not fit all directions
 #
-# **Needs** finite differences (lesson 2), sparse rows of a table (lesson 5). Eigenvalues of a matrix
-# and, for momentum, a quadratic with complex roots: whoever has not met them can take them on trust.
+# **Needs** finite differences (lesson 2), sparse rows of a table (lesson 5). Eigenvalues and, for
+# momentum, a quadratic with complex roots: whoever has not met them can take them on trust.
 # **Gives** SGD, momentum, Adam, row-wise Adagrad and warm-up: each derived from what the one before
 # it cannot do, measured by the library's functions, and where each fails.
 #
@@ -173,7 +173,7 @@ check(1, largest_rate, judge_largest_rate)
 # Momentum needs λ_min and λ_max, and nobody knows them. **Adam** (Kingma and Ba 2015) takes the
 # size of each number's gradient in place of its curvature: with s a running mean of g², the step
 # is m/√s. Make a loss a thousand times steeper along one axis: g and √s grow alike, and the step
-# stays as it is. So the rate has the unit of x, not of x²/L.
+# stays as it is. So the rate says how far x moves, whatever the size of the loss.
 #
 # m and s start at 0. After t steps of a constant g, m = (1 − β₁ᵗ) g and s = (1 − β₂ᵗ) g². Both are
 # too small, and the library divides each by its factor.

@@ -269,8 +269,8 @@ check(2, table_ratio, judge_table_ratio)
 # %% [markdown]
 # ## The loss stays at ln K: six patients
 #
-# Now to the question of questions. Six runs with one fault each, 80 steps on fresh batches, beside
-# a healthy one. Three numbers tell them apart, and none of them is the loss:
+# Why does a loss not move? Here are six runs with one fault each, 80 steps on fresh batches, and a
+# healthy one. Three numbers tell them apart, and none of them is the loss:
 #
 # - **spread**: the standard deviation of the wrong replies' scores within a row. Zero means that
 #   the model has no opinion.

@@ -209,10 +209,10 @@ expect(abs(r["trained on replies"] - r["words, weighted a/(a + p)"]), 0, 0.23,
 # %% [markdown]
 # Ten seconds of replies have added next to nothing to the start, which already knows co-occurrences
 # and word frequencies. Not even the paired test tells the trained encoder apart from any of the
-# other three: 120 pairs are too few. On the 1,500 pairs of STS dev the test can tell. There a larger
-# run, on Reddit, is 1.3 points above weighted words (p = 0.02), and one with entailments is 3.6
-# above: by the cosine, without the direction that all sentences share (lesson 23). By −arccos, as
-# the paper measures, conversations alone do not differ from weighted words (`report/README.md`).
+# other three: 120 pairs are too few. On the 1,500 pairs of STS dev the test can tell. There a run
+# on Reddit is 1.3 points above weighted words (p = 0.02), and one with entailments is 3.6 above: by
+# the cosine, without the direction that all sentences share (lesson 23). By −arccos, as the paper
+# measures, conversations alone do not differ from weighted words (`report/README.md`).
 #
 # ## A half that only counts words
 #

@@ -261,7 +261,7 @@ expect(visits / 2.05e6, 3000, 3300, "times as many as our DAN in 4 minutes (2,00
 # ## What you know now
 #
 # - A score of an order has a value for guessing, and it is neither 0 nor ½.
-# - Equal scores are worth whatever the file makes of them.
+# - Where scores are equal, the order in the file decides what a system gets.
 # - Ten questions, or 50, hardly tell two systems apart: print the interval, and read the pairs.
 #
 # Next: lesson 23 looks at the shape of the space in which all these vectors lie.

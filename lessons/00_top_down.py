@@ -119,7 +119,7 @@ for i in np.flatnonzero(ranks > 90)[:3]:
 # Each cosine before and after. The first four pairs have hardly a word in common, but ask or say
 # nearly the same.
 #
-# **Predict** for each: up, down, or as before? Two random messages have 0.01 before and after.
+# **Predict** for each: up, down, or as before?
 
 # %%
 probes = {
@@ -168,7 +168,8 @@ for name, scores in (("before", cosine_before), ("after", cosine), ("words alone
     expect(pearson(scores, own.labels), 0.3, 0.8, f"{name}: r, 95% interval {between}")
 
 # %% [markdown]
-# The intervals overlap. 120 pairs do not tell whether training helped here. How many would?
+# The intervals overlap. A test of the pairs themselves (lesson 21) cannot tell before from after,
+# either. 120 pairs are too few. How many would do?
 #
 # ## Search
 #
@@ -350,7 +351,7 @@ expect(losses[-1] / losses[0], 0, 0.2, "loss after ten steps / before")
 # | do sentences with the same replies become one? | 19 |
 # | does a larger batch, or a second machine, help? | 20 |
 # | do 120 pairs not tell which is better? | 21 |
-# | is the tenth rank better than the ninetieth, and by how much? | 22 |
+# | must the score of a ranking be read beside that of guessing? | 22 |
 # | is one reply the nearest of so many messages, and what is `all_but_the_top`? | 23 |
 # | does it run on a GPU, and are the numbers the same there? | 24, 25 |
 #

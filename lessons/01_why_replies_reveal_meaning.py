@@ -374,7 +374,7 @@ check(2, evasive_world, judge_evasive)
 #
 # ## What you know now
 #
-# - The best score of a reply is how much likelier it is after this sentence than after any.
+# - A reply's best score is the log of how much likelier it is after this sentence than overall.
 # - A player who learns that puts sentences with the same replies near each other: r from 0 to 0.88.
 # - Nobody told it what is similar. The replies did.
 #

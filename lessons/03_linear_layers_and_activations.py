@@ -111,8 +111,8 @@ for name, shape in (("dweight", (d, e)), ("dx", (B, d))):
 
 # %% [markdown]
 # One each, and it is the right one. Now make everything square, as tests often do "to keep it
-# short", and count again: with a factor from each of two of the three arrays, either one transposed
-# or not, in either order, there are 3 · 2 · 2 · 2 = 24.
+# short", and count again. Choose two of the three arrays (3 ways), their order (2), and whether the
+# first (2) and the second (2) is transposed: 3 · 2 · 2 · 2 = 24 products.
 
 # %%
 square = [rng.standard_normal((4, 4)) for _ in range(3)]

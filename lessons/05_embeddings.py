@@ -39,7 +39,7 @@ rng = np.random.default_rng(5)
 #
 # **dE = Oᵀ dy**, that is, dE_r = Σ dy_n over all n whose id is r.
 #
-# Nobody multiplies by that much nothing, but it says what is right.
+# Nobody computes it so, for O is nearly all zeros. But it says what is right.
 
 # %%
 R, d = 6, 3
@@ -317,7 +317,7 @@ check(2, sorted_backward, judge_sorted)
 # - A lookup is a product with a one-hot matrix, so its gradient is a sum over all places of a row.
 # - `dtable[ids] += dy` keeps one place of each row: of a batch of chat it loses 88% of the
 #   gradient.
-# - A list of rows is 56 times smaller than a dense gradient, and a row that is not in it rests.
+# - A list of rows is 56 times smaller than a dense gradient. A row that is not in it does not move.
 #
 # Next: lesson 6 adds the rows of a sentence up and asks by what to divide.
 #

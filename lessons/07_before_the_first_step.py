@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 7 · Before the first step: what counting alone can do
 #
-# **Needs** ids (lesson 4), bags and √n (lesson 6).
+# **Needs** ids (lesson 4), bags and √n (lesson 6), the logarithm of a probability.
 # **Gives** the word vectors that training starts from, built from counts alone; the weight
 # a/(a + p); the identity start.
 #
@@ -105,8 +105,8 @@ expect(library[HOT - 1] @ library[WARM - 1], 1 - 1e-4, 1 + 1e-4, "cosine of “h
 
 # %% [markdown]
 # "Hot" and "warm" never met, but they met the same word. The vectors do not say who stands beside
-# whom. They say who stands in the same places. (The last cell used the SVD, M = U Σ Vᵀ: the rows of
-# U are the words' vectors. The library finds its first columns alone, from random ones: lesson 26.)
+# whom. They say who stands in the same places. (The last cell used the SVD. It finds a few numbers
+# for each word, a row of U, from which the rows of the table can best be rebuilt: lesson 26.)
 #
 # ### Exercise 1: often, and yet less than by chance
 #
@@ -175,8 +175,8 @@ points_over(ladder["co-occurrences"], ladder["random rows"], -1, 3, "that over r
 #
 # ## a/(a + p): what a frequent word is worth
 #
-# How much should a frequent word be worth? Arora et al. (2017) let a sentence have a topic c. A
-# word is drawn either by its frequency or by the topic:
+# How much should a frequent word be worth? Arora et al. (2017) let a sentence have a topic, a
+# vector that is called c from here on. A word is drawn by its frequency or by the topic:
 #
 # p(w | c) = α p(w) + (1 − α) e^{v_w · c}/Z
 #

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 8 · Softmax and cross-entropy: a check that every bug passes
+# # 8 · Softmax and cross-entropy: a check that bugs pass
 #
 # **Needs** gradient checks (lesson 2) and matrix gradients (lesson 3).
 # **Gives** the backward of softmax and of cross-entropy, the reason why they are written as one,
@@ -117,18 +117,15 @@ expect(layer_error(softmax_forward, softmax_backward, [s], rng), 0, 1e-8,
        "softmax_backward, random dp")
 
 # %% [markdown]
-# ## The check that passes everything
+# ## The check that hardly sees anything
 #
 # Most gradient checks need a number to differentiate, and the shortest way from an array to a
-# number is `y.sum()`. Its upstream gradient is dp = 1 everywhere.
+# number is `y.sum()`. Its upstream gradient is dp = 1 everywhere. Here are seven backwards, one
+# right and six broken. We check each with dp = 1 and with a random dp, by its largest distance from
+# finite differences; an absolute tolerance like `allclose(…, atol=1e-6)` is what checks mostly use.
 #
-# **Predict:** what is the gradient of `softmax(s).sum()`? (What is `softmax(s).sum()`?)
-#
-# It is 1 for every row, whatever s is. A constant. Its gradient is zero, and so is
-# p_j (1 − Σ p_i) = 0. Any backward that makes zero out of ones "agrees". Let us collect backwards,
-# one right and six broken, and look at them through dp = 1 and through a random dp. |a − n| is
-# their largest distance from finite differences; an absolute tolerance like
-# `allclose(…, atol=1e-6)` is what checks mostly use.
+# **Predict:** what is the gradient of `softmax(s).sum()`? (What is `softmax(s).sum()`?) How many of
+# the six broken ones pass with dp = 1, and how many with a random dp?
 
 # %%
 backwards = {
@@ -189,7 +186,10 @@ print(f"relative error of the right backward under ones: {by_ones:.1g} (anything
 expect(by_random, 0, 1e-8, "and under a random dp")
 
 # %% [markdown]
-# The last two lines are a second trap in the same hole. A *relative* error does not help under
+# Each row of a softmax sums to 1, whatever s is: a constant. Its gradient is p_j (1 − Σ p_i) = 0.
+# So any backward that makes zero out of ones "agrees".
+#
+# The last two lines show a second trap. A *relative* error does not help under
 # ones: right and wrong are both rounding noise there, 10⁻¹⁷ against 10⁻¹², and noise against noise
 # may read anything. People see that a right backward "fails", switch to an absolute tolerance, and
 # have just switched the check off.

@@ -19,10 +19,9 @@ from lesson import check, expect, plt, show
 
 import numpy as np
 
-from convsim_mini.data.corpus import text_key
+from convsim_mini.data.corpus import false_negatives, text_key
 from convsim_mini.model.gradcheck import numeric_gradient, relative_error
 from convsim_mini.model.layers import l2_normalize_forward
-from convsim_mini.data.corpus import false_negatives
 from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
 from convsim_mini.data.pairs import default_corpus, read_chunks
 from convsim_mini.data.text import tokenize
@@ -208,8 +207,7 @@ for axes, steps, what in zip(axes_row, (1, 12, 2000),
     image = axes.imshow(picture, vmin=-1, vmax=1)
     axes.set(title=f"{what}\nloss {loss:.3f}", xlabel="reply j", xticks=range(0, 12, 2),
              ylabel="input i", yticks=range(0, 12, 2))
-    # what a row pulls and what it pushes are equal
-    assert np.abs(picture.sum(axis=1)).max() < 1e-12
+    assert np.abs(picture.sum(axis=1)).max() < 1e-12          # a row pulls as much as it pushes
 figure.colorbar(image, ax=axes_row, shrink=0.9, ticks=(-1, 0, 1),
                 label="B · ∂loss/∂s_ij: blue pulls, red pushes")
 show(figure, "09_batch_softmax_loss")

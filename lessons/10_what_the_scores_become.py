@@ -8,7 +8,7 @@
 # Lesson 9 derived how the loss pulls. Here is the question where it pulls *to*. A loss that asks
 # "which of these K replies is yours?" could teach anything that answers the question. It turns out
 # that it teaches one thing, which can be written down: how much more likely a reply is after this
-# input than after any other.
+# input than overall.
 
 # %%
 import sys

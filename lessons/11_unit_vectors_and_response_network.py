@@ -106,17 +106,12 @@ show(figure, "11_only_sideways")
 # And at x = 0 there is no direction at all; the formula says 0/0. The library leaves a zero row as
 # it is. An empty sentence could otherwise put a nan into every parameter.
 #
-# ## A length that only grows
+# ## A length that nothing pulls on
 #
-# Nothing downstream sees ‖x‖, so nothing pulls on it. **Predict:** train x with plain gradient
-# descent anyway. Does its length shrink, stay, or grow?
+# Nothing downstream sees ‖x‖, so nothing pulls on it. Train x with plain gradient descent anyway.
+# The step −η dx is at a right angle to x.
 #
-# The step −η dx is at a right angle to x. Pythagoras:
-#
-# ‖x − η dx‖² = ‖x‖² + η² ‖dx‖²
-#
-# It can *only* grow, and the gradient falls like 1/‖x‖: the layer slows itself down, the more so
-# the larger the steps.
+# **Predict:** does the length of x shrink, stay, or grow?
 
 # %%
 x = rng.standard_normal((4, 3))
@@ -130,11 +125,14 @@ for step in range(3):
            f"step {step}: growth against η² ‖dx‖²")
 
 # %% [markdown]
+# Pythagoras: ‖x − η dx‖² = ‖x‖² + η² ‖dx‖². The length can *only* grow, and the gradient falls like
+# 1/‖x‖: the layer slows itself down, the more so the larger the steps.
+#
 # ### Exercise 1: how long after t steps?
 #
-# A vector starts at length `norm` and makes steps of the rate η. You know g_t = ‖dy⊥‖ of each step,
-# the part of dy at a right angle to y, *before* the division by the length. How long is the vector
-# in the end?
+# A vector starts at length `norm` and makes steps of the rate η. For each step t you know g_t: the
+# length of the part of dy that is at a right angle to y, *before* the division by ‖x‖. How long is
+# the vector in the end?
 
 # %%
 def length_after(norm, rate, sideways):
@@ -195,8 +193,8 @@ check(2, stuck_start, judge_stuck_start)
 #
 # With unit vectors and scale 1 a score is a cosine, at most 1. So the softmax of lesson 9 cannot be
 # sure of anything: p(true) is largest when the true cosine is 1 and the others are as low as K
-# vectors can all be at once. How low? Let ū, v̄ be the means. The true cosines, less the mean of
-# the others, come to
+# vectors can all be at once. How low? Let ū, v̄ be the means. A true cosine, less the mean of
+# the others in its row, is on average over the rows
 #
 # (1/(K − 1)) Σ_i (u_i − ū) · (v_i − v̄) ≤ K/(K − 1)
 #
@@ -261,13 +259,11 @@ for scale, dimensions in ((1.0, 20), (5.0, 20), (5.0, 8)):
 # sentences in a circle, each is answered by the next. No encoder, each sentence has a free vector,
 # made unit. All twelve pairs form one batch.
 #
-# **Predict:** train it without a response network. In how many of the twelve rows will the true
-# reply have the highest score?
+# How far down can the loss get without a response network? By symmetry, put the twelve on a circle
+# around a common direction, cos_k = 1 − b² (1 − cos 2πk/12) for sentences k places apart, and look
+# for the best radius b.
 #
-# None: the sentence itself is among the candidates (it answers the one before), with a cosine of 1.
-# And the loss cannot get far down. By symmetry, put the twelve on a circle around a common
-# direction, cos_k = 1 − b² (1 − cos 2πk/12) for sentences k places apart, and look for the best
-# radius b:
+# **Predict:** in how many of the twelve rows will the true reply have the highest score?
 
 # %%
 sentences, width, scale = 12, 16, 20.0
@@ -281,9 +277,11 @@ print(f"the circle's best loss {on_a_circle:.4f}, with a cosine of {next_cosine:
       "sentence and its reply")
 
 # %% [markdown]
-# Without any assumption of a circle: each row holds the true reply, the sentence before, and the
-# sentence itself. Over all twelve rows the true replies have on average the same score as the
-# sentences before (they are the same pairs, by symmetry), and less than the sentences themselves.
+# In none: the sentence itself is among the candidates (it answers the one before), with a cosine of
+# 1. And the loss cannot get far down. Without any assumption of a circle: each row holds the true
+# reply, the sentence before, and the sentence itself. Over all twelve rows the true replies have on
+# average the same score as the sentences before (they are the same pairs, by symmetry), and less
+# than the sentences themselves.
 # So no arrangement gets below ln 3 = 1.0986.
 #
 # ## Layers for the reply alone
@@ -320,8 +318,9 @@ expect(relative_error(dweight, grads["response.linear0.weight"]), 0, 1e-13,
        "dweight, the library's")
 
 # %% [markdown]
-# Now the circle, with and without. At the start both have the echo: the sentence itself scores 20,
-# the true reply a random 20/√16 = 5 around 0, so the loss begins near 20, far above ln 12 = 2.48.
+# Now the circle, with and without. At the start both have the echo: the sentence itself scores
+# about 20, the true reply a random number of the size 20/√16 = 5. So the loss begins near 20, far
+# above ln 12 = 2.48.
 
 # %%
 def train_circle(network, steps=600):

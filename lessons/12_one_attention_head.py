@@ -65,8 +65,8 @@ expect(p @ values, 39.67, 39.68, "fetched: 40 in p₃ of it, 27.5 on average in 
 #
 # s = q kᵀ/√m, p = softmax(s), y = p v
 #
-# n words make n² scores: the price of letting everybody ask everybody. What the √m is for is the
-# last part of this lesson.
+# n words make n² scores: the price of letting everybody ask everybody. The last part of this lesson
+# shows what the √m is for.
 
 # %%
 n, d, m = 5, 6, 4                                             # words, their width, the head's width
@@ -306,16 +306,16 @@ expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the ri
 # apart. Gaps between scores grow like √m, so the share of such words falls like 1/√m. But the
 # gradient of each of them is larger. By the formulas for ds and dq it is p (1 − p)(dp_a − dp_b)
 # (k_a − k_b), for the two words a and b: two differences, each of the size √(2m). So for such a
-# word L = ‖dq‖/√m grows like √m, and the mean of L over all words stays.
+# word g = ‖dq‖/√m grows like √m, and the mean of g over all words stays.
 #
 # **Predict:** without the √m, from m = 64 to m = 1024: by which factor do the words that hesitate
-# become fewer? And the mean of L?
+# become fewer? And the mean of g?
 
 # %%
 def word_gradients(width, factor, n=8, sentences=300):
     """Gradient sizes through the library, with scores = factor · q kᵀ/√m, at random q, k, v, dy.
 
-    → L = ‖dq‖/√m, rising, and whether the word hesitates: (2400,) each
+    → g = ‖dq‖/√m, rising, and whether the word hesitates: (2400,) each
     """
     q, k, v, dy = rng.standard_normal((4, n * sentences, width))
     offsets = np.arange(sentences + 1) * n
@@ -327,15 +327,15 @@ def word_gradients(width, factor, n=8, sentences=300):
 
 for name, factor, fewer, most_of_it in (("with", (1, 1), (0.95, 1.05), (0.1, 0.35)),
                                         ("without", (8, 32), (2.5, 4.6), (0.8, 1))):
-    some_L, some = word_gradients(64, factor[0])              # 8 is √64, 32 is √1024
-    L, few = word_gradients(1024, factor[1])
+    some_g, some = word_gradients(64, factor[0])              # 8 is √64, 32 is √1024
+    g, few = word_gradients(1024, factor[1])
     expect(some.mean() / few.mean(), *fewer, f"{name} √m: words that hesitate, m = 64 / 1024")
-    expect(L.mean() / some_L.mean(), 0.85, 1.3, f"{name} √m: mean of L, m = 1024 / 64")
-    expect(L[-240:].sum() / L.sum(), *most_of_it,
-           f"{name} √m, m = 1024: the tenth with the largest L has this share of the sum")
+    expect(g.mean() / some_g.mean(), 0.85, 1.3, f"{name} √m: mean of g, m = 1024 / 64")
+    expect(g[-240:].sum() / g.sum(), *most_of_it,
+           f"{name} √m, m = 1024: the tenth with the largest g has this share of the sum")
 
 # %% [markdown]
-# The words that hesitate become three to four times fewer, and the mean of L stays. A batch's
+# The words that hesitate become three to four times fewer, and the mean of g stays. A batch's
 # gradient is a sum over its words: without the √m fewer than one word in five takes part in it. A
 # word that looks at the wrong place with p ≈ 1 gets no gradient that could move it. With the √m
 # scores are of size 1 for every m, and nothing here depends on m.
@@ -432,8 +432,8 @@ check(2, blind_sentence, judge_blind_sentence)
 # ## What you know now
 #
 # - A head is three products and a softmax; backwards ds = p (dp − Σ p dp), dk = dsᵀ q/√m.
-# - A head with a wrong gradient learns as well, only worse: no error message tells you.
-# - The √m keeps all words in the game, not a few that hesitate.
+# - A head with a wrong gradient learns, too, but worse: no error message tells you.
+# - With the √m all words get a gradient; without it only the few that hesitate.
 #
 # Next: lesson 13 runs many heads on many sentences of different lengths, without any padding.
 #

@@ -6,8 +6,8 @@
 # no padding, no mask; and what padding would have cost, derived from the lengths of real sentences.
 #
 # Sentences differ in length, arrays do not. The usual way out is to fill all sentences up to the
-# longest, and then to mask what was filled. You pay twice: with work (35 times as many scores for a
-# batch of 256 sentences of real chat), and with a mask that nobody misses when it is forgotten.
+# longest, and then to mask what was filled. You pay twice: with work (many more scores than the
+# sentences need), and with a mask that nobody misses when it is forgotten.
 # This lesson does without either, and proves that nothing changes.
 
 # %%
@@ -157,9 +157,8 @@ def padded_forward(qkv, offsets, heads, masked=True):
     real = np.arange(lengths.max()) < lengths[:, None]        # (B, L): is it a word?
     filled = np.zeros((*real.shape, 3 * d), qkv.dtype)
     filled[real] = qkv
-    # (B, h, L, m) each
     q, k, v = filled.reshape(*real.shape, 3, heads, d // heads).transpose(2, 0, 3, 1, 4)
-    s = q @ k.swapaxes(2, 3) / np.sqrt(d // heads)            # (B, h, L, L)
+    s = q @ k.swapaxes(2, 3) / np.sqrt(d // heads)    # (B, h, L, m) (B, h, m, L) → (B, h, L, L)
     if masked:
         s = np.where(real[:, None, None, :], s, -np.inf)
     return (softmax(s) @ v).swapaxes(1, 2).reshape(*real.shape, d)[real]

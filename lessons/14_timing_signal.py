@@ -136,7 +136,7 @@ expect(np.abs(signal - signal_by_hand(1500, width)).max(), 0, 1e-9, "ours agains
 # quarter. Fine near by and coarse far away, as we would want. (At distance 1 Ci is 0.34: the short
 # form starts to hold at 3 words or so.)
 #
-# **Predict** the cosine at distance 100: (0.577 + 4.605)/9.21 is …
+# **Predict** the cosine at distance 100, where ln Δ = 4.605: 1 − (0.577 + 4.605)/9.21 is …
 
 # %%
 def derived_cosine(distance):

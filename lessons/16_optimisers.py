@@ -1,9 +1,10 @@
 # %% [markdown]
 # # 16 · Optimisers: one rate does not fit all directions
 #
-# **Needs** finite differences (lesson 2), sparse rows of a table (lesson 5).
+# **Needs** finite differences (lesson 2), sparse rows of a table (lesson 5). Eigenvalues and, for
+# momentum, a quadratic with complex roots: whoever has not met them can take them on trust.
 # **Gives** SGD, momentum, Adam, row-wise Adagrad and warm-up: each derived from what the one before
-# it cannot do, each equal to the shipped function, and each but warm-up broken.
+# it cannot do, measured by the library's functions, and where each fails.
 #
 # A gradient says which way is down. It does not say how far to go. A loss is steep in some
 # directions and flat in others, and one number, the rate, has to serve all of them. Every optimiser
@@ -172,7 +173,7 @@ check(1, largest_rate, judge_largest_rate)
 # Momentum needs λ_min and λ_max, and nobody knows them. **Adam** (Kingma and Ba 2015) takes the
 # size of each number's gradient in place of its curvature: with s a running mean of g², the step
 # is m/√s. Make a loss a thousand times steeper along one axis: g and √s grow alike, and the step
-# stays as it is. So the rate has the unit of x, not of x²/L.
+# stays as it is. So the rate says how far x moves, whatever the size of the loss.
 #
 # m and s start at 0. After t steps of a constant g, m = (1 − β₁ᵗ) g and s = (1 − β₂ᵗ) g². Both are
 # too small, and the library divides each by its factor.
@@ -435,7 +436,7 @@ show(figure, "16_optimisers")
 #
 # ## What you know now
 #
-# - One rate for all directions fits none: SGD takes κ steps, momentum √κ.
+# - One rate has to serve all directions: SGD's steps grow in number like κ, momentum's like √κ.
 # - Adam gives each number its own rate, along the axes alone, and moves rows that are not in use.
 # - Row-wise Adagrad leaves rows at rest, and slows each by its own use.
 #

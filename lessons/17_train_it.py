@@ -224,7 +224,7 @@ print(*(f"{name:28} {ratio:.4f}" for name, ratio in ratios.items()), sep="\n")
 
 # %% [markdown]
 # One per cent for the encoder's matrix, eight for the table, fourteen for the response network,
-# which starts ten times smaller on purpose: ten to a hundred times what we called healthy, at the
+# which starts ten times smaller on purpose: ten to 140 times what we called healthy, at the
 # first step. That is what the **warm-up** is for: Adam's first steps are the longest, and their
 # direction rests on one batch (lesson 16). `rates` lets them grow over 50 steps. And Adagrad slows
 # down by itself: a row that is met for the t-th time with gradients of the same size moves by
@@ -269,8 +269,8 @@ check(2, table_ratio, judge_table_ratio)
 # %% [markdown]
 # ## The loss stays at ln K: six patients
 #
-# Now to the question of questions. Six runs with one fault each, 80 steps on fresh batches, beside
-# a healthy one. Three numbers tell them apart, and none of them is the loss:
+# Why does a loss not move? Here are six runs with one fault each, 80 steps on fresh batches, and a
+# healthy one. Three numbers tell them apart, and none of them is the loss:
 #
 # - **spread**: the standard deviation of the wrong replies' scores within a row. Zero means that
 #   the model has no opinion.
@@ -485,7 +485,7 @@ expect(np.exp(measured[-1][2]), 20, 190, "e^loss: replies that the model hesitat
 #
 # - Before a long run: the loss at the start, one batch by heart, the size of an update.
 # - Where a loss is stuck, spread, gap and ratio say why.
-# - Name the baseline beside every score: training gains 14 points of P@10 over TF-IDF, none of P@1.
+# - Name the baseline beside every score: 14 points of P@10 over TF-IDF; P@1 within its error.
 #
 # Next: lesson 18 lets a program derive the gradients. Lesson 19 gives this encoder a second task.
 #

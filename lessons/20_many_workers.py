@@ -286,8 +286,8 @@ for pairs, most in ((100, 5_000), (1_024, 25_000)):
 #
 # ## What you know now
 #
-# - Sums of gradients are gradients; averages of means need weights.
-# - The backward of a gather is a reduce-scatter, for a value used often gets a sum.
+# - The workers' sums add up to the batch's gradient. Their means have to be weighted.
+# - The backward of a gather is a reduce-scatter: a value that many use gets the sum.
 # - The mistakes here train without an error: compare with one process.
 #
 # Next: lesson 21 asks what the trained vectors are worth.

@@ -213,7 +213,7 @@ check(2, expected_average_precision, judge_expected)
 # ## Ours beside the paper's
 #
 # The paper's figures stand in `report/published.json`; ours, of the whole program with more data
-# and time than this lesson takes, in `report/README.md`. STS Benchmark dev, r × 100:
+# and time than this lesson takes, in `report/README.md`. STS Benchmark dev, r × 100, by −arccos:
 #
 # | | all | captions | forums | news |
 # | --- | --- | --- | --- | --- |
@@ -247,8 +247,8 @@ expect(visits / 2.05e6, 3000, 3300, "times as many as our DAN in 4 minutes (2,00
 #   r over all genres hides both.
 #
 # And what must not be concluded: 76.5 against 76.2 does not mean that we are as good as the paper.
-# A bag of weighted words has 76.5, too. STS as it is can be had by words to a large part; P@1, 43
-# against 56, cannot (and is measured on another test set).
+# A bag of weighted words has 76.5, too. (Lesson 21's lead over it is by another measure.) Words
+# alone get most of STS as it is; P@1, 43 against 56, they do not (on another test set).
 #
 # ## Where this lives
 #
@@ -261,7 +261,7 @@ expect(visits / 2.05e6, 3000, 3300, "times as many as our DAN in 4 minutes (2,00
 # ## What you know now
 #
 # - A score of an order has a value for guessing, and it is neither 0 nor ½.
-# - Equal scores are worth whatever the file makes of them.
+# - Where scores are equal, the order in the file decides what a system gets.
 # - Ten questions, or 50, hardly tell two systems apart: print the interval, and read the pairs.
 #
 # Next: lesson 23 looks at the shape of the space in which all these vectors lie.

@@ -2,7 +2,7 @@
 # # 23 · The shape of the space: directions, hubs, and the one that all share
 #
 # **Needs** the counted start (lesson 7), the batch softmax (lessons 8 to 10), unit vectors and the
-# scale (lesson 11), P@1 (lesson 17).
+# scale (lesson 11), P@1 (lesson 17); what an eigenvector of a symmetric matrix is.
 # **Gives** three numbers that describe a cloud of sentence vectors: the participation ratio, the
 # share of the first direction, the largest hub. Why training makes a first direction, and what
 # removing it does.

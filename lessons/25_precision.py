@@ -80,8 +80,8 @@ expect(float32 / errors[-1], 1, 30, "what adding up in float32 costs on top of r
 
 # %% [markdown]
 # So a gradient check is out of the question in TF32, and cosines that are sorted to find the
-# nearest of a million sentences may change places in the fourth digit. Training is not so
-# particular: `--device gpu` multiplies in TF32 unless `--precision fp32` says otherwise.
+# nearest of a million sentences may change places in the fourth digit. Training needs fewer
+# digits: `--device gpu` multiplies in TF32 unless `--precision fp32` says otherwise.
 #
 # ## Sums
 #
@@ -243,10 +243,10 @@ expect(worst, 1e-4, 1e-2,
 #
 # - A bit less doubles a product's error, and the error's size can be derived.
 # - A sum errs by its order: one by one like √n, in pairs hardly at all.
-# - A tolerance is no matter of taste: derive it, and break something to see that it bites.
+# - Derive a tolerance, and break something to see that the check notices.
 #
-# That was the last lesson. Now ask something of your own, and answer it with a run: does your data
-# beat ours (`data_scripts/README.md` makes millions of pairs)? Which part of the start is worth
-# most to it? `python -m lessons.yours` lets you write the backwards yourself.
+# That was the last lesson (26 is optional). Now ask something of your own, and answer it with a
+# run: does your data beat ours (`data_scripts/README.md` makes millions of pairs)? Which part of
+# the start is worth most to it? `python -m lessons.yours` lets you write the backwards yourself.
 #
 # Solutions, for when you have tried: `lessons/solutions/25_precision.py`.

@@ -99,7 +99,7 @@ for p in (0.5, 0.25):
 
 # %% [markdown]
 # p = 0 is 4 points better than p = 1, and nearly half of what p = 1 loses comes from u₁ alone.
-# Over p = ½ and ¼ its lead is about one point and half a point.
+# Over p = ½ and ¼ its lead is about one point and half a point, two to three standard errors.
 #
 # ## What a random matrix keeps
 #

@@ -104,7 +104,7 @@ def write_rows(path, blocks, width):
         with open(temporary, "wb") as file:
             np.lib.format.write_array_header_1_0(file, header)
             for block in blocks:
-                block.tofile(file)
+                file.write(np.ascontiguousarray(block))    # `tofile` may lose a signal's exception
                 header["shape"] = (header["shape"][0] + len(block), width)
             file.seek(0)
             np.lib.format.write_array_header_1_0(file, header)    # NumPy pads it to one length

@@ -222,7 +222,7 @@ def _tokenize_files(paths, filters_off, columns, scratch, tenths=None):
                 tokenized.write(part.sentences)
                 for split in SPLITS:
                     kept[split] += len(part.keys[split])
-                    part.keys[split].tofile(keys[split])
+                    keys[split].write(part.keys[split])
     return counts, report
 
 
@@ -270,11 +270,11 @@ def _encode(path, folder, vocabulary):
         out = {(split, name): files.enter_context(open(folder / f"{split}.{name}", "wb"))
                for split in SPLITS for name in ("ids", "offsets")}
         for split in SPLITS:
-            np.zeros(1, np.int64).tofile(out[split, "offsets"])
+            out[split, "offsets"].write(np.zeros(1, np.int64))
         while parts.peek(1):
             words, sentences = pickle.load(parts)
             id_of = np.array([UNKNOWN, *map(vocabulary.id, words[1:])], np.int32)
             for split, packed in sentences.items():
-                id_of.take(packed.ids).tofile(out[split, "ids"])
-                (packed.offsets[1:] + base[split]).tofile(out[split, "offsets"])
+                out[split, "ids"].write(id_of.take(packed.ids))
+                out[split, "offsets"].write(packed.offsets[1:] + base[split])
                 base[split] += packed.offsets[-1]

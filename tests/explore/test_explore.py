@@ -19,6 +19,7 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.data.text import tokenize
 from convsim_mini.evaluation.attention import of_sentence
 from convsim_mini.explore.__main__ import Server
+from convsim_mini.explore import panels
 from convsim_mini.explore.panels import PANELS, Explored
 from convsim_mini.inference.index import build_index
 from convsim_mini.inference.rows import rows_of_texts
@@ -85,7 +86,7 @@ def test_replies_are_ranked_by_the_run_and_by_the_model_before_training(explored
 def test_a_mistake_while_replies_are_made_is_told(explored, monkeypatch):
     def fail(*_):
         raise UserError("no room")
-    monkeypatch.setattr("convsim_mini.explore.panels.replies_of_run", fail)
+    monkeypatch.setattr(panels, "replies_of_run", fail)
     with pytest.raises(UserError, match="no room"):
         ask_until_both(Explored(explored.run), "a")
 

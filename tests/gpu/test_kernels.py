@@ -404,7 +404,7 @@ def test_a_step_launches_little_waits_for_nothing_and_sends_one_buffer(cupy, nam
     assert counts.get("copy to device") == 1 and "copy to host" not in counts
 
 
-@pytest.mark.skipif(not emulated, reason="only the emulated device counts copies")
+@pytest.mark.emulated    # only the emulated device counts copies
 def test_the_log_reads_all_losses_in_one_copy(cupy, tmp_path):
     monitor = Monitor(tmp_path, Config(), dev=None)
     emulated.reset()

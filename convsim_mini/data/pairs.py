@@ -20,6 +20,7 @@ from .tables_and_logs import (
 )
 
 CHUNK = 5_000    # lines that one worker takes at a time
+AUTHORS = tuple(f"{name}_author" for name in FIELDS)
 ASCII_LETTERS = string.ascii_letters.encode()
 ASCII_SPACES = bytes(code for code in range(128) if chr(code).isspace())
 
@@ -99,13 +100,15 @@ def read_chunks(path, progress=lambda position: None, columns=()):
 
 def parse(kind, record, fields=FIELDS):
     """One record of a Chunk as a Pair. Raises ValueError, which says what is wrong."""
+    if isinstance(record, Pair):
+        return record
     return pair_of(row_of(kind, record, fields), fields)
 
 
 def pair_of(row, fields):
     """A row, as of `row_of`, as a Pair."""
     texts = [row[name] or "" for name in fields]              # None: an empty cell
-    authors = [row.get(f"{name}_author") for name in FIELDS]
+    authors = [row.get(name) for name in AUTHORS]
     return Pair(*texts, *[author if isinstance(author, str) else None for author in authors])
 
 
@@ -131,7 +134,7 @@ def row_of(kind, record, fields=FIELDS):
     return record
 
 
-class Rows(NamedTuple):
+class ParsedChunk(NamedTuple):
     """What `read_rows` makes of one Chunk."""
 
     records: int       # number of records that it has read
@@ -141,7 +144,7 @@ class Rows(NamedTuple):
 
 
 def read_rows(path, progress=lambda position: None, columns=()):
-    """Yield the Rows of a table or a log, read as in training: as `read_chunks` and `watched`."""
+    """Yield the ParsedChunks of a table or a log, read as training reads it."""
     return watched(path, map(_rows_of, read_chunks(path, progress, columns)))
 
 
@@ -152,7 +155,7 @@ def _rows_of(chunk):
             rows.append(row_of(chunk.kind, record, chunk.fields))
         except ValueError as error:
             malformed.append((number, str(error)))
-    return Rows(len(chunk.records), malformed, chunk.fields, rows)
+    return ParsedChunk(len(chunk.records), malformed, chunk.fields, rows)
 
 
 def watched(path, parts):

@@ -383,8 +383,11 @@ expect(loud["talker"]["man or person"] / loud["untrained"]["man or person"], 0, 
 
 # %% [markdown]
 # More than three quarters are the topic now. An activity names its topic, so its 93% contain the
-# topic's 83%. What it says beyond the topic has fallen from 45% to 10%. Is the rest lost, or only
-# quiet? Give the embeddings, as they are, to a classifier: nothing of the encoder moves, only the
+# topic's 83%. What it says beyond the topic has fallen from 45% to 10%.
+#
+# ## Is the rest lost, or only quiet?
+#
+# Give the embeddings, as they are, to a classifier: nothing of the encoder moves, only the
 # classifier learns. Ask it twice, with 400 steps and with 6,000. Guessing is right in a third.
 #
 # Then the second gradient: continue from the talker's weights, as the paper does, with half of the

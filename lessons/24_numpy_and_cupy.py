@@ -112,8 +112,10 @@ for name, made, number in (
 # paper's Transformer on 128 pairs takes CuPy alone 19,753 launches; with the kernels it takes 255,
 # 84 of them matrix products.
 #
-# What does it cost? A call has a fixed price t₀ and a price per number: an addition of n float64 in
-# cache-sized or larger arrays reads 8n bytes and writes 8n, at the memory's bandwidth β:
+# ## What a call costs
+#
+# A call has a fixed price t₀ and a price per number: an addition of n float64 in cache-sized or
+# larger arrays reads 8n bytes and writes 8n, at the memory's bandwidth β:
 #
 # t(n) ≈ **t₀ + 16 n/β**
 #

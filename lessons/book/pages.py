@@ -25,6 +25,10 @@ WORD = re.compile(rf"""(?:{FUNCTION} | d[A-Zbckpqsuvwxy](?![A-Za-z]) | [A-Za-z](
     | [][(){{}}⌈⌉=≤≥≈≠<>←→↦+−·∗×/|‖…√∫∂∞∈∩±∓∝,])+[.,:;?!]*""", re.VERBOSE)
 SURE = re.compile(r"[B-HJ-Zb-zα-ωΔΣᵀˣᶻᵢⱼ⁰-⁹₀-₉²³‖√_^]|a[/=(]|[/=]a")
 
+# Where a text stops to speak of a prediction's answer: a heading, a bold beginning ("**Sums.** They
+# are"), or the next prediction.
+NEW = re.compile(r"#|\*\*[^*]+[.:]\*\*\s|.*\*\*Predict", re.DOTALL)
+
 DRAWING = re.compile(r"^figure\b.*?^show\(figure, \"(\w+)\"\)\n?", re.MULTILINE | re.DOTALL)
 
 
@@ -123,6 +127,13 @@ def fold(title, body, kind=""):
     return f'<details class="{kind}"><summary>{title}</summary>\n{body}\n</details>'
 
 
+def told_and_new(text):
+    """The text that follows a prediction's answer, in two: what explains it, and what is new."""
+    parts = text.split("\n\n")
+    new = next((k for k, part in enumerate(parts) if NEW.match(part)), len(parts))
+    return "\n\n".join(parts[:new]), "\n\n".join(parts[new:])
+
+
 def python(code):
     """Python with colours."""
     code = code.strip("\n")
@@ -134,25 +145,25 @@ class Page:
 
     def __init__(self, lesson, notebook, pages, papers):
         self.lesson, self.pages, self.papers = lesson, pages, papers
-        self.figures, self.solutions, self.live = {}, solutions(lesson), ""
-        parts, predicted, hides, first = [], [], False, True
+        self.figures, self.solutions = {}, solutions(lesson)
+        parts, told, hides, first = [], [], False, True
         for cell in [*notebook.cells, None]:
             if cell and cell.cell_type == "code":
-                into = predicted if hides else parts
+                into = told if hides else parts
                 into += [fold("Imports", python(cell.source)), *self.outputs(cell.outputs)] if (
                     first) else self.code(cell)
                 first = False
                 continue
-            if cell and predicted and not re.search('class="output"|<img', "".join(predicted)):
-                predicted.append(self.markdown(cell.source))    # the answer is still to come
-                continue
-            if predicted:
-                parts.append(fold("Predicted? See what happens", "\n".join(predicted), "told"))
-            if self.live:
-                parts.append(f'<div id="live"></div><script src="{self.live}"></script>')
-            predicted, self.live = [], ""
+            text = cell.source if cell else ""
+            if told:
+                answer, text = told_and_new(text)
+                told.append(self.markdown(answer))
+                if cell and not text:
+                    continue
+                parts.append(fold("Predicted? See what happens", "\n".join(told), "told"))
+                told = []
             if cell:
-                parts.append(self.markdown(cell.source))
+                parts.append(self.markdown(text))
                 hides = "<strong>Predict" in parts[-1]
         self.body = "\n".join(parts)
         self.headings = re.findall(r'<h[23] id="(.*?)">(.*?)<a class="anchor-link"', self.body)
@@ -185,10 +196,10 @@ class Page:
             return [python(cell.source), *self.outputs(cell.outputs)]
         figure = next(k for k, output in enumerate(cell.outputs) if "data" in output) + 1
         live = HERE / "live" / f"{drawing[1]}.js"
-        self.live = live.name if live.exists() else ""
         return [python(cell.source[:drawing.start()]), fold("The drawing", python(drawing[0])),
                 *self.outputs(cell.outputs[:figure]),
-                python(cell.source[drawing.end():]), *self.outputs(cell.outputs[figure:])]
+                python(cell.source[drawing.end():]), *self.outputs(cell.outputs[figure:]),
+                f'<div id="live"></div><script src="{live.name}"></script>' * live.exists()]
 
     def outputs(self, outputs):
         """Texts and figures in order; the line that names a figure goes: the figure follows."""

@@ -20,10 +20,11 @@ sys.path.insert(0, str(ROOT))
 
 import jupytext
 import numpy as np
+from nbformat.v4 import new_output
 from lessons.book.__main__ import make_book, write_notebooks
 from lessons.book.contents import PARTS, STATIONS, all_lessons, solutions
 from lessons.book.formulas import mathml
-from lessons.book.pages import is_formula, typeset
+from lessons.book.pages import Page, is_formula, told_and_new, typeset
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.model.attention import timing_signal
@@ -262,6 +263,29 @@ def test_answers_imports_and_drawings_are_folded_and_the_station_is_marked(clone
     assert before.count("<details") == before.count("</details>") + 1
     assert "solution_wind" in text and "tempting_wind" in text
     assert 'id="bag" class="here station"' in text and text.count('class="here ') == 1
+
+
+@pytest.mark.parametrize("lesson", all_lessons(), ids=lambda lesson: lesson.path.stem)
+def test_what_explains_an_answer_is_folded_with_it(lesson):
+    """After each prediction come its fold and a new section: no sentence tells the answer."""
+    notebook = jupytext.read(lesson.path)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":    # as if it had run
+            cell.outputs = [new_output("display_data", data={"image/png": ""})]
+    body = Page(lesson, notebook, {}, []).body
+    open_ones = re.sub(r'<details class="(?!told).*?</details>', "", body, flags=re.DOTALL)
+    shown, *after = re.split(r'<details class="told">.*?</details>', open_ones, flags=re.DOTALL)
+    assert len(after) == lesson.path.read_text().count("**Predict") > 0
+    assert all("<strong>Predict" in text for text in (shown, *after[:-1]))
+    for text in after:    # what leads to the next prediction stays outside, too
+        assert re.match(r"\s*<(h2|h3|p><strong>(?!Predict))", text), text[:200]
+
+
+def test_a_text_is_divided_where_it_stops_to_speak_of_an_answer():
+    told = "It is 3:\n\n**a = b**\n\n**Broken**, not *bent*. # 1"
+    for new in ("## Next\n\nMore", "**Sums.** They are", "Now b.\n**Predict** it"):
+        assert told_and_new(f"{told}\n\n{new}") == (told, new)
+    assert told_and_new(told) == (told, "") and told_and_new("# 2") == ("", "# 2")
 
 
 def test_notebooks_run_in_another_folder(tmp_path):

@@ -31,7 +31,8 @@ plt.rcParams.update({
 
 def ask(script):
     """Print what a lesson asks to predict, and wait once for Enter."""
-    text = re.sub("^# ?", "", Path(script).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    text = Path(script).read_text(encoding="utf-8")
+    text = re.sub("^# (%%.*\n)?|^#", "", text, flags=re.MULTILINE)    # marks of cells go, too
     questions = [part for part in text.split("\n\n") if "**Predict" in part]
     if questions:
         print("\n\n".join(questions).replace("**", ""))

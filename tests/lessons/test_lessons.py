@@ -252,7 +252,7 @@ def test_lessons_have_one_thread_unless_told_otherwise(before, left):
 def test_in_a_terminal_a_lesson_waits_once_for_enter(tmp_path):
     import pty
     script = tmp_path / "lesson_of_its_own.py"
-    script.write_text("# %% [markdown]\n# Two dice. **Predict:** how\n# often a six?\n#\n"
+    script.write_text("# %% [markdown]\n# **Predict:** two dice, how\n# often a six?\n#\n"
                       "# More.\n\n# %%\nimport lesson\nprint('the answer')\n")
     typed, terminal = pty.openpty()
     os.write(typed, b"\n")
@@ -261,7 +261,8 @@ def test_in_a_terminal_a_lesson_waits_once_for_enter(tmp_path):
                    env=environment, timeout=60, check=True)
     said = os.read(typed, 10_000).decode()
     asked, _, told = said.partition("press Enter")
-    assert "Two dice. Predict: how\r\noften a six?" in asked and "More" not in said
+    assert "Predict: two dice, how\r\noften a six?" in asked and "More" not in said
+    assert "%%" not in said
     assert "the answer" in told and "the answer" not in asked
 
 

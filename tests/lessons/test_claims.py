@@ -60,6 +60,10 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("17", "healthy: the gap in spreads", '"healthy": {}', '"healthy": {"shuffled": True}'),
     ("17", "no scale: as if healthy; only the loss is stuck",
      '{"scale": 1.0}', '{"scale": 1.0, "shuffled": True}'),
+    ("17", "P@1 over TF-IDF, points", "some_chat(40_000, WORDS)",    # no training, on all pairs
+     "some_chat(40_000, WORDS); rates = lambda *given: (0, 0)"),
+    ("17", "P@1 over untrained, points", "some_chat(40_000, WORDS)",
+     "some_chat(40_000, WORDS); rates = lambda *given: (0, 0)"),
     ("19", "talker: variance between topics", "train_model(400)", "train_model(40)"),
     ("19", "hardest label: neutral is number",    # entailment and neutral change their places
      "labels=labels, task", "labels=np.array([1, 0, 2])[labels], task"),

@@ -249,10 +249,10 @@ for scale, dimensions in ((1.0, 20), (5.0, 20), (5.0, 8)):
 # %% [markdown]
 # ## The echo
 #
-# The encoder is tied: inputs and replies pass the same parameters. So the score of reply b to input
-# a is the cosine of two outputs of one function, and
+# The encoder is tied: inputs and replies pass the same parameters. So the score of reply j to input
+# i is the cosine of two outputs of one function, and
 #
-# score(a → b) = score(b → a), and score(a → a) = 1, the highest there is.
+# s_ij = s_ji, and s_ii = 1, the highest there is.
 #
 # Conversation is neither. "I am 20" answers "How old are you?" and not the other way round; and
 # hardly anything is answered by itself. Build the smallest world with this trouble: twelve
@@ -260,17 +260,17 @@ for scale, dimensions in ((1.0, 20), (5.0, 20), (5.0, 8)):
 # made unit. All twelve pairs form one batch.
 #
 # How far down can the loss get without a response network? By symmetry, put the twelve on a circle
-# around a common direction, cos_k = 1 − b² (1 − cos 2πk/12) for sentences k places apart, and look
-# for the best radius b.
+# around a common direction, cos_k = 1 − ρ² (1 − cos 2πk/12) for sentences k places apart, and look
+# for the best radius ρ.
 #
 # **Predict:** in how many of the twelve rows will the true reply have the highest score?
 
 # %%
 sentences, width, scale = 12, 16, 20.0
 reply = (np.arange(sentences) + 1) % sentences                # sentence i is answered by i + 1
-b_squared = np.linspace(0, 1, 10_001)[:, None]
+radius_squared = np.linspace(0, 1, 10_001)[:, None]
 # (10001, 12) cosines; circle[:, 1] is the true one
-circle = 1 - b_squared * (1 - np.cos(2 * np.pi * np.arange(sentences) / sentences))
+circle = 1 - radius_squared * (1 - np.cos(2 * np.pi * np.arange(sentences) / sentences))
 circle_loss = np.log(np.exp(scale * (circle - circle[:, 1:2])).sum(axis=1))
 on_a_circle, next_cosine = circle_loss.min(), circle[circle_loss.argmin(), 1]
 print(f"the circle's best loss {on_a_circle:.4f}, with a cosine of {next_cosine:.3f} between a "
@@ -287,7 +287,7 @@ print(f"the circle's best loss {on_a_circle:.4f}, with a cosine of {next_cosine:
 # ## Layers for the reply alone
 #
 # The paper puts fully connected layers on v only: v′ = layers(v), score = u · v′. A matrix W
-# between u and v is not symmetric, so a → b and b → a are two things now. It can also turn every
+# between u and v is not symmetric, so s_ij and s_ji are two things now. It can also turn every
 # sentence away from itself. Ours is residual and scaled to length 1, v′ = normalise(v + v W + b):
 # it starts near v, where shared words already rank replies.
 #

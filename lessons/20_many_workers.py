@@ -237,10 +237,10 @@ check(2, (given, variance_of), judge_variance)
 #    receive 2 (n − 1)/n · R rows of 500 numbers.
 # 2. **Sparse rows**: a batch uses U rows, far fewer than R. Each worker adds up its own (lesson 5)
 #    and gathers those of the n − 1 others: (n − 1) · U rows. That is less as long as n < 2R/U.
-# 3. **Before the sum**: all words and bigrams of a sentence get the *same* vector, dy_b/√n_b
-#    (lesson 6). So a worker gathers one vector for each sentence, and two whole numbers for each
-#    place: which row, which sentence. The sum over places is left to whoever updates the rows.
-#    That is (n − 1) · 2b vectors for b pairs.
+# 3. **Before the sum**: all words and bigrams of a sentence get the *same* vector:
+#    the sentence's dy over the root of its length (lesson 6). So a worker gathers one vector for
+#    each sentence, and two whole numbers for each place: which row, which sentence. The sum over
+#    places is left to whoever updates the rows. That is (n − 1) · 2b vectors for b pairs.
 #
 # The third way is the library's. Workers of one host also share one table, and each updates every
 # n-th row of it. So nobody does another's work.

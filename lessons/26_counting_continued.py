@@ -169,9 +169,11 @@ check(1, columns_needed, judge_columns)
 # ## What a bias does to a cosine
 #
 # The bias b of a last layer is added to all sentence vectors x. It starts at 0, but training moves
-# it. Let all x have length 1, let b be unrelated to them (x · b ≈ 0), and r = ‖b‖². Then
+# it. Let all x have length 1, and let b be unrelated to them: x · b ≈ 0. Then
 #
-# cos(x + b, y + b) = (x · y + r)/(1 + r), with the mean (c̄ + r)/(1 + r), c̄ being the mean before.
+# cos(x + b, y + b) = (x · y + ‖b‖²)/(1 + ‖b‖²)
+#
+# and their mean is (c̄ + ‖b‖²)/(1 + ‖b‖²), c̄ being the mean before.
 #
 # For c̄ ≈ 0 and vectors of any one length that mean is **‖b‖²/(‖b‖² + E‖x‖²)**. All cosines are
 # squeezed towards 1 by one straight line. It changes no ranking, nor Pearson's r of the cosine.

@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 import jupytext
 import numpy as np
+from browser import Browser
 from nbformat.v4 import new_output
 from lessons.book.__main__ import make_book, write_notebooks
 from lessons.book.contents import PARTS, STATIONS, all_lessons, solutions
@@ -374,6 +375,22 @@ def test_no_page_is_wider_than_its_window(clone, width_of):
         for page in pages_of(clone):
             assert width_of(page, width) <= width, page.name
     assert width_of(page, 390, "<div style='width: 700px'>x</div>") > 700    # it would be seen
+
+
+def test_without_scripts_a_fold_opens_and_paper_shows_all(clone, tmp_path):
+    shown = """String([...document.querySelectorAll(".told")].map(
+        fold => fold.lastElementChild.checkVisibility({contentVisibilityAuto: true}))) === """
+    browser = Browser(tmp_path / "profile")
+    try:
+        browser.send("Emulation.setScriptExecutionDisabled", value=True)
+        browser.send("Page.navigate", url=pages_of(clone)[1].as_uri())
+        browser.wait_for(shown + "'false,false'")
+        browser.run("document.querySelector('.told summary').click()")
+        browser.wait_for(shown + "'true,false'")
+        browser.send("Emulation.setEmulatedMedia", media="print")
+        browser.wait_for(shown + "'true,true'")
+    finally:
+        browser.close()
 
 
 def directions(*degrees):

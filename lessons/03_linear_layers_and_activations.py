@@ -241,7 +241,7 @@ check(2, sigmoid_backward, judge_sigmoid)
 # %% [markdown]
 # ## Thirty layers: the size of a start
 #
-# Stack many layers y = tanh(x W). Going back through one of them, dy meets two factors: 1 − y², then
+# Stack layers y = tanh(x W). Going back through one of them, dy meets two factors: 1 − y², then
 # Wᵀ. If the entries of W are random with variance s²/n (n × n), each number of dy Wᵀ is a sum of n
 # random terms, and its mean square is that of dy times s². So from one layer to the one before it
 #

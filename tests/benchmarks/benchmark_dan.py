@@ -4,7 +4,7 @@ A training step, and encoding (ids in, vectors out), at the paper's size (250,00
 300, 300, 500, SGD), real sentences. Every contender runs in a process of its own, because the
 thread pools of NumPy's and PyTorch's BLAS get in each other's way; they take turns for several
 rounds, and medians are compared. PyTorch is given the rows of words and bigrams ready-made; ours
-computes the bigrams inside the step. Both keep freed memory (backend.keep_freed_memory). Needs
+computes the bigrams inside the step. Both keep freed memory. Needs
 torch; reads Reddit pairs where CONVSIM_DATA is set, the default corpus otherwise.
 """
 
@@ -141,10 +141,10 @@ def on(device, arguments):
 
 def work(contender, task, path):
     """In a process of its own: print the median time of a batch in ms and the peak memory in MB."""
-    from convsim_mini.backend import keep_freed_memory
+    from convsim_mini.backend import claim_process
     from convsim_mini.training.options import parse_config
 
-    keep_freed_memory()
+    claim_process()
     config = parse_config(["--preset", "paper"]).model
     step = {"ours": ours, "torch": torch}[contender](
         *load_batches(path), config, task == "training")

@@ -149,11 +149,11 @@ def by_rows(function, *arrays):
     def parts(rows):
         result = function(*(array[rows] for array in arrays))
         return result if isinstance(result, tuple) else (result,)
-    first_parts = parts(chunks[0])
-    whole = tuple(np.empty((len(arrays[0]), *part.shape[1:]), part.dtype) for part in first_parts)
+    whole = tuple(np.empty((len(arrays[0]), *part.shape[1:]), part.dtype)
+                  for part in parts(slice(1)))                # one row tells widths and dtypes
 
     def fill(rows):
-        for target, part in zip(whole, parts(rows) if rows.start else first_parts):
+        for target, part in zip(whole, parts(rows)):
             target[rows] = part
     _share_out(fill, chunks)
     return whole if len(whole) > 1 else whole[0]

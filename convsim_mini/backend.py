@@ -8,16 +8,23 @@ import ctypes
 import os
 import platform
 import re
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache, wraps
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from .common.cli import UserError
 
+_own_threads = False
+LARGE_PRODUCT = 2**23    # multiplications, from which on a second thread pays
 product_precision = "tf32"    # on a GPU: a setting of its library, not of an array
+MANY = 4_096    # rows, from which on compiled loops pay
+_compiling = threading.Lock()
 INSTALL_CUPY = 'pip install "cupy-cuda12x[ctk]"   (CUDA 13 drivers: "cupy-cuda13x[ctk]")'
 
 
@@ -45,6 +52,59 @@ def on_gpu(kernel):
             return function(first, *others, **named)
         return either
     return decorate
+
+
+def compiled(loop, always=False):
+    """Decorator: where numba is installed, `loop`, compiled, is called instead of the function.
+
+    Both take the same arguments and write the same numbers, up to rounding. always: also where the
+    first argument is short; elsewhere a few sentences shall not wait for numba
+    """
+    def decorate(plain):
+        @wraps(plain)
+        def either(first, *others):
+            function = plain
+            if always or len(first) >= MANY:
+                with _compiling:                              # two threads may want it at once
+                    function = _compiled(loop) or plain
+            return function(first, *others)
+        return either
+    return decorate
+
+
+@cache
+def _compiled(loop):
+    """The loop as numba compiles it, without the GIL, or None where numba is not used."""
+    numba = numba_module()
+    return numba and numba.njit(nogil=True, cache=True, error_model="numpy",
+                                fastmath={"reassoc", "contract"})(loop)    # and nan stays nan
+
+
+@cache
+def numba_module():
+    """numba where it is installed and fits this Python and this NumPy, else None."""
+    try:
+        import numba
+        from numba.core import event
+    except ModuleNotFoundError:
+        return None
+    except ImportError as error:                              # it tells what it needs
+        print(f"numba is not used: {error}", file=sys.stderr)
+        return None
+
+    class Listener(event.Listener):
+        def on_start(self, _):
+            _tell_once("numba compiles loops, for a few seconds; later starts find them ready")
+
+        def on_end(self, _):
+            pass
+    event.register("numba:compile", Listener())
+    return numba
+
+
+@cache
+def _tell_once(line):
+    print(line, file=sys.stderr)
 
 
 @cache
@@ -89,14 +149,30 @@ def by_rows(function, *arrays):
     def parts(rows):
         result = function(*(array[rows] for array in arrays))
         return result if isinstance(result, tuple) else (result,)
-    first_parts = parts(chunks[0])
-    whole = tuple(np.empty((len(arrays[0]), *part.shape[1:]), part.dtype) for part in first_parts)
+    whole = tuple(np.empty((len(arrays[0]), *part.shape[1:]), part.dtype)
+                  for part in parts(slice(1)))                # one row tells widths and dtypes
 
     def fill(rows):
-        for target, part in zip(whole, parts(rows) if rows.start else first_parts):
+        for target, part in zip(whole, parts(rows)):
             target[rows] = part
     _share_out(fill, chunks)
     return whole if len(whole) > 1 else whole[0]
+
+
+def product(a, b):
+    """The matrix product a b: (n, k), (k, m) → (n, m), on either device.
+
+    After `claim_process` the rows of a are shared out among the cores. a may be a transpose.
+    """
+    multiplications = a.size * b.shape[-1]
+    if not _own_threads or array_module(a) is not np or multiplications < LARGE_PRODUCT:
+        return a @ b
+    y = np.empty((len(a), b.shape[1]), np.result_type(a, b))
+
+    def rows(part):
+        np.matmul(a[part], b, out=y[part])
+    on_all_cores(rows, fair_shares(np.arange(len(a))))
+    return y
 
 
 def add_to(y, x, factor=1):
@@ -118,16 +194,6 @@ def _share_out(function, chunks):
     if chunks:
         on_all_cores(lambda share: [function(chunk) for chunk in chunks[share]],
                      fair_shares(np.arange(len(chunks))))
-
-
-def add_to_rows(table, rows, values, factor):
-    """table[rows] += factor · values for distinct rows (U,). factor: a number or (U, 1)."""
-    factor = np.broadcast_to(np.asarray(factor, values.dtype), (len(rows), 1))
-    for first in range(0, len(rows), 512):                    # which the cache still holds
-        part = slice(first, first + 512)
-        changed = table.take(rows[part], axis=0)              # faster than table[rows] += …
-        changed += factor[part] * values[part]
-        table[rows[part]] = changed
 
 
 def device_module(device, precision="tf32", number=0):
@@ -191,7 +257,9 @@ def machine(xp):
     info = Path("/proc/cpuinfo")                              # Linux
     told = info.read_text(encoding="utf-8") if info.exists() else ""
     names = re.findall(r"model name\s*:\s*(.+)", told)
-    return f"{(names or [platform.processor() or platform.machine()])[0]}, {_cores()} cores"
+    name = (names or [platform.processor() or platform.machine()])[0]
+    loops = f", numba {numba_module().__version__}" if numba_module() else ""
+    return f"{name}, {_cores()} cores{loops}"
 
 
 def to_device(x, xp):
@@ -234,12 +302,18 @@ def to_host(x):
     return x if isinstance(x, (np.ndarray, np.generic)) else x.get()
 
 
-def keep_freed_memory():
-    """Make the C library keep the memory of freed arrays instead of returning it to the kernel.
+def claim_process():
+    """What a command does first that computes much: the whole process is its own.
 
-    Every step frees large arrays and asks for the same sizes again. New pages from the kernel cost
-    a page fault each and are filled with zeros. Without mallopt this does nothing.
+    From now on BLAS has one thread, and `product` shares its work out among our own. OpenBLAS's
+    threads wait for each other by spinning: beside other busy processes a step took 29 times its
+    quiet time. And the C library keeps the memory of freed arrays. Every step frees large arrays
+    and asks for the same sizes again; new pages from the kernel cost a page fault each and are
+    filled with zeros. Without mallopt this part does nothing.
     """
+    global _own_threads
+    threadpool_limits(1, user_api="blas")
+    _own_threads = True
     M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4                     # malloc.h
     with suppress(AttributeError, OSError, TypeError):
         libc = ctypes.CDLL(None)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from textwrap import shorten
 
-from .backend import keep_freed_memory
+from .backend import claim_process
 from .common.cli import Parser, UserError, errors_in_one_line, positive_int
 from .inference.replies import replies_of_file, replies_of_run
 from .inference.sentence_encoder import load, tell_unknown
@@ -79,7 +79,7 @@ def talk(replies, k, coarse):
 def main(argv=None):
     """The command: open the replies, then answer."""
     options = parse_options(argv)
-    keep_freed_memory()
+    claim_process()
     encoder = load(options.run)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         if options.replies:

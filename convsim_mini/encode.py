@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-from .backend import keep_freed_memory
+from .backend import claim_process
 from .common.cli import Parser, UserError, errors_in_one_line, positive_int
 from .common.files import write_rows
 from .common.tables import table
@@ -154,7 +154,7 @@ def few(chunks):
 def main(argv=None):
     """The command: a table of cosines, nearest rows, an index of rows, or a file of vectors."""
     options = parse_options(argv)
-    keep_freed_memory()
+    claim_process()
     encoder = load(options.run, options.device, options.tuned, not options.no_words)
     if options.texts:
         rows = rows_of_texts(options.texts)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .backend import array_module, device_module, keep_freed_memory, to_device
+from .backend import array_module, device_module, claim_process, to_device
 from .common.cli import UserError, errors_in_one_line, python_m, user_errors
 from .common.tables import table
 from .common.workspace import LOCK, locked, sweep
@@ -151,7 +151,7 @@ def starting_model(config, corpus):
 def prepare(config, vocabulary=None, workers=ALONE):
     """Make the Job of a Config, after every check that needs no training. Raises UserError."""
     check_device(config, workers)
-    keep_freed_memory()
+    claim_process()
     if config.second_task:
         nli_files(config)                                     # before the pairs: they take longer
     corpus = open_corpus(config, vocabulary)

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from convsim_mini import backend
 from convsim_mini.backend import device_module
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
@@ -36,6 +37,10 @@ if hasattr(signal, "SIGHUP"):
 hypothesis.settings.register_profile("repeatable", derandomize=True, max_examples=100,
                                      deadline=None)
 hypothesis.settings.load_profile("repeatable")
+
+if os.environ.get("COMPILED_LOOPS"):    # numba's, however few rows a test has: .ci/run
+    import numba  # noqa: F401
+    backend.MANY = 0
 
 ROOT = Path(__file__).resolve().parent.parent
 # where processes find the package, and other_system/ in its turn

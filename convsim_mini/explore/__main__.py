@@ -14,7 +14,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from ..backend import keep_freed_memory
+from ..backend import claim_process
 from ..common.cli import Parser, UserError, errors_in_one_line
 from ..training.run import load_run
 from .panels import PANELS, Explored
@@ -89,7 +89,7 @@ def main(argv=None):
     parser.add_argument("--index", type=Path, metavar="DIR", help="search the index that `encode` "
                         "made there, not lines of the run's corpus")
     options = parser.parse_args(argv)
-    keep_freed_memory()
+    claim_process()
     with Server(Explored(load_run(options.run), options.index)) as server:
         print(f"{server.address}\nCtrl-C ends it.", flush=True)
         if sys.stdout.isatty():

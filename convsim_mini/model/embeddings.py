@@ -6,13 +6,12 @@ B is the number of sentences in a batch, N the number of their words; a table is
 import math
 
 import numpy as np
-import scipy.sparse
 
 from ..backend import fair_shares, on_all_cores, on_gpu
 from ..data.packed import words_and_bigrams
 from . import kernels
 from .layers import NO_DROPOUT, dropout_backward, dropout_forward
-from .sparse_rows import SparseRows
+from .sparse_rows import SparseRows, sum_rows
 
 
 @on_gpu(kernels.word_bag_forward)
@@ -34,21 +33,16 @@ def embedding_bag_forward(table, rows, lengths):
     sentences long vectors and a mean would give them short ones. TensorFlow calls this combiner
     "sqrtn"; PyTorch's EmbeddingBag has the sum and the mean.
 
-    As matrices, y = S E: E is the table, (R, d); S (B, R) holds how often each row stands in each
-    sentence, times 1/√n. S is sparse, and SciPy adds the rows where they are, without copies.
     table: (R, d); rows: Packed, M table rows (words and bigrams alike) in B sentences;
     lengths: (B,) words of each sentence → y: (B, d), cache
     """
     scale = (1 / np.sqrt(lengths)).astype(table.dtype)[:, None]           # (B, 1)
+    y = np.empty((len(scale), table.shape[1]), table.dtype)               # (B, d)
 
     def bags(part):
-        begin, end = rows.offsets[part.start], rows.offsets[part.stop]
-        indptr = (rows.offsets[part.start:part.stop + 1] - begin).astype(np.int32)
-        counts = scipy.sparse.csr_matrix((np.ones(end - begin, table.dtype), rows.ids[begin:end],
-                                          indptr), shape=(part.stop - part.start, len(table)))
-        return counts @ table                                             # (B/cores, d)
-    y = np.concatenate(on_all_cores(bags, fair_shares(rows.offsets[:-1])))
-    y *= scale                                                            # in place: saves a pass
+        sum_rows(rows.ids, rows.offsets[part.start:part.stop + 1], table, y[part])
+        y[part] *= scale[part]
+    on_all_cores(bags, fair_shares(rows.offsets[:-1]))
     return y, (rows.ids, rows.sentence_numbers, scale)
 
 
@@ -112,11 +106,10 @@ def placed_embedding_backward(dx, cache):
 def mean_pool_forward(x, packed):
     """The mean of each sentence's rows: x: (N, d), packed: Packed of N words → y: (B, d), cache."""
     share = (1 / packed.lengths).astype(x.dtype)                          # (B,)
-    sentences = packed.sentence_numbers                                   # (N,)
-    rows, indptr = np.arange(len(x), dtype=np.int32), packed.offsets.astype(np.int32)
-    means = scipy.sparse.csr_matrix((share.take(sentences), rows, indptr),
-                                    shape=(len(share), len(x)))
-    return means @ x, (share, sentences)
+    y = np.empty((len(share), x.shape[1]), x.dtype)
+    sum_rows(np.arange(len(x), dtype=np.int32), packed.offsets, x, y)
+    y *= share[:, None]
+    return y, (share, packed.sentence_numbers)
 
 
 @on_gpu(kernels.mean_pool_backward)

@@ -20,8 +20,6 @@ from .nli import classifier_backward, classifier_forward
 from .transformer import (
     sort_by_length, transformer_backward, transformer_forward, transformer_shapes)
 
-WORDS_AT_ONCE = 16_384    # in `embed`: with more, a Transformer's layers would need gigabytes
-
 
 class Model(NamedTuple):
     """All that a forward pass needs."""
@@ -73,6 +71,7 @@ class Encoder(NamedTuple):
     forward: Callable     # (Model, these sentences, Dropout, keep) → unit vectors (B, e), cache
     backward: Callable    # (du (B, e), cache) → gradients by parameter name
     shapes: Callable      # (ModelConfig) → name → shape of parameters that it alone has
+    words_at_once: int    # in `embed`: with more, its arrays would need much memory
 
 
 ENCODERS = {
@@ -81,13 +80,15 @@ ENCODERS = {
         forward=lambda model, packed, dropout, keep: dan_forward(
             model.params, packed, model.word_rows),
         backward=dan_backward,
-        shapes=lambda config: {}),
+        shapes=lambda config: {},
+        words_at_once=2**20),
     "transformer": Encoder(
         arrange=lambda packed, config: sort_by_length(packed, config.max_tokens),
         forward=lambda model, ordered, dropout, keep: transformer_forward(
             model.params, ordered, model.config, dropout, model.word_rows, keep),
         backward=transformer_backward,
-        shapes=transformer_shapes),
+        shapes=transformer_shapes,
+        words_at_once=2**14),
 }
 
 
@@ -98,9 +99,9 @@ def embed(model, packed, batch_size=1024):
     """
     dtype = model.params["encoder.embedding.weight"].dtype
     parts = [np.empty((0, model.config.layers[-1]), dtype)]   # where there are no sentences
-    first = 0
+    first, at_once = 0, ENCODERS[model.config.encoder].words_at_once
     while first < len(packed.lengths):                        # few long ones, or many short ones
-        full = np.searchsorted(packed.offsets, packed.offsets[first] + WORDS_AT_ONCE, "right") - 1
+        full = np.searchsorted(packed.offsets, packed.offsets[first] + at_once, "right") - 1
         last = max(first + 1, min(first + batch_size, full))
         arranged = arrange(model, packed.part(first, last))
         parts.append(to_host(encode(model, arranged, NO_DROPOUT, keep=False)[0]))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..backend import add_to, array_module, by_rows, on_gpu
+from ..backend import add_to, array_module, by_rows, on_gpu, product
 from . import kernels
 
 EPSILON = 1e-6    # of layer norm: tensor2tensor's
@@ -17,7 +17,7 @@ EPSILON = 1e-6    # of layer norm: tensor2tensor's
 
 def linear_forward(x, weight, bias):
     """y = x W + b: x: (B, d), weight: (d, e), bias: (e,) or None for 0 → y: (B, e), cache."""
-    y = x @ weight                                            # (B, e)
+    y = product(x, weight)                                    # (B, e)
     if bias is not None:
         add_to(y, bias)
     return y, (x, weight)
@@ -31,18 +31,18 @@ def linear_backward(dy, cache):
     dy: (B, e) → dx: (B, d), dweight: (d, e), dbias: (e,)
     """
     x, weight = cache
-    return dy @ weight.T, x.T @ dy, dy.sum(axis=0)
+    return product(dy, weight.T), product(x.T, dy), dy.sum(axis=0)
 
 
 def tanh_forward(x):
     """y = tanh x, elementwise; any shape."""
-    y = array_module(x).tanh(x)
+    y = by_rows(array_module(x).tanh, x)
     return y, y
 
 
 def tanh_backward(dy, y):
     """Forward: y = tanh x. dy/dx = 1 − tanh² x = 1 − y², so the cache is y alone."""
-    return dy * (1 - y * y)
+    return by_rows(lambda dy, y: dy * (1 - y * y), dy, y)
 
 
 def relu_forward(x):

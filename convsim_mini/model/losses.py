@@ -1,6 +1,6 @@
 """The losses, in pairs like the layers: forward(…) → (loss, cache), backward(cache, dloss)."""
 
-from ..backend import array_module, on_gpu
+from ..backend import array_module, on_gpu, product
 from . import kernels
 
 
@@ -18,7 +18,7 @@ def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
     → loss: 0-d array, cache
     """
     xp = array_module(u)
-    scores = u @ xp.ascontiguousarray(v.T)                    # (b, B); v.T as it is takes longer
+    scores = product(u, xp.ascontiguousarray(v.T))            # (b, B); v.T as it is takes longer
     scores *= scale                                           # in place: the largest array here
     if false_negatives is not None:
         scores[false_negatives] = -xp.inf                     # e^−∞ = 0: they do not count
@@ -46,7 +46,7 @@ def batch_softmax_backward(cache, dloss=1.0):
     ds = p * step                                             # (b, B)
     rows = array_module(p).arange(len(p))
     ds[rows, first + rows] -= step
-    return ds @ v, ds.T @ u
+    return product(ds, v), product(ds.T, u)
 
 
 def batch_softmax(u, v, scale=1.0, false_negatives=None, dloss=1.0):

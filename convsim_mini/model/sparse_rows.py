@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from ..backend import array_module, fair_shares
+from ..backend import array_module, compiled
+from . import loops
 
 
 class SparseRows(NamedTuple):
@@ -34,28 +35,35 @@ def joined(parts):
     return SparseRows(rows, values, xp.concatenate(sources))
 
 
-class RowBlock(NamedTuple):
-    """U distinct rows of a table, in ascending order. Their gradients are counts @ values."""
+class RowPlaces(NamedTuple):
+    """The places of SparseRows, sorted: values[sources[begins[u]:begins[u + 1]]] go to rows[u]."""
 
-    rows: np.ndarray                   # (U,)
-    counts: scipy.sparse.csr_matrix    # (U, V): how often each of the values is added to each row
+    rows: np.ndarray       # (U,): distinct rows, ascending
+    begins: np.ndarray     # (U + 1,)
+    sources: np.ndarray    # (M,)
 
 
-def row_blocks(grad):
-    """Bring equal rows together: SparseRows of M places, on the host → RowBlocks, one a core.
+def by_row(grad):
+    """Bring the places of equal rows together, in their old order: SparseRows of M → RowPlaces."""
+    count = len(grad.rows)
+    keys = grad.rows.astype(np.int64) << 32
+    keys += np.arange(count)                                  # faster than a stable argsort
+    keys.sort()
+    rows, order = keys >> 32, keys & 0xFFFFFFFF
+    begins = np.flatnonzero(np.diff(rows, prepend=-1, append=-1))         # (U + 1,)
+    return RowPlaces(rows[begins[:-1]], begins,
+                     order if grad.sources is None else grad.sources[order])
 
-    The places are sorted by row. Their sources, in that order, are the column numbers of a sparse
-    matrix. Each block has about the same work: rows to fetch and entries to add.
+
+@compiled(loops.sum_rows)
+def sum_rows(ids, offsets, table, y):
+    """y_b = the sum of the rows ids[offsets[b]:offsets[b + 1]] of the table; y is overwritten.
+
+    As matrices, y = S E: E is the table, (R, d); S (B, R) holds how often each row stands in each
+    sum. S is sparse, and SciPy adds the rows where they are, without copies. On the host only.
+    ids: (M,), of which offsets, (B + 1,), may name a part; table: (R, d); y: (B, d)
     """
-    order = np.argsort(grad.rows, kind="stable")                          # (M,)
-    rows = grad.rows[order]
-    sources = order if grad.sources is None else grad.sources[order]
-    changes = np.flatnonzero(rows[1:] != rows[:-1]) + 1
-    begin = np.concatenate([np.zeros(1, changes.dtype), changes])         # (U,) where a row begins
-    indptr = np.append(begin, len(rows)).astype(np.int32)                 # (U + 1,)
-    counts = scipy.sparse.csr_matrix((np.ones(len(rows), grad.values.dtype), sources, indptr),
-                                     shape=(len(begin), len(grad.values)))
-    distinct = rows[begin]                                                # (U,)
-    shares = fair_shares(begin + np.arange(len(begin)))
-    return [RowBlock(distinct[share], counts[share] if len(shares) > 1 else counts)
-            for share in shares]
+    begin, end = offsets[0], offsets[-1]
+    counts = scipy.sparse.csr_matrix((np.ones(end - begin, table.dtype), ids[begin:end],
+                                      (offsets - begin).astype(np.int32)), (len(y), len(table)))
+    y[...] = counts @ table

@@ -6,9 +6,11 @@ use, and their state, are neither read nor written. `state` is a flat dict of ar
 
 import numpy as np
 
-from ..backend import add_to, add_to_rows, array_module, on_all_cores, on_gpu
-from ..model import kernels
-from ..model.sparse_rows import joined, row_blocks
+from ..backend import add_to, array_module, compiled, fair_shares, on_all_cores, on_gpu
+from ..model import kernels, loops
+from ..model.sparse_rows import by_row, joined, sum_rows
+
+AT_ONCE = 512    # rows of a table, which a core's cache holds
 
 
 class SGD:
@@ -86,14 +88,25 @@ def update_rows(table, parts, rate, squares=None):
     grad = joined(parts)
     if not len(grad.rows):                                    # none of a worker's
         return
+    places, rate = by_row(grad), table.dtype.type(rate)
+    begins = places.begins
 
-    def update(block):
-        values = block.counts @ grad.values                              # (U, d), equal rows summed
-        factor = -rate
-        if squares is not None:
-            total = squares[block.rows] + np.einsum("rd,rd->r", values, values) / values.shape[1]
-            squares[block.rows] = total
-            factor = -rate / np.sqrt(total)[:, None]
-        add_to_rows(table, block.rows, values, factor)
+    def update(share):
+        for first in range(share.start, share.stop, AT_ONCE):
+            last = min(first + AT_ONCE, share.stop)
+            sums = np.empty((last - first, table.shape[1]), table.dtype)  # of equal rows
+            sum_rows(places.sources, begins[first:last + 1], grad.values, sums)
+            step_rows(places.rows[first:last], sums, table, rate, squares)
+    on_all_cores(update, fair_shares(begins[:-1] + np.arange(len(places.rows))))
 
-    on_all_cores(update, row_blocks(grad))
+
+@compiled(loops.step_rows, always=True)
+def step_rows(rows, grads, table, rate, squares):
+    """`update_rows` for distinct rows (U,) and their gradients (U, d), which are overwritten."""
+    if squares is not None:
+        total = squares[rows] + np.vecdot(grads, grads) / grads.shape[1]  # (U,)
+        squares[rows] = total
+        rate = rate / np.sqrt(total)[:, None]
+    grads *= -rate
+    grads += table.take(rows, axis=0)                         # faster than table[rows] += …
+    table[rows] = grads

@@ -4,8 +4,9 @@ A training step, and encoding (ids in, vectors out), at the paper's size (250,00
 300, 300, 500, SGD), real sentences. Every contender runs in a process of its own, because the
 thread pools of NumPy's and PyTorch's BLAS get in each other's way; they take turns for several
 rounds, and medians are compared. PyTorch is given the rows of words and bigrams ready-made; ours
-computes the bigrams inside the step. Both keep freed memory (backend.keep_freed_memory). Needs
-torch; reads Reddit pairs where CONVSIM_DATA is set, the default corpus otherwise.
+computes the bigrams inside the step. Both keep freed memory. With --busy N, N processes compute
+beside them all the time. Needs torch, and numba for its row; reads Reddit pairs where CONVSIM_DATA
+is set, the default corpus otherwise.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -141,12 +143,14 @@ def on(device, arguments):
 
 def work(contender, task, path):
     """In a process of its own: print the median time of a batch in ms and the peak memory in MB."""
-    from convsim_mini.backend import keep_freed_memory
+    from convsim_mini.backend import claim_process
     from convsim_mini.training.options import parse_config
 
-    keep_freed_memory()
+    if contender == "ours":
+        sys.modules["numba"] = None                           # as if it were not installed
+    claim_process()
     config = parse_config(["--preset", "paper"]).model
-    step = {"ours": ours, "torch": torch}[contender](
+    step = (torch if contender == "torch" else ours)(
         *load_batches(path), config, task == "training")
     seconds = []
     for k in range(WARM_UP + TIMED):
@@ -177,7 +181,7 @@ def in_turns(script, contenders, arguments, rounds, timeout=None):
 def measure(task, batch_size, rounds):
     """Contender → (milliseconds a batch, peak MB), medians; of PyTorch the better thread count."""
     cores = os.cpu_count()
-    contenders = {"convsim_mini": ("ours", cores),
+    contenders = {"convsim_mini": ("ours", cores), "convsim_mini, numba": ("numba", cores),
                   **{f"PyTorch, {n} thread{'s'[:n > 1]}": ("torch", n) for n in {1, cores}}}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "batches.npz")
@@ -185,7 +189,19 @@ def measure(task, batch_size, rounds):
         measured = in_turns(__file__, contenders, [task, path], rounds)
     medians = {name: tuple(map(statistics.median, zip(*runs))) for name, runs in measured.items()}
     best = min((name for name in medians if name.startswith("PyTorch")), key=medians.get)
-    return {name: medians[name] for name in ("convsim_mini", best)}
+    return {name: medians[name] for name in medians if name[:7] != "PyTorch" or name == best}
+
+
+@contextmanager
+def busy(processes):
+    """Other work on this machine: processes that do nothing but compute."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
+               for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
 
 
 def main():
@@ -193,15 +209,17 @@ def main():
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tasks", choices=TASKS, nargs="+", default=TASKS)
+    parser.add_argument("--busy", type=int, default=0, metavar="N")
     parser.add_argument("--work", nargs=3, metavar=("CONTENDER", "TASK", "FILE"),
                         help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
         return work(*options.work[:2], Path(options.work[2]))
     for batch_size, task in itertools.product(options.batch, options.tasks):
-        medians = measure(task, batch_size, options.rounds)
-        _, (torch_ms, _) = medians.values()
-        print(f"{task}, {batch_size} pairs a batch")
+        with busy(options.busy):
+            medians = measure(task, batch_size, options.rounds)
+        *_, (torch_ms, _) = medians.values()
+        print(f"{task}, {batch_size} pairs a batch, {options.busy} busy processes")
         for name, (ms, peak) in medians.items():
             print(f"  {name:26}{ms:8.2f} ms/batch {1e3 * batch_size / ms:9,.0f} pairs/s "
                   f"{peak:8,.0f} MB peak   {torch_ms / ms:.2f}× PyTorch")

@@ -89,9 +89,9 @@ CONTENDERS = {"convsim_mini": ours, "model2vec": model2vec, "fastText": fasttext
 
 def work(contender, number):
     """In a process of its own: print µs a sentence, from a cold start and again, and peak MB."""
-    from convsim_mini.backend import keep_freed_memory
+    from convsim_mini.backend import claim_process
 
-    keep_freed_memory()
+    claim_process()
     lines = reddit(number)
     encode = CONTENDERS[contender](lines[:FITTED])
     seconds = []

@@ -81,14 +81,14 @@ class Counted:
 def child(preset, steps):
     """Print a line of JSON: pairs a second; a worker's seconds and bytes in MPI, of one step."""
     from convsim_mini import train
-    from convsim_mini.backend import keep_freed_memory
+    from convsim_mini.backend import claim_process
     from convsim_mini.data.prepare import open_corpus
     from convsim_mini.training.options import parse_config
     from convsim_mini.training import distributed, loop, schedule
 
     config = parse_config(["--preset", preset, "--model.svd_share", "0"])    # the speed is the same
     workers = distributed.launched()
-    keep_freed_memory()
+    claim_process()
     corpus = open_corpus(config)
     tasks = schedule.Tasks(corpus.train, None, None)
     model = train.starting_model(config, corpus)

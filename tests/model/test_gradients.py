@@ -127,11 +127,11 @@ CASES = {
 
 # One line of the backward at a time, made wrong: zeroed, transposed, without a factor or a term.
 MUTANTS = [
-    ("linear", "dy @ weight.T", "0 * (dy @ weight.T)"),
-    ("linear", "x.T @ dy", "(dy.T @ x).reshape(weight.shape)"),
-    ("linear", "x.T @ dy", "x.T @ dy / len(x)"),
+    ("linear", "product(dy, weight.T)", "0 * (product(dy, weight.T))"),
+    ("linear", "product(x.T, dy)", "(dy.T @ x).reshape(weight.shape)"),
+    ("linear", "product(x.T, dy)", "x.T @ dy / len(x)"),
     ("linear", "dy.sum(axis=0)", "dy.mean(axis=0)"),
-    ("linear", "x.T @ dy", "np.nan * (x.T @ dy)"),
+    ("linear", "product(x.T, dy)", "np.nan * (x.T @ dy)"),
     ("tanh", "(1 - y * y)", "(1 - y)"),
     ("tanh", "dy * (1 - y * y)", "(1 - y * y)"),
     ("l2_normalize", "subtract(dy, dx, out=dx)", "array(dy)"),
@@ -185,8 +185,8 @@ MUTANTS = [
     ("batch_softmax", "ds[rows, first + rows] -= step", "pass"),
     ("batch_softmax", "dloss * scale", "dloss"),
     ("batch_softmax", "scale / len(v)", "scale"),
-    ("batch_softmax", "ds.T @ u", "ds @ u"),
-    ("batch_softmax", "ds @ v", "0 * u"),
+    ("batch_softmax", "product(ds.T, u)", "ds @ u"),
+    ("batch_softmax", "product(ds, v)", "0 * u"),
     ("batch_softmax", "dloss * scale", "scale"),
     ("workers_part", "first + rows", "rows"),
     ("workers_part", "/ len(v)", "/ len(u)"),
@@ -283,10 +283,8 @@ def update_error(update_rows):
 def test_a_step_adds_up_all_places_of_a_row_on_any_number_of_cores(cores, monkeypatch):
     monkeypatch.setattr(backend, "_cores", lambda: cores)
     backend._threads.cache_clear()
-    blocks = sparse_rows.row_blocks(sparse_rows.joined(places_of(np.random.default_rng(0))))
-    assert len(blocks) <= cores
-    rows = [row for block in blocks for row in block.rows.tolist()]
-    assert rows == sorted(set(ROWS.ids.tolist()))
+    places = sparse_rows.by_row(sparse_rows.joined(places_of(np.random.default_rng(0))))
+    assert places.rows.tolist() == sorted(set(ROWS.ids.tolist()))
     assert update_error(optim.update_rows) < 1e-14
     table = np.ones((12, 3))
     y, _ = embedding_bag(table)
@@ -295,10 +293,10 @@ def test_a_step_adds_up_all_places_of_a_row_on_any_number_of_cores(cores, monkey
 
 
 @pytest.mark.parametrize("name, old, new", [
-    ("row_blocks", "sources = order if", "sources = grad.rows if"),
-    ("row_blocks", "grad.sources[order]", "grad.sources"),
-    ("row_blocks", "np.ones(len(rows)", "0.5 * np.ones(len(rows)"),
-    ("row_blocks", "rows[1:] != rows[:-1]", "rows[1:] > rows[:-1] + 1"),
+    ("by_row", "order if grad", "grad.rows if grad"),
+    ("by_row", "grad.sources[order]", "grad.sources"),
+    ("by_row", "np.diff(rows,", "np.diff(rows // 2,"),
+    ("by_row", "keys += np.arange(count)", "pass"),
     ("joined", "first += len(values)", "pass"),
     ("joined", "first + (", "("),
 ])

@@ -1,0 +1,130 @@
+"""The loops that numba may compile: equal to the functions that they replace, in Python and compiled."""
+
+import importlib
+import inspect
+
+import numpy as np
+import pytest
+
+from convsim_mini import backend
+from convsim_mini.model import loops, sparse_rows
+from convsim_mini.training import optim
+
+LENGTHS = (0, 1, 7, 8, 9, 16, 31)    # rows in a sum: none, below, at and above the eight at a time
+PLAIN = {"sum_rows": sparse_rows.sum_rows.__wrapped__, "step_rows": optim.step_rows.__wrapped__}
+
+
+@pytest.fixture(params=["Python", "numba"])
+def way(request):
+    """A function that makes a loop ready: as it stands, or compiled."""
+    if request.param == "Python":
+        return lambda loop: loop
+    pytest.importorskip("numba", reason="numba is not installed: pip install numba")
+    return backend._compiled
+
+
+def sums_error(sum_rows, dtype=np.float64):
+    """How far a sum_rows is from adding up row by row."""
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((23, 11)).astype(dtype)
+    offsets = 3 + np.cumsum([0, *LENGTHS])    # a part: what stands before it is another one's
+    ids = rng.integers(0, 23, offsets[-1] + 2).astype(np.int32)
+    y = np.full((len(LENGTHS), 11), np.nan, dtype)
+    try:
+        sum_rows(ids, offsets, table, y)
+    except (IndexError, UnboundLocalError):
+        return np.inf
+    expected = [table[ids[a:b]].sum(axis=0, dtype=np.float64) for a, b in zip(offsets, offsets[1:])]
+    return np.abs(y - expected).max()
+
+
+def steps_error(step_rows, adagrad, dtype=np.float64):
+    """How far two steps of a step_rows are from row-wise Adagrad's, or SGD's, formula."""
+    rng = np.random.default_rng(1)
+    table = rng.standard_normal((23, 11)).astype(dtype)
+    squares = np.full(23, 0.1, dtype) if adagrad else None
+    expected, sums = table.astype(np.float64), np.full(23, 0.1)
+    for _ in range(2):
+        rows = rng.permutation(23)[:9]
+        grads = rng.standard_normal((9, 11)).astype(dtype)
+        sums[rows] += (grads.astype(np.float64) ** 2).mean(axis=1)
+        rates = 0.3 / np.sqrt(sums[rows]) if adagrad else np.full(9, 0.3)
+        expected[rows] -= rates[:, None] * grads
+        step_rows(rows, grads.copy(), table, dtype(0.3), squares)
+    worst = np.abs(table - expected).max()
+    return max(worst, np.abs(squares - sums).max()) if adagrad else worst
+
+
+def test_loops_are_what_they_replace(way):
+    assert sums_error(PLAIN["sum_rows"]) < 1e-14 > sums_error(way(loops.sum_rows))
+    assert sums_error(way(loops.sum_rows), np.float32) < 1e-5
+    for adagrad in (False, True):
+        assert steps_error(PLAIN["step_rows"], adagrad) < 1e-14
+        assert steps_error(way(loops.step_rows), adagrad) < 1e-14
+        assert steps_error(way(loops.step_rows), adagrad, np.float32) < 1e-5
+
+
+@pytest.mark.parametrize("name, old, new", [
+    ("sum_rows", "total[:] = 0", "pass"),
+    ("sum_rows", "m + 8 <= end", "m + 8 < end + 2"),
+    ("sum_rows", "m += 8", "m += 9"),
+    ("sum_rows", "(x[k] + z[k])", "(x[k] + x[k])"),
+    ("sum_rows", "m += 1", "m += 2"),
+    ("step_rows", "square / len(grad)", "square"),
+    ("step_rows", "+= square", "= square"),
+    ("step_rows", "rate / np.sqrt", "rate * np.sqrt"),
+    ("step_rows", "row[k] -=", "row[k] +="),
+])
+def test_a_wrong_loop_is_noticed(name, old, new):
+    source = inspect.getsource(getattr(loops, name))
+    assert old in source, f"{name} no longer holds {old!r}: the mutant tests nothing"
+    namespace = {"np": np}
+    exec(source.replace(old, new), namespace)
+    error = (sums_error(namespace[name]) if name == "sum_rows" else
+             steps_error(namespace[name], adagrad=True))
+    assert not error < 1e-3
+
+
+def test_what_is_not_finite_stays_so(way):
+    table = np.array([[np.nan, np.inf, -np.inf, 1.0]] * 9)
+    y = np.zeros((1, 4))
+    way(loops.sum_rows)(np.arange(9), np.array([0, 9]), table, y)
+    assert np.isnan(y[0, 0]) and y[0, 1:].tolist() == [np.inf, -np.inf, 9]
+    way(loops.step_rows)(np.array([0]), y, table, 0.1, np.ones(9))
+    assert np.isnan(table[0]).all()                           # of infinite steps, too: ∞/∞
+
+
+def test_few_rows_do_not_wait_for_numba(monkeypatch):
+    monkeypatch.setattr(backend, "_compiled", lambda loop: called.append)
+    monkeypatch.setattr(backend, "MANY", 100)
+    called = []
+    often = backend.compiled(loops.sum_rows)(lambda rows: None)
+    often([0] * 99)
+    assert called == []
+    often([0] * 100)
+    backend.compiled(loops.step_rows, always=True)(lambda rows: None)([])
+    assert list(map(len, called)) == [100, 0]
+
+
+@pytest.mark.parametrize("error, said", [
+    (ModuleNotFoundError("No module named 'numba'"), ""),
+    (ImportError("Numba needs NumPy 2.4 or less. Got NumPy 2.9."),
+     "numba is not used: Numba needs NumPy 2.4 or less. Got NumPy 2.9.\n"),
+])
+def test_without_a_fitting_numba_scipy_computes(error, said, monkeypatch, capsys):
+    class Finder:
+        def find_spec(self, name, *_):
+            if name == "numba":
+                raise error
+    for name in [name for name in list(importlib.sys.modules) if name.split(".")[0] == "numba"]:
+        monkeypatch.delitem(importlib.sys.modules, name)
+    monkeypatch.setattr(importlib.sys, "meta_path", [Finder(), *importlib.sys.meta_path])
+    for kept in (backend.numba_module, backend._compiled):
+        kept.cache_clear()
+    monkeypatch.setattr(backend, "MANY", 0)
+    assert sums_error(sparse_rows.sum_rows) < 1e-14
+    assert steps_error(optim.step_rows, adagrad=True) < 1e-14
+    assert capsys.readouterr().err == said                    # once
+    assert "numba" not in backend.machine(np)
+    for kept in (backend.numba_module, backend._compiled):
+        kept.cache_clear()

@@ -142,7 +142,7 @@ check(1, careful_sum, judge_careful_sum)
 # it takes a cumulative sum over everything and subtracts at the borders. In float32 that is a trap:
 # the running total grows, and *its* rounding, total · u, lands in every segment, however small the
 # segment is. Write segment sums that never see a running total. (A hint: `scipy.sparse`. The
-# counts of `model/sparse_rows.py: row_blocks` are such a matrix.)
+# counts of `model/sparse_rows.py: sum_rows` are such a matrix.)
 
 # %%
 def segment_sums(x, offsets):
@@ -232,7 +232,7 @@ expect(worst, 1e-4, 1e-2,
 # ## Where this lives
 #
 # - `backend.py: device_module` sets the precision of products. `config.py: precision`.
-# - `model/sparse_rows.py: row_blocks`, segment sums as a sparse matrix. `model/layers.py:
+# - `model/sparse_rows.py: sum_rows`, segment sums as a sparse matrix. `model/layers.py:
 #   dropout_forward`: bits from a counter, the same on both machines;
 #   `data/packed.py: bigram_buckets`: 64-bit products that wrap alike.
 # - `tests/gpu/test_gpu.py`, `tests/gpu/test_kernels.py`: parity, on a GPU or on an emulated one

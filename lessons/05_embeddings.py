@@ -307,8 +307,9 @@ check(2, sorted_backward, judge_sorted)
 # ## Where this lives
 #
 # - `model/embeddings.py`: `embedding_forward`, `embedding_backward`. `model/sparse_rows.py`:
-#   `SparseRows`; `by_row`, which sorts its places; `sum_rows`, the sparse product. `training/optim.py`:
-#   `SGD.step`, `Adaptive`, `update_rows`. `model/loops.py`: the same sums as a loop, for numba.
+#   `SparseRows`; `by_row`, which sorts its places; `sum_rows`, the sparse product.
+#   `training/optim.py`: `SGD.step`, `Adaptive`, `update_rows`. `model/loops.py`: the same sums as a
+#   loop, for numba.
 # - The paper, §2.3.1: embeddings of words and bigrams are learned with everything else, by SGD
 #   (§3.1). Row-wise Adagrad on the table is ours.
 #

@@ -160,19 +160,27 @@ def by_rows(function, *arrays):
 
 
 def product(a, b):
-    """The matrix product a b: (n, k), (k, m) → (n, m), on either device.
+    """The matrix product a b: (n, k), (k, m) → (n, m), as `products`."""
+    return products((a, b))[0]
 
-    After `claim_process` the rows of a are shared out among the cores. a may be a transpose.
+
+def products(*pairs):
+    """The matrix products a b of pairs (a, b), on either device; a list. A factor may be transposed.
+
+    After `claim_process` the rows of each a are shared out among the cores.
     """
-    multiplications = a.size * b.shape[-1]
-    if not _own_threads or array_module(a) is not np or multiplications < LARGE_PRODUCT:
-        return a @ b
-    y = np.empty((len(a), b.shape[1]), np.result_type(a, b))
+    multiplications = sum(a.size * b.shape[1] for a, b in pairs)
+    if not _own_threads or multiplications < LARGE_PRODUCT or array_module(pairs[0][0]) is not np:
+        return [a @ b for a, b in pairs]
+    results = [np.empty((len(a), b.shape[1]), np.result_type(a, b)) for a, b in pairs]
+    cores = _cores()
 
-    def rows(part):
-        np.matmul(a[part], b, out=y[part])
-    on_all_cores(rows, fair_shares(np.arange(len(a))))
-    return y
+    def share(k):
+        for (a, b), y in zip(pairs, results):
+            rows = slice(k * len(a) // cores, (k + 1) * len(a) // cores)
+            np.matmul(a[rows], b, out=y[rows])
+    on_all_cores(share, range(cores))
+    return results
 
 
 def add_to(y, x, factor=1):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..backend import add_to, array_module, by_rows, on_gpu, product
+from ..backend import add_to, array_module, by_rows, on_gpu, product, products
 from . import kernels
 
 EPSILON = 1e-6    # of layer norm: tensor2tensor's
@@ -31,7 +31,8 @@ def linear_backward(dy, cache):
     dy: (B, e) → dx: (B, d), dweight: (d, e), dbias: (e,)
     """
     x, weight = cache
-    return product(dy, weight.T), product(x.T, dy), dy.sum(axis=0)
+    dx, dweight = products((dy, weight.T), (x.T, dy))
+    return dx, dweight, dy.sum(axis=0)
 
 
 def tanh_forward(x):

@@ -1,6 +1,6 @@
 """The losses, in pairs like the layers: forward(…) → (loss, cache), backward(cache, dloss)."""
 
-from ..backend import array_module, on_gpu, product
+from ..backend import array_module, on_gpu, product, products
 from . import kernels
 
 
@@ -46,7 +46,7 @@ def batch_softmax_backward(cache, dloss=1.0):
     ds = p * step                                             # (b, B)
     rows = array_module(p).arange(len(p))
     ds[rows, first + rows] -= step
-    return product(ds, v), product(ds.T, u)
+    return tuple(products((ds, v), (ds.T, u)))
 
 
 def batch_softmax(u, v, scale=1.0, false_negatives=None, dloss=1.0):

@@ -1,6 +1,9 @@
 """Every backward against central differences, and every check against backwards that are wrong."""
 
 import inspect
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +34,8 @@ from convsim_mini.model import (
 )
 from convsim_mini.training.options import parse_config
 from convsim_mini.training import optim
+
+from conftest import PATH
 
 SEEDS = (0, 1, 2)
 SMALL = 1e-6
@@ -127,11 +132,11 @@ CASES = {
 
 # One line of the backward at a time, made wrong: zeroed, transposed, without a factor or a term.
 MUTANTS = [
-    ("linear", "product(dy, weight.T)", "0 * (product(dy, weight.T))"),
-    ("linear", "product(x.T, dy)", "(dy.T @ x).reshape(weight.shape)"),
-    ("linear", "product(x.T, dy)", "x.T @ dy / len(x)"),
+    ("linear", "return dx,", "return 0 * dx,"),
+    ("linear", "return dx, dweight", "return dx, (dy.T @ x).reshape(weight.shape)"),
+    ("linear", "return dx, dweight", "return dx, dweight / len(x)"),
     ("linear", "dy.sum(axis=0)", "dy.mean(axis=0)"),
-    ("linear", "product(x.T, dy)", "np.nan * (x.T @ dy)"),
+    ("linear", "return dx, dweight", "return dx, np.nan * dweight"),
     ("tanh", "(1 - y * y)", "(1 - y)"),
     ("tanh", "dy * (1 - y * y)", "(1 - y * y)"),
     ("l2_normalize", "subtract(dy, dx, out=dx)", "array(dy)"),
@@ -185,8 +190,8 @@ MUTANTS = [
     ("batch_softmax", "ds[rows, first + rows] -= step", "pass"),
     ("batch_softmax", "dloss * scale", "dloss"),
     ("batch_softmax", "scale / len(v)", "scale"),
-    ("batch_softmax", "product(ds.T, u)", "ds @ u"),
-    ("batch_softmax", "product(ds, v)", "0 * u"),
+    ("batch_softmax", "(ds.T, u)", "(ds, u)"),
+    ("batch_softmax", "(ds, v)", "(ds, 0 * v)"),
     ("batch_softmax", "dloss * scale", "scale"),
     ("workers_part", "first + rows", "rows"),
     ("workers_part", "/ len(v)", "/ len(u)"),
@@ -336,9 +341,45 @@ def test_by_rows_is_the_function_itself(rows, cores, monkeypatch):
     for found, expected in zip(backend.by_rows(function, x, y), (x * y, x.sum(axis=1)),
                                strict=True):
         assert (found == expected).all()
-    assert max(calls) <= 1024 and sum(calls) == rows          # a megabyte at a time, each row once
+    # a megabyte at a time, each row once, but for the first one, which tells widths
+    assert max(calls) <= 1024 and sum(calls) == rows + (rows > 1024)
     assert (backend.by_rows(np.negative, x) == -x).all()
     backend._threads.cache_clear()
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 50])
+def test_products_on_own_threads_are_numpy_s(cores, monkeypatch):
+    monkeypatch.setattr(backend, "_cores", lambda: cores)
+    monkeypatch.setattr(backend, "_own_threads", True)
+    monkeypatch.setattr(backend, "LARGE_PRODUCT", 0)
+    backend._threads.cache_clear()
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(shape) for shape in ((7, 5), (5, 3), (7, 9)))
+    found = backend.products((a, b), (a.T, c), (c.T, a))
+    for one, expected in zip(found, (a @ b, a.T @ c, c.T @ a), strict=True):
+        assert np.allclose(one, expected, rtol=1e-13, atol=1e-13) and one.dtype == expected.dtype
+    assert np.allclose(backend.product(a[:1], b), a[:1] @ b, rtol=1e-13)
+    backend._threads.cache_clear()
+
+
+def test_commands_give_blas_one_thread_and_a_program_keeps_its_own():
+    code = """if True:
+        import numpy, threadpoolctl
+        from convsim_mini import backend
+        def threads():
+            return [pool["num_threads"] for pool in threadpoolctl.threadpool_info()
+                    if pool["user_api"] == "blas"]
+        x = numpy.ones((600, 600), numpy.float32)
+        print(threads(), backend.product(x, x).tobytes() == (x @ x).tobytes())
+        backend.claim_process()
+        print(threads(), backend.product(x, x)[0, 0])
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={**os.environ, "PYTHONPATH": PATH, "OPENBLAS_NUM_THREADS": "2"})
+    before, after = done.stdout.splitlines()
+    if "[2]" not in before:
+        pytest.skip("this NumPy's BLAS does not take two threads from OPENBLAS_NUM_THREADS")
+    assert before == "[2] True" and after == "[1] 600.0"
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3])

@@ -165,7 +165,7 @@ def product(a, b):
 
 
 def products(*pairs):
-    """The matrix products a b of pairs (a, b), on either device; a list. A factor may be transposed.
+    """The matrix products a b of pairs (a, b), on either device; a list. Factors may be transposed.
 
     After `claim_process` the rows of each a are shared out among the cores.
     """

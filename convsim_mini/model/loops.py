@@ -1,4 +1,4 @@
-"""Two loops over rows of a table, as plain as they can be. numba compiles them where it is installed.
+"""Two loops over rows of a table, as plain as they can be. numba compiles them where it is there.
 
 NumPy and SciPy need several passes over the same numbers; a loop needs one. Tests compare these
 loops, in Python as they stand here, with the functions that they replace.

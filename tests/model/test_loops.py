@@ -1,4 +1,4 @@
-"""The loops that numba may compile: equal to the functions that they replace, in Python and compiled."""
+"""The loops that numba may compile: equal to what they replace, in Python and compiled."""
 
 import importlib
 import inspect

@@ -16,14 +16,14 @@ from functools import cache, wraps
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from .common.cli import UserError
 
 _own_threads = False
 LARGE_PRODUCT = 2**23    # multiplications, from which on a second thread pays
 product_precision = "tf32"    # on a GPU: a setting of its library, not of an array
-MANY = 4_096    # rows, from which on compiled loops pay
+MANY = 4_096    # rows that are worth the import of numba
 _compiling = threading.Lock()
 INSTALL_CUPY = 'pip install "cupy-cuda12x[ctk]"   (CUDA 13 drivers: "cupy-cuda13x[ctk]")'
 
@@ -57,8 +57,8 @@ def on_gpu(kernel):
 def compiled(loop, always=False):
     """Decorator: where numba is installed, `loop`, compiled, is called instead of the function.
 
-    Both take the same arguments and write the same numbers, up to rounding. always: also where the
-    first argument is short; elsewhere a few sentences shall not wait for numba
+    Both take the same arguments and give the same results, up to rounding. Without `always` a short
+    first argument goes to the function: to import numba takes longer than a few sentences take.
     """
     def decorate(plain):
         @wraps(plain)
@@ -75,9 +75,13 @@ def compiled(loop, always=False):
 @cache
 def _compiled(loop):
     """The loop as numba compiles it, without the GIL, or None where numba is not used."""
-    numba = numba_module()
-    return numba and numba.njit(nogil=True, cache=True, error_model="numpy",
-                                fastmath={"reassoc", "contract"})(loop)    # and nan stays nan
+    if not (numba := numba_module()):
+        return None
+    options = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
+    try:    # nan stays nan; the cache knows a changed loop, but not changed options
+        return numba.njit(cache=True, **options)(loop)
+    except RuntimeError:                                      # no folder for a cache is writable
+        return numba.njit(**options)(loop)
 
 
 @cache
@@ -93,8 +97,9 @@ def numba_module():
         return None
 
     class Listener(event.Listener):
-        def on_start(self, _):
-            _tell_once("numba compiles loops, for a few seconds; later starts find them ready")
+        def on_start(self, event):
+            if event.data["dispatcher"].py_func.__module__.startswith(__package__):
+                _tell_once("numba compiles loops, for a few seconds and then seldom again")
 
         def on_end(self, _):
             pass
@@ -259,7 +264,7 @@ def shared_memory():
 
 
 def machine(xp):
-    """The name of what computes: the processor and the cores in use, or the GPU."""
+    """The name of what computes: the processor, its cores in use and perhaps numba; or the GPU."""
     if xp is not np:
         return xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)["name"].decode()
     info = Path("/proc/cpuinfo")                              # Linux
@@ -311,17 +316,26 @@ def to_host(x):
 
 
 def claim_process():
-    """What a command does first that computes much: the whole process is its own.
+    """A command that computes much calls this first. The process is then its own.
 
-    From now on BLAS has one thread, and `product` shares its work out among our own. OpenBLAS's
-    threads wait for each other by spinning: beside other busy processes a step took 29 times its
-    quiet time. And the C library keeps the memory of freed arrays. Every step frees large arrays
-    and asks for the same sizes again; new pages from the kernel cost a page fault each and are
-    filled with zeros. Without mallopt this part does nothing.
+    Each BLAS library that is loaded, and that threadpoolctl knows, gets one thread, whatever
+    OPENBLAS_NUM_THREADS says; `products` shares its work out among our own. OpenBLAS's threads wait
+    for each other by spinning: beside four busy processes a step took 17 times its quiet time.
+    Freed memory is kept.
     """
     global _own_threads
-    threadpool_limits(1, user_api="blas")
-    _own_threads = True
+    blas = ThreadpoolController().select(user_api="blas")
+    blas.limit(limits=1)
+    _own_threads = len(blas) > 0                              # Apple's Accelerate it does not know
+    keep_freed_memory()
+
+
+def keep_freed_memory():
+    """Make the C library keep the memory of freed arrays instead of returning it to the kernel.
+
+    Every step frees large arrays and asks for the same sizes again. New pages from the kernel cost
+    a page fault each and are filled with zeros. Without mallopt this does nothing.
+    """
     M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4                     # malloc.h
     with suppress(AttributeError, OSError, TypeError):
         libc = ctypes.CDLL(None)

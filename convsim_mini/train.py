@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .backend import array_module, device_module, claim_process, to_device
+from .backend import array_module, claim_process, device_module, to_device
 from .common.cli import UserError, errors_in_one_line, python_m, user_errors
 from .common.tables import table
 from .common.workspace import LOCK, locked, sweep

@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 import scipy.sparse.linalg
 
-from ..backend import to_host
+from ..backend import product, to_host
 from ..data.text import UNKNOWN, Vocabulary, tokenize
 from ..model.layers import l2_normalize_forward
 from ..model.projection import all_but_the_top
@@ -64,8 +64,7 @@ def bm25_documents(packed, sentences, df, k1=1.2, b=0.75):
 
 def dot_products(left, right):
     """All dot products of the rows of two arrays, or of two sparse matrices: dense, (n, m)."""
-    products = left @ right.T
-    return products if isinstance(products, np.ndarray) else products.toarray()
+    return product(left, right.T) if isinstance(left, np.ndarray) else (left @ right.T).toarray()
 
 
 def pair_baselines(texts, left, right, run=None, vectors=None):

@@ -71,7 +71,7 @@ class Encoder(NamedTuple):
     forward: Callable     # (Model, these sentences, Dropout, keep) → unit vectors (B, e), cache
     backward: Callable    # (du (B, e), cache) → gradients by parameter name
     shapes: Callable      # (ModelConfig) → name → shape of parameters that it alone has
-    words_at_once: int    # in `embed`: with more, its arrays would need much memory
+    words_at_once: int    # that `embed` encodes: more would need gigabytes
 
 
 ENCODERS = {

@@ -36,7 +36,7 @@ def linear_backward(dy, cache):
 
 
 def tanh_forward(x):
-    """y = tanh x, elementwise; any shape."""
+    """y = tanh x, elementwise; x: (n, …)."""
     y = by_rows(array_module(x).tanh, x)
     return y, y
 

@@ -49,7 +49,7 @@ def by_row(grad):
     keys = grad.rows.astype(np.int64) << 32
     keys += np.arange(count)                                  # faster than a stable argsort
     keys.sort()
-    rows, order = keys >> 32, keys & 0xFFFFFFFF
+    rows, order = keys >> 32, keys.astype(np.int32)           # the lower half
     begins = np.flatnonzero(np.diff(rows, prepend=-1, append=-1))         # (U + 1,)
     return RowPlaces(rows[begins[:-1]], begins,
                      order if grad.sources is None else grad.sources[order])

@@ -24,7 +24,7 @@ class Monitor:
     """Shows and records how training goes from `step` on; later records in the log are removed.
 
     dev: function(Model) → a dict of measures on dev: "dev_p1" and other P@N, "dev_loss", "nli"
-    machine: the name of the processor or the GPU
+    machine: the name of what computes, see backend.py
     seconds: the time spent in training, without measuring and saving
     """
 

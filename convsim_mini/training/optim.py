@@ -10,7 +10,7 @@ from ..backend import add_to, array_module, compiled, fair_shares, on_all_cores,
 from ..model import kernels, loops
 from ..model.sparse_rows import by_row, joined, sum_rows
 
-AT_ONCE = 2_048    # rows of a table, 2.5 MB, which caches hold
+AT_ONCE = 2_048    # rows of a table, which caches hold: 2.5 MB of the paper's
 
 
 class SGD:
@@ -102,7 +102,7 @@ def update_rows(table, parts, rate, squares=None):
 
 @compiled(loops.step_rows, always=True)
 def step_rows(rows, grads, table, rate, squares):
-    """`update_rows` for distinct rows (U,) and their gradients (U, d), which are overwritten."""
+    """`update_rows` for distinct rows (U,) and gradients (U, d), which NumPy overwrites."""
     if squares is not None:
         total = squares[rows] + np.vecdot(grads, grads) / grads.shape[1]  # (U,)
         squares[rows] = total

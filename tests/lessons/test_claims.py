@@ -62,7 +62,7 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      '{"scale": 1.0}', '{"scale": 1.0, "shuffled": True}'),
     ("17", "P@1 over TF-IDF, points", "some_chat(40_000, WORDS)",    # no training, on all pairs
      "some_chat(40_000, WORDS); rates = lambda *given: (0, 0)"),
-    ("17", "P@1 over untrained, points", "some_chat(40_000, WORDS)",
+    ("17", "P@1 over the untrained model, points", "some_chat(40_000, WORDS)",
      "some_chat(40_000, WORDS); rates = lambda *given: (0, 0)"),
     ("19", "talker: variance between topics", "train_model(400)", "train_model(40)"),
     ("19", "hardest label: neutral is number",    # entailment and neutral change their places

@@ -284,9 +284,10 @@ def update_error(update_rows):
     return float(max(errors))
 
 
-@pytest.mark.parametrize("cores", [1, 2, 3, 50])
-def test_a_step_adds_up_all_places_of_a_row_on_any_number_of_cores(cores, monkeypatch):
+@pytest.mark.parametrize("cores, at_once", [(1, 2048), (2, 1), (3, 2), (50, 2048), (1, 3)])
+def test_a_step_adds_up_all_places_of_a_row_on_any_number_of_cores(cores, at_once, monkeypatch):
     monkeypatch.setattr(backend, "_cores", lambda: cores)
+    monkeypatch.setattr(optim, "AT_ONCE", at_once)
     backend._threads.cache_clear()
     places = sparse_rows.by_row(sparse_rows.joined(places_of(np.random.default_rng(0))))
     assert places.rows.tolist() == sorted(set(ROWS.ids.tolist()))

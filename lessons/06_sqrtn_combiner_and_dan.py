@@ -428,7 +428,8 @@ check(2, encoder_that_sees_length, judge_sees_length)
 #   counts, times 1/√n. Each core takes some of its sentences. `embedding_bag_backward` names the
 #   places and dy/√n; `training/optim.py: update_rows` computes Sᵀ dy from them, of which each core
 #   takes some rows. `model/sparse_rows.py: sum_rows` is both products. `word_bag_forward` finds the
-#   bigrams first; on a GPU one kernel does all of it. `model/dan.py`: `dan_forward`, `dan_backward`.
+#   bigrams first; on a GPU one kernel does all of it.
+# - `model/dan.py`: `dan_forward`, `dan_backward`.
 # - The paper, §2.3.1 with footnote 3 (√n) and §3.1 (unit length). Ours: tanh between the layers, n
 #   as the number of words rather than rows, zero bigrams; by default one layer instead of three,
 #   which has no bias and starts as the identity (lesson 7).

@@ -452,8 +452,8 @@ show(figure, "17_train_it")
 # 1,500 queries and p = 0.2 that is one point, so 95% of repetitions fall within ± 2. These
 # intervals cannot tell two runs apart that differ by a point. A paired test may (lesson 21). Queries
 # that two systems both get right, or both wrong, do not change their difference, so its error is
-# smaller. P@1 is compared query by query: the trained model is level with TF-IDF, and ahead of the
-# untrained model by more than three errors.
+# smaller. P@1 is compared query by query: the trained model is level with TF-IDF, and two points or
+# more ahead of the untrained model.
 
 # %%
 trained = model_ranks(model, dev, pairs, candidates)
@@ -466,7 +466,7 @@ def gain_over(ranks):
 gain, error = gain_over(lexical)
 expect(gain, -2, 3, f"P@1 over TF-IDF, points; standard error {error:.2f}")
 gain, error = gain_over(model_ranks(untrained, dev, pairs, candidates))
-expect(gain, 3 * error, 9, f"P@1 over the untrained model, points; standard error {error:.2f}")
+expect(gain, 2, 9, f"P@1 over the untrained model, points; standard error {error:.2f}")
 below = np.flatnonzero(smooth < ln_K)[0] + 10                 # smooth[k] is centred at step k + 10
 expect(below, 30, 70, "the step at which the loss on train crosses ln K; the warm-up has 50")
 start, end, guess = measured[0][1], measured[-1][1], (1, 3, 10)

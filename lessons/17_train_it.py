@@ -450,10 +450,10 @@ show(figure, "17_train_it")
 #
 # How sure are these figures? A P@1 of p from n queries has a standard error of √(p(1 − p)/n): with
 # 1,500 queries and p = 0.2 that is one point, so 95% of repetitions fall within ± 2. These
-# intervals cannot tell two runs apart that differ by a point. A paired test may (lesson 21). Queries
-# that two systems both get right, or both wrong, do not change their difference, so its error is
-# smaller. P@1 is compared query by query: the trained model is level with TF-IDF, and two points or
-# more ahead of the untrained model.
+# intervals cannot tell two runs apart that differ by a point. A paired test may (lesson 21).
+# Queries that two systems both get right, or both wrong, do not change their difference, so its
+# error is smaller. P@1 is compared query by query: the trained model is level with TF-IDF, and two
+# points or more ahead of the untrained model.
 
 # %%
 trained = model_ranks(model, dev, pairs, candidates)

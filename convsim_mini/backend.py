@@ -320,8 +320,8 @@ def claim_process():
 
     Each BLAS library that is loaded, and that threadpoolctl knows, gets one thread, whatever
     OPENBLAS_NUM_THREADS says; `products` shares its work out among our own. OpenBLAS's threads wait
-    for each other by spinning: beside four busy processes a step took 17 times its quiet time.
-    Freed memory is kept.
+    for each other by spinning, which beside other busy processes takes most of a step's time. Freed
+    memory is kept.
     """
     global _own_threads
     blas = ThreadpoolController().select(user_api="blas")

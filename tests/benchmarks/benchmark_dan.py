@@ -150,7 +150,10 @@ def work(contender, task, path):
         sys.modules["numba"] = None                           # as if it were not installed
     elif contender == "numba":
         import numba  # noqa: F401  (else its row would show SciPy's times)
-    keep_freed_memory() if contender == "torch" else claim_process()
+    if contender == "torch":
+        keep_freed_memory()
+    else:
+        claim_process()
     config = parse_config(["--preset", "paper"]).model
     step = (torch if contender == "torch" else ours)(
         *load_batches(path), config, task == "training")

@@ -96,7 +96,10 @@ def work(contender, number):
         sys.modules["numba"] = None                           # as if it were not installed
     elif contender == "convsim_mini, numba":
         import numba  # noqa: F401  (else its row would show SciPy's times)
-    claim_process() if contender.startswith("convsim_mini") else keep_freed_memory()
+    if contender.startswith("convsim_mini"):
+        claim_process()
+    else:
+        keep_freed_memory()
     lines = reddit(number)
     encode = CONTENDERS[contender](lines[:FITTED])
     seconds = []

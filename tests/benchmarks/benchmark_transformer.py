@@ -103,7 +103,10 @@ def work(contender, task, path):
 
     if contender == "sgemm":
         return print(json.dumps([0, 0, sgemm()]))
-    claim_process() if contender == "ours" else keep_freed_memory()
+    if contender == "ours":
+        claim_process()
+    else:
+        keep_freed_memory()
     config, training = parse_config(["--preset", "transformer"]).model, task == "training"
     batches, words = load_batches(path)
     step = ours(batches, words, words, config, training) if contender == "ours" else (

@@ -4,6 +4,7 @@ import inspect
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -326,6 +327,18 @@ def test_fair_shares_are_all_items_once_and_nearly_equal_work(items, cores, monk
     if items == 1000:
         sizes = [work[share.stop - 1] - work[share.start] for share in shares]
         assert len(shares) == cores and max(sizes) - min(sizes) < 40
+
+
+def test_a_thread_that_has_not_begun_its_part_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(backend, "_cores", lambda: 2)
+    backend._threads.cache_clear()
+    gate = threading.Event()
+    busy = backend._threads().submit(gate.wait, 5)            # as if another process had its core
+    assert backend.on_all_cores(lambda part: part + 1, range(3)) == [1, 2, 3]
+    assert not busy.done()
+    gate.set()
+    assert backend.on_all_cores(lambda part: part + 1, range(3)) == [1, 2, 3]
+    backend._threads.cache_clear()
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3])

@@ -128,9 +128,9 @@ def _threads():
 def on_all_cores(function, parts):
     """[function(part) for part in parts], each part in a thread of its own.
 
-    It pays from a tenth of a millisecond of NumPy's and SciPy's work, which releases the GIL. A part
-    that no thread has begun when the first one is done is computed here: on a busy machine the
-    system may start a thread late.
+    It pays from a tenth of a millisecond of NumPy's and SciPy's work, which releases the GIL. What
+    no thread has begun when the first part is done is computed here: on a busy machine a thread may
+    start late.
     """
     first, *others = parts
     running = [_threads().submit(function, part) for part in others]

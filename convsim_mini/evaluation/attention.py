@@ -9,16 +9,23 @@ from matplotlib.figure import Figure
 from ..common.cli import UserError, errors_in_one_line
 from ..common.figures import save_figure
 from ..common.tables import table
-from ..data.prepare import open_corpus
 from ..data.text import tokenize
 from ..model.transformer import attention_weights, sort_by_length, transformer_forward
-from ..training.run import check_corpus, load_run
+from ..training.run import load_run
+from . import response
 from .command import parser_of
 from .metrics import mean_interval, with_interval
 
 SAMPLE = 2_000    # sentences of dev over which distances are averaged
 BATCH = 200
 CLAIM = "The paper sees nearby words in the first layer and more distant ones higher up. This run "
+
+
+def weights_of(model, packed):
+    """`attention_weights` of a Packed on the host."""
+    ordered = sort_by_length(packed, model.config.max_tokens)
+    _, cache = transformer_forward(model.params, ordered, model.config, word_rows=model.word_rows)
+    return attention_weights(cache)
 
 
 def distances(model, packed):
@@ -30,10 +37,7 @@ def distances(model, packed):
     reaches = []
     for first in range(0, len(packed.lengths), BATCH):
         part = packed.part(first, min(first + BATCH, len(packed.lengths)))
-        _, cache = transformer_forward(
-            model.params, sort_by_length(part, model.config.max_tokens), model.config,
-            word_rows=model.word_rows)
-        for of_layers in zip(*attention_weights(cache)):      # sentences of one length
+        for of_layers in zip(*weights_of(model, part)):       # sentences of one length
             positions = np.arange(of_layers[0].shape[2])
             gap = np.abs(np.subtract.outer(positions, positions))               # |i − j|
             reach = [(p * gap).sum(axis=3).mean(axis=(1, 2)) for p in of_layers]
@@ -44,10 +48,9 @@ def distances(model, packed):
 
 def reach_on_dev(run):
     """`distances` of a Run on sentences of its corpus's dev split that have two words or more."""
-    corpus = open_corpus(run.config, run.vocabulary)
-    check_corpus(run, corpus)
-    lengths = np.diff(corpus.dev.offsets[:SAMPLE + 1])
-    return distances(run.model, corpus.dev.sentences(np.flatnonzero(lengths > 1)))
+    dev = response.find(None, run)["test"].dev
+    lengths = np.diff(dev.offsets[:SAMPLE + 1])
+    return distances(run.model, dev.sentences(np.flatnonzero(lengths > 1)))
 
 
 def summary(reach, uniform):
@@ -74,10 +77,8 @@ def of_sentence(run, text):
     The word of row i attends to the word of column j.
     """
     tokens = tokenize(text)[:run.config.model.max_tokens] or [""]
-    ordered = sort_by_length(run.vocabulary.encode([text]), run.config.model.max_tokens)
-    _, cache = transformer_forward(run.model.params, ordered, run.config.model,
-                                   word_rows=run.model.word_rows)
-    return tokens, np.concatenate([layer[0] for layer in attention_weights(cache)])
+    weights = weights_of(run.model, run.vocabulary.encode([text]))
+    return tokens, np.concatenate([layer[0] for layer in weights])
 
 
 def plot(path, tokens, weights):

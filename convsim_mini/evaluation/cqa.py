@@ -56,22 +56,16 @@ def find(data, run):
 
 
 def read(path):
-    """The Questions in an official XML file. Raises UserError with file and place."""
-    questions = {}
-    for question, candidate in _pairs(path):
-        questions.setdefault(question.id, question).candidates.append(candidate)
-    if not questions:
-        raise UserError(f"{path}: holds no question; expected the XML of {NAME}")
-    return list(questions.values())
+    """The Questions in an official XML file, which repeats each beside each of its candidates.
 
-
-def _pairs(path):
-    """Yield (original question, related question). The file repeats the original one each time."""
+    Raises UserError with file and place.
+    """
     with (user_errors(f"{path}: cannot be read as XML", f"expected a file of {NAME}",
                       (OSError, ParseError, ValueError, LookupError)),
           user_errors(f"{path}: defines or refers to entities, which are refused",
                       "expected the official XML, whose DTD defines none", DefusedXmlException)):
         root = parse(path).getroot()    # accepts the file's inline DTD, refuses entities
+    questions = {}
     for number, element in enumerate(root.iter("OrgQuestion"), start=1):
         with user_errors(f"{path}, OrgQuestion {number}: a part is missing or wrong",
                          "expected ORGQ_ID, Thread/RelQuestion, RELQ_ID, RELQ_RANKING_ORDER (1 or "
@@ -84,7 +78,10 @@ def _pairs(path):
                 related.attrib["RELQ_ID"], positive_int(related.attrib["RELQ_RANKING_ORDER"]),
                 LABELS[related.attrib["RELQ_RELEVANCE2ORGQ"]],
                 _text(related, "RelQSubject", "RelQBody"))
-        yield question, candidate
+        questions.setdefault(question.id, question).candidates.append(candidate)
+    if not questions:
+        raise UserError(f"{path}: holds no question; expected the XML of {NAME}")
+    return list(questions.values())
 
 
 def _text(element, *parts):

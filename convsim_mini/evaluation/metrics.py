@@ -29,8 +29,7 @@ def pearson_interval(x, y):
 
 def _quietly(function, *samples):
     """Call a function of SciPy without its warning of constant samples."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", scipy.stats.DegenerateDataWarning)
+    with warnings.catch_warnings(action="ignore", category=scipy.stats.DegenerateDataWarning):
         return function(*samples)
 
 

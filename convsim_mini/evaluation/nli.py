@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 from scipy.optimize import minimize
+from scipy.stats.contingency import crosstab
 
 from ..backend import array_module, to_host
 from ..common.cli import UserError, python_m
@@ -75,7 +76,8 @@ def summary(name, inference, scores, baselines):
     predicted = scores | baselines
     rows = [[row, with_interval(per_cent(classes == pairs.labels))]
             for row, classes in predicted.items()]
-    counts = confusion(next(iter(predicted.values())), pairs.labels)
+    first, *_ = predicted.values()
+    counts = crosstab(pairs.labels, first, levels=[range(len(LABELS))] * 2).count
     matrix = [[f"is {label}", *(f"{n:,}" for n in row)] for label, row in zip(LABELS, counts)]
     left_out = f"{pairs.dropped:,} without a label or a text left out"
     return "\n\n".join([
@@ -91,12 +93,6 @@ def classify(model, split):
     u = xp.asarray(embed(model, split.packed))                                  # (2n, e)
     logits, _ = classifier_forward(model.params, u[0::2], u[1::2])              # (n, 3)
     return np.argmax(to_host(logits), axis=1)
-
-
-def confusion(predicted, labels):
-    """How often each class was taken for each: int (3, 3), rows are the true classes."""
-    pairs = np.bincount(len(LABELS) * labels + predicted, minlength=len(LABELS) ** 2)
-    return pairs.reshape(len(LABELS), -1)
 
 
 @lru_cache(maxsize=1)    # dev and test share one training

@@ -145,18 +145,16 @@ def score_0_to_5(similarity):
     return 5 * (1 + similarity / np.pi)
 
 
-def cosines(encoder, sts):
-    """The cosine of each pair by a SentenceEncoder: (n,)."""
-    u, v = (encoder.encode(side).astype(np.float64) for side in (sts.sentences1, sts.sentences2))
+def cosines(encode, sts):
+    """The cosine of each pair: (n,); encode: a list of n texts → unit vectors (n, e)."""
+    u, v = (encode(side).astype(np.float64) for side in (sts.sentences1, sts.sentences2))
     return (u * v).sum(axis=1)
 
 
 def count_cosines(run, sts):
     """The cosine of each pair by the halves that count words: (n,)."""
     directions = directions_of(run.model, run.vocabulary)
-    one, two = (count_vectors(directions, run.vocabulary.encode(side)).astype(np.float64)
-                for side in (sts.sentences1, sts.sentences2))
-    return (one * two).sum(axis=1)
+    return cosines(lambda texts: count_vectors(directions, run.vocabulary.encode(texts)), sts)
 
 
 def similarity(model, vocabulary, sts):

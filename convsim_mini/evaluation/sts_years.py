@@ -16,7 +16,6 @@ from ..inference.sentence_encoder import encoder_of
 from . import sts as benchmark
 from .command import main
 from .senteval.files import FOLDERS
-from .sts import Sts, cosines, similarity
 from .task_files import lines_of, number_or_nan, published
 
 baselines, texts_of = benchmark.baselines, benchmark.texts_of    # the same for this task
@@ -51,7 +50,7 @@ def read(folder):
                             f"the official {count:,}; fetch it again by SentEval's own script")
         rows += of_set
     names, labels, sentences1, sentences2 = zip(*rows)
-    return Sts(np.array(names), np.array(labels), list(sentences1), list(sentences2))
+    return benchmark.Sts(np.array(names), np.array(labels), list(sentences1), list(sentences2))
 
 
 def _pairs(folder, name):
@@ -74,8 +73,8 @@ def _pairs(folder, name):
 
 def scores(run, sts):
     """The cosine of each pair: row name → (n,)."""
-    return {"trained": np.cos(similarity(run.model, run.vocabulary, sts)),
-            "as encode gives it": cosines(encoder_of(run), sts)}
+    return {"trained": np.cos(benchmark.similarity(run.model, run.vocabulary, sts)),
+            "as encode gives it": benchmark.cosines(encoder_of(run).encode, sts)}
 
 
 def summary(name, sts, scores, baselines):

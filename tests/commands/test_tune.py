@@ -61,7 +61,7 @@ def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path, monkeypatch)
     run, dev = load_run(run_copy), sts.read(tmp_path / "sts-dev.csv")
     plain, tuned = (100 * pearson(sts.scores(run, dev)[row], dev.labels)
                     for row in ("trained", "trained, tuned"))
-    both = 100 * pearson(sts.cosines(load(run_copy, tuned=True), dev), dev.labels)
+    both = 100 * pearson(sts.cosines(load(run_copy, tuned=True).encode, dev), dev.labels)
     assert f"the learned half alone: r = {plain:.1f} out of the box, {tuned:.1f} " in done.stdout
     assert f"dev, as encode --tuned gives it: r = {both:.1f}\n" in done.stdout
     assert load_matrix(run, "tuned").shape == (16, 16)

@@ -132,7 +132,7 @@ def test_what_is_printed_and_what_the_card_says(trained, exported):
     folder, done = exported
     run, card = load_run(trained[0]), (folder / "README.md").read_text()
     own = sts.read(sts.OWN)
-    r = 100 * pearson(sts.cosines(convsim_mini.load(trained[0]), own), own.labels)
+    r = 100 * pearson(sts.cosines(convsim_mini.load(trained[0]).encode, own), own.labels)
     assert f"{r:.1f} [" in done.stdout
     assert "a vector of 16 numbers that are learned and 512 that count its words." in card
     rows = [line for line in card.splitlines() if line.startswith(("| the run", "| this folder"))]
@@ -344,7 +344,7 @@ def test_sentence_transformers_gives_the_vectors_of_the_run(trained, opened):
 def test_its_evaluator_gives_our_correlation(trained, opened):
     from sentence_transformers.sentence_transformer import evaluation
     own = sts.read(sts.OWN)
-    cosines = sts.cosines(convsim_mini.load(trained[0]), own)
+    cosines = sts.cosines(convsim_mini.load(trained[0]).encode, own)
     evaluator = evaluation.EmbeddingSimilarityEvaluator(own.sentences1, own.sentences2, own.labels)
     found = evaluator(opened)
     assert found["pearson_cosine"] == pytest.approx(pearson(cosines, own.labels), abs=1e-4)

@@ -76,10 +76,7 @@ def baselines(run, tasks, vectors=None, hidden=0):
 
 
 def summary(name, tasks, scores, baselines):
-    """A table with a line for each task; to the right of our rows' columns published figures.
-
-    A cell is accuracy, with F1 for MRPC, or Pearson's r and Spearman's rho; see `cell`.
-    """
+    """A table with a line for each task; to the right of our rows' columns published figures."""
     rows = scores | baselines
     lines = []
     for of_task, task in tasks.items():

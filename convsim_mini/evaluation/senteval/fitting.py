@@ -35,8 +35,7 @@ def learn(x, task, hidden=0):
     """
     rows = np.arange(len(task.labels))
     said = np.empty_like(task.labels)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)          # of steps and of rare classes
+    with warnings.catch_warnings(action="ignore", category=UserWarning):    # steps, rare classes
         if task.parts is None:
             for train, test in folds(rows, task.labels):
                 said[test] = choose(x, task, train, folds(train, task.labels), test, hidden)

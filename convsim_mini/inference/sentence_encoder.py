@@ -72,23 +72,30 @@ class SentenceEncoder:
             raise ValueError(f"batch_size is {batch_size}, expected 1 or more")
         if isinstance(sentences, str):
             return self._encode([sentences], batch_size, False, as_responses)[0]
-        packed = self.vocabulary.encode(list_of_texts(sentences))
-        self.cut += number_cut(self.model.config, packed.lengths)
-        return self.embed(packed, batch_size, show_progress_bar, as_responses)
-
-    def embed(self, packed, batch_size=1024, show_progress_bar=False, as_responses=False):
-        """The unit vectors of a Packed of n sentences, or of replies: float32 (n, dimension)."""
-        vectors = np.empty((len(packed.lengths), self.dimension), np.float32)
-        starts = range(0, len(vectors), batch_size)           # all halves at once would not fit
+        sentences = list_of_texts(sentences)
+        vectors = np.empty((len(sentences), self.dimension), np.float32)
+        starts = range(0, len(sentences), batch_size)
         for start in tqdm(starts, desc="encoding", unit="batch", disable=not show_progress_bar):
-            part = packed.part(start, min(start + batch_size, len(vectors)))
-            u = embed(self.model, part, batch_size)
-            if as_responses:
-                u, _ = l2_normalize_forward(respond(self.model, u))
-            if self.word_weight:
-                u = side_by_side(u, count_vectors(self.directions, part), self.word_weight)
-            vectors[start:start + batch_size] = u
+            packed = self.vocabulary.encode(sentences[start:start + batch_size])
+            self.cut += number_cut(self.model.config, packed.lengths)
+            vectors[start:start + batch_size] = self._embed_batch(packed, as_responses)
         return vectors
+
+    def embed(self, packed, batch_size=1024):
+        """The unit vectors of a Packed of n sentences: float32 (n, dimension)."""
+        vectors = np.empty((len(packed.lengths), self.dimension), np.float32)
+        for first in range(0, len(vectors), batch_size):      # all halves at once would not fit
+            part = packed.part(first, min(first + batch_size, len(vectors)))
+            vectors[first:first + batch_size] = self._embed_batch(part)
+        return vectors
+
+    def _embed_batch(self, packed, as_responses=False):
+        u = embed(self.model, packed, len(packed.lengths))
+        if as_responses:
+            u, _ = l2_normalize_forward(respond(self.model, u))
+        if not self.word_weight:
+            return u
+        return side_by_side(u, count_vectors(self.directions, packed), self.word_weight)
 
     def fit(self, sentences, y=None):
         """What scikit-learn calls first. There is nothing left to learn. → the encoder itself"""

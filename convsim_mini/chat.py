@@ -24,18 +24,6 @@ with suppress(ImportError):                                   # there is none on
 ANSWERED = 100    # characters that are shown of the message that a reply once answered
 
 
-def parse_options(argv):
-    """The command's options."""
-    parser = Parser(prog="python -m convsim_mini.chat", description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path, help="the run's folder; up to 200,000 replies of its "
-                        "pairs are embedded once, into RUN/replies")
-    parser.add_argument("--replies", type=Path, metavar="FILE", help="take the replies from here: "
-                        "lines, or a table; or an index that `encode --replies` made")
-    parser.add_argument("--k", type=positive_int, default=3, help="replies to each message")
-    parser.add_argument("--all", action="store_true", help="show coarse replies, too")
-    return parser.parse_intermixed_args(argv)
-
-
 def messages():
     """Yield what is typed, or the lines of standard input, which are shown."""
     if sys.stdin is None:
@@ -78,7 +66,14 @@ def talk(replies, k, coarse):
 @errors_in_one_line()
 def main(argv=None):
     """The command: open the replies, then answer."""
-    options = parse_options(argv)
+    parser = Parser(prog="python -m convsim_mini.chat", description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, help="the run's folder; up to 200,000 replies of its "
+                        "pairs are embedded once, into RUN/replies")
+    parser.add_argument("--replies", type=Path, metavar="FILE", help="take the replies from here: "
+                        "lines, or a table; or an index that `encode --replies` made")
+    parser.add_argument("--k", type=positive_int, default=3, help="replies to each message")
+    parser.add_argument("--all", action="store_true", help="show coarse replies, too")
+    options = parser.parse_intermixed_args(argv)
     claim_process()
     encoder = load(options.run)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:

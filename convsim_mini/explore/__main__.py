@@ -15,7 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from ..backend import claim_process
-from ..common.cli import Parser, UserError, errors_in_one_line
+from ..common.cli import UserError, errors_in_one_line
+from ..evaluation.command import parser_of
 from ..training.run import load_run
 from .panels import PANELS, Explored
 
@@ -84,8 +85,7 @@ class Handler(BaseHTTPRequestHandler):
 @errors_in_one_line()
 def main(argv=None):
     """The command: serve the page until Ctrl-C."""
-    parser = Parser(prog="python -m convsim_mini.explore", description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path, help="the run's folder")
+    parser = parser_of("explore", __doc__)
     parser.add_argument("--index", type=Path, metavar="DIR", help="search the index that `encode` "
                         "made there, not lines of the run's corpus")
     options = parser.parse_args(argv)

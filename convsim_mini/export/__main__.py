@@ -81,12 +81,10 @@ def results(run, encoder, folder, pairs, test):
     """
     header, rows = ["", "MB", "STS"], []
     exported = open_exported(folder)
-    for name, where, encode in (("the run", run.folder, encoder.encode),
-                                ("this folder", folder, exported.encode)):
+    for name, where, model in (("the run", run.folder, encoder), ("this folder", folder, exported)):
         size = sum(path.stat().st_size for path in where.iterdir())
-        u, v = (encode(side).astype(np.float64) for side in (pairs.sentences1, pairs.sentences2))
-        cosines = (u * v).sum(axis=1)
-        rows.append([name, f"{size / 1e6:,.1f}", r_with_interval(cosines, pairs.labels)])
+        r = r_with_interval(sts.cosines(model, pairs), pairs.labels)
+        rows.append([name, f"{size / 1e6:,.1f}", r])
     rows.append(["the run with its response network", *rows[0][1:]])
     if test:
         header.append("P@1")

@@ -23,15 +23,15 @@ class SentenceEncoder:
     """A deep averaging network (Iyyer et al. 2015; Yang et al. 2018), read from its folder."""
 
     def __init__(self, folder=Path(__file__).parent):
-        arrays = read_safetensors(Path(folder, "model.safetensors"))
+        self.arrays = read_safetensors(Path(folder, "model.safetensors"))
         words = Path(folder, "vocabulary.json").read_text(encoding="utf-8")
         self.vocabulary = Vocabulary(**json.loads(words))
-        self.table, self.layers = arrays["encoder.embedding.weight"], []
-        while (name := f"encoder.linear{len(self.layers)}") + ".weight" in arrays:
-            weight = arrays[f"{name}.weight"].astype(np.float32)
-            bias = arrays.get(f"{name}.bias", np.zeros(weight.shape[1]))
+        self.table, self.layers = self.arrays["encoder.embedding.weight"], []
+        while (name := f"encoder.linear{len(self.layers)}") + ".weight" in self.arrays:
+            weight = self.arrays[f"{name}.weight"].astype(np.float32)
+            bias = self.arrays.get(f"{name}.bias", np.zeros(weight.shape[1]))
             self.layers.append((weight, bias.astype(np.float32)))
-        self.dimension, self.word_weight = weight.shape[1], float(arrays["word_weight"][0])
+        self.dimension, self.word_weight = weight.shape[1], float(self.arrays["word_weight"][0])
         if self.word_weight:
             self.dimension += NUMBERS
             self.directions = word_directions(self.vocabulary.probabilities())

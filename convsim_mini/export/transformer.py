@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .model import SentenceEncoder, read_safetensors    # export leaves this line out
+from .model import SentenceEncoder    # export leaves this line out
 
 WORDS_AT_ONCE = 4_096
 EPSILON = 1e-6    # of layer norm
@@ -21,8 +21,7 @@ class Transformer(SentenceEncoder):
     def __init__(self, folder=Path(__file__).parent):
         super().__init__(folder)
         self.settings = json.loads(Path(folder, "transformer.json").read_text(encoding="utf-8"))
-        arrays = read_safetensors(Path(folder, "model.safetensors"))
-        self.weights = {name: array.astype(np.float32) for name, array in arrays.items()
+        self.weights = {name: array.astype(np.float32) for name, array in self.arrays.items()
                         if name != "encoder.embedding.weight"}
         self.signal = timing_signal(self.settings["max_tokens"], self.table.shape[1])
 

@@ -18,7 +18,7 @@ import json
 import os
 from array import array
 from contextlib import suppress
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,8 +29,7 @@ from ..common.files import checksum, new_folder, read_object, write_rows, write_
 from ..common.workspace import locked, workplace
 
 FORMAT = 3       # of meta.json
-GRAPH = "graph-{}.usearch"
-WHOLE = ("vectors-{}.npy", "rows-{}.jsonl", "offsets-{}.npy")
+NAMES = ("vectors-{}.npy", "rows-{}.jsonl", "offsets-{}.npy", "graph-{}.usearch")
 META = {"format", "made_by", "columns", "side", "generation", "crc32"}
 TIE = 1e-5       # last bits depend on the batch: equal lines have cosines up to 4e-6 apart
 BLOCK = 4_096    # vectors at a time, as many as `encode` embeds: equal products, equal cosines
@@ -103,12 +102,12 @@ class Index:
                 raise UserError(f"{folder}: is an index of another version; delete it and {again}")
             _check(folder, meta, encoder)
             self.columns, self.side = tuple(meta["columns"]), meta["side"]
-            names = [Path(folder, name.format(meta["generation"])) for name in (*WHOLE, GRAPH)]
-            self.vectors = np.load(names[0], mmap_mode="r")
-            self.text = np.memmap(names[1], np.uint8, "r")
-            self.offsets = np.load(names[2], mmap_mode="r")
-            graph = _usearch() if names[3].name in meta["crc32"] else None
-            self.graph = graph and graph.restore(names[3], view=True)
+            vectors, text, offsets, graph = _files(folder, meta["generation"])
+            self.vectors = np.load(vectors, mmap_mode="r")
+            self.text = np.memmap(text, np.uint8, "r")
+            self.offsets = np.load(offsets, mmap_mode="r")
+            usearch = _usearch() if graph.name in meta["crc32"] else None
+            self.graph = usearch and usearch.restore(graph, view=True)
         self.folder, self.meta, self.encoder = Path(folder), meta, encoder
 
     def __len__(self):
@@ -163,10 +162,15 @@ class Index:
             write_text(about, json.dumps(meta))
             before = len(self)
             self.__init__(self.folder, self.encoder)          # from here on with the new files
-            for name, old in product((*WHOLE, GRAPH), range(1, meta["generation"])):
-                with suppress(PermissionError):               # Windows, while another reads it
-                    Path(self.folder, name.format(old)).unlink(missing_ok=True)
+            for old in range(1, meta["generation"]):
+                for path in _files(self.folder, old):
+                    with suppress(PermissionError):           # Windows, while another reads it
+                        path.unlink(missing_ok=True)
         return f"{number - before:,} added; {report}"
+
+
+def _files(folder, generation):
+    return [Path(folder, name.format(generation)) for name in NAMES]
 
 
 def _about(rows):
@@ -179,9 +183,8 @@ def _check(folder, meta, encoder):
     if other:
         raise UserError(f"{folder}: was made by another run or with other options (different: "
                         f"{', '.join(other)}); search with those, or make another index")
-    whole = {name.format(meta["generation"]) for name in WHOLE}
-    known = whole | {GRAPH.format(meta["generation"])}
-    if meta.keys() != META or not whole <= meta["crc32"].keys() <= known:
+    *needed, graph = (path.name for path in _files(folder, meta["generation"]))
+    if meta.keys() != META or not {*needed} <= meta["crc32"].keys() <= {*needed, graph}:
         raise ValueError("meta.json names other files than an index has")
     for name, crc in meta["crc32"].items():
         path = Path(folder, name)
@@ -209,8 +212,7 @@ def _as_json(blocks):
 
 def _fill(folder, meta, blocks, dimension):
     """Write all files of an index but meta.json; set meta["crc32"]; → number of rows, a report."""
-    vectors, rows, offsets, graph = (folder / name.format(meta["generation"])
-                                     for name in (*WHOLE, GRAPH))
+    vectors, rows, offsets, graph = _files(folder, meta["generation"])
     ends = array("q", [0])
 
     def written(text):

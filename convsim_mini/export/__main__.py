@@ -83,7 +83,7 @@ def results(run, encoder, folder, pairs, test):
     exported = open_exported(folder)
     for name, where, model in (("the run", run.folder, encoder), ("this folder", folder, exported)):
         size = sum(path.stat().st_size for path in where.iterdir())
-        r = r_with_interval(sts.cosines(model, pairs), pairs.labels)
+        r = r_with_interval(sts.cosines(model.encode, pairs), pairs.labels)
         rows.append([name, f"{size / 1e6:,.1f}", r])
     rows.append(["the run with its response network", *rows[0][1:]])
     if test:

@@ -254,7 +254,7 @@ CASES = [
     ("train --task nli --nli nli-json --pairs good.tsv",
      "nli-json/snli_1.0_train.jsonl, line 1: is no JSON"),
     ("train --task nli --nli nlideep --pairs good.tsv",
-     "nlideep/snli_1.0_train.jsonl, line 1: is no JSON (JSON nested too deeply)"),
+     "nlideep/snli_1.0_train.jsonl, line 1: is no JSON object (JSON nested too deeply)"),
     ("train --task nli --nli nli-text --pairs good.tsv",
      'nli-text/snli_1.0_train.txt, line 3: no text in the field "sentence2"'),
     ("train --task nli --nli nli-bytes --pairs good.tsv",

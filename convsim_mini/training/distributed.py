@@ -138,15 +138,14 @@ class Workers:
         up: the backward of a gather is a sum, cut to each worker's rows (reduce-scatter).
         u, v: (b, e) of this worker → its part of the loss: 0-d array; du, dv: (b, e)
         """
-        everyone, begins = self.gather(v)                                 # (B, e)
+        everyone, begins = self.gather(v, self.group)                     # (B, e)
         loss, cache = batch_softmax_forward(u, everyone, scale, false_negatives,
                                             begins[self.place])
         du, dv = batch_softmax_backward(cache, dloss)                     # (b, e), (B, e)
         return loss, du, self.reduce_scatter(dv, begins)
 
-    def gather(self, x, comm=None):
+    def gather(self, x, comm):
         """All rows of a group, end to end: x: (b, …) → (B, …), where each worker's begin."""
-        comm = comm or self.group
         xp = array_module(x)
         begins = np.cumsum([0, *comm.allgather(len(x))]).tolist()
         x = xp.ascontiguousarray(x)

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..common.cli import UserError
+from .corpus import SPLITS
 from .tables_and_logs import KINDS
 
 LABELS = ("entailment", "neutral", "contradiction")
 FIELDS = ("gold_label", "sentence1", "sentence2")
-SPLITS = ("train", "dev", "test")
 READ_AS = {".txt": KINDS[".tsv"], ".jsonl": KINDS[".jsonl"]}
 ADVICE = "expected a file of SNLI"
 

@@ -183,8 +183,7 @@ class Vocabulary:
         p = np.zeros(self.size)
         total = max(self.total, 1)
         p[1:1 + len(self.words)] = np.array(self.counts) / total
-        if self.oov_buckets:
-            p[1 + len(self.words):] = (1 - sum(self.counts) / total) / self.oov_buckets
+        p[1 + len(self.words):] = (1 - sum(self.counts) / total) / self.oov_buckets
         return p
 
     def probability(self, token):

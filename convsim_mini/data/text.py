@@ -166,7 +166,7 @@ class Vocabulary:
         lengths, ids = [], []
         for tokens in sentences:
             lengths.append(len(tokens) or 1)
-            ids += [self.ids.get(token) or self.id(token) for token in tokens] or [UNKNOWN]
+            ids += [self.id(token) for token in tokens] or [UNKNOWN]
         return Packed(np.array(ids, np.int32), offsets_of(lengths))
 
     def encode(self, texts):

@@ -15,10 +15,9 @@ from msgspec import Meta
 
 from .common.cli import UserError, did_you_mean
 
-LARGEST_INT = 2**31 - 1  # of int32, as ids are
 LONGEST = 200            # characters of a value that an error shows
 MOST_STEPS = 10**15      # more than 1e6 minutes have time for, and exact as a float
-PositiveInt = Annotated[int, Meta(ge=1, le=LARGEST_INT)]
+PositiveInt = Annotated[int, Meta(ge=1, le=2**31 - 1)]    # an int32, as ids are
 Width = Annotated[int, Meta(ge=1, le=2**16)]
 Widths = Annotated[list[Width], Meta(max_length=1_000)]
 PositiveFloat = Annotated[float, Meta(gt=0, le=1e38)]    # a float32, neither inf nor nan

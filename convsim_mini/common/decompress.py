@@ -48,8 +48,7 @@ class _Zstd:
         return bytes(text)
 
 
-gunzip = partial(zlib.decompressobj, wbits=31)
-SUFFIXES = {".gz": gunzip, ".zst": _Zstd}
+SUFFIXES = {".gz": partial(zlib.decompressobj, wbits=31), ".zst": _Zstd}
 
 
 class Decompressed:

@@ -20,7 +20,6 @@ from .tables_and_logs import (
 )
 
 CHUNK = 5_000    # lines that one worker takes at a time
-AUTHORS = tuple(f"{name}_author" for name in FIELDS)
 ASCII_LETTERS = string.ascii_letters.encode()
 ASCII_SPACES = bytes(code for code in range(128) if chr(code).isspace())
 
@@ -108,7 +107,7 @@ def parse(kind, record, fields=FIELDS):
 def pair_of(row, fields):
     """A row, as of `row_of`, as a Pair."""
     texts = [row[name] or "" for name in fields]              # None: an empty cell
-    authors = [row.get(name) for name in AUTHORS]
+    authors = [row.get(f"{name}_author") for name in FIELDS]
     return Pair(*texts, *[author if isinstance(author, str) else None for author in authors])
 
 
@@ -149,13 +148,19 @@ def read_rows(path, progress=lambda position: None, columns=()):
 
 
 def _rows_of(chunk):
-    malformed, rows = [], []
+    rows, malformed = parsed(chunk, row_of)
+    return ParsedChunk(len(chunk.records), malformed, chunk.fields, rows)
+
+
+def parsed(chunk, function):
+    """What `parse` or `row_of` makes of a Chunk's records: values, [(number, reason of none)]."""
+    values, malformed = [], []
     for number, record in enumerate(chunk.records, start=chunk.first):
         try:
-            rows.append(row_of(chunk.kind, record, chunk.fields))
+            values.append(function(chunk.kind, record, chunk.fields))
         except ValueError as error:
             malformed.append((number, str(error)))
-    return ParsedChunk(len(chunk.records), malformed, chunk.fields, rows)
+    return values, malformed
 
 
 def watched(path, parts):

@@ -26,7 +26,7 @@ from ..common.processes import local_processes, map_in_order
 from ..common.workspace import locked, workplace
 from .corpus import SPLITS, Corpus, Split, split_of, text_key
 from .packed import Packed, offsets_of
-from .pairs import default_corpus, parse, read_chunks, removed_by, watched
+from .pairs import default_corpus, parse, parsed, read_chunks, removed_by, watched
 from .text import UNKNOWN, Vocabulary, prune, stable_hash, tokenize
 
 FORMAT = 5
@@ -132,17 +132,14 @@ class Tokenized(NamedTuple):
 
 def _prepare(paths, text, columns, vocabulary, folder):
     """Fill a folder in two passes: filter, split, tokenise and count; turn words into ids."""
-    scratch = folder.with_name("scratch")
-    scratch.mkdir()
-    read = partial(_tokenize_files, paths, text.filters_off, columns, scratch)
+    tokenized = folder.with_name("tokenized")
+    read = partial(_tokenize_files, paths, text.filters_off, columns, tokenized, folder)
     counts, report = read()
-    if vocabulary and (tenths := _tenths(scratch)):
+    if vocabulary and (tenths := _tenths(folder)):
         counts, report = read(tenths)
     _check_enough(paths, report["kept"], vocabulary)
     vocabulary = vocabulary or Vocabulary.from_counts(counts, text.words, text.oov_buckets)
-    _encode(scratch / "tokenized", folder, vocabulary)
-    for split in SPLITS:
-        os.replace(scratch / f"{split}.keys", folder / f"{split}.keys")
+    _encode(tokenized, folder, vocabulary)
     report["repeated"] = sum(_repeated(folder / f"{split}.keys") for split in SPLITS)
     (folder / "vocabulary.json").write_text(json.dumps(vocabulary.to_dict()), encoding="utf-8")
     files = [(path.name, path.stat().st_size, checksum(path)) for path in sorted(folder.iterdir())]
@@ -163,9 +160,9 @@ def _repeated(path):
     return repeated
 
 
-def _tenths(scratch):
+def _tenths(folder):
     """How many tenths of few pairs go to test, and as many to dev; None for enough pairs."""
-    keys = {split: np.fromfile(scratch / f"{split}.keys", np.uint64).reshape(-1, 2)
+    keys = {split: np.fromfile(folder / f"{split}.keys", np.uint64).reshape(-1, 2)
             for split in SPLITS}
     if _are_enough(keys["dev"][:, 1]) and _are_enough(keys["test"][:, 1]):
         return None
@@ -192,8 +189,8 @@ def _check_enough(paths, kept, vocabulary):
                         "--pairs")
 
 
-def _tokenize_files(paths, filters_off, columns, scratch, tenths=None):
-    """The first pass, into one file of sentences and three of keys; → words of train, report."""
+def _tokenize_files(paths, filters_off, columns, sentences, folder, tenths=None):
+    """The first pass: a file of sentences, three of keys in the folder; → train's words, report."""
     counts = Counter()
     kept = Counter(dict.fromkeys(SPLITS, 0))                  # a log may hold no pair at all
     report = {"read": 0, "malformed": 0, "kept": kept, "removed": Counter(), "examples": []}
@@ -203,8 +200,8 @@ def _tokenize_files(paths, filters_off, columns, scratch, tenths=None):
     advice = "stop what else uses it and run the same command again"
     with (ExitStack() as files, local_processes(os.cpu_count(), advice) as workers,
           progress(total=total, desc="reading", unit="B", unit_scale=True) as bar):
-        tokenized = files.enter_context(open(scratch / "tokenized", "wb"))
-        keys = {split: files.enter_context(open(scratch / f"{split}.keys", "wb"))
+        tokenized = files.enter_context(open(sentences, "wb"))
+        keys = {split: files.enter_context(open(folder / f"{split}.keys", "wb"))
                 for split in SPLITS}
         for path in paths:
             before = bar.n
@@ -228,16 +225,12 @@ def _tokenize_files(paths, filters_off, columns, scratch, tenths=None):
 
 def _tokenize_chunk(chunk, off=(), tenths=None):
     """What one process does with a Chunk: parse, filter, tokenise, hash, split; → Tokenized."""
-    malformed, removed, examples = [], Counter(), []
+    pairs, malformed = parsed(chunk, parse)
+    removed, examples = Counter(), []
     numbers = {"": 0}    # word → its number in this chunk; "" stands for an empty sentence
     sentences = {split: [] for split in SPLITS}
     keys = {split: [] for split in SPLITS}
-    for line, record in enumerate(chunk.records, start=chunk.first):
-        try:
-            pair = parse(chunk.kind, record, chunk.fields)
-        except ValueError as error:
-            malformed.append((line, str(error)))
-            continue
+    for pair in pairs:
         if rule := removed_by(pair.input, pair.input_author, off):
             removed[f"input: {rule}"] += 1
             continue

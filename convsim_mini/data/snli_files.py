@@ -5,12 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..common.cli import UserError, user_errors
-from ..common.files import decoded, parse_json, read_lines
+from ..common.cli import UserError
+from .corpus import SPLITS
+from .tables_and_logs import KINDS
 
 LABELS = ("entailment", "neutral", "contradiction")
 FIELDS = ("gold_label", "sentence1", "sentence2")
-SPLITS = ("train", "dev", "test")
+READ_AS = {".txt": KINDS[".tsv"], ".jsonl": KINDS[".jsonl"]}
 ADVICE = "expected a file of SNLI"
 
 
@@ -27,7 +28,7 @@ def find_snli(folder):
     """The official files in DIR or DIR/snli_1.0: split → path, .jsonl first. Raises UserError."""
     for base in (Path(folder), Path(folder, "snli_1.0")):
         files = {}
-        for suffix in (".txt", ".jsonl"):
+        for suffix in READ_AS:
             paths = {split: base / f"snli_1.0_{split}{suffix}" for split in SPLITS}
             files |= {split: path for split, path in paths.items() if path.exists()}
         if files:
@@ -40,7 +41,9 @@ def read_snli(path):
     """An official file, .jsonl or .txt, as an Snli. Raises UserError, with the mistake's line."""
     premises, hypotheses, labels = [], [], []
     dropped = 0
-    for number, values in _rows(path):
+    kind = READ_AS[path.suffix]
+    rows = kind.rows(path, progress=lambda position: None)
+    for number, values in enumerate(rows, start=kind.first):
         missing = [field for field in FIELDS if not isinstance(values.get(field), str)]
         if missing:
             raise UserError(f'{path}, line {number}: no text in the field "{missing[0]}"; {ADVICE}')
@@ -58,19 +61,3 @@ def read_snli(path):
     if not labels:
         raise UserError(f"{path}: holds no labelled pair; {ADVICE}")
     return Snli(premises, hypotheses, np.array(labels), dropped)
-
-
-def _rows(path):
-    """Yield (line number, field → text) of every line with a pair; a short line lacks fields."""
-    heading = None
-    for number, line in enumerate(decoded(path, read_lines(path), ADVICE), start=1):
-        if not line.strip():
-            continue
-        if path.suffix == ".jsonl":
-            with user_errors(f"{path}, line {number}: is no JSON", ADVICE, ValueError):
-                values = parse_json(line)
-            yield number, values if isinstance(values, dict) else {}
-        elif heading:
-            yield number, dict(zip(heading, line.split("\t")))
-        else:
-            heading = line.split("\t")

@@ -166,7 +166,7 @@ class Vocabulary:
         lengths, ids = [], []
         for tokens in sentences:
             lengths.append(len(tokens) or 1)
-            ids += [self.ids.get(token) or self.id(token) for token in tokens] or [UNKNOWN]
+            ids += [self.id(token) for token in tokens] or [UNKNOWN]
         return Packed(np.array(ids, np.int32), offsets_of(lengths))
 
     def encode(self, texts):
@@ -183,8 +183,7 @@ class Vocabulary:
         p = np.zeros(self.size)
         total = max(self.total, 1)
         p[1:1 + len(self.words)] = np.array(self.counts) / total
-        if self.oov_buckets:
-            p[1 + len(self.words):] = (1 - sum(self.counts) / total) / self.oov_buckets
+        p[1 + len(self.words):] = (1 - sum(self.counts) / total) / self.oov_buckets
         return p
 
     def probability(self, token):

@@ -138,15 +138,14 @@ class Workers:
         up: the backward of a gather is a sum, cut to each worker's rows (reduce-scatter).
         u, v: (b, e) of this worker → its part of the loss: 0-d array; du, dv: (b, e)
         """
-        everyone, begins = self.gather(v)                                 # (B, e)
+        everyone, begins = self.gather(v, self.group)                     # (B, e)
         loss, cache = batch_softmax_forward(u, everyone, scale, false_negatives,
                                             begins[self.place])
         du, dv = batch_softmax_backward(cache, dloss)                     # (b, e), (B, e)
         return loss, du, self.reduce_scatter(dv, begins)
 
-    def gather(self, x, comm=None):
+    def gather(self, x, comm):
         """All rows of a group, end to end: x: (b, …) → (B, …), where each worker's begin."""
-        comm = comm or self.group
         xp = array_module(x)
         begins = np.cumsum([0, *comm.allgather(len(x))]).tolist()
         x = xp.ascontiguousarray(x)
@@ -155,11 +154,11 @@ class Workers:
             counts = np.diff(begins) * math.prod(x.shape[1:])
             comm.Allgatherv(x, [whole, counts])
         else:
-            nccl, own = self._nccl(comm)
+            nccl, own, stream = self._nccl(comm)
             nccl.groupStart()                                 # each pair of workers at once
             for peer, part in enumerate(map(slice, begins, begins[1:])):
                 for call, array in ((own.send, x), (own.recv, whole[part])):
-                    call(array.data.ptr, array.nbytes, nccl.NCCL_UINT8, peer, _stream())
+                    call(array.data.ptr, array.nbytes, nccl.NCCL_UINT8, peer, stream)
             nccl.groupEnd()
         return whole, begins
 
@@ -223,18 +222,18 @@ class Workers:
         if array_module(x) is np:
             comm.Allreduce(self.mpi.IN_PLACE, x)
             return x
-        nccl, own = self._nccl(comm)
+        nccl, own, stream = self._nccl(comm)
         kind = {4: nccl.NCCL_FLOAT32, 8: nccl.NCCL_FLOAT64}[x.itemsize]
-        own.allReduce(x.data.ptr, x.data.ptr, x.size, kind, nccl.NCCL_SUM, _stream())
+        own.allReduce(x.data.ptr, x.data.ptr, x.size, kind, nccl.NCCL_SUM, stream)
         return x
 
     def _nccl(self, comm):
-        """CuPy's module of NCCL, and its communicator with the workers of an MPI communicator."""
-        from cupy.cuda import nccl
+        """CuPy's NCCL, its communicator with an MPI communicator's workers, the current stream."""
+        from cupy.cuda import get_current_stream, nccl
         if id(comm) not in self.nccl:
             key = comm.bcast(nccl.get_unique_id() if comm.rank == 0 else None)
             self.nccl[id(comm)] = nccl.NcclCommunicator(comm.size, key, comm.rank)
-        return nccl, self.nccl[id(comm)]
+        return nccl, self.nccl[id(comm)], get_current_stream().ptr
 
     def check_nccl(self):
         """Raise a UserError where CuPy does not find NCCL."""
@@ -330,8 +329,3 @@ class Workers:
             time.sleep(1)    # or the launcher may end before it has passed the message on
             self.comm.Abort(code)
         self.wait()
-
-
-def _stream():
-    import cupy
-    return cupy.cuda.get_current_stream().ptr

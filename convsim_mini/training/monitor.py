@@ -34,6 +34,7 @@ class Monitor:
         self.choices = choices_of(config)
         self.most = {task: EXPLODED * math.log(number) for task, number in self.choices.items()}
         self.path = folder / "log.jsonl"
+        self.resume = python_m(f"convsim_mini.train --resume {folder}")
         records = []    # a run without a checkpoint starts anew, and so does its log
         if step:
             records = [record for record in read_log(self.path) if record["step"] <= step]
@@ -124,8 +125,7 @@ class Monitor:
 
     def stopped(self):
         """Say how to go on."""
-        resume = python_m(f"convsim_mini.train --resume {self.folder}")
-        self.bar.write(f"stopped; go on with:  {resume}", file=sys.stderr)
+        self.bar.write(f"stopped; go on with:  {self.resume}", file=sys.stderr)
 
     def close(self):
         """Take the progress bar away."""
@@ -145,8 +145,7 @@ class Monitor:
 
     def _write(self, records, record):
         records.append(record)
-        resume = python_m(f"convsim_mini.train --resume {self.folder}")
-        advice = f"make room, then go on: {resume}"
+        advice = f"make room, then go on: {self.resume}"
         if not self.folder.is_dir():
             advice = "the folder is gone: put it back there and --resume it, or train again"
         with (user_errors(f"{self.path}: cannot be written", advice),

@@ -175,7 +175,7 @@ def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
     process = start("-m", "convsim_mini.train", *SMALL, "--pairs", *[pair_file] * 25, "--cache",
                     "cache", "--run", "run", cwd=tmp_path, start_new_session=True,
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    wait_for(lambda: [*tmp_path.glob(f"cache/{PREFIX}*/scratch/tokenized")], process)
+    wait_for(lambda: [*tmp_path.glob(f"cache/{PREFIX}*/tokenized")], process)
     os.killpg(process.pid, number)                            # as a terminal does: to all of them
     assert ended(process) == (b"", b"")
     assert process.returncode == 128 + number

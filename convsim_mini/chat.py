@@ -4,7 +4,7 @@
     python -m convsim_mini.chat RUN --replies FILE
 
 Below each reply stands the message that it once answered. Enter alone shows what was passed over:
-echoes, which only repeat the message, and coarse replies. Ctrl-D ends.
+echoes, which only repeat the message, and the number of coarse replies. Ctrl-D ends.
 """
 
 import sys
@@ -60,7 +60,10 @@ def talk(replies, k, coarse):
             best, passed_over = replies.ranked(message, k, coarse)
             show(best)
         else:
-            show(passed_over)
+            echoes = [reply for reply in passed_over if reply.fault == "echo"]
+            show(echoes)
+            print(f"  echoes: {len(echoes)}; coarse replies, which --all shows: "
+                  f"{len(passed_over) - len(echoes)}")
 
 
 @errors_in_one_line()
@@ -71,14 +74,19 @@ def main(argv=None):
                         "pairs are embedded once, into RUN/replies")
     parser.add_argument("--replies", type=Path, metavar="FILE", help="take the replies from here: "
                         "lines, or a table; or an index that `encode --replies` made")
+    parser.add_argument("--columns", nargs=2, metavar=("INPUT", "RESPONSE"), help="the columns of "
+                        "--replies that hold messages and replies")
     parser.add_argument("--k", type=positive_int, default=3, help="replies to each message")
     parser.add_argument("--all", action="store_true", help="show coarse replies, too")
     options = parser.parse_intermixed_args(argv)
+    if options.columns and not options.replies:
+        raise UserError("--columns: expected --replies FILE beside it")
     claim_process()
     encoder = load(options.run)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         if options.replies:
-            replies = replies_of_file(encoder, options.replies, Path(folder, "replies"))
+            replies = replies_of_file(encoder, options.replies, Path(folder, "replies"),
+                                      options.columns or ())
         else:
             replies = replies_of_run(encoder, options.run)
         talk(replies, options.k, options.all)

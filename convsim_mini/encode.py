@@ -55,8 +55,9 @@ def parse_options(argv):
                         help="with --file: keep its rows and their vectors in the new folder DIR; "
                         "otherwise: print the rows in DIR nearest to each sentence")
     parser.add_argument("--add", action="store_true", help="add the rows of --file to --index")
-    parser.add_argument("--column", metavar="NAME", help="the column of a table to embed, if not "
-                        "the question or message that training would find")
+    parser.add_argument("--column", metavar="NAME", dest="columns", nargs=1, default=(),
+                        help="the column of a table to embed, if not the question or message that "
+                        "training would find")
     parser.add_argument("--replies", dest="side", action="store_const", const=1, default=0,
                         help="embed a table's replies, so that a search finds the best answers")
     parser.add_argument("--json", action="store_true", help="print each hit as a JSON object")
@@ -79,6 +80,8 @@ def parse_options(argv):
         options.texts.insert(0, options.search)
     if options.add and not (options.index and options.file):
         raise UserError("--add: expected --file FILE and --index DIR beside it")
+    if (options.json or options.parts) and options.search is None and not options.index:
+        raise UserError("--json and --parts: expected --search FILE or --index DIR beside them")
     # bytes that are not UTF-8 come as half surrogates, which cannot be printed
     options.texts = [text.encode("utf-8", "replace").decode() for text in options.texts]
     if options.texts and options.file:
@@ -102,7 +105,7 @@ def search(encoder, queries, options):
     if options.index:
         index = Index(options.index, encoder)
         return index, index.search(queries, options.top)
-    rows = rows_of_file(Path(options.search), options.column, options.side)
+    rows = rows_of_file(Path(options.search), options.columns, options.side)
     return rows, nearest(encoder.encode(queries), embedded(encoder, rows), options.top)
 
 
@@ -122,8 +125,8 @@ def print_hits(query, hits, parts, column):
         score = f"{hit.score:.3f}"
         if part:
             score += " = " + " + ".join(f"{share:.3f} {name}" for name, share in part.items())
-        unit = "line" if hit.row.keys() == {LINE} else "row"
-        print(f"  {score}  {unit} {hit.number:,}: {one_line(hit.row[column])}")
+        place = f"line {hit.number:,}: " if hit.row.keys() == {LINE} else ""
+        print(f"  {score}  {place}{one_line(hit.row[column])}")
         for name, value in hit.row.items():
             if name != column and value not in (None, ""):
                 print(f"         {name}: {one_line(value)}")
@@ -159,7 +162,7 @@ def main(argv=None):
     if options.texts:
         rows = rows_of_texts(options.texts)
     elif options.file:
-        rows = rows_of_file(options.file, options.column, options.side)
+        rows = rows_of_file(options.file, options.columns, options.side)
     else:
         rows = rows_of_file(None)
     sentences = []                                            # those that are shown

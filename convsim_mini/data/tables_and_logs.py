@@ -34,6 +34,7 @@ ID = ("id", "message_id")
 REPLY_TO = ("reply_to", "reply-to", "in_reply_to", "parent_id")
 CONVERSION = ("a JSON array becomes an object a line with: python -c \"import json, sys; [print("
               "json.dumps(row)) for row in json.load(sys.stdin)]\" < ARRAY.json > LINES.jsonl")
+NAME_THEM = "name two of them: --columns INPUT RESPONSE; for encode one: --column NAME"
 LOOKED_AT = 100    # rows that may name a column: a first message has no reply_to
 LONG_TURN = 65_536    # characters, from which on a turn takes no more messages
 FIELDS = ("input", "response")
@@ -65,8 +66,7 @@ def layout(path, names, columns=()):
     held = ", ".join(map(str, names))
     for name in columns:
         if name not in names:
-            raise UserError(f'{path}: has no column "{name}"; it has {held}; name two of them with '
-                            "--columns")
+            raise UserError(f'{path}: has no column "{name}"; it has {held}; {NAME_THEM}')
     if columns:
         return Layout("pairs", dict(zip(FIELDS, columns)))
     known = _plain_names(names)
@@ -79,8 +79,8 @@ def layout(path, names, columns=()):
         if known.keys() >= set(pair):
             return Layout("pairs", {"input": known[pair[0]], "response": known[pair[1]]})
     raise UserError(f"{path}: cannot tell which columns hold input and response; it has {held}; "
-                    "name two of them: --columns INPUT RESPONSE; the columns of a log must be "
-                    "called thread, text and, if known, speaker")
+                    f"{NAME_THEM}; the columns of a log must be called thread, text and, if known, "
+                    "speaker")
 
 
 def _plain_names(names):

@@ -19,7 +19,7 @@ from ..data.text import tokenize
 from ..evaluation import response
 from ..evaluation.attention import of_sentence
 from ..inference.index import Index, nearest
-from ..inference.replies import Replies, pairs_of_run, replies_of_run
+from ..inference.replies import COARSE, Replies, pairs_of_run, replies_of_run
 from ..inference.sentence_encoder import SentenceEncoder, encoder_of
 from ..model.layers import l2_normalize_forward
 from ..report.blocks import Figure
@@ -63,8 +63,12 @@ class Explored:
 
     @cached_property
     def lines(self):
-        """The first 20,000 pairs of the run's files, each text once: vectors (n, e), texts."""
-        texts = sorted(set(chain.from_iterable(islice(pairs_of_run(self.run.config), PAIRS))))
+        """The first 20,000 pairs of the run's files, each text once: vectors (n, e), texts.
+
+        Coarse ones are left out, as among replies.
+        """
+        texts = set(chain.from_iterable(islice(pairs_of_run(self.run.config), PAIRS)))
+        texts = sorted(text for text in texts if not COARSE.search(text))
         return self.encoder.encode(texts), texts
 
     @cached_property

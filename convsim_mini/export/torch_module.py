@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from .model import SentenceEncoder
+from .model import SentenceEncoder, list_of_texts
 
 
 class TorchModule(torch.nn.Module):
@@ -24,9 +24,15 @@ class TorchModule(torch.nn.Module):
 
     def preprocess(self, texts, prompt=None, **_):
         """Texts, with the prompt in front of each, as the features that `forward` reads."""
-        return {"texts": [(prompt or "") + text for text in texts]}
+        return {"texts": [(prompt or "") + text for text in list_of_texts(texts)]}
 
     tokenize = preprocess    # its name before sentence_transformers 5.3
+
+    @property
+    def tokenizer(self):
+        """Not there; an AttributeError would not be shown by torch."""
+        raise NotImplementedError("this model has no tokenizer of the package transformers: its "
+                                  "model.py splits texts into words; give texts to encode")
 
     def forward(self, features):
         """Add the unit vectors of the features' texts."""

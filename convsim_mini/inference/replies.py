@@ -83,10 +83,10 @@ class Replies:
             seen.add(" ".join(tokens))
             said = "" if asked == answered else hit.row[asked] or ""
             fault = ""
-            if _is_echo(set(tokens), words):
-                fault = "echo"
-            elif not coarse and COARSE.search(f"{said} {hit.row[answered]}"):
+            if not coarse and COARSE.search(f"{said} {hit.row[answered]}"):
                 fault = "coarse"
+            elif _is_echo(set(tokens), words):
+                fault = "echo"
             reply = Reply(hit.score, hit.row[answered], said, fault)
             if fault:
                 passed_over.append(reply)
@@ -100,11 +100,14 @@ def _is_echo(words, words_of_message):
     return common == len(words) or common >= ECHO * len(words | words_of_message)
 
 
-def replies_of_file(encoder, path, folder):
-    """The Replies of a file, which are embedded into the new folder, or of an index's folder."""
+def replies_of_file(encoder, path, folder, columns=()):
+    """The Replies of a file, which are embedded into the new folder, or of an index's folder.
+
+    columns: the file's two columns of messages and replies, if their names do not tell
+    """
     if path.is_dir():
         return Replies(Index(path, encoder))
-    build_index(encoder, rows_of_file(path, side=1), folder)
+    build_index(encoder, rows_of_file(path, columns, side=1), folder)
     return Replies(Index(folder, encoder))
 
 

@@ -33,13 +33,13 @@ def rows_of_texts(texts):
     return Rows((LINE, LINE), 0, iter([[{LINE: text} for text in texts]]))
 
 
-def rows_of_file(path, column=None, side=0):
+def rows_of_file(path, columns=(), side=0):
     """The Rows of a file, plain, .gz or .zst, or of standard input (None); with a progress bar.
 
     A table (.csv, .tsv, .jsonl, .parquet) is read as training reads it. Each line of another file
-    is a row. column: the one to embed; without it, that of the messages or replies, by `side`. Its
-    empty cells are left out. Raises UserError where the file cannot be read, a line is not UTF-8,
-    or there is no such column.
+    is a row. columns: the one to embed, or those of messages and replies, of which `side` tells
+    which to embed; without them, those that training would find. Empty cells are left out. Raises
+    UserError where the file cannot be read, a line is not UTF-8, or there is no such column.
     """
     size = path.stat().st_size if path and path.is_file() else None
     bar = progress(total=size, desc="encoding", unit="B", unit_scale=True, delay=1)
@@ -48,11 +48,11 @@ def rows_of_file(path, column=None, side=0):
         bar.update(position - bar.n)
 
     if path is None or kind_of(path) not in KINDS:
-        if column:
+        if columns:
             raise UserError(f"{path or 'standard input'}: has no columns, for it is no .csv, .tsv, "
-                            ".jsonl or .parquet file; leave out --column")
+                            ".jsonl or .parquet file; leave out the names of columns")
         return Rows((LINE, LINE), side, _closing(bar, _lines(path, show)))
-    parts = read_rows(path, show, [column] if column else [])
+    parts = read_rows(path, show, columns)
     first = next(parts, None)
     if not first:
         raise UserError(f"{path}: holds no pair of a message and its answer; name a column to "

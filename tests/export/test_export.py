@@ -341,6 +341,13 @@ def test_sentence_transformers_gives_the_vectors_of_the_run(trained, opened):
     np.testing.assert_allclose(with_prompt, expected[1:2], rtol=0, atol=1e-6)
 
 
+def test_what_sentence_transformers_lacks_is_said(opened):
+    with pytest.raises(NotImplementedError, match="no tokenizer of the package transformers"):
+        _ = opened.tokenizer
+    with pytest.raises(TypeError, match="sentence 1 is None, expected a str"):
+        opened.encode(["a", None])
+
+
 def test_its_evaluator_gives_our_correlation(trained, opened):
     from sentence_transformers.sentence_transformer import evaluation
     own = sts.read(sts.OWN)

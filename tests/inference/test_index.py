@@ -22,7 +22,7 @@ QUERIES = ["fudazi vobamu", "you?", ""]
 
 def search(encoder, queries, file):
     """What a search of a file finds: ten lines for each query."""
-    options = SimpleNamespace(index=None, search=file, column=None, side=0, top=10)
+    options = SimpleNamespace(index=None, search=file, columns=(), side=0, top=10)
     return encode.search(encoder, queries, options)[1]
 
 

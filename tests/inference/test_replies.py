@@ -55,7 +55,7 @@ def test_a_reply_has_the_words_beside_the_learned_half(trained, encoder):
 
 TALK = [("how are you?", "fine."), ("who is it?", "How old are you?"), ("really?", "shit, yes"),
         ("well?", "fine."), ("are you sure?", "FINE ."), ("is it you?", "no, it is ann"),
-        ("who the fuck?", "Ben")]
+        ("who the fuck?", "Ben"), ("what?", "How old are you, shit?")]
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +72,9 @@ def test_echoes_and_coarse_replies_are_passed_over_and_equal_ones_shown_once(rep
     assert {(reply.reply, reply.message) for reply in best} == {
         ("fine.", "how are you?"), ("no, it is ann", "is it you?")}
     assert {(reply.reply, reply.fault) for reply in passed_over} == {
-        ("How old are you?", "echo"), ("shit, yes", "coarse"), ("Ben", "coarse")}
-    assert len(replies.best("how old are you", 9, coarse=True)) == 4
+        ("How old are you?", "echo"), ("shit, yes", "coarse"), ("Ben", "coarse"),
+        ("How old are you, shit?", "coarse")}
+    assert len(replies.best("how old are you", 9, coarse=True)) == 5
     assert replies.best("how old are you", 1) == best[:1]
     for shown in (best, passed_over):
         assert [r.score for r in shown] == sorted([r.score for r in shown], reverse=True)
@@ -127,20 +128,21 @@ def chat(text, *options, cwd):
 
 
 def test_the_command_answers_line_by_line_and_shows_what_it_passed_over(trained, tmp_path):
-    (tmp_path / "table.csv").write_text("question,answer\n" + "".join(
+    (tmp_path / "table.csv").write_text("Frage,Antwort\n" + "".join(
         f'"{message}","{reply}"\n' for message, reply in TALK))
     code, out, err = chat(b"how old are you\n\nok\xff", trained[0], "--replies", "table.csv",
-                          "--k", 2, cwd=tmp_path)
+                          "--columns", "Frage", "Antwort", "--k", 2, cwd=tmp_path)
     unknown = [line for line in err.splitlines() if "words are known" in line]
     assert code == 0 and len(unknown) == 2, err               # the small run knows neither line
     title, first, passed_over, last = out.split("> ")
-    assert title.startswith("7 replies. ")
-    assert "fine." in first and "to: how are you?" in first and "shit" not in out.split("> \n")[0]
+    assert title.startswith("8 replies. ")
+    assert "fine." in first and "to: how are you?" in first and "shit" not in out
     assert "(echo)  How old are you?" in passed_over and last.startswith("ok")
+    assert "echoes: 1; coarse replies, which --all shows: 3\n" in passed_over
     assert sorted(path.name for path in tmp_path.iterdir()) == ["table.csv"]
 
 
 @pytest.mark.parametrize("text", [b"", b"\n\n"])
 def test_an_end_without_a_message_is_no_error(run_copy, tmp_path, text):
     code, out, err = chat(text, run_copy, cwd=tmp_path)
-    assert code == 0 and "error" not in err and out.count("\n") == 1 + len(text)
+    assert code == 0 and "error" not in err and out.count("\n") == 1 + 2 * len(text)

@@ -96,6 +96,7 @@ def test_a_file_of_another_run_is_refused(stopped, other, name, message):
     lambda text: text.replace('"step": 10', '"step": 11', 1),
     lambda text: text.replace("{", "", 1),
     lambda text: text.replace('"best": 30', '"best": 31'),
+    lambda text: text.replace('"best"', '"beast"'),
     lambda text: text.replace('"crc32"', '"crc22"'),
     lambda text: text[:-9] + "\n"])
 def test_a_changed_log_is_refused(trained, run_copy, damage):

@@ -52,13 +52,13 @@ def prepare(path, batch_size, pairs, steps=WARM_UP + TIMED):
 def save_batches(path, batches, words, **sizes):
     """Write Batches without false negatives, and named numbers, to a small .npz file.
 
-    words: above all ids; up to 65,536 words an id takes 16 bits, as a length does
+    words: above all ids; of up to 65,536 words an id takes 16 bits, as a length does
     """
     import numpy as np
 
     arrays = {"sizes": [words, *sizes.values()]}
     for k, batch in enumerate(batches):
-        arrays[f"ids-{k}"] = batch.sentences.ids.astype(np.min_scalar_type(words))
+        arrays[f"ids-{k}"] = batch.sentences.ids.astype(np.min_scalar_type(words - 1))
         arrays[f"lengths-{k}"] = batch.sentences.lengths.astype(np.uint16)
     np.savez_compressed(path, **arrays)
 

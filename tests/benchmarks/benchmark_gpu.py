@@ -11,8 +11,8 @@ The parts, in this order; --parts picks some, --tools, --encoders and --cases pi
   train      some minutes of each encoder, and what it learned
   host       the host's time of a step, on an emulated GPU that runs no kernel; wants no GPU
 A part that fails is reported and the others go on; when --minutes are spent, the rest is skipped.
-FOLDER/summary.md is written after each row, log.txt holds what the commands printed. --smoke makes
-all but tests and sanitizer small and runs them on the CPU, to try this script.
+FOLDER/summary.md is written after each item of a part, log.txt holds what the commands printed.
+--smoke makes all but tests and sanitizer small and runs them on the CPU, to try this script.
 """
 
 import argparse
@@ -124,8 +124,9 @@ def sanitizer(options, tool):
     code, text = run(["compute-sanitizer", "--tool", tool, *TOOLS[tool], "--error-exitcode", "9",
                       PYTHON, "-c", WITHOUT_POOL, *ALONE, "-x", KERNEL_TESTS], options, 5)
     found = re.findall(r"=+ (\w+ SUMMARY: .*)", text)
-    return [Row(f"sanitizer: {tool}", found[-1] if found else last_line(text), "0 errors",
-                code == 0 and bool(found))]
+    if not found:                                             # some machines refuse it the device
+        return [Row(f"sanitizer: {tool}", f"not measured: {last_line(text)}")]
+    return [Row(f"sanitizer: {tool}", found[-1], "0 errors", code == 0)]
 
 
 def train(options, settings, folder, minutes):
@@ -216,7 +217,7 @@ def learn(options, encoder):
     """Minutes of an encoder on real conversations; the log and the curves are kept."""
     folder, data = options.scratch / encoder, os.environ.get("CONVSIM_DATA")
     extra = ["--minutes", f"{options.train_minutes:g}", "--evaluations", "8"]
-    extra += ["--data", data] if data else []
+    extra += ["--data", data] if data and Path(data, "stsbenchmark").is_dir() else []
     code, text = train(options, [*RUNS[encoder], *extra], folder, 2 * options.train_minutes + 6)
     for kept in ("log.jsonl", "p_at_n.png", "loss.png"):
         with suppress(FileNotFoundError):
@@ -251,11 +252,14 @@ PARTS = {"tests": tests, "sanitizer": sanitizer, "repeat": repeat, "batches": ba
 
 
 def missing(options):
-    """Names of the packages that are not installed."""
+    """Names of the packages that are not installed, and an older CuPy."""
     wanted = re.findall(r"^[\w-]+", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.M)
     wanted += ["pytest", "pytest-xdist", "hypothesis"]
     wanted += ["torch"] if "speed" in options.parts else []
-    names = [] if find_spec("cupy") else ["cupy-cuda12x or cupy-cuda13x"]
+    names = ["cupy-cuda12x>=14 or cupy-cuda13x>=14"]
+    if find_spec("cupy"):
+        import cupy
+        names = names if int(cupy.__version__.partition(".")[0]) < 14 else []
     for name in wanted:
         try:
             distribution(name)

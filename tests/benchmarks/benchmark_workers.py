@@ -33,8 +33,9 @@ CONTENDERS = {"1 process, 2 threads": (1, 2), "2 workers, 1 thread": (2, 1),
 NVLINK, NETWORK, HOST_LAUNCH, COLLECTIVE = 450e9, 50e9, 17e-6, 30e-6
 # name: pairs of a worker; launches; seconds of our kernels on the device; dense parameters; the
 # rows that pass each of them (sentences, words); numbers of a worker's share of the table's
-# gradient; e. The DAN's word dropout keeps 10 of a sentence's words, which name 20 rows. The
-# table's gradient is a vector a sentence for the DAN, else a vector a word.
+# gradient; e. 0.1 ms for the DAN's kernels is a guess. The DAN's word dropout keeps 10 of a
+# sentence's words, which name 20 rows. The table's gradient is a vector a sentence for the DAN,
+# else a vector a word.
 LINKED = {"chat, the DAN": (512, 30, 1e-4, 500_500, 2 * 512, 2 * 512 * (500 + 2 * 20), 500),
           "the paper's Transformer": (128, 255, step_seconds()[1], DENSE, N, N * (512 + 2), 500)}
 

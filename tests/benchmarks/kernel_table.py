@@ -1,6 +1,6 @@
 """What the kernels move and compute in a step, how long an H200 needs, and their machine code.
 
-    pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12 nvidia-cuda-nvdisasm
+    pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12==12.9.86 nvidia-cuda-nvdisasm==13.5.37
     python tests/benchmarks/kernel_table.py
 
 Arithmetic, nothing is measured: the paper's Transformer, float32 (products in TF32), with dropout,
@@ -103,15 +103,16 @@ def machine_code(source):
         text = subprocess.run([disassembler(), "-c", file], check=True, capture_output=True,
                               text=True).stdout
     return {part.partition(",")[0]: re.findall(
-                r"^(\.L_x_\d+:)|^\s+/\*[0-9a-f]+\*/\s+(?!NOP)(.*?) *;", part, re.MULTILINE)
+                r"^(\.L_x_\d+:)|^\s+/\*[0-9a-f]+\*/\s+(?!NOP|\s)(.*?) *;", part, re.MULTILINE)
             for part in re.split(r"\.section\s+\.text\.", text)[1:]}
 
 
 def disassembler():
+    """The path of nvdisasm, or None where it is not installed."""
     for folder in find_spec("nvidia").submodule_search_locations:
         for path in Path(folder).glob("*/bin/nvdisasm"):
             return path
-    raise SystemExit("nvdisasm is not installed: pip install nvidia-cuda-nvdisasm")
+    return None
 
 
 def main_loop(lines):
@@ -147,9 +148,13 @@ def rows():
 
 
 if __name__ == "__main__":
+    if not disassembler():
+        raise SystemExit("nvdisasm is not installed: pip install nvidia-cuda-nvdisasm==13.5.37")
     from convsim_mini.common.tables import markdown
     print(markdown(["kernel", "launches", "MB", "MFLOP", "µs", "instructions", "main loop",
                     "its reads", "sums, products"], [*rows()]))
+    from cupy_backends.cuda.libs import nvrtc
     products, ours = step_seconds()
     print(f"\n{1e-9 * PRODUCT_FLOP:,.0f} GFLOP in products: {1e3 * products:.1f} ms; our kernels: "
-          f"{1e3 * ours:.1f} ms")
+          f"{1e3 * ours:.1f} ms. Compiled by NVRTC {nvrtc.getVersion()[0]}."
+          f"{nvrtc.getVersion()[1]}")

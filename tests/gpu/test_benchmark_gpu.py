@@ -41,7 +41,7 @@ def test_a_bare_machine_is_told_what_is_missing_before_anything_runs(tmp_path):
     process = started("-S", SCRIPT, "--out", tmp_path / "out")    # -S: without site-packages
     _, errors = ended(process)
     assert process.returncode == 1 and not (tmp_path / "out").exists()
-    assert errors.startswith("missing: cupy-cuda12x or cupy-cuda13x, numpy, "), errors
+    assert errors.startswith("missing: cupy-cuda12x>=14 or cupy-cuda13x>=14, numpy, "), errors
     assert "msgspec" in errors and "pytest-xdist" in errors and errors.count("\n") == 1
 
 

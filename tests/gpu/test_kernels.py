@@ -192,6 +192,27 @@ def check_dense_parameters(cupy, dtype, name="adam"):
     assert_same(cupy, steps, *numbers(dtype, *sizes))
 
 
+def check_product_in_bfloat16(cupy, _):
+    """Factors are rounded to 8 bits, the first included; each may be transposed."""
+    def rounded(x):
+        mantissa, exponent = np.frexp(x)
+        return np.ldexp(np.round(mantissa * 256) / 256, exponent)
+
+    for m, k, n in ((5, 7, 3), (64, 32, 48), (1, 9, 1)):
+        a, b = numbers(np.float32, (m, k), (k, n))
+        expected = rounded(a) @ rounded(b)
+        at, bt = (np.ascontiguousarray(x.T) for x in (a, b))
+        set_precision("bf16")
+        try:
+            a, at, b, bt = (kernels.low(cupy.asarray(x)) for x in (a, at, b, bt))
+            for left in (a, at.T):
+                for right in (b, bt.T):
+                    np.testing.assert_allclose(to_host(kernels.product(left, right)), expected,
+                                               atol=1e-5 * k)
+        finally:
+            set_precision("fp32")
+
+
 CHECKS = {
     "dense": check_dense,
     "dense, relu": lambda *some: check_dense(*some, "relu", shape=(300, 9, 40)),
@@ -221,6 +242,7 @@ CHECKS = {
     "add_norm, rows in shares": lambda *some: check_add_norm(*some, shape=(2100, 9)),
     "adam": check_dense_parameters,
     "sgd": lambda *some: check_dense_parameters(*some, "sgd"),
+    "product in bfloat16": check_product_in_bfloat16,
 }
 
 
@@ -240,6 +262,8 @@ MUTANTS = [
     ("dense, relu", "1 / kept", "1"),
     ("dense", "__syncthreads();\n        if (threadIdx.y < half)", "if (threadIdx.y < half)"),
     ("l2_normalize", "- along * y[begin + c]", ""),
+    ("l2_normalize", "x[begin + c] / length", "x[begin + c]"),
+    ("add_norm, rows in shares", "2 * d + d + c] = bias", "2 * d + d + c] = weight"),
     ("batch_softmax", "    __syncthreads();\n    x = parts", "    x = parts"),    # a barrier
     ("batch_softmax", "scores[rows[k] * B + columns[k]]", "scores[columns[k] * B + rows[k]]"),
     ("batch_softmax, a worker's part", "row[first + blockIdx.x]", "row[blockIdx.x]"),
@@ -247,6 +271,7 @@ MUTANTS = [
     ("word_bag", f"{BARRIER}// each thread", "//"),
     ("word_bag", "sum * share", "sum"),
     ("placed_embedding", "root * table", "table"),
+    ("mean_pool", "sum / n", "sum"),
     ("mean_pool", "dy[(i64)blockIdx.x * d + c] / n", "dy[(i64)blockIdx.x * d + c]"),
     ("placed_embedding", "i < n; i += step", "i < min(n, 16ll); i += step"),
     ("update_rows, SGD", "j < count && rows", "j < count - 1 && rows"),
@@ -264,6 +289,8 @@ MUTANTS = [
     ("attention, the paper's width", "stride + c] * factor;", "stride + c];"),
     ("attention, the paper's width", "row[c];\n    }\n    return", "row[0];\n    }\n    return"),
     ("adam", "*variance / correction", "*variance"),
+    ("product in bfloat16", "(bits + 0x7fff + (bits >> 16 & 1)) >> 16", "bits >> 16"),
+    ("sgd", "rate * all.grad[y][k]", "all.grad[y][k]"),
     ("dropout", "counter / 8", "counter / 4"),
 ]
 
@@ -337,26 +364,6 @@ def test_a_tuple_travels_in_one_transfer_and_arrives_whole(cupy):
     for mine, theirs in zip((*there[0], *there[2]), (*here[0], *here[2])):
         np.testing.assert_array_equal(to_host(theirs), mine)
         assert theirs.dtype == mine.dtype and theirs.shape == mine.shape
-
-
-@pytest.mark.parametrize("m, k, n", [(5, 7, 3), (64, 32, 48), (1, 9, 1)])
-def test_a_product_in_bfloat16_rounds_its_factors_to_8_bits(cupy, m, k, n):
-    a, b = numbers(np.float32, (m, k), (k, n))
-    at, bt = (np.ascontiguousarray(x.T) for x in (a, b))
-
-    def rounded(x):                                           # to 8 bits, the first included
-        mantissa, exponent = np.frexp(x)
-        return np.ldexp(np.round(mantissa * 256) / 256, exponent)
-    expected = rounded(a) @ rounded(b)
-    set_precision("bf16")
-    try:
-        a, at, b, bt = (kernels.low(cupy.asarray(x)) for x in (a, at, b, bt))
-        for left in (a, at.T):
-            for right in (b, bt.T):
-                np.testing.assert_allclose(to_host(kernels.product(left, right)), expected,
-                                           atol=1e-5 * k)
-    finally:
-        set_precision("fp32")
 
 
 STEP_MODELS = {

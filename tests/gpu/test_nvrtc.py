@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from tests.benchmarks import kernel_table
 from convsim_mini.model import kernels
 
 # CUDA's version → the package with its NVRTC on PyPI, the module that holds the library
@@ -125,8 +126,10 @@ def check(nvrtc, source, architecture):
 def test_every_kernel_compiles_and_none_spills(nvrtc, file, dtype):
     print(f"\n{f'{file}, {dtype.__name__}':40}  architecture  registers  instructions  "
           "spilled   shared")
+    widths = (64, 125) if "attention" in file else (64,)      # of a head: the paper's, the small
     for architecture in ARCHITECTURES:
-        check(nvrtc, kernels.source(file, dtype), architecture)
+        for width in widths:
+            check(nvrtc, kernels.source(file, dtype, width), architecture)
 
 
 def sizes_of(nvrtc):
@@ -141,17 +144,24 @@ def grown(sizes, recorded):
             if name not in recorded or any(a > 1.1 * b for a, b in zip(size, recorded[name]))]
 
 
-def test_no_kernel_grows_by_a_tenth_without_a_word():
+def test_no_kernel_grows_by_a_tenth_without_a_word(nvrtc, request):
     """Where one shall grow: write kernel_sizes.json anew, as above, and say in the commit why."""
-    try:
-        sizes = sizes_of(library(12))
-    except ModuleNotFoundError as error:
-        pytest.skip(str(error))
-    recorded = json.loads(SIZES.read_text(encoding="utf-8"))
+    cuda = str(request.node.callspec.params["nvrtc"])
+    sizes = sizes_of(nvrtc)
+    recorded = {name: size[cuda] for name, size in
+                json.loads(SIZES.read_text(encoding="utf-8")).items()}
     assert not grown(sizes, recorded), {name: (sizes[name], recorded.get(name))
                                         for name in grown(sizes, recorded)}
     assert grown({"a": [32, 112], "b": [36, 100], "c": [1, 1]},
                  {"a": [32, 100], "b": [32, 100]}) == ["a", "b", "c"]
+
+
+def test_the_table_of_kernels_finds_their_main_loops():
+    pytest.importorskip("cupy")
+    if not find_spec("nvidia") or not kernel_table.disassembler():
+        pytest.skip("nvidia-cuda-nvdisasm is not installed")
+    reads_and_sums = {name: tuple(cells[-2:]) for name, *cells in kernel_table.rows()}
+    assert reads_and_sums["attention_forward"] == reads_and_sums["attention_backward"] == (16, 32)
 
 
 # N values live at the same time, where two blocks of 1,024 threads leave 32 registers a thread.
@@ -179,5 +189,7 @@ def test_a_kernel_that_does_not_compile_is_seen(nvrtc):
 
 
 if __name__ == "__main__":
-    lines = [f"{json.dumps(name)}: {size}" for name, size in sizes_of(library(12)).items()]
+    found = {str(cuda): sizes_of(library(cuda)) for cuda in COMPILERS}
+    lines = [json.dumps(name) + ": " + json.dumps({cuda: found[cuda][name] for cuda in found})
+             for name in found["12"]]
     SIZES.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

@@ -100,7 +100,7 @@ def reply(explored, question):
 
 def compare(explored, question):
     """The cosines of your sentences, and how the one that you choose changes when a word is left
-    out and its neighbours close the gap. Lesson 6, The √n combiner and the DAN, explains it."""
+    out and its neighbours close the gap. Lesson 21, Measuring similarity, explains both halves."""
     sentences = [text for text in question["compared"].split("\n") if tokenize(text)]
     if not 2 <= len(sentences) <= 8:
         return {"status": "Type two to eight sentences, one a line."}
@@ -128,8 +128,8 @@ def compare(explored, question):
 
 
 def neighbours(explored, question):
-    """The lines whose vectors have the largest cosine with that of your sentence. Lesson 23, The
-    shape of the space, explains why some lines are near to many."""
+    """The lines whose vectors have the largest cosine with that of your sentence, of an index or of
+    the first 20,000 pairs. Lesson 23, The shape of the space, says why some are near to many."""
     if index := explored.index:
         (hits,), number = index.search([question["sentence"]], NEAREST), len(index)
         hits = [hit._replace(row=hit.row[index.columns[index.side]]) for hit in hits]

@@ -20,10 +20,10 @@ LINKED = re.compile(r"""\b[Ll]essons?\s(?P<numbers>\d+(?:(?:,|,?\sand|\sto|\sor)
 # functions, numbers and signs. One word at least must have more than "a", "I" and numbers.
 FUNCTION = r"(?:ln|log|exp|sin|cos|tanh|artanh|[a-z]{3,}(?=\())(?![A-Za-z])"
 WORD = re.compile(rf"""(?:{FUNCTION} | d[A-Zbckpqsuvwxy](?![A-Za-z]) | [A-Za-z](?![A-Za-z])
-    | [A-Za-z]{{3,}}(?=[(²]|_[A-Za-z]{{1,2}}(?![A-Za-z])) | \d[\d.,]* | [_^]−?\{{?[^\W_]*
-    | [α-ωΑ-Ωᵢⱼᵀᴮᴸᵗᵇˣᶻⁿⁱŷŝṽẋ⁰-₟²³½¼¾\u0302-\u0304]
-    | [][(){{}}⌈⌉=≤≥≈≠<>←→↦+−·∗×/|‖…√∫∂∞∈∩±∓∝,])+[.,:;?!]*""", re.VERBOSE)
-SURE = re.compile(r"[B-HJ-Zb-zα-ωΔΣᵀˣᶻᵢⱼ⁰-⁹₀-₉²³‖√_^]|a[/=(]|[/=]a")
+    | [A-Za-z]{{3,}}(?=[(²‖]|_[A-Za-z]{{1,2}}(?![A-Za-z])) | \d[\d.,]* | [_^]−?\{{?[^\W_]*
+    | [α-ωΑ-Ωᵢⱼᵀᴮᴸᵗᵇˣᶻⁿⁱŷŝṽẋ⁰-₟¹²³½¼¾\u0302-\u0304]
+    | [][(){{}}⌈⌉=≤≥≈≠<>←→↦+−·∗×/|‖…√∫∂∞∈∩±∓∝,])+[.,:;?!]*\)?""", re.VERBOSE)
+SURE = re.compile(r"[B-HJ-Zb-zα-ωΔΣᵀˣᶻᵢⱼ⁰-⁹₀-₉¹²³‖√_^]|a[/=(]|[/=]a")
 
 # Where a text stops to speak of a prediction's answer: a heading, a bold beginning ("**Sums.** They
 # are"), or the next prediction.
@@ -83,6 +83,7 @@ def in_sentences(text):
 def formula(run):
     """A run of words as MathML; if that is not sure, each of its words; else the text."""
     core = re.sub(r"^[aAI]\s(?![=≈−+·])|(?<![=≈−+·])\s[aAI]$", "", run.strip().rstrip(".,:;?!"))
+    core = re.sub(r"^\((.*)[.:;?!]\)$", r"\1", core)    # a sentence in brackets
     for opening, closing in ("()", "[]"):
         if core.startswith(opening) and core.count(opening) > core.count(closing):
             core = core[1:]

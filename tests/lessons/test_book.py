@@ -156,6 +156,26 @@ def test_formulas_in_sentences_are_typeset_and_words_are_not():
     assert "<msub><mi>p</mi><mrow><mi>i</mi><mi>j</mi></mrow></msub>" in shown
 
 
+@pytest.mark.parametrize("text, expected", [
+    ("Of size 10⁻¹⁶.", "Of size @."),
+    ("u = 2⁻⁵³ ≈ 10⁻¹⁶, once", "@, once"),
+    ("There are 10¹² and 10⁻¹⁶/10⁻⁵ of them", "There are @ and @ of them"),
+    ("So? (2¹⁰ ≈ 10³.) And", "So? (@.) And"),
+    ("Here ‖mean‖² ≤ λ₁ holds", "Here @ holds"),
+])
+def test_powers_and_lengths_in_sentences_are_typeset(text, expected):
+    assert re.sub(r"<math>.*?</math>", "@", typeset(text, {})) == expected
+
+
+def test_no_power_of_ten_stays_text():
+    for lesson in all_lessons():
+        for cell in jupytext.read(lesson.path).cells:
+            if cell.cell_type == "markdown":    # but in code and in headings
+                text = re.sub(r"<math.*?</math>|`[^`]*`|^(    |#).*", "", typeset(cell.source, {}),
+                              flags=re.MULTILINE)
+                assert not re.search(r"\d[⁰¹²³⁴-⁹⁻]", text), (lesson.path.name, text)
+
+
 def test_cells_get_formulas_links_and_nothing_else():
     text = ("See lessons 2, 3 and 99 (Mu and\nHe 2018, Li 2018).\n\n    x_i = 0\n\n"
             "d|x| = **x & y** < 1\n\n**y = x²**")

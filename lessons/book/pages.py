@@ -13,8 +13,8 @@ from .contents import HERE, minimal, solutions
 from .formulas import mathml
 
 LINKED = re.compile(r"""\b[Ll]essons?\s(?P<numbers>\d+(?:(?:,|,?\sand|\sto|\sor)\s\d+)*)\b
-    | \b(?P<author>[A-Z][^\W\d_]+)(?:\s+et\s+al\.|(?:,\s+[A-Z]\w+)?\s+and\s+[A-Z]\w+)?\s+
-      \(?(?P<year>\d{4})\b""", re.VERBOSE)
+    | \b(?P<author>[A-Z][^\W\d_]+)(?:\s+et\s+al\.|(?:,\s+[A-Z]\w+)?\s+and\s+[A-Z]\w+)?
+      (?:'s?)?\s+\(?(?P<year>\d{4})\b""", re.VERBOSE)
 
 # A formula in a sentence is a run of words that hold nothing but single letters, names such as dx,
 # functions, numbers and signs. One word at least must have more than "a", "I" and numbers.

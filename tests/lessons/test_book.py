@@ -25,7 +25,7 @@ from nbformat.v4 import new_output
 from lessons.book.__main__ import make_book, write_notebooks
 from lessons.book.contents import PARTS, STATIONS, all_lessons, solutions
 from lessons.book.formulas import mathml
-from lessons.book.pages import Page, is_formula, told_and_new, typeset
+from lessons.book.pages import LINKED, Page, is_formula, told_and_new, typeset
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.model.attention import timing_signal
@@ -114,12 +114,20 @@ def test_what_is_not_certain_stays_text(text):
     assert mathml(text) is None
 
 
+def texts_of(lesson):
+    """Each cell of text of a lesson."""
+    cells = jupytext.read(lesson.path).cells
+    return [cell.source for cell in cells if cell.cell_type == "markdown"]
+
+
+def texts_of_all_lessons():
+    return [text for lesson in all_lessons() for text in texts_of(lesson)]
+
+
 def formulas_of_all_lessons():
     """Each paragraph that counts as a formula, without the stars around the whole and its end."""
-    for lesson in all_lessons():
-        for cell in jupytext.read(lesson.path).cells:
-            if cell.cell_type == "markdown":
-                yield from filter(is_formula, re.split(r"\n\s*\n", cell.source))
+    for text in texts_of_all_lessons():
+        yield from filter(is_formula, re.split(r"\n\s*\n", text))
 
 
 def test_nothing_of_a_formula_is_lost():
@@ -164,16 +172,15 @@ def test_formulas_in_sentences_are_typeset_and_words_are_not():
     ("Here ‖mean‖² ≤ λ₁ holds", "Here @ holds"),
 ])
 def test_powers_and_lengths_in_sentences_are_typeset(text, expected):
-    assert re.sub(r"<math>.*?</math>", "@", typeset(text, {})) == expected
+    shown = typeset(f"A line.\n{text}", {})    # a paragraph of two lines is no displayed formula
+    assert re.sub(r"<math>.*?</math>", "@", shown) == f"A line.\n{expected}"
 
 
 def test_no_power_of_ten_stays_text():
-    for lesson in all_lessons():
-        for cell in jupytext.read(lesson.path).cells:
-            if cell.cell_type == "markdown":    # but in code and in headings
-                text = re.sub(r"<math.*?</math>|`[^`]*`|^(    |#).*", "", typeset(cell.source, {}),
-                              flags=re.MULTILINE)
-                assert not re.search(r"\d[⁰¹²³⁴-⁹⁻]", text), (lesson.path.name, text)
+    for text in texts_of_all_lessons():
+        left = re.sub(r"<math.*?</math>|`[^`]*`|^(    |#).*", "", typeset(text, {}),
+                      flags=re.MULTILINE)    # but in code and in headings
+        assert not re.search(r"\d[⁰¹²³⁴-⁹⁻]", left), text
 
 
 def test_cells_get_formulas_links_and_nothing_else():
@@ -184,8 +191,18 @@ def test_cells_get_formulas_links_and_nothing_else():
     assert code == "    x_i = 0"
     assert linked == ("See lessons [2](02_a.html), [3](03.html) and 99 "
                       "([Mu and\nHe 2018](after.html#mu-2018), Li 2018).")
+    text = "Mu and He's (2018), de Mu et al.'s (2018), Mu'\n(2018), Mu's 2018; not Mus (2018)"
+    assert typeset(text, {}, ["mu-2018"]).count("](after.html#mu-2018)") == 4
     assert left == '<div class="formula"><code>d|x| = x &amp; y &lt; 1</code></div>'
     assert "<math" in shown and "<msup>" in shown and "key" not in shown
+
+
+def test_every_paper_that_a_lesson_names_stands_among_the_references():
+    page = (ROOT / "lessons" / "book" / "after.md").read_text()
+    papers = re.findall(r'<a id="(.*?)">', page)
+    named = {f"{found['author']}-{found['year']}".lower() for cell in texts_of_all_lessons()
+             for found in LINKED.finditer(cell) if found["author"]}
+    assert named <= set(papers) and {"glorot-2010", "levy-2014", "williams-1959"} <= named
 
 
 def test_every_lesson_has_its_place_and_every_exercise_its_solution():

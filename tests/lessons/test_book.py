@@ -197,6 +197,30 @@ def test_cells_get_formulas_links_and_nothing_else():
     assert "<math" in shown and "<msup>" in shown and "key" not in shown
 
 
+def letters_of(texts):
+    """The letters that stand alone in the formulas of some texts; x_1 and x1 are x."""
+    shown = "\n\n".join(typeset(text, {}) for text in texts)
+    found = "".join(re.findall(r"<math.*?</math>", shown))
+    names = re.findall("<mi>(.*?)</mi>", found)
+    return {name[0] for name in names if re.fullmatch(r"[^\W\d_]\d*", name)}
+
+
+def test_every_letter_of_a_formula_stands_on_the_notation_page():
+    page = (ROOT / "lessons" / "book" / "notation.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")]
+            for line in page.splitlines() if line.startswith("| ") and "---" not in line]
+    rows = [([name.removeprefix("d")[:1] or "d" for name in letters.split(", ")], where)
+            for letters, _, *where in rows if letters not in ("", "Letter")]
+    known = {letter for letters, _ in rows for letter in letters}
+    used = {lesson.number: letters_of([*texts_of(lesson), *(why for why, _ in solutions(
+        lesson).values())]) for lesson in all_lessons()}
+    assert {number: letters - known for number, letters in used.items() if letters - known} == {}
+    assert known <= set.union(*used.values())
+    for letters, where in rows:
+        for number in re.findall(r"\d+", " ".join(where)):    # none is left that a lesson gave up
+            assert set(letters) <= used[int(number)], (letters, number)
+
+
 def test_every_paper_that_a_lesson_names_stands_among_the_references():
     page = (ROOT / "lessons" / "book" / "after.md").read_text()
     papers = re.findall(r'<a id="(.*?)">', page)

@@ -234,6 +234,7 @@ def test_every_lesson_has_its_place_and_every_exercise_its_solution():
     picture = (ROOT / "lessons" / "book" / "machine.svg").read_text()
     stations = set(re.findall(r'<g id="(\w+)"', picture))
     assert set(STATIONS) | set(PARTS) <= set(lessons)
+    assert set(lessons) - set(STATIONS) == {0, 24, 25}    # these are about all of it
     assert set(" ".join(STATIONS.values()).split()) == stations
     for lesson in lessons.values():
         exercises = re.findall(r"^check\((\d+), ", lesson.path.read_text(), re.MULTILINE)
@@ -288,7 +289,7 @@ def test_all_links_lead_somewhere_and_nothing_comes_from_elsewhere(clone):
             assert target.is_file(), f"{page.name}: {name}"
             assert not anchor or f'id="{anchor}"' in target.read_text(), f"{page.name}: {name}"
     urls = re.findall(r"url\((.*?)\)", (clone / "book" / "book.css").read_text())
-    assert sorted(urls) == ["#tip", "math.woff"]
+    assert urls == ["math.woff"]
     assert 10_000 < (clone / "book" / "math.woff").stat().st_size < 100_000
 
 
@@ -325,6 +326,9 @@ def test_answers_imports_and_drawings_are_folded_and_the_station_is_marked(clone
     assert before.count("<details") == before.count("</details>") + 1
     assert "solution_wind" in text and "tempting_wind" in text
     assert 'id="bag" class="here station"' in text and text.count('class="here ') == 1
+    whole = pages_of(clone)[2].read_text()
+    assert 'class="here ' not in whole and "<figcaption>Here: all of it.</figcaption>" in whole
+    assert "<figcaption>" not in text
 
 
 @pytest.mark.parametrize("lesson", all_lessons(), ids=lambda lesson: lesson.path.stem)
@@ -392,6 +396,14 @@ def test_mistakes_take_one_line(clone):
     with pytest.raises(UserError, match="exists and is no book"):
         make_book([], clone / "precious")
     shutil.rmtree(clone / "precious")
+
+
+def test_the_machine_is_a_picture_that_stands_alone():
+    """As in lessons/README.md, which shows it without the book's style."""
+    name = re.search(r"\((book/.*?\.svg)\)", (ROOT / "lessons" / "README.md").read_text())[1]
+    picture = (ROOT / "lessons" / name).read_text()
+    assert ElementTree.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg"
+    assert not re.search(r"var\(--\w+\)", picture)    # each colour has one to fall back on
 
 
 def test_every_picture_is_shown_once_and_small():

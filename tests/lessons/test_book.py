@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 import jupytext
 import numpy as np
 from browser import Browser
-from nbformat.v4 import new_output
+from nbformat.v4 import new_markdown_cell, new_notebook, new_output
 from lessons.book.__main__ import make_book, write_notebooks
 from lessons.book.contents import PARTS, STATIONS, all_lessons, solutions
 from lessons.book.formulas import mathml
@@ -269,14 +269,19 @@ def clone(tmp_path_factory):
 
 
 def pages_of(folder):
-    return sorted((folder / "book").glob("*.html"))
+    """The pages of the book, without those that show a file of the project."""
+    return sorted(set((folder / "book").glob("*.html")) - set(files_of(folder)))
+
+
+def files_of(folder):
+    return sorted((folder / "book").glob("*.py.html"))
 
 
 def test_all_links_lead_somewhere_and_nothing_comes_from_elsewhere(clone):
     assert [page.name for page in pages_of(clone)] == [
         "02_finite_differences.html", "14_timing_signal.html", "25_precision.html", "after.html",
-        "index.html", "minimal.html", "notation.html"]
-    for page in pages_of(clone):
+        "index.html", "notation.html"]
+    for page in [*pages_of(clone), *files_of(clone)]:
         text = page.read_text()
         assert "book.css" in text and "@import" not in text
         named = re.findall(r'\b(src|href)="([^"]*)"', text)
@@ -294,7 +299,7 @@ def test_all_links_lead_somewhere_and_nothing_comes_from_elsewhere(clone):
 
 
 def test_the_pages_follow_each_other_and_the_index_finds_them(clone):
-    first, second, third, _, index, _, _ = (page.read_text() for page in pages_of(clone))
+    first, second, third, _, index, _ = (page.read_text() for page in pages_of(clone))
     assert first.count('rel="next" href="14_timing_signal.html"') == 2 and 'rel="prev"' not in first
     assert second.count('rel="prev" href="02_finite_differences.html"') == 2
     assert 'rel="next"' not in third
@@ -315,6 +320,19 @@ def test_output_figures_and_formulas_are_there(clone):
     assert text.count("<math") >= 4 and "<mfrac>" in text
     figures = list((clone / "book" / "figures").iterdir())
     assert figures and all(figure.read_bytes()[:4] == b"\x89PNG" for figure in figures)
+
+
+def test_files_that_a_lesson_names_are_links_to_pages_with_their_code(clone):
+    text = pages_of(clone)[0].read_text()
+    assert '<a href="model.gradcheck.py.html"><code>model/gradcheck.py</code></a>' in text
+    shown = (clone / "book" / "model.gradcheck.py.html").read_text()
+    assert "<h1>convsim_mini/model/gradcheck.py</h1>" in shown and 'class="highlight"' in shown
+    assert '<div id="relative_error">' in shown and 'href="#relative_error"' in shown
+    names = "`training/optim.py: update_rows`, `yours/linear.py`, `no/file.py`, `config.py x`"
+    notebook = new_notebook(cells=[new_markdown_cell(names)])
+    page = Page(all_lessons()[3], notebook, {}, [])
+    assert page.files == {"training.optim.py.html": ROOT / "convsim_mini" / "training" / "optim.py"}
+    assert page.body.count("<a ") == 1
 
 
 def test_answers_imports_and_drawings_are_folded_and_the_station_is_marked(clone):
@@ -381,8 +399,9 @@ def test_a_new_book_takes_the_place_of_the_old(clone):
     shutil.copytree(clone / "book", clone / "other")
     done = book(clone, "25", "--out", "other")
     assert done.returncode == 0, done.stderr
-    assert {path.name for path in (clone / "other").glob("*.html")} == {
-        "25_precision.html", "after.html", "index.html", "minimal.html", "notation.html"}
+    pages = {path.name for path in (clone / "other").glob("*.html")}
+    assert {name for name in pages if not name.endswith(".py.html")} == {
+        "25_precision.html", "after.html", "index.html", "notation.html"}
     assert all(path.name.startswith("25") for path in (clone / "other" / "figures").iterdir())
     shutil.rmtree(clone / "other")
 
@@ -445,7 +464,7 @@ def width_of(tmp_path, dom):
 
 def test_no_page_is_wider_than_its_window(clone, width_of):
     for width in (1280, 390):
-        for page in pages_of(clone):
+        for page in [*pages_of(clone), files_of(clone)[0]]:
             assert width_of(page, width) <= width, page.name
     assert width_of(page, 390, "<div style='width: 700px'>x</div>") > 700    # it would be seen
 

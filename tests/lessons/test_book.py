@@ -43,6 +43,31 @@ assert x == 2, "two was expected"
 '''
 MEASURE = """<script>addEventListener("load", () => parent.postMessage(
     document.documentElement.scrollWidth, "*"))</script></body>"""
+CONTRAST = """(() => {
+    for (const fold of document.querySelectorAll("details")) fold.open = true;
+    const shine = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(value => value / 255)
+        .map(value => value > 0.04045 ? ((value + 0.055) / 1.055) ** 2.4 : value / 12.92)
+        .reduce((sum, value, k) => sum + [0.2126, 0.7152, 0.0722][k] * value, 0);
+    const painted = colour => colour !== "none" && !/, 0\\)$/.test(colour);
+    const behind = element => {
+        const box = element.closest("g")?.querySelector("rect");
+        if (box && painted(getComputedStyle(box).fill)) return getComputedStyle(box).fill;
+        while (!painted(getComputedStyle(element).backgroundColor)) element = element.parentElement;
+        return getComputedStyle(element).backgroundColor;
+    };
+    const found = [], words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (words.nextNode()) {
+        const text = words.currentNode.data.trim(), element = words.currentNode.parentElement;
+        if (!text || element.closest("script, style, .anchor-link") || !element.checkVisibility())
+            continue;
+        const style = getComputedStyle(element), inside = element.closest("svg");
+        const both = [shine(inside ? style.fill : style.color), shine(behind(element))];
+        const place = element.closest(".machine") ?? element.closest(
+            ".highlight, td, .output, math, a, p") ?? element;
+        found.push([(Math.max(...both) + 0.05) / (Math.min(...both) + 0.05),
+                    place.getAttribute("class") || place.localName, text]);
+    }
+    return found; })()"""
 FRAME = """<!DOCTYPE html><body><iframe src="{}" width="{}" height="800"></iframe>
 <script>addEventListener("message", found => document.title = "wide " + found.data)</script>"""
 
@@ -483,6 +508,27 @@ def test_without_scripts_a_fold_opens_and_paper_shows_all(clone, tmp_path):
         browser.wait_for(shown + "'true,true'")
     finally:
         browser.close()
+
+
+@pytest.mark.parametrize("dark", [True, False])
+def test_all_text_stands_out_from_what_is_behind_it(clone, tmp_path, dark):
+    """The contrast of WCAG 2, level AA: 4.5 to 1; in dark the paper is dark."""
+    pages = {page.name: page for page in [*pages_of(clone), files_of(clone)[0]]}
+    browser, places = Browser(tmp_path / "profile"), set()
+    try:
+        browser.look(1280, 800, dark)
+        for name, page in pages.items():
+            browser.send("Page.navigate", url=page.as_uri())
+            browser.wait_for(f"location.href.endsWith('{name}') && "
+                             "document.readyState === 'complete'")
+            paper = browser.run("getComputedStyle(document.body).backgroundColor")
+            assert (max(map(int, re.findall(r"\d+", paper))) < 64) == dark
+            found = browser.run(CONTRAST)
+            assert [text for text in found if text[0] < 4.5] == [], name
+            places |= {place for _, place, _ in found}
+    finally:
+        browser.close()
+    assert {"machine", "highlight", "output", "td", "math", "a", "p"} <= places
 
 
 def directions(*degrees):

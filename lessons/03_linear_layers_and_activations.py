@@ -247,7 +247,7 @@ check(2, sigmoid_backward, judge_sigmoid)
 #
 # rms(dx) ≈ **s · rms(1 − y²)** · rms(dy)
 #
-# After thirty layers that is a thirtieth power. At s = 1, Glorot and Bengio's scale, which
+# After thirty layers that is a thirtieth power. At s = 1, Glorot and Bengio's (2010) scale, which
 # `initial_parameters` uses, the W's do nothing to the size, and only tanh takes a little.
 # **Predict:** what is left of the gradient after thirty layers at s = ½? (2¹⁰ ≈ 10³.) And at s = 2,
 # where tanh saturates?

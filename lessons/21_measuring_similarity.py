@@ -140,8 +140,8 @@ expect(np.subtract(*interval(0.6, 120)[::-1]), 0.22, 0.24, "width for 120 pairs"
 # %% [markdown]
 # So a difference of five points on our set would be nothing if the two r came from different
 # sentences. But they come from the *same* ones: two systems fail on the same hard pairs. Williams'
-# test uses the correlation between the systems, and sees much smaller differences. We shall use it
-# below.
+# (1959) test uses the correlation between the systems, and sees much smaller differences. We shall
+# use it below.
 #
 # ## An encoder of ten seconds
 #

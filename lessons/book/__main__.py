@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, progress, user_errors
 
-from .contents import HERE, LESSONS, PARTS, STATIONS, all_lessons, minimal, section
+from .contents import HERE, LESSONS, PARTS, STATIONS, all_lessons, section
 
 try:
     import jupytext
@@ -102,25 +102,31 @@ def write_book(folder, lessons, notebooks):
                                    contents=contents if items else "")
         (folder / name).write_text(page, encoding="utf-8")
 
-    made = []
+    made, files = [], {}
     for before, lesson, after in zip([None, *lessons], lessons, [*lessons[1:], None]):
         page = Page(lesson, notebooks[lesson], pages, papers)
         made.append((lesson, page))
+        files.update(page.files)
         for name, data in page.figures.items():
             (folder / name).write_bytes(data)
         ways = [(before, "prev", "←"), (after, "next", "→")]
         links = [f'<a rel="{rel}" href="{to.page}">{arrow} {to.number} · {escape(to.title)}</a>'
                  for to, rel, arrow in ways if to]
-        body = (f"<figure>{machine(STATIONS.get(lesson.number), pages)}</figure>{page.body}"
+        about = "" if lesson.number in STATIONS else (
+            "<figcaption>This lesson is about all of it.</figcaption>")
+        body = (f"<figure>{machine(STATIONS.get(lesson.number), pages)}{about}</figure>{page.body}"
                 f"<p>{mark(lesson, 'I have read this lesson')}</p>")
         write(lesson.page, f"{lesson.number} · {lesson.title}", body, "".join(links), page.headings)
     for name, title in MORE.items():
         write(f"{name}.html", title, markdown2html(typeset(texts[name], pages)))
-    functions = re.split(r"\n\n\n(?=def |if )", minimal())
-    names = [re.match(r"def (\w+)|", code)[1] or "" for code in functions]
-    write("minimal.html", "minimal.py", "<h1>The whole in one file: minimal.py</h1>" + "".join(
-        f'<div id="{name or "top"}">{python(code)}</div>' for name, code in zip(names, functions)),
-        headings=[(name, name) for name in names if name])
+    for name, path in files.items():
+        functions = re.split(r"\n\n\n(?=def |class |@)", path.read_text(encoding="utf-8"))
+        names = [re.match(r"(?:@.*\n)*(?:def|class) (\w+)|", code)[1] or "" for code in functions]
+        title = path.relative_to(LESSONS.parent).as_posix()
+        write(name, title, f"<h1>{title}</h1>" + "".join(
+            f'<div id="{function or "top"}">{python(code)}</div>'
+            for function, code in zip(names, functions)),
+            headings=[(function, function) for function in names if function])
     write("index.html", "Contents", index(made, pages))
     colours = [HtmlFormatter(style=style).get_style_defs(".highlight")
                for style in ("default", "github-dark")]

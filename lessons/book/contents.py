@@ -16,8 +16,9 @@ PARTS = {0: "The whole, and why it works", 2: "Tools", 4: "Text becomes a vector
 STATIONS = {
     1: "text scores loss", 2: "gradient", 3: "layers gradient", 4: "text ids", 5: "rows",
     6: "bag layers", 7: "rows", 8: "loss", 9: "scores loss", 10: "scores", 11: "layers unit",
-    12: "bag", 13: "bag", 14: "bag", 15: "layers", 16: "step", 18: "gradient", 19: "loss gradient",
-    20: "scores step", 21: "measure", 22: "measure", 23: "unit measure", 26: "rows measure"}
+    12: "bag", 13: "bag", 14: "bag", 15: "layers", 16: "step", 17: "loss step", 18: "gradient",
+    19: "loss gradient", 20: "scores step", 21: "measure", 22: "measure", 23: "unit measure",
+    26: "rows measure"}
 
 
 class Lesson(NamedTuple):

@@ -9,32 +9,27 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from .contents import HERE, minimal, solutions
+from .contents import HERE, LESSONS, minimal, solutions
 from .formulas import mathml
 
 LINKED = re.compile(r"""\b[Ll]essons?\s(?P<numbers>\d+(?:(?:,|,?\sand|\sto|\sor)\s\d+)*)\b
-    | \b(?P<author>[A-Z][^\W\d_]+)(?:\s+et\s+al\.|(?:,\s+[A-Z]\w+)?\s+and\s+[A-Z]\w+)?\s+
-      \(?(?P<year>\d{4})\b""", re.VERBOSE)
+    | \b(?P<author>[A-Z][^\W\d_]+)(?:\s+et\s+al\.|(?:,\s+[A-Z]\w+)?\s+and\s+[A-Z]\w+)?
+      (?:'s?)?\s+\(?(?P<year>\d{4})\b""", re.VERBOSE)
 
 # A formula in a sentence is a run of words that hold nothing but single letters, names such as dx,
 # functions, numbers and signs. One word at least must have more than "a", "I" and numbers.
 FUNCTION = r"(?:ln|log|exp|sin|cos|tanh|artanh|[a-z]{3,}(?=\())(?![A-Za-z])"
 WORD = re.compile(rf"""(?:{FUNCTION} | d[A-Zbckpqsuvwxy](?![A-Za-z]) | [A-Za-z](?![A-Za-z])
-    | [A-Za-z]{{3,}}(?=[(²]|_[A-Za-z]{{1,2}}(?![A-Za-z])) | \d[\d.,]* | [_^]−?\{{?[^\W_]*
-    | [α-ωΑ-Ωᵢⱼᵀᴮᴸᵗᵇˣᶻⁿⁱŷŝṽẋ⁰-₟²³½¼¾\u0302-\u0304]
-    | [][(){{}}⌈⌉=≤≥≈≠<>←→↦+−·∗×/|‖…√∫∂∞∈∩±∓∝,])+[.,:;?!]*""", re.VERBOSE)
-SURE = re.compile(r"[B-HJ-Zb-zα-ωΔΣᵀˣᶻᵢⱼ⁰-⁹₀-₉²³‖√_^]|a[/=(]|[/=]a")
+    | [A-Za-z]{{3,}}(?=[(²‖]|_[A-Za-z]{{1,2}}(?![A-Za-z])) | \d[\d.,]* | [_^]−?\{{?[^\W_]*
+    | [α-ωΑ-Ωᵢⱼᵀᴮᴸᵗᵇˣᶻⁿⁱŷŝṽẋ⁰-₟¹²³½¼¾\u0302-\u0304]
+    | [][(){{}}⌈⌉=≤≥≈≠<>←→↦+−·∗×/|‖…√∫∂∞∈∩±∓∝,])+[.,:;?!]*\)?""", re.VERBOSE)
+SURE = re.compile(r"[B-HJ-Zb-zα-ωΔΣᵀˣᶻᵢⱼ⁰-⁹₀-₉¹²³‖√_^]|a[/=(]|[/=]a")
 
 # Where a text stops to speak of a prediction's answer: a heading, a bold beginning ("**Sums.** They
 # are"), or the next prediction.
 NEW = re.compile(r"#|\*\*[^*]+[.:]\*\*\s|.*\*\*Predict", re.DOTALL)
 
 DRAWING = re.compile(r"^figure\b.*?^show\(figure, \"(\w+)\"\)\n?", re.MULTILINE | re.DOTALL)
-
-
-def is_sure(word):
-    """Whether a word that may belong to a formula surely does."""
-    return SURE.search(re.sub(FUNCTION, "", word))
 
 
 def typeset(text, pages, papers=()):
@@ -83,13 +78,14 @@ def in_sentences(text):
 def formula(run):
     """A run of words as MathML; if that is not sure, each of its words; else the text."""
     core = re.sub(r"^[aAI]\s(?![=≈−+·])|(?<![=≈−+·])\s[aAI]$", "", run.strip().rstrip(".,:;?!"))
+    core = re.sub(r"^\((.*)[.:;?!]\)$", r"\1", core)    # a sentence in brackets
     for opening, closing in ("()", "[]"):
         if core.startswith(opening) and core.count(opening) > core.count(closing):
             core = core[1:]
         if core.endswith(closing) and core.count(closing) > core.count(opening):
             core = core[:-1].rstrip(".,:;?!")
     words = core.split()
-    if not any(map(is_sure, words)):
+    if not any(SURE.search(re.sub(FUNCTION, "", word)) for word in words):
         return run
     if shown := mathml(core, display=False):
         return run.replace(core, shown, 1)
@@ -141,11 +137,11 @@ def python(code):
 
 
 class Page:
-    """The body of a lesson's page. headings: (id, HTML) of each; figures: name → bytes."""
+    """The body of a lesson's page. headings: (id, HTML); figures: name → bytes; files: → path."""
 
     def __init__(self, lesson, notebook, pages, papers):
         self.lesson, self.pages, self.papers = lesson, pages, papers
-        self.figures, self.solutions = {}, solutions(lesson)
+        self.figures, self.files, self.solutions = {}, {}, solutions(lesson)
         parts, told, hides, first = [], [], False, True
         for cell in [*notebook.cells, None]:
             if cell and cell.cell_type == "code":
@@ -174,14 +170,21 @@ class Page:
         text = text.replace("<strong>Gives", "<br><strong>Gives")
         text = re.sub(r"<code>(python -m lessons\.yours.*?)</code>",
                       r'<a href="index.html#Write-it-yourself"><code>\1</code></a>', text)
-        text = text.replace("<code>convsim_mini/minimal.py</code>",
-                            '<a href="minimal.html"><code>convsim_mini/minimal.py</code></a>')
+        text = re.sub(r"<code>((?!yours/)[\w/]+\.py)(?:: \w+)?</code>", self.file, text)
         if self.lesson.number > 0 or "## Where this lives" in source:
             return text
-        for name in re.findall(r"^def (\w+)", minimal(), re.MULTILINE):    # lesson 0 walks through
-            text = text.replace(f"<code>{name}</code>",
-                                f'<a href="minimal.html#{name}"><code>{name}</code></a>')
-        return text
+        names = re.findall(r"^def (\w+)", minimal(), re.MULTILINE)    # lesson 0 walks through them
+        return re.sub(f"<code>({'|'.join(names)})</code>",
+                      r'<a href="convsim_mini.minimal.py.html#\1"><code>\1</code></a>', text)
+
+    def file(self, found):
+        """A file's name, as a link to its page where the project has the file."""
+        for root in (LESSONS.parent / "convsim_mini", LESSONS.parent, LESSONS):
+            if (root / found[1]).is_file():
+                name = found[1].replace("/", ".") + ".html"
+                self.files[name] = root / found[1]
+                return f'<a href="{name}">{found[0]}</a>'
+        return found[0]
 
     def code(self, cell):
         """A cell, with drawings and judges folded."""

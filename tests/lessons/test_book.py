@@ -21,11 +21,11 @@ sys.path.insert(0, str(ROOT))
 import jupytext
 import numpy as np
 from browser import Browser
-from nbformat.v4 import new_output
+from nbformat.v4 import new_markdown_cell, new_notebook, new_output
 from lessons.book.__main__ import make_book, write_notebooks
 from lessons.book.contents import PARTS, STATIONS, all_lessons, solutions
 from lessons.book.formulas import mathml
-from lessons.book.pages import Page, is_formula, told_and_new, typeset
+from lessons.book.pages import LINKED, Page, is_formula, told_and_new, typeset
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.model.attention import timing_signal
@@ -43,6 +43,31 @@ assert x == 2, "two was expected"
 '''
 MEASURE = """<script>addEventListener("load", () => parent.postMessage(
     document.documentElement.scrollWidth, "*"))</script></body>"""
+CONTRAST = """(() => {
+    for (const fold of document.querySelectorAll("details")) fold.open = true;
+    const shine = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(value => value / 255)
+        .map(value => value > 0.04045 ? ((value + 0.055) / 1.055) ** 2.4 : value / 12.92)
+        .reduce((sum, value, k) => sum + [0.2126, 0.7152, 0.0722][k] * value, 0);
+    const painted = colour => colour !== "none" && !/, 0\\)$/.test(colour);
+    const behind = element => {
+        const box = element.closest("g")?.querySelector("rect");
+        if (box && painted(getComputedStyle(box).fill)) return getComputedStyle(box).fill;
+        while (!painted(getComputedStyle(element).backgroundColor)) element = element.parentElement;
+        return getComputedStyle(element).backgroundColor;
+    };
+    const found = [], words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (words.nextNode()) {
+        const text = words.currentNode.data.trim(), element = words.currentNode.parentElement;
+        if (!text || element.closest("script, style, .anchor-link") || !element.checkVisibility())
+            continue;
+        const style = getComputedStyle(element), inside = element.closest("svg");
+        const both = [shine(inside ? style.fill : style.color), shine(behind(element))];
+        const place = element.closest(".machine") ?? element.closest(
+            ".highlight, td, .output, math, a, p") ?? element;
+        found.push([(Math.max(...both) + 0.05) / (Math.min(...both) + 0.05),
+                    place.getAttribute("class") || place.localName, text]);
+    }
+    return found; })()"""
 FRAME = """<!DOCTYPE html><body><iframe src="{}" width="{}" height="800"></iframe>
 <script>addEventListener("message", found => document.title = "wide " + found.data)</script>"""
 
@@ -114,12 +139,20 @@ def test_what_is_not_certain_stays_text(text):
     assert mathml(text) is None
 
 
+def texts_of(lesson):
+    """Each cell of text of a lesson."""
+    cells = jupytext.read(lesson.path).cells
+    return [cell.source for cell in cells if cell.cell_type == "markdown"]
+
+
+def texts_of_all_lessons():
+    return [text for lesson in all_lessons() for text in texts_of(lesson)]
+
+
 def formulas_of_all_lessons():
     """Each paragraph that counts as a formula, without the stars around the whole and its end."""
-    for lesson in all_lessons():
-        for cell in jupytext.read(lesson.path).cells:
-            if cell.cell_type == "markdown":
-                yield from filter(is_formula, re.split(r"\n\s*\n", cell.source))
+    for text in texts_of_all_lessons():
+        yield from filter(is_formula, re.split(r"\n\s*\n", text))
 
 
 def test_nothing_of_a_formula_is_lost():
@@ -156,6 +189,25 @@ def test_formulas_in_sentences_are_typeset_and_words_are_not():
     assert "<msub><mi>p</mi><mrow><mi>i</mi><mi>j</mi></mrow></msub>" in shown
 
 
+@pytest.mark.parametrize("text, expected", [
+    ("Of size 10⁻¹⁶.", "Of size @."),
+    ("u = 2⁻⁵³ ≈ 10⁻¹⁶, once", "@, once"),
+    ("There are 10¹² and 10⁻¹⁶/10⁻⁵ of them", "There are @ and @ of them"),
+    ("So? (2¹⁰ ≈ 10³.) And", "So? (@.) And"),
+    ("Here ‖mean‖² ≤ λ₁ holds", "Here @ holds"),
+])
+def test_powers_and_lengths_in_sentences_are_typeset(text, expected):
+    shown = typeset(f"A line.\n{text}", {})    # a paragraph of two lines is no displayed formula
+    assert re.sub(r"<math>.*?</math>", "@", shown) == f"A line.\n{expected}"
+
+
+def test_no_power_of_ten_stays_text():
+    for text in texts_of_all_lessons():
+        left = re.sub(r"<math.*?</math>|`[^`]*`|^(    |#).*", "", typeset(text, {}),
+                      flags=re.MULTILINE)    # but in code and in headings
+        assert not re.search(r"\d[⁰¹²³⁴-⁹⁻]", left), text
+
+
 def test_cells_get_formulas_links_and_nothing_else():
     text = ("See lessons 2, 3 and 99 (Mu and\nHe 2018, Li 2018).\n\n    x_i = 0\n\n"
             "d|x| = **x & y** < 1\n\n**y = x²**")
@@ -164,8 +216,42 @@ def test_cells_get_formulas_links_and_nothing_else():
     assert code == "    x_i = 0"
     assert linked == ("See lessons [2](02_a.html), [3](03.html) and 99 "
                       "([Mu and\nHe 2018](after.html#mu-2018), Li 2018).")
+    text = "Mu and He's (2018), de Mu et al.'s (2018), Mu'\n(2018), Mu's 2018; not Mus (2018)"
+    assert typeset(text, {}, ["mu-2018"]).count("](after.html#mu-2018)") == 4
     assert left == '<div class="formula"><code>d|x| = x &amp; y &lt; 1</code></div>'
     assert "<math" in shown and "<msup>" in shown and "key" not in shown
+
+
+def letters_of(texts):
+    """The letters that stand alone in the formulas of some texts; x_1 and x1 are x."""
+    shown = "\n\n".join(typeset(text, {}) for text in texts)
+    found = "".join(re.findall(r"<math.*?</math>", shown))
+    names = re.findall("<mi>(.*?)</mi>", found)
+    return {name[0] for name in names if re.fullmatch(r"[^\W\d_]\d*", name)}
+
+
+def test_every_letter_of_a_formula_stands_on_the_notation_page():
+    page = (ROOT / "lessons" / "book" / "notation.md").read_text()
+    rows = [[cell.strip(" *") for cell in line.strip("|").replace("*,", ",").split("|")]
+            for line in page.splitlines() if line.startswith("| ") and "---" not in line]
+    rows = [([name.removeprefix("d")[:1] or "d" for name in letters.split(", ")], where)
+            for letters, _, *where in rows if letters not in ("", "Letter")]
+    known = {letter for letters, _ in rows for letter in letters}
+    used = {lesson.number: letters_of([*texts_of(lesson), *(why for why, _ in solutions(
+        lesson).values())]) for lesson in all_lessons()}
+    assert {number: letters - known for number, letters in used.items() if letters - known} == {}
+    assert known <= set.union(*used.values())
+    for letters, where in rows:
+        for number in re.findall(r"\d+", " ".join(where)):    # none is left that a lesson gave up
+            assert set(letters) <= used[int(number)], (letters, number)
+
+
+def test_every_paper_that_a_lesson_names_stands_among_the_references():
+    page = (ROOT / "lessons" / "book" / "after.md").read_text()
+    papers = re.findall(r'<a id="(.*?)">', page)
+    named = {f"{found['author']}-{found['year']}".lower() for cell in texts_of_all_lessons()
+             for found in LINKED.finditer(cell) if found["author"]}
+    assert named <= set(papers) and {"glorot-2010", "levy-2014", "williams-1959"} <= named
 
 
 def test_every_lesson_has_its_place_and_every_exercise_its_solution():
@@ -173,6 +259,7 @@ def test_every_lesson_has_its_place_and_every_exercise_its_solution():
     picture = (ROOT / "lessons" / "book" / "machine.svg").read_text()
     stations = set(re.findall(r'<g id="(\w+)"', picture))
     assert set(STATIONS) | set(PARTS) <= set(lessons)
+    assert set(lessons) - set(STATIONS) == {0, 24, 25}    # these are about all of it
     assert set(" ".join(STATIONS.values()).split()) == stations
     for lesson in lessons.values():
         exercises = re.findall(r"^check\((\d+), ", lesson.path.read_text(), re.MULTILINE)
@@ -207,14 +294,19 @@ def clone(tmp_path_factory):
 
 
 def pages_of(folder):
-    return sorted((folder / "book").glob("*.html"))
+    """The pages of the book, without those that show a file of the project."""
+    return sorted(set((folder / "book").glob("*.html")) - set(files_of(folder)))
+
+
+def files_of(folder):
+    return sorted((folder / "book").glob("*.py.html"))
 
 
 def test_all_links_lead_somewhere_and_nothing_comes_from_elsewhere(clone):
     assert [page.name for page in pages_of(clone)] == [
         "02_finite_differences.html", "14_timing_signal.html", "25_precision.html", "after.html",
-        "index.html", "minimal.html", "notation.html"]
-    for page in pages_of(clone):
+        "index.html", "notation.html"]
+    for page in [*pages_of(clone), *files_of(clone)]:
         text = page.read_text()
         assert "book.css" in text and "@import" not in text
         named = re.findall(r'\b(src|href)="([^"]*)"', text)
@@ -227,12 +319,12 @@ def test_all_links_lead_somewhere_and_nothing_comes_from_elsewhere(clone):
             assert target.is_file(), f"{page.name}: {name}"
             assert not anchor or f'id="{anchor}"' in target.read_text(), f"{page.name}: {name}"
     urls = re.findall(r"url\((.*?)\)", (clone / "book" / "book.css").read_text())
-    assert sorted(urls) == ["#tip", "math.woff"]
+    assert urls == ["math.woff"]
     assert 10_000 < (clone / "book" / "math.woff").stat().st_size < 100_000
 
 
 def test_the_pages_follow_each_other_and_the_index_finds_them(clone):
-    first, second, third, _, index, _, _ = (page.read_text() for page in pages_of(clone))
+    first, second, third, _, index, _ = (page.read_text() for page in pages_of(clone))
     assert first.count('rel="next" href="14_timing_signal.html"') == 2 and 'rel="prev"' not in first
     assert second.count('rel="prev" href="02_finite_differences.html"') == 2
     assert 'rel="next"' not in third
@@ -255,6 +347,19 @@ def test_output_figures_and_formulas_are_there(clone):
     assert figures and all(figure.read_bytes()[:4] == b"\x89PNG" for figure in figures)
 
 
+def test_files_that_a_lesson_names_are_links_to_pages_with_their_code(clone):
+    text = pages_of(clone)[0].read_text()
+    assert '<a href="model.gradcheck.py.html"><code>model/gradcheck.py</code></a>' in text
+    shown = (clone / "book" / "model.gradcheck.py.html").read_text()
+    assert "<h1>convsim_mini/model/gradcheck.py</h1>" in shown and 'class="highlight"' in shown
+    assert '<div id="relative_error">' in shown and 'href="#relative_error"' in shown
+    names = "`training/optim.py: update_rows`, `yours/linear.py`, `no/file.py`, `config.py x`"
+    notebook = new_notebook(cells=[new_markdown_cell(names)])
+    page = Page(all_lessons()[3], notebook, {}, [])
+    assert page.files == {"training.optim.py.html": ROOT / "convsim_mini" / "training" / "optim.py"}
+    assert page.body.count("<a ") == 1
+
+
 def test_answers_imports_and_drawings_are_folded_and_the_station_is_marked(clone):
     text = pages_of(clone)[1].read_text()
     assert Counter(re.findall("<summary>(.*?)</summary>", text)) == {
@@ -264,6 +369,9 @@ def test_answers_imports_and_drawings_are_folded_and_the_station_is_marked(clone
     assert before.count("<details") == before.count("</details>") + 1
     assert "solution_wind" in text and "tempting_wind" in text
     assert 'id="bag" class="here station"' in text and text.count('class="here ') == 1
+    whole = pages_of(clone)[2].read_text()
+    assert 'class="here ' not in whole and "about all of it.</figcaption>" in whole
+    assert "<figcaption>" not in text
 
 
 @pytest.mark.parametrize("lesson", all_lessons(), ids=lambda lesson: lesson.path.stem)
@@ -316,8 +424,9 @@ def test_a_new_book_takes_the_place_of_the_old(clone):
     shutil.copytree(clone / "book", clone / "other")
     done = book(clone, "25", "--out", "other")
     assert done.returncode == 0, done.stderr
-    assert {path.name for path in (clone / "other").glob("*.html")} == {
-        "25_precision.html", "after.html", "index.html", "minimal.html", "notation.html"}
+    pages = {path.name for path in (clone / "other").glob("*.html")}
+    assert {name for name in pages if not name.endswith(".py.html")} == {
+        "25_precision.html", "after.html", "index.html", "notation.html"}
     assert all(path.name.startswith("25") for path in (clone / "other" / "figures").iterdir())
     shutil.rmtree(clone / "other")
 
@@ -331,6 +440,14 @@ def test_mistakes_take_one_line(clone):
     with pytest.raises(UserError, match="exists and is no book"):
         make_book([], clone / "precious")
     shutil.rmtree(clone / "precious")
+
+
+def test_the_machine_is_a_picture_that_stands_alone():
+    """As in lessons/README.md, which shows it without the book's style."""
+    name = re.search(r"\((book/.*?\.svg)\)", (ROOT / "lessons" / "README.md").read_text())[1]
+    picture = (ROOT / "lessons" / name).read_text()
+    assert ElementTree.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg"
+    assert not re.search(r"var\(--\w+\)", picture)    # each colour has one to fall back on
 
 
 def test_every_picture_is_shown_once_and_small():
@@ -372,7 +489,7 @@ def width_of(tmp_path, dom):
 
 def test_no_page_is_wider_than_its_window(clone, width_of):
     for width in (1280, 390):
-        for page in pages_of(clone):
+        for page in [*pages_of(clone), files_of(clone)[0]]:
             assert width_of(page, width) <= width, page.name
     assert width_of(page, 390, "<div style='width: 700px'>x</div>") > 700    # it would be seen
 
@@ -391,6 +508,27 @@ def test_without_scripts_a_fold_opens_and_paper_shows_all(clone, tmp_path):
         browser.wait_for(shown + "'true,true'")
     finally:
         browser.close()
+
+
+@pytest.mark.parametrize("dark", [True, False])
+def test_all_text_stands_out_from_what_is_behind_it(clone, tmp_path, dark):
+    """The contrast of WCAG 2, level AA: 4.5 to 1; in dark the paper is dark."""
+    pages = {page.name: page for page in [*pages_of(clone), files_of(clone)[0]]}
+    browser, places = Browser(tmp_path / "profile"), set()
+    try:
+        browser.look(1280, 800, dark)
+        for name, page in pages.items():
+            browser.send("Page.navigate", url=page.as_uri())
+            browser.wait_for(f"location.href.endsWith('{name}') && "
+                             "document.readyState === 'complete'")
+            paper = browser.run("getComputedStyle(document.body).backgroundColor")
+            assert (max(map(int, re.findall(r"\d+", paper))) < 64) == dark
+            found = browser.run(CONTRAST)
+            assert [text for text in found if text[0] < 4.5] == [], name
+            places |= {place for _, place, _ in found}
+    finally:
+        browser.close()
+    assert {"machine", "highlight", "output", "td", "math", "a", "p"} <= places
 
 
 def directions(*degrees):

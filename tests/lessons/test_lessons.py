@@ -222,6 +222,7 @@ def test_solution_wants_the_right_to_pass_and_the_tempting_to_fail(lesson, prove
     (100_005.0, 100_005, 100_005, "it: 100,005   (expected exactly 100,005)"),
     (2**17, 2e4, 2e6, "it: 131,072   (expected 20,000 to 2,000,000)"),
     (2.4849066498, 2.4849066488, 2.4849066508, "it: 2.48490665   (expected 2.48490665 ± 1e-09)"),
+    (-0.12829847, -0.12829947, -0.12829747, "it: -0.12829847   (expected -0.12829847 ± 1e-06)"),
     (3e-11, 0, 1e-6, "✓ it: 3e-11 (expected below 1e-06)"),
     (-3e-15, -1e-14, 1e-14, "✓ it: 3e-15 (expected below 1e-14)"),
     ([3e-11, 8e-11], 0, 1e-6, "✓ it, 2 checks: 8e-11 (expected below 1e-06)"),

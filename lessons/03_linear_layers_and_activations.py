@@ -135,13 +135,13 @@ expect(len(wrong), 23, 23, "of which wrong")
 
 # %%
 dbias = dy.sum(axis=0)                                        # (B, e) → (e,)
-expect(relative_error(dbias, numeric_gradient(loss, bias)), 0, 1e-8, "dbias, against differences")
 
 # x is used twice: directly and through tanh
 twice = lambda: float(((x + np.tanh(x)) * dy[:, :d]).sum())
 direct, through = dy[:, :d], dy[:, :d] * (1 - np.tanh(x)**2)
-expect(relative_error(direct + through, numeric_gradient(twice, x)), 0, 1e-8,
-       "two ways to the loss, gradients added")
+expect([relative_error(dbias, numeric_gradient(loss, bias)),
+        relative_error(direct + through, numeric_gradient(twice, x))], 0, 1e-8,
+       "dbias; two ways to the loss, gradients added: against differences")
 expect(relative_error(direct, numeric_gradient(twice, x)), 0.05, 1, "one of them forgotten")
 
 # %% [markdown]
@@ -149,10 +149,9 @@ expect(relative_error(direct, numeric_gradient(twice, x)), 0.05, 1, "one of them
 
 # %%
 y, cache = linear_forward(x, weight, bias)
-for name, ours, theirs in zip(("dx", "dweight", "dbias"), (dx, dweight, dbias),
-                              linear_backward(dy, cache)):
-    assert ours.shape == theirs.shape
-    expect(relative_error(ours, theirs), 0, 1e-14, f"{name}, ours against the library's")
+expect([relative_error(ours, theirs) for ours, theirs in zip(
+    (dx, dweight, dbias), linear_backward(dy, cache))], 0, 1e-14,
+       "dx, dweight, dbias, ours against the library's")
 expect(layer_error(linear_forward, linear_backward, [x, weight, bias], rng), 0, 1e-8,
        "linear_backward, random dy")
 

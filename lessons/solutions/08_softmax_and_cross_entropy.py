@@ -6,8 +6,8 @@ mean dp) has rows that do not sum to zero.
 sum it is right only for a dy that sums to 1.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 run_lesson(__file__)
 

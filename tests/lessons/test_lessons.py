@@ -240,13 +240,22 @@ def test_expect_wants_the_value_within_its_range(lesson, value, high):
 
 
 @pytest.mark.parametrize("before, left", [("", "1"), ("import numpy; ", "None"),
+                                          ("import prove; ", "1"),
                                           ("os.environ['OMP_NUM_THREADS'] = '3'; ", "3")])
 def test_lessons_have_one_thread_unless_told_otherwise(before, left):
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    code = f"import os; {before}import lesson; print(os.environ.get('OMP_NUM_THREADS'))"
+    code = (f"import os, sys; sys.path.insert(0, 'solutions'); {before}import lesson;"
+            "print(os.environ.get('OMP_NUM_THREADS'))")
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "lessons", env=environment,
                           capture_output=True, text=True)
     assert done.stdout == left + "\n", done.stderr
+
+
+def test_solutions_import_prove_before_numpy():
+    """So they have one thread, too."""
+    for path in (ROOT / "lessons" / "solutions").glob("[0-9]*.py"):
+        imported = re.findall(r"^(?:import|from) (\w+)", path.read_text(), re.MULTILINE)
+        assert set(imported[:imported.index("prove")]) <= sys.stdlib_module_names, path.name
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")

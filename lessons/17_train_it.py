@@ -131,8 +131,7 @@ expect(np.argmax(np.array(losses) < 0.1), 1, 3, "steps until 0.1")
 # *One* step takes the loss from 4.2 to 0.08. Nearly all of it is learned by heart: each of the 32
 # pairs has words of its own, and every row that the batch touches moves. How far, is the next
 # question.
-
-# %% [markdown]
+#
 # ### Exercise 1: what this test cannot see
 #
 # It proves that gradients flow and that the loss can be reached. It does not prove that the *right*
@@ -228,7 +227,7 @@ print(*(f"{name:28} {ratio:.4f}" for name, ratio in ratios.items()), sep="\n")
 # first step. That is what the **warm-up** is for: Adam's first steps are the longest, and their
 # direction rests on one batch (lesson 16). `rates` lets them grow over 50 steps. And Adagrad slows
 # down by itself: a row that is met for the t-th time with gradients of the same size moves by
-# table_rate/√t.
+# `table_rate`, divided by √t.
 #
 # ### Exercise 2: the ratio of a table
 #

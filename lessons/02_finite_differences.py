@@ -208,11 +208,10 @@ for b in range(4):
 assert np.array_equal(by_hand, numeric_gradient(loss, x))     # gradcheck.py does just this
 
 # %% [markdown]
-# Now the calculus: `tanh_backward` multiplies dy by the slope of tanh. (Lesson 3 asks you to write
-# it.) How far apart may the two be? L is a sum of twelve numbers of size 1, rounded to about 10⁻¹⁶,
+# Now the calculus: `tanh_backward` multiplies dy by the slope of tanh. (You write it in lesson 3.)
+# How far apart may the two be? L is a sum of twelve numbers of size 1, rounded to about 10⁻¹⁶,
 # divided by ε = 10⁻⁵: about 10⁻¹¹. `relative_error` is ‖a − n‖ / (‖a‖ + ‖n‖): 0 for equals, 1 if
-# one of the two is zero, and unlike a difference it does not care whether gradients are large or
-# small.
+# one of the two is zero. Unlike a difference it is the same for large and for small gradients.
 
 # %%
 y, cache = tanh_forward(x)

@@ -149,8 +149,7 @@ expect(relative_error(direct, numeric_gradient(twice, x)), 0.05, 1, "one of them
 
 # %%
 y, cache = linear_forward(x, weight, bias)
-expect([relative_error(ours, theirs) for ours, theirs in zip(
-    (dx, dweight, dbias), linear_backward(dy, cache))], 0, 1e-14,
+expect(list(map(relative_error, (dx, dweight, dbias), linear_backward(dy, cache))), 0, 1e-14,
        "dx, dweight, dbias, ours against the library's")
 expect(layer_error(linear_forward, linear_backward, [x, weight, bias], rng), 0, 1e-8,
        "linear_backward, random dy")
@@ -296,8 +295,7 @@ expect(left[2], 10, 1e4, "s = 2: more than one, although tanh saturates")
 # %% [markdown]
 # The paper's DAN has three layers, and one would get away with much. Its Transformer has twelve
 # sublayers on top of each other; lesson 15 shows what residuals and layer norm do there.
-
-# %% [markdown]
+#
 # ### Exercise 3: a matrix between two vectors
 #
 # A score for each pair of sentences, s_b = Σ_de u_bd W_de v_be: how well u fits v, seen through a

@@ -109,7 +109,6 @@ axes.axhline(100 * (1 - promised), color="k", linestyle=":", label="derived: all
 axes.axvline(10_000, color="C1", label="10,000 words")
 axes.set(xlabel="words in the vocabulary", ylabel="held-out tokens with an id of their own, %",
          title="A thousand words cover six tokens in seven")
-axes.legend(loc="upper left", bbox_to_anchor=(0, 0.93))
 show(figure, "04_vocabulary")
 
 # %% [markdown]
@@ -258,7 +257,6 @@ axes.semilogx(buckets, 100 * derived, "k:", label="derived: 1 − (1 − 1/m)ⁿ
 axes.axvline(n, color="C1", label="m = n, as many as bigrams")
 axes.set(xlabel="buckets m", ylabel="bigrams that share their bucket, %", ylim=(0, 105),
          title="A good hash shares as little as chance allows")
-axes.legend(loc="center right", bbox_to_anchor=(1, 0.7))
 show(figure, "04_text_to_ids")
 
 expect(np.interp(np.log(n), np.log(buckets), hashed), 0.6, 0.66,

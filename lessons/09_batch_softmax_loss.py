@@ -155,9 +155,8 @@ loss = lambda: float(batch_softmax_forward(u, v, scale)[0])
 expect([relative_error(ds, numeric_gradient(lambda: loss_of_scores(s), s)),
         relative_error(du, numeric_gradient(loss, u)),
         relative_error(dv, numeric_gradient(loss, v))], 0, 1e-8, "ds, du, dv, against differences")
-expect([relative_error(ours, theirs) for ours, theirs in zip(
-    (du, dv), batch_softmax_backward(batch_softmax_forward(u, v, scale)[1]))], 0, 1e-13,
-       "du, dv, the library's")
+library = batch_softmax_backward(batch_softmax_forward(u, v, scale)[1])
+expect(list(map(relative_error, (du, dv), library)), 0, 1e-13, "du, dv, the library's")
 
 # %% [markdown]
 # Written out for one input,

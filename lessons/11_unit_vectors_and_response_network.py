@@ -245,8 +245,7 @@ for scale, dimensions in ((1.0, 20), (5.0, 20), (5.0, 8)):
 # response network, may be as long as it likes, and the scale is 1. Ours: both have unit length and
 # the scale is 20, so a score is a cosine that means the same everywhere. On the default corpus P@1
 # on dev is 28.9 with ours and 20.8 with the paper's (`report/README.md`, 500 steps).
-
-# %% [markdown]
+#
 # ## The echo
 #
 # The encoder is tied: inputs and replies pass the same parameters. So the score of reply j to input

@@ -290,8 +290,7 @@ expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the ri
 # The askers' rows are the ones that were trained; the holders ask as well, but nobody listens, so
 # their rows show leftovers. And the red curve is the reason for this whole course of checks: a
 # wrong gradient gives no error message. It gives a model that is a little worse.
-
-# %% [markdown]
+#
 # ## Why √m: who gets the gradient
 #
 # Let the numbers of q, k and v be independent, with mean 0 and variance 1. A score is a sum of m

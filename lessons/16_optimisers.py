@@ -397,8 +397,7 @@ show(figure, "16_optimisers")
 # Adagrad never forgets. After ten gradients of size 100, one of size 1 moves its row by rate/316 at
 # most. So the library takes it for rows, most of which are in few batches, and Adam for matrices,
 # which are in all.
-
-# %% [markdown]
+#
 # ## Warm-up: the first steps
 #
 # At step 1 Adam's m̂/√ŝ is g/|g| = ±1 for every number, signal or noise. Later m averages noise

@@ -359,8 +359,7 @@ check(2, evasive_world, judge_evasive)
 # %% [markdown]
 # Half the information: even the perfect player's loss is now at most I/2 below ln K. Real chat is
 # like that: "lol", "ok" and "yes" answer everything. The paper trains on 600 million pairs (§3).
-
-# %% [markdown]
+#
 # ## Where this lives
 #
 # - `model/input_response.py: loss_and_gradients`, the game and all its gradients in one call;

@@ -135,13 +135,13 @@ expect(len(wrong), 23, 23, "of which wrong")
 
 # %%
 dbias = dy.sum(axis=0)                                        # (B, e) → (e,)
-expect(relative_error(dbias, numeric_gradient(loss, bias)), 0, 1e-8, "dbias, against differences")
 
 # x is used twice: directly and through tanh
 twice = lambda: float(((x + np.tanh(x)) * dy[:, :d]).sum())
 direct, through = dy[:, :d], dy[:, :d] * (1 - np.tanh(x)**2)
-expect(relative_error(direct + through, numeric_gradient(twice, x)), 0, 1e-8,
-       "two ways to the loss, gradients added")
+expect([relative_error(dbias, numeric_gradient(loss, bias)),
+        relative_error(direct + through, numeric_gradient(twice, x))], 0, 1e-8,
+       "dbias; two ways to the loss, gradients added: against differences")
 expect(relative_error(direct, numeric_gradient(twice, x)), 0.05, 1, "one of them forgotten")
 
 # %% [markdown]
@@ -149,10 +149,8 @@ expect(relative_error(direct, numeric_gradient(twice, x)), 0.05, 1, "one of them
 
 # %%
 y, cache = linear_forward(x, weight, bias)
-for name, ours, theirs in zip(("dx", "dweight", "dbias"), (dx, dweight, dbias),
-                              linear_backward(dy, cache)):
-    assert ours.shape == theirs.shape
-    expect(relative_error(ours, theirs), 0, 1e-14, f"{name}, ours against the library's")
+expect(list(map(relative_error, (dx, dweight, dbias), linear_backward(dy, cache))), 0, 1e-14,
+       "dx, dweight, dbias, ours against the library's")
 expect(layer_error(linear_forward, linear_backward, [x, weight, bias], rng), 0, 1e-8,
        "linear_backward, random dy")
 
@@ -297,8 +295,7 @@ expect(left[2], 10, 1e4, "s = 2: more than one, although tanh saturates")
 # %% [markdown]
 # The paper's DAN has three layers, and one would get away with much. Its Transformer has twelve
 # sublayers on top of each other; lesson 15 shows what residuals and layer norm do there.
-
-# %% [markdown]
+#
 # ### Exercise 3: a matrix between two vectors
 #
 # A score for each pair of sentences, s_b = Σ_de u_bd W_de v_be: how well u fits v, seen through a

@@ -103,6 +103,14 @@ covered = [(ranks < size).mean() for size in sizes]
 expect((ranks < 1000).mean(), 0.83, 0.89,
        "tokens among the thousand most frequent words; 6/7 is 0.857")
 
+figure, axes = plt.subplots()
+axes.semilogx(sizes, 100 * np.array(covered), "o-", markersize=4)
+axes.axhline(100 * (1 - promised), color="k", linestyle=":", label="derived: all, 1 − N₁/N")
+axes.axvline(10_000, color="C1", label="10,000 words")
+axes.set(xlabel="words in the vocabulary", ylabel="held-out tokens with an id of their own, %",
+         title="A thousand words cover six tokens in seven")
+show(figure, "04_vocabulary")
+
 # %% [markdown]
 # ## A number for each word
 #
@@ -242,20 +250,13 @@ hashed = np.array([share_that_share(bigram_buckets(left, right, m), m) for m in 
 summed = np.array([share_that_share((left + right) % m, m) for m in buckets])
 derived = 1 - (1 - 1 / buckets) ** (n - 1)
 
-figure, (one, two) = plt.subplots(1, 2, figsize=(11, 4.5))
-one.semilogx(sizes, 100 * np.array(covered), "o-", markersize=4)
-one.axhline(100 * (1 - promised), color="k", linestyle=":", label="derived: all, 1 − N₁/N")
-one.axvline(len(vocabulary.words), color="C1", label="10,000 words")
-one.set(xlabel="words in the vocabulary", ylabel="held-out tokens with an id of their own, %",
-        title="A thousand words cover six tokens in seven")
-one.legend(loc="upper left", bbox_to_anchor=(0, 0.93))
-two.semilogx(buckets, 100 * summed, "s-", color="C3", markersize=4, label="left + right")
-two.semilogx(buckets, 100 * hashed, "o", color="C0", label="bigram_buckets")
-two.semilogx(buckets, 100 * derived, "k:", label="derived: 1 − (1 − 1/m)ⁿ⁻¹")
-two.axvline(n, color="C1", label="m = n, as many as bigrams")
-two.set(xlabel="buckets m", ylabel="bigrams that share their bucket, %", ylim=(0, 105),
-        title="A good hash shares as little as chance allows")
-two.legend(loc="center right", bbox_to_anchor=(1, 0.7))
+figure, axes = plt.subplots()
+axes.semilogx(buckets, 100 * summed, "s-", color="C3", markersize=4, label="left + right")
+axes.semilogx(buckets, 100 * hashed, "o", color="C0", label="bigram_buckets")
+axes.semilogx(buckets, 100 * derived, "k:", label="derived: 1 − (1 − 1/m)ⁿ⁻¹")
+axes.axvline(n, color="C1", label="m = n, as many as bigrams")
+axes.set(xlabel="buckets m", ylabel="bigrams that share their bucket, %", ylim=(0, 105),
+         title="A good hash shares as little as chance allows")
 show(figure, "04_text_to_ids")
 
 expect(np.interp(np.log(n), np.log(buckets), hashed), 0.6, 0.66,

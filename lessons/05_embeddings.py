@@ -137,6 +137,17 @@ print(f"a typical entry of the dictionary loses {np.median(1 - 1 / counts):.0%},
       f"the text {np.median(lost):.0%}")
 assert np.isclose(lost.mean(), 1 - U / N)
 
+figure, axes = plt.subplots()
+axes.loglog(counts, 100 / counts, "o", alpha=0.3, markersize=5)
+for word in ("i", "you", "movie", "weekend"):
+    for c in counts[words == vocabulary.id(word)]:            # one number, or none
+        axes.annotate(f"{word} ({c})", (c, 100 / c), (-8, -10), textcoords="offset points",
+                      ha="right")
+axes.set(xlabel="times that a word occurs in the batch", ylim=(0.03, 200),
+         ylabel="of its gradient that table[ids] += dy keeps, %",
+         title=f"The hasty line loses {1 - U / N:.0%} of a batch's gradients")
+show(figure, "05_hasty_line")
+
 # %% [markdown]
 # Nine tenths are lost, and mostly from the words that sentences are made of. No error tells you. (A
 # model with a wrong gradient still learns, only worse: lesson 12 shows one.)
@@ -179,10 +190,10 @@ def sparse_rows():
 
 R = vocabulary.size
 right, like = add_at(R), np.zeros((R, d), np.float32)
-for name, other in (("sparse to dense", sparse_to_dense(R)),
-                    ("sparse rows", dense(sparse_rows(), like)),
-                    ("embedding_backward", dense(embedding_backward(dy, batch.ids), like))):
-    expect(relative_error(other, right), 0, 1e-6, f"{name} against add.at, float32")
+by_place = dense(embedding_backward(dy, batch.ids), like)
+expect([relative_error(other, right)
+        for other in (sparse_to_dense(R), dense(sparse_rows(), like), by_place)],
+       0, 1e-6, "sparse to dense, sparse rows, embedding_backward against add.at, float32")
 
 y, cache = embedding_forward(table, ids)
 assert np.array_equal(y, table[ids])
@@ -220,23 +231,15 @@ expect(memory["dense"][-1], 500, 502, "MB of a dense gradient; R d 4 bytes are 5
 expect(memory["sparse rows, equal ones added up"][-1], 4e-6 * U * d, 4e-6 * U * d + 1,
        f"MB of sparse rows; U d 4 bytes are {4e-6 * U * d:.1f}")
 
-figure, (one, two) = plt.subplots(1, 2, figsize=(11, 4.5))
-one.loglog(counts, 100 / counts, "o", alpha=0.3, markersize=5)
-for word in ("i", "you", "movie", "weekend"):
-    for c in counts[words == vocabulary.id(word)]:            # one number, or none
-        one.annotate(f"{word} ({c})", (c, 100 / c), (-8, -10), textcoords="offset points",
-                     ha="right")
-one.set(xlabel="times that a word occurs in the batch",
-        ylabel="of its gradient that table[ids] += dy keeps, %",
-        ylim=(0.03, 200), title=f"The hasty line loses {1 - U / N:.0%} of a batch's gradients")
+figure, axes = plt.subplots()
 for (name, amounts), color in zip(memory.items(), ("C3", "C0")):
-    two.loglog(sizes, amounts, "o", color=color, label=name)
-two.loglog(sizes, 4e-6 * sizes * d, "k:", label="derived: 4 R d and 4 U d bytes")
-two.loglog(sizes, np.full(len(sizes), 4e-6 * U * d), "k:")
-two.set(xlabel="rows of the table, R", ylabel=f"megabytes of its gradient, d = {d}", ylim=(3, 3000),
-        title="A dense gradient grows with the table,\nsparse rows do not")
-two.set_xticks(sizes, [f"{R:,}" for R in sizes])
-two.minorticks_off()
+    axes.loglog(sizes, amounts, "o", color=color, label=name)
+axes.loglog(sizes, 4e-6 * sizes * d, "k:", label="derived: 4 R d and 4 U d bytes")
+axes.loglog(sizes, np.full(len(sizes), 4e-6 * U * d), "k:")
+axes.set(xlabel="rows of the table, R", ylabel=f"megabytes of its gradient, d = {d}",
+         ylim=(3, 3000), title="A dense gradient grows with the table, sparse rows do not")
+axes.set_xticks(sizes, [f"{R:,}" for R in sizes])
+axes.minorticks_off()
 show(figure, "05_embeddings")
 
 # %% [markdown]

@@ -78,8 +78,7 @@ for w, c, by_hand in ((HOT, TEA, 24 / 7), (COLD, ICE, 4), (COLD, TEA, 4 / 7)):
 # Most pairs are never seen. Their PMI is −∞, and a sparse table stores 0 for them. But then (hot,
 # ice), which was never seen, has 0 and (cold, tea), which was seen once, has −0.56: the order is
 # wrong. **PPMI** = max(0, PMI) gives both 0.
-
-# %% [markdown]
+#
 # ### What ¾ does to rare words
 #
 # If c is the only neighbour of w, then PMI(w, c) = −ln p(c): the rarer c, the larger, on less

@@ -136,7 +136,7 @@ check(1, dead_point, judge_dead_point)
 # **ds_ij = (p_ij − δ_ij)/B**
 #
 # and s = scale · u vᵀ is a product of matrices (lesson 3): du = scale · ds v and
-# dv = scale · dsᵀ u. Check each on its own:
+# dv = scale · dsᵀ u. Check all three:
 
 # %%
 B, scale = 5, 2.0
@@ -150,16 +150,13 @@ def loss_of_scores(s):
 
 p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)
 ds = (p - np.eye(B)) / B                                      # (B, B)
-expect(relative_error(ds, numeric_gradient(lambda: loss_of_scores(s), s)), 0, 1e-8,
-       "ds, against differences")
-
 du, dv = scale * ds @ v, scale * ds.T @ u                     # (B, d) each
 loss = lambda: float(batch_softmax_forward(u, v, scale)[0])
-expect(relative_error(du, numeric_gradient(loss, u)), 0, 1e-8, "du, against differences")
-expect(relative_error(dv, numeric_gradient(loss, v)), 0, 1e-8, "dv, against differences")
-for name, ours, theirs in zip(("du", "dv"), (du, dv),
-                              batch_softmax_backward(batch_softmax_forward(u, v, scale)[1])):
-    expect(relative_error(ours, theirs), 0, 1e-13, f"{name}, the library's")
+expect([relative_error(ds, numeric_gradient(lambda: loss_of_scores(s), s)),
+        relative_error(du, numeric_gradient(loss, u)),
+        relative_error(dv, numeric_gradient(loss, v))], 0, 1e-8, "ds, du, dv, against differences")
+library = batch_softmax_backward(batch_softmax_forward(u, v, scale)[1])
+expect(list(map(relative_error, (du, dv), library)), 0, 1e-13, "du, dv, the library's")
 
 # %% [markdown]
 # Written out for one input,

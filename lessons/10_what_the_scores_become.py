@@ -95,8 +95,7 @@ for name, scores, low, high in (("without", learned[False], -0.1, 0.1),
                                 ("with", learned[True], 0.2, 0.6)):
     expect(np.corrcoef(scores[others], pmi[others])[0, 1], 0.95, 1,
            f"{name} the mask: correlation of scores and PMI, all but “yes”")
-    expect((scores - pmi)[:, 0].mean(), low, high,
-           f"{name} the mask: score of “yes” above its PMI")
+    expect((scores - pmi)[:, 0].mean(), low, high, f"{name} the mask: score of “yes” above its PMI")
 
 # %%
 figure, panels = plt.subplots(1, 2, figsize=(10, 4.8), sharey=True)

@@ -103,10 +103,9 @@ expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
 dy = rng.standard_normal((n, m))
 dv = p.T @ dy                                                 # (n, n) (n, m) → (n, m)
 dp = dy @ v.T                                                 # (n, m) (m, n) → (n, n)
-expect(relative_error(dv, numeric_gradient(lambda: float((p @ v * dy).sum()), v)), 0, 1e-8,
-       "dv = pᵀ dy")
-expect(relative_error(dp, numeric_gradient(lambda: float((p @ v * dy).sum()), p)), 0, 1e-8,
-       "dp = dy vᵀ")
+loss_of_pv = lambda: float((p @ v * dy).sum())
+expect([relative_error(dv, numeric_gradient(loss_of_pv, v)),
+        relative_error(dp, numeric_gradient(loss_of_pv, p))], 0, 1e-8, "dv = pᵀ dy, dp = dy vᵀ")
 
 # %% [markdown]
 # Read dp_ij = dy_i · v_j aloud: how much would the loss change if word i took more of word j?
@@ -142,8 +141,9 @@ expect(np.abs(ds.sum(axis=1)).max(), 0, 1e-14, "largest sum of a row of ds")
 dq = ds @ k / np.sqrt(m)                                      # (n, n) (n, m) → (n, m)
 dk = ds.T @ q / np.sqrt(m)
 loss_of_qk = lambda: float((softmax(q @ k.T / np.sqrt(m)) @ v * dy).sum())
-expect(relative_error(dq, numeric_gradient(loss_of_qk, q)), 0, 1e-8, "dq = ds k/√m")
-expect(relative_error(dk, numeric_gradient(loss_of_qk, k)), 0, 1e-8, "dk = dsᵀ q/√m")
+expect([relative_error(dq, numeric_gradient(loss_of_qk, q)),
+        relative_error(dk, numeric_gradient(loss_of_qk, k))], 0, 1e-8,
+       "dq = ds k/√m, dk = dsᵀ q/√m")
 expect(relative_error(ds @ q / np.sqrt(m), dk), 0.1, 1, "dk without the transpose")
 
 # %% [markdown]
@@ -290,8 +290,7 @@ expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the ri
 # The askers' rows are the ones that were trained; the holders ask as well, but nobody listens, so
 # their rows show leftovers. And the red curve is the reason for this whole course of checks: a
 # wrong gradient gives no error message. It gives a model that is a little worse.
-
-# %% [markdown]
+#
 # ## Why √m: who gets the gradient
 #
 # Let the numbers of q, k and v be independent, with mean 0 and variance 1. A score is a sum of m

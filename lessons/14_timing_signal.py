@@ -126,15 +126,15 @@ expect(np.abs(signal - signal_by_hand(1500, width)).max(), 0, 1e-9, "ours agains
 # p has cancelled. Two words that stand three apart look the same to each other everywhere in the
 # sentence. Each signal has length √(d/2) (put Δ = 0), so the cosine is the mean of cos(Δ/t_k).
 #
-# That mean has a closed form. ln t_k is spread evenly from 0 to ln 10,000, so with many hands the
-# mean is an integral, ∫ cos(Δ/t) dt/t / ln 10,000, and with u = Δ/t it becomes
+# That mean has a closed form. ln t_k is spread evenly from 0 to ln 10,000. So with many hands the
+# mean is an integral over ln t: that of cos(Δ/t), divided by ln 10,000. With u = Δ/t it becomes
 #
 # (Ci(Δ) − Ci(Δ/10,000))/ln 10,000 ≈ **1 − (0.577 + ln Δ)/9.21**
 #
-# (Ci is the cosine integral; Ci(small) ≈ 0.577 + ln small, and Ci(large) ≈ 0.) Similarity falls
-# with the *logarithm* of the distance: from 10 to 100 it loses as much as from 100 to 1,000, a
-# quarter. Fine near by and coarse far away, as we would want. (At distance 1 Ci is 0.34: the short
-# form starts to hold at 3 words or so.)
+# (Ci is the cosine integral. It is about 0.577 + ln x for a small x, and about 0 for a large one.)
+# Similarity falls with the *logarithm* of the distance: from 10 to 100 it loses as much as from 100
+# to 1,000, a quarter. Fine near by and coarse far away, as we would want. (At distance 1 Ci is
+# 0.34: the short form starts to hold at 3 words or so.)
 #
 # **Predict** the cosine at distance 100, where ln Δ = 4.605: 1 − (0.577 + 4.605)/9.21 is …
 

@@ -369,6 +369,16 @@ for kind in derived:
     expect((measured[kind] / derived[kind]).max(), 0.9, 1.5,
            f"{kind}: the most (derived: {derived[kind][0]:.2g})")
 
+figure, axes = plt.subplots()
+names = {"plain": "plain", "residual": "residual alone", "post": "post-norm", "pre": "pre-norm"}
+for kind, color in zip(names, ("C7", "C3", "C1", "C0")):
+    axes.semilogy(height, measured[kind], "o", color=color, markersize=4, label=names[kind])
+    axes.semilogy(height, derived[kind], "k:", label="derived" if kind == "pre" else None)
+axes.set(title="Norms keep the gradient's size through 24 sublayers",
+         xlabel="sublayers below (0: the input)",
+         ylabel="size of the gradient there (root mean square)", ylim=(1e-7, 1e3))
+show(figure, "15_layer_norm_residuals_depth")
+
 # %% [markdown]
 # ## What is wrong with post-norm, then?
 #
@@ -406,25 +416,16 @@ steps = {kind: np.array([moved(kind, depth) for depth in depths]) for kind in ("
 derived_steps = {"post": np.sqrt(2 * C * depths / (1 + C)),
                  "pre": np.sqrt(2 * np.log(1 + C * depths))}
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8))
-colors = {"plain": "C7", "residual": "C3", "post": "C1", "pre": "C0"}
-for kind, color in colors.items():
-    left.semilogy(height, measured[kind], "o", color=color, markersize=4,
-                  label={"plain": "plain", "residual": "residual alone", "post": "post-norm",
-                         "pre": "pre-norm"}[kind])
-    left.semilogy(height, derived[kind], "k:", label="derived" if kind == "pre" else None)
-left.set(title="Norms keep the gradient's size through 24 sublayers",
-         xlabel="sublayers below (0: the input)",
-         ylabel="size of the gradient there (root mean square)", ylim=(1e-7, 1e3))
-for kind in ("post", "pre"):
-    right.plot(depths, steps[kind], "o-", color=colors[kind], label=f"{kind}-norm")
-    right.plot(depths, derived_steps[kind], "k:",
-               label="derived: √L and √ln L" if kind == "pre" else None)
-right.set(title="The same nudge moves a deep post-norm stack further", xlabel="sublayers L",
-          ylabel="change of the output / of the matrices (relative)", ylim=(0, None))
-right.axvline(12, ymax=0.6, color="k", alpha=0.3, linewidth=1)
-right.annotate("the paper's 12", (12, 0.15), (4, 0), textcoords="offset points")
-show(figure, "15_layer_norm_residuals_depth")
+figure, axes = plt.subplots()
+for kind, color in (("post", "C1"), ("pre", "C0")):
+    axes.plot(depths, steps[kind], "o-", color=color, label=names[kind])
+    axes.plot(depths, derived_steps[kind], "k:",
+              label="derived: √L and √ln L" if kind == "pre" else None)
+axes.set(title="The same nudge moves a deep post-norm stack further", xlabel="sublayers L",
+         ylabel="change of the output / of the matrices (relative)", ylim=(0, None))
+axes.axvline(12, ymax=0.6, color="k", alpha=0.3, linewidth=1)
+axes.annotate("the paper's 12", (12, 0.15), (4, 0), textcoords="offset points")
+show(figure, "15_nudge")
 
 for kind in steps:
     expect((steps[kind] / derived_steps[kind]).min(), 0.75, 1.1,

@@ -208,6 +208,13 @@ expect(np.abs(lengths - 1).max(), 0, 1e-6, "the library, constant g: a step less
 expect(uncorrected[0], 3.16, 3.17, "no correction: the first step, 0.1/√0.001")
 expect(uncorrected.max(), 6.4, 6.7, f"no correction: the longest, step {uncorrected.argmax() + 1}")
 
+figure, axes = plt.subplots()
+axes.semilogx(t, uncorrected, "C3", label="no correction")
+axes.semilogx(t, lengths, "C2", label="corrected, the library's")
+axes.set(xlabel="step", ylabel="length of Adam's step, in rates", ylim=(0, 8),
+         title="A constant gradient: uncorrected first steps are too long")
+show(figure, "16_first_steps")
+
 # %% [markdown]
 # Too long, for s starts at 0 as well, and fills up a hundred times more slowly than m. Even after
 # 1000 steps they are a quarter too long. **Broken**, so far, only by our own mistake. Now by the
@@ -374,6 +381,15 @@ expect(chosen["SGD"][100:].mean() / chosen["Adagrad"][100:].mean(), 3, 10,
        "words 101 to 1000: error of SGD over that of Adagrad, the best rate of each")
 expect(chosen["Adam"][100:].mean() / chosen["Adagrad"][100:].mean(), 1, 1.5, "… of Adam")
 
+figure, axes = plt.subplots()
+edges = np.unique(np.geomspace(1, words, 13).astype(int))
+for kind, color in (("SGD", "C0"), ("Adam", "C2"), ("Adagrad", "C1")):
+    means = [chosen[kind][a - 1:b - 1].mean() for a, b in zip(edges, edges[1:])]
+    axes.loglog(np.sqrt(edges[:-1] * edges[1:]), means, "o-", color=color, label=kind)
+axes.set(xlabel="a word's rank by frequency", ylabel="mean squared error of its row",
+         title=f"{words:,} words after {steps:,} batches: the rare ones decide")
+show(figure, "16_optimisers")
+
 # %% [markdown]
 # The rare ones. The frequent ones are near their targets with all three. Adam is close behind: what
 # it pays is mostly the two tables and the time to go through them.
@@ -381,8 +397,7 @@ expect(chosen["Adam"][100:].mean() / chosen["Adagrad"][100:].mean(), 1, 1.5, "�
 # Adagrad never forgets. After ten gradients of size 100, one of size 1 moves its row by rate/316 at
 # most. So the library takes it for rows, most of which are in few batches, and Adam for matrices,
 # which are in all.
-
-# %% [markdown]
+#
 # ## Warm-up: the first steps
 #
 # At step 1 Adam's m̂/√ŝ is g/|g| = ±1 for every number, signal or noise. Later m averages noise
@@ -397,26 +412,20 @@ expect(chosen["Adam"][100:].mean() / chosen["Adagrad"][100:].mean(), 1, 1.5, "�
 moves, optim = adam_moves(rng.standard_normal((20, 20_000))), OptimConfig()   # of 20,000 numbers
 warming = np.array([rates(optim, step, 1000, 1)[0] / optim.rate for step in range(20)])
 expect(np.abs(warming - np.arange(1, 21) / 50).max(), 0, 1e-12, "rates less rate · t/50")
-noisy, derived = moves.std(axis=1), np.sqrt(0.1 / 1.9 * (1 + 0.9**20) / (1 - 0.9**20))
+noisy, t = moves.std(axis=1), np.arange(1, 21)
+derived = np.sqrt(0.1 / 1.9 * (1 + 0.9**t) / (1 - 0.9**t))
 expect(noisy[0], 0.99, 1.01, "pure noise: rms of step 1, in rates")
-expect(noisy[19] / derived, 0.9, 1.1, f"… of step 20, over the derived {derived:.2f}")
+expect(noisy[19] / derived[19], 0.9, 1.1, f"… of step 20, over the derived {derived[19]:.2f}")
 expect(moves.sum(axis=0).std() / (warming[:, None] * moves).sum(axis=0).std(), 3, 8,
        "20 steps of noise: without warm-up they lead so many times as far")
 
-# %%
-figure, (first, rows) = plt.subplots(1, 2, figsize=(11, 4.6))
-first.semilogx(np.arange(1, 3001), uncorrected, "C3", label="constant g, no bias correction")
-first.semilogx(np.arange(1, 3001), lengths, "C2", label="constant g, corrected")
-first.semilogx(np.arange(1, 21), noisy, "C4o", markersize=4, label="pure noise, corrected")
-first.set(xlabel="step", ylabel="length of Adam's step, in rates", ylim=(0, 8),
-          title="Uncorrected first steps are too long;\ncorrected ones are noisy")
-edges = np.unique(np.geomspace(1, words, 13).astype(int))
-for kind, color in (("SGD", "C0"), ("Adam", "C2"), ("Adagrad", "C1")):
-    means = [chosen[kind][a - 1:b - 1].mean() for a, b in zip(edges, edges[1:])]
-    rows.loglog(np.sqrt(edges[:-1] * edges[1:]), means, "o-", color=color, label=kind)
-rows.set(xlabel="a word's rank by frequency", ylabel="mean squared error of its row",
-         title=f"{words:,} words after {steps:,} batches:\nthe rare ones decide")
-show(figure, "16_optimisers")
+figure, axes = plt.subplots()
+axes.plot(t, noisy, "C4o", label="Adam's step, pure noise")
+axes.plot(t, derived, "k:", label="derived")
+axes.plot(t, warming, "C1", label="warm-up: the rate's factor")
+axes.set(xlabel="step", ylabel="rms of the step, in rates", ylim=(0, 1.05), xticks=t[::3],
+         title="The first steps are the noisiest; warm-up makes them short")
+show(figure, "16_warm_up")
 
 # %% [markdown]
 # | | remembers | assumes | fails where |

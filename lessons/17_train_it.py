@@ -110,7 +110,7 @@ print(*(f"{name} {p.shape}" for name, p in model.params.items()), sep="\n")
 # floor, here practically 0. The pairs are drawn at random. Neighbours in the corpus are turns of
 # one chat, where the reply of one pair is the input of the next. A fresh encoder takes an input for
 # its own best reply, so the loss of 32 neighbours starts at 13. Pairs drawn at random start about
-# one above ln 32 = 3.47: from 0.2 to 1.7 above it in six draws.
+# one above ln 32 = 3.47.
 #
 # **Predict:** 32 pairs, thousands of parameters. How many steps until the loss is below 0.1:
 # one, ten or a hundred?
@@ -131,8 +131,7 @@ expect(np.argmax(np.array(losses) < 0.1), 1, 3, "steps until 0.1")
 # *One* step takes the loss from 4.2 to 0.08. Nearly all of it is learned by heart: each of the 32
 # pairs has words of its own, and every row that the batch touches moves. How far, is the next
 # question.
-
-# %% [markdown]
+#
 # ### Exercise 1: what this test cannot see
 #
 # It proves that gradients flow and that the loss can be reached. It does not prove that the *right*
@@ -228,7 +227,7 @@ print(*(f"{name:28} {ratio:.4f}" for name, ratio in ratios.items()), sep="\n")
 # first step. That is what the **warm-up** is for: Adam's first steps are the longest, and their
 # direction rests on one batch (lesson 16). `rates` lets them grow over 50 steps. And Adagrad slows
 # down by itself: a row that is met for the t-th time with gradients of the same size moves by
-# table_rate/√t.
+# `table_rate`, divided by √t.
 #
 # ### Exercise 2: the ratio of a table
 #

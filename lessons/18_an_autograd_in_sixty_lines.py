@@ -233,7 +233,9 @@ expect([relative_error(leaves[name].grad, dense(grads[name], p)) for name, p in 
 #
 # ### Exercise 1: layer norm without a backward
 #
-# y = (x − mean)/√(variance + ε) · weight + bias, both over the row (lesson 15), from Nodes alone.
+# Mean and variance are those of a row (lesson 15). Build it from Nodes alone:
+#
+# y = (x − mean)/√(variance + ε) · weight + bias
 
 # %%
 def layer_norm(x, weight, bias, epsilon):
@@ -404,8 +406,7 @@ show(figure, "18_an_autograd_in_sixty_lines")
 # what they read, its embedding has a `sparse` switch, its cross-entropy is fused. But look at what
 # these are. Each is a closed form or a cache that **somebody derived by hand**, as one more rule.
 # An autograd chains rules; it does not find them. That is why this course writes them.
-
-# %% [markdown]
+#
 # ## Where this lives
 #
 # - Nowhere: convsim_mini has no autograd. `model/layers.py`, `model/losses.py` and

@@ -376,8 +376,7 @@ expect(loud["talker"]["topic"], 0.7, 0.95, "talker: variance between topics")
 beyond = {name: shares["activity"] - shares["topic"] for name, shares in loud.items()}
 expect(beyond["talker"] / beyond["untrained"], 0.05, 0.5,
        "activity beyond its topic: talker / untrained")
-expect(loud["talker"]["place"] / loud["untrained"]["place"], 0.05, 0.5,
-       "place: talker / untrained")
+expect(loud["talker"]["place"] / loud["untrained"]["place"], 0.05, 0.5, "place: talker / untrained")
 expect(loud["talker"]["man or person"] / loud["untrained"]["man or person"], 0, 0.4,
        "man or person: talker / untrained")
 

@@ -201,6 +201,7 @@ show(figure, "21_measuring_similarity")
 
 r = {name: pearson(similarity, labels) for name, similarity in similarities.items()}
 expect(r["trained on replies"], 0.5, 0.65, "r of the trained encoder")
+expect(r["words, weighted a/(a + p)"], 0.58, 0.61, "r of weighted words")
 expect(r["words, weighted a/(a + p)"] - r["words, binary"], 0, 0.3,
        "what the weights add to a bag of words")
 expect(abs(r["trained on replies"] - r["words, weighted a/(a + p)"]), 0, 0.23,

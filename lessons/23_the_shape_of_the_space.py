@@ -141,6 +141,15 @@ for name, x, low, high in (("counted start", u_start, 40, 75), ("after 80 steps"
     expect(values[0], mean @ mean, 1, "    λ₁; at least ‖mean‖², which is the mean cosine")
     expect(abs(vectors[:, 0] @ unit(mean[None])[0]), 0.97, 1.0001, "    cosine of e₁ and the mean")
 
+figure, axes = plt.subplots()
+for name, x, color in (("counted start", u_start, "C0"), ("after 80 steps", u, "C3")):
+    ratio, values, _ = shape(x)
+    axes.loglog(np.arange(1, D + 1), values, color=color, label=f"{name}: PR {ratio:.0f}")
+axes.axhline(1 / D, color="k", linestyle=":", label=f"random: PR {D}")
+axes.set(xlabel="direction, largest first", ylabel="share of the squared length, λ", ylim=(1e-4, 1),
+         title="Training puts a quarter of the squared length into one direction")
+show(figure, "23_the_shape_of_the_space")
+
 # %% [markdown]
 # So the cloud has **one direction that all sentences share**, and training makes it stronger.
 # ‖mean‖² ≤ λ₁ holds always: λ₁ is the largest mean of (u · d)² over all directions d, and a mean
@@ -235,6 +244,13 @@ expect(counts["random directions"].max(), 15, 35, "largest N, random directions"
 expect(counts["after 80 steps"].max(), 120, 700, "largest N after 80 steps")
 expect(np.corrcoef(counts["after 80 steps"], u @ u.mean(axis=0))[0, 1], 0.4, 0.9,
        "correlation of N with the cosine to the middle")
+
+figure, axes = plt.subplots()
+for (name, N), color in zip(counts.items(), ("k", "C0", "C3")):
+    axes.loglog(np.arange(1, len(N) + 1), np.sort(N)[::-1] + 0.5, color=color, label=name)
+axes.set(xlabel="sentence, largest hub first", ylabel="N: among whose ten nearest it is",
+         title="Hubs: some are near to everything, some to nothing")
+show(figure, "23_hubs")
 
 # %% [markdown]
 # ### Exercise 2: build a hub
@@ -342,21 +358,6 @@ for k in removed:
 print("P@1 without the first k:", *(f"{k}: {value:.1f}" for k, value in zip(removed, precision)))
 expect(precision[1] - max(precision[5:]), 2, 20, "points lost by 20 directions or more, not one")
 
-# %%
-figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6))
-for name, x, color in (("counted start", u_start, "C0"), ("after 80 steps", u, "C3"),
-                       ("… without e₁", freed, "C2")):
-    ratio, values, _ = shape(x)
-    left.loglog(np.arange(1, D), values[:D - 1], color=color, label=f"{name}: PR {ratio:.0f}")
-left.axhline(1 / D, color="k", linestyle=":", label=f"random: PR {D}")
-left.set(xlabel="direction, largest first", ylabel="share of the squared length, λ",
-         ylim=(1e-4, 1), title="Training puts a quarter of the squared\nlength into one direction")
-for (name, N), color in zip(counts.items(), ("k", "C0", "C3", "C2")):
-    right.loglog(np.arange(1, len(N) + 1), np.sort(N)[::-1] + 0.5, color=color, label=name)
-right.set(xlabel="sentence, largest hub first", ylabel="N: among whose ten nearest it is",
-          title="Hubs: some are near to everything,\nsome to nothing")
-show(figure, "23_the_shape_of_the_space")
-
 # %% [markdown]
 # ## Where this lives
 #
@@ -375,6 +376,6 @@ show(figure, "23_the_shape_of_the_space")
 # - Such a direction turns the softmax's scale down, and makes hubs of what lies near it.
 # - Taking one direction away helps a search; taking twenty does not.
 #
-# Next: lesson 24, the same arrays on another device.
+# Next: lesson 24, the same arrays on another device; or lesson 26, optional, on such directions.
 #
 # Solutions, for when you have tried: `lessons/solutions/23_the_shape_of_the_space.py`.

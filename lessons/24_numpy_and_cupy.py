@@ -178,6 +178,7 @@ for k, (name, times) in enumerate(curves.items()):
 axes.set(xlabel="numbers in the array", ylabel="time of one addition (µs)",
          title="Up to a thousand numbers or so cost as much as one: the call")
 show(figure, "24_numpy_and_cupy")
+expect(cpu[sizes.index(1024)] / cpu[0], 0.3, 4, "time of 1,024 numbers / of one number: not 1,024")
 expect(cpu[-1] / cpu[0], 20, 1e7, "time of 4 million numbers / of one number: not 4 million")
 
 # %% [markdown]

@@ -211,8 +211,7 @@ def compare(one, other, title):
 
 
 here = step(model)
-in_float64 = model._replace(params={name: p.astype(np.float64)
-                                    for name, p in model.params.items()})
+in_float64 = model._replace(params={name: p.astype(np.float64) for name, p in model.params.items()})
 compare(here, step(in_float64), "float32 and float64")
 assert all(grad.dtype == np.float32 for grad in here[1].values()), (
     "a function follows the dtype of its inputs")

@@ -59,7 +59,7 @@ def expect(value, low, high, what):
         print(f"✓ {what}{count}: {abs(most):.1g} (expected below {high:.1g})")
     elif low == high:
         print(f"{what}: {most:,.12g}   (expected exactly {low:,.12g})")
-    elif high - low < 1e-6 * abs(high):
+    elif high - low < 1e-4 * abs(high):
         middle, half = (low + high) / 2, (high - low) / 2
         print(f"{what}: {most:,.10g}   (expected {middle:,.10g} ± {half:.0e})")
     else:

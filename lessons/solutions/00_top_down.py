@@ -6,8 +6,8 @@ first. The last `top` of a rising order are the right lines with the worst of th
 nothing have no large cosine, negated or not.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 lesson = run_lesson(__file__)
 encoder, probes = lesson.after, lesson.probes

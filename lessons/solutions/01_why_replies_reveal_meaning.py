@@ -7,8 +7,8 @@ carries what it did. Mixing in what all say halves the information as well, but 
 proportions of the old replies.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 lesson = run_lesson(__file__)
 

@@ -5,8 +5,8 @@ whose first term is ε f″/2.
 2: Where ‖x‖ = 1 a lost division by ‖x‖ changes nothing. A lost projection is seen at any length.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 run_lesson(__file__)
 

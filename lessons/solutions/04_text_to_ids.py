@@ -6,8 +6,8 @@ tries one word.
 round turns the order of the sentences as well.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 from convsim_mini.data.packed import Packed
 

@@ -6,8 +6,8 @@ gradients lose one of the two.
 its neighbours in the text.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 from convsim_mini.model.sparse_rows import SparseRows
 

@@ -6,8 +6,8 @@ one sentence nobody sees that counts are ignored.
 length takes c away again.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 lesson = run_lesson(__file__)
 

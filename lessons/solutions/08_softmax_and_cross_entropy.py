@@ -6,8 +6,8 @@ mean dp) has rows that do not sum to zero.
 sum it is right only for a dy that sums to 1.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 run_lesson(__file__)
 
@@ -20,8 +20,11 @@ def solution_log_softmax_backward(dy, cache):
     return dy - np.exp(cache) * dy.sum(axis=1, keepdims=True)
 
 
-# rows ≠ 0; a copy from the lesson's list
+# rows ≠ 0; a copy from the lesson's list; the right one, with a factor for each row
 solution(1, solution_well_dressed_backward, lambda dp, p: p * (dp - dp.mean(axis=1, keepdims=True)),
-         lambda dp, p: -3 * p * (dp - (dp * p).sum(axis=1, keepdims=True)))
+         lambda dp, p: -3 * p * (dp - (dp * p).sum(axis=1, keepdims=True)),
+         lambda dp, p: np.c_[[1, -1, 1, -1]] * p * (dp - (dp * p).sum(axis=1, keepdims=True)),
+         lambda dp, p: np.c_[[1, 2, 3, 4]] * p * (dp - (dp * p).sum(axis=1, keepdims=True)),
+         lambda dp, p: np.c_[[0, 1, 1, 1]] * p * (dp - (dp * p).sum(axis=1, keepdims=True)))
 # right only for a dy that sums to 1
 solution(2, solution_log_softmax_backward, lambda dy, y: dy - np.exp(y))

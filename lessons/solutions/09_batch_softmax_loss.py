@@ -6,8 +6,8 @@ alone the v's still move apart.
 over texts gives a text that stands four times the weight of one.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 run_lesson(__file__)
 

@@ -5,8 +5,8 @@ which is right only where wrong answers come with p(j).
 2: ln K must reach I, so K = ⌈e^I⌉. 2^I would be right for bits.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 run_lesson(__file__)
 

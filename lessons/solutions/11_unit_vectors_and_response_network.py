@@ -6,8 +6,8 @@ growth is too large.
 pull is strongest.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 lesson = run_lesson(__file__)
 target = lesson.target

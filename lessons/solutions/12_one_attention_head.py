@@ -6,8 +6,8 @@ add. The tempting one has the first alone.
 A palindrome has different values.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 run_lesson(__file__)
 

@@ -6,8 +6,8 @@ order that is its own inverse.
 forgotten mask, which depends on their lengths alone.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 run_lesson(__file__)
 

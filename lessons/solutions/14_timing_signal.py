@@ -5,8 +5,8 @@ apart here. Taking them from neighbouring channels is the layout of Vaswani et a
 2: A hand is back after 2π t positions, so t = 5/(2π). With t = 5 it is back after 31.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 run_lesson(__file__)
 

@@ -6,8 +6,8 @@ not, so the mean stays. Layer norm's backward takes the mean away as well.
 seen.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 from convsim_mini.model.layers import layer_norm_backward
 

@@ -6,8 +6,8 @@ cannot be learned by heart; sides exchanged or words reversed are the same pairs
 in the gradient, each once, that were not zero.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 lesson = run_lesson(__file__)
 rng = lesson.rng

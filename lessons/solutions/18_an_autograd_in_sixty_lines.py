@@ -6,8 +6,8 @@ constant to the graph: the values are right and dx is not.
 dy is right only where nothing stands behind the loss.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 lesson = run_lesson(__file__)
 Node, naive_loss = lesson.Node, lesson.naive_loss

@@ -6,8 +6,8 @@ the label away as well, but the labels are no longer true.
 square has no sign" forgets that inner slope.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 from two_tasks_world import ACTIVITIES, ENTAILMENT, NEUTRAL, PEOPLE, PLACES, Fact, draw_fact
 

@@ -6,8 +6,8 @@ same weight, however few examples it has.
 the workers' own rows leave out how far their means are apart.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 run_lesson(__file__)
 

@@ -5,8 +5,8 @@
 first sentence alone let the second one leak.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 run_lesson(__file__)
 

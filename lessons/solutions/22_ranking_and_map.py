@@ -8,8 +8,8 @@ of them: the file's.
 
 import itertools
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 from convsim_mini.evaluation.metrics import average_precision
 

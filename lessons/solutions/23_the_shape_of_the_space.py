@@ -6,8 +6,8 @@ squared mean leaves those in.
 lead of 0.21. Nearer to the first, c − c² is smaller.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 lesson = run_lesson(__file__)
 unit = lesson.unit

@@ -6,9 +6,9 @@ by one without it, roundings add up.
 rounding into every segment.
 """
 
+from prove import run_lesson, solution
 import numpy as np
 import scipy.sparse
-from prove import run_lesson, solution
 
 run_lesson(__file__)
 

@@ -5,8 +5,8 @@
 length keep their order under any b.
 """
 
-import numpy as np
 from prove import run_lesson, solution
+import numpy as np
 
 lesson = run_lesson(__file__)
 unit = lesson.unit

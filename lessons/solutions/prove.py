@@ -1,6 +1,7 @@
 """What the solutions share: each file runs its lesson and then lets the lesson's judges decide.
 
 A judge has to accept the solution and to refuse a tempting wrong answer.
+Import this before NumPy, so that `lesson` can set the number of its threads.
 """
 
 import runpy

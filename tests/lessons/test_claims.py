@@ -28,14 +28,22 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("00", "P@10 after less before",    # no training
      "corpus, untrained, trained, _ = trained_encoder()",
      "corpus, untrained, *_ = trained_encoder(); trained = untrained"),
+    ("00", "the least rise of the first four",
+     "corpus, untrained, trained, _ = trained_encoder()",
+     "corpus, untrained, *_ = trained_encoder(); trained = untrained"),
     ("01", "loss, last 50 batches",
      "for r in answer(s, rng)]", "for r in rng.permutation(answer(s, rng))]"),
     ("02", "error of the central slope",    # one-sided
      "- np.tanh(x - epsilon)) / (2 * epsilon)", "- np.tanh(x)) / epsilon"),
+    ("05", "MB of a dense gradient", "megabytes(lambda: sparse_to_dense(R))",    # rows in use
+     "megabytes(sparse_rows)"),
     ("05", "Adam for the rows in use", "else [word]\n", "else np.arange(5)\n"),
     ("06", "one linear layer: u under sum",    # the layer has a bias
      "l2_normalize_forward(x @ weight)", "l2_normalize_forward(x @ weight + 1)"),
     ("07", "P@1 of the default start", "cooccurrences(world.corpus.train, known)",
+     "cooccurrences(world.corpus.train._replace(ids=rng.permutation(world.corpus.train.ids)),"
+     " known)"),
+    ("07", "co-occurrences over random rows", "cooccurrences(world.corpus.train, known)",
      "cooccurrences(world.corpus.train._replace(ids=rng.permutation(world.corpus.train.ids)),"
      " known)"),
     ("10", "without the mask: score of “yes” above its PMI",

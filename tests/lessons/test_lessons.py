@@ -222,6 +222,7 @@ def test_solution_wants_the_right_to_pass_and_the_tempting_to_fail(lesson, prove
     (100_005.0, 100_005, 100_005, "it: 100,005   (expected exactly 100,005)"),
     (2**17, 2e4, 2e6, "it: 131,072   (expected 20,000 to 2,000,000)"),
     (2.4849066498, 2.4849066488, 2.4849066508, "it: 2.48490665   (expected 2.48490665 ± 1e-09)"),
+    (-0.12829847, -0.12829947, -0.12829747, "it: -0.12829847   (expected -0.12829847 ± 1e-06)"),
     (3e-11, 0, 1e-6, "✓ it: 3e-11 (expected below 1e-06)"),
     (-3e-15, -1e-14, 1e-14, "✓ it: 3e-15 (expected below 1e-14)"),
     ([3e-11, 8e-11], 0, 1e-6, "✓ it, 2 checks: 8e-11 (expected below 1e-06)"),
@@ -239,13 +240,22 @@ def test_expect_wants_the_value_within_its_range(lesson, value, high):
 
 
 @pytest.mark.parametrize("before, left", [("", "1"), ("import numpy; ", "None"),
+                                          ("import prove; ", "1"),
                                           ("os.environ['OMP_NUM_THREADS'] = '3'; ", "3")])
 def test_lessons_have_one_thread_unless_told_otherwise(before, left):
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    code = f"import os; {before}import lesson; print(os.environ.get('OMP_NUM_THREADS'))"
+    code = (f"import os, sys; sys.path.insert(0, 'solutions'); {before}import lesson;"
+            "print(os.environ.get('OMP_NUM_THREADS'))")
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "lessons", env=environment,
                           capture_output=True, text=True)
     assert done.stdout == left + "\n", done.stderr
+
+
+def test_solutions_import_prove_before_numpy():
+    """So they have one thread, too."""
+    for path in (ROOT / "lessons" / "solutions").glob("[0-9]*.py"):
+        imported = re.findall(r"^(?:import|from) (\w+)", path.read_text(), re.MULTILINE)
+        assert set(imported[:imported.index("prove")]) <= sys.stdlib_module_names, path.name
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")

@@ -74,8 +74,9 @@ def test_no_module_has_a_name_too_many_there(system, tmp_path):
     planted = tmp_path / "planted.py"
     planted.write_text("import ast, os\nos.sched_getaffinity(0)\nast.Num\n", encoding="utf-8")
     told, errors, _ = mypy.run([
-        "--platform", system, "--python-version", "3.14", "--check-untyped-defs", "--ignore-missing-imports",
-        "--no-site-packages", "--explicit-package-bases", f"--cache-dir={os.devnull}",
+        "--platform", system, "--python-version", "3.14", "--check-untyped-defs",
+        "--ignore-missing-imports", "--no-site-packages", "--explicit-package-bases",
+        f"--cache-dir={os.devnull}",
         *(str(ROOT / name) for name in ("convsim_mini", "data_scripts", "lessons")), str(planted)])
     lacking = [line for line in told.splitlines() if "Module has no attribute" in line]
     assert [line.split(":")[:2] for line in lacking] == [

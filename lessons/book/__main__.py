@@ -113,8 +113,8 @@ def write_book(folder, lessons, notebooks):
         links = [f'<a rel="{rel}" href="{to.page}">{arrow} {to.number} · {escape(to.title)}</a>'
                  for to, rel, arrow in ways if to]
         about = "" if lesson.number in STATIONS else "This lesson is about all of it."
-        body = (f"<figure>{machine(STATIONS.get(lesson.number), pages)}<figcaption>{about}"
-                f"</figcaption></figure>{page.body}<p>{mark(lesson, 'I have read this lesson')}</p>")
+        body = (f"<figure>{machine(STATIONS.get(lesson.number), pages)}<figcaption>{about}</"
+                f"figcaption></figure>{page.body}<p>{mark(lesson, 'I have read this lesson')}</p>")
         write(lesson.page, f"{lesson.number} · {lesson.title}", body, "".join(links), page.headings)
     for name, title in MORE.items():
         write(f"{name}.html", title, markdown2html(typeset(texts[name], pages)))

@@ -1,9 +1,8 @@
 """The lessons as a small web site, each with its output and figures, to be read without running.
 
-    python -m lessons.book               all of them, from the repository's folder: book/index.html
-    python -m lessons.book 2 16          two of them
-    python -m lessons.book --out FOLDER  into another folder
-    python -m lessons.book --notebooks FOLDER   notebooks instead, not run
+    python -m lessons.book                     all, from the repository's folder: book/index.html
+    python -m lessons.book 2 16 --out FOLDER   these two, into another folder
+    python -m lessons.book --notebooks FOLDER  notebooks instead, not run
 
 Needs tests/requirements.txt. The site works from the disk and loads nothing from elsewhere.
 """
@@ -112,9 +111,10 @@ def write_book(folder, lessons, notebooks):
         ways = [(before, "prev", "←"), (after, "next", "→")]
         links = [f'<a rel="{rel}" href="{to.page}">{arrow} {to.number} · {escape(to.title)}</a>'
                  for to, rel, arrow in ways if to]
-        about = "" if lesson.number in STATIONS else "This lesson is about all of it."
-        body = (f"<figure>{machine(STATIONS.get(lesson.number), pages)}<figcaption>{about}</"
-                f"figcaption></figure>{page.body}<p>{mark(lesson, 'I have read this lesson')}</p>")
+        about = "" if lesson.number in STATIONS else (
+            "<figcaption>This lesson is about all of it.</figcaption>")
+        body = (f"<figure>{machine(STATIONS.get(lesson.number), pages)}{about}</figure>{page.body}"
+                f"<p>{mark(lesson, 'I have read this lesson')}</p>")
         write(lesson.page, f"{lesson.number} · {lesson.title}", body, "".join(links), page.headings)
     for name, title in MORE.items():
         write(f"{name}.html", title, markdown2html(typeset(texts[name], pages)))

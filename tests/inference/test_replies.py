@@ -53,6 +53,15 @@ def test_a_reply_has_the_words_beside_the_learned_half(trained, encoder):
     np.testing.assert_allclose(encoder.encode_responses("you?"), both[1], rtol=0, atol=1e-6)
 
 
+def test_vectors_of_replies_that_are_not_finite_are_an_error(trained):
+    encoder = convsim_mini.load(trained[0])
+    name = next(name for name in encoder.model.params if name.startswith("response."))
+    encoder.model.params[name][:] = np.nan
+    assert np.isfinite(encoder.encode("you?")).all()
+    with pytest.raises(UserError, match="not finite: its weights are damaged"):
+        encoder.encode_responses("you?")
+
+
 TALK = [("how are you?", "fine."), ("who is it?", "How old are you?"), ("really?", "shit, yes"),
         ("well?", "fine."), ("are you sure?", "FINE ."), ("is it you?", "no, it is ann"),
         ("who the fuck?", "Ben"), ("what?", "How old are you, shit?")]

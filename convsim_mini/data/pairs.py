@@ -106,13 +106,13 @@ def parse(kind, record, fields=FIELDS):
 
 def pair_of(row, fields):
     """A row, as of `row_of`, as a Pair."""
-    texts = [row[name] or "" for name in fields]              # None: an empty cell
+    texts = [row.get(name) or "" for name in fields]          # None: an empty cell, or no cell
     authors = [row.get(f"{name}_author") for name in FIELDS]
     return Pair(*texts, *[author if isinstance(author, str) else None for author in authors])
 
 
 def row_of(kind, record, fields=FIELDS):
-    """One record of a Chunk as a dict with texts, or None, at `fields`. Raises ValueError."""
+    """One record of a Chunk as a dict with texts, None or nothing at `fields`. ValueError."""
     if isinstance(record, Pair):
         return record._asdict()
     if isinstance(record, bytes):
@@ -128,7 +128,7 @@ def row_of(kind, record, fields=FIELDS):
     if None in record:
         raise ValueError("more cells than the header has; quote cells that hold a comma")
     for name in fields:
-        if not isinstance(record.get(name, 0), (str, NoneType)):
+        if not isinstance(record.get(name), (str, NoneType)):
             raise ValueError(f'no text in the field "{name}"')
     return record
 

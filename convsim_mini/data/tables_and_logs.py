@@ -133,21 +133,14 @@ def _is_plain(path, kind):
     if not path.is_file():                                    # a pipe can be read only once
         return True
     lines = next(chunked(read_lines(path), LOOKED_AT))
-    if kind == ".jsonl" and lines[0].lstrip().startswith(b"["):
-        raise UserError(f"{path}: is one JSON array, expected an object a line; {CONVERSION}")
-    names = lines[0].decode("utf-8", "replace").split("\t")
     if kind == ".jsonl":
-        names = {}
+        names = set()
         for line in lines:
             with suppress(ValueError, AttributeError):
-                names |= {name: value for name, value in parse_json(line).items()
-                          if value or name not in names}
-        if names.keys() >= set(FIELDS):
-            return True
-        if _chat_in([names]):
-            return False
+                names |= parse_json(line).keys()
+        return names >= set(FIELDS) if names else not _is_array(lines[0])
     try:
-        layout(path, list(names))
+        layout(path, lines[0].decode("utf-8", "replace").split("\t"))
     except UserError:                                         # a mistake that reading will explain
         return True
     return False
@@ -187,8 +180,14 @@ def _delimited_rows(path, progress, tabs=False):
                         ) from None
 
 
+def _is_array(line):
+    return line.lstrip().startswith(b"[")
+
+
 def _json_rows(path, progress):
     for number, line in enumerate(read_lines(path, progress), start=1):
+        if number == 1 and _is_array(line):
+            raise UserError(f"{path}: is one JSON array, expected an object a line; {CONVERSION}")
         if not line.strip():
             continue
         with user_errors(f"{path}, line {number}: is no JSON object",
@@ -252,9 +251,9 @@ def _replies(messages):
     """Yield messages and replies as pairs. A reply stands below its message in the log."""
     known = {}                                                # id → message
     for message in messages:
-        if message["text"] and message["reply_to"] in known:
+        if message["reply_to"] in known:
             yield _pair(known[message["reply_to"]], message)
-        if message["text"] and message["id"]:
+        if message["id"]:
             known[message["id"]] = message
 
 
@@ -263,6 +262,8 @@ def _adjacent_turns(messages):
     before, now = {}, {}                                      # thread → turn, as a message
     for message in messages:
         thread = message["thread"]
+        if not message["text"]:
+            yield _pair(message, message)                     # which is counted as "no text"
         if not (message["text"] and thread):
             continue
         turn = now.get(thread)

@@ -85,6 +85,9 @@ def test_consecutive_messages_of_a_thread_become_pairs(tmp_path):
         Pair("hello", "hi all well?", "ann", "bob"), Pair("hi all well?", "yes", "bob", "ann")]
     path = write_csv(tmp_path / "log.csv", ["thread_id", "message"], [[a, c] for a, _, c in log])
     assert read(path) == [Pair("hello", "hi"), Pair("hi", "all well?"), Pair("all well?", "yes")]
+    rows = [{"thread": "t1", "text": text} for text in ("hello", "", None, "hi")] + [{"thread": 1}]
+    assert read(write_jsonl(tmp_path / "log.jsonl", rows)) == [
+        *[Pair("", "")] * 3, Pair("hello", "hi")]    # without text: counted, and no turns
 
 
 def test_a_turn_of_many_messages_has_an_end(tmp_path):
@@ -99,7 +102,8 @@ def test_replies_find_their_messages(tmp_path):
             {"id": 3, "reply_to": 1, "text": "you"}, {"id": 4, "reply_to": 99, "text": "lost"},
             {"id": 5, "reply_to": 2, "text": None}, {"text": "no id"}, {"id": None, "text": "."}]
     expected = [("who?", "me"), ("who?", "you")]
-    assert [pair[:2] for pair in read(write_jsonl(tmp_path / "log.jsonl", rows))] == expected
+    path = write_jsonl(tmp_path / "log.jsonl", rows)
+    assert [pair[:2] for pair in read(path)] == [*expected, ("me", "")]
     rows = [["1", "", "who?"], ["2", "1.0", "me"], ["3", "t1_1", "you"], ["", "2.5", "lost 2.0"]]
     path = write_csv(tmp_path / "log.csv", ["id", "parent_id", "body"], rows)
     assert [pair[:2] for pair in read(path)] == expected
@@ -135,7 +139,8 @@ def test_rows_without_a_text_are_left_out_and_counted_whatever_the_format(
         row[["question", "answer"][k % 2]] = "  " if k % 3 else None
     path = tmp_path / f"mine.{kind}"
     if kind == "jsonl":
-        write_jsonl(path, rows)
+        write_jsonl(path, [{name: cell for name, cell in row.items() if cell is not None}
+                           for row in rows])
     elif kind == "parquet":
         pytest.importorskip("pyarrow.parquet").write_table(
             pytest.importorskip("pyarrow").Table.from_pylist(rows), path)
@@ -163,8 +168,9 @@ def test_chats_become_pairs(name, tmp_path):
         return {"id": 1, name: [{role: who, content: text} for who, text in said]}
 
     rows = [chat(("system", "be kind"), ("user", "hello"), ("assistant", "hi"), ("user", "bye")),
-            chat(("user", "why?"), ("assistant", "so")), {"id": 2, name: None}]
+            chat(("user", "why?"), ("tool", None), ("assistant", "so")), {"id": 2, name: None}]
     expected = [Pair("hello", "hi", "user", "assistant"), Pair("hi", "bye", "assistant", "user"),
+                Pair("", "", "tool", "tool"),    # which is counted: "no text"
                 Pair("why?", "so", "user", "assistant")]
     assert read(write_jsonl(tmp_path / "chats.jsonl", rows)) == expected
     pytest.importorskip("pyarrow.parquet").write_table(

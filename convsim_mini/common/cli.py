@@ -54,13 +54,18 @@ def did_you_mean(word, choices):
 
 def python_m(arguments):
     """The command "python -m ARGUMENTS" with the Python that runs, as one types it here."""
+    return this_python(f"-m {arguments}")
+
+
+def this_python(arguments):
+    """The command "python ARGUMENTS", in the same way."""
     python = sys.executable
     if shutil.which("python") == python:                      # its environment is activated
         python = "python"
     else:
         with suppress(OSError, ValueError):    # the working folder is gone, or Python is elsewhere
             python = str(Path(python).relative_to(Path.cwd()))
-    return f'"{python}" -m {arguments}' if " " in python else f"{python} -m {arguments}"
+    return f'"{python}" {arguments}' if " " in python else f"{python} {arguments}"
 
 
 def positive_int(text):

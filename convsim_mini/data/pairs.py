@@ -16,7 +16,7 @@ from tqdm import tqdm
 from ..common.cli import UserError
 from ..common.files import chunked, parse_json
 from .tables_and_logs import (
-    CONVERSION, FIELDS, KINDS, conversation_turns, default_corpus, kind_of, read_records
+    FIELDS, KINDS, conversation_turns, conversion, default_corpus, kind_of, read_records
 )
 
 CHUNK = 5_000    # lines that one worker takes at a time
@@ -89,7 +89,7 @@ def read_chunks(path, progress=lambda position: None, columns=()):
         first, fields = 1, FIELDS
         records = (Pair(*turn) for turn in conversation_turns(path))
     elif kind == ".json":
-        raise UserError(f'{path}: unknown kind of file "{path.name}"; {CONVERSION}')
+        raise UserError(f'{path}: unknown kind of file "{path.name}"; {conversion()}')
     else:
         raise UserError(f'{path}: unknown kind of file "{path.name}"; expected {EXPECTED}')
     for chunk in chunked(records, CHUNK):

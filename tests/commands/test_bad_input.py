@@ -16,7 +16,7 @@ import zstandard
 from safetensors.numpy import load_file, save_file
 
 from convsim_mini.backend import device_module
-from convsim_mini.common.cli import UserError
+from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.common.arrays_file import load_arrays, save_arrays
 from convsim_mini.data.corpus import split_of, text_key
 from convsim_mini.data.text import tokenize
@@ -594,6 +594,7 @@ def test_a_gpu_that_is_not_there_is_one_line(workshop, monkeypatch, capsys):
     except UserError:
         done = in_process("train --pairs good.tsv --device gpu", workshop, monkeypatch, capsys)
         assert_one_line(done, "--device gpu: CuPy is")
+        assert python_m("pip install ") in done.stderr
         assert not (workshop / "new").exists()
     else:
         pytest.skip("this machine has a GPU")

@@ -3,12 +3,14 @@
 import csv
 import gzip
 import json
+import re
+import sys
 from dataclasses import replace
 
 import pytest
 
-from convsim_mini.common.cli import UserError
-from convsim_mini.data import prepare
+from convsim_mini.common.cli import UserError, python_m, this_python
+from convsim_mini.data import prepare, tables_and_logs
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.pairs import Pair, parse, read_chunks, removed_by
 from convsim_mini.data.text import tokenize
@@ -121,6 +123,7 @@ def test_replies_find_their_messages(tmp_path):
     ("a.jsonl", '{"thread": 1, "text": "a"}\n[1]\n', [], "line 2: is no JSON object (but a list)"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\n' + "[" * 100_000, [],
      "line 2: is no JSON object (JSON nested too deeply)"),
+    ("a.jsonl", "[\n{}]", ["x"], f"""an object a line with: {this_python('-c "import json')}"""),
     ("a.xlsx", "a", [], 'unknown kind of file "a.xlsx"'),
 ])
 def test_what_is_wrong_is_said_with_its_place(name, text, columns, message, tmp_path):
@@ -129,6 +132,15 @@ def test_what_is_wrong_is_said_with_its_place(name, text, columns, message, tmp_
     with pytest.raises(UserError) as caught:
         read(path, columns)
     assert str(caught.value).startswith(str(path)) and message in str(caught.value)
+
+
+def test_what_is_not_installed_is_said_with_the_command_that_installs_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setattr(tables_and_logs, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=re.escape(python_m("pip install pyarrow"))):
+        read(tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=re.escape(python_m("pip install chitchat-dataset"))):
+        tables_and_logs.default_corpus()
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])

@@ -144,7 +144,7 @@ def _is_plain(path, kind):
         for line in lines:
             with suppress(ValueError, AttributeError):
                 names |= parse_json(line).keys()
-        return names >= set(FIELDS) if names else not _is_array(lines[0])
+        return names >= set(FIELDS) if names else lines[0].lstrip()[:1] != b"["    # an array
     try:
         layout(path, lines[0].decode("utf-8", "replace").split("\t"))
     except UserError:                                         # a mistake that reading will explain
@@ -186,15 +186,10 @@ def _delimited_rows(path, progress, tabs=False):
                         ) from None
 
 
-def _is_array(line):
-    return line.lstrip().startswith(b"[")
-
-
 def _json_rows(path, progress):
     for number, line in enumerate(read_lines(path, progress), start=1):
-        if number == 1 and _is_array(line):
-            raise UserError(f"{path}: is one JSON array, expected an object a line; "
-                            f"{conversion()}")
+        if number == 1 and line.lstrip()[:1] == b"[":
+            raise UserError(f"{path}: is one JSON array, expected an object a line; {conversion()}")
         if not line.strip():
             continue
         with user_errors(f"{path}, line {number}: is no JSON object",

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from .common.cli import UserError
+from .common.cli import UserError, python_m
 
 _own_threads = False
 LARGE_PRODUCT = 2**23    # multiplications, from which on a second thread pays
@@ -227,10 +227,10 @@ def device_module(device, precision="tf32", number=0):
     except ImportError as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"--device gpu: CuPy cannot be loaded ({reason}); uninstall what there is "
-                        f"and install it for your driver: {INSTALL_CUPY}") from None
+                        f"and install it for your driver: {python_m(INSTALL_CUPY)}") from None
     if not cupy.is_available():
         raise UserError("--device gpu: CuPy is installed but finds no CUDA device; nvidia-smi must "
-                        f"list a GPU, and the wheel fit its CUDA version: {INSTALL_CUPY}")
+                        f"list a GPU, and the wheel fit its CUDA version: {python_m(INSTALL_CUPY)}")
     if number >= (found := cupy.cuda.runtime.getDeviceCount()):
         raise UserError(f"--device gpu: {number + 1} or more workers on a host with {found} GPUs; "
                         "start one worker for each, and let each see all of them")
@@ -244,7 +244,7 @@ def device_module(device, precision="tf32", number=0):
     except Exception as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"--device gpu: the GPU was found but a first product failed ({reason}); "
-                        f"install CuPy with its CUDA libraries: {INSTALL_CUPY}") from None
+                        f"install CuPy with its CUDA libraries: {python_m(INSTALL_CUPY)}") from None
     return cupy
 
 

@@ -7,7 +7,7 @@ too. training/distributed.py says how to start several workers.
 
 import dataclasses
 import itertools
-import shlex
+import re
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -43,6 +43,7 @@ from .training.workers import ALONE
 
 DEV_QUERIES = 5_000
 TOP_FROM = 20_000    # sentences, from which all_but_the_top takes its direction
+NOT_QUOTED = r'["“”„$`\\!%]'    # what sh, PowerShell or cmd reads even between quotation marks
 IN_USE = "{}: another process trains in it; wait until it ends, or stop it"
 
 
@@ -218,7 +219,8 @@ def open_nli(config, vocabulary):
     dev = read_snli(files["dev"])
     if config.second_task == "entailments":
         split = encode_entailments(train, vocabulary, config.nli_fraction, config.seed)
-        print(f"SNLI: {split.pairs:,} entailments to train on ({config.nli_fraction:.0%})\n")
+        print(f"SNLI: {split.pairs:,} entailments to train on ({config.nli_fraction:.0%}); of the "
+              f"file {train.dropped:,} pairs have no label or no text\n")
         return split, None
     split = encode_snli(train, vocabulary, config.nli_fraction, config.seed)
     print(f"SNLI: {split.pairs:,} pairs to train on ({config.nli_fraction:.0%} of the file), "
@@ -324,6 +326,7 @@ def summary(folder, corpus, before=None):
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     command = "  " + python_m("convsim_mini")
     example = shorten(corpus.report["examples"][0][0], 60, placeholder="")    # a sentence of theirs
+    example = re.sub(NOT_QUOTED, "", example)
     return "\n\n".join([
         response.summary("test", choices, response.scores(run, choices),
                          ranks | response.of_words(choices)),
@@ -332,7 +335,7 @@ def summary(folder, corpus, before=None):
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
         f"{run.config.steps:,}, the best on dev.\nLook at {folder}/p_at_n.png and "
         f"{folder}/loss.png. Try next:\n"
-        f"{command}.encode {folder} {shlex.quote(example)} 'How old are you?'\n"
+        f'{command}.encode {folder} "{example}" "How old are you?"\n'
         f"{command}.evaluation {folder}\n"
         f"{command}.train --config {folder}/config.json --run {folder}-again"])
 

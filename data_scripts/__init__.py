@@ -15,5 +15,5 @@ NEEDED = ("requests", "urllib3", "dask", "distributed", "duckdb", "orjson", "pya
 missing = [name for name in NEEDED if not find_spec(name)]
 if missing and sys.argv[0] == "-m":                           # a command, which begins here
     print(f"error: {', '.join(missing)}: not installed; install what data_scripts needs: "
-          "python -m pip install -r data_scripts/requirements.txt", file=sys.stderr)
+          f"{sys.executable} -m pip install -r data_scripts/requirements.txt", file=sys.stderr)
     sys.exit(2)

@@ -17,8 +17,9 @@ sys.path.insert(0, str(HERE.parent))
 
 INTERACTIVE = hasattr(builtins, "__IPYTHON__") or hasattr(sys, "ps1")
 if not INTERACTIVE:
+    from convsim_mini.common.cli import replace_streams
     matplotlib.use("Agg")    # a script draws to files and opens no window
-    sys.stdout.reconfigure(errors="replace")    # "?" for what a pipe's code page does not have
+    replace_streams(must_show=True)    # "?" for letters that it lacks, "�" for what steers it
 
 import matplotlib.pyplot as plt    # after the choice of its backend
 
@@ -33,8 +34,7 @@ def ask(script):
     """Print what a lesson asks to predict, and wait once for Enter."""
     text = Path(script).read_text(encoding="utf-8")
     text = re.sub("^# (%%.*\n)?|^#", "", text, flags=re.MULTILINE)    # marks of cells go, too
-    questions = [part for part in text.split("\n\n") if "**Predict" in part]
-    if questions:
+    if questions := [part for part in text.split("\n\n") if "**Predict" in part]:
         print("\n\n".join(questions).replace("**", ""))
         input("\nWrite down what you expect, then press Enter. ")
 

@@ -18,8 +18,10 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
 NO_READER = 141                                               # 128 + SIGPIPE
 STDOUT = "standard output"
 ELSEWHERE = {"lr": "rate", "learning_rate": "rate"}    # what others call a setting → its name here
-# What can steer a terminal: control characters but tab and line end; what turns text's direction.
-STEERING = {*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+# What can steer a terminal: control characters but tab and line end; what turns text's direction,
+# which Unicode calls Bidi_Control.
+STEERING = {*range(32), *range(127, 160), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F),
+            *range(0x2066, 0x206A)}
 HARMLESS = dict.fromkeys(STEERING - {9, 10}, "\ufffd")
 
 
@@ -52,13 +54,18 @@ def did_you_mean(word, choices):
 
 def python_m(arguments):
     """The command "python -m ARGUMENTS" with the Python that runs, as one types it here."""
+    return this_python(f"-m {arguments}")
+
+
+def this_python(arguments):
+    """The command "python ARGUMENTS", in the same way."""
     python = sys.executable
     if shutil.which("python") == python:                      # its environment is activated
         python = "python"
     else:
         with suppress(OSError, ValueError):    # the working folder is gone, or Python is elsewhere
             python = str(Path(python).relative_to(Path.cwd()))
-    return f'"{python}" -m {arguments}' if " " in python else f"{python} -m {arguments}"
+    return f'"{python}" {arguments}' if " " in python else f"{python} {arguments}"
 
 
 def positive_int(text):
@@ -110,7 +117,7 @@ def errors_in_one_line(must_show=True):
     must_show: False where it is no error that standard output is closed, full or unread
     """
     is_closed = sys.stdout is None
-    _replace_streams(must_show)
+    replace_streams(must_show)
     with handling(dict.fromkeys(ENDING, _end)):
         try:
             if is_closed and must_show:
@@ -159,7 +166,7 @@ def handling(handlers):
             signal.signal(number, handler)
 
 
-def _replace_streams(must_show):
+def replace_streams(must_show):
     """Make sys.stdout and sys.stderr _Shown, unless they were replaced before, as by pytest."""
     # In this order each closed descriptor is opened again, so that no other file gets its number.
     if sys.stdin is None:

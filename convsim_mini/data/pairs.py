@@ -16,7 +16,7 @@ from tqdm import tqdm
 from ..common.cli import UserError
 from ..common.files import chunked, parse_json
 from .tables_and_logs import (
-    CONVERSION, FIELDS, KINDS, conversation_turns, default_corpus, kind_of, read_records
+    FIELDS, KINDS, conversation_turns, conversion, default_corpus, kind_of, read_records
 )
 
 CHUNK = 5_000    # lines that one worker takes at a time
@@ -89,7 +89,7 @@ def read_chunks(path, progress=lambda position: None, columns=()):
         first, fields = 1, FIELDS
         records = (Pair(*turn) for turn in conversation_turns(path))
     elif kind == ".json":
-        raise UserError(f'{path}: unknown kind of file "{path.name}"; {CONVERSION}')
+        raise UserError(f'{path}: unknown kind of file "{path.name}"; {conversion()}')
     else:
         raise UserError(f'{path}: unknown kind of file "{path.name}"; expected {EXPECTED}')
     for chunk in chunked(records, CHUNK):
@@ -106,13 +106,13 @@ def parse(kind, record, fields=FIELDS):
 
 def pair_of(row, fields):
     """A row, as of `row_of`, as a Pair."""
-    texts = [row[name] or "" for name in fields]              # None: an empty cell
+    texts = [row.get(name) or "" for name in fields]          # None: an empty cell, or no cell
     authors = [row.get(f"{name}_author") for name in FIELDS]
     return Pair(*texts, *[author if isinstance(author, str) else None for author in authors])
 
 
 def row_of(kind, record, fields=FIELDS):
-    """One record of a Chunk as a dict with texts, or None, at `fields`. Raises ValueError."""
+    """One record of a Chunk as a dict with texts, None or nothing at `fields`. ValueError."""
     if isinstance(record, Pair):
         return record._asdict()
     if isinstance(record, bytes):
@@ -128,7 +128,7 @@ def row_of(kind, record, fields=FIELDS):
     if None in record:
         raise ValueError("more cells than the header has; quote cells that hold a comma")
     for name in fields:
-        if not isinstance(record.get(name, 0), (str, NoneType)):
+        if not isinstance(record.get(name), (str, NoneType)):
             raise ValueError(f'no text in the field "{name}"')
     return record
 

@@ -29,7 +29,7 @@ from .packed import Packed, offsets_of
 from .pairs import default_corpus, parse, parsed, read_chunks, removed_by, watched
 from .text import UNKNOWN, Vocabulary, prune, stable_hash, tokenize
 
-FORMAT = 5
+FORMAT = 6
 FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
 MOST_WORDS_COUNTED = 5_000_000
 FEWEST = 100    # pairs in a split, and replies to choose among

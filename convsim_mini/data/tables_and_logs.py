@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
-from ..common.cli import UserError, user_errors
+from ..common.cli import UserError, python_m, this_python, user_errors
 from ..common.decompress import MOST, SUFFIXES
 from ..common.files import chunked, decoded, parse_json, read_lines, read_object
 
@@ -32,8 +32,6 @@ THREAD = ("thread", "thread_id", "conversation", "conversation_id", "dialogue_id
 SPEAKER = ("speaker", "author", "user", "sender", "role", "from")
 ID = ("id", "message_id")
 REPLY_TO = ("reply_to", "reply-to", "in_reply_to", "parent_id")
-CONVERSION = ("a JSON array becomes an object a line with: python -c \"import json, sys; [print("
-              "json.dumps(row)) for row in json.load(sys.stdin)]\" < ARRAY.json > LINES.jsonl")
 NAME_THEM = "name two of them: --columns INPUT RESPONSE; for encode one: --column NAME"
 LOOKED_AT = 100    # rows that may name a column: a first message has no reply_to
 LONG_TURN = 65_536    # characters, from which on a turn takes no more messages
@@ -46,7 +44,15 @@ def default_corpus():
     if package := find_spec("chitchat_dataset"):
         return Path(package.origin).with_name("dataset.json")
     raise UserError("the default corpus, the package chitchat-dataset, is not installed: "
-                    "pip install chitchat-dataset, or name your own files with --pairs")
+                    f"{python_m('pip install chitchat-dataset')}, or name your own files with "
+                    "--pairs")
+
+
+def conversion():
+    """How a JSON array becomes an object a line."""
+    return "a JSON array becomes an object a line with: " + this_python(
+        '-c "import json, sys; [print(json.dumps(row)) for row in json.load(sys.stdin)]" '
+        "< ARRAY.json > LINES.jsonl")
 
 
 class Layout(NamedTuple):
@@ -133,21 +139,14 @@ def _is_plain(path, kind):
     if not path.is_file():                                    # a pipe can be read only once
         return True
     lines = next(chunked(read_lines(path), LOOKED_AT))
-    if kind == ".jsonl" and lines[0].lstrip().startswith(b"["):
-        raise UserError(f"{path}: is one JSON array, expected an object a line; {CONVERSION}")
-    names = lines[0].decode("utf-8", "replace").split("\t")
     if kind == ".jsonl":
-        names = {}
+        names = set()
         for line in lines:
             with suppress(ValueError, AttributeError):
-                names |= {name: value for name, value in parse_json(line).items()
-                          if value or name not in names}
-        if names.keys() >= set(FIELDS):
-            return True
-        if _chat_in([names]):
-            return False
+                names |= parse_json(line).keys()
+        return names >= set(FIELDS) if names else lines[0].lstrip()[:1] != b"["    # an array
     try:
-        layout(path, list(names))
+        layout(path, lines[0].decode("utf-8", "replace").split("\t"))
     except UserError:                                         # a mistake that reading will explain
         return True
     return False
@@ -189,6 +188,8 @@ def _delimited_rows(path, progress, tabs=False):
 
 def _json_rows(path, progress):
     for number, line in enumerate(read_lines(path, progress), start=1):
+        if number == 1 and line.lstrip()[:1] == b"[":
+            raise UserError(f"{path}: is one JSON array, expected an object a line; {conversion()}")
         if not line.strip():
             continue
         with user_errors(f"{path}, line {number}: is no JSON object",
@@ -204,7 +205,8 @@ def _parquet_rows(path, progress):
         import pyarrow
         import pyarrow.parquet as parquet
     except ImportError:
-        raise UserError(f"{path}: reading Parquet needs a package: pip install pyarrow") from None
+        raise UserError(f"{path}: reading Parquet needs a package: "
+                        f"{python_m('pip install pyarrow')}") from None
     try:
         with open(path, "rb") as file:
             for batch in parquet.ParquetFile(file).iter_batches(1_000):
@@ -252,9 +254,9 @@ def _replies(messages):
     """Yield messages and replies as pairs. A reply stands below its message in the log."""
     known = {}                                                # id → message
     for message in messages:
-        if message["text"] and message["reply_to"] in known:
+        if message["reply_to"] in known:
             yield _pair(known[message["reply_to"]], message)
-        if message["text"] and message["id"]:
+        if message["id"]:
             known[message["id"]] = message
 
 
@@ -263,6 +265,8 @@ def _adjacent_turns(messages):
     before, now = {}, {}                                      # thread → turn, as a message
     for message in messages:
         thread = message["thread"]
+        if not message["text"]:
+            yield _pair(message, message)                     # which is counted as "no text"
         if not (message["text"] and thread):
             continue
         turn = now.get(thread)

@@ -50,12 +50,15 @@ class SentenceEncoder:
         """The learned half and the half that counts words, as one unit vector.
 
         packed: word ids of n sentences → float32 (n, dimension)
+        Raises ValueError where damaged weights make numbers that are not finite.
         """
         u = unit_length(self.learned(packed))
-        if not self.word_weight:
-            return u
-        counts = sums_of_rows(self.directions, packed)
-        return side_by_side(u, unit_length(counts), self.word_weight)
+        if self.word_weight:
+            counts = sums_of_rows(self.directions, packed)
+            u = side_by_side(u, unit_length(counts), self.word_weight)
+        if not np.isfinite(u.sum()):
+            raise ValueError("the vectors are not finite: model.safetensors is damaged")
+        return u
 
     def learned(self, packed):
         """A bag of words and bigrams; the layers: n sentences → float32 (n, e)."""

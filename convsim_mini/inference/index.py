@@ -18,6 +18,7 @@ import json
 import os
 from array import array
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +36,7 @@ TIE = 1e-5       # last bits depend on the batch: equal lines have cosines up to
 BLOCK = 4_096    # vectors at a time, as many as `encode` embeds: equal products, equal cosines
 GRAPH_ABOVE = 1_000_000
 SEEN = 100       # lines taken from the graph for each line asked for (10 found 79%, 30 found 91%)
+DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError)
 
 
 class Hit(NamedTuple):
@@ -96,16 +98,19 @@ class Index:
     def __init__(self, folder, encoder):
         again = f"make the index: {python_m('convsim_mini.encode RUN --file FILE --index DIR')}"
         meta = read_object(Path(folder, "meta.json"), "is missing or damaged", again)
-        with user_errors(f"{folder}: is damaged", f"delete it and {again}",
-                         (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError)):
+        again = f"delete it and {again}"
+        self.damage = partial(user_errors, f"{folder}: is damaged", again, DAMAGE)
+        with self.damage():
             if meta.get("format") != FORMAT:
-                raise UserError(f"{folder}: is an index of another version; delete it and {again}")
+                raise UserError(f"{folder}: is an index of another version; {again}")
             _check(folder, meta, encoder)
             self.columns, self.side = tuple(meta["columns"]), meta["side"]
             vectors, text, offsets, graph = _files(folder, meta["generation"])
             self.vectors = np.load(vectors, mmap_mode="r")
             self.text = np.memmap(text, np.uint8, "r")
             self.offsets = np.load(offsets, mmap_mode="r")
+            if len(self.offsets) != len(self) + 1 or self.offsets[-1] != len(self.text):
+                raise ValueError(f"{offsets.name} does not fit the rows")
             usearch = _usearch() if graph.name in meta["crc32"] else None
             self.graph = usearch and usearch.restore(graph, view=True)
         self.folder, self.meta, self.encoder = Path(folder), meta, encoder
@@ -125,7 +130,9 @@ class Index:
             found = []
             for query in queries:
                 rows = sorted(self.graph.search(query, SEEN * top).keys.tolist())
-                found += nearest(query[None], [(self.vectors[rows], rows)], top)
+                with self.damage():
+                    vectors = self.vectors[rows]
+                found += nearest(query[None], [(vectors, rows)], top)
         return [[Hit(hit.score, hit.row + 1, json.loads(self.line(hit.row))) for hit in hits]
                 for hits in found]
 
@@ -157,8 +164,11 @@ class Index:
             new.mkdir()
             blocks = chain(old, _as_json(embedded(self.encoder, rows)))
             number, report = _fill(new, meta, blocks, self.encoder.dimension)
-            for name in meta["crc32"]:
-                os.replace(new / name, Path(self.folder, name))
+            kept = _files(self.folder, self.meta["generation"])
+            for path, mate in zip(_files(new, meta["generation"]), kept):
+                if path.exists():                             # a small index has no graph
+                    path.chmod((mate if mate.exists() else about).stat().st_mode & 0o777)
+                    os.replace(path, self.folder / path.name)
             write_text(about, json.dumps(meta))
             before = len(self)
             self.__init__(self.folder, self.encoder)          # from here on with the new files
@@ -183,6 +193,8 @@ def _check(folder, meta, encoder):
     if other:
         raise UserError(f"{folder}: was made by another run or with other options (different: "
                         f"{', '.join(other)}); search with those, or make another index")
+    if type(meta["generation"]) is not int or meta["generation"] < 1:
+        raise ValueError("meta.json names no generation")     # but perhaps another folder
     *needed, graph = (path.name for path in _files(folder, meta["generation"]))
     if meta.keys() != META or not {*needed} <= meta["crc32"].keys() <= {*needed, graph}:
         raise ValueError("meta.json names other files than an index has")

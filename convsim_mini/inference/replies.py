@@ -81,7 +81,7 @@ class Replies:
             if " ".join(tokens) in seen:
                 continue
             seen.add(" ".join(tokens))
-            said = "" if asked == answered else hit.row[asked] or ""
+            said = "" if asked == answered else hit.row.get(asked) or ""
             fault = ""
             if not coarse and COARSE.search(f"{said} {hit.row[answered]}"):
                 fault = "coarse"

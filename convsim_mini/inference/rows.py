@@ -47,7 +47,7 @@ def rows_of_file(path, columns=(), side=0):
     def show(position):
         bar.update(position - bar.n)
 
-    if path is None or kind_of(path) not in KINDS:
+    if path is None or kind_of(path) not in (*KINDS, ".json"):    # as in training
         if columns:
             raise UserError(f"{path or 'standard input'}: has no columns, for it is no .csv, .tsv, "
                             ".jsonl or .parquet file; leave out the names of columns")
@@ -80,4 +80,4 @@ def _lines(path, show):
 
 def _with_text(parts, column):
     for part in parts:
-        yield from chunked([row for row in part.rows if row[column]], CHUNK)
+        yield from chunked([row for row in part.rows if row.get(column)], CHUNK)

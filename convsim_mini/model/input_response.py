@@ -95,7 +95,7 @@ ENCODERS = {
 def embed(model, packed, batch_size=1024):
     """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host.
 
-    Raises UserError where they hold nan, as those of damaged parameters do.
+    Raises UserError as `finite`.
     """
     dtype = model.params["encoder.embedding.weight"].dtype
     parts = [np.empty((0, model.config.layers[-1]), dtype)]   # where there are no sentences
@@ -106,7 +106,11 @@ def embed(model, packed, batch_size=1024):
         arranged = arrange(model, packed.part(first, last))
         parts.append(to_host(encode(model, arranged, NO_DROPOUT, keep=False)[0]))
         first = last
-    vectors = np.concatenate(parts)
+    return finite(np.concatenate(parts))
+
+
+def finite(vectors):
+    """The same vectors. Raises UserError where they hold nan, as those of damaged parameters do."""
     if not np.isfinite(vectors.sum()):
         raise UserError("the model's vectors are not finite: its weights are damaged; restore them "
                         "or train again")
@@ -145,9 +149,9 @@ def response_backward(dy, cache):
 
 
 def respond(model, v):
-    """v′ of response embeddings: v: (n, e) on the host → (n, e) on the host."""
+    """v′ of response embeddings: v: (n, e) on the host → (n, e) there. UserError as `finite`."""
     xp = array_module(model.params["encoder.embedding.weight"])
-    return to_host(response_forward(model.params, xp.asarray(v), model.config)[0])
+    return finite(to_host(response_forward(model.params, xp.asarray(v), model.config)[0]))
 
 
 # ---------------------------------------------------------------- vectors to a loss, by task

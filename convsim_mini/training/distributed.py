@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from ..backend import array_module, to_host
-from ..common.cli import ENDING, UserError, errors_in_one_line
+from ..common.cli import ENDING, UserError, errors_in_one_line, python_m
 from ..data.corpus import Batch
 from ..model.input_response import TASKS
 from ..model.layers import Dropout
@@ -40,7 +40,7 @@ def launched():
     rank = os.environ.get("PMI_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK")
     if number == "1":
         return ALONE
-    fault = "mpi4py or MPI is missing: pip install mpi4py mpich"
+    fault = f"mpi4py or MPI is missing: {python_m('pip install mpi4py mpich')}"
     with suppress(ImportError, RuntimeError):                 # RuntimeError: no MPI library
         from mpi4py import MPI
         if MPI.COMM_WORLD.size == int(number):
@@ -239,8 +239,8 @@ class Workers:
         """Raise a UserError where CuPy does not find NCCL."""
         from cupy.cuda import nccl
         if not nccl.available:
-            raise UserError("--device gpu: several workers need NCCL: pip install "
-                            "nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)")
+            install = python_m("pip install nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)")
+            raise UserError(f"--device gpu: several workers need NCCL: {install}")
 
     def collect(self, *arrays):
         """Give all workers the head that NLI's workers have trained. arrays: dicts that hold it."""

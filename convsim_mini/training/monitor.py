@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 
 from ..backend import array_module, to_host
-from ..common.cli import progress, python_m, user_errors
+from ..common.cli import UserError, progress, python_m, user_errors
 from ..common.figures import plot_accuracy, plot_loss, plot_precision, precisions
 from ..common.files import checksum, checksum_of, write_text
 from ..data.snli_files import LABELS
@@ -89,6 +89,7 @@ class Monitor:
 
     def checkpoint(self, step, model, state, measured):
         """Measure, if `measured`, and save. Raises Diverged if a loss or a parameter is bad."""
+        self._check_folder()
         self.log(step)
         self.seconds += time.perf_counter() - self.began
         for p in model.params.values():
@@ -133,6 +134,7 @@ class Monitor:
 
     def finish(self):
         """Record that training is at its end, the best step, and a checksum of the log so far."""
+        self._check_folder()
         record = {"step": self.config.steps, "best": self.best}
         self._write([], {**record, "crc32": checksum_of(record, checksum(self.path))})
 
@@ -143,11 +145,15 @@ class Monitor:
         self.bar.total = pairs_before(self.config, self.config.steps)
         self.bar.update(pairs_before(self.config, step) - self.bar.n)
 
+    def _check_folder(self):
+        if not self.folder.is_dir():
+            raise UserError(f"{self.folder}: is gone; put it back there and --resume it, or train "
+                            "again")
+
     def _write(self, records, record):
+        self._check_folder()
         records.append(record)
         advice = f"make room, then go on: {self.resume}"
-        if not self.folder.is_dir():
-            advice = "the folder is gone: put it back there and --resume it, or train again"
         with (user_errors(f"{self.path}: cannot be written", advice),
               open(self.path, "a", encoding="utf-8") as log):
             log.write(json.dumps(record) + "\n")

@@ -16,7 +16,7 @@ import zstandard
 from safetensors.numpy import load_file, save_file
 
 from convsim_mini.backend import device_module
-from convsim_mini.common.cli import UserError
+from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.common.arrays_file import load_arrays, save_arrays
 from convsim_mini.data.corpus import split_of, text_key
 from convsim_mini.data.text import tokenize
@@ -131,9 +131,9 @@ CASES = [
      "3 columns, expected 2 (input TAB response))"),
     ("train --pairs latin-1.tsv", "latin-1.tsv: 200 of the first 200 lines are malformed"),
     ("train --pairs fields.jsonl",
-     "fields.jsonl: 200 of the first 200 lines are malformed, more than 1 in 100 (first: line 1: "
-                                   'no text in the field "response")'),
+     "fields.jsonl: cannot tell which columns hold input and response; it has input, reply; name"),
     ("train --pairs array.jsonl", "array.jsonl: is one JSON array, expected an object a line; a J"),
+    ("train --pairs array.jsonl --columns question answer", "array.jsonl: is one JSON array, exp"),
     ("train --pairs array.json", 'array.json: unknown kind of file "array.json"; a JSON array'),
     ("train --pairs few.tsv", "few.tsv: 50 pairs are left after the filters"),
     ("train --pairs alike.tsv", "P@N needs 99 wrong responses beside each true one"),
@@ -254,7 +254,7 @@ CASES = [
     ("train --task nli --nli nli-json --pairs good.tsv",
      "nli-json/snli_1.0_train.jsonl, line 1: is no JSON"),
     ("train --task nli --nli nlideep --pairs good.tsv",
-     "nlideep/snli_1.0_train.jsonl, line 1: is no JSON object (JSON nested too deeply)"),
+     "nlideep/snli_1.0_train.jsonl, line 2: is no JSON object (JSON nested too deeply)"),
     ("train --task nli --nli nli-text --pairs good.tsv",
      'nli-text/snli_1.0_train.txt, line 3: no text in the field "sentence2"'),
     ("train --task nli --nli nli-bytes --pairs good.tsv",
@@ -269,7 +269,8 @@ CASES = [
      "--optim.nli_batch_size 9: expected 1 to 3, the NLI pairs"),
     ("train --task nli --nli nli --nli_fraction 0", "nli_fraction"),
     ("train --task nli --nli nli --nli_share 1", "nli_share"),
-    ("train --init nowhere", "--init nowhere/config.json: cannot be read as JSON"),
+    ("train --init nowhere", "nowhere: no such run folder; train one"),
+    ("train --init exported", "exported: is no run folder, for it holds no config.json; it is"),
     ("train --init run-cut-config", "--init run-cut-config/config.json: cannot be read as JSON"),
     ("train --init run-no-weights", "run-no-weights: holds no weights"),
     ("train --init run --pairs few.tsv", "few.tsv: 50 pairs are left"),
@@ -336,6 +337,7 @@ CASES = [
     ("encode run --file none.txt", "none.txt: cannot be read: No such file or directory"),
     ("encode run --file empty", "empty: is empty"),
     ("encode run --file latin-1", "latin-1, line 1: is not UTF-8 text"),
+    ("encode run --file array.json", 'array.json: unknown kind of file "array.json"; a JSON array'),
     ("encode run --file good.tsv", "more than 30 sentences: too many to compare"),
     ("encode run --file cut.tsv.gz --out out.npy",
      "cut.tsv.gz: the compressed data is damaged or cut short"),
@@ -502,7 +504,8 @@ def workshop(tmp_path_factory, pairs, write_tsv, pair_file, cache_folder, traine
         "deep.json": b"[" * 100_000, "exported/modules.json": b"[]",
         "foreign/config.json": b'{"model_type": "bert"}',
         "array.jsonl": b'[{"question": "a", "answer": "b"}]', "array.json": b"[]",
-        **{f"nlideep/snli_1.0_{split}.jsonl": b"[" * 100_000 for split in ("train", "dev")},
+        **{f"nlideep/snli_1.0_{split}.jsonl": NLI_PAIR + b"[" * 100_000
+           for split in ("train", "dev")},
         "five.vec": b" 5\nthe 1 2 3\n", "digits.vec": b"9" * 5_000 + b" 3\nthe 1 2 3\n",
         "cut.json": b'{"steps": ', "negative.json": b'{"steps": -4}',
         "unknown.json": b'{"stepz": 4}', "list.json": b"[1]",
@@ -591,6 +594,7 @@ def test_a_gpu_that_is_not_there_is_one_line(workshop, monkeypatch, capsys):
     except UserError:
         done = in_process("train --pairs good.tsv --device gpu", workshop, monkeypatch, capsys)
         assert_one_line(done, "--device gpu: CuPy is")
+        assert python_m("pip install ") in done.stderr
         assert not (workshop / "new").exists()
     else:
         pytest.skip("this machine has a GPU")

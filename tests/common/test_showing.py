@@ -72,6 +72,7 @@ def test_output_that_cannot_be_written_ends_another_command(trained, redirected,
 
 def test_nothing_in_a_text_can_steer_the_terminal():
     text = "hello \x1b]0;title\a\x1b[2J\x9b31m\u202e\u2066\t caf\u00e9 \u05d0\rerror\b\n"
+    text += "\u061c\u200e\u200f"
     code = (f"import sys; from convsim_mini.common.cli import UserError, errors_in_one_line\n"
             f"text = {text!r}\n"
             "with errors_in_one_line():\n"
@@ -79,7 +80,7 @@ def test_nothing_in_a_text_can_steer_the_terminal():
     done = shown("", "-c", code, environment={"PYTHONUTF8": "1"})
     for output in done[1:]:
         assert "hello \ufffd]0;title\ufffd\ufffd[2J" in output and "\t caf\u00e9 \u05d0" in output
-        assert not set(output) & set("\x1b\a\b\r\x9b\u202e\u2066")
+        assert not set(output) & set("\x1b\a\b\r\x9b\u202e\u2066\u061c\u200e\u200f")
 
 
 def test_no_file_gets_the_number_of_a_closed_descriptor(tmp_path):

@@ -3,12 +3,14 @@
 import csv
 import gzip
 import json
+import re
+import sys
 from dataclasses import replace
 
 import pytest
 
-from convsim_mini.common.cli import UserError
-from convsim_mini.data import prepare
+from convsim_mini.common.cli import UserError, python_m, this_python
+from convsim_mini.data import prepare, tables_and_logs
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.pairs import Pair, parse, read_chunks, removed_by
 from convsim_mini.data.text import tokenize
@@ -85,6 +87,9 @@ def test_consecutive_messages_of_a_thread_become_pairs(tmp_path):
         Pair("hello", "hi all well?", "ann", "bob"), Pair("hi all well?", "yes", "bob", "ann")]
     path = write_csv(tmp_path / "log.csv", ["thread_id", "message"], [[a, c] for a, _, c in log])
     assert read(path) == [Pair("hello", "hi"), Pair("hi", "all well?"), Pair("all well?", "yes")]
+    rows = [{"thread": "t1", "text": text} for text in ("hello", "", None, "hi")] + [{"thread": 1}]
+    assert read(write_jsonl(tmp_path / "log.jsonl", rows)) == [
+        *[Pair("", "")] * 3, Pair("hello", "hi")]    # without text: counted, and no turns
 
 
 def test_a_turn_of_many_messages_has_an_end(tmp_path):
@@ -99,7 +104,8 @@ def test_replies_find_their_messages(tmp_path):
             {"id": 3, "reply_to": 1, "text": "you"}, {"id": 4, "reply_to": 99, "text": "lost"},
             {"id": 5, "reply_to": 2, "text": None}, {"text": "no id"}, {"id": None, "text": "."}]
     expected = [("who?", "me"), ("who?", "you")]
-    assert [pair[:2] for pair in read(write_jsonl(tmp_path / "log.jsonl", rows))] == expected
+    path = write_jsonl(tmp_path / "log.jsonl", rows)
+    assert [pair[:2] for pair in read(path)] == [*expected, ("me", "")]
     rows = [["1", "", "who?"], ["2", "1.0", "me"], ["3", "t1_1", "you"], ["", "2.5", "lost 2.0"]]
     path = write_csv(tmp_path / "log.csv", ["id", "parent_id", "body"], rows)
     assert [pair[:2] for pair in read(path)] == expected
@@ -117,6 +123,7 @@ def test_replies_find_their_messages(tmp_path):
     ("a.jsonl", '{"thread": 1, "text": "a"}\n[1]\n', [], "line 2: is no JSON object (but a list)"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\n' + "[" * 100_000, [],
      "line 2: is no JSON object (JSON nested too deeply)"),
+    ("a.jsonl", "[\n{}]", ["x"], f"""an object a line with: {this_python('-c "import json')}"""),
     ("a.xlsx", "a", [], 'unknown kind of file "a.xlsx"'),
 ])
 def test_what_is_wrong_is_said_with_its_place(name, text, columns, message, tmp_path):
@@ -127,6 +134,15 @@ def test_what_is_wrong_is_said_with_its_place(name, text, columns, message, tmp_
     assert str(caught.value).startswith(str(path)) and message in str(caught.value)
 
 
+def test_what_is_not_installed_is_said_with_the_command_that_installs_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setattr(tables_and_logs, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=re.escape(python_m("pip install pyarrow"))):
+        read(tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=re.escape(python_m("pip install chitchat-dataset"))):
+        tables_and_logs.default_corpus()
+
+
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
 def test_rows_without_a_text_are_left_out_and_counted_whatever_the_format(
         kind, pairs, text_config, tmp_path):
@@ -135,7 +151,8 @@ def test_rows_without_a_text_are_left_out_and_counted_whatever_the_format(
         row[["question", "answer"][k % 2]] = "  " if k % 3 else None
     path = tmp_path / f"mine.{kind}"
     if kind == "jsonl":
-        write_jsonl(path, rows)
+        write_jsonl(path, [{name: cell for name, cell in row.items() if cell is not None}
+                           for row in rows])
     elif kind == "parquet":
         pytest.importorskip("pyarrow.parquet").write_table(
             pytest.importorskip("pyarrow").Table.from_pylist(rows), path)
@@ -163,8 +180,9 @@ def test_chats_become_pairs(name, tmp_path):
         return {"id": 1, name: [{role: who, content: text} for who, text in said]}
 
     rows = [chat(("system", "be kind"), ("user", "hello"), ("assistant", "hi"), ("user", "bye")),
-            chat(("user", "why?"), ("assistant", "so")), {"id": 2, name: None}]
+            chat(("user", "why?"), ("tool", None), ("assistant", "so")), {"id": 2, name: None}]
     expected = [Pair("hello", "hi", "user", "assistant"), Pair("hi", "bye", "assistant", "user"),
+                Pair("", "", "tool", "tool"),    # which is counted: "no text"
                 Pair("why?", "so", "user", "assistant")]
     assert read(write_jsonl(tmp_path / "chats.jsonl", rows)) == expected
     pytest.importorskip("pyarrow.parquet").write_table(

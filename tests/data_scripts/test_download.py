@@ -57,7 +57,8 @@ def test_without_its_requirements_a_command_says_how_to_install_them():
     done = subprocess.run([sys.executable, "-S", "-m", "data_scripts.download", "--list"], cwd=ROOT,
                           capture_output=True, text=True)    # -S: without installed packages
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
-    assert "requests" in done.stderr and "install -r data_scripts/requirements.txt" in done.stderr
+    command = f"{sys.executable} -m pip install -r data_scripts/requirements.txt"
+    assert "requests" in done.stderr and command in done.stderr
 
 
 def files_below(folder):

@@ -201,13 +201,15 @@ def test_entailments_are_the_entailed_pairs_and_equal_sentences_leave_the_softma
 
 
 def test_a_run_with_entailments_learns_both_and_resumes_to_the_same_bits(
-        arguments, nli_folder, tmp_path, monkeypatch):
+        arguments, nli_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(train, "keep_best", lambda *_: None)
     options = [*map(str, arguments), "--task", "entailment", "--nli", str(nli_folder),
                "--nli_share", "0.5", "--optim.nli_batch_size", "50", "--steps", "40",
                "--evaluations", "2"]
     whole = tmp_path / "whole"
     train.train(parse_config([*options, "--run", str(whole)]))
+    dropped = read_snli(nli_folder / "snli_1.0_train.jsonl").dropped
+    assert f"(100%); of the file {dropped} pairs have no label or no" in capsys.readouterr().out
     losses = [record["nli_loss"] for record in read_log(whole / "log.jsonl")
               if "nli_loss" in record]
     assert losses[-1] < 0.8 * losses[0]

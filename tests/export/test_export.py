@@ -74,6 +74,9 @@ def test_one_sentence_none_and_many(trained, exported):
     many = [f"fudazi {k}" for k in range(1_500)]
     np.testing.assert_allclose(encoder.encode(many), convsim_mini.load(trained[0]).encode(many),
                                rtol=0, atol=1e-6)
+    encoder.layers[0][0][0] = np.nan
+    with pytest.raises(ValueError, match="not finite: model.safetensors is damaged"):
+        encoder.encode("tufome")
 
 
 @pytest.mark.parametrize("change", [["--model.layers", 12, 16],

@@ -12,6 +12,7 @@ import convsim_mini
 from convsim_mini import encode
 from convsim_mini.inference import index, rows
 from convsim_mini.common.cli import UserError
+from convsim_mini.common.files import checksum
 from convsim_mini.inference.index import Index, build_index
 from convsim_mini.inference.rows import rows_of_file, rows_of_texts
 
@@ -203,8 +204,43 @@ def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
         with pytest.raises(UserError, match=message):
             Index(tmp_path / "index", encoder)
         path.write_bytes(whole)
+    for change in ({"generation": name} for name in ("1/../../outside/x", 0, True, "1")):
+        (tmp_path / "index" / "meta.json").write_text(json.dumps(meta | change))
+        with pytest.raises(UserError, match="index: is damaged .meta.json names no generation"):
+            Index(tmp_path / "index", encoder)
     for name, message in (("crc32", "names other files"), ("format", "another version")):
         changed = {key: value for key, value in meta.items() if key != name}
         (tmp_path / "index" / "meta.json").write_text(json.dumps(changed))
         with pytest.raises(UserError, match=message):
             Index(tmp_path / "index", encoder)
+
+
+def test_files_of_an_index_that_do_not_fit_each_other_are_refused(encoder, tmp_path):
+    """Their checksums are right, as an index has that was put together by hand."""
+    folder = tmp_path / "index"
+    build_index(encoder, rows_of_texts(["one", "two"]), folder)
+    opened = Index(folder, encoder)
+    opened.graph = SimpleNamespace(search=lambda *_: SimpleNamespace(keys=np.array([2, 0])))
+    with pytest.raises(UserError, match="index: is damaged .index 2 is out of bounds.*; delete it"):
+        opened.search(["one"])
+    meta = json.loads((folder / "meta.json").read_text())
+    for offsets in ([0, 15, 31], [0, 15], []):
+        np.save(folder / "offsets-1.npy", np.array(offsets, np.int64))
+        meta["crc32"]["offsets-1.npy"] = checksum(folder / "offsets-1.npy")
+        (folder / "meta.json").write_text(json.dumps(meta))
+        with pytest.raises(UserError, match="is damaged .offsets-1.npy does not fit the rows"):
+            Index(folder, encoder)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
+def test_files_of_an_index_keep_their_permissions_when_rows_are_added(
+        encoder, tmp_path, monkeypatch):
+    pytest.importorskip("usearch")
+    build_index(encoder, rows_of_texts(["one", "two"]), tmp_path / "index")
+    modes = {"vectors": 0o640, "rows": 0o600, "offsets": 0o604, "meta.json": 0o606}
+    for path in (tmp_path / "index").iterdir():
+        path.chmod(modes[path.name.partition("-")[0]])
+    monkeypatch.setattr(index, "GRAPH_ABOVE", 2)
+    Index(tmp_path / "index", encoder).add(rows_of_texts(["three"]))
+    assert modes | {"graph": 0o606} == {path.name.partition("-")[0]: path.stat().st_mode & 0o777
+                                        for path in (tmp_path / "index").iterdir()}

@@ -13,7 +13,7 @@ from convsim_mini.data.pairs import removed_by
 from convsim_mini.evaluation import response
 from convsim_mini.inference import replies as module
 from convsim_mini.inference.index import Index, build_index
-from convsim_mini.inference.replies import Replies, replies_of_run
+from convsim_mini.inference.replies import Replies, replies_of_file, replies_of_run
 from convsim_mini.inference.rows import Rows
 from convsim_mini.inference.sentence_encoder import SentenceEncoder
 from convsim_mini.model.word_counts import side_by_side
@@ -51,6 +51,22 @@ def test_a_reply_has_the_words_beside_the_learned_half(trained, encoder):
     np.testing.assert_allclose(both, expected, rtol=0, atol=1e-6)
     assert np.linalg.norm(both, axis=1) == pytest.approx(1, abs=1e-6)
     np.testing.assert_allclose(encoder.encode_responses("you?"), both[1], rtol=0, atol=1e-6)
+
+
+def test_a_row_without_one_of_its_cells_is_a_reply_or_is_left_out(encoder, tmp_path):
+    (tmp_path / "a.jsonl").write_text(
+        '{"question": "who?", "answer": "me"}\n{"answer": "fine"}\n{"question": "why?"}\n')
+    found = replies_of_file(encoder, tmp_path / "a.jsonl", tmp_path / "index").best("so")
+    assert {(reply.message, reply.reply) for reply in found} == {("who?", "me"), ("", "fine")}
+
+
+def test_vectors_of_replies_that_are_not_finite_are_an_error(trained):
+    encoder = convsim_mini.load(trained[0])
+    name = next(name for name in encoder.model.params if name.startswith("response."))
+    encoder.model.params[name][:] = np.nan
+    assert np.isfinite(encoder.encode("you?")).all()
+    with pytest.raises(UserError, match="not finite: its weights are damaged"):
+        encoder.encode_responses("you?")
 
 
 TALK = [("how are you?", "fine."), ("who is it?", "How old are you?"), ("really?", "shit, yes"),

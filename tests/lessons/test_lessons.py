@@ -258,6 +258,14 @@ def test_solutions_import_prove_before_numpy():
         assert set(imported[:imported.index("prove")]) <= sys.stdlib_module_names, path.name
 
 
+@pytest.mark.parametrize("encoding, shown", [("utf-8", "\ufffd[2J\ufffd é"), ("ascii", "?[2J? ?")])
+def test_nothing_that_a_lesson_prints_can_steer_the_terminal(encoding, shown):
+    done = subprocess.run([sys.executable, "-c", r"import lesson; print('\x1b[2J\u202e \xe9')"],
+                          cwd=ROOT / "lessons", capture_output=True,
+                          env={**os.environ, "PYTHONIOENCODING": encoding})
+    assert done.stdout.decode(encoding) == shown + "\n", done.stderr
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
 def test_in_a_terminal_a_lesson_waits_once_for_enter(tmp_path):
     import pty

@@ -138,10 +138,21 @@ def test_a_run_that_goes_on_with_other_threads_says_so(config, monkeypatch, tmp_
     assert "and from here on a processor, 64 cores: the last bits" in capsys.readouterr().err
 
 
-def test_a_run_whose_folder_is_gone_asks_to_put_it_back(config, monkeypatch, tmp_path):
-    wrap_step(monkeypatch, lambda call: shutil.rmtree(tmp_path / "run") if call == 7 else None)
-    with pytest.raises(UserError, match="log.jsonl: cannot be written .*; the folder is gone: put"):
-        train.train(config("run"))
+@pytest.mark.parametrize("owner, name, at", [
+    (monitor.Monitor, "after_step", 7), (monitor.Monitor, "after_step", 10),
+    (monitor, "save_checkpoint", STEPS)])    # between log lines; at one; after the last step
+def test_a_run_whose_folder_is_gone_asks_to_put_it_back(
+        config, monkeypatch, tmp_path, owner, name, at):
+    def vanishing(*arguments, **named):
+        done(*arguments, **named)
+        if at in arguments:
+            shutil.rmtree(tmp_path / "run")
+            os.kill(os.getpid(), signal.SIGINT)               # what is done next writes
+
+    done = getattr(owner, name)
+    monkeypatch.setattr(owner, name, vanishing)
+    with pytest.raises(UserError, match="run: is gone; put it back there and --resume it, or trai"):
+        train.train(config("run", ["--evaluations", "1"]))
 
 
 def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(

@@ -333,3 +333,10 @@ def test_a_run_is_read_from_another_folder_than_it_was_trained_in(pairs, write_t
     (tmp_path / "elsewhere").mkdir()
     done = command("evaluation.response", tmp_path / "run", cwd=tmp_path / "elsewhere")
     assert done.returncode == 0, done.stderr
+
+
+def test_the_example_at_the_end_has_one_meaning_in_each_shell(trained, corpus):
+    text = 'he "said" $(ls) `ls`, it\'s “5%”\\!'
+    theirs = corpus._replace(report={**corpus.report, "examples": [[text, "no"]]})
+    line, = re.findall(r"encode .*", train.summary(trained[0], theirs))
+    assert line == f'encode {trained[0]} "he said (ls) ls, it\'s 5" "How old are you?"'

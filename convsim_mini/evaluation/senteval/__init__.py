@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...common.cli import UserError, user_errors
+from ...common.cli import UserError, python_m, user_errors
 from ...common.tables import table
 from ...inference.sentence_encoder import encoder_of, tell_cut
 from ...model.nli import nli_features_forward
@@ -36,7 +36,7 @@ def find(data, run):
     if data is None:
         raise UserError("--data is missing: give the folder that SentEval's own script fills")
     found = {str(Path(data)): find_tasks(data)}
-    with user_errors("scikit-learn is missing", "pip install scikit-learn", ImportError):
+    with user_errors("scikit-learn is missing", python_m("pip install scikit-learn"), ImportError):
         import_module("sklearn")
     return found
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from string import Template
 from tempfile import TemporaryDirectory
 
-from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, progress, user_errors
+from convsim_mini.common.cli import (
+    Parser, UserError, errors_in_one_line, progress, python_m, user_errors)
 
 from .contents import HERE, LESSONS, PARTS, STATIONS, all_lessons, section
 
@@ -224,8 +225,7 @@ def main(argv=None):
                         help="write notebooks there that have not run, and no book")
     options = parser.parse_args(argv)
     if not jupytext:
-        raise UserError(f"the book needs {missing}, which is not installed; "
-                        "pip install -r tests/requirements.txt")
+        raise UserError(f"it needs {missing}: {python_m('pip install -r tests/requirements.txt')}")
     known = {lesson.number: lesson for lesson in all_lessons()}
     for number in options.numbers:
         if number not in known:

@@ -156,7 +156,7 @@ def test_mteb_finds_the_similarities_that_ours_finds(mteb, model):
 
 
 def test_mteb_learns_classes_as_well_as_ours(mteb, model, pairs):
-    """Which half of its alphabet a text's first word is from."""
+    """Which half of its alphabet a text's first word is from; to twice the standard error."""
     import datasets
     texts = [text for text, _ in pairs[:1_200]]
     labels = np.array([text.split()[0] > "lozuta" for text in texts]).astype(int)
@@ -168,7 +168,8 @@ def test_mteb_learns_classes_as_well_as_ours(mteb, model, pairs):
                       samples_per_label=900, n_experiments=1)
     task = senteval_files.Task((texts,), labels, np.where(train, "train", "test"))
     ours = np.mean(senteval.learn(model.encoder.encode(texts), task) == labels[~train])
-    assert found["accuracy"] == pytest.approx(ours, abs=0.02) and ours > 0.6
+    error = standard_error(100 * ours, task) / 100
+    assert found["accuracy"] == pytest.approx(ours, abs=2 * error) and ours > 0.5 + 3 * error
 
 
 def test_mteb_searches_as_ours_does(mteb, model, pairs):

@@ -22,6 +22,7 @@ from convsim_mini.model.input_response import embed
 from convsim_mini.training.run import load_run, save_matrix
 
 from conftest import command
+from rounding import rounding
 
 SENTENCES = ["fudazi vobamu setodi", "How old are you?", "", "don't “quote” 1,000.50 \U0001f600",
              "it 's -lrb- done -rrb- https://a.b/c", "tufome", "fudazi vobamu setodi " * 30]
@@ -222,18 +223,6 @@ def export_of_a(arguments, tmp_path_factory):
         assert (done.returncode, done.stderr) == (0, "")
         return folder / "run", folder / f"{variant}.model"
     return make
-
-
-def rounding(encoder, sentences):
-    """How far a Transformer's vectors may be from others of float32, which add in another order.
-
-    Each is about as far from those of float64 as the encoder's are. How far depends
-    on the weights, for layer norm divides by what may be small. The two together, doubled.
-    """
-    model, packed = encoder.model, encoder.vocabulary.encode(sentences)
-    exact = embed(model._replace(params={name: array.astype(np.float64)
-                                         for name, array in model.params.items()}), packed)
-    return 4 * np.abs(embed(model, packed) - exact).max()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -62,8 +62,8 @@ def talk(replies, k, coarse):
         else:
             echoes = [reply for reply in passed_over if reply.fault == "echo"]
             show(echoes)
-            print(f"  echoes: {len(echoes)}; coarse replies, which --all shows: "
-                  f"{len(passed_over) - len(echoes)}")
+            if not coarse:
+                print(f"  coarse replies, which --all shows: {len(passed_over) - len(echoes)}")
 
 
 @errors_in_one_line()

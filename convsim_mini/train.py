@@ -219,8 +219,8 @@ def open_nli(config, vocabulary):
     dev = read_snli(files["dev"])
     if config.second_task == "entailments":
         split = encode_entailments(train, vocabulary, config.nli_fraction, config.seed)
-        print(f"SNLI: {split.pairs:,} entailments to train on ({config.nli_fraction:.0%}); of the "
-              f"file {train.dropped:,} pairs have no label or no text\n")
+        print(f"SNLI: {split.pairs:,} entailments to train on ({config.nli_fraction:.0%}); "
+              f"{train.dropped:,} pairs of the file are left out, without a label or a text\n")
         return split, None
     split = encode_snli(train, vocabulary, config.nli_fraction, config.seed)
     print(f"SNLI: {split.pairs:,} pairs to train on ({config.nli_fraction:.0%} of the file), "

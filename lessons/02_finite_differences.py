@@ -210,8 +210,8 @@ assert np.array_equal(by_hand, numeric_gradient(loss, x))     # gradcheck.py doe
 # %% [markdown]
 # Now the calculus: `tanh_backward` multiplies dy by the slope of tanh. (You write it in lesson 3.)
 # How far apart may the two be? L is a sum of twelve numbers of size 1, rounded to about 10⁻¹⁶,
-# divided by ε = 10⁻⁵: about 10⁻¹¹. `relative_error` is ‖a − n‖ / (‖a‖ + ‖n‖): 0 for equals, 1 if
-# one of the two is zero. Unlike a difference it is the same for large and for small gradients.
+# divided by ε = 10⁻⁵: about 10⁻¹¹. `relative_error` is ‖a − n‖ / (‖a‖ + ‖n‖). It is 0 if both
+# are equal, and 1 if one of them is zero. It does not change when both are multiplied by one number.
 
 # %%
 y, cache = tanh_forward(x)
@@ -227,7 +227,7 @@ expect(layer_error(tanh_forward, tanh_backward, [x], rng), 1e-13, 1e-9,
 #
 # **"Wrong", though it is right: float32.** The very same backward, the very same step. Rounding is
 # now up to 6 · 10⁻⁸/10⁻⁵, or 0.6% of the slope. `relative_error` divides by the lengths of both
-# gradients, so there it counts half: 0.3%.
+# gradients, so it is half of that there: 0.3%.
 
 # %%
 y, cache = tanh_forward(x.astype(np.float32))

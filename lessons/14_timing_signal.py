@@ -127,7 +127,7 @@ expect(np.abs(signal - signal_by_hand(1500, width)).max(), 0, 1e-9, "ours agains
 # sentence. Each signal has length √(d/2) (put Δ = 0), so the cosine is the mean of cos(Δ/t_k).
 #
 # That mean has a closed form. ln t_k is spread evenly from 0 to ln 10,000. So with many hands the
-# mean is an integral over ln t: that of cos(Δ/t), divided by ln 10,000. With u = Δ/t it becomes
+# mean is the integral of cos(Δ/t) over ln t, divided by ln 10,000. With u = Δ/t it becomes
 #
 # (Ci(Δ) − Ci(Δ/10,000))/ln 10,000 ≈ **1 − (0.577 + ln Δ)/9.21**
 #

@@ -109,8 +109,8 @@ print(*(f"{name} {p.shape}" for name, p in model.params.items()), sep="\n")
 # there is: 32 pairs, the same ones again and again, no word dropout. Then the loss has to go to its
 # floor, here practically 0. The pairs are drawn at random. Neighbours in the corpus are turns of
 # one chat, where the reply of one pair is the input of the next. A fresh encoder takes an input for
-# its own best reply, so the loss of 32 neighbours starts at 13. Pairs drawn at random start about
-# one above ln 32 = 3.47.
+# its own best reply, so the loss of 32 neighbours starts at 13. The 32 pairs below start less than
+# 2 above ln 32 = 3.47.
 #
 # **Predict:** 32 pairs, thousands of parameters. How many steps until the loss is below 0.1:
 # one, ten or a hundred?

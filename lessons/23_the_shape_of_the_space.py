@@ -376,6 +376,6 @@ expect(precision[1] - max(precision[5:]), 2, 20, "points lost by 20 directions o
 # - Such a direction turns the softmax's scale down, and makes hubs of what lies near it.
 # - Taking one direction away helps a search; taking twenty does not.
 #
-# Next: lesson 24, the same arrays on another device; or lesson 26, optional, on such directions.
+# Next: lesson 24, the same arrays on another device. Optional: lesson 26, on singular values.
 #
 # Solutions, for when you have tried: `lessons/solutions/23_the_shape_of_the_space.py`.

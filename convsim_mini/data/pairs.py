@@ -112,7 +112,7 @@ def pair_of(row, fields):
 
 
 def row_of(kind, record, fields=FIELDS):
-    """One record of a Chunk as a dict with texts, None or nothing at `fields`. ValueError."""
+    """One record of a Chunk as a dict: texts, None or nothing at `fields`. Raises ValueError."""
     if isinstance(record, Pair):
         return record._asdict()
     if isinstance(record, bytes):

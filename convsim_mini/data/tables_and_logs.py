@@ -32,7 +32,7 @@ THREAD = ("thread", "thread_id", "conversation", "conversation_id", "dialogue_id
 SPEAKER = ("speaker", "author", "user", "sender", "role", "from")
 ID = ("id", "message_id")
 REPLY_TO = ("reply_to", "reply-to", "in_reply_to", "parent_id")
-NAME_THEM = "name two of them: --columns INPUT RESPONSE; for encode one: --column NAME"
+NAME_THEM = "name two of them: --columns INPUT RESPONSE (in encode one: --column NAME)"
 LOOKED_AT = 100    # rows that may name a column: a first message has no reply_to
 LONG_TURN = 65_536    # characters, from which on a turn takes no more messages
 FIELDS = ("input", "response")
@@ -50,9 +50,9 @@ def default_corpus():
 
 def conversion():
     """How a JSON array becomes an object a line."""
-    return "a JSON array becomes an object a line with: " + this_python(
-        '-c "import json, sys; [print(json.dumps(row)) for row in json.load(sys.stdin)]" '
-        "< ARRAY.json > LINES.jsonl")
+    return "a JSON array becomes an object a line with: " + this_python(    # in any shell
+        """-c "import json; open('LINES.jsonl', 'w').writelines(json.dumps(row) + '\\n' """
+        """for row in json.load(open('ARRAY.json', encoding='utf-8')))\"""")
 
 
 class Layout(NamedTuple):

@@ -30,7 +30,7 @@ class TorchModule(torch.nn.Module):
 
     @property
     def tokenizer(self):
-        """Not there; an AttributeError would not be shown by torch."""
+        """This model has none. No AttributeError, because torch would hide it."""
         raise NotImplementedError("this model has no tokenizer of the package transformers: its "
                                   "model.py splits texts into words; give texts to encode")
 

@@ -194,7 +194,7 @@ def _check(folder, meta, encoder):
         raise UserError(f"{folder}: was made by another run or with other options (different: "
                         f"{', '.join(other)}); search with those, or make another index")
     if type(meta["generation"]) is not int or meta["generation"] < 1:
-        raise ValueError("meta.json names no generation")     # but perhaps another folder
+        raise ValueError("meta.json names no generation")     # a forged one could name a folder
     *needed, graph = (path.name for path in _files(folder, meta["generation"]))
     if meta.keys() != META or not {*needed} <= meta["crc32"].keys() <= {*needed, graph}:
         raise ValueError("meta.json names other files than an index has")

@@ -50,7 +50,7 @@ def rows_of_file(path, columns=(), side=0):
     if path is None or kind_of(path) not in (*KINDS, ".json"):    # as in training
         if columns:
             raise UserError(f"{path or 'standard input'}: has no columns, for it is no .csv, .tsv, "
-                            ".jsonl or .parquet file; leave out the names of columns")
+                            ".jsonl or .parquet file; leave out --column or --columns")
         return Rows((LINE, LINE), side, _closing(bar, _lines(path, show)))
     parts = read_rows(path, show, columns)
     first = next(parts, None)

@@ -113,7 +113,7 @@ def write_book(folder, lessons, notebooks):
         links = [f'<a rel="{rel}" href="{to.page}">{arrow} {to.number} · {escape(to.title)}</a>'
                  for to, rel, arrow in ways if to]
         about = "" if lesson.number in STATIONS else (
-            "<figcaption>This lesson is about all of it.</figcaption>")
+            "<figcaption>This lesson is about the whole picture.</figcaption>")
         body = (f"<figure>{machine(STATIONS.get(lesson.number), pages)}{about}</figure>{page.body}"
                 f"<p>{mark(lesson, 'I have read this lesson')}</p>")
         write(lesson.page, f"{lesson.number} · {lesson.title}", body, "".join(links), page.headings)

@@ -137,7 +137,7 @@ def python(code):
 
 
 class Page:
-    """The body of a lesson's page. headings: (id, HTML); figures: name → bytes; files: → path."""
+    """The body of a lesson's page. headings: (id, HTML); figures, files: name → bytes, → path."""
 
     def __init__(self, lesson, notebook, pages, papers):
         self.lesson, self.pages, self.papers = lesson, pages, papers

@@ -52,7 +52,7 @@ def prepare(path, batch_size, pairs, steps=WARM_UP + TIMED):
 def save_batches(path, batches, words, **sizes):
     """Write Batches without false negatives, and named numbers, to a small .npz file.
 
-    words: above all ids; of up to 65,536 words an id takes 16 bits, as a length does
+    words: more than every id; of at most 65,536 words an id takes 16 bits, as a length does
     """
     import numpy as np
 

@@ -252,7 +252,7 @@ PARTS = {"tests": tests, "sanitizer": sanitizer, "repeat": repeat, "batches": ba
 
 
 def missing(options):
-    """Names of the packages that are not installed, and an older CuPy."""
+    """Names of the packages that are not installed, and of CuPy where it is older than 14."""
     wanted = re.findall(r"^[\w-]+", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.M)
     wanted += ["pytest", "pytest-xdist", "hypothesis"]
     wanted += ["torch"] if "speed" in options.parts else []

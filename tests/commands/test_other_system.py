@@ -66,7 +66,7 @@ def test_hints_name_the_python_that_runs(python, path, said, tmp_path, monkeypat
 
 @pytest.mark.parametrize("system", ["win32", "darwin"])
 def test_no_module_has_a_name_too_many_there(system, tmp_path):
-    """Nor one that Python 3.14 has no more. Planted mistakes must be found.
+    """No module uses a name that this system or Python 3.14 lacks. Planted mistakes are found.
 
     What `hasattr` or sys.platform guards, mypy lets pass.
     """

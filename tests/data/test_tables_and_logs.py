@@ -113,7 +113,7 @@ def test_replies_find_their_messages(tmp_path):
 
 @pytest.mark.parametrize("name, text, columns, message", [
     ("a.csv", "id,frage,antwort\n1,a,b\n", [], "cannot tell which columns hold input and response; "
-     "it has id, frage, antwort; name two of them: --columns INPUT RESPONSE; for encode"),
+     "it has id, frage, antwort; name two of them: --columns INPUT RESPONSE"),
     ("a.csv", "question,answer\na,b\n", ["question", "reply"], 'has no column "reply"; it has '
      "question, answer"),
     ("a.csv", "question,answer\n", [], "holds no row below its header"),

@@ -83,14 +83,14 @@ def accuracies(engine, data_folder, name, task, encode, **settings):
 
 
 def standard_error(accuracy, task):
-    """Of an accuracy, in points: n tested texts that are right with the probability p."""
+    """The standard error of an accuracy, in percentage points."""
     return math.sqrt(accuracy * (100 - accuracy) / task.tested.sum())
 
 
 @pytest.mark.filterwarnings("ignore")                         # the engine's, of its classifiers
 @pytest.mark.parametrize("name", ["MR", "TREC", "MRPC"])
 def test_sentevals_own_engine_finds_what_ours_finds(name, engine, data_folder, whitened):
-    """To the standard error of an accuracy on so many tested texts.
+    """The two accuracies differ by at most one standard error.
 
     Each chooses a strength in its own grid and folds. On TREC, with 500 tested, our four are 0.2
     points apart in the folds and 0.4 on test.
@@ -106,7 +106,7 @@ def test_sentevals_own_engine_finds_what_ours_finds(name, engine, data_folder, w
 def test_the_engines_pytorch_finds_what_ours_finds(engine, data_folder, glove):
     """On plain means, by the same grid of strengths as ours; with 2 folds, because it is slow.
 
-    To the standard error, because the folds differ and PyTorch draws first values.
+    The two differ by at most one standard error: folds differ, and PyTorch draws first values.
     """
     tasks, encode = glove
     theirs, ours = accuracies(engine, data_folder, "MRPC", tasks["MRPC"], encode, usepytorch=True,
@@ -156,7 +156,10 @@ def test_mteb_finds_the_similarities_that_ours_finds(mteb, model):
 
 
 def test_mteb_learns_classes_as_well_as_ours(mteb, model, pairs):
-    """Which half of its alphabet a text's first word is from; to twice the standard error."""
+    """The class is the half of the alphabet that a text's first word is from.
+
+    The accuracies differ by at most two standard errors.
+    """
     import datasets
     texts = [text for text, _ in pairs[:1_200]]
     labels = np.array([text.split()[0] > "lozuta" for text in texts]).astype(int)

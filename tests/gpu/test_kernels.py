@@ -193,7 +193,7 @@ def check_dense_parameters(cupy, dtype, name="adam"):
 
 
 def check_product_in_bfloat16(cupy, _):
-    """Factors are rounded to 8 bits, the first included; each may be transposed."""
+    """Factors are rounded to 8 significant bits; each may be transposed."""
     def rounded(x):
         mantissa, exponent = np.frexp(x)
         return np.ldexp(np.round(mantissa * 256) / 256, exponent)

@@ -370,7 +370,7 @@ def test_answers_imports_and_drawings_are_folded_and_the_station_is_marked(clone
     assert "solution_wind" in text and "tempting_wind" in text
     assert 'id="bag" class="here station"' in text and text.count('class="here ') == 1
     whole = pages_of(clone)[2].read_text()
-    assert 'class="here ' not in whole and "about all of it.</figcaption>" in whole
+    assert 'class="here ' not in whole and "about the whole picture.</figcaption>" in whole
     assert "<figcaption>" not in text
 
 

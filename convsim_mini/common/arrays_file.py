@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 from .cli import UserError, user_errors
 from .files import replace_file
 
-FORMAT = 5
+FORMAT = 6
 ROWS_AT_ONCE = 4_096
 FAULT = "is missing, damaged or cannot be read"
 OLDER = "restore it, or delete the newest step's weights and resume files to use older ones"

@@ -28,6 +28,9 @@ HARMLESS = dict.fromkeys(STEERING - {9, 10}, "\ufffd")
 class UserError(Exception):
     """A user's mistake. The message says where, what was found and expected, and what to do."""
 
+    def __str__(self):
+        return " ".join(super().__str__().splitlines())       # data and names may have line ends
+
 
 class Parser(argparse.ArgumentParser):
     """A parser that raises UserErrors; they name the option that may have been meant."""
@@ -144,7 +147,7 @@ def errors_in_one_line(must_show=True):
 
 
 def _fail(line):
-    sys.stderr.write(f"error: {' '.join(str(line).splitlines())}\n")    # names have line ends, too
+    sys.stderr.write(f"error: {UserError(line)}\n")
     sys.exit(2)
 
 

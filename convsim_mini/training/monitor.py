@@ -4,12 +4,13 @@ import json
 import math
 import sys
 import time
+import zlib
 from collections import defaultdict
 
 from ..backend import array_module, to_host
 from ..common.cli import UserError, progress, python_m, user_errors
 from ..common.figures import plot_accuracy, plot_loss, plot_precision, precisions
-from ..common.files import checksum, checksum_of, write_text
+from ..common.files import checksum_of, write_text
 from ..data.snli_files import LABELS
 from ..model.input_response import TASKS
 from .run import read_log, save_checkpoint
@@ -38,7 +39,8 @@ class Monitor:
         records = []    # a run without a checkpoint starts anew, and so does its log
         if step:
             records = [record for record in read_log(self.path) if record["step"] <= step]
-        write_text(self.path, "".join(json.dumps(record) + "\n" for record in records))
+        self.crc = 0    # of the log so far
+        write_text(self.path, "".join(map(self._line, records)))
         self.losses = []
         self.steps = [record for record in records if {"loss", "nli_loss"} & record.keys()]
         self.measured = [record for record in records if "dev_p1" in record]
@@ -133,10 +135,8 @@ class Monitor:
         self.bar.close()
 
     def finish(self):
-        """Record that training is at its end, the best step, and a checksum of the log so far."""
-        self._check_folder()
-        record = {"step": self.config.steps, "best": self.best}
-        self._write([], {**record, "crc32": checksum_of(record, checksum(self.path))})
+        """Record that training is at its end, and the best step."""
+        self._write([], {"step": self.config.steps, "best": self.best})
 
     def expect(self, config, step):
         """Tell the progress bar how many pairs a run with this Config sees, from `step` on."""
@@ -155,8 +155,14 @@ class Monitor:
         records.append(record)
         advice = f"make room, then go on: {self.resume}"
         with (user_errors(f"{self.path}: cannot be written", advice),
-              open(self.path, "a", encoding="utf-8") as log):
-            log.write(json.dumps(record) + "\n")
+              open(self.path, "a", encoding="utf-8", newline="\n") as log):
+            log.write(self._line(record))
+
+    def _line(self, record):
+        """The next line of the log, with a checksum of the record and of all lines before it."""
+        line = json.dumps({**record, "crc32": checksum_of(record, self.crc)}) + "\n"
+        self.crc = zlib.crc32(line.encode(), self.crc)
+        return line
 
 
 class Silent:

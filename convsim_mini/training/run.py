@@ -203,18 +203,15 @@ def load_matrix(run, name):
 def read_log(path):
     """The records of a log.jsonl. Raises UserError where it is damaged.
 
-    The last line of a run that was killed may be half written; it is left out. The record of a
-    run's end holds a checksum of what stands before it.
+    The last line of a run that was killed may be half written; it is left out. Each record holds a
+    checksum of itself and of what stands before it.
     """
     records, crc = [], 0
     lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
-            if record["step"] < 0:
-                raise ValueError(f"step {record['step']}")
-            ends = "best" in record or "crc32" in record      # either name may be damaged
-            if ends and record.pop("crc32") != checksum_of(record, crc):
+            if record.pop("crc32") != checksum_of(record, crc):
                 raise ValueError("its checksum is wrong")
             records.append(record)
         except (ValueError, TypeError, KeyError, AttributeError) as error:

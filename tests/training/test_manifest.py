@@ -97,6 +97,8 @@ def test_a_file_of_another_run_is_refused(stopped, other, name, message):
     lambda text: text.replace("{", "", 1),
     lambda text: text.replace('"best": 30', '"best": 31'),
     lambda text: text.replace('"best"', '"beast"'),
+    # without its end, as if killed, and with another last P@1
+    lambda text: re.sub(r'(.*"dev_p1": )(.*\n).*\n$', r"\g<1>9\2", text, flags=re.DOTALL),
     lambda text: text.replace('"crc32"', '"crc22"'),
     lambda text: text[:-9] + "\n"])
 def test_a_changed_log_is_refused(trained, run_copy, damage):
@@ -185,7 +187,7 @@ def test_a_file_of_another_format_is_refused(run_copy, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(arrays_file, "FORMAT", 2)
         arrays_file.save_arrays(run_copy / WEIGHTS, {"a": np.zeros(3)}, {})
-    with pytest.raises(UserError, match="written by another version .*format 2, expected 5.; use"):
+    with pytest.raises(UserError, match="written by another version .*format 2, expected 6.; use"):
         load_run(run_copy)
 
 

@@ -210,8 +210,8 @@ assert np.array_equal(by_hand, numeric_gradient(loss, x))     # gradcheck.py doe
 # %% [markdown]
 # Now the calculus: `tanh_backward` multiplies dy by the slope of tanh. (You write it in lesson 3.)
 # How far apart may the two be? L is a sum of twelve numbers of size 1, rounded to about 10⁻¹⁶,
-# divided by ε = 10⁻⁵: about 10⁻¹¹. `relative_error` is ‖a − n‖ / (‖a‖ + ‖n‖). It is 0 if both
-# are equal, and 1 if one of them is zero. It does not change when both are multiplied by one number.
+# divided by ε = 10⁻⁵: about 10⁻¹¹. `relative_error` is ‖a − n‖ / (‖a‖ + ‖n‖). It is 0 if both are
+# equal, and 1 if one of them is zero. It stays the same when both are multiplied by one number.
 
 # %%
 y, cache = tanh_forward(x)

@@ -237,8 +237,8 @@ expect(np.linalg.norm(l2_normalize_backward(y, cache)), 0, 1e-14,
 #
 # A colleague checks a softmax backward twice: with dp = 1 it must return (nearly) zero, and under a
 # random dp each row of ds must sum to zero, since p's sum cannot change. Both are true of the right
-# backward. Write a *wrong* one that passes both. Under a random dp it is far off and not zero, and at
-# least one of its rows is no multiple of the right one's.
+# backward. Write a *wrong* one that passes both. Under a random dp it is far off and not zero, and
+# at least one of its rows is no multiple of the right one's.
 
 # %%
 def well_dressed_backward(dp, cache):

@@ -12,6 +12,7 @@ embeddings, in shared memory, and each updates its own rows of it.
 import math
 import os
 import shutil
+import signal
 import sys
 import time
 import traceback
@@ -22,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from ..backend import array_module, to_host
-from ..common.cli import ENDING, UserError, errors_in_one_line, python_m
+from ..common.cli import ENDING, UserError, errors_in_one_line, handling, python_m
 from ..data.corpus import Batch
 from ..model.input_response import TASKS
 from ..model.layers import Dropout
@@ -42,7 +43,9 @@ def launched():
         return ALONE
     fault = f"mpi4py or MPI is missing: {python_m('pip install mpi4py mpich')}"
     with suppress(ImportError, RuntimeError):                 # RuntimeError: no MPI library
-        from mpi4py import MPI
+        # MPI waits here for the other workers: a signal that ended one must end this one, too
+        with handling(dict.fromkeys(ENDING, signal.SIG_DFL)):
+            from mpi4py import MPI
         if MPI.COMM_WORLD.size == int(number):
             return Workers(MPI)
         fault = f"mpi4py's MPI sees {MPI.COMM_WORLD.size}; start with the mpiexec of that MPI"

@@ -279,7 +279,8 @@ def check_end(done, codes=(0, 2), what="", lines=True):
     """A command's end: an exit code, no traceback, with 2 one line that begins "error: "."""
     ours = [line.strip() for line in (done.stdout + done.stderr).splitlines() if str(ROOT) in line]
     expect(no_traceback(done),
-           f"{what}a traceback ({done.returncode}): {last(done)} ({' '.join(ours[-1:])})")
+           f"{what}a traceback ({done.returncode}): {last(done)} "
+           f"({' '.join(ours[-1:]) or done.stderr[-2_000:]})")
     expect(done.returncode in codes or interrupted_while_loading(done),
            f"{what}exit code {done.returncode}: {last(done)}")
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]

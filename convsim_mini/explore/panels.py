@@ -100,7 +100,7 @@ def reply(explored, question):
 
 def compare(explored, question):
     """The cosines of your sentences, and how the one that you choose changes when a word is left
-    out and its neighbours close the gap. Lesson 21, Measuring similarity, has its two halves."""
+    out and its neighbours close the gap. Lesson 21, Measuring similarity, explains the halves."""
     sentences = [text for text in question["compared"].split("\n") if tokenize(text)]
     if not 2 <= len(sentences) <= 8:
         return {"status": "Type two to eight sentences, one a line."}

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from functools import partial
@@ -15,6 +16,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from convsim_mini.backend import to_device, to_host
+from convsim_mini.common.cli import UserError, handling
 from convsim_mini.common.figures import precisions
 from convsim_mini.config import OptimConfig
 from convsim_mini.data.corpus import Split
@@ -23,7 +25,7 @@ from convsim_mini.model.input_response import Model, loss_and_gradients
 from convsim_mini.model.layers import NO_DROPOUT
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run, read_log
-from convsim_mini.training.distributed import Workers
+from convsim_mini.training.distributed import Workers, launched
 from convsim_mini.training.schedule import Tasks, batches
 
 from conftest import ROOT, Finished, command, generate_nli, write_snli
@@ -34,6 +36,23 @@ MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join(
     [str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 if MPIEXEC is None:
     pytest.skip("no mpiexec to start workers with: pip install mpich", allow_module_level=True)
+
+def test_a_signal_ends_a_worker_while_mpi_starts_and_waits_for_the_others(monkeypatch):
+    """A handler in Python would wait until MPI has started, which may be for ever."""
+    class Starting:
+        def __getattr__(self, name):
+            if name == "MPI":
+                found.append(signal.getsignal(signal.SIGTERM))
+            raise AttributeError
+
+    found, handler = [], lambda *_: None
+    monkeypatch.setitem(sys.modules, "mpi4py", Starting())
+    monkeypatch.setenv("PMI_SIZE", "2")
+    monkeypatch.setenv("PMI_RANK", "0")
+    with handling({signal.SIGTERM: handler}), pytest.raises(UserError, match="one of 2 workers"):
+        launched()
+    assert found and {*found} == {signal.SIG_DFL}
+
 
 STEPS = 50    # with more, the first checkpoint comes after 50
 

@@ -136,6 +136,12 @@ def test_neighbours_are_lines_of_the_corpus_or_of_an_index(explored, pairs, tmp_
     assert "of 50 lines" in ask(searched, "neighbours", sentence="")["status"]
 
 
+def test_lines_that_are_coarse_are_left_out(explored, monkeypatch):
+    monkeypatch.setattr(panels, "pairs_of_run", lambda config: [("b", "oh shit"), ("a", "b")])
+    vectors, texts = Explored(explored.run).lines
+    assert texts == ["a", "b"] and len(vectors) == 2
+
+
 def test_attention_is_that_of_the_word_that_is_pointed_at(explored, transformer, pairs):
     tokens, weights = of_sentence(transformer.run, pairs[0][0])
     tables = ask(transformer, "attention", sentence=pairs[0][0], word=2)["tables"]

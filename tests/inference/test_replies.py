@@ -71,7 +71,7 @@ def test_vectors_of_replies_that_are_not_finite_are_an_error(trained):
 
 TALK = [("how are you?", "fine."), ("who is it?", "How old are you?"), ("really?", "shit, yes"),
         ("well?", "fine."), ("are you sure?", "FINE ."), ("is it you?", "no, it is ann"),
-        ("who the fuck?", "Ben"), ("what?", "How old are you, shit?")]
+        ("who the fuck?", "Ben"), ("what?", "How old are you shit?")]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_echoes_and_coarse_replies_are_passed_over_and_equal_ones_shown_once(rep
         ("fine.", "how are you?"), ("no, it is ann", "is it you?")}
     assert {(reply.reply, reply.fault) for reply in passed_over} == {
         ("How old are you?", "echo"), ("shit, yes", "coarse"), ("Ben", "coarse"),
-        ("How old are you, shit?", "coarse")}
+        ("How old are you shit?", "coarse")}
     assert len(replies.best("how old are you", 9, coarse=True)) == 5
     assert replies.best("how old are you", 1) == best[:1]
     for shown in (best, passed_over):

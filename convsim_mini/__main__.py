@@ -1,9 +1,34 @@
 """What commands there are, a line each: python -m convsim_mini"""
 
-from . import COMMANDS
 from .common.cli import errors_in_one_line, python_m
+from .evaluation import EVALUATIONS
 
-with errors_in_one_line():
+COMMANDS = {    # python -m convsim_mini.NAME
+    "minimal": "the whole idea in one file: NumPy, every gradient by hand",
+    "train": "train a sentence encoder on conversations",
+    "encode": "embed sentences, compare them, search lines",
+    "chat": "type a message, get the best replies of the corpus",
+    "explore": "look at a run in a browser: replies, words, neighbours, attention, map",
+    "evaluation": "measure a run on every task whose data are there",
+    **{f"evaluation.{name}": f"… {purpose}" for name, purpose in EVALUATIONS.items()},
+    "evaluation.attention": "draw a Transformer's attention to a sentence",
+    "tune": "learn one matrix on top from people's similarity scores",
+    "export": "write a run as a folder for sentence_transformers, or for NumPy alone",
+    "report": "write every table and figure of the paper from your own runs",
+    "report.fractions": "train the runs of the paper's figure 8",
+    "report.learning_curve": "draw P@1 and STS against the number of pairs",
+    "report.compare": "runs side by side, with paired differences and what differs",
+    "report.against_words": "where a run beats words alone, and where it loses",
+}
+
+
+@errors_in_one_line()
+def main():
+    """Show them."""
     print(python_m("convsim_mini.NAME [--help]"))
     for command, purpose in COMMANDS.items():
         print(f"  {command:22} {purpose}")
+
+
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from textwrap import shorten
 
-from .backend import claim_process
+from .fast.threads import claim_process
 from .common.cli import Parser, UserError, errors_in_one_line, positive_int
 from .inference.replies import replies_of_file, replies_of_run
 from .inference.sentence_encoder import load, tell_unknown

@@ -14,9 +14,11 @@ import msgspec
 from msgspec import Meta
 
 from .common.cli import UserError, did_you_mean
+from .core.model import ENCODERS
+from .core.optim import OPTIMIZERS
 
 LONGEST = 200            # characters of a value that an error shows
-MOST_STEPS = 10**15      # more than 1e6 minutes have time for, and exact as a float
+MOST_STEPS = 10**15      # exact as a float
 PositiveInt = Annotated[int, Meta(ge=1, le=2**31 - 1)]    # an int32, as ids are
 Width = Annotated[int, Meta(ge=1, le=2**16)]
 Widths = Annotated[list[Width], Meta(max_length=1_000)]
@@ -44,8 +46,8 @@ class TextConfig:
 class ModelConfig:
     """Encoder, response network and loss."""
 
-    encoder: Literal["dan", "transformer"] = "dan"
-    """The "dan" of the paper's §2.3.1, or the "transformer" of §2.3.2."""
+    encoder: str = "dan"
+    """The "dan" of the paper's §2.3.1, the "transformer" of §2.3.2, or another in ENCODERS."""
     embedding_dim: Width = 500
     """Width of embeddings and of a Transformer (ours: the sentence embedding's width, so that the
     layer between them can start as the identity)."""
@@ -96,7 +98,7 @@ class ModelConfig:
 class OptimConfig:
     """How the parameters are learned."""
 
-    optimizer: Literal["adaptive", "sgd"] = "adaptive"
+    optimizer: str = "adaptive"
     """The paper's "sgd" (§3.1), or "adaptive": Adam, Adagrad on the table (ours: fewer steps)."""
     batch_size: PositiveInt = 1024
     """Pairs in a batch of replies (paper §3.1: 128; ours: from as many 0.2 of P@1 more on dev)."""
@@ -173,17 +175,15 @@ class Config:
     """Share of the pairs to train on; the vocabulary is that of all pairs (a learning curve)."""
     device: Literal["cpu", "gpu"] = "cpu"
     """Where to compute."""
-    precision: Literal["tf32", "fp32", "bf16"] = "tf32"
-    """Bits of fraction in the factors of a GPU's products: "tf32" 10, "bf16" 7, "fp32" all 23; sums
-    are float32 (ours: the paper does not say). "bf16" wants widths that are multiples of 8."""
+    precision: Literal["tf32", "fp32"] = "tf32"
+    """Bits of fraction in the factors of a GPU's products: "tf32" 10, "fp32" all 23; sums are
+    float32 (ours: the paper does not say)."""
     half: bool = False
     """Weights in 16 bits at the end (ours: equal P@1 and STS)."""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
     """The seed of every random number."""
     steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 1_000
     """Number of batches."""
-    minutes: Annotated[float, Meta(gt=0, le=1e6)] | None = None
-    """Train for about this time instead: `steps` is set and stored once the speed is known."""
     evaluations: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 8
     """How many times in a run dev is measured and a checkpoint saved."""
     run: str | None = None
@@ -199,12 +199,12 @@ class Config:
     @property
     def bigram_rows(self):
         """Rows of the embedding table for bigrams; a Transformer without `bag` has none."""
-        bags = self.model.encoder == "dan" or self.model.bag
-        return self.text.bigram_buckets if bags else 0
+        has_bigrams = ENCODERS[self.model.encoder].has_bigrams(self.model)
+        return self.text.bigram_buckets if has_bigrams else 0
 
     @property
     def taught(self):
-        """The tasks that its batches teach: names in TASKS of model/input_response.py."""
+        """The tasks that its batches teach: names in TASKS of core/model.py."""
         return {"conversation": ("replies",), "multitask": ("replies", "classes"),
                 "nli": ("classes",), "entailment": ("replies", "entailments")}[self.task]
 
@@ -275,7 +275,6 @@ PRESETS = {
     },
 }
 GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
-PRESET_OF_ENCODER = {"dan": "chat", "transformer": "transformer-small"}
 
 
 def settings():
@@ -337,14 +336,20 @@ def _explained(message, values):
 def _fault(config):
     """What is wrong with a Config where every value is in its range; or None."""
     model = config.model
-    dim = model.embedding_dim
     for path in (config.run, config.data, config.cache, config.init, config.nli, *config.pairs):
         if path and "\0" in path:
             return f"{path!a}: no file can have this name"
-    if model.encoder == "transformer" and (dim % model.heads or dim % 2):
+    for name, value, table in (("model.encoder", model.encoder, ENCODERS),
+                               ("optim.optimizer", config.optim.optimizer, OPTIMIZERS)):
+        if value not in table:
+            near = did_you_mean(value, table)
+            return f"{name} {value}: expected {', '.join(table)}{near}"
+    encoder = ENCODERS[model.encoder]
+    dim = model.embedding_dim
+    if "heads" in encoder.settings and (dim % model.heads or dim % 2):
         return f"model.embedding_dim {dim}: expected an even multiple of the {model.heads} heads"
-    if model.encoder == "dan" and model.bag:
-        return "model.bag true: a DAN is a bag already; use it with --encoder transformer"
+    if model.bag and "bag" not in encoder.settings:
+        return f"model.bag true: a {encoder.short} has none; use it with --encoder transformer"
     if model.dropout > 0.99:
         return f"model.dropout {model.dropout}: expected a share up to 0.99, or nothing is left"
     if config.task != "conversation" and not config.nli:

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-from .backend import claim_process
+from .fast.threads import claim_process
 from .common.cli import Parser, UserError, errors_in_one_line, positive_int
 from .common.files import write_rows
 from .common.tables import table

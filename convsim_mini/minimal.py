@@ -1,10 +1,11 @@
-"""The whole idea in one file: learn what sentences mean by picking replies (Yang et al. 2018).
+"""The whole idea in one file: learn what sentences mean by picking responses (Yang et al. 2018).
 
-Two sentences mean the same if the same replies would answer them. A message and its true reply pass
-one encoder: summed vectors of words and bigrams, a linear layer, unit length. The reply passes one
-more layer. Among a batch's replies the true one must have the largest product. dx is ∂loss/∂x.
+Two sentences mean the same if the same responses would answer them. An input and its true response
+pass one encoder: summed vectors of words and bigrams, a linear layer, unit length. The response
+passes one more layer. Its product should be the largest of the batch. dx is ∂loss/∂x.
 """
 
+import argparse
 import re
 import zlib
 from collections import Counter
@@ -12,36 +13,33 @@ from collections import Counter
 import numpy as np
 from chitchat_dataset import ConversationDataset
 
-WORDS, BIGRAMS, DIM, BATCH, STEPS = 20_000, 50_000, 200, 512, 300
+WORDS, BIGRAMS, DIM, BATCH, STEPS = 20_000, 50_021, 200, 512, 300
 RATE, TABLE_RATE, SCALE = 1e-3, 0.06, 20.0    # two learning rates; 1 / temperature
 
 
 def read_pairs():
-    """Pairs (message, the next one) as lists of tokens: a list to train on, a list to test on."""
+    """Pairs (input, response) of lists of tokens: a list to train on, a list to test on."""
     train, test = [], []
     for conversation in ConversationDataset():
         turns = [re.findall(r"\w+|[^\w\s]", text.lower()) or [""] for text in conversation]
-        for message, reply in zip(turns, turns[1:]):           # equal messages: the same list
-            side = test if zlib.crc32(" ".join(message).encode()) % 10 == 0 else train
-            side.append((message, reply))
+        for text, response in zip(turns, turns[1:]):           # equal inputs: the same list
+            side = test if zlib.crc32(" ".join(text).encode()) % 10 == 0 else train
+            side.append((text, response))
     return train, test
 
 
 def rows_of(sentences, words):
-    """B lists of word ids → all their rows of the table, w₀ (w₀w₁) w₁ …: (M,), how many: (B,)."""
-    lengths = np.array([len(sentence) for sentence in sentences])
-    ids = np.concatenate(sentences)                            # (N,)
-    key = (ids.astype(np.uint64) << np.uint64(32)) | np.roll(ids, -1).astype(np.uint64)
-    for shift, factor in ((29, 0xBF58476D1CE4E5B9), (32, 0x94D049BB133111EB)):    # a good mixer
-        key = (key ^ (key >> np.uint64(shift))) * np.uint64(factor)
-    bigrams = (key >> np.uint64(32)) * np.uint64(BIGRAMS) >> np.uint64(32)
-    rows = np.stack([ids, words + bigrams.astype(np.int64)], axis=1).ravel()  # a word, its bigram
-    return np.delete(rows, 2 * np.cumsum(lengths) - 1), 2 * lengths - 1       # none of a last word
+    """B lists of n word ids → all their rows of the table, 2n − 1 each: (M,); the n: (B,)."""
+    rows = []
+    for ids in sentences:                                      # words, then bigrams in buckets
+        rows += [ids, words + (ids[:-1] * 1_000_003 + ids[1:]) % BIGRAMS]
+    return np.concatenate(rows), np.array([len(ids) for ids in sentences])
 
 
-def bag_forward(table, rows, counts):
-    """Sum each sentence's rows, divide by √n (n words have 2n − 1 rows) → x: (B, d), cache."""
-    scale = (1 / np.sqrt((counts + 1) // 2)).astype(table.dtype)[:, None]
+def bag_forward(table, rows, lengths):
+    """Sum each sentence's rows, divide by √n → x: (B, d), cache."""
+    counts = 2 * lengths - 1                                   # rows of each sentence
+    scale = (1 / np.sqrt(lengths)).astype(table.dtype)[:, None]
     return np.add.reduceat(table[rows], np.cumsum(counts) - counts) * scale, (rows, counts, scale)
 
 
@@ -54,22 +52,22 @@ def bag_backward(dx, cache):
     return distinct, np.add.reduceat((dx * scale)[sentence], first)
 
 
-def unit_forward(x):
+def l2_normalize_forward(x):
     """u = x / ‖x‖, each row: (B, d) → (B, d), cache."""
     norm = np.linalg.norm(x, axis=1, keepdims=True)
     return x / norm, (x / norm, norm)
 
 
-def unit_backward(du, cache):
+def l2_normalize_backward(du, cache):
     """∂u_i/∂x_j = (δ_ij − u_i u_j) / ‖x‖: take du's part along u away, divide."""
     u, norm = cache
     return (du - u * (u * du).sum(axis=1, keepdims=True)) / norm
 
 
-def softmax(u, v):
+def batch_softmax(u, v):
     """loss = mean_i (log Σ_j e^{s_ij} − s_ii), s = 20 u vᵀ (InfoNCE) → loss, du, dv: (B, d)."""
     p = np.exp(SCALE * (u @ v.T - 1))    # e^{s − 20} does not overflow; the 20 cancels in p
-    p /= p.sum(axis=1, keepdims=True)                          # (B, B), true replies: the diagonal
+    p /= p.sum(axis=1, keepdims=True)                          # (B, B), the diagonal is true
     ds = (p - np.eye(len(p), dtype=p.dtype)) / len(p)          # ∂loss/∂s = (p − δ) / B
     return -np.log(p.diagonal()).mean(), SCALE * ds @ v, SCALE * ds.T @ u
 
@@ -77,20 +75,21 @@ def softmax(u, v):
 def encode(params, sentences):
     """B lists of ids → u = unit(x W), x their bags: (B, d); caches."""
     x, bag_cache = bag_forward(params["table"], *rows_of(sentences, len(params["table"]) - BIGRAMS))
-    u, unit_cache = unit_forward(x @ params["W"])
+    u, unit_cache = l2_normalize_forward(x @ params["W"])
     return u, (x, bag_cache, unit_cache)
 
 
 def loss_and_gradients(params, pairs):
     """A batch forward, then each step backward, the last one first → loss, gradients by name."""
-    sentences = [message for message, _ in pairs] + [reply for _, reply in pairs]
+    sentences = [text for text, _ in pairs] + [response for _, response in pairs]
     both, (x, bag_cache, unit_cache) = encode(params, sentences)                       # (2B, d)
     u, v = np.split(both, 2)
-    replies, reply_cache = unit_forward(v + v @ params["R"] + params["b"])    # of y = v + v R + b
-    loss, du, dreplies = softmax(u, replies)
-    dy = unit_backward(dreplies, reply_cache)
+    y = v + v @ params["R"] + params["b"]                      # what only responses pass
+    v_prime, y_cache = l2_normalize_forward(y)
+    loss, du, dv_prime = batch_softmax(u, v_prime)
+    dy = l2_normalize_backward(dv_prime, y_cache)
     dv = dy + dy @ params["R"].T                               # v reaches y along two paths
-    dz = unit_backward(np.concatenate([du, dv]), unit_cache)   # z = x W, so dx = dz Wᵀ
+    dz = l2_normalize_backward(np.concatenate([du, dv]), unit_cache)   # z = x W, so dx = dz Wᵀ
     table = bag_backward(dz @ params["W"].T, bag_cache)
     return loss, {"R": v.T @ dy, "b": dy.sum(axis=0), "W": x.T @ dz, "table": table}
 
@@ -120,16 +119,17 @@ def first_values(counts, rng):
 
 
 def precision(params, pairs):
-    """P@1, per cent: is the true reply the best of 100? The other 99 answered other messages."""
-    u, _ = encode(params, [message for message, _ in pairs])
-    v, _ = encode(params, [reply for _, reply in pairs])
-    v, _ = unit_forward(v + v @ params["R"] + params["b"])
+    """P@1, per cent: is the true response the best of 100? The other 99 are of other pairs."""
+    u, _ = encode(params, [text for text, _ in pairs])
+    v, _ = encode(params, [response for _, response in pairs])
+    v, _ = l2_normalize_forward(v + v @ params["R"] + params["b"])
     scores = u.reshape(-1, 100, DIM) @ v.reshape(-1, 100, DIM).swapaxes(1, 2)    # (n/100, 100, 100)
     return 100 * (scores.argmax(axis=2) == np.arange(100)).mean()
 
 
 def main():
-    """Train for half a minute; print P@1 before, meanwhile and after."""
+    """Train for a minute; print P@1 before, meanwhile and after."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     train, test = read_pairs()
     counts = Counter(token for pair in train for tokens in pair for token in tokens)
     ids = {word: k for k, (word, _) in enumerate(counts.most_common(WORDS), start=1)}

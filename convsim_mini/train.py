@@ -16,7 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .backend import array_module, claim_process, device_module, to_device
+from .core.arrays import array_module, to_device
+from .fast.devices import device_module
+from .fast.threads import claim_process
 from .common.cli import UserError, errors_in_one_line, python_m, user_errors
 from .common.tables import table
 from .common.workspace import LOCK, locked, sweep
@@ -28,9 +30,11 @@ from .evaluation import response, sts
 from .evaluation.nli import classify
 from .evaluation.baselines import bag_cosines
 from .inference.sentence_encoder import tell_cut
-from .model.initial import initial_model, initial_parameters
-from .model.input_response import Model, embed, replies, respond
-from .model.projection import all_but_the_top
+from .training.initial import initial_model, initial_parameters
+from .core.model import TABLE, Alone, Model, embed, replies, respond
+from .core.pairs import Batch
+from .core.ranking import precision
+from .inference.projection import all_but_the_top
 from .training.distributed import launched
 from .training.loop import Job, Start, run_steps
 from .training.options import parse_config, resumed_folder
@@ -38,7 +42,7 @@ from .training.run import (
     check_resumed, existing, finished, has_checkpoint, keep_best, load_config, load_run, load_state,
     load_vocabulary, save_config, save_matrix, save_vocabulary,
 )
-from .training.schedule import Tasks
+from .training.tasks import Tasks
 from .training.workers import ALONE
 
 DEV_QUERIES = 5_000
@@ -168,11 +172,10 @@ def prepare(config, vocabulary=None, workers=ALONE):
     if config.second_task:
         tasks = Tasks(corpus.train, *open_nli(config, corpus.vocabulary))
     check_batch_sizes(config, tasks, workers)
-    response.draw_candidates(corpus.test)
+    response.drawn(corpus.test)
     for path in sts.find(config.data, None).values():
         sts.read(path)
-    job = Job(config, corpus, tasks, measuring_dev(config, corpus, tasks), workers)
-    return job if workers is ALONE else job._replace(train_step=workers.train_step)
+    return Job(config, corpus, tasks, measuring_dev(config, corpus, tasks), workers)
 
 
 def check_device(config, workers):
@@ -235,21 +238,21 @@ def measuring_dev(config, corpus, tasks):
     The loss is the mean over batches of dev, as large as in training where dev has enough pairs.
     """
     dev = corpus.dev
-    pairs, candidates = response.draw_candidates(dev, DEV_QUERIES)
+    pairs, candidates = response.drawn(dev, DEV_QUERIES)
     size = min(config.optim.batch_size, len(pairs))
     order = np.random.Generator(np.random.Philox(config.seed)).permutation(len(pairs))
     batches = order[:len(order) // size * size].reshape(-1, size)
 
     def measure(model):
-        xp = array_module(model.params["encoder.embedding.weight"])
+        xp = array_module(model.params[TABLE])
         u, v = (embed(model, dev.sentences(2 * pairs + side)) for side in (0, 1))
         ranks = response.ranks_of_truth(u, respond(model, v), candidates)
         losses = []
         for batch in batches:
             mask = dev.batch(pairs[batch], config.optim.mask_false_negatives).false_negatives
             sides = to_device((u[batch], v[batch]), xp)
-            losses.append(float(replies(model, *sides, (to_device(mask, xp), None))[0]))
-        record = {f"dev_p{n}": round(response.precision(ranks, n)[0], 2) for n in response.N}
+            losses.append(float(replies(model, *sides, Batch(None, mask), 1.0, Alone())[0]))
+        record = {f"dev_p{n}": round(precision(ranks, n), 2) for n in response.N}
         record["dev_loss"] = round(float(np.mean(losses)), 4)
         if tasks.nli_dev:
             right = classify(model, tasks.nli_dev) == tasks.nli_dev.labels

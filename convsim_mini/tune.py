@@ -19,8 +19,8 @@ from .common.tables import table
 from .evaluation import sts
 from .evaluation.command import parser_of
 from .evaluation.metrics import pearson, williams_test
-from .model.input_response import embed
-from .model.layers import l2_normalize_backward, l2_normalize_forward
+from .core.model import embed
+from .core.layers import l2_normalize_backward, l2_normalize_forward
 from .training.run import load_run, save_matrix
 
 FOLDS = 5

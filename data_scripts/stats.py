@@ -19,7 +19,7 @@ from convsim_mini.config import TextConfig
 from convsim_mini.data.corpus import SPLITS
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.pairs import parse
-from convsim_mini.data.text import Vocabulary, tokenize
+from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.common.files import parse_json, read_lines, replace_file
 from data_scripts.prepare_reddit import table
 

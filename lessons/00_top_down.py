@@ -23,14 +23,15 @@ from collections import Counter
 import numpy as np
 
 from convsim_mini import minimal
-from convsim_mini.data.text import tokenize
+from convsim_mini.core.model import embed
+from convsim_mini.core.ranking import true_ranks
+from convsim_mini.core.text import tokenize
 from convsim_mini.evaluation.baselines import bag_cosine
-from convsim_mini.evaluation.metrics import pearson, pearson_interval, true_ranks
+from convsim_mini.evaluation.metrics import pearson, pearson_interval
 from convsim_mini.evaluation.sts import OWN, read
 from convsim_mini.inference.index import nearest
+from convsim_mini.inference.projection import all_but_the_top, with_matrix
 from convsim_mini.inference.sentence_encoder import SentenceEncoder
-from convsim_mini.model.input_response import embed
-from convsim_mini.model.projection import all_but_the_top, with_matrix
 
 # %% [markdown]
 # ## Two encoders
@@ -293,27 +294,27 @@ ids = {word: k for k, (word, _) in enumerate(counts.most_common(5_000), start=1)
 batch = [[np.array([ids.get(token, 0) for token in tokens]) for tokens in pair]
          for pair in some[:1_600:8]]                          # 200 pairs of (message, reply)
 messages = [message for message, _ in batch]
-rows, numbers = minimal.rows_of(messages, 1 + len(ids))
+rows, (number,) = minimal.rows_of(messages[:1], 1 + len(ids))
 print(" ".join(some[0][0][:8]), "… → ids", messages[0][:8], "→ rows", rows[:15])
-expect(numbers[0], 2 * len(messages[0]) - 1, 2 * len(messages[0]) - 1, "rows of n words: 2n − 1")
+expect(len(rows), 2 * number - 1, 2 * number - 1, "rows of n words: 2n − 1")
 
 # %% [markdown]
 # **Rows → vectors → loss.** `first_values` makes the parameters. `encode` is three steps:
-# `bag_forward` adds up a sentence's rows, W multiplies the sum, `unit_forward` makes its length 1.
-# `softmax` asks each message which of the 200 replies is its own. For equal scores its loss is
-# ln 200.
+# `bag_forward` adds up a sentence's rows, W multiplies the sum, `l2_normalize_forward` makes its
+# length 1. `batch_softmax` asks each message which of the 200 replies is its own. For equal scores
+# its loss is ln 200.
 
 # %%
 params, state = minimal.first_values([counts[word] for word in ids], np.random.default_rng(1))
 u, _ = minimal.encode(params, messages)
 print("vectors of the messages:", u.shape)
-equal, *_ = minimal.softmax(np.ones((200, 3)) / np.sqrt(3), np.ones((200, 3)) / np.sqrt(3))
+equal, *_ = minimal.batch_softmax(*np.full((2, 200, 3), 1 / np.sqrt(3)))
 expect(equal, np.log(200) - 1e-9, np.log(200) + 1e-9, "loss if all replies are alike: ln 200")
 
 # %% [markdown]
 # **Loss → gradients → a step.** `loss_and_gradients` goes forward through all of it, and back, the
-# last step first: `softmax`, `unit_backward`, two products, `bag_backward`. `update` moves the
-# parameters against the gradients. `main` does this 300 times.
+# last step first: `batch_softmax`, `l2_normalize_backward`, two products, `bag_backward`. `update`
+# moves the parameters against the gradients. `main` does this 300 times.
 #
 # **Predict:** the loss of this batch before and after ten steps on it.
 

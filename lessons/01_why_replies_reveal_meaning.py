@@ -25,12 +25,12 @@ from collections import Counter
 import numpy as np
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.data.corpus import Batch
+from convsim_mini.core.model import Model, embed, loss_and_gradients
+from convsim_mini.core.optim import Adaptive
+from convsim_mini.core.pairs import Batch
+from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.evaluation.metrics import pearson
-from convsim_mini.model.initial import initial_parameters
-from convsim_mini.model.input_response import Model, embed, loss_and_gradients
-from convsim_mini.training.optim import Adaptive
-from convsim_mini.data.text import Vocabulary, tokenize
+from convsim_mini.training.initial import initial_parameters
 
 rng = np.random.default_rng(1)
 
@@ -362,8 +362,8 @@ check(2, evasive_world, judge_evasive)
 #
 # ## Where this lives
 #
-# - `model/input_response.py: loss_and_gradients`, the game and all its gradients in one call;
-#   `model/losses.py: batch_softmax_forward`; `model/dan.py: dan_forward`. The lessons take them
+# - `core/model.py: loss_and_gradients`, the game and all its gradients in one call;
+#   `core/losses.py: batch_softmax_forward`; `core/dan.py: dan_forward`. The lessons take them
 #   apart: 3 to 7 the encoder, 8 to 10 the loss, 11 the response network.
 # - `evaluation/sts.py` measures on real sentences what the scatter plot shows: correlation with
 #   what people say.

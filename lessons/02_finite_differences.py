@@ -18,13 +18,12 @@ from lesson import check, expect, plt, show
 
 import numpy as np
 
-from convsim_mini.model.gradcheck import (
-    directional_error, layer_error, numeric_gradient, relative_error,
-)
-from convsim_mini.model.layers import (
-    l2_normalize_backward, l2_normalize_forward, linear_backward, linear_forward, relu_backward,
-    relu_forward, tanh_backward, tanh_forward,
-)
+from convsim_mini.core.gradcheck import (
+    directional_error, layer_error, numeric_gradient, relative_error)
+from convsim_mini.core.layers import (
+    l2_normalize_backward, l2_normalize_forward, linear_backward, linear_forward, tanh_backward,
+    tanh_forward)
+from convsim_mini.core.transformer_layers import relu_backward, relu_forward
 
 rng = np.random.default_rng(2)
 
@@ -156,7 +155,7 @@ expect(measured[np.float32, 2].min(), 1e-6, 1e-4, "the error there")
 # %% [markdown]
 # The bound was computed from f, f′ and f‴ alone, and no point rises above it. (For steps beyond
 # 10⁻³ Taylor's next term counts, too.) Without the rounding of x ± ε some points would. So
-# `model/gradcheck.py` takes ε = 10⁻⁵ and wants float64, and the tests ask for an error below 10⁻⁶:
+# `core/gradcheck.py` takes ε = 10⁻⁵ and wants float64, and the tests ask for an error below 10⁻⁶:
 # far above what rounding can do, far below what a bug does.
 #
 # ### Exercise 1: the best step
@@ -354,9 +353,9 @@ expect(directional_error(forgetful, params, rng), 1e-3, 1, "without the slope of
 # %% [markdown]
 # ## Where this lives
 #
-# - `model/gradcheck.py`: `numeric_gradient`, `relative_error`, `layer_error` (random dy, every
+# - `core/gradcheck.py`: `numeric_gradient`, `relative_error`, `layer_error` (random dy, every
 #   input of a layer), `directional_error` (a whole model).
-# - `tests/model/test_gradients.py`: every backward under `layer_error` with axes of different
+# - `tests/core/test_gradients.py`: every backward under `layer_error` with axes of different
 #   lengths, repeated ids and sentences of one word; and every check under *mutants*, backwards made
 #   wrong on purpose, all of which must fail.
 # - The paper says nothing of this: its gradients came from TensorFlow. Ours are written out, so

@@ -20,8 +20,8 @@ import itertools
 
 import numpy as np
 
-from convsim_mini.model.gradcheck import layer_error, numeric_gradient, relative_error
-from convsim_mini.model.layers import linear_backward, linear_forward, tanh_backward, tanh_forward
+from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_error
+from convsim_mini.core.layers import linear_backward, linear_forward, tanh_backward, tanh_forward
 
 rng = np.random.default_rng(3)
 
@@ -299,7 +299,7 @@ expect(left[2], 10, 1e4, "s = 2: more than one, although tanh saturates")
 # ### Exercise 3: a matrix between two vectors
 #
 # A score for each pair of sentences, s_b = Σ_de u_bd W_de v_be: how well u fits v, seen through a
-# matrix. (`model/losses.py` has one like it.) Find all three gradients. Write the sums first, then
+# matrix. (`core/losses.py` has one like it.) Find all three gradients. Write the sums first, then
 # look for the shapes: du (B, d), dW (d, e), dv (B, e), and ds has shape (B,).
 
 # %%
@@ -331,11 +331,10 @@ check(3, bilinear_backward, judge_bilinear)
 # %% [markdown]
 # ## Where this lives
 #
-# - `model/layers.py`: `linear_forward`, `linear_backward`, `tanh_forward`, `tanh_backward`; relu
-#   beside them.
-# - `feed_forward` and `feed_forward_backward` below them. `model/initial.py`: `initial_parameters`
-#   draws with Glorot's variance, but a square layer of the encoder starts as the identity (lesson
-#   7).
+# - `core/layers.py`: `linear_forward`, `linear_backward`, `tanh_forward`, `tanh_backward`;
+#   `feed_forward` and `feed_forward_backward` below them. `core/transformer_layers.py`: relu.
+# - `training/initial.py`: `initial_parameters` draws with Glorot's variance, but a square layer of
+#   the encoder starts as the identity (lesson 7).
 # - The paper, §2.3.1 and §3.1: three fully connected layers of 300, 300 and 500 after the averaged
 #   embeddings. tanh is ours; the paper names no activation. So is the default of one layer, which
 #   learns more in minutes.

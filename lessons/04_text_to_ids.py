@@ -21,10 +21,10 @@ from itertools import islice
 
 import numpy as np
 
+from convsim_mini.core.gradcheck import numeric_gradient, relative_error
+from convsim_mini.core.packed import Packed, bigram_buckets, words_and_bigrams
+from convsim_mini.core.text import UNKNOWN, Vocabulary, normalize, tokenize
 from convsim_mini.data.pairs import default_corpus, read_chunks
-from convsim_mini.data.packed import Packed, bigram_buckets, words_and_bigrams
-from convsim_mini.data.text import UNKNOWN, Vocabulary, normalize, tokenize
-from convsim_mini.model.gradcheck import numeric_gradient, relative_error
 
 rng = np.random.default_rng(4)
 pairs = (pair for chunk in read_chunks(default_corpus()) for pair in chunk.records)
@@ -317,7 +317,7 @@ assert rows.lengths.tolist() == [2 * length - 1 for length in packed.lengths]
 # %% [markdown]
 # ## Where this lives
 #
-# - `data/text.py`: `normalize`, `tokenize`, `stable_hash`, `Vocabulary`. `data/packed.py`:
+# - `core/text.py`: `normalize`, `tokenize`, `stable_hash`, `Vocabulary`. `core/packed.py`:
 #   `Packed`, `words_and_bigrams`, `bigram_buckets`. Both read in that order.
 # - `config.py`: `TextConfig`, the numbers of words and buckets.
 # - The paper, §2.3.1: the DAN averages embeddings of words and bigrams. It names no number of

@@ -22,11 +22,10 @@ from itertools import islice
 import numpy as np
 import scipy.sparse
 
-from convsim_mini.model.gradcheck import dense, numeric_gradient, relative_error
-from convsim_mini.model.embeddings import embedding_backward, embedding_forward
-from convsim_mini.model.sparse_rows import SparseRows
+from convsim_mini.core.embeddings import SparseRows, summed
+from convsim_mini.core.gradcheck import dense, numeric_gradient, relative_error
+from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.data.pairs import default_corpus, read_chunks
-from convsim_mini.data.text import Vocabulary, tokenize
 
 rng = np.random.default_rng(5)
 
@@ -160,8 +159,8 @@ show(figure, "05_hasty_line")
 # 4. As 2, but only the U rows that occur: the result is (U, d) instead of (R, d), and the other
 #    rows, which have no gradient, are not even mentioned.
 #
-# The library does the fourth in two parts. `embedding_backward` names the N places: this row gets
-# these values. A row may be named twice; the optimiser adds equal rows up before it updates them.
+# The library does the fourth in two parts. A backward names the N places: this row gets these
+# values. A row may be named twice; the optimiser adds equal rows up (`summed`), then updates them.
 
 # %%
 d = 500                                                       # the default width
@@ -184,21 +183,23 @@ def sparse_to_dense(R):
 def sparse_rows():
     """→ rows (U,) and values (U, d) of the words that occur, whatever R is."""
     rows, place = np.unique(batch.ids, return_inverse=True)   # (U,), (N,)
-    return [SparseRows(rows,
-                       scipy.sparse.csc_matrix((ones, place, columns), shape=(len(rows), N)) @ dy)]
+    values = scipy.sparse.csc_matrix((ones, place, columns), shape=(len(rows), N)) @ dy
+    return [SparseRows(rows, values, np.arange(len(rows)))]
+
+
+def places(dy, ids):
+    """As the library: place n adds dy_n to row ids_n."""
+    return [SparseRows(ids, dy, np.arange(len(ids)))]
 
 
 R = vocabulary.size
 right, like = add_at(R), np.zeros((R, d), np.float32)
-by_place = dense(embedding_backward(dy, batch.ids), like)
+by_place = dense(places(dy, batch.ids), like)
 expect([relative_error(other, right)
         for other in (sparse_to_dense(R), dense(sparse_rows(), like), by_place)],
-       0, 1e-6, "sparse to dense, sparse rows, embedding_backward against add.at, float32")
-
-y, cache = embedding_forward(table, ids)
-assert np.array_equal(y, table[ids])
-places = np.concatenate([part.rows for part in embedding_backward(y, cache)])
-print("the library's gradient for ids", ids, "names the rows", places)
+       0, 1e-6, "sparse to dense, sparse rows, places against add.at, float32")
+print("the library's gradient for ids", ids, "names these rows; added up they are",
+      summed(places(table[ids], ids))[0])
 
 # %% [markdown]
 # ## What a dense gradient costs
@@ -287,14 +288,14 @@ expect(moved["rows in use"], 0, 0, "Adam for the rows in use")
 
 # %%
 def sorted_backward(dy, ids):
-    """Forward: y = table[ids]. → SparseRows: rows (U,) distinct and ascending, values (U, d)."""
+    """Forward: y = table[ids]. → rows (U,) distinct and ascending, values (U, d)."""
     raise NotImplementedError
 
 
 def judge_sorted(backward):
     for ids in (np.array([2, 0, 2, 5, 2]), np.array([4]), batch.ids[:500]):
         dy = np.random.default_rng(0).standard_normal((len(ids), 3))
-        rows, values, *_ = backward(dy, ids)
+        rows, values = backward(dy, ids)
         assert np.array_equal(rows, np.unique(ids)), (
             f"for ids {ids[:5]} … the rows have to be distinct and ascending")
         wanted = np.zeros((ids.max() + 1, 3))
@@ -309,10 +310,9 @@ check(2, sorted_backward, judge_sorted)
 # %% [markdown]
 # ## Where this lives
 #
-# - `model/embeddings.py`: `embedding_forward`, `embedding_backward`. `model/sparse_rows.py`:
-#   `SparseRows`; `by_row`, which sorts its places; `sum_rows`, the sparse product.
-#   `training/optim.py`: `SGD.step`, `Adaptive`, `update_rows`. `model/loops.py`: the same sums as a
-#   loop, for numba.
+# - `core/embeddings.py`: `SparseRows`; `summed`, exercise 2 in the library; `sum_rows`.
+#   `core/optim.py`: `SGD.step`, `Adaptive`, `update_rows`. `fast/host.py`: `sum_into`, the sparse
+#   product; `fast/loops.py`: the same sums as a loop, for numba.
 # - The paper, §2.3.1: embeddings of words and bigrams are learned with everything else, by SGD
 #   (§3.1). Row-wise Adagrad on the table is ours.
 #

@@ -23,18 +23,16 @@ from collections import Counter
 
 import numpy as np
 
-from convsim_mini.model.dan import dan_backward, dan_forward
-from convsim_mini.model.gradcheck import (
-    dense, directional_error, layer_error, numeric_gradient, relative_error,
-)
-from convsim_mini.model.embeddings import embedding_bag_backward, embedding_bag_forward
-from convsim_mini.model.layers import (
+from convsim_mini.core.dan import dan_backward, dan_forward
+from convsim_mini.core.embeddings import embedding_bag_backward, embedding_bag_forward
+from convsim_mini.core.gradcheck import (
+    dense, directional_error, layer_error, numeric_gradient, relative_error)
+from convsim_mini.core.layers import (
     l2_normalize_backward, l2_normalize_forward, linear_backward, linear_forward, tanh_backward,
-    tanh_forward,
-)
+    tanh_forward)
+from convsim_mini.core.packed import Packed, words_and_bigrams
+from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.data.pairs import default_corpus, read_chunks
-from convsim_mini.data.packed import Packed, words_and_bigrams
-from convsim_mini.data.text import Vocabulary, tokenize
 
 rng = np.random.default_rng(6)
 
@@ -424,12 +422,12 @@ check(2, encoder_that_sees_length, judge_sees_length)
 #
 # ## Where this lives
 #
-# - `model/embeddings.py`: `embedding_bag_forward` is the sparse product S E, in which S holds the
-#   counts, times 1/√n. Each core takes some of its sentences. `embedding_bag_backward` names the
-#   places and dy/√n; `training/optim.py: update_rows` computes Sᵀ dy from them, of which each core
-#   takes some rows. `model/sparse_rows.py: sum_rows` is both products. `word_bag_forward` finds the
-#   bigrams first; on a GPU one kernel does all of it.
-# - `model/dan.py`: `dan_forward`, `dan_backward`.
+# - `core/embeddings.py`: `embedding_bag_forward` is S E, in which S holds the counts, times 1/√n.
+#   `word_bag_forward` finds the bigrams first. `embedding_bag_backward` names the places and dy/√n;
+#   `core/optim.py: update_rows` computes Sᵀ dy from them. `sum_rows` is both products.
+# - `fast/host.py`: the same as sparse products, of which each core takes some rows. On a GPU one
+#   kernel finds the bigrams and adds up.
+# - `core/dan.py`: `dan_forward`, `dan_backward`.
 # - The paper, §2.3.1 with footnote 3 (√n) and §3.1 (unit length). Ours: tanh between the layers, n
 #   as the number of words rather than rows, zero bigrams; by default one layer instead of three,
 #   which has no bias and starts as the identity (lesson 7).

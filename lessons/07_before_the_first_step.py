@@ -21,12 +21,12 @@ from before_training import D, Untrained, points_over, unit
 import numpy as np
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.data.corpus import Split
+from convsim_mini.core.dan import dan_forward
+from convsim_mini.core.gradcheck import numeric_gradient, relative_error
+from convsim_mini.core.pairs import Split
 from convsim_mini.evaluation.metrics import pearson_interval
-from convsim_mini.model.gradcheck import numeric_gradient, relative_error
-from convsim_mini.model.dan import dan_forward
-from convsim_mini.model.initial import initial_parameters, initial_table
-from convsim_mini.model.word_vectors import cooccurrences, left_singular_vectors, ppmi_svd
+from convsim_mini.training.initial import initial_parameters, initial_table
+from convsim_mini.training.word_vectors import cooccurrences, left_singular_vectors, ppmi_svd
 
 rng = np.random.default_rng(18)
 
@@ -272,8 +272,8 @@ check(2, alike_by_small_words, judge_small_words)
 # %% [markdown]
 # ## Where this lives
 #
-# - `model/word_vectors.py`: `cooccurrences`, `ppmi_svd`, `left_singular_vectors`.
-#   `model/initial.py`: `initial_table`, `initial_parameters`.
+# - `training/word_vectors.py`: `cooccurrences`, `ppmi_svd`, `left_singular_vectors`.
+#   `training/initial.py`: `initial_table`, `initial_parameters`.
 # - `config.py`: `svd_share`, `frequency_weight`, `identity_start`. `evaluation/baselines.py`: SIF,
 #   which weights like this and removes the first direction too.
 # - The paper does not say how its embeddings start. All of this is ours, after Levy, Goldberg and

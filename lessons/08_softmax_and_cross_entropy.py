@@ -18,12 +18,12 @@ from lesson import check, expect, plt, show
 
 import numpy as np
 
-from convsim_mini.model.gradcheck import layer_error, numeric_gradient, relative_error
-from convsim_mini.model.layers import (
-    l2_normalize_backward, l2_normalize_forward, layer_norm_backward, layer_norm_forward,
-    linear_backward, linear_forward, tanh_backward, tanh_forward,
-)
-from convsim_mini.model.losses import cross_entropy_backward, cross_entropy_forward
+from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_error
+from convsim_mini.core.layers import (
+    l2_normalize_backward, l2_normalize_forward, linear_backward, linear_forward, tanh_backward,
+    tanh_forward)
+from convsim_mini.core.nli import cross_entropy_backward, cross_entropy_forward
+from convsim_mini.core.transformer_layers import layer_norm_backward, layer_norm_forward
 
 rng = np.random.default_rng(7)
 
@@ -297,7 +297,7 @@ expect(relative_error(one_step, numeric_gradient(loss, logits)), 0, 1e-8,
 
 library_loss, cache = cross_entropy_forward(logits, labels)
 expect([relative_error(one_step, two_steps), abs(library_loss - loss()),
-        relative_error(cross_entropy_backward(cache), one_step)], 0, 1e-14,
+        relative_error(cross_entropy_backward(1.0, cache), one_step)], 0, 1e-14,
        "the same in two steps; cross_entropy_forward; cross_entropy_backward")
 
 equal, _ = cross_entropy_forward(np.zeros((5, 3)), labels)
@@ -319,10 +319,10 @@ with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
     two_step_gradient = softmax_backward(np.array([[0, -1 / p[0, 1]]]), p)
 print("two steps:  loss", two_step_loss, " gradient", two_step_gradient[0])
 library_loss, cache = cross_entropy_forward(confident, wrong_label)
-print("cross_entropy:  loss", library_loss, " gradient", cross_entropy_backward(cache)[0])
+print("cross_entropy:  loss", library_loss, " gradient", cross_entropy_backward(1.0, cache)[0])
 assert np.isinf(two_step_loss) and np.isnan(two_step_gradient).any()
 expect(library_loss, 800 - 1e-9, 800 + 1e-9, "the loss as one")
-expect(np.abs(cross_entropy_backward(cache)[0] - [1, -1]).max(), 0, 1e-12,
+expect(np.abs(cross_entropy_backward(1.0, cache)[0] - [1, -1]).max(), 0, 1e-12,
        "its gradient, off (1, −1) by")
 
 # %% [markdown]
@@ -360,9 +360,9 @@ check(2, log_softmax_backward, judge_log_softmax)
 # %% [markdown]
 # ## Where this lives
 #
-# - `model/losses.py`: `cross_entropy_forward`, `cross_entropy_backward`. The softmax alone:
-#   `model/attention.py`: `attention_backward`.
-# - `model/gradcheck.py`: `layer_error` and its docstring.
+# - `core/nli.py`: `cross_entropy_forward`, `cross_entropy_backward`. The softmax alone:
+#   `core/attention.py`: `attention_backward`.
+# - `core/gradcheck.py`: `layer_error` and its docstring.
 # - The paper, §2.2 (a softmax over replies, maximise the log-likelihood of the true one) and §2.4
 #   (three classes of NLI).
 #

@@ -2,8 +2,8 @@
 # # 9 · The batch softmax loss: every other reply is a wrong answer
 #
 # **Needs** softmax and cross-entropy with their gradient (lesson 8).
-# **Gives** `batch_softmax`, its gradient as something to look at, the number at which training
-# starts, and what equal replies in a batch do.
+# **Gives** this loss, its gradient as something to look at, the number at which training starts,
+# and what equal replies in a batch do.
 #
 # Nobody has labelled anything. There are only pairs: something was said, something was answered.
 # The trick of the paper is to take a batch of K pairs and ask of each input: which of these K
@@ -19,12 +19,13 @@ from lesson import check, expect, plt, show
 
 import numpy as np
 
-from convsim_mini.data.corpus import false_negatives, text_key
-from convsim_mini.model.gradcheck import numeric_gradient, relative_error
-from convsim_mini.model.layers import l2_normalize_forward
-from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
+from convsim_mini.core.gradcheck import numeric_gradient, relative_error
+from convsim_mini.core.layers import l2_normalize_forward
+from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
+from convsim_mini.core.pairs import false_negatives
+from convsim_mini.core.text import tokenize
+from convsim_mini.data.corpus import text_key
 from convsim_mini.data.pairs import default_corpus, read_chunks
-from convsim_mini.data.text import tokenize
 
 rng = np.random.default_rng(8)
 
@@ -118,7 +119,7 @@ def judge_dead_point(dead_point):
         "no zero vectors")
     loss, cache = batch_softmax_forward(u, v, 1.0)
     assert abs(loss - np.log(8)) < 1e-9, f"the loss is {loss:.4f}, expected ln 8 = {np.log(8):.4f}"
-    du, dv = (np.abs(g).max() for g in batch_softmax_backward(cache))
+    du, dv = (np.abs(g).max() for g in batch_softmax_backward(1.0, cache))
     assert du < 1e-12 and dv < 1e-12, (
         f"|du| is at most {du:.1e} and |dv| {dv:.1e}: one of the two can still move")
 
@@ -155,7 +156,7 @@ loss = lambda: float(batch_softmax_forward(u, v, scale)[0])
 expect([relative_error(ds, numeric_gradient(lambda: loss_of_scores(s), s)),
         relative_error(du, numeric_gradient(loss, u)),
         relative_error(dv, numeric_gradient(loss, v))], 0, 1e-8, "ds, du, dv, against differences")
-library = batch_softmax_backward(batch_softmax_forward(u, v, scale)[1])
+library = batch_softmax_backward(1.0, batch_softmax_forward(u, v, scale)[1])
 expect(list(map(relative_error, (du, dv), library)), 0, 1e-13, "du, dv, the library's")
 
 # %% [markdown]
@@ -188,7 +189,7 @@ def train(steps, masked=None, rate=3.0):
     for _ in range(steps):
         # scores start at variance 1
         loss, cache = batch_softmax_forward(u, texts[text_of_reply], 1 / 4, masked)
-        du, dv = batch_softmax_backward(cache)
+        du, dv = batch_softmax_backward(1.0, cache)
         u -= rate * du
         np.add.at(texts, text_of_reply, -rate * dv)           # a text collects from all its places
     return float(loss), cache[3] - np.eye(12)
@@ -296,11 +297,10 @@ expect(np.mean(found), derived - 5 * error, derived + 5 * error,
 #
 # ## Where this lives
 #
-# - `model/losses.py`: `batch_softmax_forward`, `batch_softmax_backward`. `data/corpus.py`:
-#   `false_negatives`. `model/input_response.py`: `loss_and_gradients` puts encoder, response
-#   network and loss together.
+# - `core/losses.py`: `batch_softmax_forward`, `batch_softmax_backward`. `core/pairs.py`:
+#   `false_negatives`. `core/model.py`: `loss_and_gradients` calls encoder, response network, loss.
 # - `config.py`: `scale`, `batch_size`, `mask_false_negatives`, each with its reason.
-#   `tests/model/test_gradients.py`: the loss with a mask and a scale.
+#   `tests/core/test_gradients.py`: the loss with a mask and a scale.
 # - The paper, §2.1–2.2 (figure 2: every response is right once and wrong K − 1 times) and §3.1
 #   (K = 128). Scale and mask are ours; the paper's dot product has scale 1.
 #

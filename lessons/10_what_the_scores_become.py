@@ -19,8 +19,8 @@ from lesson import check, expect, plt, show
 import numpy as np
 from tqdm import tqdm
 
-from convsim_mini.data.corpus import false_negatives
-from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
+from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
+from convsim_mini.core.pairs import false_negatives
 
 rng = np.random.default_rng(8)
 
@@ -80,7 +80,7 @@ def learned_scores(use_mask, K=64, steps=4000):
     for step in tqdm(range(steps), disable=None):
         i, j = draw(K)
         _, cache = batch_softmax_forward(scores[i], one_hot[j], 1.0, mask_of(j, use_mask))
-        du, _ = batch_softmax_backward(cache)
+        du, _ = batch_softmax_backward(1.0, cache)
         np.add.at(scores, i, -0.5 * K * min(1, 2 - 2 * step / steps) * du)
         if step >= steps // 2:
             mean += scores / (steps - steps // 2)
@@ -245,7 +245,7 @@ check(2, least_batch, judge_least_batch)
 # %% [markdown]
 # ## Where this lives
 #
-# - `model/losses.py`: `batch_softmax_forward`. `data/corpus.py`: `false_negatives`.
+# - `core/losses.py`: `batch_softmax_forward`. `core/pairs.py`: `false_negatives`.
 # - `config.py`: `batch_size`, `mask_false_negatives`. `evaluation/response.py`: 100 candidates.
 # - The paper, §2.1–2.2 and §3.1 (K = 128). That such scores become the mutual information is van
 #   den Oord et al.'s (2018); for words it is Levy and Goldberg's (2014). The mask is ours.

@@ -19,11 +19,11 @@ from lesson import check, expect, plt, show
 import numpy as np
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.model.gradcheck import layer_error, numeric_gradient, relative_error
-from convsim_mini.model.layers import l2_normalize_backward, l2_normalize_forward
-from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
-from convsim_mini.model.input_response import response_backward, response_forward
-from convsim_mini.training.optim import Adaptive
+from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_error
+from convsim_mini.core.layers import l2_normalize_backward, l2_normalize_forward
+from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
+from convsim_mini.core.model import response_backward, response_forward
+from convsim_mini.core.optim import Adaptive
 
 rng = np.random.default_rng(9)
 
@@ -229,7 +229,7 @@ for scale, dimensions in ((1.0, 20), (5.0, 20), (5.0, 8)):
     for step in range(2000):
         (u, u_cache), (v, v_cache) = l2_normalize_forward(x_u), l2_normalize_forward(x_v)
         loss, loss_cache = batch_softmax_forward(u, v, scale)
-        du, dv = batch_softmax_backward(loss_cache)
+        du, dv = batch_softmax_backward(1.0, loss_cache)
         x_u -= 48 / scale * l2_normalize_backward(du, u_cache)
         x_v -= 48 / scale * l2_normalize_backward(dv, v_cache)
     bound = lowest_loss(scale, 16)
@@ -334,7 +334,7 @@ def train_circle(network, steps=600):
         v_prime, response_cache = response_forward(params, v, config) if network else (v, None)
         loss, loss_cache = batch_softmax_forward(u, v_prime, scale)
         losses.append(float(loss))
-        du, dv = batch_softmax_backward(loss_cache)
+        du, dv = batch_softmax_backward(1.0, loss_cache)
         dv, grads = response_backward(dv, response_cache) if network else (dv, {})
         np.add.at(du, reply, dv)    # each sentence is an input and a reply
         optimizer.step(params, {"x": l2_normalize_backward(du, unit_cache), **grads}, 0.02, 0.02)
@@ -393,10 +393,10 @@ expect(between[True], -2 / np.sqrt(16), 2 / np.sqrt(16),
 #
 # ## Where this lives
 #
-# - `model/layers.py`: `l2_normalize_forward`, `l2_normalize_backward`. `model/input_response.py`:
+# - `core/layers.py`: `l2_normalize_forward`, `l2_normalize_backward`. `core/model.py`:
 #   `response_forward`, `response_backward`, `loss_and_gradients`.
 # - `config.py`: `residual_response`, `unit_response`, `scale`, `response_hidden`.
-#   `tests/model/test_gradients.py`: normalise without projection, without division,
+#   `tests/core/test_gradients.py`: normalise without projection, without division,
 #   with the wrong sign.
 # - The paper, §2.2 with figure 3 and footnote 1 (extra layers on one side are enough), §3.1
 #   (sentence embeddings are normalised). Ours: residual, unit length of v′ and the scale that this

@@ -19,10 +19,10 @@ from lesson import check, expect, plt, show
 
 import numpy as np
 
-from convsim_mini.model.attention import attention_backward, attention_forward
-from convsim_mini.model.gradcheck import layer_error, numeric_gradient, relative_error
-from convsim_mini.model.layers import linear_backward, linear_forward
-from convsim_mini.training.optim import Adaptive
+from convsim_mini.core.attention import attention_backward, attention_forward
+from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_error
+from convsim_mini.core.layers import linear_backward, linear_forward
+from convsim_mini.core.optim import Adaptive
 
 rng = np.random.default_rng(10)
 
@@ -422,9 +422,8 @@ check(2, blind_sentence, judge_blind_sentence)
 # %% [markdown]
 # ## Where this lives
 #
-# - `model/attention.py`: `attention_forward`, `attention_backward`: the same five lines, for many
-#   heads and sentences at once. `model/transformer.py`: `_attend_forward` puts the linear layers
-#   around them.
+# - `core/attention.py`: `attention_forward`, `attention_backward`: the same five lines, for many
+#   heads and sentences at once. `self_attention_forward` puts the linear layers around them.
 # - The paper, §2.3.2, takes the encoder of Vaswani et al. (2017), who introduced the √m. The biases
 #   of q, k and v are ours; the keys' one is dead weight.
 #

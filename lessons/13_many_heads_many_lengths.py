@@ -20,13 +20,13 @@ from itertools import islice
 
 import numpy as np
 
-from convsim_mini.model.attention import attention_backward, attention_forward, groups
-from convsim_mini.model.embeddings import mean_pool_backward, mean_pool_forward
-from convsim_mini.model.transformer import sort_by_length
-from convsim_mini.model.gradcheck import layer_error, relative_error
+from convsim_mini.core.attention import attention_backward, attention_forward, groups
+from convsim_mini.core.gradcheck import layer_error, relative_error
+from convsim_mini.core.packed import Packed
+from convsim_mini.core.text import tokenize
+from convsim_mini.core.transformer import sort_by_length
+from convsim_mini.core.transformer_layers import mean_pool_backward, mean_pool_forward
 from convsim_mini.data.pairs import default_corpus, read_chunks
-from convsim_mini.data.packed import Packed
-from convsim_mini.data.text import tokenize
 
 rng = np.random.default_rng(11)
 
@@ -394,9 +394,9 @@ check(2, leaks, judge_leaks)
 # %% [markdown]
 # ## Where this lives
 #
-# - `model/attention.py`: `groups`, `attention_forward`, `attention_backward`, `_split_heads`.
-# - `model/transformer.py`: `sort_by_length`; `transformer_forward` ends with u[places],
-#   `transformer_backward` starts with du[order].
+# - `core/attention.py`: `groups`, `attention_forward`, `attention_backward`, `split_heads`.
+# - `core/transformer.py`: `sort_by_length`; `transformer_forward` ends with u.take(places),
+#   `transformer_backward` starts with du.take(order).
 # - The paper, §3.1: 8 heads, 512 wide. Packing without padding is ours; the numbers are the same.
 #
 # ## What you know now

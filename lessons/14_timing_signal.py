@@ -21,16 +21,15 @@ from contextlib import contextmanager
 import numpy as np
 from scipy.special import sici
 
-from convsim_mini.model import transformer
-from convsim_mini.model.attention import attention_forward, timing_signal
 from convsim_mini.config import ModelConfig
-from convsim_mini.model.transformer import (
-    sort_by_length, transformer_backward, transformer_forward,
-)
-from convsim_mini.model.losses import cross_entropy_backward, cross_entropy_forward
-from convsim_mini.model.initial import initial_parameters
-from convsim_mini.training.optim import Adaptive
-from convsim_mini.data.packed import Packed
+from convsim_mini.core import transformer
+from convsim_mini.core.attention import attention_forward, timing_signal
+from convsim_mini.core.model import Model
+from convsim_mini.core.nli import cross_entropy_backward, cross_entropy_forward
+from convsim_mini.core.optim import Adaptive
+from convsim_mini.core.packed import Packed
+from convsim_mini.core.transformer import transformer_backward, transformer_forward
+from convsim_mini.training.initial import initial_parameters
 
 rng = np.random.default_rng(12)
 
@@ -80,13 +79,14 @@ config = ModelConfig(encoder="transformer", embedding_dim=d, layers=[d], heads=4
 # rows of length about 1, as the library starts
 table = rng.standard_normal((5000, d)) / math.sqrt(d)
 params = {name: p.astype(np.float64) for name, p in initial_parameters(config, table, rng).items()}
+model = Model(params, config, len(table))
 
 dog, bites, man = 17, 4, 99
 both = pack(np.array([[dog, bites, man], [man, bites, dog]]))
 with without_signal():
-    u, _ = transformer_forward(params, sort_by_length(both, config.max_tokens), config)
+    u, _ = transformer_forward(model, both)
 expect(1 - u[0] @ u[1], -1e-14, 1e-14, "1 − cosine without the signal")
-u, _ = transformer_forward(params, sort_by_length(both, config.max_tokens), config)
+u, _ = transformer_forward(model, both)
 expect(1 - u[0] @ u[1], 1e-6, 0.1, "1 − cosine with it")
 
 # %% [markdown]
@@ -263,9 +263,9 @@ def train(steps=250, scale=10):
     params["winner.weight"] = np.zeros((16, PLAYERS))
     optimizer, losses = Adaptive(params), []
     for _ in range(steps):
-        u, cache = transformer_forward(params, sort_by_length(pack(games), small.max_tokens), small)
+        u, cache = transformer_forward(Model(params, small, len(table)), pack(games))
         loss, loss_cache = cross_entropy_forward(scale * u @ params["winner.weight"], winners)
-        dlogits = scale * cross_entropy_backward(loss_cache)
+        dlogits = scale * cross_entropy_backward(1.0, loss_cache)
         grads = transformer_backward(dlogits @ params["winner.weight"].T, cache)
         grads["winner.weight"] = u.T @ dlogits
         optimizer.step(params, grads, 0.01, 0.01)
@@ -306,9 +306,9 @@ expect(cosines.mean(), -1, 0.7, "with: the same cosine, on average")
 #
 # ## Where this lives
 #
-# - `model/attention.py`: `timing_signal`. `model/embeddings.py`: `placed_embedding_forward`
-#   multiplies by √d and adds it, at the words' positions. It is a constant: the backward has no
-#   line for it.
+# - `core/attention.py`: `timing_signal`. `core/transformer_layers.py`:
+#   `placed_embedding_forward` multiplies by √d and adds it, at the words' positions. It is a
+#   constant: the backward has no line for it.
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all
 #   cosines; Vaswani et al. print them in turns, which is the same up to a permutation of channels).
 #

@@ -21,13 +21,11 @@ import math
 
 import numpy as np
 
-from convsim_mini.model.gradcheck import (
-    directional_error, layer_error, numeric_gradient, relative_error,
-)
-from convsim_mini.model.layers import (
-    EPSILON, layer_norm_backward, layer_norm_forward, linear_backward, linear_forward,
-    relu_backward, relu_forward,
-)
+from convsim_mini.core.gradcheck import (
+    directional_error, layer_error, numeric_gradient, relative_error)
+from convsim_mini.core.layers import linear_backward, linear_forward
+from convsim_mini.core.transformer_layers import (
+    EPSILON, layer_norm_backward, layer_norm_forward, relu_backward, relu_forward)
 
 rng = np.random.default_rng(13)
 
@@ -437,9 +435,9 @@ expect(steps["post"][-1] / steps["pre"][-1], 1.5, 2.6,
 # %% [markdown]
 # ## Where this lives
 #
-# - `model/layers.py`: `layer_norm_forward`, `layer_norm_backward`, `add_norm_forward` (the residual
-#   connection with the norm that follows it). `model/transformer.py`: `transformer_forward` (both
-#   orders, and pre-norm's norm at the end). `config.py`: `pre_norm`.
+# - `core/transformer_layers.py`: `layer_norm_forward`, `layer_norm_backward`, `add_norm_forward`
+#   (the residual connection with the norm that follows it). `core/transformer.py`:
+#   `transformer_forward` (both orders, and pre-norm's norm at the end). `config.py`: `pre_norm`.
 # - The paper, §3.1: six layers, 512 wide, 2048 inside, by tensor2tensor's defaults, which had moved
 #   to pre-norm. It does not say which it used; both are here.
 #

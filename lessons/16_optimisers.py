@@ -19,10 +19,10 @@ from lesson import check, expect, plt, show
 import numpy as np
 
 from convsim_mini.config import OptimConfig
-from convsim_mini.model.gradcheck import dense, numeric_gradient, relative_error
-from convsim_mini.model.sparse_rows import SparseRows
-from convsim_mini.training.optim import SGD, Adaptive, adam, update_rows
-from convsim_mini.training.schedule import rates
+from convsim_mini.core.embeddings import SparseRows
+from convsim_mini.core.gradcheck import dense, numeric_gradient, relative_error
+from convsim_mini.core.optim import SGD, Adaptive, adam, update_rows
+from convsim_mini.core.schedule import rates
 
 rng = np.random.default_rng(16)
 
@@ -304,7 +304,7 @@ def gradient_of(table, draw, noise=1.0):
     rows, count = np.unique(draw.choice(words, batch, p=p), return_counts=True)
     pull = count[:, None] * (table[rows] - target[rows])
     pull += np.sqrt(count)[:, None] * noise * draw.standard_normal((len(rows), d))
-    return [SparseRows(rows, pull / batch)]
+    return [SparseRows(rows, pull / batch, np.arange(len(rows)))]
 
 
 table, draw, rate = np.zeros((words, d)), np.random.default_rng(0), 5.0
@@ -341,7 +341,7 @@ expect(way, 31, 32, "Adam, one occurrence: the way that the row goes, in rates")
 
 # %%
 table, squares = np.zeros((3, d)), np.zeros(3)
-one = [SparseRows(np.array([1]), 1e-3 * rng.standard_normal((1, d)))]
+one = [SparseRows(np.array([1]), 1e-3 * rng.standard_normal((1, d)), np.array([0]))]
 for k in range(1, 101):
     update_rows(table, one, 0.06, squares)                    # the library's
     derived = 0.06 * (1 / np.sqrt(np.arange(1, k + 1))).sum()
@@ -437,8 +437,8 @@ show(figure, "16_warm_up")
 #
 # ## Where this lives
 #
-# - `training/optim.py`: `SGD`, `Adaptive` (Adam for matrices, row-wise Adagrad for tables), `sgd`,
-#   `adam`, `update_rows`. `training/schedule.py`: `rates`. `config.py`: `OptimConfig`.
+# - `core/optim.py`: `SGD`, `Adaptive` (Adam for matrices, row-wise Adagrad for tables), `sgd`,
+#   `adam`, `update_rows`. `core/schedule.py`: `rates`. `config.py`: `OptimConfig`.
 # - The paper trains by SGD with a rate of 0.01 for 40 million steps (§3.1). "adaptive" is ours; it
 #   needs fewer steps.
 # - `tests/training/test_resume.py`: a resumed run goes on with the same state, bit by bit.

@@ -22,14 +22,15 @@ import numpy as np
 from tqdm import tqdm
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.data.corpus import batch_order
-from convsim_mini.data.packed import drop_words
+from convsim_mini.core.model import encoder_forward, loss_and_gradients, response_forward
+from convsim_mini.core.optim import Adaptive
+from convsim_mini.core.packed import drop_words
+from convsim_mini.core.pairs import batch_order
+from convsim_mini.core.ranking import draw_candidates
+from convsim_mini.core.schedule import rates
 from convsim_mini.evaluation.baselines import fitted_on_train, tfidf
-from convsim_mini.evaluation.response import draw_candidates, model_ranks, precision, ranks_of_truth
-from convsim_mini.model.initial import initial_model
-from convsim_mini.model.input_response import encoder_forward, loss_and_gradients, response_forward
-from convsim_mini.training.optim import Adaptive
-from convsim_mini.training.schedule import rates
+from convsim_mini.evaluation.response import model_ranks, precision, ranks_of_truth
+from convsim_mini.training.initial import initial_model
 
 rng = np.random.default_rng(14)
 
@@ -39,7 +40,7 @@ rng = np.random.default_rng(14)
 # `chitchat-dataset` came with the requirements: real people, two at a time. A pair is a turn and
 # the answer to it. `some_chat` in `small_encoder.py`, beside this lesson, takes the first pairs: it
 # filters them, tokenises, chooses the split by a hash of the *input*, and counts words on train
-# alone. `data/corpus.py` does the same on all cores and keeps the result on disk.
+# alone. `data/prepare.py` does the same on all cores and keeps the result on disk.
 
 # %%
 WORDS = 8_000
@@ -233,9 +234,9 @@ print(*(f"{name:28} {ratio:.4f}" for name, ratio in ratios.items()), sep="\n")
 #
 # A colleague reports ‖ΔE‖/‖E‖ over *all* rows of the table and finds it reassuringly small. Write
 # the ratio that says something: over the rows that the step has touched, from the table and the
-# SparseRows of its gradient alone. (A table's gradient is a list of SparseRows(rows, values), in
-# which a row may stand several times. Rows that start at zero, new bigrams, have no size to compare
-# with: leave them out.)
+# SparseRows of its gradient alone. (A table's gradient is a list of SparseRows, and in their `rows`
+# a row may stand several times. Rows that start at zero, new bigrams, have no size to compare with:
+# leave them out.)
 
 # %%
 def table_ratio(before, after, grad):
@@ -247,14 +248,15 @@ def table_ratio(before, after, grad):
 
 
 def judge_table_ratio(table_ratio):
-    from convsim_mini.model.sparse_rows import SparseRows
+    from convsim_mini.core.embeddings import SparseRows
     rng = np.random.default_rng(0)
     before = rng.standard_normal((1000, 8))
     before[700:] = 0                                          # bigrams that nobody has met
     after = before.copy()
     rows = [np.array([3, 5, 8, 3]), np.array([500, 710, 999])]
     after[[3, 5, 8, 500, 710, 999]] += [[0.3], [0.1], [0.1], [0.1], [0.1], [0.1]]
-    found = table_ratio(before, after, [SparseRows(some, np.ones((len(some), 8))) for some in rows])
+    grad = [SparseRows(some, np.ones((len(some), 8)), np.arange(len(some))) for some in rows]
+    found = table_ratio(before, after, grad)
     touched = [3, 5, 8, 500]
     right = np.linalg.norm((after - before)[touched]) / np.linalg.norm(before[touched])
     assert found > right / 3, (
@@ -482,12 +484,12 @@ expect(np.exp(measured[-1][2]), 20, 190, "e^loss: replies that the model hesitat
 #
 # ## Where this lives
 #
-# - `training/loop.py`: `run_steps` is this lesson's loop with checkpoints; `divergence`, in
-#   `training/stopping.py`, saves the batch as text where the loss is 100 times ln K or not a number
-#   (`training/monitor.py` looks at it).
-#   `training/schedule.py`: `rates` is the schedule, `batches` the order.
-# - `evaluation/response.py`: `draw_candidates`, `ranks_of_truth`; ties count against the model, or
-#   all sentences alike would score 100%.
+# - `core/loop.py`: `train_steps` is this lesson's loop; `run_steps` in `training/loop.py` adds
+#   checkpoints. `divergence`, in `training/stopping.py`, saves the batch as text where the loss is
+#   100 times ln K or not a number (`training/monitor.py` looks at it).
+#   `core/schedule.py`: `rates` is the schedule, `batches` the order.
+# - `core/ranking.py`: `draw_candidates`, `true_ranks`; ties count against the model, or all
+#   sentences alike would score 100%.
 # - The paper, §3.1: SGD, rate 0.01, batches of 128, 40 million steps; §4.1: 56.1% P@1 for the DAN.
 #   Ours, with all of the corpus, full width and 85 seconds: 29.6 (`report/README.md`). The
 #   adaptive optimiser, warm-up, word dropout and scale are ours.

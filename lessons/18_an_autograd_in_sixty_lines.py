@@ -20,16 +20,15 @@ import numpy as np
 import scipy.sparse
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.data.corpus import Batch
-from convsim_mini.data.packed import Packed, offsets_of, words_and_bigrams
-from convsim_mini.model.gradcheck import dense, numeric_gradient, relative_error
-from convsim_mini.model.dan import dan_forward
-from convsim_mini.model.initial import initial_parameters
-from convsim_mini.model.input_response import Model, loss_and_gradients, response_forward
-from convsim_mini.model.layers import (
-    l2_normalize_backward, l2_normalize_forward, layer_norm_backward, layer_norm_forward,
-)
-from convsim_mini.model.losses import batch_softmax_forward
+from convsim_mini.core.dan import dan_forward
+from convsim_mini.core.gradcheck import dense, numeric_gradient, relative_error
+from convsim_mini.core.layers import l2_normalize_backward, l2_normalize_forward
+from convsim_mini.core.losses import batch_softmax_forward
+from convsim_mini.core.model import Model, loss_and_gradients, response_forward
+from convsim_mini.core.packed import Packed, offsets_of, words_and_bigrams
+from convsim_mini.core.pairs import Batch
+from convsim_mini.core.transformer_layers import layer_norm_backward, layer_norm_forward
+from convsim_mini.training.initial import initial_parameters
 
 rng = np.random.default_rng(18)
 
@@ -244,7 +243,7 @@ def layer_norm(x, weight, bias, epsilon):
 
 
 def judge_layer_norm(layer_norm):
-    from convsim_mini.model.layers import EPSILON
+    from convsim_mini.core.transformer_layers import EPSILON
     rng = np.random.default_rng(0)
     arrays = rng.standard_normal((5, 7)), rng.standard_normal(7), rng.standard_normal(7)
     nodes = [Node(x) for x in arrays]
@@ -409,10 +408,10 @@ show(figure, "18_an_autograd_in_sixty_lines")
 #
 # ## Where this lives
 #
-# - Nowhere: convsim_mini has no autograd. `model/layers.py`, `model/losses.py` and
-#   `model/embeddings.py` hold the rules, each with its derivation; `model/input_response.py` calls
-#   them in order.
-# - `tests/model/test_torch_parity.py`: the same model under PyTorch's autograd, to 1e-8.
+# - Nowhere: convsim_mini has no autograd. `core/layers.py`, `core/losses.py` and
+#   `core/embeddings.py` hold the rules, each with its derivation; `core/model.py` calls them in
+#   order.
+# - `tests/core/test_torch_parity.py`: the same model under PyTorch's autograd, to 1e-8.
 # - The paper used TensorFlow. Its gradients were made as here, with rules by hand behind them.
 #
 # ## What you know now

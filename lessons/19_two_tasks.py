@@ -29,17 +29,17 @@ import numpy as np
 from tqdm import tqdm
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.data.corpus import Batch, Split
-from convsim_mini.model.layers import feed_forward, feed_forward_backward, l2_normalize_forward
-from convsim_mini.model.gradcheck import layer_error
+from convsim_mini.core.gradcheck import layer_error
+from convsim_mini.core.layers import feed_forward, feed_forward_backward, l2_normalize_forward
+from convsim_mini.core.model import Model, embed, loss_and_gradients
+from convsim_mini.core.nli import (
+    LABELS, cross_entropy_backward, cross_entropy_forward, nli_features_backward,
+    nli_features_forward)
+from convsim_mini.core.optim import Adaptive
+from convsim_mini.core.pairs import Batch, Split
+from convsim_mini.core.text import Vocabulary
 from convsim_mini.evaluation.nli import classify
-from convsim_mini.model.losses import cross_entropy_backward, cross_entropy_forward
-from convsim_mini.model.initial import initial_parameters
-from convsim_mini.model.input_response import Model, embed, loss_and_gradients
-from convsim_mini.model.nli import nli_features_backward, nli_features_forward
-from convsim_mini.training.optim import Adaptive
-from convsim_mini.data.snli import LABELS
-from convsim_mini.data.text import Vocabulary
+from convsim_mini.training.initial import initial_parameters
 
 rng = np.random.default_rng(15)
 
@@ -154,8 +154,8 @@ def linear_accuracy(features, labels, steps=400):
     for _ in range(steps):
         logits, caches = feed_forward(params, "nli", features[:half])
         _, cache = cross_entropy_forward(logits, labels[:half])
-        optimizer.step(params, feed_forward_backward(cross_entropy_backward(cache), caches)[1],
-                       0.02, 0)
+        dlogits = cross_entropy_backward(1.0, cache)
+        optimizer.step(params, feed_forward_backward(dlogits, caches)[1], 0.02, 0)
     return (feed_forward(params, "nli", features[half:])[0].argmax(axis=1) == labels[half:]).mean()
 
 
@@ -202,7 +202,7 @@ expect(linear_accuracy(sided, order[halves]), 0.9, 1, "which way round? from u1,
 # Each half answers what the other cannot. The features are all four: **(u1, u2, |u1 − u2|, u1 ∗
 # u2)**, (B, 4D) for vectors of D numbers, as in InferSent (Conneau et al. 2017) and in the paper.
 # (The library's classifier is given 5 u, so that products of two small coordinates count beside the
-# coordinates themselves: `SCALE` in `model/nli.py`, ours.)
+# coordinates themselves: `SCALE` in `core/nli.py`, ours.)
 #
 # ## Their gradient
 #
@@ -539,9 +539,9 @@ expect(np.mean(joint_losses["chat"][-40:]) - np.log(K / 6), -0.3, 0.3,
 #
 # ## Where this lives
 #
-# - `model/nli.py`: `nli_features_forward`, `nli_features_backward`, `classifier_forward`;
-#   `model/input_response.py`: `classes`, `loss_and_gradients`; `data/snli_files.py`: the files.
-# - `training/schedule.py`: `nli_steps` spreads NLI's steps evenly, so that the task is a function
+# - `core/nli.py`: `nli_features_forward`, `nli_features_backward`, `classifier_forward`, `classes`;
+#   `core/model.py`: `TASKS`, `loss_and_gradients`; `data/snli_files.py`: the files.
+# - `training/tasks.py`: `nli_steps` spreads NLI's steps evenly, so that the task is a function
 #   of the step and a resumed run repeats it.
 #   `python -m convsim_mini.train --task multitask --init RUN --nli DIR`.
 # - The paper, §2.4 and figure 5: these features, one hidden layer of 512; it starts from the Reddit

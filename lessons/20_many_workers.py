@@ -21,12 +21,12 @@ from collections import Counter
 import numpy as np
 
 from convsim_mini.config import TextConfig
-from convsim_mini.data.packed import words_and_bigrams
+from convsim_mini.core.gradcheck import numeric_gradient, relative_error
+from convsim_mini.core.layers import linear_backward, linear_forward
+from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
+from convsim_mini.core.packed import words_and_bigrams
+from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.data.pairs import default_corpus, read_chunks
-from convsim_mini.data.text import Vocabulary, tokenize
-from convsim_mini.model.gradcheck import numeric_gradient, relative_error
-from convsim_mini.model.layers import linear_backward, linear_forward
-from convsim_mini.model.losses import batch_softmax_backward, batch_softmax_forward
 
 rng = np.random.default_rng(19)
 
@@ -111,7 +111,7 @@ B, e, scale = 12, 6, 0.5
 u, v = rng.standard_normal((2, B, e))
 parts = parts_of(B, 4)
 loss, cache = batch_softmax_forward(u, v, scale)
-du, dv = batch_softmax_backward(cache)
+du, dv = batch_softmax_backward(1.0, cache)
 
 alone = sum(batch_softmax_forward(u[part], v[part], scale)[0] for part in parts) / 4
 print(f"loss of the batch {loss:.3f}, mean of four losses within the workers {alone:.3f}")
@@ -123,7 +123,7 @@ expect(batch_softmax_forward(flat, flat)[0] - batch_softmax_forward(few, few)[0]
 def worker_step(part, everyone):
     """One worker's rows: its inputs against all replies; → loss, du (b, e), dv (B, e)."""
     loss, cache = batch_softmax_forward(u[part], everyone, scale, None, part.start)
-    return loss, *batch_softmax_backward(cache)
+    return loss, *batch_softmax_backward(1.0, cache)
 
 
 everyone = np.concatenate([v[part] for part in parts])        # what the all-gather brings
@@ -275,10 +275,10 @@ for pairs, most in ((100, 5_000), (1_024, 25_000)):
 #
 # ## Where this lives
 #
-# - `training/distributed.py`: `Workers`, over MPI; the only file that knows of it.
-#   `training/workers.py`: one worker that is alone.
-# - `training/distributed.py`: `Workers.softmax`, the gather and its backward.
-#   `model/losses.py`: `batch_softmax_forward` with `first`.
+# - `training/distributed.py`: `Workers`, over MPI; the only file that knows of it. A step meets
+#   them at two doors: `gather` before the loss, `reduce_scatter` after it. `sum` then adds up all
+#   gradients. `training/workers.py`: one worker that is alone.
+# - `core/model.py`: `pick` opens both. `core/losses.py`: `batch_softmax_forward` with `first`.
 # - `tests/training/test_workers.py`: real processes; 2, 3 and 4 workers give the loss and every
 #   gradient of one to ten digits.
 # - The paper, §3.1, trains with many workers, 95% of them on conversations.

@@ -19,12 +19,11 @@ from small_encoder import trained_encoder
 
 import numpy as np
 
+from convsim_mini.core.counting import count_vectors, word_directions
+from convsim_mini.core.model import embed
 from convsim_mini.evaluation.baselines import bag_cosine, frequency_weight
 from convsim_mini.evaluation.metrics import pearson, pearson_interval, spearman, williams_test
 from convsim_mini.evaluation.sts import OWN, angular_similarity, read, score_0_to_5
-from convsim_mini.inference.sentence_encoder import count_vectors
-from convsim_mini.model.input_response import embed
-from convsim_mini.model.word_counts import word_directions
 from convsim_mini.tune import fit, similarity_forward
 
 rng = np.random.default_rng(16)
@@ -222,7 +221,7 @@ expect(abs(r["trained on replies"] - r["words, weighted a/(a + p)"]), 0, 0.23,
 # same. It keeps names and numbers apart, which a learned vector blurs. So `encode` gives a vector
 # of two halves: the learned one, and 512 numbers that only count words. In that half each word has
 # a fixed random direction of length a/(a + p), here with a = 0.0003, and a sentence has their sum
-# (`model/word_counts.py`). The score is the cosine plus 0.4 times the cosine of the counts.
+# (`core/counting.py`). The score is the cosine plus 0.4 times the cosine of the counts.
 #
 # **Predict:** on the six pairs where the halves disagree most, which one is nearer to people?
 

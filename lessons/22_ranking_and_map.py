@@ -21,9 +21,9 @@ import itertools
 
 import numpy as np
 
+from convsim_mini.core.model import embed
 from convsim_mini.evaluation import cqa
 from convsim_mini.evaluation.metrics import average_precision, ranking_scores
-from convsim_mini.model.input_response import embed
 from convsim_mini.report.page import PUBLISHED
 
 rng = np.random.default_rng(16)

@@ -21,16 +21,17 @@ from small_encoder import some_chat
 import numpy as np
 
 from convsim_mini.config import Config, ModelConfig, OptimConfig, TextConfig
+from convsim_mini.core.layers import l2_normalize_forward
+from convsim_mini.core.loop import train_steps
+from convsim_mini.core.model import embed, respond
+from convsim_mini.core.optim import Adaptive
+from convsim_mini.core.ranking import draw_candidates
+from convsim_mini.core.schedule import batches
 from convsim_mini.evaluation.metrics import pearson, williams_test
-from convsim_mini.evaluation.response import draw_candidates, ranks_of_truth
+from convsim_mini.evaluation.response import ranks_of_truth
 from convsim_mini.evaluation.sts import OWN, read
-from convsim_mini.model.initial import initial_model
-from convsim_mini.model.input_response import embed, respond
-from convsim_mini.model.layers import l2_normalize_forward
-from convsim_mini.model.projection import all_but_the_top, with_matrix
-from convsim_mini.training.loop import train_step
-from convsim_mini.training.optim import Adaptive
-from convsim_mini.training.schedule import Tasks, batches
+from convsim_mini.inference.projection import all_but_the_top, with_matrix
+from convsim_mini.training.initial import initial_model
 
 rng = np.random.default_rng(23)
 unit = lambda x: l2_normalize_forward(x)[0]
@@ -116,8 +117,8 @@ def training(scale, steps):
     model = started._replace(config=config.model, params=copy(started.params))
     optimizer = Adaptive(model.params)
     yield 0, model
-    for step, batch in zip(range(steps), batches(config, Tasks(corpus.train, None, None))):
-        train_step(config, model, optimizer, step, batch)
+    for step, batch in zip(range(steps), batches(config, corpus.train)):
+        train_steps(model, optimizer, config, [batch], step)
         if step + 1 in MARKS:
             yield step + 1, model
 
@@ -361,8 +362,8 @@ expect(precision[1] - max(precision[5:]), 2, 20, "points lost by 20 directions o
 # %% [markdown]
 # ## Where this lives
 #
-# - `model/projection.py`: `all_but_the_top`, `with_matrix`. Training writes the matrix into the run
-#   (`all_but_the_top.safetensors`), and `load` puts it into the encoder.
+# - `inference/projection.py`: `all_but_the_top`, `with_matrix`. Training writes the matrix into the
+#   run (`all_but_the_top.safetensors`), and `load` puts it into the encoder.
 # - On Reddit, with the 1,500 pairs of STS dev, the difference can be seen: r × 100 by cosine is
 #   76.9 with the first direction and 77.8 without.
 # - `config.py`: `scale` (ours: 20; the paper: 1, with v′ of any length), `encoder_bias` (ours:

@@ -8,7 +8,7 @@
 #
 # Most of NumPy's functions exist in CuPy, for arrays that live on a GPU. But a GPU behaves in
 # another way than a processor. This lesson shows how, and why convsim_mini has CUDA kernels beside
-# the functions that a training step spends its time in (`model/*.cu`). A GPU starts work and comes
+# the functions that a training step spends its time in (`fast/*.cu`). A GPU starts work and comes
 # back before it is done, it charges for every call, and it wraps around where NumPy complains. Each
 # of these can be seen, or computed, on the CPU. (It also adds up in another order: lesson 25.)
 
@@ -22,15 +22,15 @@ import time
 
 import numpy as np
 
-from convsim_mini.backend import array_module, device_module
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import ModelConfig
-from convsim_mini.data.packed import Packed
-from convsim_mini.model.initial import initial_parameters
-from convsim_mini.model.input_response import Model, encoder_forward
-from convsim_mini.model.layers import (
-    l2_normalize_backward, l2_normalize_forward, layer_norm_forward, tanh_backward,
-)
+from convsim_mini.core.arrays import array_module
+from convsim_mini.core.layers import l2_normalize_backward, l2_normalize_forward, tanh_backward
+from convsim_mini.core.model import Model, encoder_forward
+from convsim_mini.core.packed import Packed
+from convsim_mini.core.transformer_layers import layer_norm_forward
+from convsim_mini.fast.devices import device_module
+from convsim_mini.training.initial import initial_parameters
 
 rng = np.random.default_rng(17)
 try:
@@ -45,8 +45,9 @@ except UserError as error:
 #
 # There is no switch. A function asks the array that it is given: `xp = array_module(x)`, and calls
 # `xp.sqrt`. Operators and methods (`x * x`, `x.sum()`, `x @ y`) need not even ask. So the same line
-# runs wherever x lives, and nobody passes a device along. A function that is marked `@on_gpu` looks
-# at its first array, too: for a CuPy array the kernel of the same name runs in its place.
+# runs wherever x lives, and nobody passes a device along. A function marked `@twinned` looks at its
+# first array, too. `fast/` may hold a faster twin for that type, for CuPy's a kernel of the same
+# name. `.plain` is the function as it stands in `core/`.
 
 # %%
 assert array_module(np.ones(3)) is np
@@ -58,11 +59,11 @@ assert array_module(np.ones(3)) is np
 # 5 µs, however little there is to do. How many does a layer make? An array that keeps a list of
 # what is called on it tells, without any GPU. Count by eye first:
 #
-#     norm = xp.sqrt(xp.vecdot(x, x))[:, None]                 # vecdot, sqrt
+#     norm = xp.sqrt((x * x).sum(axis=1, keepdims=True))       # *, sum, sqrt
 #     norm = xp.where(norm > 0, norm, 1)                       # >, where
 #     y = x / norm                                             # /
 #
-# **Predict:** five here. How many for `tanh_backward`, dy (1 − y²)? For `l2_normalize_backward`,
+# **Predict:** six here. How many for `tanh_backward`, dy (1 − y²)? For `l2_normalize_backward`,
 # (dy − along · y)/norm with along = Σ dy y? For layer norm?
 
 # %%
@@ -96,20 +97,20 @@ def launches(function, *arrays):
 x, dy, y = rng.standard_normal((3, 4, 3))
 norm, weight = np.ones((4, 1)), np.ones(3)
 for name, made, number in (
-        ("l2_normalize_forward", launches(l2_normalize_forward, x), 5),
-        ("tanh_backward", launches(tanh_backward, dy, y), 3),
+        ("l2_normalize_forward", launches(l2_normalize_forward.plain, x), 6),
+        ("tanh_backward", launches(tanh_backward.plain, dy, y), 3),
         ("l2_normalize_backward",
-         launches(lambda dy, y, norm: l2_normalize_backward(dy, (y, norm)), dy, y, norm), 4),
-        ("layer_norm_forward", launches(layer_norm_forward, x, weight, weight), 12)):
+         launches(lambda dy, y, norm: l2_normalize_backward.plain(dy, (y, norm)), dy, y, norm), 5),
+        ("layer_norm_forward", launches(layer_norm_forward.plain, x, weight, weight), 12)):
     print(f"{name}: {', '.join(made)}")
     expect(len(made), number, number, "calls")
 
 # %% [markdown]
 # (NumPy's mean is a sum and a division; CuPy's is one launch.) So a layer norm is a dozen trips
 # through memory for what could be two: read a row, write a row. That is why fused kernels exist,
-# and why they change nothing but the time: `model/layers.cu: add_norm_forward` is layer norm and
+# and why they change nothing but the time: `fast/layers.cu: add_norm_forward` is layer norm and
 # the residual connection before it in one launch. Counted on an emulated device, a step of the
-# paper's Transformer on 128 pairs takes CuPy alone 19,753 launches; with the kernels it takes 255,
+# paper's Transformer on 128 pairs takes CuPy alone 20,915 launches; with the kernels it takes 250,
 # 84 of them matrix products.
 #
 # ## What a call costs
@@ -345,11 +346,11 @@ check(2, checked_take, judge_checked_take)
 # %% [markdown]
 # ## Where this lives
 #
-# - `backend.py`, `model/kernels.py` and `training/distributed.py` alone import CuPy. `backend.py`
-#   has `array_module`, `on_gpu`, `to_device`, `to_host` and `device_module` (tries a small product
-#   before it promises a GPU).
-# - `model/kernels.py`: what runs on a GPU in a function's place; `model/*.cu` and
-#   `training/optim.cu`: the kernels.
+# - `core/arrays.py`: `array_module`, `to_device`, `to_host`, `twinned`. `fast/devices.py`:
+#   `device_module` tries a small product before it promises a GPU. Beside `core/arrays.py` and
+#   `fast/` only `training/distributed.py` imports CuPy.
+# - `fast/twins.py`: the table of twins. `fast/kernels.py`: what runs on a GPU in a function's
+#   place; `fast/*.cu`: the kernels.
 # - `training/loop.py: run_steps` looks at the loss only where it is logged
 #   (`training/monitor.py: log`).
 # - `tests/gpu/test_kernels.py`: the kernels against NumPy, on a GPU or on an emulated one

@@ -18,14 +18,15 @@ from lesson import check, expect, plt, show
 
 import numpy as np
 
-from convsim_mini.backend import device_module, to_device, to_host
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import ModelConfig
-from convsim_mini.data.corpus import Batch
-from convsim_mini.data.packed import Packed
-from convsim_mini.model.gradcheck import dense, relative_error
-from convsim_mini.model.initial import initial_parameters
-from convsim_mini.model.input_response import Model, loss_and_gradients
+from convsim_mini.core.arrays import to_device, to_host
+from convsim_mini.core.gradcheck import dense, relative_error
+from convsim_mini.core.model import Model, loss_and_gradients
+from convsim_mini.core.packed import Packed
+from convsim_mini.core.pairs import Batch
+from convsim_mini.fast.devices import device_module
+from convsim_mini.training.initial import initial_parameters
 
 rng = np.random.default_rng(17)
 try:
@@ -142,7 +143,7 @@ check(1, careful_sum, judge_careful_sum)
 # it takes a cumulative sum over everything and subtracts at the borders. In float32 that is a trap:
 # the running total grows, and *its* rounding, total · u, lands in every segment, however small the
 # segment is. Write segment sums that never see a running total. (A hint: `scipy.sparse`. The
-# counts of `model/sparse_rows.py: sum_rows` are such a matrix.)
+# counts of `fast/host.py: sum_into` are such a matrix.)
 
 # %%
 def segment_sums(x, offsets):
@@ -230,10 +231,9 @@ expect(worst, 1e-4, 1e-2,
 # %% [markdown]
 # ## Where this lives
 #
-# - `backend.py: device_module` sets the precision of products. `config.py: precision`.
-# - `model/sparse_rows.py: sum_rows`, segment sums as a sparse matrix. `model/layers.py:
-#   dropout_forward`: bits from a counter, the same on both machines;
-#   `data/packed.py: bigram_buckets`: 64-bit products that wrap alike.
+# - `fast/devices.py: set_precision`, of products; `config.py: precision`. `fast/host.py: sum_into`,
+#   segment sums as a sparse matrix. `core/dropout.py: dropout_forward`: bits from a counter, the
+#   same on both machines. `core/packed.py: bigram_buckets`: 64-bit products that wrap alike.
 # - `tests/gpu/test_gpu.py`, `tests/gpu/test_kernels.py`: parity, on a GPU or on an emulated one
 #   (`tests/gpu/vgpu/README.md`). They and this lesson's GPU half have not been run on a GPU yet.
 # - The paper says nothing of this. All of it is ours.

@@ -19,7 +19,7 @@ from before_training import D, Untrained, points_over, unit
 
 import numpy as np
 
-from convsim_mini.model.word_vectors import cooccurrences, left_singular_vectors
+from convsim_mini.training.word_vectors import cooccurrences, left_singular_vectors
 
 rng = np.random.default_rng(18)
 
@@ -237,9 +237,9 @@ check(2, harmful_bias, judge_harmful)
 # %% [markdown]
 # ## Where this lives
 #
-# - `model/word_vectors.py`: `left_singular_vectors`. `config.py`: `identity_start`,
+# - `training/word_vectors.py`: `left_singular_vectors`. `config.py`: `identity_start`,
 #   `encoder_bias`. `evaluation/baselines.py`: SIF, which removes the first direction too.
-#   `model/projection.py`: `all_but_the_top`, which does it for `encode` after training.
+#   `inference/projection.py`: `all_but_the_top`, which does it for `encode` after training.
 # - The paper says nothing of this. It is ours, after Levy, Goldberg and Dagan (2015) and Halko et
 #   al. (2011).
 #

@@ -3,11 +3,12 @@
 from lesson import expect
 import numpy as np
 
+from convsim_mini.core.embeddings import embedding_bag_forward
+from convsim_mini.core.layers import l2_normalize_forward
+from convsim_mini.core.ranking import draw_candidates
 from convsim_mini.evaluation.metrics import pearson
-from convsim_mini.evaluation.response import draw_candidates, ranks_of_truth
+from convsim_mini.evaluation.response import ranks_of_truth
 from convsim_mini.evaluation.sts import OWN, read
-from convsim_mini.model.embeddings import embedding_bag_forward
-from convsim_mini.model.layers import l2_normalize_forward
 from small_encoder import some_chat
 
 WORDS, D, A = 8_000, 200, 3e-4

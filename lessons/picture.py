@@ -12,7 +12,7 @@ from lesson import HERE, plt
 
 from convsim_mini.data.prepare import open_corpus
 from convsim_mini.evaluation.response import vectors
-from convsim_mini.model.initial import initial_model
+from convsim_mini.training.initial import initial_model
 from convsim_mini.training.run import load_run
 
 PAIRS, SHORTEST, LONGEST = 8, 4, 9

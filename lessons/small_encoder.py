@@ -7,14 +7,15 @@ import numpy as np
 from tqdm import tqdm
 
 from convsim_mini.config import Config, ModelConfig, OptimConfig, TextConfig
-from convsim_mini.data.corpus import SPLITS, Corpus, Split, batch_order, split_of, text_key
-from convsim_mini.data.packed import drop_words
+from convsim_mini.core.model import loss_and_gradients
+from convsim_mini.core.optim import Adaptive
+from convsim_mini.core.packed import drop_words
+from convsim_mini.core.pairs import Split, batch_order
+from convsim_mini.core.schedule import rates
+from convsim_mini.core.text import Vocabulary, tokenize
+from convsim_mini.data.corpus import SPLITS, Corpus, split_of, text_key
 from convsim_mini.data.pairs import default_corpus, read_chunks, removed_by
-from convsim_mini.data.text import Vocabulary, tokenize
-from convsim_mini.model.initial import initial_model
-from convsim_mini.model.input_response import loss_and_gradients
-from convsim_mini.training.optim import Adaptive
-from convsim_mini.training.schedule import rates
+from convsim_mini.training.initial import initial_model
 
 OOV_BUCKETS = 500
 

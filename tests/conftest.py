@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from convsim_mini import backend
-from convsim_mini.backend import device_module
+from convsim_mini.fast import host
+from convsim_mini.fast.devices import device_module
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.data.snli_files import LABELS
+from convsim_mini.core.nli import LABELS
 
 from loopback import Loopback
 
@@ -40,7 +40,7 @@ hypothesis.settings.load_profile("repeatable")
 
 if os.environ.get("COMPILED_LOOPS"):    # numba's, however few rows a test has: .ci/run
     import numba  # noqa: F401
-    backend.MANY = 0
+    host.MANY = 0
 
 ROOT = Path(__file__).resolve().parent.parent
 # where processes find the package, and other_system/ in its turn

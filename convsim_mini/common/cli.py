@@ -129,7 +129,7 @@ def errors_in_one_line(must_show=True):
                 yield
             finally:
                 sys.stdout.flush()                            # or Python would, after this
-        except UserError as error:
+        except (UserError, FloatingPointError) as error:      # core has no UserErrors
             _fail(error)
         except OSError as error:
             if isinstance(error, BrokenPipeError) and error.filename == STDOUT:

@@ -24,10 +24,11 @@ from ..common.cli import UserError, progress, user_errors
 from ..common.files import checksum, checksum_of
 from ..common.processes import local_processes, map_in_order
 from ..common.workspace import locked, workplace
-from .corpus import SPLITS, Corpus, Split, split_of, text_key
-from .packed import Packed, offsets_of
+from ..core.pairs import Split
+from .corpus import SPLITS, Corpus, share_of_pairs, split_of, text_key
+from ..core.packed import Packed, offsets_of
 from .pairs import default_corpus, parse, parsed, read_chunks, removed_by, watched
-from .text import UNKNOWN, Vocabulary, prune, stable_hash, tokenize
+from ..core.text import UNKNOWN, Vocabulary, stable_hash, tokenize
 
 FORMAT = 6
 FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
@@ -43,7 +44,8 @@ def open_corpus(config, vocabulary=None):
     """The Corpus of a Config's pairs. With --init `vocabulary` gives its ids."""
     corpus = load_corpus(config.pairs or [default_corpus()], config.text, config.cache,
                          config.columns, vocabulary if config.init else None)
-    return corpus._replace(train=corpus.train.share(config.pairs_fraction, config.seed))
+    return corpus._replace(
+        train=share_of_pairs(corpus.train, config.pairs_fraction, config.seed))
 
 
 def load_corpus(paths, text, cache, columns=(), vocabulary=None):
@@ -221,6 +223,18 @@ def _tokenize_files(paths, filters_off, columns, sentences, folder, tenths=None)
                     kept[split] += len(part.keys[split])
                     keys[split].write(part.keys[split])
     return counts, report
+
+
+def prune(counts, limit):
+    """Drop the rarest entries of a Counter until at most `limit` are left, so memory is bounded.
+
+    A dropped word that comes again starts at 0. Its count then lacks at most `threshold`.
+    """
+    threshold = 1
+    while len(counts) > limit:
+        for word in [word for word, count in counts.items() if count <= threshold]:
+            del counts[word]
+        threshold *= 2
 
 
 def _tokenize_chunk(chunk, off=(), tenths=None):

@@ -3,8 +3,10 @@
 import numpy as np
 
 from ..common.cli import progress
-from .corpus import Split, share_of
-from .snli_files import LABELS, Snli
+from ..core.pairs import Split
+from .corpus import share_of
+from ..core.nli import LABELS
+from .snli_files import Snli
 
 
 def encode_snli(snli, vocabulary, fraction=1.0, seed=0):

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from ..common.cli import UserError, errors_in_one_line
 from ..common.figures import save_figure
 from ..common.tables import table
-from ..data.text import tokenize
-from ..model.transformer import attention_weights, sort_by_length, transformer_forward
+from ..core.text import tokenize
+from ..core.model import ENCODERS
 from ..training.run import load_run
 from . import response
 from .command import parser_of
@@ -19,13 +19,6 @@ from .metrics import mean_interval, with_interval
 SAMPLE = 2_000    # sentences of dev over which distances are averaged
 BATCH = 200
 CLAIM = "The paper sees nearby words in the first layer and more distant ones higher up. This run "
-
-
-def weights_of(model, packed):
-    """`attention_weights` of a Packed on the host."""
-    ordered = sort_by_length(packed, model.config.max_tokens)
-    _, cache = transformer_forward(model.params, ordered, model.config, word_rows=model.word_rows)
-    return attention_weights(cache)
 
 
 def distances(model, packed):
@@ -37,7 +30,8 @@ def distances(model, packed):
     reaches = []
     for first in range(0, len(packed.lengths), BATCH):
         part = packed.part(first, min(first + BATCH, len(packed.lengths)))
-        for of_layers in zip(*weights_of(model, part)):       # sentences of one length
+        weights = ENCODERS[model.config.encoder].attention(model, part)
+        for of_layers in zip(*weights):       # sentences of one length
             positions = np.arange(of_layers[0].shape[2])
             gap = np.abs(np.subtract.outer(positions, positions))               # |i − j|
             reach = [(p * gap).sum(axis=3).mean(axis=(1, 2)) for p in of_layers]
@@ -77,7 +71,8 @@ def of_sentence(run, text):
     The word of row i attends to the word of column j.
     """
     tokens = tokenize(text)[:run.config.model.max_tokens] or [""]
-    weights = weights_of(run.model, run.vocabulary.encode([text]))
+    attention = ENCODERS[run.config.model.encoder].attention
+    weights = attention(run.model, run.vocabulary.encode([text]))
     return tokens, np.concatenate([layer[0] for layer in weights])
 
 
@@ -103,9 +98,10 @@ def main(argv=None):
     parser.add_argument("sentence", help="what to draw")
     options = parser.parse_args(argv)
     run = load_run(options.run)
-    if run.config.model.encoder != "transformer":
-        raise UserError(f"{run.folder}: is the run of a DAN, which has no attention; train one "
-                        "with --encoder transformer")
+    encoder = ENCODERS[run.config.model.encoder]
+    if not encoder.attention:
+        raise UserError(f"{run.folder}: is the run of a {encoder.short}, which has no attention; "
+                        "train one with --encoder transformer")
     picture = run.folder / "attention.png"
     plot(picture, *of_sentence(run, options.sentence))
     print(f"{picture}\n\n{summary(*reach_on_dev(run))}")

@@ -10,10 +10,11 @@ from collections import Counter
 import numpy as np
 import scipy.sparse.linalg
 
-from ..backend import product, to_host
-from ..data.text import UNKNOWN, Vocabulary, tokenize
-from ..model.layers import l2_normalize_forward
-from ..model.projection import all_but_the_top
+from ..core.arrays import to_host
+from ..fast.threads import product
+from ..core.text import UNKNOWN, Vocabulary, tokenize
+from ..core.layers import l2_normalize_forward
+from ..inference.projection import all_but_the_top
 
 FITTED_ON = 200_000    # sentences of train from which document frequencies are taken
 WEIGHTED = "word cosine weighted a/(a+p)"

@@ -17,7 +17,7 @@ from defusedxml.ElementTree import ParseError, parse
 from ..common.cli import UserError, positive_int, user_errors
 from ..common.tables import table
 from ..inference.sentence_encoder import encoder_of, tell_cut
-from ..model.input_response import embed
+from ..core.model import embed
 from .baselines import document_frequency, dot_products, pair_baselines, tfidf, vocabulary_of
 from .command import main
 from .metrics import map_difference, ranking_scores, top_of_ranking, with_interval

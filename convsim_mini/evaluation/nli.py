@@ -15,15 +15,16 @@ import scipy.sparse
 from scipy.optimize import minimize
 from scipy.stats.contingency import crosstab
 
-from ..backend import array_module, to_host
+from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, python_m
 from ..common.tables import table
 from ..data.snli import encode_snli
-from ..data.snli_files import LABELS, Snli, find_snli, read_snli
-from ..data.text import tokenize
-from ..model.input_response import embed
-from ..model.losses import cross_entropy_backward, cross_entropy_forward
-from ..model.nli import classifier_forward
+from ..core.nli import LABELS
+from ..data.snli_files import Snli, find_snli, read_snli
+from ..core.text import tokenize
+from ..core.model import embed
+from ..core.nli import cross_entropy_backward, cross_entropy_forward
+from ..core.nli import classifier_forward
 from .command import main
 from .metrics import per_cent, with_interval
 
@@ -121,7 +122,7 @@ def hypothesis_only(train):
     def loss_and_gradient(flat):
         weight = flat.reshape(shape)
         loss, cache = cross_entropy_forward(x @ weight, train.labels)
-        gradient = x.T @ cross_entropy_backward(cache) + STRENGTH * weight
+        gradient = x.T @ cross_entropy_backward(1.0, cache) + STRENGTH * weight
         return loss + STRENGTH / 2 * (flat @ flat), gradient.ravel()
 
     weight = minimize(loss_and_gradient, np.zeros(np.prod(shape)), jac=True, method="L-BFGS-B",

@@ -13,22 +13,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..common.cli import UserError
+from ..common.cli import user_errors
 from ..common.tables import table
 from ..data.corpus import Corpus
 from ..data.prepare import open_corpus
-from ..inference.sentence_encoder import count_vectors, directions_of
-from ..model.initial import initial_model
-from ..model.input_response import embed, respond
+from ..core.counting import count_vectors
+from ..inference.sentence_encoder import directions_of
+from ..training.initial import initial_model
+from ..core.model import embed, respond
 from ..training.run import check_corpus, load_run, load_vocabulary
 from .baselines import bm25_documents, dot_products, fitted_on_train, term_counts, tfidf
 from .command import main
-from .metrics import mean_interval, per_cent, true_ranks, with_interval
+from ..core.ranking import candidate_scores, draw_candidates, true_ranks
+from .metrics import mean_interval, per_cent, with_interval
 
-CANDIDATES = 100
 QUERIES = 10_000
-SEED = 2018
-AT_ONCE = 500
 DEV_QUERIES = 2_000
 WEIGHTS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)    # of words
 N = (1, 3, 10)
@@ -56,7 +55,7 @@ def find(data, run):
 
 def read(corpus):
     """The TestSet of a Corpus, the same for every run on it."""
-    return TestSet(corpus, *draw_candidates(corpus.test))
+    return TestSet(corpus, *drawn(corpus.test))
 
 
 def scores(run, test):
@@ -66,14 +65,16 @@ def scores(run, test):
     have the weight of WEIGHTS that is best on 2,000 inputs of dev.
     """
     corpus = test.corpus
-    drawn = draw_candidates(corpus.dev, DEV_QUERIES)
-    on_dev = candidate_scores(*vectors(run.model, corpus.dev, drawn[0]), drawn[1])
-    on_test = candidate_scores(*vectors(run.model, corpus.test, test.pairs), test.candidates)
+    of_dev = drawn(corpus.dev, DEV_QUERIES)
+    on_dev = candidate_scores(*vectors(run.model, corpus.dev, of_dev[0]), of_dev[1],
+                              dot_products)
+    on_test = candidate_scores(*vectors(run.model, corpus.test, test.pairs), test.candidates,
+                               dot_products)
     rows = {"trained": true_ranks(on_test)}
     directions = directions_of(run.model, run.vocabulary)
     for name, words, source in (("words", word_scores, directions),
                                 ("TF-IDF cosine", tfidf_scores, corpus)):
-        extra = words(source, corpus.dev, *drawn)
+        extra = words(source, corpus.dev, *of_dev)
         right = [(true_ranks(on_dev + weight * extra) == 1).sum() for weight in WEIGHTS]
         weight = WEIGHTS[np.argmax(right)]
         extra = words(source, corpus.test, test.pairs, test.candidates)
@@ -84,19 +85,19 @@ def scores(run, test):
 def word_scores(directions, split, pairs, candidates):
     """Cosines of the halves that count words, for pairs (n,) of a split: (n, 100)."""
     both = (count_vectors(directions, packed) for packed in sides(split, pairs))
-    return candidate_scores(*both, candidates)
+    return candidate_scores(*both, candidates, dot_products)
 
 
 def tfidf_scores(corpus, split, pairs, candidates):
     """Cosines of TF-IDF, fitted on a Corpus: as `word_scores`."""
-    return candidate_scores(*tfidf_vectors(corpus, split, pairs), candidates)
+    return candidate_scores(*tfidf_vectors(corpus, split, pairs), candidates, dot_products)
 
 
 def baselines(run, test, vectors=None):
     """The same for the model before training, TF-IDF and BM25."""
-    corpus, *drawn = test
-    name, model = before_training(run.config, corpus)
-    return {name: model_ranks(model, corpus.test, *drawn), **of_words(test)}
+    name, model = before_training(run.config, test.corpus)
+    ranks = model_ranks(model, test.corpus.test, test.pairs, test.candidates)
+    return {name: ranks, **of_words(test)}
 
 
 def of_words(test):
@@ -144,42 +145,15 @@ def verdict(scores, tfidf):
             f"run {precision(run, 1)[0]:.1f}): {together}.")
 
 
-def draw_candidates(split, queries=QUERIES):
-    """The test: which pairs, and for each the responses to choose from, by a fixed seed.
-
-    For each pair, 99 wrong responses are drawn from the other pairs, without repetition. None of
-    them has the text of the true one. → pairs (n,), candidates (n, 100): numbers into pairs, the
-    true one in column 0. Raises UserError where there are not 99 wrong ones.
-    """
-    rng = np.random.Generator(np.random.Philox(SEED))
-    pairs = np.sort(rng.choice(split.pairs, min(queries, split.pairs), replace=False))
-    texts = split.keys[pairs, 1]
-    repeated = np.unique(texts, return_counts=True)[1].max(initial=0)
-    if len(pairs) - repeated < CANDIDATES - 1:
-        raise UserError(f"P@N needs 99 wrong responses beside each true one, but {repeated} of "
-                        f"{len(pairs)} are the same text: give --pairs more conversations")
-    candidates = np.empty((len(pairs), CANDIDATES), np.int64)
-    for rows in np.array_split(np.arange(len(pairs)), -(-len(pairs) // AT_ONCE)):
-        draw = rng.random((len(rows), len(pairs)), np.float32)
-        draw[texts[rows, None] == texts] = 2                  # the true text comes last
-        candidates[rows, 0] = rows
-        candidates[rows, 1:] = np.argpartition(draw, CANDIDATES - 1)[:, :CANDIDATES - 1]
-    return pairs, candidates
+def drawn(split, queries=QUERIES):
+    """`draw_candidates` of core/ranking.py; a UserError where the pairs are too few."""
+    with user_errors("the pairs", "give --pairs more conversations", ValueError):
+        return draw_candidates(split, queries)
 
 
 def ranks_of_truth(queries, responses, candidates):
-    """`true_ranks` by dot products: queries, responses: (n, d); candidates: (n, 100) → (n,)."""
-    return true_ranks(candidate_scores(queries, responses, candidates))
-
-
-def candidate_scores(queries, responses, candidates):
-    """Dot products of (n, d) queries with their candidates among (n, d) responses: (n, 100)."""
-    scores = []
-    for start in range(0, len(candidates), AT_ONCE):
-        part = slice(start, start + AT_ONCE)
-        products = dot_products(queries[part], responses)                 # (500, n)
-        scores.append(np.take_along_axis(products, candidates[part], axis=1))
-    return np.concatenate(scores)
+    """`true_ranks` by dot products of vectors, arrays or sparse: candidates: (n, 100) → (n,)."""
+    return true_ranks(candidate_scores(queries, responses, candidates, dot_products))
 
 
 def model_ranks(model, split, pairs, candidates):

@@ -16,9 +16,10 @@ import numpy as np
 from ..common.cli import UserError
 from ..common.figures import new_figure, save_figure
 from ..common.tables import table
-from ..inference.sentence_encoder import count_vectors, directions_of
-from ..model.input_response import embed
-from ..model.projection import with_matrix
+from ..core.counting import count_vectors
+from ..inference.sentence_encoder import directions_of
+from ..core.model import embed
+from ..inference.projection import with_matrix
 from ..training.run import load_matrix
 from .command import main
 from .metrics import pearson, r_with_interval, spearman, williams_test

@@ -14,7 +14,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from ..backend import claim_process
+from ..fast.threads import claim_process
 from ..common.cli import UserError, errors_in_one_line
 from ..evaluation.command import parser_of
 from ..training.run import load_run

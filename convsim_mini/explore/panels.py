@@ -15,13 +15,14 @@ import numpy as np
 
 from ..common.cli import UserError
 from ..common.figures import as_svg, precisions
-from ..data.text import tokenize
+from ..core.model import ENCODERS
+from ..core.text import tokenize
 from ..evaluation import response
 from ..evaluation.attention import of_sentence
 from ..inference.index import Index, nearest
 from ..inference.replies import COARSE, Replies, pairs_of_run, replies_of_run
 from ..inference.sentence_encoder import SentenceEncoder, encoder_of
-from ..model.layers import l2_normalize_forward
+from ..core.layers import l2_normalize_forward
 from ..report.blocks import Figure
 from ..report.web_page import curves
 from ..training.run import log_of
@@ -145,8 +146,10 @@ def neighbours(explored, question):
 def attention(explored, question):
     """How much each head looks from the word that you point at to each word, layer by layer. Lesson
     12, One attention head, explains it."""
-    if explored.run.config.model.encoder != "transformer":
-        return {"status": "A DAN has no attention. A run with --encoder transformer has."}
+    encoder = ENCODERS[explored.run.config.model.encoder]
+    if not encoder.attention:
+        return {"status": f"A {encoder.short} has no attention. A run with --encoder transformer "
+                          "has."}
     tokens, weights = of_sentence(explored.run, question["sentence"])
     word = min(question["word"], len(tokens) - 1)
     head = [cell | {"ask": {"word": k}, "pressed": k == word}

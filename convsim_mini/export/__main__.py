@@ -2,23 +2,24 @@
 
     python -m convsim_mini.export RUN --out DIR
 
-The folder holds code, weights, the vocabulary and a model card. It gives the vectors that `encode`
-gives. A Transformer's folder also holds transformer.json, settings that its forward pass needs.
+The folder holds the files of core/ as they are, the weights, settings with the vocabulary, a short
+model.py and a model card. It gives the vectors that `encode` gives.
 """
 
 import dataclasses
 import html
 import json
 import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from ..common.cli import UserError, errors_in_one_line
-from ..common.files import new_folder, replace_file, write_text
+from ..common.files import new_folder, write_text
 from ..common.tables import markdown, table
 from ..config import flat
+from ..core.model import ENCODERS, TABLE
 from ..evaluation import response, sts
 from ..evaluation.command import parser_of
 from ..evaluation.metrics import r_with_interval, with_interval
@@ -27,27 +28,14 @@ from ..training.run import load_matrix, load_run
 from .model_card import limits, training_data, what_it_is
 
 PACKAGE = Path(__file__).parents[1]
-SETTINGS = ("preset", "task", "seed", "steps", "optim.optimizer", "optim.batch_size",
-            "model.embedding_dim", "model.layers")
-TRANSFORMER = ("transformer_layers", "heads", "pre_norm", "bag", "max_tokens")    # its settings
-TABLE = "encoder.embedding.weight"
+SETTINGS = ("preset", "model.encoder", "task", "seed", "steps", "optim.optimizer",
+            "optim.batch_size", "model.embedding_dim", "model.layers")
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "torch_module.TorchModule"}]
-
-
-def standalone(kind):
-    """The text of model.py for a "dan" or a "transformer".
-
-    It is the text of three or four files of the package, without their imports of each other.
-    """
-    files = ["export/model.py", "data/packed.py", "data/text.py", "model/word_counts.py"]
-    if kind == "transformer":
-        files.insert(1, "export/transformer.py")
-    text = "\n\n".join(Path(PACKAGE, name).read_text(encoding="utf-8") for name in files)
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("from ."))
 
 
 def open_exported(folder):
     """The SentenceEncoder of a folder's own model.py: what is measured is what its users get."""
+    sys.dont_write_bytecode = True                            # into the folder
     return runpy.run_path(str(Path(folder, "model.py")))["SentenceEncoder"](folder)
 
 
@@ -57,21 +45,24 @@ def write_model(folder, encoder, half, bigrams):
     The response network and NLI's classifier are left out.
     """
     config = encoder.model.config
-    kind = np.float16 if half else np.float32
-    arrays = {name: np.ascontiguousarray(array, kind)
+    arrays = {name: array.astype(np.float16 if half else np.float32)
               for name, array in encoder.model.params.items() if name.startswith("encoder.")}
-    if not bigrams:
-        arrays[TABLE] = arrays[TABLE][:encoder.model.word_rows]
-    arrays["word_weight"] = np.array([encoder.word_weight], np.float32)
-    replace_file(folder / "model.safetensors", lambda temporary: save_file(arrays, temporary))
-    write_text(folder / "vocabulary.json", json.dumps(encoder.vocabulary.to_dict()))
+    if not bigrams:                                           # all of them share a row of zeros
+        arrays[TABLE] = arrays[TABLE][:encoder.model.word_rows + 1].copy()
+        arrays[TABLE][-1] = 0
+    np.savez(folder / "model.npz", **arrays)
+    code = Path(sys.modules[ENCODERS[config.encoder].forward.__module__].__file__)
+    settings = {"module": code.stem, "vocabulary": encoder.vocabulary.to_dict(),
+                "model": dataclasses.asdict(config) | {"word_weight": encoder.word_weight}}
+    write_text(folder / "settings.json", json.dumps(settings))
     write_text(folder / "modules.json", json.dumps(MODULES, indent=2) + "\n")
-    if config.encoder == "transformer":
-        settings = {name: getattr(config, name) for name in TRANSFORMER}
-        write_text(folder / "transformer.json", json.dumps(settings, indent=2) + "\n")
-    write_text(folder / "model.py", standalone(config.encoder))
-    write_text(folder / "torch_module.py",
-               Path(PACKAGE, "export/torch_module.py").read_text(encoding="utf-8"))
+    core = folder / "convsim_mini" / "core"
+    core.mkdir(parents=True)
+    write_text(core.parent / "__init__.py", "")
+    for path in (code, *Path(PACKAGE, "core").glob("*.py")):
+        write_text(core / path.name, path.read_text(encoding="utf-8"))
+    for name in ("model.py", "torch_module.py"):
+        write_text(folder / name, Path(PACKAGE, "export", name).read_text(encoding="utf-8"))
 
 
 def results(run, encoder, folder, pairs, test):
@@ -82,7 +73,7 @@ def results(run, encoder, folder, pairs, test):
     header, rows = ["", "MB", "STS"], []
     exported = open_exported(folder)
     for name, where, model in (("the run", run.folder, encoder), ("this folder", folder, exported)):
-        size = sum(path.stat().st_size for path in where.iterdir())
+        size = sum(path.stat().st_size for path in where.rglob("*"))
         r = r_with_interval(sts.cosines(model.encode, pairs), pairs.labels)
         rows.append([name, f"{size / 1e6:,.1f}", r])
     rows.append(["the run with its response network", *rows[0][1:]])
@@ -101,8 +92,7 @@ def settings_of(run, options):
     """The settings that the card shows, by the names of the training's options, as rows."""
     values = flat(dataclasses.asdict(run.config))
     names = [*SETTINGS]
-    if run.config.model.encoder == "transformer":
-        names += [f"model.{name}" for name in ("hidden", *TRANSFORMER)]
+    names += [f"model.{name}" for name in ENCODERS[run.config.model.encoder].settings]
     matrix = "none" if load_matrix(run, "all_but_the_top") is None else "all but the top"
     bigrams = 0 if options.no_bigrams else run.config.bigram_rows
     return [*([f"`{name}`", values[name]] for name in names),
@@ -144,8 +134,8 @@ def main(argv=None):
     pairs = sts.read_splits(options.data, "dev")[0] if options.data else sts.read(sts.OWN)
     run = load_run(options.run)
     if options.no_bigrams and not run.config.bigram_rows:
-        raise UserError(f"--no_bigrams: {options.run} is a Transformer without a bag, whose table "
-                        "has no rows for bigrams; leave the option out")
+        raise UserError(f"--no_bigrams: the table of {options.run} has no rows for bigrams; leave "
+                        "the option out")
     encoder = encoder_of(run, options.tuned)
     with new_folder(options.out, "choose another folder with --out") as folder:
         write_model(folder, encoder, options.half, not options.no_bigrams)

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from ..model.word_counts import NUMBERS
-from ..training.schedule import pairs_before
+from ..core.counting import NUMBERS
+from ..core.model import ENCODERS
+from ..training.tasks import pairs_before
 
 
 def what_it_is(config):
     """The first lines: what comes in, what goes out, how it was trained."""
-    encoder = {"dan": "deep averaging network", "transformer": "Transformer"}[config.model.encoder]
+    encoder = ENCODERS[config.model.encoder].title
     trained = "pick the true reply to a message among the replies to others"
     if config.task == "nli":
         trained = "tell whether one sentence follows from another"
@@ -43,12 +44,15 @@ def quoted(path):
 
 def limits(config, bigrams=True):
     """What to know before one relies on a run, a list; bigrams: whether their rows are kept."""
-    if config.model.encoder == "transformer":
-        order = (f"It reads the first {config.model.max_tokens:,} words of a sentence and no more. "
-                 "Their order can change a vector; how much was not measured. Do not rely on a "
-                 "negation to change it.")
+    encoder = ENCODERS[config.model.encoder]
+    if encoder.reads_order:
+        order = ("The order of words can change a vector; how much was not measured. Do not rely "
+                 "on a negation to change it.")
+        if longest := encoder.longest(config.model):
+            order = f"It reads the first {longest:,} words of a sentence and no more. {order}"
     else:
-        effect = "matters only between neighbours" if bigrams else "has no effect"
+        has_bigrams = bigrams and config.bigram_rows
+        effect = "matters only between neighbours" if has_bigrams else "has no effect"
         order = f"The order of words {effect}. A negation changes a vector little."
     return ["It knows the language of its training data, and their words above all. Other words "
             f"share {config.text.oov_buckets:,} vectors.", order,

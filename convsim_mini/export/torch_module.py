@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from .model import SentenceEncoder, list_of_texts
+from .model import SentenceEncoder
 
 
 class TorchModule(torch.nn.Module):
@@ -24,7 +24,7 @@ class TorchModule(torch.nn.Module):
 
     def preprocess(self, texts, prompt=None, **_):
         """Texts, with the prompt in front of each, as the features that `forward` reads."""
-        return {"texts": [(prompt or "") + text for text in list_of_texts(texts)]}
+        return {"texts": [(prompt or "") + text for text in texts]}
 
     tokenize = preprocess    # its name before sentence_transformers 5.3
 
@@ -44,7 +44,8 @@ class TorchModule(torch.nn.Module):
         return self.encoder.dimension
 
     def save(self, folder, **_):
-        """Copy what the encoder reads; sentence_transformers copies the code."""
-        for name in ("model.safetensors", "vocabulary.json", "transformer.json"):
-            if Path(self.folder, name).exists():              # a DAN has no transformer.json
-                shutil.copy(Path(self.folder, name), folder)
+        """Copy what the encoder reads; sentence_transformers copies the other code."""
+        for name in ("model.npz", "settings.json"):
+            shutil.copy(Path(self.folder, name), folder)
+        shutil.copytree(Path(self.folder, "convsim_mini"), Path(folder, "convsim_mini"),
+                        dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))

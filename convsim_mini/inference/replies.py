@@ -11,7 +11,7 @@ from ..common.cli import UserError, progress
 from ..common.files import chunked
 from ..data.pairs import pair_of, read_rows, removed_by
 from ..data.tables_and_logs import FIELDS, default_corpus
-from ..data.text import tokenize
+from ..core.text import tokenize
 from ..training.run import load_config
 from .index import Index, build_index
 from .rows import CHUNK, Rows, rows_of_file

@@ -2,18 +2,18 @@
 
 import sys
 import zlib
+from collections.abc import Iterable
 
 import numpy as np
 from tqdm import tqdm
 
-from ..backend import array_module, to_device, to_host
+from ..core.arrays import array_module, to_device
 from ..common.cli import UserError, python_m
-from ..data.text import list_of_texts, tokenize
-from ..model.embeddings import word_sum
-from ..model.input_response import embed, respond
-from ..model.layers import l2_normalize_forward
-from ..model.projection import with_matrix
-from ..model.word_counts import NUMBERS, side_by_side, word_directions
+from ..core.text import tokenize
+from ..core.model import ENCODERS, TABLE, embed, respond
+from ..core.layers import l2_normalize_forward
+from .projection import with_matrix
+from ..core.counting import NUMBERS, with_words, word_directions
 from ..training.run import load_matrix, load_run
 from .index import Index
 
@@ -24,7 +24,7 @@ class SentenceEncoder:
     It is a bi-encoder, also called a dual encoder: each sentence has a vector of its own. `encode`
     and `similarity` work as in the package sentence-transformers, with fewer options.
 
-    word_weight: weight of the half that counts words, see model/word_counts.py; 0: the learned half
+    word_weight: weight of the half that counts words, see core/counting.py; 0: the learned half
     is the whole vector
     """
 
@@ -35,7 +35,7 @@ class SentenceEncoder:
         self.cut = 0                      # sentences so far that a Transformer had to cut
 
     def __repr__(self):
-        on_host = array_module(self.model.params["encoder.embedding.weight"]) is np
+        on_host = array_module(self.model.params[TABLE]) is np
         return (f"SentenceEncoder(encoder={self.model.config.encoder}, dimension={self.dimension}, "
                 f"words={len(self.vocabulary.words)}, device={'cpu' if on_host else 'gpu'})")
 
@@ -93,9 +93,7 @@ class SentenceEncoder:
         u = embed(self.model, packed, len(packed.lengths))
         if as_responses:
             u, _ = l2_normalize_forward(respond(self.model, u))
-        if not self.word_weight:
-            return u
-        return side_by_side(u, count_vectors(self.directions, packed), self.word_weight)
+        return with_words(u, self.directions, packed, self.word_weight)
 
     def fit(self, sentences, y=None):
         """What scikit-learn calls first. There is nothing left to learn. → the encoder itself"""
@@ -130,29 +128,37 @@ class SentenceEncoder:
         return a @ b.T
 
 
+def list_of_texts(sentences):
+    """Any iterable of str as a list. Raises TypeError for what is none."""
+    if isinstance(sentences, (bytes, dict)) or not isinstance(sentences, Iterable):
+        raise TypeError(f"sentences is a {type(sentences).__name__}, expected a str or a list of "
+                        "str")
+    texts = list(sentences)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"sentence {number} is {text!r}, expected a str")
+    return texts
+
+
 def directions_of(model, vocabulary):
     """`word_directions` of a Vocabulary, on a Model's device."""
-    xp = array_module(model.params["encoder.embedding.weight"])
+    xp = array_module(model.params[TABLE])
     return to_device(word_directions(vocabulary.probabilities()), xp)
-
-
-def count_vectors(directions, packed):
-    """The halves that count words: Packed of n sentences on the host → (n, 512) there, unit."""
-    sums = word_sum(directions, to_device(packed, array_module(directions)))
-    return to_host(l2_normalize_forward(sums)[0])
 
 
 def number_cut(config, lengths):
     """How many of the sentences of these lengths (n,) a ModelConfig's encoder cuts."""
-    return int((lengths > config.max_tokens).sum()) if config.encoder == "transformer" else 0
+    longest = ENCODERS[config.encoder].longest(config)
+    return int((lengths > longest).sum()) if longest else 0
 
 
 def tell_cut(config, lengths):
     """Print how many of the sentences of these lengths (n,) are cut, if any are."""
     cut = number_cut(config, lengths)
     if cut:
-        print(f"{cut:,} of {len(lengths):,} sentences have more than {config.max_tokens} words and "
-              "are cut there")
+        longest = ENCODERS[config.encoder].longest(config)
+        print(f"{cut:,} of {len(lengths):,} sentences have more than {longest} words and are cut "
+              "there")
 
 
 def tell_unknown(sentences, vocabulary):

@@ -15,9 +15,9 @@ from ..common.files import write_text
 from ..evaluation import cqa, response, sts
 from ..evaluation.baselines import WEIGHTED as WORDS, bag_cosines
 from ..evaluation.command import parser_of
+from ..core.ranking import true_ranks
 from ..evaluation.metrics import (
-    map_difference, pearson, pearson_difference, per_cent, ranking_scores, true_ranks,
-    with_interval)
+    map_difference, pearson, pearson_difference, per_cent, ranking_scores, with_interval)
 from ..inference.sentence_encoder import directions_of
 from ..training.run import load_run
 from .blocks import Table, to_markdown

@@ -41,8 +41,6 @@ def main(argv=None):
         options = ["--task", "multitask", "--init", str(given.run), "--nli_fraction", str(share),
                    "--run", str(folder), *given.options]
         asked = parse_config(options)
-        if asked.minutes:
-            raise UserError("--minutes: every run would have its own number of steps; give --steps")
         if not (folder / "config.json").exists():
             train(*options)
             continue

@@ -19,7 +19,7 @@ from ..evaluation import sts
 from ..evaluation.command import parser_of
 from ..evaluation.metrics import pearson, with_interval
 from ..training.run import load_run, log_of
-from ..training.schedule import pairs_before
+from ..training.tasks import pairs_before
 from .results import encoder_cosines
 
 PAPER = 600_000_000

@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 
 from ..common.cli import progress
 from ..common.figures import new_figure, save_figure
-from ..data.text import tokenize
+from ..core.text import tokenize
 from ..evaluation import cqa, response, sts
 from ..evaluation.metrics import pearson, per_cent, ranking_scores
 from ..evaluation.nli import hypothesis_only
@@ -99,7 +99,7 @@ def table_1(results):
     for result in results:
         paper = []
         if result.run.config.task == "conversation":
-            paper = PUBLISHED["RESPONSE"][result.encoder]
+            paper = PUBLISHED["RESPONSE"].get(result.encoder, [])
         measured = [] if result.ranks is None else [precision(result.ranks, n) for n in N]
         intervals = " / ".join(f"{low:.1f}–{high:.1f}" for _, low, high in measured)
         rows.append([result.name, *beside(paper, [value for value, _, _ in measured]),

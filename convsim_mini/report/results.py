@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..common.cli import UserError, python_m, user_errors
+from ..core.model import ENCODERS
 from ..data.snli import encode_snli
 from ..data.snli_files import find_snli, read_snli
 from ..evaluation import cqa, response, sts
@@ -13,7 +14,7 @@ from ..evaluation.attention import reach_on_dev
 from ..evaluation.nli import classify
 from ..evaluation.response import TestSet
 from ..training.run import Run, load_run
-from ..training.schedule import pairs_before
+from ..training.tasks import pairs_before
 
 # rows of `sts.scores`: the learned half of what `encode` gives, and all of it
 LEARNED, BOTH = "trained, all but the top, as cosine", "trained, all but the top + words"
@@ -51,7 +52,7 @@ class Results(NamedTuple):
     @property
     def encoder(self):
         """The encoder as the paper spells it."""
-        return {"dan": "DAN", "transformer": "Transformer"}[self.run.config.model.encoder]
+        return ENCODERS[self.run.config.model.encoder].short
 
 
 def read_data(folder):
@@ -99,7 +100,8 @@ def measure(run, data):
     except UserError:                                         # its pair files are elsewhere
         return Results(run, None, readings, classes, of_cqa, None, None)
     ranks = response.model_ranks(run.model, test.corpus.test, test.pairs, test.candidates)
-    reach = reach_on_dev(run)[0] if run.config.model.encoder == "transformer" else None
+    has_attention = ENCODERS[run.config.model.encoder].attention is not None
+    reach = reach_on_dev(run)[0] if has_attention else None
     return Results(run, ranks, readings, classes, of_cqa, reach, test)
 
 

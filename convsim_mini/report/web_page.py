@@ -10,11 +10,12 @@ import numpy as np
 
 from ..common.figures import plot_accuracy, plot_loss, plot_precision
 from ..config import PRESETS, Config, flat
-from ..data.snli_files import LABELS
+from ..core.nli import LABELS
+from ..core.model import ENCODERS
 from ..evaluation import attention, sts
 from ..evaluation.metrics import pearson
 from ..export.model_card import limits, training_data, what_it_is
-from ..model.input_response import embed
+from ..core.model import embed
 from ..training.monitor import choices_of
 from ..training.run import log_of
 from .blocks import Figure, Points, Table
@@ -31,7 +32,7 @@ def run_blocks(result, data):
     blocks = [f"## {result.name}", *model_card(result), "### Training", *curves(result.run),
               "### Similarity", *similarity(result, data),
               "### Map of sentences", *sentence_map(result)]
-    if result.encoder == "Transformer":
+    if ENCODERS[result.run.config.model.encoder].attention:
         blocks += ["### Attention", Figure("attention", attention.plot,
                                            attention.of_sentence(result.run, SENTENCE))]
     return blocks

@@ -5,8 +5,8 @@
 starts four (pip install mpi4py mpich). Several hosts need one file system for the run's folder and
 the cache. Each worker has a share of each batch. The gradient of a sum is the sum of gradients, so
 the workers add theirs up, and all take the same step. The batch softmax is the exception, for its
-negatives are on other workers: see `Workers.softmax`. Workers of one host have one table of
-embeddings, in shared memory, and each updates its own rows of it.
+negatives are on other workers: see `gather` and `reduce_scatter`. Workers of one host have one
+table of embeddings, in shared memory, and each updates its own rows of it.
 """
 
 import math
@@ -22,15 +22,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..backend import array_module, to_host
+from ..core.arrays import array_module, to_host
 from ..common.cli import ENDING, UserError, errors_in_one_line, handling, python_m
-from ..data.corpus import Batch
-from ..model.input_response import TASKS
-from ..model.layers import Dropout
-from ..model.losses import batch_softmax, batch_softmax_backward, batch_softmax_forward
-from ..model.sparse_rows import SparseRows, joined
-from .loop import gradients_of
-from .schedule import pairs_in_step, rates
+from ..core.pairs import Batch
+from ..core.model import TASKS, Alone as NoOthers
+from ..core.embeddings import SparseRows, joined
+from .chunks import of_batch
 from .workers import ALONE
 
 
@@ -57,8 +54,8 @@ def launched():
 class Workers:
     """The processes of one job, numbered from 0, and what they exchange; see also Alone.
 
-    All workers of a group must call `gather`, `reduce_scatter` and `softmax` in the same order, and
-    all workers the other methods. `share` and `part` do not communicate. If one worker does not
+    All workers of a group must call `gather` and `reduce_scatter` in the same order, and all
+    workers the other methods. `share` and `part` do not communicate. If one worker does not
     call, the others wait for ever.
     """
 
@@ -79,29 +76,19 @@ class Workers:
         self.group = self.comm.Split(self.trains_nli)
         self.place = self.group.rank
 
-    def train_step(self, config, model, optimizer, step, batch):
-        """As `train_step` in loop.py, with this worker's part of a Batch."""
-        # each worker's Transformer drops other numbers
-        dropout = Dropout(config.model.dropout, config.seed).at(step * self.size + self.rank)
-        losses, grads = self.gradients(config.optim, model, batch, dropout)
-        pairs = pairs_in_step(config, step)
-        optimizer.step(model.params, grads, *rates(config.optim, step, config.steps, pairs))
-        return losses
-
-    def gradients(self, optim, model, batch, dropout):
-        """Losses and gradients by name of a Batch, which all workers have whole; see `sum`."""
-        task = TASKS[batch.task]
-        weight = task.weight_in(optim)
+    def gradients(self, model, config, batch, step):
+        """As `step_gradients` of core/loop.py, of a Batch that all workers have; see `sum`."""
+        optim, task = config.optim, TASKS[batch.task]
+        weight = task.weight_in(config)
         batch = self.part(batch, optim.local_negatives)
         if optim.nli_workers:
             weight *= optim.nli_workers if self.trains_nli else 1 - optim.nli_workers
-        share = 1.0
-        softmax = self.softmax
+        share, others = 1.0, self
         if optim.local_negatives or batch.labels is not None:     # a mean over this worker's pairs
             sentences = len(batch.sentences.lengths)
-            share = sentences / self.group.allreduce(sentences)
-            softmax = batch_softmax
-        loss, grads = gradients_of(optim)(model, batch, dropout, weight * share, softmax)
+            share, others = sentences / self.group.allreduce(sentences), NoOthers()
+        key = config.seed, step * self.size + self.rank       # each Transformer drops other numbers
+        loss, grads = of_batch(config)(model, batch, key, weight * share, others)
         losses = {task.loss: share * loss}
         if optim.nli_workers:                                 # all workers send both losses
             losses = {"loss": 0 * loss, "nli_loss": 0 * loss} | losses
@@ -134,20 +121,12 @@ class Workers:
             labels = labels[own]
         return Batch(sentences, masked, labels, batch.task)
 
-    def softmax(self, u, v, scale, false_negatives, dloss):
-        """The batch softmax of this worker's inputs over the responses of all workers.
+    def gather(self, v):
+        """All responses of this task's workers, v: (b, e) → (B, e), the number of the first own."""
+        everyone, self.begins = self.all_rows(v, self.group)
+        return everyone, self.begins[self.place]
 
-        Gathering copies a response to every worker, and each copy gets a gradient. They are added
-        up: the backward of a gather is a sum, cut to each worker's rows (reduce-scatter).
-        u, v: (b, e) of this worker → its part of the loss: 0-d array; du, dv: (b, e)
-        """
-        everyone, begins = self.gather(v, self.group)                     # (B, e)
-        loss, cache = batch_softmax_forward(u, everyone, scale, false_negatives,
-                                            begins[self.place])
-        du, dv = batch_softmax_backward(cache, dloss)                     # (b, e), (B, e)
-        return loss, du, self.reduce_scatter(dv, begins)
-
-    def gather(self, x, comm):
+    def all_rows(self, x, comm):
         """All rows of a group, end to end: x: (b, …) → (B, …), where each worker's begin."""
         xp = array_module(x)
         begins = np.cumsum([0, *comm.allgather(len(x))]).tolist()
@@ -165,13 +144,18 @@ class Workers:
             nccl.groupEnd()
         return whole, begins
 
-    def reduce_scatter(self, x, begins):
-        """The sum of a group's x: (B, d), cut to this worker's rows → (b, d)."""
-        if array_module(x) is not np:                         # NCCL wants parts of equal size
-            return self._add_up(x, self.group)[begins[self.place]:begins[self.place + 1]]
-        counts = np.diff(begins)
-        own = np.empty((counts[self.place], x.shape[1]), x.dtype)
-        self.group.Reduce_scatter(np.ascontiguousarray(x), own, counts * x.shape[1])
+    def reduce_scatter(self, dv):
+        """The sum of the workers' gradients of what was gathered last, cut to the own rows.
+
+        Gathering copied a response to every worker, and each copy got a gradient: the backward of
+        a gather is a sum. dv: (B, e) → (b, e)
+        """
+        if array_module(dv) is not np:                        # NCCL wants parts of equal size
+            own = slice(self.begins[self.place], self.begins[self.place + 1])
+            return self._add_up(dv, self.group)[own]
+        counts = np.diff(self.begins)
+        own = np.empty((counts[self.place], dv.shape[1]), dv.dtype)
+        self.group.Reduce_scatter(np.ascontiguousarray(dv), own, counts * dv.shape[1])
         return own
 
     def agree(self, stop):
@@ -202,10 +186,9 @@ class Workers:
         each sentence. The sums of its rows would be about ten times as large.
         """
         xp = array_module(grad.values)
-        values, begins = self.gather(grad.values, self.comm)              # (V, d) of all
-        sources = xp.arange(len(grad.rows)) if grad.sources is None else grad.sources
-        places = xp.stack([grad.rows, sources + begins[self.rank]]).astype(np.int32)
-        rows, sources = self.gather(places.T, self.comm)[0].T             # (M,) of all
+        values, begins = self.all_rows(grad.values, self.comm)             # (V, d) of all
+        places = xp.stack([grad.rows, grad.sources + begins[self.rank]]).astype(np.int32)
+        rows, sources = self.all_rows(places.T, self.comm)[0].T           # (M,) of all
         if xp is np and self.table_sharers.size > 1:
             own = rows % self.table_sharers.size == self.table_sharers.rank
             rows, sources = rows[own], sources[own]

@@ -1,46 +1,23 @@
-"""The training loop: train, measure and save; stop, and go on later."""
+"""A training from its start to its end: measured, saved, stopped, and gone on with later."""
 
-import dataclasses
-import sys
-import time
 from collections.abc import Callable
-from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ..backend import array_module, device_module, machine, to_device
 from ..config import Config
+from ..core.arrays import array_module, to_device
+from ..core.loop import train_steps
+from ..core.model import Model
+from ..core.optim import OPTIMIZERS
 from ..data.corpus import Corpus
-from ..model.input_response import (
-    TASKS, Model, loss_and_gradients, loss_and_gradients_in_chunks,
-)
-from ..model.layers import Dropout
+from ..fast.devices import device_module, machine
 from .monitor import Monitor, Silent
-from .optim import SGD, Adaptive
-from .run import save_config
-from .schedule import Tasks, batches, rates, settled_at, steps_in
 from .stopping import asked_to_stop, errors_explained
+from .tasks import Tasks, batches
 from .workers import ALONE, Alone
-
-
-def train_step(config, model, optimizer, step, batch):
-    """Forward, backward, update: one step, counted from 0 → losses by name, 0-d arrays."""
-    optim = config.optim
-    task = TASKS[batch.task]
-    dropout = Dropout(config.model.dropout, config.seed).at(step)
-    loss, grads = gradients_of(optim)(model, batch, dropout, task.weight_in(optim))
-    pairs = len(batch.sentences.lengths) // 2
-    optimizer.step(model.params, grads, *rates(optim, step, config.steps, pairs))
-    return {task.loss: loss}
-
-
-def gradients_of(optim):
-    """The function `loss_and_gradients`, or with optim.chunk its twin that needs less memory."""
-    if optim.chunk:
-        return partial(loss_and_gradients_in_chunks, chunk=optim.chunk)
-    return loss_and_gradients
 
 
 class Job(NamedTuple):
@@ -51,7 +28,6 @@ class Job(NamedTuple):
     tasks: Tasks
     dev: Callable                       # Model → its measures on dev, for a Monitor
     workers: Alone = ALONE              # or Workers, of several processes
-    train_step: Callable = train_step   # or theirs
     folder: Path | None = None          # of the run; only the first worker knows it
 
 
@@ -71,26 +47,13 @@ def run_steps(job, start):
     little memory. Of several workers the first alone measures, shows and saves.
     """
     model, optimizer, monitor = begin(job, start)
-    workers = job.workers
-    first = start.step
+    config, workers = job.config, job.workers
+    every = -(-config.steps // config.evaluations)
     with errors_explained(job, monitor), asked_to_stop() as stop:
-        if first == 0:
-            monitor.measure(0, model)
-            workers.wait()
-        if job.config.minutes:
-            job = settle(job, model, optimizer, monitor, stop)
-            first = settled_at(job.config.optim)
-        config, tasks = job.config, job.tasks
-        monitor.expect(config, first)
-        every = -(-config.steps // config.evaluations)
-        # --minutes knows `every` only after these; a replay of its run measures at the same steps
-        early = settled_at(config.optim) if config.steps > settled_at(config.optim) else 0
-        steps = range(first, config.steps)
-        for step, batch in zip(steps, batches(config, tasks, first, workers.trains_nli)):
-            losses = job.train_step(config, model, optimizer, step, batch)
-            done = step + 1
+
+        def after_step(done, losses):
             monitor.after_step(done, losses)
-            due = done == config.steps or (done > early and done % every == 0)
+            due = done == config.steps or done % every == 0
             # only then may a worker read the table that all of a host have updated
             stopping = workers.agree(stop.is_set())
             if due or stopping:
@@ -99,6 +62,14 @@ def run_steps(job, start):
                 workers.wait()
             if stopping:
                 raise KeyboardInterrupt
+
+        if start.step == 0:
+            monitor.measure(0, model)
+            workers.wait()
+        monitor.expect(config, start.step)
+        of_steps = batches(config, job.tasks, start.step, workers.trains_nli)
+        train_steps(model, optimizer, config, islice(of_steps, config.steps - start.step),
+                    start.step, after_step, workers.gradients)
     monitor.finish()
 
 
@@ -108,7 +79,7 @@ def begin(job, start):
     xp = device_module(config.device, config.precision, workers.gpu)
     params = to_device(start.params, xp)
     model = Model(params, config.model, job.corpus.vocabulary.size)
-    optimizer = {"sgd": SGD, "adaptive": Adaptive}[config.optim.optimizer](params)
+    optimizer = OPTIMIZERS[config.optim.optimizer](params)
     for name, saved in (start.state or {}).items():
         own = optimizer.state[name]
         own[...] = array_module(own).asarray(saved)
@@ -118,30 +89,3 @@ def begin(job, start):
     if workers.rank == 0:
         monitor = Monitor(job.folder, config, job.dev, start.step, machine(xp))
     return model, optimizer, monitor
-
-
-def settle(job, model, optimizer, monitor, stop):
-    """Train the first steps of a run with --minutes and measure their speed.
-
-    No rate depends on the number of steps yet. `stop` raises KeyboardInterrupt, and no checkpoint
-    is saved. → the Job with that number in its Config, which is stored
-    """
-    config, workers = job.config, job.workers
-    endless = dataclasses.replace(config, steps=sys.maxsize, minutes=None)
-    monitor.config = endless
-    timed = settled_at(config.optim)
-    clock = []
-    for step, batch in zip(range(timed), batches(endless, job.tasks, 0, workers.trains_nli)):
-        losses = job.train_step(endless, model, optimizer, step, batch)
-        monitor.after_step(step + 1, losses)
-        if workers.agree(stop.is_set()):
-            raise KeyboardInterrupt
-        if step + 1 in (timed // 2, timed):
-            float(sum(losses.values()))                       # a device works ahead: wait for it
-            clock.append(time.perf_counter())
-    seconds = (clock[1] - clock[0]) / (timed - timed // 2)
-    steps = workers.broadcast(steps_in(config.minutes, seconds, config.optim))
-    known = dataclasses.replace(endless, steps=steps)
-    if workers.rank == 0:
-        save_config(job.folder, known)
-    return job._replace(config=known)

@@ -7,14 +7,14 @@ import time
 import zlib
 from collections import defaultdict
 
-from ..backend import array_module, to_host
+from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, progress, python_m, user_errors
 from ..common.figures import plot_accuracy, plot_loss, plot_precision, precisions
 from ..common.files import checksum_of, write_text
-from ..data.snli_files import LABELS
-from ..model.input_response import TASKS
+from ..core.nli import LABELS
+from ..core.model import TASKS
 from .run import read_log, save_checkpoint
-from .schedule import pairs_before
+from .tasks import pairs_before
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
 EXPLODED = 100    # a run is stopped at 100 times the loss of picking at random
@@ -25,7 +25,7 @@ class Monitor:
     """Shows and records how training goes from `step` on; later records in the log are removed.
 
     dev: function(Model) → a dict of measures on dev: "dev_p1" and other P@N, "dev_loss", "nli"
-    machine: the name of what computes, see backend.py
+    machine: the name of what computes, see fast/devices.py
     seconds: the time spent in training, without measuring and saving
     """
 
@@ -176,7 +176,8 @@ class Silent:
 
 def choices_of(config):
     """Name of a Config's loss → number of answers that it picks from."""
-    return {TASKS[name].loss: TASKS[name].choices_in(config.optim) for name in config.taught}
+    return {task.loss: task.classes or getattr(config.optim, task.batch_size)
+            for task in map(TASKS.get, config.taught)}
 
 
 class Diverged(Exception):

@@ -17,8 +17,9 @@ from typing import get_args
 from ..common.cli import Parser, UserError, user_errors
 from ..common.files import read_object
 from ..config import (
-    GROUPS, INHERITED, PRESET_OF_ENCODER, PRESETS, Config, config_from_dict, flat, settings
-)
+    GROUPS, INHERITED, PRESETS, Config, config_from_dict, flat, settings)
+from ..core.model import ENCODERS
+from ..core.optim import OPTIMIZERS
 from .run import existing
 
 # What suits a run that goes on with other pairs (ours: in a debate forum 36.9% of 9,988 replies
@@ -43,8 +44,11 @@ def parse_config(argv):
     asked |= given
     if "pairs" in asked:
         inherited.pop("columns", None)
-    preset = asked.get("preset", PRESET_OF_ENCODER.get(encoder, inherited.get("preset", "chat")))
+    of_encoder = ENCODERS[encoder].preset if encoder else inherited.get("preset", "chat")
+    preset = asked.get("preset", of_encoder)
     changes = PRESETS.get(preset, {})                         # config_from_dict names the others
+    if encoder and "preset" not in asked:
+        changes = changes | {"model.encoder": encoder}
     if inherited and not encoder and "preset" not in asked:
         changes = {name: value for name, value in changes.items() if name not in INHERITED}
         changes |= for_other_pairs(start, asked)
@@ -123,13 +127,14 @@ def config_parser(all_options=False):
     parser.add_argument("--config", metavar="FILE",
                         help="JSON file of settings, such as a run's config.json.")
     parser.add_argument("--print_config", action="store_true", help="Print all settings as JSON.")
-    parser.add_argument("--encoder", choices=PRESET_OF_ENCODER,
+    parser.add_argument("--encoder", choices=ENCODERS,
                         help="Short for the --preset that learns in minutes with this encoder.")
     parser.add_argument("--resume", metavar="RUN", nargs="?",
                         help="Go on with the stopped run RUN, with its own settings.")
     docs = _docs()
     for name, default in flat(dataclasses.asdict(Config())).items():
         choices = [kind for kind in get_args(settings()[name].type) if isinstance(kind, str)]
+        choices = {"model.encoder": ENCODERS, "optim.optimizer": OPTIMIZERS}.get(name, choices)
         value = "" if default in (None, []) else f" Default: {default}."
         parser.add_argument(
             f"--{name}", nargs="*" if isinstance(default, list) else None,

@@ -21,13 +21,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..backend import device_module, to_device, to_host
+from ..core.arrays import to_device, to_host
+from ..fast.devices import device_module
 from ..common.arrays_file import DAMAGE, load_about, load_arrays, save_arrays
 from ..common.cli import UserError, python_m, user_errors
 from ..common.files import checksum, checksum_of, read_object, write_text
 from ..config import Config, config_from_dict, flat
-from ..data.text import Vocabulary
-from ..model.input_response import Model
+from ..core.text import Vocabulary
+from ..core.model import Model
 
 KEPT = 2      # newest checkpoints, while a run trains
 VOCABULARY = "vocabulary.json"

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..common.cli import ENDING, UserError, handling, memory_reason
 from ..common.files import write_text
 from .monitor import EXPLODED, Diverged
-from .schedule import batches
+from .tasks import batches
 
 
 @contextmanager

@@ -9,7 +9,7 @@ round turns the order of the sentences as well.
 from prove import run_lesson, solution
 import numpy as np
 
-from convsim_mini.data.packed import Packed
+from convsim_mini.core.packed import Packed
 
 run_lesson(__file__)
 

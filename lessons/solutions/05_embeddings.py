@@ -9,8 +9,6 @@ its neighbours in the text.
 from prove import run_lesson, solution
 import numpy as np
 
-from convsim_mini.model.sparse_rows import SparseRows
-
 run_lesson(__file__)
 
 
@@ -28,12 +26,12 @@ def solution_sorted_backward(dy, ids):
     order = np.argsort(ids, kind="stable")
     ids = ids[order]
     begin = np.concatenate([[0], np.flatnonzero(ids[1:] != ids[:-1]) + 1])
-    return SparseRows(ids[begin], np.add.reduceat(dy[order], begin, axis=0))
+    return ids[begin], np.add.reduceat(dy[order], begin, axis=0)
 
 
 def tempting_sorted_backward(dy, ids):
     rows, begin = np.unique(ids, return_index=True)
-    return SparseRows(rows, np.add.reduceat(dy, np.sort(begin), axis=0))    # dy was never sorted
+    return rows, np.add.reduceat(dy, np.sort(begin), axis=0)    # dy was never sorted
 
 
 solution(1, solution_unlucky_batch, tempting_unlucky_batch)

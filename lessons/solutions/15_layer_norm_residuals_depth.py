@@ -9,7 +9,7 @@ seen.
 from prove import run_lesson, solution
 import numpy as np
 
-from convsim_mini.model.layers import layer_norm_backward
+from convsim_mini.core.transformer_layers import layer_norm_backward
 
 run_lesson(__file__)
 

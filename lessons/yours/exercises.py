@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from convsim_mini.model import attention, embeddings, layers, losses
+from convsim_mini.core import attention, embeddings, layers, losses, transformer_layers
 
 ROWS = np.array([3, 1, 3, 4, 1, 0, 3, 2, 2, 2, 1], np.int32)    # five sentences
 SENTENCES = np.array([0, 0, 0, 0, 1, 2, 3, 3, 3, 4, 4])
@@ -134,7 +134,7 @@ EXERCISES = {
         "ds = p, minus 1 on the diagonal, all times dloss/B. "
         "Then du = scale · ds v and dv = scale · dsᵀ u. Copy p before you change it.")),
 
-    "mean_pool": Exercise(("dx",), embeddings.mean_pool_backward,
+    "mean_pool": Exercise(("dx",), transformer_layers.mean_pool_backward,
                           [([(11, 3)], (SENTENCES, LENGTHS)), ([(1, 4)], ONE_WORD)], [
         (" * share[:, None]", "", "The factor 1/n is missing."),
         ("share[:, None]", "np.sqrt(share)[:, None]", "You divided by √n. A mean divides by n."),
@@ -149,7 +149,7 @@ EXERCISES = {
         "The cache has the sentence of each word: (N,). Indexing dy with it gives a line per word.",
         "dx_i = dy_b/n_b. Multiply dy by share[:, None], then index the rows with `sentences`.")),
 
-    "layer_norm": Exercise(("dx", "dweight", "dbias"), layers.layer_norm_backward, [
+    "layer_norm": Exercise(("dx", "dweight", "dbias"), transformer_layers.layer_norm_backward, [
         ([(4, 5), (5,), (5,)], ()), ([(1, 8), (8,), (8,)], ()),
     ], [
         (" - g.mean(axis=1, keepdims=True)", "",

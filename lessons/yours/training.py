@@ -3,21 +3,23 @@
 import sys
 import time
 from contextlib import ExitStack, contextmanager, redirect_stdout
+from itertools import islice
 from unittest import mock
 
 import numpy as np
 
 from convsim_mini.common.cli import UserError, progress, python_m
 from convsim_mini.common.figures import new_figure, save_figure
-from convsim_mini.model.layers import ACTIVATIONS, tanh_forward
-from convsim_mini.model.sparse_rows import SparseRows
-from convsim_mini.training.options import parse_config
+from convsim_mini.core.loop import train_steps
+from convsim_mini.core.optim import OPTIMIZERS
+from convsim_mini.fast import host
 from convsim_mini.train import prepare, starting_model
-from convsim_mini.training.loop import train_step
-from convsim_mini.training.optim import SGD, Adaptive
-from convsim_mini.training.schedule import batches
+from convsim_mini.training.options import parse_config
+from convsim_mini.training.tasks import batches
+from convsim_mini.training.workers import ALONE
 
 from .exercises import EXERCISES
+from .judge import of_inputs
 
 OF_A_TRANSFORMER = {"mean_pool", "layer_norm", "attention"}
 DAN = ["--steps", "200"]    # half a minute on one core, as the next
@@ -37,9 +39,9 @@ def options(names):
 def as_the_librarys(name, function):
     """A reader's function with the arguments, the cache and the results of the library's."""
     if name == "embedding_bag":
-        return lambda dy, cache: [SparseRows(*function(dy, cache))]
+        return lambda dy, cache: of_inputs(name, function(dy, cache))
     if name == "batch_softmax":    # the library's cache says, too, where a worker's rows begin
-        return lambda cache, dloss=1.0: function(dloss, cache[:4])
+        return lambda dloss, cache: function(dloss, cache[:4])
     if name == "attention":
         return lambda dy, cache: of_all_heads(function, dy, cache)
     return function
@@ -65,21 +67,20 @@ def in_place_of_the_librarys(functions):
     with ExitStack() as patches:
         for name, function in functions.items():
             attribute, function = f"{name}_backward", as_the_librarys(name, function)
+            own = getattr(host, attribute, None)              # its faster twin, if it has one
             for module in list(sys.modules.values()):         # each that imported it has it, too
-                if getattr(module, attribute, None) is EXERCISES[name].library:
+                if getattr(module, attribute, patches) in (EXERCISES[name].library, own):
                     patches.enter_context(mock.patch.object(module, attribute, function))
-        if "tanh" in functions:
-            pair = tanh_forward, functions["tanh"]
-            patches.enter_context(mock.patch.dict(ACTIVATIONS, tanh=pair))
         yield
 
 
 def curve(config, tasks, model, whose):
     """Train a Model in place; → the loss of each step, seconds."""
-    optimizer = {"sgd": SGD, "adaptive": Adaptive}[config.optim.optimizer](model.params)
+    optimizer = OPTIMIZERS[config.optim.optimizer](model.params)
     losses, begin = [], time.perf_counter()
-    for step, batch in zip(progress(range(config.steps), desc=whose), batches(config, tasks)):
-        losses.append(float(sum(train_step(config, model, optimizer, step, batch).values())))
+    of_steps = progress(islice(batches(config, tasks), config.steps), whose, config.steps)
+    train_steps(model, optimizer, config, of_steps, gradients=ALONE.gradients,
+                after_step=lambda done, found: losses.append(float(sum(found.values()))))
     return losses, time.perf_counter() - begin
 
 

@@ -38,7 +38,7 @@ def pair_files():
 def prepare(path, batch_size, pairs, steps=WARM_UP + TIMED):
     """Write batches of pairs to a file. pairs: pair files, or none for the default corpus."""
     from convsim_mini.config import Config
-    from convsim_mini.data.corpus import batch_order
+    from convsim_mini.core.pairs import batch_order
     from convsim_mini.data.prepare import open_corpus
 
     config = Config(pairs=pairs)
@@ -67,8 +67,8 @@ def load_batches(path):
     """What save_batches wrote: the list of Batches, then the numbers."""
     import numpy as np
 
-    from convsim_mini.data.corpus import Batch
-    from convsim_mini.data.packed import Packed, offsets_of
+    from convsim_mini.core.packed import Packed, offsets_of
+    from convsim_mini.core.pairs import Batch
 
     file = np.load(path)
     batches = [Batch(Packed(file[f"ids-{k}"].astype(np.int32), offsets_of(file[f"lengths-{k}"])),
@@ -84,10 +84,11 @@ def ours(batches, words, rows, config, training, device=("cpu",)):
     """
     import numpy as np
 
-    from convsim_mini.backend import device_module, to_device
-    from convsim_mini.model.initial import initial_parameters
-    from convsim_mini.model.input_response import Model, embed, loss_and_gradients
-    from convsim_mini.training.optim import SGD
+    from convsim_mini.core.arrays import to_device
+    from convsim_mini.core.model import Model, embed, loss_and_gradients
+    from convsim_mini.core.optim import SGD
+    from convsim_mini.fast.devices import device_module
+    from convsim_mini.training.initial import initial_parameters
 
     rng = np.random.default_rng(0)
     table = rng.standard_normal((rows, config.embedding_dim), np.float32)
@@ -143,7 +144,7 @@ def on(device, arguments):
 
 def work(contender, task, path):
     """In a process of its own: print the median time of a batch in ms and the peak memory in MB."""
-    from convsim_mini.backend import claim_process, keep_freed_memory
+    from convsim_mini.fast.threads import claim_process, keep_freed_memory
     from convsim_mini.training.options import parse_config
 
     if contender == "ours":

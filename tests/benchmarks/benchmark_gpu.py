@@ -8,7 +8,7 @@ The parts, in this order; --parts picks some, --tools, --encoders and --cases pi
   repeat     two runs with one seed must end in the same bits
   batches    what speed reads, into --batches; wants no GPU
   speed      beside PyTorch in one run (gpu_contenders.py): by turns, each in a process of its own
-  train      some minutes of each encoder, and what it learned
+  train      some steps of each encoder, and what it learned
   host       the host's time of a step, on an emulated GPU that runs no kernel; wants no GPU
 A part that fails is reported and the others go on; when --minutes are spent, the rest is skipped.
 FOLDER/summary.md is written after each item of a part, log.txt holds what the commands printed.
@@ -214,11 +214,12 @@ def turns(options, name, path):
 
 
 def learn(options, encoder):
-    """Minutes of an encoder on real conversations; the log and the curves are kept."""
+    """Steps of an encoder on real conversations; the log and the curves are kept."""
     folder, data = options.scratch / encoder, os.environ.get("CONVSIM_DATA")
-    extra = ["--minutes", f"{options.train_minutes:g}", "--evaluations", "8"]
+    steps = 20 if options.smoke else options.train_steps
+    extra = ["--steps", str(steps), "--evaluations", "8"]
     extra += ["--data", data] if data and Path(data, "stsbenchmark").is_dir() else []
-    code, text = train(options, [*RUNS[encoder], *extra], folder, 2 * options.train_minutes + 6)
+    code, text = train(options, [*RUNS[encoder], *extra], folder, 10)
     for kept in ("log.jsonl", "p_at_n.png", "loss.png"):
         with suppress(FileNotFoundError):
             shutil.copy(folder / kept, options.out / f"train-{encoder}-{kept}")
@@ -307,7 +308,7 @@ def parse_options():
     parser.add_argument("--encoders", choices=RUNS, nargs="+", default=list(RUNS))
     parser.add_argument("--cases", choices=CASES, nargs="+", default=list(CASES))
     parser.add_argument("--minutes", type=float, default=30, help="what does not fit is skipped")
-    parser.add_argument("--train-minutes", type=float, default=3, help="for each encoder")
+    parser.add_argument("--train-steps", type=int, default=10_000, help="of each encoder")
     parser.add_argument("--rounds", type=int, default=2, help="turns of each contender")
     parser.add_argument("--pairs", type=Path, nargs="+", default=pair_files(),
                         help="pair files; Reddit's of CONVSIM_DATA, or the default corpus")

@@ -37,10 +37,10 @@ def ours(lines):
     import numpy as np
 
     from convsim_mini.config import Config
-    from convsim_mini.data.text import Vocabulary, tokenize
-    from convsim_mini.model.initial import initial_parameters
-    from convsim_mini.model.input_response import Model
+    from convsim_mini.core.model import Model
+    from convsim_mini.core.text import Vocabulary, tokenize
     from convsim_mini.inference.sentence_encoder import SentenceEncoder
+    from convsim_mini.training.initial import initial_parameters
 
     config, rng = Config(), np.random.default_rng(0)
     counts = Counter(token for line in lines for token in tokenize(line))
@@ -90,7 +90,7 @@ CONTENDERS = {"convsim_mini": ours, "convsim_mini, numba": ours, "model2vec": mo
 
 def work(contender, number):
     """In a process of its own: print µs a sentence, from a cold start and again, and peak MB."""
-    from convsim_mini.backend import claim_process, keep_freed_memory
+    from convsim_mini.fast.threads import claim_process, keep_freed_memory
 
     if contender == "convsim_mini":
         sys.modules["numba"] = None                           # as if it were not installed

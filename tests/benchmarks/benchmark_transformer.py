@@ -31,7 +31,7 @@ def prepare(path, batch_size, similar):
     import numpy as np
 
     from convsim_mini.config import Config
-    from convsim_mini.data.corpus import batch_order
+    from convsim_mini.core.pairs import batch_order
     from convsim_mini.data.prepare import open_corpus
 
     corpus = open_corpus(Config(pairs=pair_files()))
@@ -55,7 +55,7 @@ def torch(batches, words, config, training, name, device="cpu"):
     import torch
     from torch.nn import functional as F
 
-    from convsim_mini.model.transformer import sort_by_length
+    from convsim_mini.core.transformer import sort_by_length
 
     from transformer_twins import NestedTwin, PackedTwin, Padded, nested_batch, packed_batch, pad
 
@@ -98,7 +98,7 @@ def torch(batches, words, config, training, name, device="cpu"):
 
 def work(contender, task, path):
     """In a process of its own: print seconds per batch, peak memory in MB, operations a second."""
-    from convsim_mini.backend import claim_process, keep_freed_memory
+    from convsim_mini.fast.threads import claim_process, keep_freed_memory
     from convsim_mini.training.options import parse_config
 
     if contender == "sgemm":
@@ -126,7 +126,7 @@ def operations(batches, config, training):
     """Floating-point operations of the layers' products over the words of batches."""
     import numpy as np
 
-    from convsim_mini.model.transformer import transformer_shapes
+    from convsim_mini.core.transformer import transformer_shapes
 
     parameters = sum(int(np.prod(shape)) for shape in transformer_shapes(config).values()
                      if len(shape) == 2)

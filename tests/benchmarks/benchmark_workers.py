@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+from itertools import islice
 from pathlib import Path
 
 from kernel_table import DENSE, N, PRODUCTS, step_seconds
@@ -37,7 +38,7 @@ NVLINK, NETWORK, HOST_LAUNCH, COLLECTIVE = 450e9, 50e9, 17e-6, 30e-6
 # sentence's words, which name 20 rows. The table's gradient is a vector a sentence for the DAN,
 # else a vector a word.
 LINKED = {"chat, the DAN": (512, 30, 1e-4, 500_500, 2 * 512, 2 * 512 * (500 + 2 * 20), 500),
-          "the paper's Transformer": (128, 255, step_seconds()[1], DENSE, N, N * (512 + 2), 500)}
+          "the paper's Transformer": (128, 251, step_seconds()[1], DENSE, N, N * (512 + 2), 500)}
 
 
 def expected():
@@ -82,31 +83,35 @@ class Counted:
 def child(preset, steps):
     """Print a line of JSON: pairs a second; a worker's seconds and bytes in MPI, of one step."""
     from convsim_mini import train
-    from convsim_mini.backend import claim_process
+    from convsim_mini.core.loop import train_steps
+    from convsim_mini.core.optim import OPTIMIZERS
     from convsim_mini.data.prepare import open_corpus
+    from convsim_mini.fast.threads import claim_process
+    from convsim_mini.training import distributed, tasks
     from convsim_mini.training.options import parse_config
-    from convsim_mini.training import distributed, loop, schedule
 
     config = parse_config(["--preset", preset, "--model.svd_share", "0"])    # the speed is the same
     workers = distributed.launched()
     claim_process()
     corpus = open_corpus(config)
-    tasks = schedule.Tasks(corpus.train, None, None)
     model = train.starting_model(config, corpus)
     model = model._replace(params=workers.broadcast(model.params))
-    optimizer, counted = loop.Adaptive(model.params), Counted(None)
+    optimizer, counted = OPTIMIZERS[config.optim.optimizer](model.params), Counted(None)
     optimizer.state = workers.broadcast(optimizer.state)
-    train_step = loop.train_step
     if workers.size > 1:
         counted = workers.comm = workers.group = Counted(workers.comm)
-        train_step = workers.train_step
-    for step, batch in zip(range(WARM_UP + steps), schedule.batches(config, tasks)):
-        if step == WARM_UP:
+
+    def after_step(done, losses):
+        nonlocal began
+        workers.agree(False)
+        if done == WARM_UP:
             workers.wait()
             began, counted.waited = time.perf_counter(), 0.0
             counted.seconds, counted.bytes = 0.0, 0
-        train_step(config, model, optimizer, step, batch)
-        workers.agree(False)
+
+    began, batches = 0.0, tasks.batches(config, tasks.Tasks(corpus.train))
+    train_steps(model, optimizer, config, islice(batches, WARM_UP + steps), 0, after_step,
+                workers.gradients)
     seconds = (time.perf_counter() - began) / steps
     if workers.rank == 0:
         print(json.dumps([config.optim.batch_size / seconds, seconds, counted.waited / steps,

@@ -43,7 +43,7 @@ CASES = {
     "Transformer, 128 pairs": Case("transformer", "training", 128, (
         "ours tf32", "torch padded", "torch packed", "torch nested", "torch compiled")),
     "Transformer, 1,024 pairs": Case("transformer", "training", 1024, (
-        "ours tf32", "ours bf16", "cublas")),
+        "ours tf32", "cublas")),
     "DAN, 128 pairs": Case("paper", "training", 128, ("ours tf32", "torch bag")),
     "DAN, 1,024 pairs": Case("paper", "training", 1024, ("ours tf32", "torch bag")),
     "encoding, DAN": Case("paper", "encoding", 1_000_000, ("ours tf32", "torch bag")),
@@ -64,7 +64,7 @@ def prepare(path, case, pairs, scale):
     import numpy as np
 
     from convsim_mini.config import Config
-    from convsim_mini.data.corpus import Batch
+    from convsim_mini.core.pairs import Batch
     from convsim_mini.data.prepare import open_corpus
 
     config = Config(pairs=pairs)
@@ -162,7 +162,7 @@ def sorted_batches(packed, at_once):
     """Sentences in batches of similar length, as PyTorch's users encode to save padding."""
     import numpy as np
 
-    from convsim_mini.data.corpus import Batch
+    from convsim_mini.core.pairs import Batch
 
     order = np.argsort(packed.lengths, kind="stable")
     return [Batch(packed.take(order[first:first + at_once]), None)

@@ -22,7 +22,6 @@ TARGETS = [
     Target("Transformer, 128 pairs", "ours tf32",
            ("torch packed", "torch nested", "torch compiled"), 1.0),
     Target("Transformer, 1,024 pairs", "ours tf32", ("cublas",), 0.4, share=True),
-    Target("Transformer, 1,024 pairs", "ours bf16", ("ours tf32",), 1.4),
     Target("DAN, 128 pairs", "ours tf32", ("torch bag",), 2.0),
     Target("DAN, 1,024 pairs", "ours tf32", ("torch bag",), 2.0),
     Target("encoding, DAN", "ours tf32", ("torch bag",), 1.5),

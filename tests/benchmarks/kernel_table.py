@@ -74,10 +74,9 @@ STEP = {    # what one step starts
     "softmax_rows_backward": Work(1, 2 * SCORES, 2 * SCORES),
     "sgd": Work(1, 3 * PARAMETERS, 2 * PARAMETERS),
 }
-OTHERS = {    # a launch where a run has it: a DAN of 300 numbers; Adam; bf16; masked replies
+OTHERS = {    # a launch where a run has it: a DAN of 300 numbers; Adam; masked replies
     "word_bag_forward": Work(1, (2 * N - B) * 300 + 2 * (2 * N - B) + N, (2 * N - B) * 300),
     "adam": Work(1, 7 * PARAMETERS, 12 * PARAMETERS),
-    "to_bfloat16": Work(1, WORDS * 3 // 2),
     "mask_scores": Work(1, 128),
 }
 
@@ -136,7 +135,7 @@ def count(names, instructions):
 def rows():
     """The table: a row for each kernel that a step of the paper's Transformer starts."""
     import numpy as np
-    from convsim_mini.model import kernels
+    from convsim_mini.fast import kernels
     code = {name: lines for file in kernels.FILES
             for name, lines in machine_code(kernels.source(file, np.float32)).items()}
     for name, work in (STEP | OTHERS).items():

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cache
 
 import convsim_mini.report.__main__    # noqa: F401  (a fork has it already)
-from convsim_mini import COMMANDS
+from convsim_mini.__main__ import COMMANDS
 
 from campaign_ground import (
     ACTIONS, FORK, Command, Ground, check_end, check_tidy, expect, taken, told,
@@ -29,7 +29,7 @@ NUMBERS = ["0", "-1", "1", "2", "3", "7", "64", "1000", "0.5", "-0.5", "1e-9", "
            "٣", "1,5", "2 3"]
 WORDS = ["", " ", "none", "null", "true", "false", "[]", "{{}}", "[1, 2]", "[" * 2000, "--", "-",
          "été 漢字", "\u202egro", "a\nb", "\udcff\udcfe", "\x1b[31m", "dan", "transformer", "gpu",
-         "sgd", "sum", "entailment", "nli", "paper", "sts", "bf16"]
+         "sgd", "sum", "entailment", "nli", "paper", "sts", "tf32"]
 BASES = {    # module → command lines that are right, to be made wrong; others take a run alone
     "convsim_mini.train": [f"{ACTIONS['train'].words} --steps 3 --evaluations 1",
                            "convsim_mini.train --init {root}/whole --steps 3 --run run2"],

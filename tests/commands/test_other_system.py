@@ -12,7 +12,7 @@ from conftest import PATH, ROOT
 
 FOLDER = ROOT / "tests" / "other_system"
 # one test file or more of each room that a student uses
-ROOMS = ["tests/common/test_workspace.py", "tests/model/test_gradients.py",
+ROOMS = ["tests/common/test_workspace.py", "tests/core/test_gradients.py",
          "tests/data/test_corpus.py", "tests/inference/test_index.py",
          "tests/training/test_manifest.py"]
 LESSON = "lessons/02_finite_differences.py"

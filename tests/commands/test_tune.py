@@ -9,9 +9,9 @@ from convsim_mini import tune
 from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.metrics import pearson
 from convsim_mini.evaluation.sts import Sts
-from convsim_mini.model.input_response import embed, encoder_forward
-from convsim_mini.model.layers import l2_normalize_forward
-from convsim_mini.model.projection import all_but_the_top, with_matrix
+from convsim_mini.core.model import embed, encoder_forward
+from convsim_mini.core.layers import l2_normalize_forward
+from convsim_mini.inference.projection import all_but_the_top, with_matrix
 from convsim_mini.training.run import load_matrix, load_run, save_matrix
 from convsim_mini.inference.sentence_encoder import load
 

@@ -16,12 +16,12 @@ import pytest
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
-from convsim_mini.data import corpus as corpus_module
 from convsim_mini.data import pairs as pairs_module
 from convsim_mini.data import prepare
-from convsim_mini.data.corpus import BLOCK, SPLITS, batch_order, split_of, text_key
+from convsim_mini.core.pairs import batch_order
+from convsim_mini.data.corpus import SPLITS, share_of_pairs, split_of, text_key
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.data.text import stable_hash, tokenize
+from convsim_mini.core.text import stable_hash, tokenize
 from convsim_mini.training.options import parse_config
 from convsim_mini.common.workspace import PREFIX
 
@@ -169,13 +169,13 @@ def test_a_share_of_the_pairs_is_part_of_a_larger_share(corpus):
     def texts(split):
         return [(*map(tuple, (sentence(split, 2 * k), sentence(split, 2 * k + 1))),
                  *split.keys[k]) for k in range(split.pairs)]
-    quarter, half, other = (corpus.train.share(share, seed)
+    quarter, half, other = (share_of_pairs(corpus.train, share, seed)
                             for share, seed in ((0.25, 1), (0.5, 1), (0.5, 2)))
     assert [split.pairs for split in (quarter, half)] == [
         round(share * corpus.train.pairs) for share in (0.25, 0.5)]
     assert not Counter(texts(quarter)) - Counter(texts(half))
     assert not Counter(texts(half)) - Counter(texts(corpus.train))
-    assert texts(half) != texts(other) and corpus.train.share(1.0, 1) is corpus.train
+    assert texts(half) != texts(other) and share_of_pairs(corpus.train, 1, 1) is corpus.train
 
 
 # ---------------------------------------------------------------- cache
@@ -379,17 +379,12 @@ def test_a_link_is_of_the_kind_that_its_own_name_tells(pairs, text_config, tmp_p
 
 # ---------------------------------------------------------------- batches
 
-@pytest.fixture(params=[None, 2], ids=["one shuffle", "two blocks at a time"])
-def blocks_shuffled(request, monkeypatch):
-    """Few blocks at a time are what a corpus of many million pairs is to the real constant."""
-    if request.param:
-        monkeypatch.setattr(corpus_module, "BLOCKS_SHUFFLED", request.param)
+MILLIONS = 5 * 2**19 + 1    # pairs, which are not shuffled all at once
 
 
-@pytest.mark.parametrize("pairs, size",
-                         [(1_000, 64), (1_024, 128), (3 * BLOCK + 1, 100), (70, 70), (2_000, 700)])
-def test_an_epoch_visits_each_pair_at_most_once_and_all_but_the_remainder(
-        blocks_shuffled, pairs, size):
+@pytest.mark.parametrize("pairs, size", [(1_000, 64), (1_024, 128), (769, 100), (70, 70),
+                                         (2_000, 700), (MILLIONS, 300_000)])
+def test_an_epoch_visits_each_pair_at_most_once_and_all_but_the_remainder(pairs, size):
     order = batch_order(pairs, size, seed=1)
     for _ in range(3):
         epoch = [next(order) for _ in range(pairs // size)]
@@ -399,9 +394,10 @@ def test_an_epoch_visits_each_pair_at_most_once_and_all_but_the_remainder(
         assert visited.min() >= 0 and visited.max() < pairs
 
 
-def test_the_order_differs_between_epochs_and_seeds_and_repeats_with_the_seed(blocks_shuffled):
+@pytest.mark.parametrize("pairs", [1_000, MILLIONS])
+def test_the_order_differs_between_epochs_and_seeds_and_repeats_with_the_seed(pairs):
     def epochs(seed):
-        order = batch_order(1_000, 100, seed)
+        order = batch_order(pairs, pairs // 10, seed)
         return [np.concatenate([next(order) for _ in range(10)]).tolist() for _ in range(2)]
 
     first, second = epochs(1)
@@ -410,12 +406,12 @@ def test_the_order_differs_between_epochs_and_seeds_and_repeats_with_the_seed(bl
     assert epochs(2)[0] not in (first, second)
 
 
-@pytest.mark.parametrize("first_step", [0, 1, 9, 10, 11, 25])
-def test_first_step_continues_exactly(blocks_shuffled, first_step):
-    whole = [batch.tolist() for batch in itertools.islice(batch_order(1_050, 100, seed=3), 40)]
-    rest = batch_order(1_050, 100, seed=3, first_step=first_step)
-    assert [batch.tolist()
-            for batch in itertools.islice(rest, 40 - first_step)] == whole[first_step:]
+@pytest.mark.parametrize("pairs, first_step", [*((1_050, k) for k in (0, 1, 9, 10, 11, 25)),
+                                               (MILLIONS, 12)])
+def test_first_step_continues_exactly(pairs, first_step):
+    whole = list(itertools.islice(batch_order(pairs, pairs // 10, seed=3), 30))
+    rest = batch_order(pairs, pairs // 10, seed=3, first_step=first_step)
+    np.testing.assert_array_equal([*itertools.islice(rest, 30 - first_step)], whole[first_step:])
 
 
 def test_a_batch_is_the_inputs_and_then_their_responses(corpus):

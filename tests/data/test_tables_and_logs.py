@@ -13,7 +13,7 @@ from convsim_mini.common.cli import UserError, python_m, this_python
 from convsim_mini.data import prepare, tables_and_logs
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.pairs import Pair, parse, read_chunks, removed_by
-from convsim_mini.data.text import tokenize
+from convsim_mini.core.text import tokenize
 
 from conftest import command
 

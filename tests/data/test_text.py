@@ -9,11 +9,11 @@ import regex
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from convsim_mini.data import text as text_module
-from convsim_mini.data.packed import Packed, drop_words, words_and_bigrams
-from convsim_mini.data.text import (
-    LONGEST_PIECE, UNKNOWN, URL, Pieces, Vocabulary, normalize, prune, stable_hash, tokenize,
-)
+from convsim_mini.core import text as text_module
+from convsim_mini.core.packed import Packed, drop_words, words_and_bigrams
+from convsim_mini.core.text import (
+    LONGEST_PIECE, UNKNOWN, URL, Pieces, Vocabulary, normalize, stable_hash, tokenize)
+from convsim_mini.data.prepare import prune
 
 
 def pack(*sentences):

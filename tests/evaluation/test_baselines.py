@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.data.text import Vocabulary, tokenize
+from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.evaluation import baselines, command, cqa, metrics, sts
 from convsim_mini.evaluation.cqa import Candidate, Question
 from convsim_mini.evaluation.task_files import read_vectors

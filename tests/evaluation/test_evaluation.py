@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.data.corpus import Split
-from convsim_mini.data.packed import Packed
-from convsim_mini.data.text import Vocabulary, tokenize
+from convsim_mini.core.pairs import Split
+from convsim_mini.core.packed import Packed
+from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.evaluation import cqa, metrics, response, sts, sts_years
 from convsim_mini.evaluation.baselines import (
     bag_cosine,
@@ -30,7 +30,7 @@ from convsim_mini.evaluation.baselines import (
     tfidf,
 )
 from convsim_mini.inference.sentence_encoder import load
-from convsim_mini.model.initial import initial_model
+from convsim_mini.training.initial import initial_model
 from convsim_mini.training.run import load_run
 
 from conftest import ROOT, command
@@ -59,7 +59,7 @@ def unit_vectors(rng, *shape):
 @pytest.mark.parametrize("queries", [10_000, 150])
 def test_candidates_are_the_truth_and_99_others_of_different_text(queries):
     split = split_with_responses(np.arange(700) // 3)         # every response stands three times
-    pairs, candidates = response.draw_candidates(split, queries)
+    pairs, candidates = response.drawn(split, queries)
     assert len(pairs) == len(set(pairs.tolist())) == min(queries, 700)
     assert candidates.shape == (len(pairs), 100)
     assert candidates[:, 0].tolist() == list(range(len(pairs)))
@@ -69,8 +69,8 @@ def test_candidates_are_the_truth_and_99_others_of_different_text(queries):
 
 
 def test_candidates_are_the_same_every_time_and_drawn_from_all(corpus):
-    pairs, candidates = response.draw_candidates(corpus.test)
-    again = response.draw_candidates(corpus.test)
+    pairs, candidates = response.drawn(corpus.test)
+    again = response.drawn(corpus.test)
     assert pairs.tolist() == again[0].tolist() and candidates.tolist() == again[1].tolist()
     assert set(candidates[:, 1:].ravel().tolist()) == set(range(corpus.test.pairs))
 
@@ -78,12 +78,12 @@ def test_candidates_are_the_same_every_time_and_drawn_from_all(corpus):
 @pytest.mark.parametrize("keys", [np.arange(99), np.maximum(np.arange(120), 22), np.zeros(1_000)])
 def test_too_few_different_responses_are_a_user_error(keys):
     with pytest.raises(UserError, match="99 wrong responses"):
-        response.draw_candidates(split_with_responses(keys))
+        response.drawn(split_with_responses(keys))
 
 
 @pytest.mark.parametrize("keys", [np.arange(100), np.maximum(np.arange(120), 20)])
 def test_just_enough_different_responses_will_do(keys):
-    pairs, candidates = response.draw_candidates(split_with_responses(keys))
+    pairs, candidates = response.drawn(split_with_responses(keys))
     texts = keys[pairs][candidates]
     assert (texts[:, 1:] != texts[:, :1]).all()
 
@@ -95,14 +95,14 @@ def test_ties_count_against_the_truth():
 
 def test_a_scorer_that_knows_nothing_ranks_every_truth_last():
     split = split_with_responses(np.arange(600))
-    _, candidates = response.draw_candidates(split)
+    _, candidates = response.drawn(split)
     zeros = np.zeros((600, 8))
     assert set(response.ranks_of_truth(zeros, zeros, candidates)) == {100}
 
 
 def test_a_perfect_scorer_has_a_precision_of_100_and_a_random_one_of_n():
     rng = np.random.default_rng(0)
-    _, candidates = response.draw_candidates(split_with_responses(np.arange(3_000)))
+    _, candidates = response.drawn(split_with_responses(np.arange(3_000)))
     u, v = unit_vectors(rng, 2, 3_000, 16)
     perfect, at_random = (response.ranks_of_truth(u, u, candidates),
                           response.ranks_of_truth(u, v, candidates))
@@ -117,7 +117,7 @@ def test_a_perfect_scorer_has_a_precision_of_100_and_a_random_one_of_n():
 
 def test_ranks_are_those_of_a_loop_over_the_candidates():
     rng = np.random.default_rng(0)
-    _, candidates = response.draw_candidates(split_with_responses(np.arange(600)))
+    _, candidates = response.drawn(split_with_responses(np.arange(600)))
     u, v = rng.integers(-3, 4, (2, 600, 3)).astype(float)     # small integers: many ties
     expected = [1 + sum(u[i] @ v[j] >= u[i] @ v[i] for j in row[1:])
                 for i, row in enumerate(candidates)]
@@ -421,7 +421,7 @@ def test_words_weigh_what_is_best_on_dev_whatever_test_would_like(trained, monke
             return 3 * np.random.default_rng(0).standard_normal(candidates.shape)
         return extra
 
-    monkeypatch.setattr(response, "candidate_scores", lambda u, v, candidates: (
+    monkeypatch.setattr(response, "candidate_scores", lambda u, v, candidates, dot_products: (
         truth + 0.6 * np.random.default_rng(1).standard_normal(candidates.shape)))
     monkeypatch.setattr(response, "word_scores", knowing("dev"))
     monkeypatch.setattr(response, "tfidf_scores", knowing("test"))

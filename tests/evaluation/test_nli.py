@@ -10,17 +10,20 @@ import pytest
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
 from convsim_mini.data.snli import encode_entailments, encode_snli
-from convsim_mini.data.text import tokenize
+from convsim_mini.core.text import tokenize
 from convsim_mini.evaluation import nli as evaluation
 from convsim_mini.evaluation.metrics import per_cent
 from convsim_mini.evaluation.sts import Sts
-from convsim_mini.model.gradcheck import dense
-from convsim_mini.model.input_response import loss_and_gradients
+from convsim_mini.core.gradcheck import dense
+from convsim_mini.core.loop import step_gradients
+from convsim_mini.core.model import loss_and_gradients
+from convsim_mini.core.schedule import rates
 from convsim_mini.training.options import parse_config
 from convsim_mini.report.page import seen_in_training
 from convsim_mini.training.run import load_run, read_log
-from convsim_mini.data.snli_files import LABELS, Snli, find_snli, read_snli
-from convsim_mini.training import loop, schedule
+from convsim_mini.core.nli import LABELS
+from convsim_mini.data.snli_files import Snli, find_snli, read_snli
+from convsim_mini.training.tasks import Tasks, batch_sizes, batches, pairs_before
 
 from conftest import command, generate_nli, weights, write_snli
 
@@ -93,18 +96,18 @@ def test_an_even_share_of_the_steps_trains_nli_and_any_step_can_be_taken_up(
     settings = config(arguments, nli_folder, "--task", "multitask", "--nli_share", share,
                       "--steps", 200, "--optim.drop_at", 0.5,
                       "--optim.nli_batch_size", 20, "--optim.dropped_batch_size", 40)
-    tasks = schedule.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
-    whole = list(islice(schedule.batches(settings, tasks), 200))
+    tasks = Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
+    whole = list(islice(batches(settings, tasks), 200))
     is_nli = np.array([batch.task == "classes" for batch in whole])
     assert is_nli.sum() == round(200 * share)
     assert set(np.diff(np.flatnonzero(is_nli))) <= {int(1 / share), int(np.ceil(1 / share))}
     assert {len(batch.labels) for batch in whole[:100] if batch.task == "classes"} == {20}
     assert {len(batch.labels) for batch in whole[100:] if batch.task == "classes"} == {40}
-    assert schedule.pairs_before(settings, 150) == sum(
+    assert pairs_before(settings, 150) == sum(
         len(batch.sentences.lengths) // 2 for batch in whole[:150])
     for first in (1, 99, 100, 131):
         for expected, found in zip(whole[first:first + 30],
-                                   schedule.batches(settings, tasks, first)):
+                                   batches(settings, tasks, first)):
             assert expected.task == found.task
             assert (expected.sentences.ids == found.sentences.ids).all()
 
@@ -112,8 +115,8 @@ def test_an_even_share_of_the_steps_trains_nli_and_any_step_can_be_taken_up(
 def test_no_word_of_nli_is_dropped_and_each_epoch_shows_all_pairs(arguments, nli_folder, corpus):
     settings = config(arguments, nli_folder, "--task", "nli", "--optim.nli_batch_size", 60,
                       "--optim.word_dropout", 0.9)
-    tasks = schedule.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
-    epoch = list(islice(schedule.batches(settings, tasks), 10))
+    tasks = Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
+    epoch = list(islice(batches(settings, tasks), 10))
     assert sum(len(batch.sentences.ids) for batch in epoch) == len(tasks.nli.ids)
 
 
@@ -169,23 +172,21 @@ def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(
             parse_config(["--init", str(trained[0]), "--model.response_hidden", "7"]), corpus)
 
 
-def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(
-        trained, nli_folder, corpus, monkeypatch):
+def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(trained, nli_folder, corpus):
     settings = config(["--init", trained[0]], nli_folder, "--task", "nli", "--optim.nli_weight", 7,
                       "--optim.nli_batch_size", 60)
-    tasks = schedule.Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
-    model, batch = train.starting_model(settings, corpus), next(schedule.batches(settings, tasks))
+    tasks = Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
+    model, batch = train.starting_model(settings, corpus), next(batches(settings, tasks))
     (loss, grads), (same, heavy) = (loss_and_gradients(model, batch, weight=weight)
                                     for weight in (1, 7))
     assert loss == same
     for name, grad in grads.items():
         np.testing.assert_allclose(dense(heavy[name], model.params[name]),
                                    7 * dense(grad, model.params[name]), atol=1e-6)
-    weights = []
-    monkeypatch.setattr(loop, "loss_and_gradients",
-                        lambda *args: weights.append(args[3]) or loss_and_gradients(*args))
-    loop.train_step(settings, model, loop.SGD(model.params), 0, batch)
-    assert weights == [7]
+    losses, of_step = step_gradients(model, settings, batch, 0)
+    assert losses == {"nli_loss": loss}
+    name = "nli.linear1.weight"
+    np.testing.assert_array_equal(of_step[name], heavy[name])
 
 
 def test_entailments_are_the_entailed_pairs_and_equal_sentences_leave_the_softmax(corpus):
@@ -228,10 +229,10 @@ def test_a_second_stage_with_the_seed_of_the_first_sees_other_batches(trained, c
     first = parse_config([*map(str, arguments)])
     second = parse_config([*map(str, arguments), "--init", str(trained[0])])
     assert (first.stage, second.stage) == (0, 1)
-    tasks = schedule.Tasks(corpus.train, None, None)
-    one, two = (next(schedule.batches(config, tasks)).sentences for config in (first, second))
+    tasks = Tasks(corpus.train)
+    one, two = (next(batches(config, tasks)).sentences for config in (first, second))
     assert not np.array_equal(one.ids, two.ids)
-    again = next(schedule.batches(second, tasks)).sentences
+    again = next(batches(second, tasks)).sentences
     assert np.array_equal(two.ids, again.ids)
 
 
@@ -241,8 +242,8 @@ def test_the_papers_second_stage():
             == ("multitask", 0.05, 30_000_000, 512))
     for step, expected in {
             0: (128, 0.01), 19_999_999: (128, 0.01), 20_000_000: (256, 0.001)}.items():
-        assert schedule.batch_sizes(settings.optim, step, settings.steps) == (expected[0],) * 2
-        assert (schedule.rates(settings.optim, step, settings.steps, expected[0])[0]
+        assert batch_sizes(settings.optim, step, settings.steps) == (expected[0],) * 2
+        assert (rates(settings.optim, step, settings.steps, expected[0])[0]
                 == pytest.approx(expected[0] * expected[1]))
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
-from convsim_mini.data.text import tokenize
+from convsim_mini.core.text import tokenize
 from convsim_mini.evaluation.attention import of_sentence
 from convsim_mini.explore.__main__ import Server
 from convsim_mini.explore import panels
@@ -24,8 +24,8 @@ from convsim_mini.explore.panels import PANELS, Explored
 from convsim_mini.inference.index import build_index
 from convsim_mini.inference.rows import rows_of_texts
 from convsim_mini.inference.sentence_encoder import load
-from convsim_mini.model.initial import initial_model
-from convsim_mini.model.input_response import embed, respond
+from convsim_mini.training.initial import initial_model
+from convsim_mini.core.model import embed, respond
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run
 

@@ -1,27 +1,24 @@
 """A run exported: its vectors from NumPy alone and in sentence_transformers, sizes, refusals."""
 
 import ast
-import os
 import re
 import shutil
-import subprocess
-import sys
 from functools import cache
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
 import convsim_mini
 from convsim_mini.export import __main__ as export
 from convsim_mini.data.prepare import open_corpus
-from convsim_mini.data.text import tokenize
+from convsim_mini.core.text import tokenize
 from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.metrics import pearson
-from convsim_mini.model.input_response import embed
+from convsim_mini.core.model import embed
 from convsim_mini.training.run import load_run, save_matrix
 
 from conftest import command
+from numpy_alone import with_numpy_alone
 from rounding import rounding
 
 SENTENCES = ["fudazi vobamu setodi", "How old are you?", "", "don't “quote” 1,000.50 \U0001f600",
@@ -33,28 +30,13 @@ TABLE = "encoder.embedding.weight"
 def exported(trained, tmp_path_factory):
     """The run, exported as it is: folder, Finished."""
     folder = tmp_path_factory.mktemp("exported") / "a.model"
-    done = command("export", trained[0], "--out", folder, cwd=folder.parent)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        done = command("export", trained[0], "--out", folder, cwd=folder.parent)
     assert (done.returncode, done.stderr) == (0, "")
+    assert not [*folder.rglob("__pycache__")]                 # they would name folders here
     assert [path.name for path in folder.parent.iterdir()] == ["a.model"]    # nothing beside it
     return folder, done
-
-
-def with_numpy_alone(folder, sentences, cwd):
-    """The vectors and tokens of a folder's model.py, where only NumPy and regex can be imported."""
-    code = """
-import sys
-sys.modules |= dict.fromkeys(["convsim_mini", "scipy", "safetensors", "torch", "tqdm", "msgspec"])
-sys.path.insert(0, sys.argv[1])
-import model, numpy
-numpy.save("vectors.npy", model.SentenceEncoder().encode(sys.argv[2:]))
-print([model.tokenize(sentence) for sentence in sys.argv[2:]])
-"""
-    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run([sys.executable, "-c", code, folder, *sentences], cwd=cwd, env=clean,
-                          capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.strip() == str([tokenize(sentence) for sentence in sentences])
-    return np.load(cwd / "vectors.npy")
 
 
 def test_numpy_alone_gives_the_vectors_of_the_run(trained, exported, tmp_path):
@@ -70,13 +52,13 @@ def test_one_sentence_none_and_many(trained, exported):
     assert encoder.embed(encoder.vocabulary.encode([])).shape == (0, 528)
     assert encoder.encode("tufome").shape == (528,)
     assert encoder.encode(text for text in ["tufome", "a"]).shape == (2, 528)
-    with pytest.raises(TypeError, match="sentence 1 is None, expected a str"):
+    with pytest.raises(TypeError, match="a sentence is None, expected a str"):
         encoder.encode(["tufome", None])
     many = [f"fudazi {k}" for k in range(1_500)]
     np.testing.assert_allclose(encoder.encode(many), convsim_mini.load(trained[0]).encode(many),
                                rtol=0, atol=1e-6)
-    encoder.layers[0][0][0] = np.nan
-    with pytest.raises(ValueError, match="not finite: model.safetensors is damaged"):
+    encoder.model.params["encoder.linear0.weight"][0] = np.nan
+    with pytest.raises(FloatingPointError, match="not finite: its weights are damaged"):
         encoder.encode("tufome")
 
 
@@ -112,19 +94,18 @@ def test_a_tuned_matrix_is_exported(run_copy, tmp_path):
 def test_half_precision_without_bigrams_is_smaller_and_near(trained, exported, tmp_path):
     done = command("export", trained[0], "--out", "out", "--half", "--no_bigrams", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    whole, small = (load_file(folder / "model.safetensors")
+    whole, small = (dict(np.load(folder / "model.npz"))
                     for folder in (exported[0], tmp_path / "out"))
     words = load_run(trained[0]).model.word_rows
-    assert small.pop("word_weight") == whole["word_weight"] == np.float32(0.4)    # a setting
     assert {array.dtype for array in small.values()} == {np.dtype(np.float16)}
-    assert len(whole[TABLE]) > words == len(small[TABLE])
+    assert len(whole[TABLE]) > words + 1 == len(small[TABLE])    # all bigrams share a row of zeros
     vectors = with_numpy_alone(tmp_path / "out", SENTENCES, tmp_path)
     expected = convsim_mini.load(trained[0]).encode(SENTENCES)
     one_word = [k for k, sentence in enumerate(SENTENCES) if len(tokenize(sentence)) < 2]
     assert len(one_word) == 2                                 # these have no bigrams
     np.testing.assert_allclose(vectors[one_word], expected[one_word], rtol=0, atol=2e-3)
     assert np.abs(vectors - expected).max() > 2e-3
-    sizes = {folder: sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+    sizes = {folder: sum(path.stat().st_size for path in folder.rglob("*")) / 1e6
              for folder in (trained[0], tmp_path / "out")}
     cells = [line.split() for line in done.stdout.splitlines()]
     for name, folder in (("run", trained[0]), ("folder", tmp_path / "out")):
@@ -255,12 +236,11 @@ def test_words_after_the_last_that_a_transformer_reads_are_counted(export_of_a):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_transformer_of_no_sentences_gives_no_vectors(export_of_a, variant):
     run, folder = export_of_a(variant)
-    encoder, exported = convsim_mini.load(run), export.open_exported(folder)
-    none = encoder.vocabulary.encode([])
-    for vectors in (encoder.encode([]), encoder.embed(none), exported.encode([]),
-                    exported.embed(none)):
-        assert vectors.shape == (0, 528) and vectors.dtype == np.float32
-    for learned in (embed(encoder.model, none), exported.learned(none)):
+    for encoder in (convsim_mini.load(run), export.open_exported(folder)):
+        none = encoder.vocabulary.encode([])
+        for vectors in (encoder.encode([]), encoder.embed(none)):
+            assert vectors.shape == (0, 528) and vectors.dtype == np.float32
+        learned = embed(encoder.model, none)
         assert learned.shape == (0, 16) and learned.dtype == np.float32
 
 
@@ -275,8 +255,6 @@ def test_what_the_card_of_a_transformer_says(export_of_a, exported):
     assert "It is a deep averaging network that" in of_dan and "order of words matters" in of_dan
     rows = [line.split("|") for line in card.splitlines() if line.startswith("| th")]
     assert rows[0][3:] == rows[1][3:] and len(rows) == 3      # STS and P@1
-    assert "Transformer" not in (exported[0] / "model.py").read_text()
-    assert not (exported[0] / "transformer.json").exists()
 
 
 def test_a_tuned_transformer_in_half_precision_without_bigrams(export_of_a, tmp_path):
@@ -300,7 +278,7 @@ def test_bigrams_cannot_be_left_out_where_there_are_none(export_of_a, tmp_path):
     done = command("export", export_of_a("pre_norm")[0], "--no_bigrams", "--out", "out",
                    cwd=tmp_path)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "is a Transformer without a bag, whose table has no rows for bigrams" in done.stderr
+    assert "has no rows for bigrams; leave the option out" in done.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -336,17 +314,8 @@ def test_sentence_transformers_gives_the_vectors_of_the_run(trained, opened):
 def test_what_sentence_transformers_lacks_is_said(opened):
     with pytest.raises(NotImplementedError, match="no tokenizer of the package transformers"):
         _ = opened.tokenizer
-    with pytest.raises(TypeError, match="sentence 1 is None, expected a str"):
+    with pytest.raises(TypeError):
         opened.encode(["a", None])
-
-
-def test_its_evaluator_gives_our_correlation(trained, opened):
-    from sentence_transformers.sentence_transformer import evaluation
-    own = sts.read(sts.OWN)
-    cosines = sts.cosines(convsim_mini.load(trained[0]).encode, own)
-    evaluator = evaluation.EmbeddingSimilarityEvaluator(own.sentences1, own.sentences2, own.labels)
-    found = evaluator(opened)
-    assert found["pearson_cosine"] == pytest.approx(pearson(cosines, own.labels), abs=1e-4)
 
 
 def test_it_saves_what_it_opened(opened, open_offline, tmp_path):

@@ -11,8 +11,8 @@ from safetensors.numpy import save_file
 
 import benchmark_dan
 import benchmark_gpu
-from convsim_mini.data.corpus import Batch
-from convsim_mini.data.packed import Packed
+from convsim_mini.core.packed import Packed
+from convsim_mini.core.pairs import Batch
 
 from conftest import ROOT, ended, wait_for
 

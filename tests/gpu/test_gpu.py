@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 
-from convsim_mini.training import run
 from convsim_mini import train
-from convsim_mini.backend import array_module, device_module, to_device, to_host
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import ModelConfig
-from convsim_mini.data import packed
-from convsim_mini.data.corpus import Batch
-from convsim_mini.data.packed import Packed
-from convsim_mini.model import layers, losses, nli
-from convsim_mini.model.initial import initial_parameters
-from convsim_mini.model.input_response import Model, encoder_forward, loss_and_gradients
-from convsim_mini.model.layers import Dropout
+from convsim_mini.core import nli, packed
+from convsim_mini.core.arrays import array_module, to_device, to_host
+from convsim_mini.core.dropout import Dropout, dropout_forward
+from convsim_mini.core.model import Model, encoder_forward, loss_and_gradients
+from convsim_mini.core.optim import SGD, Adaptive
+from convsim_mini.core.packed import Packed
+from convsim_mini.core.pairs import Batch
+from convsim_mini.fast.devices import device_module
+from convsim_mini.inference.sentence_encoder import load
+from convsim_mini.training import run
+from convsim_mini.training.initial import initial_parameters
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run
-from convsim_mini.inference.sentence_encoder import load
-from convsim_mini.training.optim import SGD, Adaptive
 
 from conftest import SMALL, command
 
@@ -32,19 +32,11 @@ MASKED = (np.array([0, 2]), np.array([1, 0]))
 NLI_BATCH = Batch(IDS, labels=np.arange(B // 2) % 3, task="classes")
 
 
-CASES = {
-    "linear": (layers.linear_forward, layers.linear_backward, [(6, 4), (4, 3), (3,)]),
-    "tanh": (layers.tanh_forward, layers.tanh_backward, [(6, 4)]),
-    "relu": (layers.relu_forward, layers.relu_backward, [(6, 4)]),
-    "layer_norm": (layers.layer_norm_forward, layers.layer_norm_backward, [(6, 4), (4,), (4,)]),
-    "l2_normalize": (layers.l2_normalize_forward, layers.l2_normalize_backward, [(6, 4)]),
+CASES = {    # layers without a faster twin; twins are checked in test_kernels.py
     "nli_features": (nli.nli_features_forward, nli.nli_features_backward, [(5, 3), (5, 3)]),
-    "cross_entropy": (lambda logits: losses.cross_entropy_forward(
+    "cross_entropy": (lambda logits: nli.cross_entropy_forward(
                           logits, array_module(logits).asarray([2, 0, 1, 1, 0])),
-                      lambda dy, cache: losses.cross_entropy_backward(cache, dy), [(5, 3)]),
-    "batch_softmax": (lambda u, v: losses.batch_softmax_forward(
-                          u, v, 3.0, to_device(MASKED, array_module(u))),
-                      lambda dy, cache: losses.batch_softmax_backward(cache, dy), [(5, 3), (5, 3)]),
+                      nli.cross_entropy_backward, [(5, 3)]),
 }
 
 
@@ -73,22 +65,21 @@ def test_layers_agree(cupy, name, dtype):
 def test_dropout_and_hashes_are_the_same_bits(cupy):
     x = np.ones((1000, 3), np.float32)
     np.testing.assert_array_equal(
-        to_host(layers.dropout_forward(cupy.asarray(x), Dropout(0.3, 9))[0]),
-        layers.dropout_forward(x, Dropout(0.3, 9))[0])
+        to_host(dropout_forward(cupy.asarray(x), Dropout(0.3, 9))[0]),
+        dropout_forward(x, Dropout(0.3, 9))[0])
     ids = np.arange(10_000, dtype=np.int32)
     np.testing.assert_array_equal(
         to_host(packed.bigram_buckets(cupy.asarray(ids), cupy.asarray(ids[::-1].copy()), 777)),
         packed.bigram_buckets(ids, ids[::-1].copy(), 777))
 
 
+TRANSFORMER = {"encoder": "transformer", "embedding_dim": 8, "layers": [6], "heads": 2,
+               "hidden": 12, "transformer_layers": 2, "dropout": 0.2}
 MODELS = {
     "dan": ModelConfig(embedding_dim=8, layers=[6], response_hidden=[5]),
-    "transformer": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2,
-                               hidden=12, transformer_layers=2),
-    "post-norm": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2, hidden=12,
-                             transformer_layers=2, pre_norm=False),
-    "bag": ModelConfig(encoder="transformer", embedding_dim=8, layers=[6], heads=2, hidden=12,
-                       transformer_layers=2, bag=True),
+    "transformer": ModelConfig(**TRANSFORMER),
+    "post-norm": ModelConfig(**TRANSFORMER, pre_norm=False),
+    "bag": ModelConfig(**TRANSFORMER, bag=True),
 }
 
 
@@ -105,10 +96,10 @@ def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
     for xp in (np, cupy):
         model = Model(to_device({key: p.copy() for key, p in params.items()}, xp), MODELS[name], 20)
         u, _ = encoder_forward(model, IDS)
-        loss, grads = loss_and_gradients(model, Batch(IDS, MASKED), Dropout(0.2, 3))
-        of_nli, nli_grads = loss_and_gradients(model, NLI_BATCH, Dropout(0.2, 4))
+        loss, grads = loss_and_gradients(model, Batch(IDS, MASKED), (3,))
+        of_nli, nli_grads = loss_and_gradients(model, NLI_BATCH, (4,))
         entailed, entailed_grads = loss_and_gradients(model, Batch(IDS, MASKED, task="entailments"),
-                                                      Dropout(0.2, 5))
+                                                      (5,))
         stepper = optimizer(model.params)
         for some in (grads, nli_grads, entailed_grads):
             stepper.step(model.params, some, 0.01, 0.02)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from convsim_mini.fast import kernels
 from tests.benchmarks import kernel_table
-from convsim_mini.model import kernels
 
 # CUDA's version → the package with its NVRTC on PyPI, the module that holds the library
 COMPILERS = {12: ("nvidia-cuda-nvrtc-cu12", "nvidia.cuda_nvrtc"),

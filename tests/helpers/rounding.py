@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from convsim_mini.model.input_response import embed
+from convsim_mini.core.model import embed
 
 
 def rounding(encoder, sentences):

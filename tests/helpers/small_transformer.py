@@ -3,9 +3,9 @@
 import numpy as np
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.data.packed import Packed
-from convsim_mini.model.initial import initial_parameters
-from convsim_mini.model.input_response import Model
+from convsim_mini.core.packed import Packed
+from convsim_mini.training.initial import initial_parameters
+from convsim_mini.core.model import Model
 
 WORDS = 60
 CONFIG = ModelConfig(encoder="transformer", embedding_dim=16, layers=[12], heads=4, hidden=24,

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from convsim_mini.data.packed import words_and_bigrams
-from convsim_mini.model.nli import SCALE
+from convsim_mini.core.packed import words_and_bigrams
+from convsim_mini.core.nli import SCALE
 
 
 class Twin(nn.Module):

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nested import nested_tensor_from_jagged
 from torch.nn import functional as F
 
-from convsim_mini.model.attention import groups, timing_signal
+from convsim_mini.core.attention import groups, timing_signal
 
 
 class Padded(nn.Module):

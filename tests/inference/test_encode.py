@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 import convsim_mini
 from convsim_mini.common import decompress
 from convsim_mini import encode
-from convsim_mini.data.text import tokenize
+from convsim_mini.core.text import tokenize
 from convsim_mini.evaluation import sts
 from convsim_mini.inference import rows
 from convsim_mini.inference.sentence_encoder import encoder_of
-from convsim_mini.model.input_response import embed
-from convsim_mini.model.word_counts import word_directions
+from convsim_mini.core.model import embed
+from convsim_mini.core.counting import word_directions
 from convsim_mini.training.run import load_run
 
 from conftest import ROOT, command

@@ -16,7 +16,7 @@ from convsim_mini.inference.index import Index, build_index
 from convsim_mini.inference.replies import Replies, replies_of_file, replies_of_run
 from convsim_mini.inference.rows import Rows
 from convsim_mini.inference.sentence_encoder import SentenceEncoder
-from convsim_mini.model.word_counts import side_by_side
+from convsim_mini.core.counting import side_by_side
 from convsim_mini.training.run import load_run
 
 from conftest import PATH
@@ -65,7 +65,7 @@ def test_vectors_of_replies_that_are_not_finite_are_an_error(trained):
     name = next(name for name in encoder.model.params if name.startswith("response."))
     encoder.model.params[name][:] = np.nan
     assert np.isfinite(encoder.encode("you?")).all()
-    with pytest.raises(UserError, match="not finite: its weights are damaged"):
+    with pytest.raises(FloatingPointError, match="not finite: its weights are damaged"):
         encoder.encode_responses("you?")
 
 

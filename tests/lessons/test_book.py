@@ -28,9 +28,9 @@ from lessons.book.formulas import mathml
 from lessons.book.pages import LINKED, Page, is_formula, told_and_new, typeset
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.model.attention import timing_signal
-from convsim_mini.model.losses import batch_softmax_forward
-from convsim_mini.training.optim import adam
+from convsim_mini.core.attention import timing_signal
+from convsim_mini.core.losses import batch_softmax_forward
+from convsim_mini.core.optim import adam
 
 FAILING = '''# %% [markdown]
 # # 30 · Fails
@@ -349,14 +349,14 @@ def test_output_figures_and_formulas_are_there(clone):
 
 def test_files_that_a_lesson_names_are_links_to_pages_with_their_code(clone):
     text = pages_of(clone)[0].read_text()
-    assert '<a href="model.gradcheck.py.html"><code>model/gradcheck.py</code></a>' in text
-    shown = (clone / "book" / "model.gradcheck.py.html").read_text()
-    assert "<h1>convsim_mini/model/gradcheck.py</h1>" in shown and 'class="highlight"' in shown
+    assert '<a href="core.gradcheck.py.html"><code>core/gradcheck.py</code></a>' in text
+    shown = (clone / "book" / "core.gradcheck.py.html").read_text()
+    assert "<h1>convsim_mini/core/gradcheck.py</h1>" in shown and 'class="highlight"' in shown
     assert '<div id="relative_error">' in shown and 'href="#relative_error"' in shown
-    names = "`training/optim.py: update_rows`, `yours/linear.py`, `no/file.py`, `config.py x`"
+    names = "`core/optim.py: update_rows`, `yours/linear.py`, `no/file.py`, `config.py x`"
     notebook = new_notebook(cells=[new_markdown_cell(names)])
     page = Page(all_lessons()[3], notebook, {}, [])
-    assert page.files == {"training.optim.py.html": ROOT / "convsim_mini" / "training" / "optim.py"}
+    assert page.files == {"core.optim.py.html": ROOT / "convsim_mini" / "core" / "optim.py"}
     assert page.body.count("<a ") == 1
 
 

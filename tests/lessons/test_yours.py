@@ -10,9 +10,10 @@ import pytest
 
 from conftest import PATH, ROOT, SMALL
 from convsim_mini.common.cli import UserError
-from convsim_mini.data.packed import Packed
-from convsim_mini.model import attention, embeddings, layers, losses
-from convsim_mini.model.gradcheck import dense
+from convsim_mini.core import attention, embeddings, layers, losses, transformer_layers
+from convsim_mini.core.gradcheck import dense
+from convsim_mini.core.packed import Packed
+from convsim_mini.fast import host
 
 sys.path.insert(0, str(ROOT))    # the lessons are no part of the package
 
@@ -260,9 +261,10 @@ PACKED = Packed(ROWS.astype(np.int32), np.array([0, 4, 5, 6, 9, 11]))
 LENGTHS, SENTENCES = PACKED.lengths, PACKED.sentence_numbers
 SAME = {    # module, the library's arguments, plain's where they differ
     "tanh": (layers, (X,)), "l2_normalize": (layers, (X,)),
-    "linear": (layers, (X, TABLE[:4], TABLE[0])), "layer_norm": (layers, (X, X[0], X[1])),
+    "linear": (layers, (X, TABLE[:4], TABLE[0])),
+    "layer_norm": (transformer_layers, (X, X[0], X[1])),
     "embedding_bag": (embeddings, (TABLE, PACKED, LENGTHS), (TABLE, ROWS, SENTENCES, LENGTHS)),
-    "mean_pool": (embeddings, (X, PACKED), (X, SENTENCES, LENGTHS)),
+    "mean_pool": (transformer_layers, (X, PACKED), (X, SENTENCES, LENGTHS)),
     "batch_softmax": (losses, (X, X[::-1], 3.0)),
     "attention": (attention, (RNG.standard_normal((11, 24)), PACKED.offsets, 2))}
 
@@ -272,9 +274,8 @@ def test_plain_is_the_library(name):
     module, *arguments = SAME[name]
     y, cache = getattr(module, f"{name}_forward")(*arguments[0])
     dy = np.asarray(RNG.standard_normal(np.shape(y)))
-    given = (cache, dy) if name == "batch_softmax" else (dy, cache)
     own = getattr(plain, f"{name}_backward")
-    pairs = [(training.as_the_librarys(name, own)(*given), EXERCISES[name].library(*given))]
+    pairs = [(training.as_the_librarys(name, own)(dy, cache), EXERCISES[name].library(dy, cache))]
     if name != "attention":    # whose page has one head, and the library many
         plain_y, plain_cache = getattr(plain, f"{name}_forward")(*arguments[-1])
         pairs += [(plain_y, y), (of_inputs(name, own(dy, plain_cache)), pairs[0][1])]
@@ -422,8 +423,8 @@ def test_training_on_plains_bodies_gives_the_projects_curve(
     assert all((calls[name] > 0) == (name in names) for name in EXERCISES), calls
     preset = "chat" if names == DAN else "transformer-small"
     assert f"4 steps of the preset {preset} on your tanh, " in told
-    assert layers.ACTIVATIONS["tanh"][1] is layers.tanh_backward    # all is as before
-    assert layers.linear_backward is EXERCISES["linear"].library
+    assert layers.linear_backward is EXERCISES["linear"].library    # all is as before
+    assert host.layer_norm_backward.__module__ == host.__name__
 
 
 def test_a_wrong_function_changes_the_curve_and_one_that_raises_gives_its_place(

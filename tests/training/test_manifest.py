@@ -205,8 +205,7 @@ def test_fractions_refuse_other_options(trained, nli_folder, tmp_path, monkeypat
         change(other, name, value)
     fractions.main([str(start), *options])
     assert asked == [("--resume", str(other))]
-    for more, message in ((["--minutes", "1"], "--minutes: every run would have its own number"),
-                          (["--optim.rate", "0.01"],
+    for more, message in ((["--optim.rate", "0.01"],
                            "was trained with --optim.rate 0.001, now 0.01 is asked for"),
                           (["--nli", "elsewhere"], "now /.*/elsewhere is asked for")):
         with pytest.raises(SystemExit) as ended:

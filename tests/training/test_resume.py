@@ -27,7 +27,7 @@ from convsim_mini.evaluation import sts
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import has_checkpoint, load_run, read_log, save_checkpoint
 from convsim_mini.inference.sentence_encoder import load
-from convsim_mini.training import loop, monitor, schedule
+from convsim_mini.training import chunks, loop, monitor, tasks
 from convsim_mini.common.workspace import OWN, PREFIX
 
 from conftest import PATH, SMALL, command, ended, wait_for, weights
@@ -66,14 +66,14 @@ def config(pair_file, cache_folder, tmp_path):
 
 def wrap_step(monkeypatch, before):
     """Let before(number of the call, from 0) run before each step; its result replaces the loss."""
-    real, calls = loop.loss_and_gradients, iter(range(10**9))
+    real, calls = chunks.loss_and_gradients, iter(range(10**9))
 
     def wrapped(*arguments):
         replaced = before(next(calls))
         loss, grads = real(*arguments)
         return (loss if replaced is None else np.float32(replaced)), grads
 
-    monkeypatch.setattr(loop, "loss_and_gradients", wrapped)
+    monkeypatch.setattr(chunks, "loss_and_gradients", wrapped)
 
 
 def interrupt_at(step):
@@ -176,20 +176,6 @@ def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(
     assert load_run(tmp_path / "run").step > 0
     done = command("evaluation.sts", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-
-
-def test_a_run_by_the_minute_stopped_before_its_speed_is_known_starts_anew(
-        config, monkeypatch, tmp_path):
-    options = ["--minutes", "1e-9", "--optim.warmup", "60"]
-    with monkeypatch.context() as patch:
-        wrap_step(patch, interrupt_at(20))
-        with pytest.raises(KeyboardInterrupt):
-            train.train(config("run", options))
-    assert not has_checkpoint(tmp_path / "run")
-    train.resume(tmp_path / "run")
-    # the fewest that the warm-up allows
-    log = read_log(tmp_path / "run" / "log.jsonl")
-    assert log[-1]["step"] == 61 and [r["step"] for r in log if "dev_p1" in r].count(0) == 1
 
 
 def test_resuming_a_finished_run_changes_nothing(config, tmp_path):
@@ -339,8 +325,7 @@ def test_a_loss_that_is_not_sound_stops_the_run_and_keeps_the_batch(
     load_run(folder)
     lines = [json.loads(line)
              for line in (folder / "diverged-000017.jsonl").read_text().splitlines()]
-    batch = next(schedule.batches(
-        config("other"), schedule.Tasks(corpus.train, None, None), 16)).sentences
+    batch = next(tasks.batches(config("other"), tasks.Tasks(corpus.train), 16)).sentences
     assert len(lines) == 64
     for number, line in ((0, lines[0]["input"]), (64, lines[0]["response"])):
         assert line == " ".join(map(corpus.vocabulary.token, batch.part(number, number + 1).ids))

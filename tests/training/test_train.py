@@ -12,10 +12,11 @@ import pytest
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import OptimConfig, config_from_dict, flat, settings
-from convsim_mini.model.initial import initial_model
+from convsim_mini.training.initial import initial_model
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_config
-from convsim_mini.training.schedule import Tasks, batch_sizes, rates
+from convsim_mini.core.schedule import rates
+from convsim_mini.training.tasks import Tasks, batch_sizes
 
 from conftest import SMALL, command, generate_pairs, weights
 
@@ -86,29 +87,6 @@ def test_another_seed_gives_another_run(trained, tmp_path):
                    cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert weights(tmp_path / "other", 30) != weights(trained[0], 30)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("minutes, options", [
-    (0.02, []),
-    (1e-9, []),                                               # the fewest steps that there can be
-    (1e-9, ["--optim.drop_at", "0.5", "--optim.dropped_batch_size", "32"]),
-])
-def test_a_run_by_the_minute_stores_its_number_of_steps_and_replays(
-        arguments, tmp_path, minutes, options):
-    run, again = tmp_path / "run", tmp_path / "again"
-    done = command("train", *arguments, *options, "--minutes", minutes, "--evaluations", 3,
-                   "--run", run, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    config = json.loads((run / "config.json").read_text())
-    steps = config["steps"]
-    assert config["minutes"] is None
-    assert steps > 20 and log(run)[-1]["step"] == steps
-
-    done = command("train", "--config", run / "config.json", "--run", again, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    best = [record["best"] for record in log(run) if "best" in record][0]
-    assert weights(again, best) == weights(run, best)
 
 
 def test_one_checkpoint_is_left_and_the_summary_says_which_and_how_large(trained, tmp_path):
@@ -289,8 +267,7 @@ def test_every_preset_survives_its_config_file():
 
 def test_every_number_of_a_parsed_or_loaded_config_is_exactly_an_int_or_a_float():
     """CuPy refuses subclasses of float, such as a parser may make."""
-    parsed = parse_config(["--model.scale", "3", "--steps", "7", "--minutes", "2",
-                           "--model.layers", "8", "9"])
+    parsed = parse_config(["--model.scale", "3", "--steps", "7", "--model.layers", "8", "9"])
     loaded = config_from_dict({"steps": 7, "model": {"scale": 3, "layers": [8, 9]}}, "here")
     for config in (parsed, loaded):
         values = flat(asdict(config))

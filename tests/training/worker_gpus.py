@@ -12,13 +12,13 @@ from types import SimpleNamespace
 import cupy
 import numpy as np
 
-from convsim_mini.backend import to_device, to_host
-from convsim_mini.config import OptimConfig
-from convsim_mini.model.input_response import Model
-from convsim_mini.model.layers import NO_DROPOUT
+from convsim_mini.core.arrays import to_device, to_host
+from convsim_mini.config import Config, OptimConfig
+from convsim_mini.core.model import Model
 from convsim_mini.training.distributed import launched
+from convsim_mini.training.workers import ALONE
 
-from worker_gradients import CONFIGS, alone, cases, difference, model_of
+from worker_gradients import CONFIGS, cases, difference, model_of
 
 KINDS = {"float32": ctypes.c_float, "float64": ctypes.c_double, "bytes": ctypes.c_uint8}
 
@@ -58,9 +58,10 @@ def main():
         params = {name: p.astype(dtype) for name, p in model.params.items()}
         there = Model(to_device(params, cupy), config, model.word_rows)
         for case, batch in cases(rng).items():
-            optim = OptimConfig(chunk=2 if case == "unmasked" else None, nli_weight=3)
-            expected = alone(optim, model, batch)
-            losses, grads = workers.gradients(optim, there, batch, NO_DROPOUT)
+            settings = Config(optim=OptimConfig(chunk=2 if case == "unmasked" else None,
+                                                nli_weight=3))
+            expected = ALONE.gradients(model, settings, batch, 0)
+            losses, grads = workers.gradients(there, settings, batch, 0)
             grads = {name: [part._make(map(to_host, part)) for part in grad]
                      if isinstance(grad, list) else to_host(grad) for name, grad in grads.items()}
             differences[f"{encoder}, {case}, {dtype}"] = difference(

@@ -13,15 +13,14 @@ import zlib
 
 import numpy as np
 
-from convsim_mini.config import ModelConfig, OptimConfig
-from convsim_mini.data.corpus import Split
-from convsim_mini.data.packed import Packed, drop_words, offsets_of
-from convsim_mini.model.gradcheck import dense
-from convsim_mini.model.initial import parameter_shapes
-from convsim_mini.model.input_response import TASKS, Model, loss_and_gradients
-from convsim_mini.model.layers import NO_DROPOUT
+from convsim_mini.config import Config, ModelConfig, OptimConfig
+from convsim_mini.core.pairs import Split
+from convsim_mini.core.packed import Packed, drop_words, offsets_of
+from convsim_mini.core.gradcheck import dense
+from convsim_mini.training.initial import parameter_shapes
+from convsim_mini.core.model import Model, loss_and_gradients
 from convsim_mini.training.distributed import launched
-from convsim_mini.training.loop import gradients_of
+from convsim_mini.training.workers import ALONE
 
 WORDS, BIGRAMS, PAIRS = 30, 40, 23
 CONFIGS = {
@@ -40,8 +39,9 @@ def main():
         for case, batch in cases(rng).items():
             for chunk in (None, 2):
                 optim = OptimConfig(chunk=chunk, nli_weight=3)
-                losses, grads = alone(optim, model, batch)
-                several = workers.gradients(optim, model, batch, NO_DROPOUT)
+                step = model, Config(optim=optim), batch, 0
+                losses, grads = ALONE.gradients(*step)
+                several = workers.gradients(*step)
                 losses_found, found = gathered(model, several, workers)
                 assert grads.keys() == found.keys()
                 assert {loss.base for loss in losses_found.values()} == {None}    # or it would keep
@@ -104,9 +104,8 @@ def local_negatives(model, rng, workers):
              for k in range(workers.size)]
     each = [(len(part) / PAIRS, *loss_and_gradients(model, split.batch(part))) for part in parts]
     loss = sum(weight * loss for weight, loss, _ in each)
-    optim = OptimConfig(local_negatives=True)
-    found = gathered(model, workers.gradients(optim, model, split.batch(which), NO_DROPOUT),
-                     workers)
+    config = Config(optim=OptimConfig(local_negatives=True))
+    found = gathered(model, workers.gradients(model, config, split.batch(which), 0), workers)
     return ({"loss": loss}, weighted(model, [(weight, grads) for weight, _, grads in each])), found
 
 
@@ -117,18 +116,11 @@ def roles(model, workers):
     (loss, grads), (nli_loss, nli_grads) = (loss_and_gradients(model, batch)
                                             for batch in (conversation, inference))
     batch = inference if workers.trains_nli else conversation
-    optim = OptimConfig(nli_workers=0.3, nli_weight=5)
-    found = gathered(model, workers.gradients(optim, model, batch, NO_DROPOUT), workers)
+    config = Config(optim=OptimConfig(nli_workers=0.3, nli_weight=5))
+    found = gathered(model, workers.gradients(model, config, batch, 0), workers)
     assert ("nli.linear0.weight" in found[1]) == workers.trains_nli
     both = weighted(model, [(0.7, grads), (0.3 * 5, nli_grads)])
     return ({"loss": loss, "nli_loss": nli_loss}, both), found
-
-
-def alone(optim, model, batch):
-    """Losses and gradients of one process."""
-    task = TASKS[batch.task]
-    loss, grads = gradients_of(optim)(model, batch, weight=task.weight_in(optim))
-    return {task.loss: loss}, grads
 
 
 def of_others(false_negatives, workers):

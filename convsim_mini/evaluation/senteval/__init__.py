@@ -18,7 +18,7 @@ import numpy as np
 from ...common.cli import UserError, python_m, user_errors
 from ...common.tables import table
 from ...inference.sentence_encoder import encoder_of, tell_cut
-from ...model.nli import nli_features_forward
+from ...core.nli import nli_features_forward
 from ..baselines import (
     frequency_weight, mean_vectors, run_vectors, term_counts, vectors_by_id, vocabulary_of,
     words_of)

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <vector>
 
 template <class T>
 using Gemm = void (*)(int order, int ta, int tb, int64_t m, int64_t n, int64_t k, T alpha,
@@ -17,8 +16,8 @@ API void vgpu_set_blas(void* s, void* d) {
 }
 
 enum { NOT_SUPPORTED = 15 };                               // cublasStatus_t
-enum { FLOAT = 0, DOUBLE = 1, BFLOAT16 = 14 };             // cudaDataType_t
-static int size_of(int type) { return type == DOUBLE ? 8 : type == FLOAT ? 4 : 2; }
+enum { FLOAT = 0, DOUBLE = 1 };                            // cudaDataType_t
+static int size_of(int type) { return type == DOUBLE ? 8 : 4; }
 
 static void note(const char* name) {
     vgpu_count(name, 1);
@@ -52,17 +51,6 @@ static void need(const void* p, size_t bytes) {
     if (!vgpu_is_device(p, bytes)) vgpu_fatal("cuBLAS was handed what is no device memory");
 }
 
-static std::vector<float> floats(const void* p, Matrix shape) {
-    std::vector<float> result((size_t)shape.leading * shape.columns);
-    for (int j = 0; j < shape.columns; ++j)
-        for (int i = 0; i < shape.rows; ++i) {
-            size_t at = i + (size_t)j * shape.leading;
-            uint32_t bits = (uint32_t)((const uint16_t*)p)[at] << 16;
-            memcpy(&result[at], &bits, sizeof bits);
-        }
-    return result;
-}
-
 template <class T>
 static void product(Gemm<T> gemm, int ta, int tb, int m, int n, int k, const void* alpha,
                     const void* a, int lda, const void* b, int ldb, const void* beta,
@@ -85,8 +73,7 @@ static int any(int ta, int tb, int m, int n, int k, const void* alpha,
                const void* a, int a_type, int lda, const void* b, int b_type, int ldb,
                const void* beta, void* c, int c_type, int ldc) {
     Matrix of_a{ta ? k : m, ta ? m : k, lda}, of_b{tb ? n : k, tb ? k : n, ldb}, of_c{m, n, ldc};
-    bool from_bfloat16 = a_type == BFLOAT16 && c_type == FLOAT;
-    if (a_type != b_type || !(from_bfloat16 || (a_type == c_type && a_type <= DOUBLE))) {
+    if (a_type != b_type || a_type != c_type || a_type > DOUBLE) {
         fprintf(stderr, "vgpu: a product of types %d × %d → %d is not emulated\n",
                 a_type, b_type, c_type);
         return NOT_SUPPORTED;
@@ -95,30 +82,22 @@ static int any(int ta, int tb, int m, int n, int k, const void* alpha,
     need(b, of_b.bytes(b_type));
     need(c, of_c.bytes(c_type));
     if (vgpu_skip) return 0;
-    if (from_bfloat16) {
-        auto wide_a = floats(a, of_a), wide_b = floats(b, of_b);
-        product(sgemm, ta, tb, m, n, k, alpha, wide_a.data(), lda, wide_b.data(), ldb, beta, c,
-                ldc);
-    } else if (a_type == FLOAT) {
-        product(sgemm, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    } else {
-        product(dgemm, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    }
+    if (a_type == FLOAT) product(sgemm, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    else product(dgemm, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     return 0;
 }
 
-// cublasComputeType_t that cuBLAS takes for C's type; a 16-bit float needs that of 32 bits.
-static bool computes(int compute, int a_type, int c_type) {
+// cublasComputeType_t that cuBLAS takes for C's type.
+static bool computes(int compute, int c_type) {
     if (c_type == DOUBLE) return compute == 70 || compute == 71;
-    if (a_type == BFLOAT16) return compute == 68 || compute == 69;
     return compute == 68 || compute == 69 || compute == 74 || compute == 75 || compute == 77;
 }
 
-static bool refused(const char* name, int compute, int a_type, int c_type) {
+static bool refused(const char* name, int compute, int c_type) {
     char text[80];
     snprintf(text, sizeof text, "%s compute=%d", name, compute);
     note(text);
-    if (computes(compute, a_type, c_type)) return false;
+    if (computes(compute, c_type)) return false;
     fprintf(stderr, "vgpu: %s into type %d is not emulated\n", text, c_type);
     return true;
 }
@@ -126,7 +105,7 @@ static bool refused(const char* name, int compute, int a_type, int c_type) {
 API int cublasGemmEx(void*, int ta, int tb, int m, int n, int k, const void* alpha,
                      const void* a, int a_type, int lda, const void* b, int b_type, int ldb,
                      const void* beta, void* c, int c_type, int ldc, int compute, int) {
-    if (refused("cublasGemmEx", compute, a_type, c_type)) return NOT_SUPPORTED;
+    if (refused("cublasGemmEx", compute, c_type)) return NOT_SUPPORTED;
     return any(ta, tb, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc);
 }
 
@@ -135,7 +114,7 @@ API int cublasGemmStridedBatchedEx(
         const void* a, int a_type, int lda, long long a_stride,
         const void* b, int b_type, int ldb, long long b_stride, const void* beta,
         void* c, int c_type, int ldc, long long c_stride, int batch, int compute, int) {
-    if (refused("cublasGemmStridedBatchedEx", compute, a_type, c_type)) return NOT_SUPPORTED;
+    if (refused("cublasGemmStridedBatchedEx", compute, c_type)) return NOT_SUPPORTED;
     int error = 0;
     for (int i = 0; i < batch && !error; ++i)
         error = any(ta, tb, m, n, k, alpha,

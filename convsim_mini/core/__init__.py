@@ -1,0 +1,35 @@
+"""The whole method: text in, every gradient by hand, P@N out. It imports no other part.
+
+Part one, in reading order: what the default training computes, and how it is measured. (The first
+values of the parameters are in training/initial.py.)
+
+    arrays        `array_module(x)` is NumPy here; `@twinned` changes nothing here
+    text          text → tokens → ids
+    packed        sentences of any lengths, end to end; their words and bigrams
+    layers        linear layer, tanh, unit length, each with its gradient
+    embeddings    bags of rows of a table, and the table's sparse gradient
+    dan           the encoder: a bag through fully connected layers
+    pairs         pairs → batches
+    losses        batch softmax: the other responses of a batch are the wrong ones
+    model         encoder, response network, loss: all gradients of one step
+    optim         gradients → new parameters
+    schedule      which pairs each step sees, and how fast it learns
+    loop          step after step
+    ranking       P@N: how often the true response is picked
+    counting      512 more numbers of a vector, not learned, that count words (ours)
+
+Part two, the rest of the paper; transformer and nli enter themselves in the dicts of model:
+
+    dropout       random bits that a counter gives
+    attention     who looks at whom; the timing signal
+    transformer_layers    layer norm and what else only a Transformer has
+    transformer   the encoder, composed and unwound
+    nli           inference, the second task
+    gradcheck     numeric gradients, which judge all others
+
+minimal.py calls the same things by shorter names: table is "encoder.embedding.weight", W
+"encoder.linear0.weight", R and b "response.linear0.weight" and ".bias"; rows_of is
+words_and_bigrams, encode is dan_forward, update is Adaptive.step.
+"""
+
+from . import nli, transformer    # noqa: F401  (they enter themselves)

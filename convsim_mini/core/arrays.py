@@ -1,0 +1,58 @@
+"""Which module an array belongs to; host and device; the door for faster twins."""
+
+from functools import singledispatch, wraps
+
+import numpy as np
+
+
+def array_module(x):
+    """The module that array x belongs to: numpy, or cupy when x is a CuPy array."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return np
+    import cupy
+    return cupy.get_array_module(x)
+
+
+def twinned(plain):
+    """Decorator: the function may have a faster twin for each type of array.
+
+    The type of its first array decides. A twin takes the same arguments and gives the same results,
+    up to rounding; only its cache may hold other things. convsim_mini.fast registers twins. Without
+    them the function runs as it stands; that is also what tests compare twins with.
+    """
+    twins = singledispatch(plain)
+
+    @wraps(plain)
+    def fastest(*arguments, **named):
+        return twins.dispatch(type(first_array(arguments)))(*arguments, **named)
+
+    fastest.plain, fastest.register = plain, twins.register
+    return fastest
+
+
+def first_array(values):
+    """The first array with an axis in nested tuples and lists, or None."""
+    for x in values:
+        if isinstance(x, (tuple, list)):
+            x = first_array(x)
+        if getattr(x, "ndim", 0):
+            return x
+    return None
+
+
+@twinned
+def to_device(x, xp):
+    """An array, or a dict or tuple of them, as arrays of module xp; None stays None."""
+    if isinstance(x, dict):
+        return {name: to_device(value, xp) for name, value in x.items()}
+    if isinstance(x, tuple):
+        parts = [to_device(part, xp) for part in x]
+        return x._make(parts) if hasattr(x, "_make") else tuple(parts)
+    return None if x is None else xp.asarray(x)
+
+
+def to_host(x):
+    """An array of either module, or a dict of them, as NumPy arrays."""
+    if isinstance(x, dict):
+        return {name: to_host(value) for name, value in x.items()}
+    return x if isinstance(x, (np.ndarray, np.generic)) else x.get()

@@ -1,0 +1,73 @@
+"""Dropout whose random bits a counter gives: the same on every device and in a resumed run."""
+
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+
+from .arrays import array_module, twinned
+
+
+class Dropout(NamedTuple):
+    """Dropout at one place of one step. rate: the share of numbers left out; key: of the bits."""
+
+    rate: float
+    key: int
+
+    def at(self, place):
+        """The Dropout of step, layer or group number `place` within this one: other random bits."""
+        key = _mix_python(_mix_python(self.key) + place + 1) if self.rate else self.key
+        return Dropout(self.rate, key)
+
+
+NO_DROPOUT = Dropout(0.0, 0)    # at evaluation
+
+
+def dropout_of(rate, key):
+    """The Dropout of a step: key: numbers, as (seed, step); None or (): nothing is left out."""
+    return reduce(Dropout.at, key[1:], Dropout(rate, key[0])) if key else NO_DROPOUT
+
+
+@twinned
+def dropout_forward(x, dropout, begins=None):
+    """Set a share of x to zero and scale the rest so that the expected value stays. Any shape.
+
+    The random bits follow from the key and a number's place alone (SplitMix64 of a counter); NumPy
+    and a GPU give the same. One 64-bit word decides eight numbers, so the share comes in steps of
+    1/256.
+    dropout: Dropout; with rate 0 nothing is left out; begins: uint64 (k,), on the host, the
+    counters at which each of k equal parts of x begins; None: x is one part, from 0 → y, cache
+    """
+    threshold = round(256 * dropout.rate)
+    if not threshold:
+        return x, None
+    xp = array_module(x)
+    begins = xp.asarray([0] if begins is None else begins, xp.uint64)
+    size = x.size // len(begins)                              # of a part
+    word = begins[:, None] + xp.arange(-(-size // 8), dtype=xp.uint64)    # (k, words)
+    word += xp.uint64(dropout.key)
+    keep = _mix(word).view(xp.uint8)[:, :size].reshape(x.shape) >= threshold
+    factor = keep * x.dtype.type(256 / (256 - threshold))
+    return x * factor, factor
+
+
+@twinned
+def dropout_backward(dy, cache):
+    """Forward: y = x · factor, where factor is 0 or 1/(1 − share). So dx = dy · factor."""
+    factor = cache
+    return dy if factor is None else dy * factor
+
+
+def _mix(word):
+    """SplitMix64's finaliser, in place: uint64 (n,); neighbouring counters get unrelated bits."""
+    kind = array_module(word).uint64
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        word ^= word >> kind(shift)
+        word *= kind(factor)
+    word ^= word >> kind(31)
+    return word
+
+
+def _mix_python(number):
+    """`_mix` of one Python int."""
+    return int(_mix(np.array([number % 2**64], np.uint64))[0])

@@ -1,0 +1,101 @@
+"""A table of embeddings: bags of its rows, and its sparse gradient.
+
+B is the number of sentences in a batch; a table is (R, d).
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from .arrays import array_module, to_host, twinned
+from .packed import Packed, words_and_bigrams
+
+
+# ---------------------------------------------------------------- rows in
+
+@twinned
+def word_bag_forward(table, packed, word_rows):
+    """The bag of a sentence's words and hashed bigrams: the input of a DAN (§2.3.1).
+
+    table: (R, d); its first `word_rows` rows are words, the others are bigrams; packed: word ids of
+    B sentences → y: (B, d), cache, for embedding_bag_backward
+    """
+    rows = words_and_bigrams(packed, word_rows, len(table) - word_rows)
+    return embedding_bag_forward(table, rows, packed.lengths)
+
+
+@twinned
+def embedding_bag_forward(table, rows, lengths):
+    """Sum a sentence's rows, words and bigrams, and divide by √n, n its words (the paper, §2.3.1).
+
+    The norm of a sum of unrelated vectors grows like the root of their number. So a sum would give
+    long sentences long vectors and a mean would give them short ones. TensorFlow's combiner "sqrtn"
+    divides by the root of the number of rows; PyTorch's EmbeddingBag has the sum and the mean.
+
+    table: (R, d); rows: Packed, M table rows (words and bigrams alike) in B sentences;
+    lengths: (B,) words of each sentence → y: (B, d), cache
+    """
+    scale = (1 / array_module(lengths).sqrt(lengths)).astype(table.dtype)[:, None]    # (B, 1)
+    y = sum_rows(table, rows) * scale                         # (B, d)
+    return y, (rows.ids, rows.sentence_numbers, scale)
+
+
+def embedding_bag_backward(dy, cache):
+    """Forward: y_b = (1/√n_b) Σ_r count_br E_r, E the table, count_br: how often row r is in b.
+
+    y_b contains E_r count_br/√n_b times, so dE_r = Σ_b count_br dy_b/√n_b. In other words: each
+    place in sentence b where row r stands adds dy_b/√n_b to dE_r. This list of places is returned.
+    The optimiser adds up equal rows, when it has the places of a whole batch.
+    dy: (B, d) → dtable: list of SparseRows
+    """
+    rows, sources, scale = cache
+    return [SparseRows(rows, dy * scale, sources)]
+
+
+@twinned
+def sum_rows(table, packed):
+    """The sum of each sentence's rows: table: (R, d); packed: row numbers, B sentences → (B, d)."""
+    y = array_module(table).zeros((len(packed.lengths), table.shape[1]), table.dtype)
+    for b, (begin, end) in enumerate(pairwise(to_host(packed.offsets).tolist())):
+        y[b] = table[packed.ids[begin:end]].sum(axis=0)
+    return y
+
+
+# ---------------------------------------------------------------- rows of the gradient out
+
+class SparseRows(NamedTuple):
+    """Part of a table's gradient; the whole gradient is a list of such parts.
+
+    A place is where a row stands in the batch. Place m adds values[sources[m]] to row rows[m].
+    Several places may add to one row, or share a value: a bag has one value for each sentence. A
+    row without a place has the gradient zero.
+    """
+
+    rows: np.ndarray       # int32 (M,)
+    values: np.ndarray     # (V, d)
+    sources: np.ndarray    # int32 (M,)
+
+
+def joined(parts):
+    """Several SparseRows of one table as one, with all their places."""
+    xp = array_module(parts[0].values)
+    begins = np.cumsum([0, *(len(part.values) for part in parts)]).tolist()
+    sources = [part.sources + begin for part, begin in zip(parts, begins)]
+    return SparseRows(xp.concatenate([part.rows for part in parts]),
+                      xp.concatenate([part.values for part in parts]), xp.concatenate(sources))
+
+
+def summed(parts):
+    """Add up what all places of a row add to it: list of SparseRows → rows (U,), grads (U, d).
+
+    The rows are distinct and ascend.
+    """
+    grad = joined(parts)
+    xp = array_module(grad.values)
+    order = xp.argsort(grad.rows, kind="stable")              # equal rows side by side
+    rows = grad.rows[order]
+    begins = xp.flatnonzero(xp.diff(rows, prepend=-1))        # (U,): where another row begins
+    # as if each distinct row were a sentence, and the sources of its places were its words
+    places = Packed(grad.sources[order], xp.append(begins, len(rows)))
+    return rows[begins], sum_rows(grad.values, places)

@@ -1,0 +1,29 @@
+"""The training loop: a batch forward and backward, an update; again."""
+
+from .model import TASKS, loss_and_gradients
+from .schedule import rates
+
+
+def step_gradients(model, config, batch, step, of_batch=loss_and_gradients):
+    """The losses by name, 0-d arrays, and the gradients of one step, counted from 0.
+
+    of_batch: `loss_and_gradients`, or a function like it
+    """
+    task = TASKS[batch.task]
+    loss, grads = of_batch(model, batch, (config.seed, step), task.weight_in(config))
+    return {task.loss: loss}, grads
+
+
+def train_steps(model, optimizer, config, batches, first=0, after_step=lambda done, losses: None,
+                gradients=step_gradients):
+    """Update a Model's parameters in place, once for each Batch.
+
+    It ends with the batches. first: the number of the first step; after_step: called with the
+    number of steps done and the last one's losses; gradients: `step_gradients`, or a function like
+    it that asks others as well
+    """
+    for step, batch in enumerate(batches, start=first):
+        losses, grads = gradients(model, config, batch, step)
+        pairs = len(batch.sentences.lengths) // 2
+        optimizer.step(model.params, grads, *rates(config.optim, step, config.steps, pairs))
+        after_step(step + 1, losses)

@@ -1,0 +1,216 @@
+"""The input-response model (Yang et al. 2018, §2.2): one call gives the loss and all gradients.
+
+The model is a dual encoder (bi-encoder). Both sides share all parameters but the response network.
+Other files may add entries to two dicts: ENCODERS, and TASKS, what a batch can teach.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .arrays import array_module, to_device, to_host
+from .dan import dan_backward, dan_forward
+from .layers import (
+    feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward)
+from .losses import loss_of
+
+TABLE = "encoder.embedding.weight"
+
+
+class Model(NamedTuple):
+    """All that a forward pass needs."""
+
+    params: dict      # name → array
+    config: Any       # settings, with the fields of ModelConfig
+    word_rows: int    # how many rows of the table are words
+
+
+# ---------------------------------------------------------------- sentences to vectors
+
+class Encoder(NamedTuple):
+    """What an encoder is, and what others need to know of it. config: a ModelConfig.
+
+    Its parameters' names begin with "encoder."; a name that ends in "norm.weight" starts at one, in
+    "bias" at zero. Its last steps are feed_forward(params, "encoder", x) and unit length.
+    """
+
+    title: str               # as a reader knows it
+    short: str               # the same in a table
+    forward: Callable        # (Model, Packed on the host, key) → unit vectors (B, e), cache
+    backward: Callable       # (du (B, e), cache) → gradients by parameter name
+    # The rest is for part two and for commands.
+    shapes: Callable = lambda config: {}            # name → shape of parameters that it alone has
+    has_bigrams: Callable = lambda config: False    # whether its table holds rows for bigrams
+    table_divisor: Callable = lambda width: 1.0     # of the table's first values
+    longest: Callable = lambda config: None         # words after which it cuts a sentence
+    reads_order: bool = False                       # whether distant words' order can matter
+    attention: Callable | None = None    # (Model, Packed) → weights by layer, (g, h, n, n) by group
+    words_at_once: int = 2**14           # most that `embed` encodes at once
+    preset: str = "chat"                 # what `train --encoder NAME` starts from
+    settings: tuple = ()                 # names of settings that only it has
+
+
+ENCODERS = {
+    "dan": Encoder(
+        title="deep averaging network",
+        short="DAN",
+        forward=lambda model, packed, key: dan_forward(model.params, packed, model.word_rows),
+        backward=dan_backward,
+        has_bigrams=lambda config: True,
+        words_at_once=2**20),
+}
+
+
+def encoder_forward(model, packed, key=()):
+    """The tied encoder: Packed of B sentences, on the host → unit vectors (B, e), cache.
+
+    It is tied: the one encoder of both sides. key: decides a Transformer's dropout; a DAN ignores
+    it. (seed, step): drop; (): drop nothing; None: nor is the cache needed. Raises IndexError for
+    ids that are no words.
+    """
+    if len(packed.ids):                                       # −1 would be the last row
+        low, high = packed.ids.min(), packed.ids.max()
+        if low < 0 or high >= model.word_rows:
+            raise IndexError(f"word ids {low} to {high}, expected 0 to {model.word_rows - 1}")
+    return ENCODERS[model.config.encoder].forward(model, packed, key)
+
+
+def encoder_backward(model, du, cache):
+    """Forward: u = encoder(packed). du: (B, e) → gradients by parameter name."""
+    return ENCODERS[model.config.encoder].backward(du, cache)
+
+
+def embed(model, packed, batch_size=1024):
+    """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host.
+
+    Raises FloatingPointError as `finite`.
+    """
+    parts = [np.empty((0, model.config.layers[-1]), model.params[TABLE].dtype)]
+    first, at_once = 0, ENCODERS[model.config.encoder].words_at_once
+    while first < len(packed.lengths):                        # few long ones, or many short ones
+        limit = packed.offsets[first] + at_once               # but one sentence at least
+        full = np.searchsorted(packed.offsets, limit, "right") - 1
+        last = max(first + 1, min(first + batch_size, full))
+        u, _ = encoder_forward(model, packed.part(first, last), key=None)
+        parts.append(to_host(u))
+        first = last
+    return finite(np.concatenate(parts))
+
+
+def finite(vectors):
+    """The same vectors. Raises FloatingPointError for nan or infinity, as damaged weights give."""
+    if not np.isfinite(vectors.sum()):
+        raise FloatingPointError("the model's vectors are not finite: its weights are damaged; "
+                                 "restore them or train again")
+    return vectors
+
+
+# ---------------------------------------------------------------- the response network
+
+def response_forward(params, v, config):
+    """v′: the response embedding after the layers that only responses pass (§2.2, figure 3).
+
+    v: (B, e) → v′: (B, e), cache. With `residual_response` v′ = v + layers(v), which starts near v
+    (ours). With `unit_response` v′ has unit length, so a score is a cosine (ours).
+    """
+    x, layers_cache = feed_forward(params, "response", v)                 # (B, e)
+    if config.residual_response:
+        x += v
+    unit_cache = None
+    if config.unit_response:
+        x, unit_cache = l2_normalize_forward(x)
+    return x, (layers_cache, unit_cache, config.residual_response)
+
+
+def response_backward(dy, cache):
+    """Forward: v′ = normalise(v + layers(v)). v influences v′ along two paths: gradients add.
+
+    dy: (B, e) → dv: (B, e), gradients by parameter name
+    """
+    layers_cache, unit_cache, is_residual = cache
+    if unit_cache is not None:
+        dy = l2_normalize_backward(dy, unit_cache)
+    dv, grads = feed_forward_backward(dy, layers_cache)
+    if is_residual:
+        dv += dy
+    return dv, grads
+
+
+def respond(model, v):
+    """v′ of response embeddings: v: (n, e) on the host → (n, e) there; see `finite`."""
+    v = array_module(model.params[TABLE]).asarray(v)
+    return finite(to_host(response_forward(model.params, v, model.config)[0]))
+
+
+# ---------------------------------------------------------------- vectors to a loss
+
+class Alone:
+    """One process has the whole batch. Several have a part each, and exchange these two things."""
+
+    def gather(self, v):
+        """The responses v (b, e) of all processes, and the number of the first own one."""
+        return v, 0
+
+    def reduce_scatter(self, dv):
+        """The sum of all processes' gradients of all responses, (B, e), cut to the own ones."""
+        return dv
+
+
+def pick(model, u, v, batch, weight, others):
+    """Pick the true response to each input (§2.1, §2.2): u, v: (b, e) → loss, du, dv.
+
+    batch: only its false_negatives are used; weight: factor on the gradients, not on the loss;
+    others: see Alone
+    """
+    forward, backward = loss_of(model.config)
+    false_negatives = to_device(batch.false_negatives, array_module(u))
+    responses, first = others.gather(v)                                   # (B, e)
+    loss, cache = forward(u, responses, false_negatives=false_negatives, first=first)
+    du, dresponses = backward(weight, cache)                              # (b, e), (B, e)
+    return loss, du, others.reduce_scatter(dresponses)
+
+
+def replies(model, u, v, batch, weight, others):
+    """The paper's first task: as `pick`, but v passes the response network.
+
+    u, v: (b, e) encoded inputs and responses of a Batch
+    → loss: 0-d array, du, dv: (b, e), gradients of the response network by name
+    """
+    v_prime, response_cache = response_forward(model.params, v, model.config)         # (b, e)
+    loss, du, dv_prime = pick(model, u, v_prime, batch, weight, others)
+    dv, grads = response_backward(dv_prime, response_cache)
+    return loss, du, dv, grads
+
+
+class Task(NamedTuple):
+    """What a batch can teach. Settings are named as in OptimConfig."""
+
+    head: Callable                     # vectors to a loss and its gradients, as `replies`
+    loss: str = "loss"                 # the name of its loss in a run's log
+    batch_size: str = "batch_size"     # the setting that tells the pairs in a batch
+    weight: str | None = None          # the setting that multiplies its gradients; None: 1
+    classes: int | None = None         # how many; None: one of the batch's responses is right
+
+    def weight_in(self, config):
+        """The factor on its gradients by these settings."""
+        return getattr(config.optim, self.weight) if self.weight else 1.0
+
+
+TASKS = {"replies": Task(replies)}
+
+
+# ---------------------------------------------------------------- one step
+
+def loss_and_gradients(model, batch, key=(), weight=1.0, others=Alone()):
+    """One forward and one backward pass over the B pairs of a Batch, on the host.
+
+    Both sides of the pairs pass the tied encoder in one call. The task's head follows.
+    key: see `encoder_forward`; weight: factor on the gradients; others: processes that share the
+    batch, see Alone → loss: 0-d array, gradients by name of the parameters that the task uses
+    """
+    both, cache = encoder_forward(model, batch.sentences, key)                        # (2B, e)
+    u, v = both[:len(both) // 2], both[len(both) // 2:]                               # (B, e) each
+    loss, du, dv, grads = TASKS[batch.task].head(model, u, v, batch, weight, others)
+    dboth = array_module(du).concatenate([du, dv])                                    # (2B, e)
+    return loss, grads | encoder_backward(model, dboth, cache)

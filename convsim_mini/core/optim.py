@@ -1,0 +1,99 @@
+"""Optimisers: one step on the dense parameters and on the touched rows of tables, in place.
+
+A `rate` is a learning rate. A table's gradient is a list of SparseRows. Rows that a batch does not
+use, and their state, are neither read nor written. `state` is a flat dict of arrays.
+"""
+
+import numpy as np
+
+from .arrays import array_module, twinned
+from .embeddings import summed
+
+
+class SGD:
+    """p ← p − rate · g, the paper's optimiser (Yang et al. 2018, §3.1). It has no state."""
+
+    def __init__(self, params):
+        self.state = {}
+
+    def step(self, params, grads, rate, table_rate):
+        """Update params in place. rate: for dense parameters; table_rate: for tables."""
+        dense, tables = dense_and_tables(grads)
+        sgd([params[name] for name in dense], [grads[name] for name in dense], rate)
+        for name in tables:
+            update_rows(params[name], grads[name], table_rate)
+
+
+class Adaptive:
+    """Adam on dense parameters (Kingma, Ba 2015), row-wise Adagrad on tables (Duchi et al. 2011).
+
+    Dense parameters are all but tables. Adagrad divides by the root of the sum of all squared
+    gradients so far. So a rare word's tenth update is as large as a frequent word's tenth. One sum
+    a row, of the row's mean squares, is (R,) in the place of (R, d).
+    """
+
+    BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+    FIRST_SQUARE = 1e-12    # tiny: only keeps 0/√0 from being nan
+
+    def __init__(self, params):
+        self.state = {"steps": np.zeros(1, np.int64)}         # on the host: it gives scalars only
+        for name, p in params.items():
+            xp = array_module(p)
+            if name.endswith("embedding.weight"):
+                self.state[f"{name}.squares"] = xp.full(len(p), self.FIRST_SQUARE, p.dtype)
+            else:
+                self.state[f"{name}.mean"] = xp.zeros_like(p)
+                self.state[f"{name}.variance"] = xp.zeros_like(p)
+
+    def step(self, params, grads, rate, table_rate):
+        """Update params in place. rate: for dense parameters; table_rate: for tables."""
+        self.state["steps"] += 1
+        dense, tables = dense_and_tables(grads)
+        adam([params[name] for name in dense], [grads[name] for name in dense],
+             [self.state[f"{name}.mean"] for name in dense],
+             [self.state[f"{name}.variance"] for name in dense],
+             int(self.state["steps"][0]), rate, self.BETA1, self.BETA2, self.EPSILON)
+        for name in tables:
+            update_rows(params[name], grads[name], table_rate, self.state[f"{name}.squares"])
+
+
+OPTIMIZERS = {"adaptive": Adaptive, "sgd": SGD}    # by their names in the settings
+
+
+def dense_and_tables(grads):
+    """The names of the gradients that are arrays; the names of those that are lists."""
+    tables = [name for name, grad in grads.items() if isinstance(grad, list)]
+    return [name for name in grads if name not in tables], tables
+
+
+@twinned
+def sgd(params, grads, rate):
+    """p ← p − rate · g for lists of arrays, in place."""
+    for p, grad in zip(params, grads):
+        p -= rate * grad
+
+
+@twinned
+def adam(params, grads, means, squares, t, rate, beta1, beta2, epsilon):
+    """m ← β₁m + (1 − β₁)g; s ← β₂s + (1 − β₂)g²; p ← p − rate · m̂ / (√ŝ + ε), for lists of arrays.
+
+    m̂ = m/(1 − β₁ᵗ) and ŝ = s/(1 − β₂ᵗ) undo the start at zero. t: the number of this step, from 1
+    """
+    for p, grad, mean, square in zip(params, grads, means, squares):
+        mean += (1 - beta1) * (grad - mean)
+        square += (1 - beta2) * (grad * grad - square)
+        root = array_module(p).sqrt(square / (1 - beta2 ** t))
+        p -= (rate / (1 - beta1 ** t)) * mean / (root + epsilon)
+
+
+@twinned
+def update_rows(table, parts, rate, squares=None):
+    """table_r ← table_r − rate · g_r for the rows r of a list of SparseRows, in place.
+
+    With `squares` (R,) as row-wise Adagrad: s_r ← s_r + mean(g_r²); the rate is divided by √s_r.
+    """
+    rows, grads = summed(parts)                               # (U,), (U, d)
+    if squares is not None:
+        squares[rows] += (grads * grads).mean(axis=1)
+        grads /= array_module(squares).sqrt(squares[rows])[:, None]
+    table[rows] -= rate * grads

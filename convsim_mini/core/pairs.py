@@ -1,0 +1,101 @@
+"""Pairs as packed ids, their batches, and the order in which training sees them."""
+
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from .packed import Packed
+
+
+class Batch(NamedTuple):
+    """B pairs of one task: input and response, or premise and hypothesis."""
+
+    sentences: Packed                        # 2B: the B first sides, then their second sides, so
+                                             # that one cut separates their vectors
+    false_negatives: tuple | None = None     # (rows, columns), from `false_negatives` below
+    labels: np.ndarray | None = None         # int (B,): classes of natural language inference
+    task: str = "replies"                    # a name in TASKS of model.py
+
+
+class Split(NamedTuple):
+    """The n pairs of one split. Sentence 2i is the first side of pair i, 2i + 1 the second."""
+
+    ids: np.ndarray                      # int32 (N,)
+    offsets: np.ndarray                  # int64 (2n + 1,)
+    keys: np.ndarray | None = None       # uint64 (n, 2), of the two sides: equal for equal texts
+    labels: np.ndarray | None = None     # int (n,)
+    task: str = "replies"                # of its batches
+
+    @property
+    def pairs(self):
+        """Number of pairs."""
+        return len(self.offsets) // 2
+
+    @property
+    def packed(self):
+        """All 2n sentences."""
+        return Packed(self.ids, self.offsets)
+
+    def sentences(self, which):
+        """Copies of sentences: which: (B,) sentence numbers → Packed of B."""
+        return self.packed.take(which)
+
+    def batch(self, which, mask_false_negatives=True):
+        """The pairs `which` (B,) as a Batch. mask_false_negatives: whether to look for them."""
+        sentences = self.sentences(np.concatenate([2 * which, 2 * which + 1]))
+        equal = None
+        if mask_false_negatives and self.keys is not None:
+            equal = false_negatives(*self.keys[which].T)
+        labels = None if self.labels is None else self.labels[which]
+        return Batch(sentences, equal, labels, self.task)
+
+
+def false_negatives(input_keys, response_keys):
+    """Find the pairs i ≠ j of a batch that have the same input text or the same response text.
+
+    Response j is then no wrong answer to input i. Among in-batch negatives it would be a false one.
+    input_keys, response_keys: (B,) hashes of the texts, on the host → (rows i, columns j), or None
+    """
+    equal = np.concatenate([_equal_pairs(input_keys), _equal_pairs(response_keys)], axis=1)
+    return tuple(equal) if equal.size else None
+
+
+def _equal_pairs(keys):
+    """All (i, j), i ≠ j, with keys[i] == keys[j]: int64 (2, number of pairs)."""
+    _, group, count = np.unique(keys, return_inverse=True, return_counts=True)
+    repeated = np.flatnonzero(count[group] > 1)               # few, so their square is small
+    equal = keys[repeated, None] == keys[None, repeated]
+    np.fill_diagonal(equal, False)
+    i, j = np.nonzero(equal)
+    return np.stack([repeated[i], repeated[j]])
+
+
+def batch_order(pairs, batch_size, seed, first_step=0):
+    """Yield the pair numbers of every batch, for ever, from step `first_step` on: (B,) arrays.
+
+    Each epoch visits all pairs in a new random order, which seed and epoch decide. Pairs that do
+    not fill an epoch's last batch wait for another epoch. There must be batch_size pairs or more.
+    """
+    epoch, skip = divmod(first_step, pairs // batch_size)
+    while True:
+        rng = np.random.Generator(np.random.Philox(key=seed + (epoch << 64)))
+        yield from islice(_epoch(pairs, batch_size, rng), skip, None)
+        epoch, skip = epoch + 1, 0
+
+
+def _epoch(pairs, batch_size, rng):
+    """Yield an epoch's batches. Up to a million pairs this is one shuffle of all pairs.
+
+    An order of a billion pairs would take 8 GB. So of more pairs it draws blocks of 256 neighbours
+    at random, and shuffles 4,096 blocks at a time.
+    """
+    block, blocks_shuffled = 256, 4096
+    blocks = rng.permutation(-(-pairs // block))
+    rest = np.empty(0, np.int64)
+    for start in range(0, len(blocks), blocks_shuffled):
+        drawn = blocks[start:start + blocks_shuffled, None] * block + np.arange(block)
+        order = np.concatenate([rest, rng.permutation(drawn[drawn < pairs])])
+        full = len(order) - len(order) % batch_size
+        yield from order[:full].reshape(-1, batch_size)
+        rest = order[full:]

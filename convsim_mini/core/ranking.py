@@ -1,0 +1,54 @@
+"""P@N: how often is the true response among the best N of 100? (Yang et al. 2018, table 1)
+
+Others call it recall@N, or 1-of-100 ranking accuracy.
+"""
+
+import numpy as np
+
+CANDIDATES = 100
+SEED = 2018
+AT_ONCE = 500    # queries, so that memory stays small
+
+
+def draw_candidates(split, queries):
+    """The test: which pairs, and for each the responses to choose from, by a fixed seed.
+
+    For each pair, 99 wrong responses are drawn from the other pairs, without repetition. None of
+    them has the text of the true one. split: with keys; queries: how many pairs at most → pairs
+    (n,), candidates (n, 100): positions in pairs, the true one in column 0. Raises ValueError where
+    there are not 99 wrong ones.
+    """
+    rng = np.random.Generator(np.random.Philox(SEED))
+    pairs = np.sort(rng.choice(split.pairs, min(queries, split.pairs), replace=False))
+    texts = split.keys[pairs, 1]
+    repeated = np.unique(texts, return_counts=True)[1].max(initial=0)
+    if len(pairs) - repeated < CANDIDATES - 1:
+        raise ValueError(f"P@N needs 99 wrong responses beside each true one, but {repeated} of "
+                         f"{len(pairs)} are the same text")
+    candidates = np.empty((len(pairs), CANDIDATES), np.int64)
+    for rows in np.array_split(np.arange(len(pairs)), -(-len(pairs) // AT_ONCE)):
+        draw = rng.random((len(rows), len(pairs)), np.float32)
+        draw[texts[rows, None] == texts] = 2                  # above every draw: not chosen
+        candidates[rows, 0] = rows
+        candidates[rows, 1:] = np.argpartition(draw, CANDIDATES - 1)[:, :CANDIDATES - 1]
+    return pairs, candidates
+
+
+def candidate_scores(queries, responses, candidates, dot_products=lambda a, b: a @ b.T):
+    """Dot products of u: (n, e) with the candidates' v′ among responses: (n, e) → (n, 100)."""
+    scores = []
+    for start in range(0, len(candidates), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        products = dot_products(queries[part], responses)                 # (500, n)
+        scores.append(np.take_along_axis(products, candidates[part], axis=1))
+    return np.concatenate(scores)
+
+
+def true_ranks(scores):
+    """Rank from 1 of the true candidate, column 0; ties count against it: (n, 100) → int (n,)."""
+    return 1 + (scores[:, 1:] >= scores[:, :1]).sum(axis=1)
+
+
+def precision(ranks, n):
+    """P@n in per cent: ranks: (queries,) of the true responses."""
+    return 100 * float((ranks <= n).mean())

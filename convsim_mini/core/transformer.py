@@ -1,0 +1,173 @@
+"""The Transformer encoder: how its layers are composed forward and unwound backward."""
+
+import math
+
+import numpy as np
+
+from .arrays import array_module, to_device
+from .attention import self_attention_backward, self_attention_forward, timing_signal
+from .dropout import dropout_of
+from .embeddings import embedding_bag_backward, word_bag_forward
+from .layers import (
+    feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward,
+    linear_backward, linear_forward)
+from .model import ENCODERS, TABLE, Encoder
+from .packed import Packed, offsets_of
+from .transformer_layers import (
+    add_norm_backward, add_norm_forward, layer_norm_backward, layer_norm_forward,
+    mean_pool_backward, mean_pool_forward, placed_embedding_backward, placed_embedding_forward,
+    position_wise_backward, position_wise_forward, positions)
+
+
+def transformer_forward(model, packed, key=()):
+    """Transformer encoder (Vaswani et al. 2017; Yang et al. 2018, §2.3.2 and §3.1).
+
+    Word embeddings times √d plus the timing signal; layers of self-attention and feed-forward
+    networks, each with a residual connection; the mean of a sentence's rows; a linear layer to the
+    width of a sentence embedding (ours: the paper does not say how 512 becomes 500); unit length.
+
+    x is the residual stream and z what the next sublayer reads. Pre-norm: z = norm(x), and the
+    stream itself is never normalised. Post-norm: both are norm(x). With config.bag the vector
+    before unit length is y = √d bag(table) W_bag + mean(sublayers) W: what a DAN gives of the same
+    sentences, and what attention adds (ours).
+    packed: word ids of B sentences, on the host; key: of dropout's bits, see `encoder_forward`
+    → u: (B, e) unit vectors, cache; with the key None the sublayers' caches are not kept
+    """
+    params, config = model.params, model.config
+    dropout = dropout_of(config.dropout, key)
+    table = params[TABLE]
+    xp = array_module(table)
+    packed, order, places = to_device(sort_by_length(packed, config.max_tokens), xp)
+    signal = timing_signal(config.max_tokens, table.shape[1], table.dtype, xp)
+
+    z, embedding_cache = placed_embedding_forward(table, packed, signal, dropout)     # (N, d)
+    x = z
+    names = [f"encoder.layer{k}.{kind}" for k in range(config.transformer_layers)
+             for kind in ("attention", "feed_forward")]
+    norms, first_norm_cache = [f"{name}.norm" for name in names], None
+    if config.pre_norm:
+        z, first_norm_cache = layer_norm_forward(x, params[f"{norms[0]}.weight"],
+                                                 params[f"{norms[0]}.bias"])
+        norms = [*norms[1:], "encoder.norm"]
+    caches = []
+    for k, (name, norm) in enumerate(zip(names, norms)):
+        here = dropout.at(k // 2).at(k % 2)
+        of_layers, of_norm = ([params[p] for p in some] for some in parameters_of(name, norm))
+        if name.endswith("attention"):
+            y, inner = self_attention_forward(z, *of_layers, here.at(0), packed.offsets,
+                                              config.heads)
+        else:
+            y, inner = position_wise_forward(z, *of_layers, here.at(0))
+        x, z, join = add_norm_forward(x, y, *of_norm, here)                           # (N, d)
+        x = x if config.pre_norm else z
+        caches += [] if key is None else [(name, norm, inner, join)]
+        del inner, join                                       # frees what is not kept
+    y, pool_cache = mean_pool_forward(z, packed)                          # (B, d)
+    y, linear_cache = feed_forward(params, "encoder", y)                  # (B, e)
+    bag_cache = None
+    if config.bag:
+        bag, bag_cache = bag_forward(params, packed, model.word_rows)     # (B, e)
+        y += bag
+    u, unit_cache = l2_normalize_forward(y)                               # (B, e), sorted by length
+    return u.take(places, axis=0), (order, embedding_cache, first_norm_cache, caches, pool_cache,
+                                    linear_cache, bag_cache, unit_cache)
+
+
+def transformer_backward(du, cache):
+    """Forward: u = unsort(normalise(y)), y = linear(mean(sublayers(dropout(√d E + timing)))).
+
+    Each step is undone in turn, last first. dz is the gradient of what a sublayer's norm gave; dx
+    is that of the residual stream, None where nothing but the norm reads it. Post-norm's stream is
+    z itself, so there both gradients add up in dz. With a bag y += √d bag(table) W_bag: dy reaches
+    both summands as it is, and the table, which both read, gets the sum of two gradients.
+    du: (B, e) → gradients by parameter name; the table's is a list of SparseRows
+    """
+    (order, embedding_cache, first_norm_cache, caches, pool_cache, linear_cache, bag_cache,
+     unit_cache) = cache
+    dy = l2_normalize_backward(du.take(order, axis=0), unit_cache)                    # (B, e)
+    dz, grads = feed_forward_backward(dy, linear_cache)                   # (B, d)
+    dtable = [] if bag_cache is None else bag_backward(dy, bag_cache, grads)
+    dz, dx = mean_pool_backward(dz, pool_cache), None                     # (N, d)
+    for name, norm, inner, join in reversed(caches):
+        is_attention = name.endswith("attention")
+        backward = self_attention_backward if is_attention else position_wise_backward
+        dx, dy, *of_norm = add_norm_backward((dz, dx), join)
+        dz, *of_layers = backward(dy, inner)
+        for names, gradients in zip(parameters_of(name, norm), (of_layers, of_norm)):
+            grads |= zip(names, gradients)
+        if first_norm_cache is None:                          # post-norm
+            dz += dx
+            dx = None
+    if first_norm_cache is not None:
+        dz, *of_norm = layer_norm_backward(dz, first_norm_cache)
+        grads |= zip((f"{name}.norm.weight", f"{name}.norm.bias"), of_norm)
+        dz += dx
+    grads[TABLE] = dtable + placed_embedding_backward(dz, embedding_cache)
+    return grads
+
+
+def transformer_shapes(config):
+    """Name → shape of the parameters of a ModelConfig's Transformer layers."""
+    d, hidden = config.embedding_dim, config.hidden
+    layer = {"attention.norm": (d,), "attention.qkv": (d, 3 * d), "attention.output": (d, d),
+             "feed_forward.norm": (d,), "feed_forward.linear0": (d, hidden),
+             "feed_forward.linear1": (hidden, d)}
+    weights = {f"layer{k}.{name}": shape for k in range(config.transformer_layers)
+               for name, shape in layer.items()}
+    if config.pre_norm:
+        weights["norm"] = (d,)
+    bag = {"encoder.bag.weight": (d, config.layers[-1])} if config.bag else {}
+    return bag | {f"encoder.{name}.{kind}": shape if kind == "weight" else shape[-1:]
+                  for name, shape in weights.items() for kind in ("weight", "bias")}
+
+
+def parameters_of(name, norm):
+    """The parameters' names of a sublayer, as its forward takes them; those of its layer norm."""
+    layers = ("qkv", "output") if name.endswith("attention") else ("linear0", "linear1")
+    return ([f"{name}.{layer}.{kind}" for layer in layers for kind in ("weight", "bias")],
+            [f"{norm}.weight", f"{norm}.bias"])
+
+
+def bag_forward(params, packed, word_rows):
+    """y = √d bag(table) W: a DAN of one layer. √d undoes the table_divisor below.
+
+    packed: word ids of B sentences → y: (B, e), cache
+    """
+    x, rows_cache = word_bag_forward(params[TABLE], packed, word_rows)
+    x *= math.sqrt(x.shape[1])                                            # (B, d)
+    y, linear_cache = linear_forward(x, params["encoder.bag.weight"])     # (B, e)
+    return y, (rows_cache, linear_cache)
+
+
+def bag_backward(dy, cache, grads):
+    """Forward: y = √d bag(table) W. → dtable: list of SparseRows; dW goes to grads."""
+    rows_cache, linear_cache = cache
+    dx, grads["encoder.bag.weight"], _ = linear_backward(dy, linear_cache)            # (B, d)
+    return embedding_bag_backward(dx * math.sqrt(dx.shape[1]), rows_cache)
+
+
+def sort_by_length(packed, max_tokens):
+    """Bring sentences of equal length side by side: few groups for attention.
+
+    packed: on the host → a Packed, its sentences cut to max_tokens words; order (B,): its sentence
+    b was order[b] before; places (B,): where each sentence stands now
+    """
+    order = np.argsort(packed.lengths, kind="stable")
+    packed = packed.take(order)
+    cut = Packed(packed.ids[positions(packed) < max_tokens],
+                 offsets_of(np.minimum(packed.lengths, max_tokens)))
+    return cut, order, np.argsort(order)
+
+
+def attention_weights(model, packed):
+    """How much each word attends to each: for each layer, p (g, h, n, n) of each Group."""
+    _, cache = transformer_forward(model, packed)
+    return [inner[1].p for _, _, inner, _ in cache[3][::2]]
+
+
+ENCODERS["transformer"] = Encoder(
+    "Transformer", "Transformer", transformer_forward, transformer_backward, transformer_shapes,
+    has_bigrams=lambda config: config.bag, table_divisor=math.sqrt,
+    longest=lambda config: config.max_tokens, reads_order=True, attention=attention_weights,
+    preset="transformer-small",
+    settings=("hidden", "transformer_layers", "heads", "pre_norm", "bag", "max_tokens"))

@@ -1,0 +1,151 @@
+"""The layers that only a Transformer has, each as two pure functions.
+
+N is the number of words in a batch, B that of its sentences, d the width of a word's vector.
+"""
+
+import math
+
+from .arrays import array_module, twinned
+from .dropout import NO_DROPOUT, dropout_backward, dropout_forward
+from .embeddings import SparseRows, sum_rows
+from .layers import linear_backward, linear_forward
+from .packed import Packed
+
+EPSILON = 1e-6    # of layer norm: tensor2tensor's
+
+
+@twinned
+def relu_forward(x):
+    """y = max(x, 0), elementwise; any shape."""
+    y = array_module(x).maximum(x, 0)
+    return y, y
+
+
+@twinned
+def relu_backward(dy, cache):
+    """Forward: y = max(x, 0). ∂y/∂x is 1 where y > 0, else 0 (at 0 by convention)."""
+    y = cache
+    return dy * (y > 0)
+
+
+@twinned
+def layer_norm_forward(x, weight, bias):
+    """Give each row mean 0 and variance 1, then scale and shift its features (Ba et al. 2016).
+
+    y = x̂ · weight + bias, x̂ = (x − mean) / √(variance + ε), both taken over the row.
+    x: (N, d), weight, bias: (d,) → y: (N, d), cache.
+    """
+    normal = x - x.mean(axis=1, keepdims=True)                            # (N, d)
+    variance = (normal * normal).mean(axis=1, keepdims=True)              # (N, 1)
+    scale = 1 / array_module(x).sqrt(variance + EPSILON)                  # (N, 1)
+    normal *= scale
+    return normal * weight + bias, (normal, scale, weight)
+
+
+@twinned
+def layer_norm_backward(dy, cache):
+    """Forward: y = x̂ w + b, x̂ = (x − μ) s, s = 1/√(variance + ε).
+
+    dw = Σ_n dy x̂, db = Σ_n dy, and dx̂ = dy w. μ and s depend on the whole row x. So two changes
+    of a row leave x̂ as it is: adding a constant (μ takes it away) and, apart from ε, stretching
+    along x̂ (s undoes it). Both directions are projected out of dx̂:
+    dx = s (dx̂ − mean(dx̂) − x̂ mean(dx̂ x̂)).
+    dy: (N, d) → dx: (N, d), dweight: (d,), dbias: (d,)
+    """
+    normal, scale, weight = cache
+    dweight, dbias = (dy * normal).sum(axis=0), dy.sum(axis=0)
+    dnormal = dy * weight                                                 # (N, d): dx̂
+    along = (dnormal * normal).mean(axis=1, keepdims=True)                # (N, 1)
+    dx = scale * (dnormal - dnormal.mean(axis=1, keepdims=True) - normal * along)
+    return dx, dweight, dbias
+
+
+@twinned
+def add_norm_forward(x, y, weight, bias, dropout=NO_DROPOUT):
+    """s = x + dropout(y), the residual connection around a sublayer; z = layer_norm(s).
+
+    x, y: (N, d), y may be overwritten; weight, bias: (d,) → s, z: (N, d), cache
+    """
+    y, dropout_cache = dropout_forward(y, dropout)
+    s = x + y
+    z, norm_cache = layer_norm_forward(s, weight, bias)
+    return s, z, (dropout_cache, norm_cache)
+
+
+@twinned
+def add_norm_backward(dy, cache):
+    """Forward: s = x + dropout(y), z = layer_norm(s). s is used twice: its gradients add.
+
+    dy: (dz, ds), each (N, d); ds is None where nothing but the norm reads s
+    → dx, dy: (N, d), dweight, dbias: (d,)
+    """
+    dz, ds = dy
+    dropout_cache, norm_cache = cache
+    dx, dweight, dbias = layer_norm_backward(dz, norm_cache)
+    if ds is not None:
+        dx += ds
+    return dx, dropout_backward(dx, dropout_cache), dweight, dbias
+
+
+@twinned
+def position_wise_forward(x, weight0, bias0, weight1, bias1, dropout=NO_DROPOUT):
+    """y = dropout(relu(x W₀ + b₀)) W₁ + b₁, for each position alone: x: (N, d) → (N, d), cache."""
+    h, cache0 = linear_forward(x, weight0, bias0)                         # (N, hidden)
+    h, relu_cache = relu_forward(h)
+    h, dropout_cache = dropout_forward(h, dropout)
+    y, cache1 = linear_forward(h, weight1, bias1)                         # (N, d)
+    return y, (cache0, relu_cache, dropout_cache, cache1)
+
+
+@twinned
+def position_wise_backward(dy, cache):
+    """Forward: y = linear1(dropout(relu(linear0(x)))). dy: (N, d) → dx, dW₀, db₀, dW₁, db₁."""
+    cache0, relu_cache, dropout_cache, cache1 = cache
+    dh, dweight1, dbias1 = linear_backward(dy, cache1)                    # (N, hidden)
+    dh = relu_backward(dropout_backward(dh, dropout_cache), relu_cache)
+    return *linear_backward(dh, cache0), dweight1, dbias1
+
+
+@twinned
+def placed_embedding_forward(table, packed, signal, dropout=NO_DROPOUT):
+    """What a Transformer starts from: √d times a word's embedding plus its position's signal.
+
+    table: (R, d); packed: Packed of N words; signal: (longest or more, d), see `timing_signal`
+    → x: (N, d), with dropout, cache
+    """
+    x = table.take(packed.ids, axis=0) * math.sqrt(table.shape[1])        # (N, d)
+    x += signal.take(positions(packed), axis=0)
+    x, dropout_cache = dropout_forward(x, dropout)
+    return x, (packed.ids, dropout_cache)
+
+
+def placed_embedding_backward(dy, cache):
+    """Forward: x_n = dropout(√d E_word(n) + signal). The signal is a constant, without a gradient.
+
+    dE_r is the sum over all places n of word r. dy: (N, d) → dtable: list of SparseRows
+    """
+    ids, dropout_cache = cache
+    drows = dropout_backward(dy, dropout_cache) * math.sqrt(dy.shape[1])  # (N, d)
+    return [SparseRows(ids, drows, array_module(ids).arange(len(ids), dtype=ids.dtype))]
+
+
+@twinned
+def mean_pool_forward(x, packed):
+    """The mean of each sentence's rows: x: (N, d), packed: Packed of N words → y: (B, d), cache."""
+    xp = array_module(x)
+    share = (1 / packed.lengths).astype(x.dtype)                          # (B,)
+    y = sum_rows(x, Packed(xp.arange(len(x), dtype=xp.int32), packed.offsets))
+    return y * share[:, None], (share, packed.sentence_numbers)
+
+
+@twinned
+def mean_pool_backward(dy, cache):
+    """Forward: y_b = (1/n_b) Σ x_i over sentence b. So dx_i = dy_b/n_b: dy: (B, d) → dx: (N, d)."""
+    share, sentences = cache
+    return (dy * share[:, None]).take(sentences, axis=0)
+
+
+def positions(packed):
+    """The place of each word in its sentence, from 0: (N,)."""
+    numbers = array_module(packed.ids).arange(len(packed.ids))
+    return numbers - packed.offsets.take(packed.sentence_numbers)

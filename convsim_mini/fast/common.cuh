@@ -1,0 +1,39 @@
+// This text stands before every .cu file. `real` is float or double: the type of the arrays.
+typedef long long i64;
+typedef unsigned long long u64;
+
+__device__ real warp_sum(real x) {                            // every lane gets the sum of all 32
+    for (int by = 16; by; by /= 2) x += __shfl_xor_sync(0xffffffffu, x, by);
+    return x;
+}
+
+__device__ real warp_max(real x) {
+    for (int by = 16; by; by /= 2) x = max(x, __shfl_xor_sync(0xffffffffu, x, by));
+    return x;
+}
+
+// Every thread of the block gets the sum, or the maximum, over all threads. Whole warps only.
+template <bool largest> __device__ real over_block(real x) {
+    __shared__ real parts[32];
+    int t = threadIdx.y * blockDim.x + threadIdx.x, warps = blockDim.x * blockDim.y / 32;
+    x = largest ? warp_max(x) : warp_sum(x);
+    __syncthreads();                                          // of a call before: all have read
+    if (t % 32 == 0) parts[t / 32] = x;
+    __syncthreads();
+    x = parts[t % 32 < warps ? t % 32 : 0];
+    return largest ? warp_max(x) : warp_sum(t % 32 < warps ? x : 0);
+}
+
+__device__ real minus_infinity() { return __int_as_float(0xff800000); }
+
+// The dropout factor of the number with this counter: 0 or 1/(1 − rate). Byte counter % 8 of a
+// random word decides.
+__device__ real dropout_factor(u64 key, int threshold, u64 counter) {
+    if (!threshold) return 1;
+    u64 word = key + counter / 8;                             // SplitMix64 finaliser: dropout._mix
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9ull;
+    word = (word ^ word >> 27) * 0x94D049BB133111EBull;
+    word ^= word >> 31;
+    bool kept = (word >> 8 * (counter % 8) & 255) >= threshold;
+    return kept ? real(256) / (256 - threshold) : real(0);
+}

@@ -1,0 +1,109 @@
+"""Where to compute: the host or a GPU, and what it is called."""
+
+import platform
+import re
+from pathlib import Path
+
+import numpy as np
+
+from ..common.cli import UserError, python_m
+from ..core import arrays
+from . import install
+from .loops import numba_module
+from .threads import number_of_cores
+
+INSTALL_CUPY = 'pip install "cupy-cuda12x[ctk]"   (CUDA 13 drivers: "cupy-cuda13x[ctk]")'
+
+
+def device_module(device, precision="tf32", number=0):
+    """numpy for "cpu", cupy for "gpu", with their twins installed.
+
+    precision: of a GPU's products, as for `set_precision`; number: of the GPU on this host. Raises
+    UserError where it cannot be used, or where a first small product fails (cuBLAS is loaded only
+    then).
+    """
+    install()
+    if device == "cpu":
+        return np
+    try:
+        import cupy
+    except ImportError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"--device gpu: CuPy cannot be loaded ({reason}); uninstall what there is "
+                        f"and install it for your driver: {python_m(INSTALL_CUPY)}") from None
+    if not cupy.is_available():
+        raise UserError("--device gpu: CuPy is installed but finds no CUDA device; nvidia-smi must "
+                        f"list a GPU, and the wheel fit its CUDA version: {python_m(INSTALL_CUPY)}")
+    if number >= (found := cupy.cuda.runtime.getDeviceCount()):
+        raise UserError(f"--device gpu: {number + 1} or more workers on a host with {found} GPUs; "
+                        "start one worker for each, and let each see all of them")
+    cupy.cuda.Device(number).use()
+    set_precision(precision)
+    try:
+        float((cupy.ones((8, 8), cupy.float32) @ cupy.ones((8, 8), cupy.float32)).sum())
+    except MemoryError:
+        raise UserError(f"--device gpu: {machine(cupy)} has no free memory; stop what else runs "
+                        "on it (nvidia-smi lists it)") from None
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"--device gpu: the GPU was found but a first product failed ({reason}); "
+                        f"install CuPy with its CUDA libraries: {python_m(INSTALL_CUPY)}") from None
+    install(cupy)
+    return cupy
+
+
+def set_precision(precision):
+    """How a GPU multiplies float32 matrices from now on: "tf32" or "fp32"."""
+    import cupy
+    import cupy._core._routines_linalg as linalg
+    capability = int(cupy.cuda.Device().compute_capability)   # "90": 9.0; no TF32 before 8.0
+    linalg.set_compute_type(np.float32, linalg.COMPUTE_TYPE_TF32 if precision == "tf32"
+                            and capability >= 80 else linalg.COMPUTE_TYPE_DEFAULT)
+
+
+def shared_memory():
+    """Bytes of shared memory that a block of a kernel can have on this GPU."""
+    import cupy
+    return cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+
+
+def machine(xp):
+    """The name of what computes: the processor, its cores in use and perhaps numba; or the GPU."""
+    if xp is not np:
+        return xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)["name"].decode()
+    info = Path("/proc/cpuinfo")                              # Linux
+    told = info.read_text(encoding="utf-8") if info.exists() else ""
+    names = re.findall(r"model name\s*:\s*(.+)", told)
+    name = (names or [platform.processor() or platform.machine()])[0]
+    loops = f", numba {numba_module().__version__}" if numba_module() else ""
+    return f"{name}, {number_of_cores()} cores{loops}"
+
+
+def to_device(x, xp):
+    """Twin of `arrays.to_device`: nested tuples of host arrays travel to a GPU in one transfer."""
+    host_arrays = _arrays(x)
+    if xp is np or len(host_arrays) < 2:
+        return arrays.to_device.plain(x, xp)
+    begins = np.cumsum([0, *(-(-array.nbytes // 16) * 16 for array in host_arrays)])
+    packed = np.zeros(begins[-1], np.uint8)
+    for array, begin in zip(host_arrays, begins):
+        packed[begin:begin + array.nbytes] = array.reshape(-1).view(np.uint8)
+    packed = xp.asarray(packed)                               # through page-locked memory
+    moved = (packed[begin:begin + array.nbytes].view(array.dtype).reshape(array.shape)
+             for array, begin in zip(host_arrays, begins))
+    return _rebuilt(x, moved)
+
+
+def _arrays(x):
+    """The arrays in nested tuples, in order."""
+    if isinstance(x, tuple):
+        return [array for part in x for array in _arrays(part)]
+    return [] if x is None else [x]
+
+
+def _rebuilt(x, moved):
+    """The same nested tuples with other arrays, taken one by one."""
+    if isinstance(x, tuple):
+        parts = [_rebuilt(part, moved) for part in x]
+        return x._make(parts) if hasattr(x, "_make") else tuple(parts)
+    return None if x is None else next(moved)

@@ -1,0 +1,253 @@
+"""Twins for NumPy's arrays. What a function computes stands in core, under the same name.
+
+Large passes run on all cores, and where core makes a new array, some of these write in place:
+fresh memory is dear.
+"""
+
+
+import numpy as np
+import scipy.sparse
+
+from ..core import attention as plain_attention
+from ..core.dropout import dropout_backward, dropout_forward
+from ..core.embeddings import joined
+from ..core.transformer_layers import EPSILON
+from . import loops
+from .threads import add_to, by_rows, fair_shares, on_all_cores, products
+
+MANY = 4_096       # rows that are worth the import of numba
+AT_ONCE = 2_048    # rows of a table, which caches hold: 2.5 MB of the paper's
+
+
+# ---------------------------------------------------------------- layers.py
+
+def linear_forward(x, weight, bias=None):
+    y, = products((x, weight))
+    if bias is not None:
+        add_to(y, bias)
+    return y, (x, weight)
+
+
+def linear_backward(dy, cache):
+    x, weight = cache
+    dx, dweight = products((dy, weight.T), (x.T, dy))         # one dispatch for both
+    return dx, dweight, dy.sum(axis=0)
+
+
+def tanh_forward(x):
+    y = by_rows(np.tanh, x)
+    return y, y
+
+
+def tanh_backward(dy, y):
+    return by_rows(lambda dy, y: dy * (1 - y * y), dy, y)
+
+
+def l2_normalize_forward(x):
+    norm = np.sqrt(np.vecdot(x, x))[:, None]
+    norm = np.where(norm > 0, norm, 1)
+    y = x / norm
+    return y, (y, norm)
+
+
+def l2_normalize_backward(dy, cache):
+    y, norm = cache
+    dx = y * np.vecdot(dy, y)[:, None]
+    dx = np.subtract(dy, dx, out=dx)
+    dx /= norm
+    return dx
+
+
+# ---------------------------------------------------------------- embeddings.py, optim.py
+
+def embedding_bag_forward(table, rows, lengths):
+    scale = (1 / np.sqrt(lengths)).astype(table.dtype)[:, None]
+    y = np.empty((len(scale), table.shape[1]), table.dtype)
+
+    def bags(part):
+        sum_into(y[part], table, rows.ids, rows.offsets[part.start:part.stop + 1])
+        y[part] *= scale[part]
+    on_all_cores(bags, fair_shares(rows.offsets[:-1]))
+    return y, (rows.ids, rows.sentence_numbers, scale)
+
+
+def sum_rows(table, packed):
+    y = np.empty((len(packed.offsets) - 1, table.shape[1]), table.dtype)
+    sum_into(y, table, packed.ids, packed.offsets)
+    return y
+
+
+def sum_into(y, table, ids, offsets):
+    """y_b = the sum of the rows ids[offsets[b]:offsets[b + 1]] of the table; y is overwritten.
+
+    As matrices, y = S E: E is the table, (R, d); S (B, R) holds how often each row stands in each
+    sum. S is sparse, and SciPy adds the rows where they are, without copies. Of many rows numba's
+    loop is faster. ids: (M,), of which offsets, (B + 1,), may name a part; y: (B, d)
+    """
+    if len(ids) >= MANY and (loop := loops.compiled(loops.sum_rows)):
+        return loop(ids, offsets, table, y)
+    begin, end = offsets[0], offsets[-1]
+    counts = scipy.sparse.csr_matrix((np.ones(end - begin, table.dtype), ids[begin:end],
+                                      (offsets - begin).astype(np.int32)), (len(y), len(table)))
+    y[...] = counts @ table
+
+
+def sgd(params, grads, rate):
+    for p, grad in zip(params, grads):
+        add_to(p, grad, -rate)
+
+
+def update_rows(table, parts, rate, squares=None):
+    grad = parts[0] if len(parts) == 1 else joined(parts)
+    if not len(grad.rows):                                    # none of a worker's
+        return
+    rows, begins, sources = by_row(grad)
+    rate = table.dtype.type(rate)
+    step_rows = loops.compiled(loops.step_rows) or step_rows_of_numpy
+
+    def update(share):
+        for first in range(share.start, share.stop, AT_ONCE):
+            last = min(first + AT_ONCE, share.stop)
+            sums = np.empty((last - first, table.shape[1]), table.dtype)  # of equal rows
+            sum_into(sums, grad.values, sources, begins[first:last + 1])
+            step_rows(rows[first:last], sums, table, rate, squares)
+    on_all_cores(update, fair_shares(begins[:-1] + np.arange(len(rows))))
+
+
+def by_row(grad):
+    """Distinct rows (U,); where the places of each begin, (U + 1,), among the sources, (M,)."""
+    keys = grad.rows.astype(np.int64) << 32
+    keys += np.arange(len(keys))                              # faster than a stable argsort
+    keys.sort()
+    rows, order = keys >> 32, keys.astype(np.int32)           # the lower half
+    begins = np.flatnonzero(np.diff(rows, prepend=-1, append=-1))
+    return rows[begins[:-1]], begins, grad.sources[order]
+
+
+def step_rows_of_numpy(rows, grads, table, rate, squares):
+    """`loops.step_rows` without numba; grads (U, d) are overwritten."""
+    if squares is not None:
+        total = squares[rows] + np.vecdot(grads, grads) / grads.shape[1]
+        squares[rows] = total
+        rate = rate / np.sqrt(total)[:, None]
+    grads *= -rate
+    grads += table.take(rows, axis=0)                         # faster than table[rows] += …
+    table[rows] = grads
+
+
+# ---------------------------------------------------------------- losses.py
+
+def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
+    scores, = products((u, np.ascontiguousarray(v.T)))        # v.T as it is takes longer
+    scores *= scale                                           # in place: the largest array here
+    if false_negatives is not None:
+        scores[false_negatives] = -np.inf
+    true = scores.diagonal(first).copy()
+    top = scores.max(axis=1, keepdims=True)
+    scores -= top
+    p = np.exp(scores, out=scores)
+    total = p.sum(axis=1, keepdims=True)
+    loss = (np.log(total[:, 0]) + top[:, 0] - true).sum() / len(v)
+    p /= total
+    return loss, (u, v, scale, p, first)
+
+
+def batch_softmax_backward(dloss, cache):
+    u, v, scale, p, first = cache
+    step = dloss * scale / len(v)
+    ds = p * step
+    rows = np.arange(len(p))
+    ds[rows, first + rows] -= step
+    return tuple(products((ds, v), (ds.T, u)))
+
+
+# ---------------------------------------------------------------- attention.py
+
+def attention_forward(qkv, offsets, heads, dropout=plain_attention.NO_DROPOUT):
+    y = np.empty((len(qkv), qkv.shape[1] // 3), qkv.dtype)
+    sentences = plain_attention.groups(offsets, heads)
+
+    def one(group):
+        return plain_attention.attend_forward(group, qkv, y, heads, dropout)
+    p, factors = zip(*each_group(one, sentences))
+    return y, plain_attention.AttentionCache(qkv, sentences, heads, p, factors)
+
+
+def attention_backward(dy, cache):
+    dqkv = np.empty_like(cache.qkv)
+
+    def one(group, p, factor):
+        plain_attention.attend_backward(group, p, factor, dy, dqkv, cache)
+    each_group(one, cache.sentences, cache.p, cache.factors)
+    return dqkv
+
+
+def each_group(function, sentences, *others):
+    """function(group, …) for each Group and its items of `others`: list; cores share the scores."""
+    items = list(zip(sentences, *others))
+    scores = [group.length * (group.last - group.first) for group in sentences]
+    shares = fair_shares(np.cumsum([0, *scores[:-1]]))
+    parts = on_all_cores(lambda share: [function(*item) for item in items[share]], shares)
+    return [result for part in parts for result in part]
+
+
+# ---------------------------------------------------------------- transformer_layers.py
+
+def relu_forward(x):
+    y = by_rows(lambda x: np.maximum(x, 0), x)
+    return y, y
+
+
+def relu_backward(dy, y):
+    return by_rows(lambda dy, y: dy * (y > 0), dy, y)
+
+
+def layer_norm_forward(x, weight, bias):
+    def rows(x):
+        normal = x - x.mean(axis=1, keepdims=True)
+        variance = (normal * normal).mean(axis=1, keepdims=True)
+        scale = 1 / np.sqrt(variance + EPSILON)
+        normal *= scale
+        y = normal * weight
+        y += bias
+        return y, normal, scale
+    y, normal, scale = by_rows(rows, x)
+    return y, (normal, scale, weight)
+
+
+def layer_norm_backward(dy, cache):
+    normal, scale, weight = cache
+    dweight, dbias = np.einsum("nd,nd->d", dy, normal), dy.sum(axis=0)
+
+    def rows(dy, normal, scale):
+        dx = dy * weight
+        along = (dx * normal).mean(axis=1, keepdims=True)
+        dx -= dx.mean(axis=1, keepdims=True)
+        dx -= normal * along
+        dx *= scale
+        return dx
+    return by_rows(rows, dy, normal, scale), dweight, dbias
+
+
+def add_norm_forward(x, y, weight, bias, dropout=plain_attention.NO_DROPOUT):
+    y, dropout_cache = dropout_forward(y, dropout)
+    add_to(y, x)
+    z, norm_cache = layer_norm_forward(y, weight, bias)
+    return y, z, (dropout_cache, norm_cache)
+
+
+def add_norm_backward(dy, cache):
+    dz, ds = dy
+    dropout_cache, norm_cache = cache
+    dx, dweight, dbias = layer_norm_backward(dz, norm_cache)
+    if ds is not None:
+        add_to(dx, ds)
+    return dx, dropout_backward(dx, dropout_cache), dweight, dbias
+
+
+def mean_pool_forward(x, packed):
+    share = (1 / packed.lengths).astype(x.dtype)
+    y = np.empty((len(share), x.shape[1]), x.dtype)
+    sum_into(y, x, np.arange(len(x), dtype=np.int32), packed.offsets)
+    y *= share[:, None]
+    return y, (share, packed.sentence_numbers)

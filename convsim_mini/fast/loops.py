@@ -1,0 +1,99 @@
+"""Two loops over rows of a table, as plain as they can be. numba compiles them where it is there.
+
+NumPy and SciPy need several passes over the same numbers; a loop needs one. Tests compare these
+loops, in Python as they stand here, with the functions that they replace.
+"""
+
+import sys
+import threading
+from functools import cache
+
+import numpy as np
+
+_compiling = threading.Lock()
+
+
+def sum_rows(ids, offsets, table, y):
+    """y_b = Σ_m table[ids_m], m from offsets_b to offsets_{b+1} − 1, for every row b of y.
+
+    Rows lie anywhere in a table that no cache holds. So eight are fetched at a time: the processor
+    waits for all of them at once, and y_b is read and written once for eight.
+    """
+    for b in range(len(y)):
+        total = y[b]
+        total[:] = 0
+        m, end = offsets[b], offsets[b + 1]
+        while m + 8 <= end:
+            r, s, t, u = table[ids[m]], table[ids[m + 1]], table[ids[m + 2]], table[ids[m + 3]]
+            v, w, x, z = table[ids[m + 4]], table[ids[m + 5]], table[ids[m + 6]], table[ids[m + 7]]
+            for k in range(len(total)):
+                total[k] += ((r[k] + s[k]) + (t[k] + u[k])) + ((v[k] + w[k]) + (x[k] + z[k]))
+            m += 8
+        while m < end:
+            r = table[ids[m]]
+            for k in range(len(total)):
+                total[k] += r[k]
+            m += 1
+
+
+def step_rows(rows, grads, table, rate, squares):
+    """table_r ← table_r − rate g_r, r = rows_u, g_r = grads[u], for every u; squares as optim.py's.
+
+    One pass over each row where NumPy needs six.
+    """
+    for u in range(len(rows)):
+        row, grad = table[rows[u]], grads[u]
+        step = rate
+        if squares is not None:
+            square = grad.dtype.type(0)
+            for k in range(len(grad)):
+                square += grad[k] * grad[k]
+            squares[rows[u]] += square / len(grad)
+            step = rate / np.sqrt(squares[rows[u]])
+        for k in range(len(grad)):
+            row[k] -= step * grad[k]
+
+
+def compiled(loop):
+    """The loop as numba compiles it, without the GIL, or None where numba is not used."""
+    with _compiling:                                          # two threads may want it at once
+        return _compiled(loop)
+
+
+@cache
+def _compiled(loop):
+    if not (numba := numba_module()):
+        return None
+    options = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
+    try:    # nan stays nan; the cache knows a changed loop, but not changed options
+        return numba.njit(cache=True, **options)(loop)
+    except RuntimeError:                                      # no folder for a cache is writable
+        return numba.njit(**options)(loop)
+
+
+@cache
+def numba_module():
+    """numba where it is installed and fits this Python and this NumPy, else None."""
+    try:
+        import numba
+        from numba.core import event
+    except ModuleNotFoundError:
+        return None
+    except ImportError as error:                              # it tells what it needs
+        print(f"numba is not used: {error}", file=sys.stderr)
+        return None
+
+    class Listener(event.Listener):
+        def on_start(self, event):
+            if event.data["dispatcher"].py_func.__module__ == __name__:
+                _tell_once("numba compiles loops, for a few seconds and then seldom again")
+
+        def on_end(self, _):
+            pass
+    event.register("numba:compile", Listener())
+    return numba
+
+
+@cache
+def _tell_once(line):
+    print(line, file=sys.stderr)

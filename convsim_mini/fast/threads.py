@@ -1,0 +1,150 @@
+"""All cores of the host: rows shared out among threads of our own, and BLAS with one thread.
+
+NumPy's and SciPy's work releases the GIL, so threads of Python compute side by side.
+"""
+
+import ctypes
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from ..core.arrays import array_module
+from . import install
+
+_own_threads = False
+LARGE_PRODUCT = 2**23    # multiplications, from which on a second thread pays
+
+
+@cache
+def number_of_cores():
+    """Cores that this process may use; OMP_NUM_THREADS, which limits BLAS, limits them too."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return min(available, int(wanted)) if wanted.isdecimal() and int(wanted) else available
+
+
+@cache
+def _threads():
+    return ThreadPoolExecutor(number_of_cores() - 1)
+
+
+def on_all_cores(function, parts):
+    """[function(part) for part in parts], each part in a thread of its own.
+
+    It pays from a tenth of a millisecond of NumPy's and SciPy's work, which releases the GIL. What
+    no thread has begun when the first part is done is computed here: on a busy machine a thread may
+    start late.
+    """
+    first, *others = parts
+    running = [_threads().submit(function, part) for part in others]
+    results = [function(first)]
+    for part, task in zip(others, running):
+        results.append(function(part) if task.cancel() else task.result())
+    return results
+
+
+def fair_shares(work):
+    """Cut n items into one slice for each core. work: (n,), the total work before each item."""
+    cores = number_of_cores()
+    if len(work) < cores:
+        return [slice(0, len(work))]
+    cuts = np.searchsorted(work, work[-1] / cores * np.arange(1, cores)).tolist()
+    cuts = [0, *sorted(set(cuts) - {0}), len(work)]
+    return [slice(a, b) for a, b in zip(cuts, cuts[1:])]
+
+
+def by_rows(function, *arrays):
+    """function(*arrays), for one that treats each row on its own, in chunks and on all cores."""
+    chunks = _chunks(arrays[0])
+    if len(chunks) <= 1:
+        return function(*arrays)
+
+    def parts(rows):
+        result = function(*(array[rows] for array in arrays))
+        return result if isinstance(result, tuple) else (result,)
+    whole = tuple(np.empty((len(arrays[0]), *part.shape[1:]), part.dtype)
+                  for part in parts(slice(1)))                # one row tells widths and dtypes
+
+    def fill(rows):
+        for target, part in zip(whole, parts(rows)):
+            target[rows] = part
+    _share_out(fill, chunks)
+    return whole if len(whole) > 1 else whole[0]
+
+
+def product(a, b):
+    """The matrix product a b: (n, k), (k, m) → (n, m), as `products`."""
+    return products((a, b))[0]
+
+
+def products(*pairs):
+    """The matrix products a b of pairs (a, b), on either device; a list. Factors may be transposed.
+
+    After `claim_process` the rows of each a are shared out among the cores.
+    """
+    multiplications = sum(a.size * b.shape[1] for a, b in pairs)
+    if not _own_threads or multiplications < LARGE_PRODUCT or array_module(pairs[0][0]) is not np:
+        return [a @ b for a, b in pairs]
+    results = [np.empty((len(a), b.shape[1]), np.result_type(a, b)) for a, b in pairs]
+    cores = number_of_cores()
+
+    def share(k):
+        for (a, b), y in zip(pairs, results):
+            rows = slice(k * len(a) // cores, (k + 1) * len(a) // cores)
+            np.matmul(a[rows], b, out=y[rows])
+    on_all_cores(share, range(cores))
+    return results
+
+
+def add_to(y, x, factor=1):
+    """y += factor · x in place, on all cores. y: (n, …); x: like y, or one row for all."""
+    def add(rows):
+        part = x[rows] if x.ndim == y.ndim else x
+        y[rows] += part if factor == 1 else factor * part
+    _share_out(add, _chunks(y))
+
+
+def _chunks(x):
+    """Slices of x's rows, each a megabyte, which a core's cache holds; on the device one slice."""
+    at_once = max(1, 2**20 // max(1, x[:1].nbytes)) if array_module(x) is np else max(1, len(x))
+    return [slice(first, first + at_once) for first in range(0, len(x), at_once)]
+
+
+def _share_out(function, chunks):
+    """function(chunk) for every chunk, shared out among the cores."""
+    if chunks:
+        on_all_cores(lambda share: [function(chunk) for chunk in chunks[share]],
+                     fair_shares(np.arange(len(chunks))))
+
+
+def claim_process():
+    """A command that computes much calls this first: install(), and the process is its own.
+
+    Each BLAS library that is loaded, and that threadpoolctl knows, gets one thread, whatever
+    OPENBLAS_NUM_THREADS says; `products` shares its work out among our own. OpenBLAS's threads wait
+    for each other by spinning, which beside other busy processes takes most of a step's time. Freed
+    memory is kept.
+    """
+    global _own_threads
+    install()
+    blas = ThreadpoolController().select(user_api="blas")
+    blas.limit(limits=1)
+    _own_threads = len(blas) > 0                              # Apple's Accelerate it does not know
+    keep_freed_memory()
+
+
+def keep_freed_memory():
+    """Make the C library keep the memory of freed arrays instead of returning it to the kernel.
+
+    Every step frees large arrays and asks for the same sizes again. New pages from the kernel cost
+    a page fault each and are filled with zeros. Without mallopt this does nothing.
+    """
+    M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4                     # malloc.h
+    with suppress(AttributeError, OSError, TypeError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(M_MMAP_MAX, 0)
+        libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)

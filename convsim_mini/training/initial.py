@@ -1,0 +1,89 @@
+"""Every parameter's shape and first value."""
+
+import numpy as np
+
+from ..core.nli import LABELS
+from ..core.model import ENCODERS, Model
+from .word_vectors import ppmi_svd
+
+
+def initial_model(config, corpus):
+    """The Model of a Config before any training, from its seed: the same arrays every time."""
+    rng = np.random.Generator(np.random.Philox(config.seed))
+    embeddings = initial_table(corpus, config.bigram_rows, config.model, rng)
+    params = initial_parameters(config.model, embeddings, rng, config.classifies)
+    return Model(params, config.model, corpus.vocabulary.size)
+
+
+def initial_parameters(config, table, rng, classifies=False):
+    """The parameters before any training: a flat dict of float32 arrays with dotted names.
+
+    Matrices are drawn uniformly, with the variance that keeps signal and gradient the same size
+    (Glorot and Bengio 2010); with identity_start square layers of the encoder are the identity.
+    With residual_response the last layer of the response network starts small. With `bag` the last
+    layer of the encoder starts at zero, so at first the bag alone makes the vector. Biases are
+    zero, the scales of layer norms one. config: ModelConfig; table: (R, d) initial embeddings;
+    rng: numpy Generator; classifies: with NLI's classifier
+    """
+    params = {}
+    last_of_response = f"response.linear{len(config.response_hidden)}.weight"
+    for name, shape in parameter_shapes(config, len(table), classifies).items():
+        if name == "encoder.embedding.weight":
+            params[name] = table
+        elif name.endswith("norm.weight"):
+            params[name] = np.ones(shape, np.float32)
+        elif name.endswith("bias"):
+            params[name] = np.zeros(shape, np.float32)
+        else:
+            # queries, keys and values are three square matrices in one
+            fans = 2 * shape[0] if name.endswith("qkv.weight") else sum(shape)
+            small = config.residual_response and name == last_of_response
+            bound = np.sqrt(6 / fans) * (0.1 if small else 1)
+            params[name] = rng.uniform(-bound, bound, shape).astype(np.float32)
+            is_linear = name.startswith(("encoder.linear", "encoder.bag"))
+            if config.identity_start and is_linear and shape[0] == shape[1]:
+                params[name] = np.eye(shape[0], dtype=np.float32)
+    if config.bag:
+        params[f"encoder.linear{len(config.layers) - 1}.weight"][:] = 0
+    return params
+
+
+def parameter_shapes(config, rows, classifies=False):
+    """Name → shape of every parameter of a ModelConfig; rows: the length of its table."""
+    e = config.layers[-1]
+    shapes = {"encoder.embedding.weight": (rows, config.embedding_dim),
+              **ENCODERS[config.encoder].shapes(config)}
+    networks = {"encoder": [config.embedding_dim, *config.layers],
+                "response": [e, *config.response_hidden, e]}
+    if classifies:
+        networks["nli"] = [4 * e, config.nli_hidden, len(LABELS)]
+    for name, widths in networks.items():
+        for k, shape in enumerate(zip(widths, widths[1:])):
+            shapes |= {f"{name}.linear{k}.weight": shape, f"{name}.linear{k}.bias": shape[1:]}
+    if not config.encoder_bias:
+        del shapes[f"encoder.linear{len(config.layers) - 1}.bias"]
+    return shapes
+
+
+def initial_table(corpus, bigrams, model, rng):
+    """Word rows, then bigram rows: float32 (vocabulary size + bigrams, embedding_dim).
+
+    Words are drawn from a normal distribution. A share `svd_share` of their dimensions comes from
+    the corpus's own co-occurrences instead. With `frequency_weight` a the row of a word is scaled
+    by a/(a + p(word)). So a sum of embeddings starts as a weighted bag of words, in which "the"
+    hardly counts (Arora et al. 2017). Bigrams start at zero or like words. The encoder's
+    table_divisor divides them all.
+    """
+    words, dim = corpus.vocabulary.size, model.embedding_dim
+    of_words = rng.standard_normal((words, dim), np.float32)
+    if from_svd := round(model.svd_share * dim):
+        vectors = ppmi_svd(corpus.train, 1 + len(corpus.vocabulary.words), from_svd, rng)
+        of_words[:vectors.shape[0], :vectors.shape[1]] = vectors
+    if a := model.frequency_weight:
+        weight = a / (a + corpus.vocabulary.probabilities())
+        of_words *= weight.astype(np.float32)[:, None]
+    table = np.empty((words + bigrams, dim), np.float32)      # not before: the SVD needs much, too
+    table[:words] = of_words
+    table[words:] = 0 if model.zero_bigrams else rng.standard_normal((bigrams, dim), np.float32)
+    table /= np.float32(ENCODERS[model.encoder].table_divisor(dim))
+    return table

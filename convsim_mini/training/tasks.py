@@ -1,0 +1,89 @@
+"""Which task each step trains on, where there are two: conversations, and inference (NLI)."""
+
+import dataclasses
+import itertools
+import math
+import zlib
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core import schedule
+from ..core.pairs import Split, batch_order
+
+
+class Tasks(NamedTuple):
+    """Splits to train on, and NLI pairs to measure on; the NLI ones are None without that task."""
+
+    conversation: Split
+    nli: Split | None = None
+    nli_dev: Split | None = None
+
+    @property
+    def nli_checksum(self):
+        """The CRC-32 of all numbers of the NLI splits, or None without any."""
+        splits = [split for split in (self.nli, self.nli_dev) if split]
+        arrays = [array for split in splits for array in split[:4] if array is not None]
+        crc = 0
+        for array in arrays:
+            crc = zlib.crc32(np.ascontiguousarray(array), crc)
+        return crc if splits else None
+
+
+def batches(config, tasks, first_step=0, trains_nli=None):
+    """Yield the Batch of each step from `first_step` on; seed, stage and step decide it.
+
+    trains_nli: whether this worker trains NLI in every step; None: tasks take turns
+    """
+    # a run that --init continues sees other batches than its parent of the same seed
+    config = dataclasses.replace(config, seed=config.seed + (config.stage << 112))
+    if not tasks.nli:
+        yield from schedule.batches(config, tasks.conversation, first_step)
+    drop = math.ceil(config.optim.drop_at * config.steps)
+    for step in itertools.count(first_step):
+        if step in (first_step, drop):
+            begin = drop if step >= drop else 0
+            size, nli_size = batch_sizes(config.optim, step, config.steps)
+            done, of_nli = steps_of_tasks(config, begin, step)
+            order = batch_order(tasks.conversation.pairs, size, config.seed, done)
+            nli_order = batch_order(tasks.nli.pairs, nli_size, config.seed, of_nli)
+        is_nli = trains_nli
+        if is_nli is None:
+            is_nli = nli_steps(config, step + 1) > nli_steps(config, step)
+        if is_nli:
+            yield tasks.nli.batch(next(nli_order))            # every word counts: "not" may decide
+        else:
+            yield schedule.training_batch(config, tasks.conversation, next(order), step)
+
+
+def batch_sizes(optim, step, steps):
+    """Pairs in the batch of one step: of conversations, of NLI."""
+    if step >= optim.drop_at * steps:
+        return optim.dropped_batch_size, optim.dropped_batch_size
+    return optim.batch_size, optim.nli_batch_size
+
+
+def pairs_before(config, step):
+    """How many pairs of both tasks the first `step` steps see."""
+    drop = min(step, math.ceil(config.optim.drop_at * config.steps))
+    total = 0
+    for begin, end in ((0, drop), (drop, step)):
+        size, nli_size = batch_sizes(config.optim, begin, config.steps)
+        steps, of_nli = steps_of_tasks(config, begin, end)
+        total += steps * size + of_nli * nli_size
+    return total
+
+
+def nli_steps(config, step):
+    """How many of the first `step` steps train NLI; they are spread evenly."""
+    if len(config.taught) == 2:
+        return math.floor(config.nli_share * step)
+    return step if config.second_task else 0
+
+
+def steps_of_tasks(config, begin, end):
+    """How many of the steps `begin` … `end` − 1 train on conversations, how many train NLI."""
+    if config.optim.nli_workers:                              # each trains both
+        return end - begin, end - begin
+    of_nli = nli_steps(config, end) - nli_steps(config, begin)
+    return end - begin - of_nli, of_nli

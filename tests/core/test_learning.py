@@ -1,0 +1,199 @@
+"""Optimisers by their formulas, the rates of each step, the loop, and P@N by loops."""
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from convsim_mini.config import Config, ModelConfig, OptimConfig
+from convsim_mini.core import schedule
+from convsim_mini.core.embeddings import SparseRows
+from convsim_mini.core.loop import train_steps
+from convsim_mini.core.model import Model, embed, loss_and_gradients, respond
+from convsim_mini.core.optim import OPTIMIZERS, SGD, Adaptive
+from convsim_mini.core.packed import offsets_of
+from convsim_mini.core.pairs import Split
+from convsim_mini.core.ranking import candidate_scores, draw_candidates, precision, true_ranks
+from convsim_mini.training.initial import initial_parameters
+
+TABLE = "encoder.embedding.weight"
+
+
+def some_gradients(rng):
+    """A matrix and a table, of which rows 1 and 3 are used; the gradients of two steps."""
+    params = {"w": rng.standard_normal((2, 3)), TABLE: rng.standard_normal((5, 3))}
+    rows = np.array([3, 1, 3], np.int32)
+    return params, [{"w": rng.standard_normal((2, 3)),
+                     TABLE: [SparseRows(rows, rng.standard_normal((2, 3)), np.array([0, 1, 1]))]}
+                    for _ in range(2)]
+
+
+def of_row(grad, row):
+    """The gradient of one row of the table: (3,)."""
+    return sum(part.values[source] for part in grad for r, source in zip(part.rows, part.sources)
+               if r == row)
+
+
+def test_sgd_goes_down_by_rate_times_gradient():
+    params, steps = some_gradients(np.random.default_rng(0))
+    before = {name: p.copy() for name, p in params.items()}
+    optimizer = SGD(params)
+    for grads in steps:
+        optimizer.step(params, grads, 0.1, 0.5)
+    assert optimizer.state == {} and OPTIMIZERS["sgd"] is SGD
+    expected = before["w"] - 0.1 * (steps[0]["w"] + steps[1]["w"])
+    np.testing.assert_allclose(params["w"], expected, atol=1e-14)
+    for row in (1, 3):
+        change = sum(of_row(grads[TABLE], row) for grads in steps)
+        np.testing.assert_allclose(params[TABLE][row], before[TABLE][row] - 0.5 * change,
+                                   atol=1e-14)
+    assert (params[TABLE][[0, 2, 4]] == before[TABLE][[0, 2, 4]]).all()
+
+
+def test_adaptive_is_adam_and_row_wise_adagrad():
+    params, steps = some_gradients(np.random.default_rng(1))
+    before = {name: p.copy() for name, p in params.items()}
+    optimizer = Adaptive(params)
+    mean, square, w, squares = 0, 0, before["w"].copy(), np.full(5, 1e-12)
+    table = before[TABLE].copy()
+    for t, grads in enumerate(steps, start=1):
+        optimizer.step(params, grads, 0.1, 0.5)
+        mean = 0.9 * mean + 0.1 * grads["w"]
+        square = 0.999 * square + 0.001 * grads["w"] ** 2
+        w -= 0.1 * (mean / (1 - 0.9 ** t)) / (np.sqrt(square / (1 - 0.999 ** t)) + 1e-8)
+        for row in (1, 3):
+            grad = of_row(grads[TABLE], row)
+            squares[row] += (grad ** 2).mean()
+            table[row] -= 0.5 * grad / np.sqrt(squares[row])
+    np.testing.assert_allclose(params["w"], w, atol=1e-12)
+    np.testing.assert_allclose(params[TABLE], table, atol=1e-12)
+    np.testing.assert_allclose(optimizer.state[f"{TABLE}.squares"], squares, rtol=1e-12)
+    assert optimizer.state["steps"].tolist() == [2]
+
+
+# ---------------------------------------------------------------- rates and batches
+
+def test_rates_rise_hold_and_fall():
+    optim = OptimConfig(rate=2.0, table_rate=6.0, warmup=4)
+    rates = [schedule.rates(optim, step, 100, 128) for step in range(100)]
+    assert [dense for dense, _ in rates[:5]] == [0.5, 1, 1.5, 2, 2]
+    assert rates[50][0] == 2 and rates[75][0] == pytest.approx(1) and rates[99][0] == 2 / 50
+    assert all(table == pytest.approx(3 * dense) for dense, table in rates)
+    assert schedule.rates(replace(optim, warmup=80), 90, 100, 1)[0] == 1.0    # not while it rises
+    assert schedule.rates(replace(optim, decay="none", warmup=0), 99, 100, 1)[0] == 2
+
+
+def test_the_papers_rates():
+    paper = OptimConfig(optimizer="sgd", loss="sum", rate=0.01, table_rate=0.01, warmup=0,
+                        decay="none", drop_at=0.75, dropped_rate=0.001)
+    assert schedule.rates(paper, 74, 100, 128) == pytest.approx((1.28, 1.28))
+    assert schedule.rates(paper, 75, 100, 256) == pytest.approx((0.256, 0.256))
+    assert schedule.rates(replace(paper, optimizer="adaptive"), 0, 100, 128)[0] == 0.01
+    assert schedule.rates(replace(paper, loss="mean"), 0, 100, 128)[0] == 0.01
+
+
+def small_split(pairs=40, seed=0):
+    """Pairs of random words, with keys by which pair 2k + 1 repeats the input of pair 2k."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(2, 9, 2 * pairs)
+    keys = np.stack([np.arange(pairs) // 2, 1000 + np.arange(pairs)], axis=1).astype(np.uint64)
+    return Split(rng.integers(0, 30, lengths.sum()).astype(np.int32), offsets_of(lengths), keys)
+
+
+def small_config(**optim):
+    """A small DAN's settings."""
+    return Config(model=ModelConfig(embedding_dim=6, layers=[6], svd_share=0.0), seed=3, steps=12,
+                  optim=OptimConfig(batch_size=8, warmup=2, **optim))
+
+
+def test_batches_are_a_function_of_seed_and_step():
+    split, config = small_split(), small_config(drop_at=0.5, dropped_batch_size=5)
+    batches = list(islice(schedule.batches(config, split), 12))
+    sizes = [len(batch.sentences.lengths) // 2 for batch in batches]
+    assert sizes == [8] * 6 + [5] * 6
+    later = islice(schedule.batches(config, split, 4), 8)
+    for one, other in zip(batches[4:], later, strict=True):
+        assert (one.sentences.ids == other.sentences.ids).all()
+    other = next(schedule.batches(replace(config, seed=4), split))
+    assert other.sentences.ids.tolist() != batches[0].sentences.ids.tolist()
+
+
+def test_words_are_left_out_and_false_negatives_masked_as_the_settings_say():
+    split, which = small_split(), np.arange(8)
+    whole = split.batch(which)
+    kept = schedule.training_batch(small_config(word_dropout=0.0), split, which, 0)
+    assert (kept.sentences.ids == whole.sentences.ids).all()
+    assert sorted(zip(*kept.false_negatives)) == [(k, k ^ 1) for k in range(8)]
+    fewer = schedule.training_batch(small_config(word_dropout=0.5), split, which, 0)
+    assert len(whole.sentences.ids) / 4 < len(fewer.sentences.ids) < len(whole.sentences.ids)
+    assert len(fewer.sentences.lengths) == 16 and fewer.sentences.lengths.min() >= 1
+    unmasked = small_config(mask_false_negatives=False, word_dropout=0.0)
+    assert schedule.training_batch(unmasked, split, which, 0).false_negatives is None
+
+
+# ---------------------------------------------------------------- the loop
+
+def small_model(config):
+    rng = np.random.default_rng(0)
+    params = initial_parameters(config.model, rng.standard_normal((50, 6)).astype(np.float32), rng)
+    return Model(params, config.model, word_rows=30)
+
+
+@pytest.mark.parametrize("optimizer, rate", [("sgd", 0.5), ("adaptive", 0.02)])
+def test_the_loop_lowers_the_loss_and_moves_every_parameter(optimizer, rate):
+    config = small_config(optimizer=optimizer, rate=rate, table_rate=rate, word_dropout=0.0)
+    model, split, seen = small_model(config), small_split(), []
+    before = {name: p.copy() for name, p in model.params.items()}
+    train_steps(model, OPTIMIZERS[optimizer](model.params), config,
+                islice(schedule.batches(config, split), 12), after_step=lambda done, losses:
+                seen.append((done, float(losses["loss"]))))
+    assert [done for done, _ in seen] == list(range(1, 13))
+    assert np.mean([loss for _, loss in seen[-3:]]) < 0.9 * seen[0][1]
+    assert all((p != before[name]).any() for name, p in model.params.items())
+
+
+def test_a_step_of_the_loop_is_the_gradient_at_the_rate_of_its_number():
+    config = small_config(optimizer="sgd", loss="sum")
+    model, split = small_model(config), small_split()
+    before = {name: p.copy() for name, p in model.params.items()}
+    batch = split.batch(np.arange(8))
+    loss, grads = loss_and_gradients(model, batch, (config.seed, 7))
+    told = []
+    train_steps(model, SGD(model.params), config, [batch], first=7,
+                after_step=lambda *what: told.append(what))
+    rate, _ = schedule.rates(config.optim, 7, config.steps, pairs=8)
+    name = "encoder.linear0.weight"
+    np.testing.assert_allclose(model.params[name], before[name] - rate * grads[name], rtol=1e-5)
+    assert told[0][0] == 8 and float(told[0][1]["loss"]) == float(loss)
+
+
+# ---------------------------------------------------------------- P@N
+
+def test_precision_is_what_loops_over_candidates_give():
+    split, model = small_split(pairs=300), small_model(small_config())
+    pairs, candidates = draw_candidates(split, 250)
+    assert len(set(pairs.tolist())) == 250 and candidates.shape == (250, 100)
+    u, v = (embed(model, split.sentences(2 * pairs + side)) for side in (0, 1))
+    v_prime = respond(model, v)
+    right = 0
+    for query, drawn in enumerate(candidates):
+        assert drawn[0] == query and len(set(drawn.tolist())) == 100
+        scores = [float(u[query] @ v_prime[other]) for other in drawn]
+        right += all(scores[0] > other for other in scores[1:])
+    ranks = true_ranks(candidate_scores(u, v_prime, candidates))
+    assert precision(ranks, 1) == pytest.approx(100 * right / 250)
+    assert precision(ranks, 100) == 100 and ranks.min() >= 1
+    assert true_ranks(np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0]])).tolist() == [2, 1]    # ties
+
+
+def test_the_true_text_is_no_wrong_response_and_99_are_needed():
+    split = small_split(pairs=150)
+    keys = split.keys.copy()
+    keys[:40, 1] = 7                                          # one text 40 times
+    pairs, candidates = draw_candidates(split._replace(keys=keys), 150)
+    for query in np.flatnonzero(keys[pairs, 1] == 7):
+        assert (keys[pairs[candidates[query, 1:]], 1] != 7).all()
+    keys[:60, 1] = 7
+    with pytest.raises(ValueError, match="60 of 150 are the same text"):
+        draw_candidates(split._replace(keys=keys), 150)

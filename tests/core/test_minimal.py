@@ -1,0 +1,84 @@
+"""minimal.py beside the package: the same first values and batches give the same 20 steps."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from convsim_mini import minimal
+from convsim_mini.core import packed
+from convsim_mini.config import ModelConfig
+from convsim_mini.core.pairs import Batch
+from convsim_mini.core.packed import Packed, offsets_of
+from convsim_mini.core.model import Model, loss_and_gradients
+from convsim_mini.core.optim import Adaptive
+
+from conftest import ROOT
+
+NAMES = {"table": "encoder.embedding.weight", "W": "encoder.linear0.weight",
+         "R": "response.linear0.weight", "b": "response.linear0.bias"}
+RATE, TABLE_RATE, STEPS = 1e-3, 0.06, 20
+
+
+@pytest.fixture(autouse=True)
+def sizes(monkeypatch):
+    """Few rows and numbers, so that equal rows meet in a batch; one hash of bigrams for both."""
+    monkeypatch.setattr(minimal, "DIM", 7)
+    monkeypatch.setattr(minimal, "BIGRAMS", 40)
+    monkeypatch.setattr(packed, "bigram_buckets", lambda left, right, buckets:
+                        (left.astype(np.int64) * 1_000_003 + right) % buckets)
+
+
+def some_batches(rng, words):
+    for _ in range(STEPS):
+        yield [[rng.integers(0, words, rng.integers(1, 9)) for _ in range(2)] for _ in range(11)]
+
+
+def test_its_steps_are_those_of_the_package():
+    rng = np.random.default_rng(3)
+    params, state = minimal.first_values(rng.integers(1, 50, 29), rng)
+    params = {name: p + 0.1 * rng.standard_normal(p.shape) for name, p in params.items()}
+    state = {name: (np.zeros_like(params[name]), np.zeros_like(params[name])) for name in "RbW"}
+    state["table"] = np.full((len(params["table"]), 1), Adaptive.FIRST_SQUARE)
+    config = ModelConfig(embedding_dim=7, layers=[7], scale=minimal.SCALE)
+    model = Model({NAMES[name]: p.copy() for name, p in params.items()}, config, word_rows=30)
+    optimizer = Adaptive(model.params)
+    for step, pairs in enumerate(some_batches(rng, words=30)):
+        loss, grads = minimal.loss_and_gradients(params, pairs)
+        minimal.update(params, grads, state, step)
+        sentences = [pair[side] for side in (0, 1) for pair in pairs]
+        both = Packed(np.concatenate(sentences).astype(np.int32),
+                      offsets_of([len(ids) for ids in sentences]))
+        of_package, grads = loss_and_gradients(model, Batch(both))
+        optimizer.step(model.params, grads, RATE, TABLE_RATE)
+        assert abs(loss - of_package) < 1e-9
+        for name, p in params.items():
+            assert p.dtype == np.float64
+            np.testing.assert_allclose(p, model.params[NAMES[name]], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("old, new", [
+    ("dy + dy @", "dy @"), ("dx * scale", "dx"), ("du - u *", "du + u *"), ("ds.T @ u", "ds @ u"),
+    ("dz @ params[\"W\"].T", "dz @ params[\"W\"]"), ("x.T @ dz", "(x.T @ dz).T"),
+    ("0.001 * (grads[name] ** 2", "0.001 * (grads[name]")])
+def test_a_planted_mistake_is_noticed(old, new, monkeypatch):
+    source = (ROOT / "convsim_mini" / "minimal.py").read_text(encoding="utf-8")
+    assert source.count(old) == 1, f"minimal.py no longer holds {old!r}: the mutant tests nothing"
+    mutant = {"__name__": "mutant"}
+    exec(source.replace(old, new), mutant)
+    for name in ("loss_and_gradients", "update"):
+        monkeypatch.setattr(minimal, name, mutant[name])
+    mutant |= {"DIM": 7, "BIGRAMS": 40}
+    with pytest.raises(AssertionError):
+        test_its_steps_are_those_of_the_package()
+
+
+def test_it_needs_numpy_and_the_corpus_alone():
+    """It stands alone: at most 150 lines, and no file of the package."""
+    path = ROOT / "convsim_mini" / "minimal.py"
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 150
+    code = ("import runpy, sys; runpy.run_path(sys.argv[1]); "
+            "print([name for name in sys.modules if name.startswith(('convsim', 'scipy'))])")
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr

@@ -1,0 +1,149 @@
+"""The loops that numba may compile: equal to what they replace, in Python and compiled."""
+
+import inspect
+import sys
+
+import numpy as np
+import pytest
+
+from convsim_mini.fast import devices, host, loops
+
+LENGTHS = (0, 1, 7, 8, 9, 16, 31)    # rows in a sum: none, below, at and above the eight at a time
+
+
+@pytest.fixture(params=["Python", "numba"])
+def way(request):
+    """A function that makes a loop ready: as it stands, or compiled."""
+    if request.param == "Python":
+        return lambda loop: loop
+    pytest.importorskip("numba", reason="numba is not installed: pip install numba")
+    return loops.compiled
+
+
+def sums_by_scipy(ids, offsets, table, y):
+    """`host.sum_into`, which leaves few rows to SciPy, with the loop's arguments."""
+    host.sum_into(y, table, ids, offsets)
+
+
+def sums_error(sum_rows, dtype=np.float64):
+    """How far a sum_rows is from adding up row by row."""
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((23, 11)).astype(dtype)
+    offsets = 3 + np.cumsum([0, *LENGTHS])    # a part: what stands before it is another one's
+    ids = rng.integers(0, 23, offsets[-1] + 2).astype(np.int32)
+    y = np.full((len(LENGTHS), 11), np.nan, dtype)
+    try:
+        sum_rows(ids, offsets, table, y)
+    except (IndexError, UnboundLocalError):
+        return np.inf
+    expected = [table[ids[a:b]].sum(axis=0, dtype=np.float64) for a, b in zip(offsets, offsets[1:])]
+    return np.abs(y - expected).max()
+
+
+def steps_error(step_rows, adagrad, dtype=np.float64):
+    """How far two steps of a step_rows are from row-wise Adagrad's, or SGD's, formula."""
+    rng = np.random.default_rng(1)
+    table = rng.standard_normal((23, 11)).astype(dtype)
+    squares = np.full(23, 0.1, dtype) if adagrad else None
+    expected, sums = table.astype(np.float64), np.full(23, 0.1)
+    for _ in range(2):
+        rows = rng.permutation(23)[:9]
+        grads = rng.standard_normal((9, 11)).astype(dtype)
+        sums[rows] += (grads.astype(np.float64) ** 2).mean(axis=1)
+        rates = 0.3 / np.sqrt(sums[rows]) if adagrad else np.full(9, 0.3)
+        expected[rows] -= rates[:, None] * grads
+        step_rows(rows, grads.copy(), table, dtype(0.3), squares)
+    worst = np.abs(table - expected).max()
+    return max(worst, np.abs(squares - sums).max()) if adagrad else worst
+
+
+def test_loops_are_what_they_replace(way):
+    assert sums_error(sums_by_scipy) < 1e-13
+    assert sums_error(way(loops.sum_rows)) < 1e-13
+    assert sums_error(way(loops.sum_rows), np.float32) < 1e-5
+    for adagrad in (False, True):
+        assert steps_error(host.step_rows_of_numpy, adagrad) < 1e-14
+        assert steps_error(way(loops.step_rows), adagrad) < 1e-14
+        assert steps_error(way(loops.step_rows), adagrad, np.float32) < 1e-5
+
+
+@pytest.mark.parametrize("name, old, new", [
+    ("sum_rows", "total[:] = 0", "pass"),
+    ("sum_rows", "m + 8 <= end", "m + 8 < end + 2"),
+    ("sum_rows", "m += 8", "m += 9"),
+    ("sum_rows", "(x[k] + z[k])", "(x[k] + x[k])"),
+    ("sum_rows", "m += 1", "m += 2"),
+    ("step_rows", "square / len(grad)", "square"),
+    ("step_rows", "+= square", "= square"),
+    ("step_rows", "rate / np.sqrt", "rate * np.sqrt"),
+    ("step_rows", "row[k] -=", "row[k] +="),
+])
+def test_a_wrong_loop_is_noticed(name, old, new):
+    source = inspect.getsource(getattr(loops, name))
+    assert old in source, f"{name} no longer holds {old!r}: the mutant tests nothing"
+    namespace = {"np": np}
+    exec(source.replace(old, new), namespace)
+    error = (sums_error(namespace[name]) if name == "sum_rows" else
+             steps_error(namespace[name], adagrad=True))
+    assert not error < 1e-3
+
+
+def test_what_is_not_finite_stays_so(way):
+    table = np.array([[np.nan, np.inf, -np.inf, 1.0]] * 9)
+    y = np.zeros((1, 4))
+    way(loops.sum_rows)(np.arange(9), np.array([0, 9]), table, y)
+    assert np.isnan(y[0, 0]) and y[0, 1:].tolist() == [np.inf, -np.inf, 9]
+    grads = np.array([[np.inf, 1.0, 2.0, 3.0], [np.nan, 1.0, 2.0, 3.0]])
+    stepped, expected = np.ones((2, 2, 4))
+    with np.errstate(invalid="ignore"):
+        way(loops.step_rows)(np.arange(2), grads.copy(), stepped, 0.1, np.ones(2))
+        host.step_rows_of_numpy(np.arange(2), grads.copy(), expected, 0.1, np.ones(2))
+    np.testing.assert_array_equal(stepped, expected)
+    assert np.isnan(stepped[1]).all() and np.isnan(stepped[0, 0])
+
+
+def test_few_rows_do_not_wait_for_numba(monkeypatch):
+    called = []
+    monkeypatch.setattr(loops, "compiled", lambda loop: called.append(loop))
+    monkeypatch.setattr(host, "MANY", 100)
+    for number in (99, 100):
+        y = np.empty((1, 2))
+        host.sum_into(y, np.ones((3, 2)), np.zeros(number, np.int32), np.array([0, number]))
+        assert (y == number).all() and called == [loops.sum_rows] * (number // 100)
+
+
+@pytest.fixture
+def fresh():
+    """numba is looked for anew, and once more after the test."""
+    for kept in (loops.numba_module, loops._compiled):
+        kept.cache_clear()
+    yield
+    for kept in (loops.numba_module, loops._compiled):
+        kept.cache_clear()
+
+
+@pytest.mark.parametrize("error, said", [
+    (ModuleNotFoundError("No module named 'numba'"), ""),
+    (ImportError("Numba needs NumPy 2.4 or less. Got NumPy 2.9."),
+     "numba is not used: Numba needs NumPy 2.4 or less. Got NumPy 2.9.\n"),
+])
+def test_without_a_fitting_numba_scipy_computes(error, said, fresh, monkeypatch, capsys):
+    class Finder:
+        def find_spec(self, name, *_):
+            if name == "numba":
+                raise error
+    for name in [name for name in sys.modules if name.split(".")[0] == "numba"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    monkeypatch.setattr(host, "MANY", 0)
+    assert sums_error(sums_by_scipy) < 1e-14
+    assert loops.compiled(loops.step_rows) is None
+    assert capsys.readouterr().err == said                    # once
+    assert "numba" not in devices.machine(np)
+
+
+def test_without_a_folder_for_its_cache_numba_compiles_each_time(fresh, monkeypatch):
+    pytest.importorskip("numba", reason="numba is not installed: pip install numba")
+    from numba.core import caching
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+    assert sums_error(loops.compiled(loops.sum_rows)) < 1e-13

@@ -1,0 +1,133 @@
+"""Work shared out among threads: every item once, and the results those of one thread."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from convsim_mini import fast
+from convsim_mini.core.embeddings import SparseRows
+from convsim_mini.core.gradcheck import dense
+from convsim_mini.fast import host, threads
+
+from conftest import PATH
+
+
+@pytest.fixture
+def cores(monkeypatch):
+    """A function that sets the number of cores."""
+    def set_to(number):
+        monkeypatch.setattr(threads, "number_of_cores", lambda: number)
+        threads._threads.cache_clear()
+    yield set_to
+    threads._threads.cache_clear()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 8])
+@pytest.mark.parametrize("items", [1, 2, 7, 1000])
+def test_fair_shares_are_all_items_once_and_nearly_equal_work(items, number, cores):
+    cores(number)
+    work = np.cumsum(np.random.default_rng(0).integers(1, 9, items))
+    shares = threads.fair_shares(work)
+    assert [k for share in shares for k in range(items)[share]] == list(range(items))
+    assert all(share.stop > share.start for share in shares) and len(shares) <= number
+    if items == 1000:
+        sizes = [work[share.stop - 1] - work[share.start] for share in shares]
+        assert len(shares) == number and max(sizes) - min(sizes) < 40
+
+
+def test_a_thread_that_has_not_begun_its_part_is_not_waited_for(cores):
+    cores(2)
+    gate = threading.Event()
+    busy = threads._threads().submit(gate.wait, 5)            # as if another process had its core
+    assert threads.on_all_cores(lambda part: part + 1, range(3)) == [1, 2, 3]
+    assert not busy.done()
+    gate.set()
+    assert threads.on_all_cores(lambda part: part + 1, range(3)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("rows", [1, 1024, 1025, 5000])
+def test_by_rows_and_add_to_reach_every_row_once(rows, number, cores):
+    cores(number)
+    rng = np.random.default_rng(0)
+    x, y, row = (rng.standard_normal(shape) for shape in ((rows, 128), (rows, 1), (128,)))
+    calls = []
+
+    def function(x, y):
+        calls.append(len(x))
+        return x * y, x.sum(axis=1)
+    for found, expected in zip(threads.by_rows(function, x, y), (x * y, x.sum(axis=1)),
+                               strict=True):
+        assert (found == expected).all()
+    # a megabyte at a time, each row once, but for the first one, which tells widths
+    assert max(calls) <= 1024 and sum(calls) == rows + (rows > 1024)
+    assert (threads.by_rows(np.negative, x) == -x).all()
+    found = x.copy()
+    threads.add_to(found, x)
+    threads.add_to(found, row, -0.5)
+    assert (found == x + x + -0.5 * row).all()
+    threads.add_to(row, row)                                  # one axis
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 50])
+def test_products_on_own_threads_are_numpy_s(number, cores, monkeypatch):
+    cores(number)
+    monkeypatch.setattr(threads, "_own_threads", True)
+    monkeypatch.setattr(threads, "LARGE_PRODUCT", 0)
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(shape) for shape in ((7, 5), (5, 3), (7, 9)))
+    found = threads.products((a, b), (a.T, c), (c.T, a))
+    for one, expected in zip(found, (a @ b, a.T @ c, c.T @ a), strict=True):
+        assert np.allclose(one, expected, rtol=1e-13, atol=1e-13) and one.dtype == expected.dtype
+    assert np.allclose(threads.product(a[:1], b), a[:1] @ b, rtol=1e-13)
+
+
+@pytest.mark.parametrize("number, at_once", [(1, 2048), (2, 1), (3, 2), (50, 2048), (1, 3)])
+def test_a_step_adds_up_all_places_of_a_row_on_any_number_of_cores(number, at_once, cores,
+                                                                   monkeypatch):
+    cores(number)
+    monkeypatch.setattr(host, "AT_ONCE", at_once)
+    rng = np.random.default_rng(0)
+    parts = [SparseRows(rng.integers(0, 12, 30).astype(np.int32), rng.standard_normal((5, 3)),
+                        rng.integers(0, 5, 30).astype(np.int32)) for _ in range(2)]
+    for some in (parts, parts[:1]):
+        table = rng.standard_normal((12, 3))
+        expected = table - 0.5 * dense(some, table)
+        host.update_rows(table, some, 0.5)
+        assert np.abs(table - expected).max() < 1e-14
+
+
+def test_commands_give_blas_one_thread_and_a_program_keeps_its_own():
+    code = """if True:
+        import numpy, threadpoolctl
+        from convsim_mini.fast import threads as own
+        def threads():
+            return [pool["num_threads"] for pool in threadpoolctl.threadpool_info()
+                    if pool["user_api"] == "blas"]
+        x = numpy.ones((600, 600), numpy.float32)
+        print(threads(), own.product(x, x).tobytes() == (x @ x).tobytes())
+        own.claim_process()
+        print(threads(), own.product(x, x)[0, 0])
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={**os.environ, "PYTHONPATH": PATH, "OPENBLAS_NUM_THREADS": "2"})
+    before, after = done.stdout.splitlines()
+    if "[2]" not in before:
+        pytest.skip("this NumPy's BLAS does not take two threads from OPENBLAS_NUM_THREADS")
+    assert before == "[2] True" and after == "[1] 600.0"
+
+
+def test_twins_come_and_go():
+    from convsim_mini.core.layers import linear_forward
+    x = np.ones((2, 3))
+    fast.install()
+    assert linear_forward.register is not None and host.linear_forward(x, x.T)[0][0, 0] == 3
+    calls = []
+    linear_forward.register(np.ndarray, lambda *inputs: calls.append(inputs))
+    linear_forward(x, x.T)
+    fast.uninstall()
+    assert linear_forward(x, x.T)[0][0, 0] == 3 and len(calls) == 1

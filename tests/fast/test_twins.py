@@ -1,0 +1,62 @@
+"""Each faster twin on the host gives what the function of core gives; each has a case."""
+
+import numpy as np
+import pytest
+
+from convsim_mini import fast
+from convsim_mini.core.layers import linear_forward
+from convsim_mini.fast import host, threads
+from convsim_mini.fast.twins import TWINS
+
+from twin_cases import CASES, PAIRS, SEEDS, plain, results_of, touched_rows
+
+
+@pytest.fixture(params=[1, 2, 5])
+def cores(request, monkeypatch):
+    """The twins, their work shared out among one, two or five threads, however little it is."""
+    monkeypatch.setattr(threads, "number_of_cores", lambda: request.param)
+    monkeypatch.setattr(threads, "_own_threads", True)
+    monkeypatch.setattr(threads, "LARGE_PRODUCT", 0)
+    monkeypatch.setattr(host, "MANY", 0)
+    threads._threads.cache_clear()
+    fast.install()
+    yield
+    threads._threads.cache_clear()
+    fast.uninstall()
+
+
+def errors(function, case, dtype, seed):
+    """How far a twin is from its function, array by array, relative to the largest number."""
+    arguments = case(np.random.default_rng(seed), dtype)
+    faster = results_of(function, arguments)
+    with plain():
+        expected = results_of(function, arguments)
+    for x, y in zip(faster, expected, strict=True):
+        assert (x.dtype, x.shape) == (y.dtype, y.shape)
+    return [np.abs(x - y).max(initial=0) / max(1, np.abs(y).max(initial=0))
+            for x, y in zip(faster, expected) if x.dtype.kind == "f"]
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 2e-5), (np.float64, 1e-12)])
+@pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
+def test_a_twin_gives_what_core_gives(function, dtype, tolerance, cores):
+    for seed in SEEDS:
+        assert max(errors(function, CASES[function], dtype, seed), default=0) < tolerance
+
+
+def test_rows_that_many_places_share_are_added_up_alike(cores):
+    update_rows = next(function for function in CASES if function.__name__ == "update_rows")
+    many = lambda rng, dtype: touched_rows(rng, dtype, places=6_000)    # noqa: E731
+    assert max(errors(update_rows, many, np.float64, 0)) < 1e-11
+
+
+def test_every_twin_has_a_case():
+    assert set(TWINS) == set(CASES) | set(PAIRS.values()) & set(TWINS)
+
+
+def test_a_wrong_twin_is_noticed(monkeypatch):
+    monkeypatch.setitem(TWINS, linear_forward, (lambda x, weight, bias=None: (
+        1.001 * (x @ weight), (x, weight)), None))
+    fast.install()
+    assert max(errors(linear_forward, CASES[linear_forward], np.float64, 0)) > 1e-4
+    fast.uninstall()

@@ -1,0 +1,79 @@
+"""What a model starts from: vectors of co-occurrence, the identity."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from convsim_mini.config import ModelConfig
+from convsim_mini.core.pairs import Split
+from convsim_mini.core.packed import Packed
+from convsim_mini.training.initial import initial_parameters
+from convsim_mini.core.model import Model, embed
+from convsim_mini.training.word_vectors import cooccurrences, left_singular_vectors, ppmi_svd
+from convsim_mini.training.options import parse_config
+
+
+def test_left_singular_vectors_are_those_of_the_exact_decomposition():
+    rng = np.random.default_rng(0)
+    u, _ = np.linalg.qr(rng.standard_normal((60, 40)))
+    v, _ = np.linalg.qr(rng.standard_normal((50, 40)))
+    matrix = (u * 0.7 ** np.arange(40)) @ v.T
+    found = left_singular_vectors(scipy.sparse.csr_matrix(matrix), 5, rng)
+    assert found.shape == (60, 5)
+    assert np.abs(np.abs((found * u[:, :5]).sum(axis=0)) - 1).max() < 1e-5       # up to the sign
+
+
+def toy_split():
+    """Words 1 and 2 stand beside 5 or 6, words 3 and 4 beside 7 or 8; 9 stands alone."""
+    rng, sentences = np.random.default_rng(1), []
+    for _ in range(400):
+        topic = rng.integers(2)
+        sentences.append([1 + 2 * topic + rng.integers(2), 5 + 2 * topic + rng.integers(2)])
+    sentences.append([9])
+    lengths = [len(sentence) for sentence in sentences]
+    return Split(np.concatenate(sentences).astype(np.int32), np.cumsum([0, *lengths]), None)
+
+
+def test_cooccurrences_count_neighbours_in_a_sentence_alone():
+    split = Split(np.array([1, 2, 1, 3, 2], np.int32), np.array([0, 3, 5]), None)
+    expected = np.zeros((4, 4))
+    for one, two in ((1, 2), (2, 1), (1, 1), (3, 2)):
+        expected[one, two] += 1
+        expected[two, one] += 1
+    assert (cooccurrences(split, 4).toarray() == expected).all()
+
+
+def test_words_with_the_same_neighbours_start_side_by_side():
+    vectors = ppmi_svd(toy_split(), 10, 4, np.random.default_rng(0))
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    cosine = unit @ unit.T
+    assert vectors.shape == (10, 4) and not vectors[9].any()
+    assert cosine[1, 2] > 0.9 and cosine[3, 4] > 0.9 and abs(cosine[1, 3]) < 0.1
+    assert np.allclose(np.linalg.norm(vectors[1:9], axis=1), 2, atol=1e-5)       # √4
+
+
+@pytest.mark.parametrize("layers, square", [([8], [0]), ([6, 6, 8], [1]), ([5], [])])
+def test_square_layers_start_as_the_identity_and_the_last_has_no_bias(layers, square):
+    config = ModelConfig(embedding_dim=8, layers=layers)
+    params = initial_parameters(config, np.zeros((9, 8), np.float32), np.random.default_rng(0))
+    for k in range(len(layers)):
+        weight = params[f"encoder.linear{k}.weight"]
+        assert (k in square) == (weight.shape[0] == weight.shape[1]
+                                 and np.array_equal(weight, np.eye(len(weight))))
+        assert (f"encoder.linear{k}.bias" in params) == (k < len(layers) - 1)
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+def test_a_transformer_with_a_bag_starts_as_the_dan_of_its_table(pre_norm):
+    dan = ModelConfig(embedding_dim=8, layers=[8], pre_norm=pre_norm)
+    bag = replace(dan, encoder="transformer", bag=True, heads=2, hidden=12)
+    table = np.random.default_rng(0).standard_normal((30, 8))
+    sentences = Packed(np.array([3, 1, 3, 4, 0, 7, 3, 2, 2, 2], np.int32), np.array([0, 4, 5, 10]))
+    vectors = [embed(Model(initial_parameters(config, rows, np.random.default_rng(1)), config, 9),
+                     sentences) for config, rows in ((dan, table), (bag, table / np.sqrt(8)))]
+    assert vectors[1].dtype == np.float64 and np.abs(vectors[0] - vectors[1]).max() < 1e-14
+    rows = [parse_config(["--encoder", "transformer", *more]).bigram_rows
+            for more in (["--model.bag", "false"], [])]
+    assert rows == [0, parse_config([]).bigram_rows]

@@ -42,10 +42,10 @@ def batch_softmax_backward(dloss, cache):
     """
     u, v, scale, p, first = cache
     factor = dloss * scale / len(v)
-    dproducts = p * factor                                    # (b, B): ∂loss/∂(u vᵀ) = scale · ds
+    duv = p * factor                                          # (b, B): ∂loss/∂(u vᵀ) = scale · ds
     rows = array_module(p).arange(len(p))
-    dproducts[rows, first + rows] -= factor
-    return dproducts @ v, dproducts.T @ u
+    duv[rows, first + rows] -= factor
+    return duv @ v, duv.T @ u
 
 
 def loss_of(config):

@@ -39,8 +39,8 @@ def candidate_scores(queries, responses, candidates, dot_products=lambda a, b: a
     scores = []
     for start in range(0, len(candidates), AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        products = dot_products(queries[part], responses)                 # (500, n)
-        scores.append(np.take_along_axis(products, candidates[part], axis=1))
+        every = dot_products(queries[part], responses)                    # (500, n)
+        scores.append(np.take_along_axis(every, candidates[part], axis=1))
     return np.concatenate(scores)
 
 

@@ -15,10 +15,7 @@ COMMANDS = {    # python -m convsim_mini.NAME
     "tune": "learn one matrix on top from people's similarity scores",
     "export": "write a run as a folder for sentence_transformers, or for NumPy alone",
     "report": "write every table and figure of the paper from your own runs",
-    "report.fractions": "train the runs of the paper's figure 8",
-    "report.learning_curve": "draw P@1 and STS against the number of pairs",
-    "report.compare": "runs side by side, with paired differences and what differs",
-    "report.against_words": "where a run beats words alone, and where it loses",
+    "report.compare": "runs side by side, with paired differences and means over seeds",
 }
 
 

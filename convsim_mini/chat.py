@@ -3,8 +3,7 @@
     python -m convsim_mini.chat RUN
     python -m convsim_mini.chat RUN --replies FILE
 
-Below each reply stands the message that it once answered. Enter alone shows what was passed over:
-echoes, which only repeat the message, and the number of coarse replies. Ctrl-D ends.
+Below each reply stands the message that it once answered. Ctrl-D ends.
 """
 
 import sys
@@ -16,7 +15,8 @@ from textwrap import shorten
 from .fast.threads import claim_process
 from .common.cli import Parser, UserError, errors_in_one_line, positive_int
 from .inference.replies import replies_of_file, replies_of_run
-from .inference.sentence_encoder import load, tell_unknown
+from .inference.sentence_encoder import encoder_of, tell_unknown
+from .training.run import load_run
 
 with suppress(ImportError):                                   # there is none on Windows
     import readline    # noqa: F401 - gives `input` line editing and history
@@ -40,30 +40,15 @@ def messages():
         print()                                               # or the shell would go on there
 
 
-def show(replies):
-    """Print a list of Reply."""
-    for reply in replies:
-        fault = f" ({reply.fault})" if reply.fault else ""
-        print(f"  {reply.score:.2f}{fault}  {' '.join(reply.reply.split())}")
-        if reply.message:
-            print(f"        to: {shorten(reply.message, ANSWERED, placeholder=' …')}")
-
-
-def talk(replies, k, coarse):
-    """Answer messages until there are no more. k, coarse: as for `Replies.ranked`"""
-    print(f"{len(replies):,} replies. Type a message; Enter alone shows what was passed over; "
-          "Ctrl-D ends.")
-    passed_over = []
-    for message in messages():
-        if message.strip():
-            tell_unknown([message], replies.index.encoder.vocabulary)
-            best, passed_over = replies.ranked(message, k, coarse)
-            show(best)
-        else:
-            echoes = [reply for reply in passed_over if reply.fault == "echo"]
-            show(echoes)
-            if not coarse:
-                print(f"  coarse replies, which --all shows: {len(passed_over) - len(echoes)}")
+def talk(replies, k):
+    """Answer each message with its k best replies, until there are no more messages."""
+    print(f"{len(replies):,} replies. Type a message; Ctrl-D ends.")
+    for message in filter(str.strip, messages()):
+        tell_unknown([message], replies.index.encoder.vocabulary)
+        for reply in replies.best(message, k):
+            print(f"  {reply.score:.2f}  {' '.join(reply.reply.split())}")
+            if reply.message:
+                print(f"        to: {shorten(reply.message, ANSWERED, placeholder=' …')}")
 
 
 @errors_in_one_line()
@@ -77,19 +62,19 @@ def main(argv=None):
     parser.add_argument("--columns", nargs=2, metavar=("INPUT", "RESPONSE"), help="the columns of "
                         "--replies that hold messages and replies")
     parser.add_argument("--k", type=positive_int, default=3, help="replies to each message")
-    parser.add_argument("--all", action="store_true", help="show coarse replies, too")
     options = parser.parse_intermixed_args(argv)
     if options.columns and not options.replies:
         raise UserError("--columns: expected --replies FILE beside it")
     claim_process()
-    encoder = load(options.run)
+    run = load_run(options.run)
+    encoder = encoder_of(run)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         if options.replies:
             replies = replies_of_file(encoder, options.replies, Path(folder, "replies"),
                                       options.columns or ())
         else:
-            replies = replies_of_run(encoder, options.run)
-        talk(replies, options.k, options.all)
+            replies = replies_of_run(encoder, run)
+        talk(replies, options.k)
 
 
 if __name__ == "__main__":

@@ -21,11 +21,10 @@ from .fast.devices import device_module
 from .fast.threads import claim_process
 from .common.cli import UserError, errors_in_one_line, python_m, user_errors
 from .common.tables import table
-from .common.workspace import LOCK, locked, sweep
+from .common.workspace import OURS, locked
 from .data.pairs import RULES
 from .data.prepare import open_corpus
-from .data.snli import encode_entailments, encode_snli
-from .data.snli_files import find_snli, read_snli
+from .data.snli import encode_entailments, encode_snli, find_snli, read_snli
 from .evaluation import response, sts
 from .evaluation.nli import classify
 from .evaluation.baselines import bag_cosines
@@ -39,9 +38,7 @@ from .training.distributed import launched
 from .training.loop import Job, Start, run_steps
 from .training.options import parse_config, resumed_folder
 from .training.run import (
-    check_resumed, existing, finished, has_checkpoint, keep_best, load_config, load_run, load_state,
-    load_vocabulary, save_config, save_matrix, save_vocabulary,
-)
+    TRAINING, check_corpus, describe, finished, load_run, newest, save_config, save_run)
 from .training.tasks import Tasks
 from .training.workers import ALONE
 
@@ -60,14 +57,14 @@ def train(config, workers=ALONE):
     model = starting_model(job.config, job.corpus)
     with run_folder(job.config) as folder:
         job = job._replace(folder=folder, config=dataclasses.replace(job.config, run=str(folder)))
+        save_run(job.run())    # so that it can be resumed from now on
         save_config(folder, job.config)
-        save_vocabulary(folder, job.corpus, job.tasks.nli_checksum)
         before = None if job.config.init else untrained(job.config, job.corpus, model)
         return *run_to_the_end(job, Start(model.params)), before
 
 
 def resume(folder, workers=ALONE):
-    """Go on with a run from its last checkpoint, or from the start if it has none; → as `train`.
+    """Go on with a run from its last checkpoint; → as `train`.
 
     On the CPU and with as many workers as before, the final weights have the bits of a run that was
     never stopped. A finished run is left as it is. Raises UserError where its files, its pairs or
@@ -75,21 +72,29 @@ def resume(folder, workers=ALONE):
     """
     with ExitStack() as lock:
         if workers.rank == 0:
-            lock.enter_context(locked(existing(folder), IN_USE.format(folder)))
-        begun = has_checkpoint(folder)
-        run = load_run(folder, newest=True) if begun and workers.rank == 0 else None
+            newest(folder)                                    # or a mistyped folder would be made
+            lock.enter_context(locked(folder, IN_USE.format(folder)))
         with workers.in_turn():
-            config = load_config(folder)
-            words = load_vocabulary(folder)[0] if begun else parents_words(config)
-            job = prepare(config, words, workers)
+            saved = describe(newest(folder))
+            job = prepare(saved.config, saved.vocabulary, workers)._replace(folder=folder)
+        check_resumed(saved, job)
+        if workers.broadcast(finished(folder)):
+            return folder, job.corpus
         start = Start()
-        if run:
-            check_resumed(run, job.corpus, job.tasks.nli_checksum)
-            start = Start(run.model.params, run.step, load_state(run))
-        elif workers.rank == 0:
-            save_vocabulary(folder, job.corpus, job.tasks.nli_checksum)
+        if workers.rank == 0 and saved.step == 0:
             start = Start(starting_model(job.config, job.corpus).params)
-        return run_to_the_end(job._replace(folder=folder), start)
+        elif workers.rank == 0:
+            run = load_run(saved.path)
+            start = Start(run.model.params, run.step, run.state, run.measured)
+        return run_to_the_end(job, start)
+
+
+def check_resumed(run, job):
+    """Raise a UserError unless a Run can go on with a Job's Corpus and NLI data."""
+    check_corpus(run, job.corpus)
+    if run.nli != job.tasks.nli_checksum:
+        raise UserError(f"{run.config.nli}: these NLI data are not those that {run.folder} was "
+                        "trained on; put those back or train again")
 
 
 def run_to_the_end(job, start):
@@ -103,35 +108,40 @@ def run_to_the_end(job, start):
     folder = workers.broadcast(job.folder)
     start = Start(*map(workers.broadcast, start))
     job = job._replace(folder=folder)
-    if not workers.broadcast(has_checkpoint(folder) and finished(folder)):
-        run_steps(job, start)
+    run_steps(job, start)
     if workers.rank == 0:
         start.params.clear()
-        # even of a run that had ended: it may have been killed before this
-        keep_best(folder, job.config.half)
-        save_all_but_the_top(load_run(folder), job.corpus)
+        finish(load_run(folder), job.corpus)
     return folder, job.corpus
+
+
+def finish(run, corpus):
+    """Save a Run's best weights for good, with the matrix that `encode` applies."""
+    kept = run.model.params
+    if run.config.half:
+        kept = {name: p.astype(np.float16) for name, p in kept.items()}
+    params = {name: np.asarray(p, np.float32) for name, p in kept.items()}
+    model = run.model._replace(params=params)
+    rng = np.random.Generator(np.random.Philox(run.config.seed))
+    sentences = 2 * corpus.train.pairs
+    drawn = np.sort(rng.choice(sentences, min(TOP_FROM, sentences), replace=False))
+    matrix = all_but_the_top(embed(model, corpus.train.sentences(drawn))).astype(np.float32)
+    save_run(run._replace(model=model._replace(params=kept), state={},
+                          matrices={"all_but_the_top": matrix}))
+    (run.folder / TRAINING).unlink()
 
 
 def parents_words(config):
     """The Vocabulary of the run that --init names, or None. Raises UserError."""
     if not config.init:
         return None
+    parent = describe(config.init)
     for name in ("words", "oov_buckets", "bigram_buckets"):
-        asked, kept = (getattr(some.text, name) for some in (config, load_config(config.init)))
+        asked, kept = (getattr(some.text, name) for some in (config, parent.config))
         if asked != kept:
             raise UserError(f"--text.{name} {asked}: a run that goes on with --init keeps that "
                             f"run's, {kept}; leave the option out")
-    return load_vocabulary(config.init)[0]
-
-
-def save_all_but_the_top(run, corpus):
-    """Write the matrix that `encode` applies, from sentences of the train split of its Corpus."""
-    rng = np.random.Generator(np.random.Philox(run.config.seed))
-    sentences = 2 * corpus.train.pairs
-    drawn = np.sort(rng.choice(sentences, min(TOP_FROM, sentences), replace=False))
-    vectors = embed(run.model, corpus.train.sentences(drawn))
-    save_matrix(run, "all_but_the_top", all_but_the_top(vectors))
+    return parent.vocabulary
 
 
 def starting_model(config, corpus):
@@ -270,9 +280,8 @@ def run_folder(config):
     folder = Path(config.run or next(name for name in names if not Path(name).exists()))
     with user_errors(f"{folder}: cannot be made", advice):
         folder.mkdir(parents=True, exist_ok=True)
-        sweep(folder)                                         # another may have been killed at once
     with locked(folder, IN_USE.format(folder)):
-        if any(path.name != LOCK for path in folder.iterdir()):
+        if not all(path.name.startswith(OURS) for path in folder.iterdir()):
             raise UserError(f"{folder}: exists already and is left as it is; {advice}")
         yield folder
 
@@ -307,10 +316,9 @@ def untrained(config, corpus, model=None):
     name = "the same, untrained"
     if model is None:
         name, model = response.before_training(config, corpus)
-    files = sts.find(config.data, None)
-    files.pop("test", None)                                   # evaluation.sts shows it
-    split, path = (list(files.items()) or [("own set", sts.OWN)])[-1]
-    choices, pairs = response.read(corpus), sts.read(path)
+    files = sts.find(config.data)                             # evaluation.sts shows all of them
+    split = next((split for split in ("dev", "train") if split in files), "own set")
+    choices, pairs = response.read(corpus), sts.read(files.get(split, sts.OWN))
     return Untrained(choices, split, pairs, {name: response.model_ranks(model, corpus.test,
                                                                        *choices[1:])},
                      {name: sts.similarity(model, corpus.vocabulary, pairs)})
@@ -322,7 +330,7 @@ def summary(folder, corpus, before=None):
     before: what the untrained model reaches; None: build that model, and free it before the run's
     """
     choices, split, pairs, ranks, untrained_similarity = (
-        before or untrained(load_config(folder), corpus))
+        before or untrained(describe(folder).config, corpus))
     run = load_run(folder)
     similarity = sts.scores(run, pairs) | untrained_similarity
     lexical = bag_cosines(sts.texts_of(pairs), *sts.sides(pairs), run.vocabulary)
@@ -343,7 +351,7 @@ def summary(folder, corpus, before=None):
         f"{command}.train --config {folder}/config.json --run {folder}-again"])
 
 
-@errors_in_one_line(must_show=False)
+@errors_in_one_line()
 def main(argv=None):
     """The command: train or resume, then show the result. Of several workers the first shows it."""
     argv = sys.argv[1:] if argv is None else argv

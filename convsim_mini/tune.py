@@ -19,8 +19,10 @@ from .common.tables import table
 from .evaluation import sts
 from .evaluation.command import parser_of
 from .evaluation.metrics import pearson, williams_test
+from .core.counting import count_vectors
 from .core.model import embed
 from .core.layers import l2_normalize_backward, l2_normalize_forward
+from .inference.sentence_encoder import directions_of
 from .training.run import load_run, save_matrix
 
 FOLDS = 5
@@ -140,12 +142,18 @@ def cross_validate(u1, u2, labels, groups, words):
     return scores
 
 
+def count_cosines(run, pairs):
+    """The cosine of each pair of an Sts by the halves that count words: (n,)."""
+    directions = directions_of(run.model, run.vocabulary)
+    return sts.cosines(lambda texts: count_vectors(directions, run.vocabulary.encode(texts)), pairs)
+
+
 @errors_in_one_line()
 def main(argv=None):
     """The command: learn and cross-validate on STS train without dev's pairs, look at dev once."""
-    parser = parser_of("tune", __doc__, help="the run's folder, into which tuned.safetensors is "
-                       "written", data="folder with the STS Benchmark's sts-train.csv and "
-                       "sts-dev.csv, or with stsbenchmark/")
+    parser = parser_of("tune", __doc__, help="the run, to which the matrix is added",
+                       data="folder with the STS Benchmark's sts-train.csv and sts-dev.csv, or "
+                       "with stsbenchmark/")
     options = parser.parse_intermixed_args(argv)
     train, dev = sts.read_splits(options.data, "train", "dev")
     run = load_run(options.run)
@@ -153,7 +161,7 @@ def main(argv=None):
     kept = np.array([pair not in in_dev for pair in zip(train.sentences1, train.sentences2)])
     u1, u2 = (embed(run.model, run.vocabulary.encode(side)).astype(np.float64)[kept]
               for side in (train.sentences1, train.sentences2))
-    words = sts.count_cosines(run, train)[kept], run.config.model.word_weight
+    words = count_cosines(run, train)[kept], run.config.model.word_weight
     labels = train.labels[kept]
     scores = cross_validate(u1, u2, labels, groups_of(train)[kept], words)
     rows = [[f"{strength:g}", f"{100 * of_strength.max():.1f}", str(of_strength.argmax() + 1)]
@@ -162,7 +170,7 @@ def main(argv=None):
                  "iterations"], rows))
     best, iterations = np.unravel_index(scores.argmax(), scores.shape)
     matrix = fit(u1, u2, labels, STRENGTHS[best], int(iterations) + 1, words)
-    save_matrix(run, "tuned", matrix)
+    run = save_matrix(run, "tuned", matrix)
     after = sts.scores(run, dev)
     plain, tuned = after["trained"], after["trained, tuned"]
     t, p = williams_test(tuned, plain, dev.labels)
@@ -170,8 +178,8 @@ def main(argv=None):
     print(f"\ndev, the learned half alone: r = {100 * pearson(plain, dev.labels):.1f} out of the "
           f"box, {100 * pearson(tuned, dev.labels):.1f} tuned (Williams' t = {t:.2f}, "
           f"p = {p:.2g})\ndev, as encode --tuned gives it: r = {100 * both:.1f}\n\n"
-          f"{run.folder / 'tuned.safetensors'}: evaluation.sts shows both from now on; encode "
-          "takes it with --tuned")
+          f"The matrix is in {run.path}: evaluation.sts shows both from now on; encode takes it "
+          "with --tuned")
 
 
 if __name__ == "__main__":

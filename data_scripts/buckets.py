@@ -21,8 +21,8 @@ import duckdb
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-import zstandard
 
+from convsim_mini.common.files import zstd
 from data_scripts.comments import clean, read_comment
 from data_scripts.dump_files import DumpLines
 
@@ -180,9 +180,8 @@ def _write_lines(database, folder):
     table = f"read_parquet({_sql(folder / 'pairs.parquet')})"
     rows = database.execute(f"SELECT input, response FROM {table}")
     pairs = 0
-    compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
-    with (open(folder / "pairs.jsonl.zst", "wb") as file,
-          compressor.stream_writer(file, closefd=False) as stream):
+    options = {zstd.CompressionParameter.checksum_flag: True}
+    with zstd.open(folder / "pairs.jsonl.zst", "wb", options=options) as stream:
         while some := rows.fetchmany(10_000):
             pairs += len(some)
             stream.write(b"".join(orjson.dumps({"input": text, "response": response},

@@ -2,37 +2,36 @@
 
 import bz2
 import lzma
-from functools import partial
 from pathlib import Path
 
-from convsim_mini.common.decompress import SUFFIXES, WINDOW, Damaged, Decompressed
+from convsim_mini.common.files import DAMAGE, MOST, SUFFIXES
 
 FIRST_BYTES = {
     b"\x1f\x8b": SUFFIXES[".gz"],
-    b"BZh": bz2.BZ2Decompressor,
-    b"\xfd7zXZ\x00": partial(lzma.LZMADecompressor, memlimit=WINDOW),
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
     b"\x28\xb5\x2f\xfd": SUFFIXES[".zst"],
     b"\x50\x2a\x4d\x18": SUFFIXES[".zst"],    # a frame to skip, with which pzstd begins
 }
 
 
-def kind_of(file):
-    """The function that makes a decompressor for an open file, by its first bytes; None: plain."""
+def decompressed(file):
+    """An open file, decompressed as its first bytes tell."""
     begin = file.peek(8)
-    for magic, make in FIRST_BYTES.items():
+    for magic, opened in FIRST_BYTES.items():
         if begin.startswith(magic):
-            return make
-    return None
+            return opened(file)
+    return file
 
 
 class DumpLines:
     """Iterates over the lines of a dump, as bytes without their ends.
 
-    position: bytes read from disk so far; number: lines given so far; open_end: True if the line
-    just given is the last one and has no line break; cut: None, or where damage ended the dump and
-    how. The first bytes tell a dump's kind: some have lost their suffix, others have a wrong one.
-    Damage raises nothing: all whole lines before it are given. Raises OSError if the disk fails,
-    and MemoryError.
+    position: bytes read from disk, noted every thousand lines; number: lines given so far;
+    open_end: True if the line just given is the last one and has no line break; cut: None, or where
+    damage ended the dump and how. The first bytes tell a dump's kind: some have lost their suffix,
+    others have a wrong one. Damage raises nothing: all whole lines before it are given. Raises
+    OSError if the disk fails, and MemoryError.
     """
 
     def __init__(self, path):
@@ -41,14 +40,21 @@ class DumpLines:
 
     def __iter__(self):
         with open(self.path, "rb") as file:
-            text = Decompressed(file, kind_of(file))
+            text = decompressed(file)
             try:
-                for lines in text.lines():
-                    self.position, self.open_end = text.position, text.open_end
-                    for line in lines:
-                        self.number += 1
-                        yield line
-            except Damaged as error:
-                self.cut = (f"{error} after line {self.number}, within the first {text.position} "
-                            "bytes of the file")
-            self.position = text.position
+                while line := text.readline(MOST + 1):
+                    self.open_end = not line.endswith(b"\n")
+                    if self.open_end and len(line) > MOST:
+                        raise EOFError(f"there is a line of more than {MOST:,} bytes, the limit")
+                    if self.number % 1_000 == 0:
+                        self.position = file.tell()
+                    self.number += 1
+                    yield line.rstrip(b"\r\n")
+            except (*DAMAGE, lzma.LZMAError, OSError) as error:
+                if getattr(error, "errno", None) is not None:    # the disk's; bzip2's have none
+                    raise
+                if "not enough memory" in str(error):         # for a window: this is no damage
+                    raise MemoryError(f"{self.path}: {error}; a dump written with --long=31 takes "
+                                      "2 GiB") from None
+                self.cut = f"{error} after line {self.number}"
+            self.position = file.tell()

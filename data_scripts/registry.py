@@ -11,8 +11,8 @@ None stands for what is not known; it is then not checked. Where the figures com
 
 from typing import NamedTuple
 
-from convsim_mini.evaluation.senteval.files import FILES
-from convsim_mini.evaluation.sts_years import COUNTS
+from convsim_mini.evaluation.senteval import FILES
+from convsim_mini.evaluation.sts import COUNTS
 
 WIKI = "https://ixa2.si.ehu.eus/stswiki/images/"
 QCRI = "https://alt.qcri.org/"
@@ -104,7 +104,7 @@ def sts_of_year(year, path, prefix="STS", all_scored=True):
                               inside=f"{prefix}.{kind}.{of_set}.txt"))
     return DataSet(
         use=f"similarity: the task of {year}, {sum(COUNTS[name].values()):,} scored pairs: "
-            "evaluation.sts_years",
+            "evaluation.sts",
         licence="each source's own", size="not known",
         folder=f"{SENTEVAL}/STS/{name}", kind="sts_year", limit=SMALL,
         archives=(Archive(mirrored(WIKI + path), tuple(files)),))

@@ -8,6 +8,7 @@ most frequent words make up.
 
 import argparse
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,9 @@ from convsim_mini.common.cli import Parser, UserError, errors_in_one_line
 from convsim_mini.config import TextConfig
 from convsim_mini.data.corpus import SPLITS
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.data.pairs import parse
+from convsim_mini.data.pairs import read_rows
 from convsim_mini.core.text import Vocabulary, tokenize
-from convsim_mini.common.files import parse_json, read_lines, replace_file
+from convsim_mini.common.files import parse_json, replace_file
 from data_scripts.prepare_reddit import table
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
@@ -73,12 +74,11 @@ def packed(folder, report):
 def unpacked(folder, _):
     """The same from the pairs themselves, if they were too few to be packed."""
     words, lengths = Counter(), {side: np.zeros(1, np.int64) for side in SIDES}
-    for line in read_lines(folder / "pairs.jsonl.zst"):
-        pair = parse(".jsonl", line)
+    for part in read_rows(folder / "pairs.jsonl.zst"):
         for side in SIDES:
-            tokens = tokenize(getattr(pair, side))
-            words.update(tokens)
-            lengths[side] = _add(lengths[side], np.bincount([len(tokens)]))
+            tokens = [tokenize(getattr(pair, side)) for pair in part.pairs]
+            words.update(chain(*tokens))
+            lengths[side] = _add(lengths[side], np.bincount([*map(len, tokens)]))
     return Vocabulary.from_counts(words, TextConfig.words, TextConfig.oov_buckets), lengths
 
 

@@ -1,5 +1,6 @@
 """Runs independent tasks on local processes, or on the workers of a dask.distributed cluster."""
 
+import multiprocessing
 from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,7 +8,7 @@ from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.common.processes import local_processes, submit
+from convsim_mini.common.processes import local_processes
 
 ATTEMPTS = 5         # of a cluster at a task whose worker dies
 PATIENCE = "30s"     # until a scheduler must have answered
@@ -18,7 +19,7 @@ def run_tasks(executor, function, argument_lists, progress):
 
     progress(number of calls done) is called about once a second.
     """
-    futures = [submit(executor, function, *arguments) for arguments in argument_lists]
+    futures = [executor.submit(function, *arguments) for arguments in argument_lists]
     waiting = set(futures)
     while waiting:
         done, waiting = wait(waiting, timeout=1)
@@ -31,11 +32,18 @@ def run_tasks(executor, function, argument_lists, progress):
         progress(len(futures) - len(waiting))
 
 
+@contextmanager
 def fresh_processes(workers):
     """An executor with this number of processes of this machine."""
+    advice = "what is finished is kept: run the same command again, with fewer --workers"
     # Fresh ones: a fork could inherit a lock that a thread of this one holds.
-    return local_processes(workers, "what is finished is kept: run the same command again, with "
-                           "fewer --workers", "spawn")
+    with local_processes(workers, advice, "spawn") as executor:
+        try:
+            yield executor
+        except BaseException:
+            for process in multiprocessing.active_children():    # a task may take an hour
+                process.terminate()
+            raise
 
 
 @contextmanager

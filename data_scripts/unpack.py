@@ -1,6 +1,7 @@
 """Take the wanted files out of an archive. The archive's own names never decide where to write."""
 
 import errno
+import gzip
 import shutil
 import stat
 import tarfile
@@ -13,13 +14,16 @@ from typing import Callable, NamedTuple
 from tqdm import tqdm
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.common.decompress import SUFFIXES, Decompressed, TooMuch
-from data_scripts.dump_files import kind_of
+from data_scripts.dump_files import decompressed
 
 CHUNK = 1 << 20
 MOST_MEMBERS, LONGEST_HEADER = 100_000, 1 << 16            # bytes; a name has some hundred
 # The table of sbert.net has one column more than the official files: it names the file.
 OFFICIAL_COLUMNS = ("genre", "dataset", "year", "sid", "score", "sentence1", "sentence2")
+
+
+class TooMuch(Exception):
+    """An archive past a limit."""
 
 
 class Member(NamedTuple):
@@ -81,9 +85,10 @@ def split_table(archive, wanted, folder, limit):
 
     Quotation marks have no meaning there, as in the official files.
     """
-    with damage_told(archive), open(archive, "rb") as file:
-        text = Decompressed(file, SUFFIXES[".gz"], limit)
-        data = b"".join(iter(partial(text.read, CHUNK), b""))
+    with damage_told(archive), gzip.open(archive) as file:
+        data = file.read(limit + 1)
+        if len(data) > limit:
+            raise TooMuch(f"it expands to more than {limit:,} bytes, the limit")
     try:
         lines = [line.rstrip("\r") for line in data.decode("utf-8-sig").split("\n") if line.strip()]
         header, *rows = [line.split("\t") for line in lines]
@@ -116,7 +121,7 @@ def _members(archive, limit):
                                  partial(file.open, info))
     else:
         with open(archive, "rb") as packed:
-            text = Decompressed(packed, kind_of(packed), limit)
+            text = decompressed(packed)
             with tarfile.open(fileobj=text, mode="r|", tarinfo=_Header) as file:
                 for info in file:
                     if not info.isdir():

@@ -24,10 +24,11 @@ import numpy as np
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error
 from convsim_mini.core.packed import Packed, bigram_buckets, words_and_bigrams
 from convsim_mini.core.text import UNKNOWN, Vocabulary, normalize, tokenize
-from convsim_mini.data.pairs import default_corpus, read_chunks
+from convsim_mini.data.pairs import read_rows
+from convsim_mini.data.tables_and_logs import default_corpus
 
 rng = np.random.default_rng(4)
-pairs = (pair for chunk in read_chunks(default_corpus()) for pair in chunk.records)
+pairs = (pair for chunk in read_rows(default_corpus()) for pair in chunk.pairs)
 # real chat, from the package chitchat-dataset
 texts = [pair.input for pair in islice(pairs, 60_000)]
 texts = [texts[i] for i in rng.permutation(len(texts))]

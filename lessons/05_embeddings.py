@@ -25,7 +25,8 @@ import scipy.sparse
 from convsim_mini.core.embeddings import SparseRows, summed
 from convsim_mini.core.gradcheck import dense, numeric_gradient, relative_error
 from convsim_mini.core.text import Vocabulary, tokenize
-from convsim_mini.data.pairs import default_corpus, read_chunks
+from convsim_mini.data.pairs import read_rows
+from convsim_mini.data.tables_and_logs import default_corpus
 
 rng = np.random.default_rng(5)
 
@@ -118,7 +119,7 @@ check(1, unlucky_batch, judge_unlucky)
 # default batch, which are 2,048 sentences: a tenth, a half, or nine tenths?
 
 # %%
-pairs = (pair for chunk in read_chunks(default_corpus()) for pair in chunk.records)
+pairs = (pair for chunk in read_rows(default_corpus()) for pair in chunk.pairs)
 sentences = [tokenize(text) for pair in islice(pairs, 40_000)
              for text in (pair.input, pair.response)]
 vocabulary = Vocabulary.from_counts(Counter(token for tokens in sentences for token in tokens),

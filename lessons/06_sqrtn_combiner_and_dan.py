@@ -32,7 +32,8 @@ from convsim_mini.core.layers import (
     tanh_forward)
 from convsim_mini.core.packed import Packed, words_and_bigrams
 from convsim_mini.core.text import Vocabulary, tokenize
-from convsim_mini.data.pairs import default_corpus, read_chunks
+from convsim_mini.data.pairs import read_rows
+from convsim_mini.data.tables_and_logs import default_corpus
 
 rng = np.random.default_rng(6)
 
@@ -80,8 +81,8 @@ expect(length(total / np.sqrt(25)) / length(one), 0.99, 1.01, "sum/√25")
 # fifty thousand turns of the default corpus, and the library's bag on a random table.
 
 # %%
-turns = [pair.response for _, chunk in zip(range(10), read_chunks(default_corpus()))
-         for pair in chunk.records]
+turns = [pair.response for _, chunk in zip(range(10), read_rows(default_corpus()))
+         for pair in chunk.pairs]
 tokens = [tokens for tokens in map(tokenize, turns) if tokens]
 vocabulary = Vocabulary.from_counts(Counter(word for turn in tokens for word in turn), 10_000, 100)
 packed = vocabulary.pack(tokens)

@@ -25,7 +25,8 @@ from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forwa
 from convsim_mini.core.pairs import false_negatives
 from convsim_mini.core.text import tokenize
 from convsim_mini.data.corpus import text_key
-from convsim_mini.data.pairs import default_corpus, read_chunks
+from convsim_mini.data.pairs import read_rows
+from convsim_mini.data.tables_and_logs import default_corpus
 
 rng = np.random.default_rng(8)
 
@@ -269,7 +270,7 @@ check(2, loss_floor, judge_loss_floor)
 # and the same for inputs. It grows with K². On the default corpus:
 
 # %%
-turns = [pair for chunk in read_chunks(default_corpus()) for pair in chunk.records]
+turns = [pair for chunk in read_rows(default_corpus()) for pair in chunk.pairs]
 keys = np.array([[text_key(" ".join(tokenize(text))) for text in (pair.input, pair.response)]
                  for pair in turns])
 N, K = len(keys), 1024

@@ -26,7 +26,8 @@ from convsim_mini.core.packed import Packed
 from convsim_mini.core.text import tokenize
 from convsim_mini.core.transformer import sort_by_length
 from convsim_mini.core.transformer_layers import mean_pool_backward, mean_pool_forward
-from convsim_mini.data.pairs import default_corpus, read_chunks
+from convsim_mini.data.pairs import read_rows
+from convsim_mini.data.tables_and_logs import default_corpus
 
 rng = np.random.default_rng(11)
 
@@ -200,8 +201,8 @@ expect(relative_error(forgotten[:7], y[:7]), 0.05, 1, "all others do")
 # 256 sentences. Is the factor nearest 3, 10 or 40?
 
 # %%
-chat = [tokenize(pair.response) for chunk in islice(read_chunks(default_corpus()), 4)
-        for pair in chunk.records]
+chat = [tokenize(pair.response) for chunk in islice(read_rows(default_corpus()), 4)
+        for pair in chunk.pairs]
 # the library cuts at 256 words, too
 lengths = np.array([min(len(tokens), 256) or 1 for tokens in chat])
 print(f"{len(lengths):,} sentences: {lengths.mean():.1f} words on average, half have at most "

@@ -540,7 +540,7 @@ expect(np.mean(joint_losses["chat"][-40:]) - np.log(K / 6), -0.3, 0.3,
 # ## Where this lives
 #
 # - `core/nli.py`: `nli_features_forward`, `nli_features_backward`, `classifier_forward`, `classes`;
-#   `core/model.py`: `TASKS`, `loss_and_gradients`; `data/snli_files.py`: the files.
+#   `core/model.py`: `TASKS`, `loss_and_gradients`; `data/snli.py`: the files.
 # - `training/tasks.py`: `nli_steps` spreads NLI's steps evenly, so that the task is a function
 #   of the step and a resumed run repeats it.
 #   `python -m convsim_mini.train --task multitask --init RUN --nli DIR`.

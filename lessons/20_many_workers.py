@@ -26,7 +26,8 @@ from convsim_mini.core.layers import linear_backward, linear_forward
 from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
 from convsim_mini.core.packed import words_and_bigrams
 from convsim_mini.core.text import Vocabulary, tokenize
-from convsim_mini.data.pairs import default_corpus, read_chunks
+from convsim_mini.data.pairs import read_rows
+from convsim_mini.data.tables_and_logs import default_corpus
 
 rng = np.random.default_rng(19)
 
@@ -249,7 +250,7 @@ check(2, (given, variance_of), judge_variance)
 # name, nearer 2,000 or 20,000? How much less is one vector for each of the 2,048 sentences?
 
 # %%
-chunk = next(read_chunks(default_corpus())).records           # 5,000 pairs
+chunk = next(read_rows(default_corpus())).pairs           # 5,000 pairs
 sentences = [text for pair in chunk for text in pair[:2]]
 text = TextConfig()
 counts = Counter(token for sentence in sentences for token in tokenize(sentence))

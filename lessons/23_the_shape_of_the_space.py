@@ -363,7 +363,7 @@ expect(precision[1] - max(precision[5:]), 2, 20, "points lost by 20 directions o
 # ## Where this lives
 #
 # - `inference/projection.py`: `all_but_the_top`, `with_matrix`. Training writes the matrix into the
-#   run (`all_but_the_top.safetensors`), and `load` puts it into the encoder.
+#   run's file, and `load` puts it into the encoder.
 # - On Reddit, with the 1,500 pairs of STS dev, the difference can be seen: r × 100 by cosine is
 #   76.9 with the first direction and 77.8 without.
 # - `config.py`: `scale` (ours: 20; the paper: 1, with v′ of any length), `encoder_bias` (ours:

@@ -19,7 +19,7 @@ INTERACTIVE = hasattr(builtins, "__IPYTHON__") or hasattr(sys, "ps1")
 if not INTERACTIVE:
     from convsim_mini.common.cli import replace_streams
     matplotlib.use("Agg")    # a script draws to files and opens no window
-    replace_streams(must_show=True)    # "?" for what it lacks, "�" for what steers it
+    replace_streams()    # "?" for what it lacks, "�" for what steers it
 
 import matplotlib.pyplot as plt    # after the choice of its backend
 from convsim_mini.fast import install

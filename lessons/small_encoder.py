@@ -14,7 +14,8 @@ from convsim_mini.core.pairs import Split, batch_order
 from convsim_mini.core.schedule import rates
 from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.data.corpus import SPLITS, Corpus, split_of, text_key
-from convsim_mini.data.pairs import default_corpus, read_chunks, removed_by
+from convsim_mini.data.pairs import read_rows, removed_by
+from convsim_mini.data.tables_and_logs import default_corpus
 from convsim_mini.training.initial import initial_model
 
 OOV_BUCKETS = 500
@@ -26,8 +27,8 @@ def some_chat(pairs, words):
     pairs: how many; words: size of the vocabulary, counted on train alone → Corpus
     """
     sentences, keys = {name: [] for name in SPLITS}, {name: [] for name in SPLITS}
-    for chunk in tqdm(read_chunks(default_corpus()), "reading", disable=None):
-        for pair in chunk.records:
+    for chunk in tqdm(read_rows(default_corpus()), "reading", disable=None):
+        for pair in chunk.pairs:
             if not (removed_by(pair.input) or removed_by(pair.response)):
                 sides = [tokenize(pair.input), tokenize(pair.response)]
                 pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
@@ -68,8 +69,8 @@ def trained_encoder(pairs=40_000, words=8_000):
 def held_out_pairs(corpus):
     """The dev pairs of `some_chat`'s Corpus as they were typed: list of (message, reply)."""
     held_out = []
-    for chunk in read_chunks(default_corpus()):
-        held_out += [(pair.input, pair.response) for pair in chunk.records
+    for chunk in read_rows(default_corpus()):
+        held_out += [(pair.input, pair.response) for pair in chunk.pairs
                      if split_of(text_key(" ".join(tokenize(pair.input)))) == "dev"
                      and not (removed_by(pair.input) or removed_by(pair.response))]
         if len(held_out) >= corpus.dev.pairs:

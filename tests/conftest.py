@@ -86,10 +86,9 @@ def ended(process, seconds=300):
         process.kill()
 
 
-def weights(folder, step):
-    """Parameter name → bytes, after a step of a run."""
-    return {name: array.tobytes()
-            for name, array in load_file(folder / f"weights-{step:06d}.safetensors").items()}
+def weights(folder, file="model.safetensors"):
+    """Array name → bytes, of a run's file."""
+    return {name: array.tobytes() for name, array in load_file(folder / file).items()}
 
 
 def pytest_xdist_auto_num_workers(config):

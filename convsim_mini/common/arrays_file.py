@@ -1,4 +1,4 @@
-"""Named arrays in a safetensors file, with a dict that describes them and a checksum of each."""
+"""Named arrays in a safetensors file, with a dict that describes them and one checksum."""
 
 import json
 import zlib
@@ -10,47 +10,60 @@ from safetensors.numpy import save_file
 from .cli import UserError, user_errors
 from .files import replace_file
 
-FORMAT = 6
+FORMAT = 7
 ROWS_AT_ONCE = 4_096
 FAULT = "is missing, damaged or cannot be read"
-OLDER = "restore it, or delete the newest step's weights and resume files to use older ones"
+OLDER = "restore it, or train again"
 DAMAGE = (OSError, SafetensorError, ValueError, KeyError, TypeError)    # what a damaged file raises
 
 
 def save_arrays(path, arrays, about):
-    """Write arrays and the dict `about`, whole or not at all; → the arrays' checksum."""
+    """Write arrays and the dict `about`, whole or not at all."""
     # safetensors writes the memory of a strided array as it is, so arrays must be contiguous
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    crc = _checksum(arrays)
-    about = json.dumps({**about, "format": FORMAT, "crc32": crc})
+    text = json.dumps({"format": FORMAT, **about})
     # one entry: safetensors writes several in any order, so the files of equal runs would differ
-    metadata = {"convsim_mini": f"{zlib.crc32(about.encode())} {about}"}
+    metadata = {"convsim_mini": f"{checksum_of_arrays(arrays, text)} {text}"}
     replace_file(path, lambda temporary: save_file(arrays, temporary, metadata))
-    return crc
 
 
 def load_arrays(path, advice=OLDER):
-    """Read (arrays, about) of `save_arrays`. Raises UserError where either is damaged."""
-    about = load_about(path, advice)
+    """Read (arrays, about) of `save_arrays`. Raises UserError, with advice, for damage."""
+    about, crc, text = _read_about(path, advice)
     with user_errors(f"{path}: {FAULT}", advice, DAMAGE):
         arrays = _read(path)
-        if about["crc32"] != _checksum(arrays):
+        is_whole = int(crc) == checksum_of_arrays(arrays, text)
+        if not is_whole and _read_about(path, advice)[1] == crc:
             raise ValueError("its checksum is wrong")
-    return arrays, about
+    if is_whole:
+        return arrays, about
+    return load_arrays(path, advice)    # a training has replaced the file meanwhile
 
 
 def load_about(path, advice=OLDER):
-    """Read `about` alone. Raises UserError, with advice, for damage and another FORMAT."""
+    """Read `about` alone, unchecked. Raises UserError, with advice, for damage."""
+    return _read_about(path, advice)[0]
+
+
+def checksum_of_arrays(arrays, text=""):
+    """The CRC-32 of a text and of the names, types, shapes and bytes of arrays."""
+    crc = zlib.crc32(text.encode())
+    for name, array in sorted(arrays.items()):
+        crc = zlib.crc32(f"{name} {array.dtype.str} {array.shape}".encode(), crc)
+        crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8), crc)
+    return crc
+
+
+def _read_about(path, advice):
     with user_errors(f"{path}: {FAULT}", advice, DAMAGE):
         with safe_open(path, "numpy") as file:
             crc, _, text = file.metadata()["convsim_mini"].partition(" ")
-        if int(crc) != zlib.crc32(text.encode()):
-            raise ValueError("the checksum of its metadata is wrong")
         about = json.loads(text)
-    if about["format"] != FORMAT:
-        raise UserError(f"{path}: was written by another version of convsim_mini (format "
-                        f"{about['format']}, expected {FORMAT}); use that version, or train again")
-    return about
+        found = about["format"]
+    if found != FORMAT:
+        raise UserError(f"{path}: was written by another version of convsim_mini (format {found}, "
+                        f"expected {FORMAT}); use that version, or train again")
+    return about, crc, text
 
 
 def _read(path):
@@ -71,11 +84,3 @@ def _read(path):
                 part = array[start:start + ROWS_AT_ONCE]
                 part[:] = file.get_slice(name)[start:start + len(part)]
     return arrays
-
-
-def _checksum(arrays):
-    crc = 0
-    for name, array in sorted(arrays.items()):
-        crc = zlib.crc32(f"{name} {array.dtype.str} {array.shape}".encode(), crc)
-        crc = zlib.crc32(array.reshape(-1).view(np.uint8), crc)
-    return crc

@@ -16,7 +16,6 @@ from tqdm import tqdm
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
                if hasattr(signal, name))
 NO_READER = 141                                               # 128 + SIGPIPE
-STDOUT = "standard output"
 ELSEWHERE = {"lr": "rate", "learning_rate": "rate"}    # what others call a setting → its name here
 # What can steer a terminal: control characters but tab and line end; what turns text's direction,
 # which Unicode calls Bidi_Control.
@@ -57,18 +56,13 @@ def did_you_mean(word, choices):
 
 def python_m(arguments):
     """The command "python -m ARGUMENTS" with the Python that runs, as one types it here."""
-    return this_python(f"-m {arguments}")
-
-
-def this_python(arguments):
-    """The command "python ARGUMENTS", in the same way."""
     python = sys.executable
     if shutil.which("python") == python:                      # its environment is activated
         python = "python"
     else:
         with suppress(OSError, ValueError):    # the working folder is gone, or Python is elsewhere
             python = str(Path(python).relative_to(Path.cwd()))
-    return f'"{python}" {arguments}' if " " in python else f"{python} {arguments}"
+    return f'"{python}" -m {arguments}' if " " in python else f"{python} -m {arguments}"
 
 
 def positive_int(text):
@@ -82,7 +76,7 @@ def positive_int(text):
 def progress(*args, **options):
     """A tqdm bar that vanishes at its end; in a log file, a line every 30 seconds."""
     options.setdefault("leave", False)
-    if not (sys.stderr and sys.stderr.isatty()):
+    if not sys.stderr.isatty():
         options |= {"mininterval": 30, "maxinterval": 30, "delay": 30, "file": _Lines(),
                     "leave": False, "ncols": 80}
     return tqdm(*args, **options)
@@ -112,28 +106,24 @@ def memory_reason(error):
 
 
 @contextmanager
-def errors_in_one_line(must_show=True):
+def errors_in_one_line():
     """Turn what a user or the system can cause into one line on standard error and an exit code.
 
     Code 2: a UserError, an OSError, too little memory, text that cannot be encoded. 130: Ctrl-C.
     143: SIGTERM. 129: SIGHUP. 141, without a line: nobody reads standard output any more.
-    must_show: False where it is no error that standard output is closed, full or unread
     """
-    is_closed = sys.stdout is None
-    replace_streams(must_show)
+    replace_streams()
     with handling(dict.fromkeys(ENDING, _end)):
         try:
-            if is_closed and must_show:
-                raise UserError("standard output is closed; open it, for example with > FILE")
-            try:
-                yield
-            finally:
-                sys.stdout.flush()                            # or Python would, after this
+            yield
+            sys.stdout.flush()                                # or Python would, after this
         except (UserError, FloatingPointError) as error:      # core has no UserErrors
             _fail(error)
+        except BrokenPipeError:
+            with open(os.devnull, "wb") as nowhere:           # where Python's last flush goes
+                os.dup2(nowhere.fileno(), sys.stdout.fileno())
+            sys.exit(NO_READER)
         except OSError as error:
-            if isinstance(error, BrokenPipeError) and error.filename == STDOUT:
-                sys.exit(NO_READER)
             where = "the system" if error.filename is None else os.fsdecode(error.filename)
             _fail(f"{where}: {error.strerror or error}; check the name, room and permissions there")
         except UnicodeEncodeError as error:
@@ -169,44 +159,34 @@ def handling(handlers):
             signal.signal(number, handler)
 
 
-def replace_streams(must_show):
+def replace_streams():
     """Make sys.stdout and sys.stderr _Shown, unless they were replaced before, as by pytest."""
-    # In this order each closed descriptor is opened again, so that no other file gets its number.
-    if sys.stdin is None:
-        os.open(os.devnull, os.O_RDONLY)
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
     if sys.stdout is sys.__stdout__:
-        sys.stdout = _Shown(sys.stdout, must_show)
+        sys.stdout = _Shown(sys.stdout)
     if sys.stderr is sys.__stderr__:
-        sys.stderr = _Shown(sys.stderr, must_show=False)
+        sys.stderr = _Shown(sys.stderr)
 
 
 class _Shown:
-    """Standard output or error. After a first failure, raised if must_show, text goes nowhere.
+    """Standard output or error. "\ufffd" stands for what steers a terminal, "?" for what it lacks.
 
-    Texts of strangers, from data, archives and servers, may hold STEERING: "\ufffd" is shown.
+    Texts of strangers, from data, archives and servers, may hold STEERING. An error or a bar that
+    cannot be shown, as after its terminal was closed, ends nothing.
     """
 
-    def __init__(self, stream, must_show):
-        stream.reconfigure(errors="replace")                  # "?" for what it cannot show
-        self.stream, self.must_show = stream, must_show
+    def __init__(self, stream):
+        stream.reconfigure(errors="replace")
+        self.stream = stream
+        self.unshown = OSError if stream is sys.__stderr__ else ()
 
     def __getattr__(self, name):
         return getattr(self.stream, name)
 
     def write(self, text):
         begin = "\r" if text.startswith("\r") else ""         # a progress bar begins so
-        return self._or_nowhere(self.stream.write, begin + text[len(begin):].translate(HARMLESS))
+        with suppress(self.unshown):
+            self.stream.write(begin + text[len(begin):].translate(HARMLESS))
 
     def flush(self):
-        self._or_nowhere(self.stream.flush)
-
-    def _or_nowhere(self, show, *text):
-        try:
-            return show(*text)
-        except OSError as error:
-            with open(os.devnull, "wb") as nowhere:
-                os.dup2(nowhere.fileno(), self.stream.fileno())
-            if self.must_show:
-                raise OSError(error.errno, error.strerror, STDOUT) from None
+        with suppress(self.unshown):
+            self.stream.flush()

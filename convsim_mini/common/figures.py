@@ -1,11 +1,8 @@
 """Figures, drawn without a display and written whole or not at all; the curves of a run."""
 
-import re
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from .files import replace_file
@@ -23,18 +20,6 @@ def save_figure(figure, path):
     """Write a Figure as PNG, or SVG for a .svg. Raises UserError where that cannot be done."""
     kind = "svg" if Path(path).suffix == ".svg" else "png"
     replace_file(path, lambda temporary: figure.savefig(temporary, format=kind, dpi=120))
-
-
-def as_svg(plot, *given):
-    """What plot(path, *given) draws, as an <svg> element for a page of HTML; text stays text."""
-    with (TemporaryDirectory() as folder,
-          rc_context({"svg.fonttype": "none", "svg.hashsalt": "the same in every process"})):
-        path = Path(folder, "figure.svg")
-        plot(path, *given)
-        text = path.read_text(encoding="utf-8")
-    view, width = re.search(r'viewBox="0 0 ([\d.]+) [^"]*"', text).group(0, 1)
-    body = re.sub('<g id="[^"]*"', "<g", text.partition("</metadata>")[2])    # ids repeat
-    return f'<svg {view} width="{width}" role="img">{body}'
 
 
 def plot_loss(path, losses, measured, choices, best):

@@ -1,18 +1,30 @@
 """Lines of text, plain, gzip or zstd; JSON; files written whole or not at all."""
 
 import codecs
+import gzip
 import json
 import os
+import sys
 import zlib
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError
 
 from .cli import UserError, user_errors
-from .decompress import MOST, SUFFIXES, Damaged, Decompressed, TooMuch
-from .workspace import FOLDERS_OPEN, workplace
+from .workspace import workplace
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+MOST = 1 << 24     # bytes of a line; Reddit's longest comments have 40,000 characters
+WINDOW = {zstd.DecompressionParameter.window_log_max: 31}    # dumps since 2019 have --long=31
+SUFFIXES = {".gz": gzip.open, ".zst": partial(zstd.open, options=WINDOW)}
+DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError)    # compressed data, cut or wrong
 
 
 def read_lines(path, progress=lambda position: None, file=None):
@@ -20,28 +32,31 @@ def read_lines(path, progress=lambda position: None, file=None):
 
     A .gz or .zst file is decompressed. progress(position) is called with the number of bytes read
     from disk; file: an open file, which `path` only names. Raises UserError for a file that cannot
-    be read, is empty, damaged or past the limits of decompress.py; MemoryError where a window of
-    zstd does not fit.
+    be read, is empty or damaged, or has a line of more than 16 MiB.
     """
     number = 0                                                # lines so far
     try:
         with file or open(path, "rb") as file:
-            text = Decompressed(file, SUFFIXES.get(Path(path).suffix))
-            for lines in text.lines():
+            text = SUFFIXES.get(Path(path).suffix, lambda file: file)(file)
+            while line := text.readline(MOST + 1):
+                if len(line) > MOST and not line.endswith(b"\n"):
+                    raise UserError(f"{path}: after line {number} there is a line of more than "
+                                    f"{MOST:,} bytes, the limit; expected a sentence or a record a "
+                                    "line: break it up")
                 if number == 0:
-                    lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
-                yield from lines
-                number += len(lines)
-                progress(text.position)
+                    line = line.removeprefix(codecs.BOM_UTF8)
+                yield line.rstrip(b"\r\n")
+                number += 1
+                if number % 1_000 == 0 and file.seekable():
+                    progress(file.tell())
+            if file.seekable():
+                progress(file.tell())
+    except DAMAGE as error:
+        raise UserError(f"{path}: the compressed data is damaged or cut short after line {number} "
+                        f"({error}); fetch or write the file again") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}; give the name of a "
                         "text file") from None
-    except TooMuch as error:
-        raise UserError(f"{path}: after line {number} {error}; expected a sentence or a record a "
-                        "line: break it up") from None
-    except Damaged as error:
-        raise UserError(f"{path}: the compressed data is damaged or cut short after line {number} "
-                        f"({error}); fetch or write the file again") from None
     if number == 0:
         raise UserError(f"{path}: is empty; expected one or more lines of text")
 
@@ -51,9 +66,7 @@ def chunked(records, number):
     chunk, size = [], 0
     for record in records:
         chunk.append(record)
-        values = record.values() if isinstance(record, dict) else record
-        if isinstance(record, (bytes, str)):
-            values = [record]
+        values = record.values() if isinstance(record, dict) else [record]
         size += sum(len(value) for value in values if isinstance(value, (bytes, str, list)))
         if len(chunk) == number or size > MOST:
             yield chunk
@@ -131,10 +144,9 @@ def replace_file(path, write):
             mode = (path if path.exists() else temporary).stat().st_mode
             write(str(temporary))
             temporary.chmod(mode & 0o777)                     # safetensors makes files private
-            _sync(temporary, os.O_RDWR)
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
             os.replace(temporary, path)
-        if FOLDERS_OPEN:
-            _sync(path.parent, os.O_RDONLY)                   # or a power cut may undo renaming
 
 
 @contextmanager
@@ -163,14 +175,6 @@ def checksum(path):
     return crc
 
 
-def checksum_of(value, crc=0):
-    """The CRC-32 of a value as JSON; crc: the CRC-32 of what comes before it."""
-    return zlib.crc32(json.dumps(value).encode(), crc)
-
-
-def _sync(path, how):
-    descriptor = os.open(path, how)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def checksum_of(value):
+    """The CRC-32 of a value as JSON."""
+    return zlib.crc32(json.dumps(value).encode())

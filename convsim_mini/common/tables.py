@@ -1,4 +1,4 @@
-"""Tables for the terminal, in Markdown and in HTML."""
+"""Tables for the terminal and in Markdown."""
 
 from tabulate import tabulate
 
@@ -13,8 +13,3 @@ def markdown(header, rows):
     """The same in Markdown, all columns flush left; a vertical bar in a cell is escaped."""
     header, *rows = ([str(cell).replace("|", "\\|") for cell in row] for row in (header, *rows))
     return tabulate(rows, header, "pipe", disable_numparse=True)
-
-
-def html_table(header, rows):
-    """The same in HTML, with every cell escaped."""
-    return tabulate(rows, header, "html", disable_numparse=True)

@@ -7,24 +7,18 @@ tables_and_logs.py reads other tables, and logs of conversations. All may be .gz
 
 import string
 import sys
-from pathlib import Path
-from types import NoneType
 from typing import NamedTuple
 
 from tqdm import tqdm
 
 from ..common.cli import UserError
-from ..common.files import chunked, parse_json
-from .tables_and_logs import (
-    FIELDS, KINDS, conversation_turns, conversion, default_corpus, kind_of, read_records
-)
+from ..common.files import MOST
+from .tables_and_logs import EXPECTED, FIELDS, read_records, unit_of
 
-CHUNK = 5_000    # lines that one worker takes at a time
+CHUNK = 5_000     # records of a Part; fewer where they hold more than 16 MiB of text
+MOST_TOLD = 5     # malformed records of a file
 ASCII_LETTERS = string.ascii_letters.encode()
 ASCII_SPACES = bytes(code for code in range(128) if chr(code).isspace())
-
-EXPECTED = ("pairs, one a line, in a .tsv (input TAB response) or .jsonl (fields input, response) "
-            "file; or a .csv, .tsv, .jsonl, .parquet with named columns; plain, .gz or .zst")
 
 RULES = {
     "no text": "nothing but white space, or an empty cell",
@@ -42,15 +36,6 @@ class Pair(NamedTuple):
     response: str
     input_author: str | None = None
     response_author: str | None = None
-
-
-class Chunk(NamedTuple):
-    """Consecutive records of one file, not yet parsed."""
-
-    kind: str        # of tables_and_logs.KINDS, or ".json" of chitchat-dataset
-    first: int       # number of the first record
-    records: list    # as of tables_and_logs.read_records, or Pairs
-    fields: tuple    # where a line or a row holds input and response
 
 
 def removed_by(text, author=None, off=()):
@@ -79,111 +64,80 @@ def removed_by(text, author=None, off=()):
     return None
 
 
-def read_chunks(path, progress=lambda position: None, columns=()):
-    """Yield the Chunks of a pair file, a log or chitchat-dataset. columns: as for `layout`."""
-    path = Path(path)
-    kind = kind_of(path)
-    if kind in KINDS:
-        first, fields, records = read_records(path, kind, progress, columns)
-    elif kind == ".json" and path == default_corpus():
-        first, fields = 1, FIELDS
-        records = (Pair(*turn) for turn in conversation_turns(path))
-    elif kind == ".json":
-        raise UserError(f'{path}: unknown kind of file "{path.name}"; {conversion()}')
-    else:
-        raise UserError(f'{path}: unknown kind of file "{path.name}"; expected {EXPECTED}')
-    for chunk in chunked(records, CHUNK):
-        yield Chunk(kind, first, chunk, fields)
-        first += len(chunk)
+def left_out(pair, off=()):
+    """The side of a Pair that the filters remove, with the rule: "input: long" …; or None."""
+    if rule := removed_by(pair.input, pair.input_author, off):
+        return f"input: {rule}"
+    if rule := removed_by(pair.response, pair.response_author, off):
+        return f"response: {rule}"
+    return None
 
 
-def parse(kind, record, fields=FIELDS):
-    """One record of a Chunk as a Pair. Raises ValueError, which says what is wrong."""
-    if isinstance(record, Pair):
-        return record
-    return pair_of(row_of(kind, record, fields), fields)
+class Part(NamedTuple):
+    """What is in some thousand consecutive records of a file."""
 
+    fields: tuple      # the columns of input and response; or the one column that is asked for
+    rows: list         # those that are well formed: dicts, column → value
+    pairs: list        # the same as Pairs
+    malformed: list    # of the others (number, ValueError)
 
-def pair_of(row, fields):
-    """A row, as of `row_of`, as a Pair."""
-    texts = [row.get(name) or "" for name in fields]          # None: an empty cell, or no cell
-    authors = [row.get(f"{name}_author") for name in FIELDS]
-    return Pair(*texts, *[author if isinstance(author, str) else None for author in authors])
-
-
-def row_of(kind, record, fields=FIELDS):
-    """One record of a Chunk as a dict: texts, None or nothing at `fields`. Raises ValueError."""
-    if isinstance(record, Pair):
-        return record._asdict()
-    if isinstance(record, bytes):
-        record = record.decode("utf-8")                       # UnicodeDecodeError is a ValueError
-        if kind == ".tsv":
-            columns = record.split("\t")
-            if len(columns) != 2:
-                raise ValueError(f"{len(columns)} columns, expected 2 (input TAB response)")
-            return dict(zip(FIELDS, columns))
-        record = parse_json(record)
-    if not isinstance(record, dict):
-        raise ValueError("no JSON object")
-    if None in record:
-        raise ValueError("more cells than the header has; quote cells that hold a comma")
-    for name in fields:
-        if not isinstance(record.get(name), (str, NoneType)):
-            raise ValueError(f'no text in the field "{name}"')
-    return record
-
-
-class ParsedChunk(NamedTuple):
-    """What `read_rows` makes of one Chunk."""
-
-    records: int       # number of records that it has read
-    malformed: list    # (line number, reason)
-    fields: tuple      # as of the Chunk
-    rows: list         # dicts, column → value
+    @property
+    def records(self):
+        """Number of them all."""
+        return len(self.rows) + len(self.malformed)
 
 
 def read_rows(path, progress=lambda position: None, columns=()):
-    """Yield the ParsedChunks of a table or a log, read as training reads it."""
-    return watched(path, map(_rows_of, read_chunks(path, progress, columns)))
+    """Yield the Parts of a table, a log or chitchat-dataset. Malformed records are told.
 
-
-def _rows_of(chunk):
-    rows, malformed = parsed(chunk, row_of)
-    return ParsedChunk(len(chunk.records), malformed, chunk.fields, rows)
-
-
-def parsed(chunk, function):
-    """What `parse` or `row_of` makes of a Chunk's records: values, [(number, reason of none)]."""
-    values, malformed = [], []
-    for number, record in enumerate(chunk.records, start=chunk.first):
-        try:
-            values.append(function(chunk.kind, record, chunk.fields))
-        except ValueError as error:
-            malformed.append((number, str(error)))
-    return values, malformed
-
-
-def watched(path, parts):
-    """Yield the parts of a file; tell malformed records. UserError where more than 1 in 100 are."""
-    lines = bad = 0
-    first = None
-    unit = KINDS[kind_of(path)].unit if kind_of(path) in KINDS else "line"
-
-    def check():
-        if bad * 100 > lines:
-            raise UserError(f"{path}: {bad} of the first {lines} {unit}s are malformed, more than "
-                            f"1 in 100 (first: {first}); expected {EXPECTED}")
-
-    for part in parts:
-        lines += part.records
-        for line, reason in part.malformed:
+    columns: those of input and response, or one alone, where their names do not tell. Raises
+    UserError for a file that cannot be read, and where more than 1 in 100 records are malformed.
+    """
+    fields, records = read_records(path, progress, columns)
+    unit, first = unit_of(path), ""
+    number = bad = 0                                          # so far
+    for part in _parts(fields, records):
+        for place, reason in part.malformed:
             bad += 1
-            first = first or f"{unit} {line}: {reason}"
-            if bad <= 5:
-                tqdm.write(f"{path}, {unit} {line}: left out: {reason}", file=sys.stderr)
-        if lines >= 1_000:
-            check()
+            first = first or f"{unit} {place}: {reason}"
+            if bad <= MOST_TOLD:
+                tqdm.write(f"{path}, {unit} {place}: left out: {reason}", file=sys.stderr)
+        number += part.records
+        if bad * 100 > number:
+            raise UserError(f"{path}: {bad} of the first {number} {unit}s are malformed, more than "
+                            f"1 in 100 (first: {first}); expected {EXPECTED}")
         yield part
-    check()
-    if bad > 5:
+    if bad > MOST_TOLD:
         print(f"{path}: {bad} malformed {unit}s left out in all", file=sys.stderr)
+
+
+def _parts(fields, records):
+    part, size = Part(fields, [], [], []), 0
+    for number, row in records:
+        try:
+            pair = pair_of(row, fields)
+            part.rows.append(row)
+            part.pairs.append(pair)
+            size += len(pair.input) + len(pair.response)
+        except ValueError as error:
+            part.malformed.append((number, error))
+        if part.records == CHUNK or size > MOST:
+            yield part
+            part, size = Part(fields, [], [], []), 0
+    if part.records:
+        yield part
+
+
+def pair_of(row, fields=FIELDS):
+    """A row as a Pair. Raises ValueError, which says what is wrong with it."""
+    if isinstance(row, ValueError):
+        raise row
+    if None in row:
+        raise ValueError("more cells than the header has; quote cells that hold a comma")
+    texts = ["" if row.get(name) is None else row[name] for name in fields]
+    for name, text in zip(fields, texts):
+        if not isinstance(text, str):
+            raise ValueError(f'no text in the field "{name}"')
+    authors = [row.get(f"{name}_author") for name in FIELDS]
+    return Pair(texts[0], texts[-1], *[author if isinstance(author, str) else None
+                                       for author in authors])

@@ -2,17 +2,18 @@
 
 A prepared corpus is a folder in the cache. It holds the vocabulary, and three files for each of the
 splits train, dev and test: the ids of all sentences end to end (input, response, input, …), their
-offsets, and a hash of each text. `meta.json`, written last, holds sizes and checksums. Memory does
-not grow with the corpus.
+offsets, and a hash of each text. `meta.json`, written last, holds sizes and checksums. Memory grows
+with the corpus by 16 bytes a pair.
 """
 
 import hashlib
 import json
 import os
 import pickle
+import shutil
 import sys
 from collections import Counter
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -24,18 +25,18 @@ from ..common.cli import UserError, progress, user_errors
 from ..common.files import checksum, checksum_of
 from ..common.processes import local_processes, map_in_order
 from ..common.workspace import locked, workplace
+from ..core.packed import offsets_of
 from ..core.pairs import Split
-from .corpus import SPLITS, Corpus, share_of_pairs, split_of, text_key
-from ..core.packed import Packed, offsets_of
-from .pairs import default_corpus, parse, parsed, read_chunks, removed_by, watched
 from ..core.text import UNKNOWN, Vocabulary, stable_hash, tokenize
+from .corpus import SPLITS, Corpus, share_of_pairs, some_pairs, split_of, text_key
+from .pairs import left_out, read_rows
+from .tables_and_logs import default_corpus
 
 FORMAT = 6
 FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
 MOST_WORDS_COUNTED = 5_000_000
 FEWEST = 100    # pairs in a split, and replies to choose among
 EXAMPLES = 3
-PAIRS_AT_ONCE = 4_000_000
 MIX = np.array([1, 0x9E3779B97F4A7C15], np.uint64)    # two keys to one: equal pairs, equal numbers
 DAMAGE = (OSError, ValueError, KeyError, TypeError, RecursionError)    # what damage raises
 
@@ -51,7 +52,7 @@ def open_corpus(config, vocabulary=None):
 def load_corpus(paths, text, cache, columns=(), vocabulary=None):
     """Open a corpus from the cache; where it is not there or is damaged, prepare it first.
 
-    paths: pair files; columns: as in `read_chunks`; vocabulary: gives the ids, or None for the
+    paths: pair files; columns: as in `read_rows`; vocabulary: gives the ids, or None for the
     corpus's own. Raises UserError for files that cannot be read, or hold too few pairs.
     """
     folder = Path(cache).expanduser() / _cache_key(paths, text, columns)
@@ -59,18 +60,20 @@ def load_corpus(paths, text, cache, columns=(), vocabulary=None):
     if vocabulary and not (corpus and corpus.vocabulary == vocabulary):
         folder = folder.with_name(f"{folder.name}-{stable_hash(repr(vocabulary)):08x}")
         corpus = _open(folder)
-    if corpus is None:
-        advice = "make room there or choose another folder with --cache"
-        with user_errors(f"{folder.parent}: cannot be written", advice):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with workplace(folder.parent) as work:
-                (work / "new").mkdir()
-                _prepare(paths, text, columns, vocabulary, work / "new")
-                with locked(folder.parent):
-                    if not folder.exists():                   # no other process was faster
-                        os.replace(work / "new", folder)
-                    with user_errors(f"{folder}: cannot be read back", "check the disk", DAMAGE):
-                        corpus = _read(folder)
+    if corpus:
+        return corpus
+    advice = "make room there or choose another folder with --cache"
+    with user_errors(f"{folder.parent}: cannot be written", advice):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # of two processes that prepare it, the second takes the first's
+        with locked(folder.parent, name=f"{folder.name}.lock"):
+            if not (corpus := _open(folder)):
+                with workplace(folder.parent) as work:
+                    (work / "new").mkdir()
+                    _prepare(paths, text, columns, vocabulary, work / "new")
+                    os.replace(work / "new", folder)
+                with user_errors(f"{folder}: cannot be read back", "check the disk", DAMAGE):
+                    corpus = _read(folder)
     return corpus
 
 
@@ -87,7 +90,7 @@ def _cache_key(paths, text, columns):
 
 
 def _open(folder):
-    """The Corpus in a cache folder, or None. A damaged one is reported and deleted."""
+    """The Corpus in a cache folder, or None. A damaged one is told and deleted."""
     if not folder.exists():
         return None
     try:
@@ -95,17 +98,14 @@ def _open(folder):
     except DAMAGE as error:
         print(f"{folder}: the prepared corpus is damaged ({error}); it is prepared again",
               file=sys.stderr)
-    with workplace(folder.parent) as work, locked(folder.parent), suppress(FileNotFoundError):
-        os.replace(folder, work / "damaged")                  # unless another process did so
-    return None
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
 
 
 def _read(folder):
     """The Corpus in a cache folder, its files mapped into memory. Raises one of DAMAGE."""
     meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-    for name, size, crc in meta["files"]:
-        if (found := (folder / name).stat().st_size) != size:
-            raise ValueError(f"{name} has {found:,} bytes, expected {size:,}")
+    for name, _, crc in meta["files"]:
         if checksum(folder / name) != crc:
             raise ValueError(f"the checksum of {name} is wrong")
     if meta["crc32"] != checksum_of(meta["report"]):
@@ -121,59 +121,55 @@ def _read(folder):
 
 
 class Tokenized(NamedTuple):
-    """What a process makes of one Chunk."""
+    """What a process makes of some Pairs."""
 
-    records: int          # number of records that it has read
-    malformed: list       # (line number, reason)
     removed: Counter      # "input: long" … → number of pairs
     examples: list        # the first pairs that are kept, as written
-    counts: dict          # word → how often it stands in the train split
-    sentences: bytes      # pickled: the words, and split → Packed of numbers into the words
-    keys: dict            # split → (n, 2) uint64
+    counts: Counter       # word → how often it stands in the train split
+    kept: bytes           # pickled: a list of words, and a Split of numbers into the words
 
 
 def _prepare(paths, text, columns, vocabulary, folder):
-    """Fill a folder in two passes: filter, split, tokenise and count; turn words into ids."""
-    tokenized = folder.with_name("tokenized")
-    read = partial(_tokenize_files, paths, text.filters_off, columns, tokenized, folder)
-    counts, report = read()
-    if vocabulary and (tenths := _tenths(folder)):
-        counts, report = read(tenths)
-    _check_enough(paths, report["kept"], vocabulary)
-    vocabulary = vocabulary or Vocabulary.from_counts(counts, text.words, text.oov_buckets)
-    _encode(tokenized, folder, vocabulary)
+    """Fill a folder in two passes: filter, tokenise and count; split, and turn words into ids."""
+    path = folder.with_name("tokenized")
+    counts, report = _tokenize_files(paths, text.filters_off, columns, path)
+    tenths = _tenths([pairs.keys for _, pairs in _kept(path)]) if vocabulary else None
+    own = vocabulary or Vocabulary.from_counts(counts, text.words, text.oov_buckets)
+    report["kept"] = kept = _encode(path, folder, own, tenths)
+    if min(kept.values()) < FEWEST:
+        enough = "500" if vocabulary else "3,500 (500 with --init RUN)"
+        raise UserError(f"{', '.join(map(str, paths))}: {sum(kept.values()):,} pairs are left "
+                        f"after the filters (train {kept['train']}, dev {kept['dev']}, test "
+                        f"{kept['test']}); expected at least {FEWEST} in each, about {enough} in "
+                        "all: add files to --pairs")
     report["repeated"] = sum(_repeated(folder / f"{split}.keys") for split in SPLITS)
-    (folder / "vocabulary.json").write_text(json.dumps(vocabulary.to_dict()), encoding="utf-8")
+    (folder / "vocabulary.json").write_text(json.dumps(own.to_dict()), encoding="utf-8")
     files = [(path.name, path.stat().st_size, checksum(path)) for path in sorted(folder.iterdir())]
     meta = json.dumps({"files": files, "report": report, "crc32": checksum_of(report)})
     (folder / "meta.json").write_text(meta, encoding="utf-8")
 
 
 def _repeated(path):
-    """How many pairs in a file of keys are there before. In parts, so that memory does not grow."""
-    keys = np.memmap(path, np.uint64, "r").reshape(-1, 2)
-    parts = 1 + len(keys) // PAIRS_AT_ONCE
-    repeated = 0
-    for part in range(parts):
-        blocks = (keys[k:k + PAIRS_AT_ONCE] for k in range(0, len(keys), PAIRS_AT_ONCE))
-        both = np.concatenate([(block @ MIX)[block[:, 0] % np.uint64(parts) == part]
-                               for block in blocks])
-        repeated += len(both) - len(np.unique(both))
-    return repeated
+    """How many pairs in a file of keys are there before."""
+    both = np.memmap(path, np.uint64, "r").reshape(-1, 2) @ MIX
+    return len(both) - len(np.unique(both))
 
 
-def _tenths(folder):
-    """How many tenths of few pairs go to test, and as many to dev; None for enough pairs."""
-    keys = {split: np.fromfile(folder / f"{split}.keys", np.uint64).reshape(-1, 2)
-            for split in SPLITS}
-    if _are_enough(keys["dev"][:, 1]) and _are_enough(keys["test"][:, 1]):
-        return None
-    inputs, replies = np.concatenate([*keys.values()]).T
-    for tenths in (1, 2):
-        part = inputs % 10 // tenths                          # as `split_of` cuts
-        if _are_enough(replies[part == 0]) and _are_enough(replies[part == 1]):
+def _tenths(keys):
+    """How many tenths of few pairs go to test, and as many to dev; None for enough pairs.
+
+    keys: list of (n, 2) arrays
+    """
+    inputs, replies = np.concatenate([np.empty((0, 2), np.uint64), *keys]).T
+    for tenths in (None, 1, 2):
+        names = _splits_of(inputs, tenths)
+        if all(_are_enough(replies[names == split]) for split in ("dev", "test")):
             return tenths
     return 3
+
+
+def _splits_of(inputs, tenths):
+    return np.array([split_of(key, tenths) for key in inputs.tolist()], "U5")
 
 
 def _are_enough(replies):
@@ -182,46 +178,32 @@ def _are_enough(replies):
     return len(replies) - counts.max(initial=0) >= FEWEST
 
 
-def _check_enough(paths, kept, vocabulary):
-    if min(kept.values()) < FEWEST:
-        enough = "500" if vocabulary else "3,500 (500 with --init RUN)"
-        raise UserError(f"{', '.join(map(str, paths))}: {kept.total():,} pairs are left after the "
-                        f"filters (train {kept['train']}, dev {kept['dev']}, test {kept['test']}); "
-                        f"expected at least {FEWEST} in each, about {enough} in all: add files to "
-                        "--pairs")
-
-
-def _tokenize_files(paths, filters_off, columns, sentences, folder, tenths=None):
-    """The first pass: a file of sentences, three of keys in the folder; → train's words, report."""
+def _tokenize_files(paths, filters_off, columns, path):
+    """The first pass: write what is kept to a file; → the words of train with counts, a report."""
     counts = Counter()
-    kept = Counter(dict.fromkeys(SPLITS, 0))                  # a log may hold no pair at all
-    report = {"read": 0, "malformed": 0, "kept": kept, "removed": Counter(), "examples": []}
-    total = sum(Path(path).stat().st_size for path in paths)
+    report = {"read": 0, "malformed": 0, "kept": {}, "removed": Counter(), "examples": []}
     off = [name.replace("_", " ") for name in filters_off]    # as RULES names them
-    tokenize_chunk = partial(_tokenize_chunk, off=off, tenths=tenths)
     advice = "stop what else uses it and run the same command again"
-    with (ExitStack() as files, local_processes(os.cpu_count(), advice) as workers,
-          progress(total=total, desc="reading", unit="B", unit_scale=True) as bar):
-        tokenized = files.enter_context(open(sentences, "wb"))
-        keys = {split: files.enter_context(open(folder / f"{split}.keys", "wb"))
-                for split in SPLITS}
-        for path in paths:
-            before = bar.n
-            chunks = read_chunks(path, lambda position: bar.update(before + position - bar.n),
-                                 columns)
-            # few ahead, or results would pile up before they are written
-            parts = map_in_order(workers, tokenize_chunk, chunks, 4 * os.cpu_count())
-            for part in watched(path, parts):
-                report["read"] += part.records
-                report["malformed"] += len(part.malformed)
-                report["removed"] += part.removed
-                report["examples"] = (report["examples"] + part.examples)[:EXAMPLES]
-                counts.update(part.counts)
-                prune(counts, MOST_WORDS_COUNTED)
-                tokenized.write(part.sentences)
-                for split in SPLITS:
-                    kept[split] += len(part.keys[split])
-                    keys[split].write(part.keys[split])
+
+    def pairs_of(path):
+        before = bar.n
+        parts = read_rows(path, lambda position: bar.update(before + position - bar.n), columns)
+        for part in parts:
+            report["read"] += part.records
+            report["malformed"] += len(part.malformed)
+            yield part.pairs
+
+    with (open(path, "wb") as file, local_processes(os.cpu_count(), advice) as workers,
+          progress(total=sum(Path(path).stat().st_size for path in paths), desc="reading", unit="B",
+                   unit_scale=True) as bar):
+        pairs = chain.from_iterable(map(pairs_of, paths))
+        # few ahead, or results would pile up before they are written
+        for part in map_in_order(workers, partial(_tokenize, off=off), pairs, 4 * os.cpu_count()):
+            report["removed"] += part.removed
+            report["examples"] = (report["examples"] + part.examples)[:EXAMPLES]
+            counts.update(part.counts)
+            prune(counts, MOST_WORDS_COUNTED)
+            file.write(part.kept)
     return counts, report
 
 
@@ -237,51 +219,51 @@ def prune(counts, limit):
         threshold *= 2
 
 
-def _tokenize_chunk(chunk, off=(), tenths=None):
-    """What one process does with a Chunk: parse, filter, tokenise, hash, split; → Tokenized."""
-    pairs, malformed = parsed(chunk, parse)
-    removed, examples = Counter(), []
-    numbers = {"": 0}    # word → its number in this chunk; "" stands for an empty sentence
-    sentences = {split: [] for split in SPLITS}
-    keys = {split: [] for split in SPLITS}
+def _tokenize(pairs, off=()):
+    """What one process does with some Pairs: filter, tokenise, hash; → Tokenized."""
+    removed, examples, counts = Counter(), [], Counter()
+    numbers = {"": 0}    # word → its number here; "" stands for an empty sentence
+    sentences, keys = [], []
     for pair in pairs:
-        if rule := removed_by(pair.input, pair.input_author, off):
-            removed[f"input: {rule}"] += 1
-            continue
-        if rule := removed_by(pair.response, pair.response_author, off):
-            removed[f"response: {rule}"] += 1
+        if rule := left_out(pair, off):
+            removed[rule] += 1
             continue
         if len(examples) < EXAMPLES:
             examples.append((pair.input, pair.response))
         sides = [tokenize(pair.input), tokenize(pair.response)]
-        pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
-        split = split_of(pair_keys[0], tenths)
-        keys[split].append(pair_keys)
-        sentences[split] += [[numbers.setdefault(word, len(numbers)) for word in tokens or [""]]
-                             for tokens in sides]
-    packed = {split: Packed(np.array([*chain.from_iterable(of_split)], np.int32),
-                            offsets_of([*map(len, of_split)]))
-              for split, of_split in sentences.items()}
-    words = list(numbers)
-    often = np.bincount(packed["train"].ids, minlength=len(words))
-    counts = {words[i]: int(often[i]) for i in np.flatnonzero(often) if i}
-    keys = {split: np.array(rows, np.uint64).reshape(-1, 2) for split, rows in keys.items()}
-    return Tokenized(len(chunk.records), malformed, removed, examples, counts,
-                     pickle.dumps((words, packed)), keys)
+        keys.append([text_key(" ".join(tokens)) for tokens in sides])
+        if split_of(keys[-1][0]) == "train":
+            counts.update(chain(*sides))
+        sentences += [[numbers.setdefault(word, len(numbers)) for word in tokens or [""]]
+                      for tokens in sides]
+    kept = Split(np.array([*chain(*sentences)], np.int32), offsets_of([*map(len, sentences)]),
+                 np.array(keys, np.uint64).reshape(-1, 2))
+    return Tokenized(removed, examples, counts, pickle.dumps(([*numbers], kept)))
 
 
-def _encode(path, folder, vocabulary):
-    """The second pass: a file of sentences to files of ids and offsets, one of each by split."""
-    base = dict.fromkeys(SPLITS, 0)
-    with open(path, "rb") as parts, ExitStack() as files:
+def _kept(path):
+    """Yield what the first pass kept: a list of words, and a Split of numbers into it."""
+    with open(path, "rb") as parts:
+        while parts.peek(1):
+            yield pickle.load(parts)
+
+
+def _encode(path, folder, vocabulary, tenths):
+    """The second pass: write ids, offsets and keys of each split; → split → number of pairs."""
+    base, pairs = dict.fromkeys(SPLITS, 0), dict.fromkeys(SPLITS, 0)
+    with ExitStack() as files:
         out = {(split, name): files.enter_context(open(folder / f"{split}.{name}", "wb"))
-               for split in SPLITS for name in ("ids", "offsets")}
+               for split in SPLITS for name in FILES}
         for split in SPLITS:
             out[split, "offsets"].write(np.zeros(1, np.int64))
-        while parts.peek(1):
-            words, sentences = pickle.load(parts)
+        for words, kept in _kept(path):
             id_of = np.array([UNKNOWN, *map(vocabulary.id, words[1:])], np.int32)
-            for split, packed in sentences.items():
-                out[split, "ids"].write(id_of.take(packed.ids))
-                out[split, "offsets"].write(packed.offsets[1:] + base[split])
-                base[split] += packed.offsets[-1]
+            names = _splits_of(kept.keys[:, 0], tenths)
+            for split in SPLITS:
+                some = some_pairs(kept, np.flatnonzero(names == split))
+                out[split, "ids"].write(id_of.take(some.ids))
+                out[split, "offsets"].write(some.offsets[1:] + base[split])
+                out[split, "keys"].write(some.keys)
+                base[split] += some.offsets[-1]
+                pairs[split] += some.pairs
+    return pairs

@@ -1,12 +1,54 @@
-"""Pairs of natural language inference (SNLI, Bowman et al. 2015) as ids."""
+"""Natural language inference (SNLI, Bowman et al. 2015): the official files, and pairs as ids."""
 
+from typing import Literal, NamedTuple
+
+import msgspec
 import numpy as np
 
-from ..common.cli import progress
-from ..core.pairs import Split
-from .corpus import share_of
+from ..common.cli import UserError, progress
 from ..core.nli import LABELS
-from .snli_files import Snli
+from ..core.pairs import Split
+from .corpus import SPLITS, share_of
+from .labelled import DataSet, find, rows_of
+from .tables_and_logs import read_jsonl, read_tsv
+
+READ_AS = {".txt": read_tsv, ".jsonl": read_jsonl}    # where both are there, .jsonl
+NAMES = tuple(f"snli_1.0_{split}{suffix}" for suffix in READ_AS for split in SPLITS)
+
+
+class Row(msgspec.Struct):
+    """gold_label (entailment, neutral, contradiction or -), sentence1 and sentence2, as texts"""
+
+    gold_label: Literal[*LABELS, "-"]    # "-": the annotators did not agree
+    sentence1: str
+    sentence2: str
+
+
+class Snli(NamedTuple):
+    """The n labelled pairs of one file, and how many had no label or an empty side."""
+
+    premises: list
+    hypotheses: list
+    labels: np.ndarray    # (n,) numbers into LABELS
+    dropped: int
+
+
+def find_snli(folder):
+    """The official files in DIR or DIR/snli_1.0: split → path. Raises UserError."""
+    paths = find([DataSet("SNLI", NAMES, ("snli_1.0",))], folder)["SNLI"].values()
+    return {path.stem.removeprefix("snli_1.0_"): path for path in paths}
+
+
+def read_snli(path):
+    """An official file, .jsonl or .txt, as an Snli. Raises UserError, with the mistake's line."""
+    records = READ_AS[path.suffix](path, columns=Row.__struct_fields__)
+    rows = [*rows_of(path, Row, records)]
+    kept = [(row.sentence1, row.sentence2, LABELS.index(row.gold_label)) for row in rows
+            if row.gold_label != "-" and row.sentence1.strip() and row.sentence2.strip()]
+    if not kept:
+        raise UserError(f"{path}: holds no labelled pair; expected a file of SNLI")
+    premises, hypotheses, labels = zip(*kept)
+    return Snli(list(premises), list(hypotheses), np.array(labels), len(rows) - len(kept))
 
 
 def encode_snli(snli, vocabulary, fraction=1.0, seed=0):

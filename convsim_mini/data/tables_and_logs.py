@@ -8,35 +8,35 @@ one that it replies to. The default corpus is such a log, in a format of its own
 import csv
 import sys
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 from tqdm import tqdm
 
-from ..common.cli import UserError, python_m, this_python, user_errors
-from ..common.decompress import MOST, SUFFIXES
-from ..common.files import chunked, decoded, parse_json, read_lines, read_object
+from ..common.cli import UserError, python_m
+from ..common.files import MOST, SUFFIXES, decoded, parse_json, read_lines, read_object
 
-PAIRS = (("input", "response"), ("question", "answer"), ("query", "answer"), ("prompt", "response"),
+FIELDS = ("input", "response")
+PAIRS = (FIELDS, ("question", "answer"), ("query", "answer"), ("prompt", "response"),
          ("prompt", "completion"), ("instruction", "output"), ("context", "response"),
-         ("context", "reply"), ("message", "reply"), ("comment", "reply"), ("post", "comment"),
-         ("post", "reply"), ("parent", "comment"), ("parent", "child"), ("title", "text"),
-         ("title", "selftext"), ("source", "target"), ("utterance", "response"),
-         ("text", "response"), ("text", "reply"))
-TEXT = ("text", "message", "body", "content", "utterance", "value")
-THREAD = ("thread", "thread_id", "conversation", "conversation_id", "dialogue_id", "dialog_id",
-          "ticket", "ticket_id", "case_id", "chat_id")
-SPEAKER = ("speaker", "author", "user", "sender", "role", "from")
-ID = ("id", "message_id")
-REPLY_TO = ("reply_to", "reply-to", "in_reply_to", "parent_id")
+         ("message", "reply"))
+IN_LOGS = {
+    "text": ("text", "message", "body", "content", "utterance", "value"),
+    "thread": ("thread", "thread_id", "conversation", "conversation_id", "dialogue_id", "dialog_id",
+               "ticket", "ticket_id", "case_id", "chat_id"),
+    "speaker": ("speaker", "author", "user", "sender", "role", "from"),
+    "id": ("id", "message_id"),
+    "reply_to": ("reply_to", "reply-to", "in_reply_to", "parent_id"),
+}
+EXPECTED = ("pairs, one a line, in a .tsv (input TAB response) or .jsonl (fields input, response) "
+            "file; or a .csv, .tsv, .jsonl, .parquet with named columns; plain, .gz or .zst")
+ROWS, THREADS = "a pair in each row", "the messages of each thread in turn"
+REPLIES = "messages and replies to them"
 NAME_THEM = "name two of them: --columns INPUT RESPONSE (in encode one: --column NAME)"
 LOOKED_AT = 100    # rows that may name a column: a first message has no reply_to
 LONG_TURN = 65_536    # characters, from which on a turn takes no more messages
-FIELDS = ("input", "response")
-IN_LOGS = {"text": TEXT, "thread": THREAD, "speaker": SPEAKER, "id": ID, "reply_to": REPLY_TO}
 
 
 def default_corpus():
@@ -48,42 +48,54 @@ def default_corpus():
                     "--pairs")
 
 
-def conversion():
-    """How a JSON array becomes an object a line."""
-    return "a JSON array becomes an object a line with: " + this_python(    # in any shell
-        """-c "import json; open('LINES.jsonl', 'w').writelines(json.dumps(row) + '\\n' """
-        """for row in json.load(open('ARRAY.json', encoding='utf-8')))\"""")
+def read_records(path, progress=lambda position: None, columns=()):
+    """Open a file of pairs or a log; → the columns of input and response, and its records.
+
+    A record is (number, row). A row is a dict, or the ValueError that says why it is none.
+    """
+    kind = kind_of(path)
+    if kind not in KINDS or (kind == ".json" and Path(path) != default_corpus()):
+        raise UserError(f'{path}: unknown kind of file "{Path(path).name}"; expected {EXPECTED}')
+    records = KINDS[kind](path, progress, columns)
+    begin = [*islice(records, LOOKED_AT)]
+    if not begin:
+        raise UserError(f"{path}: holds no row below its header; expected a table with pairs")
+    records = chain(begin, records)
+    rows = [row for _, row in begin if isinstance(row, dict)]
+    names = list(dict.fromkeys(chain.from_iterable(rows)))
+    if not rows or (not columns and {*FIELDS} <= {*names}):
+        return FIELDS, records
+    if not columns and (name := _column_of_chats(rows)):
+        _say_once(f"{path}: a conversation in each row ({name})")
+        return FIELDS, enumerate(_turns_of_chats(_sound(path, records), name), start=1)
+    layout, found = layout_of(path, names, columns)
+    told = ", ".join(f'{what} = "{name}"' for what, name in found.items())
+    _say_once(f"{path}: {layout} ({told})")
+    if layout == ROWS:
+        return tuple(found.values()), records
+    messages = (_message(row, found) for row in _sound(path, records))
+    return FIELDS, enumerate((_replies if layout == REPLIES else _adjacent_turns)(messages), 1)
 
 
-class Layout(NamedTuple):
-    """How the rows of a file become pairs."""
+def layout_of(path, names, columns=()):
+    """What a file with these columns holds: ROWS, …, and what is needed → its name for it.
 
-    kind: str        # "pairs", "threads" or "replies"
-    columns: dict    # "input", "response", or a key of IN_LOGS → the file's name for it
-
-    def __str__(self):
-        named = ", ".join(f'{what} = "{name}"' for what, name in self.columns.items())
-        return {"pairs": "a pair in each row", "threads": "the messages of each thread in turn",
-                "replies": "messages and replies to them"}[self.kind] + f" ({named})"
-
-
-def layout(path, names, columns=()):
-    """The Layout of a file with the columns `names`. columns: as the user names them. UserError."""
+    columns: as the user names them. Raises UserError where the names tell nothing.
+    """
+    log, known = _columns_of_log(names), _plain_names(names)
     held = ", ".join(map(str, names))
     for name in columns:
         if name not in names:
             raise UserError(f'{path}: has no column "{name}"; it has {held}; {NAME_THEM}')
     if columns:
-        return Layout("pairs", dict(zip(FIELDS, columns)))
-    known = _plain_names(names)
-    found = _columns_of_log(names)
-    if found.keys() >= {"text", "id", "reply_to"}:
-        return Layout("replies", found)
-    if found.keys() >= {"text", "thread"}:
-        return Layout("threads", found)
+        return ROWS, dict(zip(FIELDS, columns))
+    if log.keys() >= {"text", "id", "reply_to"}:
+        return REPLIES, log
+    if log.keys() >= {"text", "thread"}:
+        return THREADS, log
     for pair in PAIRS:
-        if known.keys() >= set(pair):
-            return Layout("pairs", {"input": known[pair[0]], "response": known[pair[1]]})
+        if known.keys() >= {*pair}:
+            return ROWS, {field: known[name] for field, name in zip(FIELDS, pair)}
     raise UserError(f"{path}: cannot tell which columns hold input and response; it has {held}; "
                     f"{NAME_THEM}; the columns of a log must be called thread, text and, if known, "
                     "speaker")
@@ -102,105 +114,83 @@ def _columns_of_log(names):
     return found
 
 
-def read_records(path, kind, progress, columns=()):
-    """Open a file of one of KINDS; → (number of the first record, fields of a pair, records).
-
-    A record is a line as bytes, or a row as a dict; in a log a dict of FIELDS and what is known.
-    """
-    if kind in (".tsv", ".jsonl") and not columns and _is_plain(path, kind):
-        return 1, FIELDS, read_lines(path, progress)
-    rows = KINDS[kind].rows(path, progress)
-    begin = next(chunked(rows, LOOKED_AT), None)
-    if not begin:
-        raise UserError(f"{path}: holds no row below its header; expected a table with pairs")
-    if not columns and (name := _chat_in(begin)):
-        _say_once(f"{path}: a conversation in each row ({name})")
-        return 1, FIELDS, _turns_of_chats(chain(begin, rows), name)
-    found = layout(path, list(dict.fromkeys(chain.from_iterable(begin))), columns)
-    _say_once(f"{path}: {found}")
-    rows = chain(begin, rows)
-    messages = (_message(row, found.columns) for row in rows)
-    if found.kind == "replies":
-        return 1, FIELDS, _replies(messages)
-    if found.kind == "threads":
-        return 1, FIELDS, _adjacent_turns(messages)
-    if kind == ".jsonl":                                      # a worker parses the lines
-        rows = read_lines(path, progress)
-    return KINDS[kind].first, tuple(found.columns.values()), rows
-
-
 @cache
 def _say_once(text):
     tqdm.write(text, file=sys.stderr)
 
 
-def _is_plain(path, kind):
-    """Whether a file has no header that `layout` knows, or the fields input and response."""
-    if not path.is_file():                                    # a pipe can be read only once
-        return True
-    lines = next(chunked(read_lines(path), LOOKED_AT))
-    if kind == ".jsonl":
-        names = set()
-        for line in lines:
-            with suppress(ValueError, AttributeError):
-                names |= parse_json(line).keys()
-        return names >= set(FIELDS) if names else lines[0].lstrip()[:1] != b"["    # an array
+def _sound(path, records):
+    """Yield the rows of records. Raises UserError where one is malformed."""
+    for number, row in records:
+        if isinstance(row, ValueError):
+            raise UserError(f"{path}, {unit_of(path)} {number}: {row}; expected a row with the "
+                            "same columns as the others")
+        yield row
+
+
+# ---------------------------------------------------------------- the records of a file
+
+def read_tsv(path, progress=lambda position: None, columns=()):
+    """The records of a .tsv: a table where its first line names columns, or else a pair a line."""
+    lines = read_lines(path, progress)
+    first = next(lines)
+    lines = chain([first], lines)
+    with suppress(UserError):                                 # no names that tell something
+        if not columns:
+            layout_of(path, first.decode("utf-8", "replace").split("\t"))
+        return _table(path, lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    return enumerate(map(_pair_of_line, lines), start=1)
+
+
+def _pair_of_line(line):
     try:
-        layout(path, lines[0].decode("utf-8", "replace").split("\t"))
-    except UserError:                                         # a mistake that reading will explain
-        return True
-    return False
+        cells = line.decode("utf-8").split("\t")
+    except ValueError as error:
+        return error
+    if len(cells) != 2:
+        return ValueError(f"{len(cells)} columns, expected 2 (input TAB response)")
+    return dict(zip(FIELDS, cells))
 
 
-def _delimited_rows(path, progress, tabs=False):
-    """Yield the rows of a CSV, or of a TSV, where a quotation mark is a character like others."""
-    length = 0                                                # characters since the last row
+def _read_csv(path, progress, columns):
+    lines = read_lines(path, progress)
+    header = next(lines)
+    if header.lower().startswith(b"sep="):                    # Excel's line, which says delimiter
+        header = next(lines, b"")
+    delimiter = max(",;\t|", key=header.decode("latin-1").count)    # some programs write ; or tabs
+    return _table(path, chain([header], lines), delimiter=delimiter, strict=True)
 
-    def read():
-        nonlocal length
-        lines = decoded(path, read_lines(path, progress), "save the table as UTF-8")
-        for number, line in enumerate(lines, start=1):
-            length += len(line)
-            if length > MOST:
-                raise UserError(f"{path}, line {number}: stands in a row of more than {MOST:,} "
-                                "characters; close its quotation marks, or break it up")
-            yield f"{line}\n"
 
-    lines = read()
+def _table(path, lines, **form):
+    lines = (f"{line}\n" for line in decoded(path, lines, "save the table as UTF-8"))
     csv.field_size_limit(MOST)
-    if tabs:
-        table = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    else:
-        header = next(lines)
-        if header.lower().startswith("sep="):                 # Excel's line, which says delimiter
-            header = next(lines, "")
-        delimiter = max(",;\t|", key=header.count)            # some programs write ; or tabs
-        table = csv.DictReader(chain([header], lines), delimiter=delimiter, strict=True)
+    table = csv.DictReader(lines, **form)
     try:
-        for row in table:
-            length = 0
-            yield row
+        yield from enumerate(table, start=2)
     except csv.Error as error:
         raise UserError(f"{path}: what follows line {table.line_num} is no row of a table ({error})"
                         '; quote cells that hold a comma or a line break, and write " in them as ""'
                         ) from None
 
 
-def _json_rows(path, progress):
+def read_jsonl(path, progress=lambda position: None, columns=()):
+    """The records of a .jsonl, an object a line; blank lines are passed over."""
     for number, line in enumerate(read_lines(path, progress), start=1):
         if number == 1 and line.lstrip()[:1] == b"[":
-            raise UserError(f"{path}: is one JSON array, expected an object a line; {conversion()}")
-        if not line.strip():
-            continue
-        with user_errors(f"{path}, line {number}: is no JSON object",
-                         "expected one with the same fields in every line", ValueError):
-            row = parse_json(line)
-            if not isinstance(row, dict):
-                raise ValueError(f"but a {type(row).__name__}")
-        yield row
+            raise UserError(f"{path}: is one JSON array; write each object on a line of its own")
+        if line.strip():
+            yield number, _object_of_line(line)
 
 
-def _parquet_rows(path, progress):
+def _object_of_line(line):
+    try:
+        row = parse_json(line.decode("utf-8"))
+    except ValueError as error:
+        return ValueError(f"is no JSON object ({error})")
+    return row if isinstance(row, dict) else ValueError("is no JSON object")
+
+
+def _read_parquet(path, progress, columns):
     try:
         import pyarrow
         import pyarrow.parquet as parquet
@@ -209,27 +199,31 @@ def _parquet_rows(path, progress):
                         f"{python_m('pip install pyarrow')}") from None
     try:
         with open(path, "rb") as file:
+            number = 0
             for batch in parquet.ParquetFile(file).iter_batches(1_000):
                 progress(file.tell())
-                yield from batch.to_pylist()
+                yield from enumerate(batch.to_pylist(), start=number + 1)
+                number += len(batch)
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         raise UserError(f"{path}: cannot be read as Parquet ({error}); write it again") from None
 
 
-class Kind(NamedTuple):
-    """How a kind of file is read."""
+def _read_chitchat(path, progress, columns):
+    """Adjacent turns of different speakers in chitchat-dataset."""
+    number = 0
+    advice = "install chitchat-dataset again"
+    for conversation in read_object(path, "is missing or damaged", advice).values():
+        turns = [turn for turn in conversation["messages"] if turn]
+        for turn, reply in pairwise(turns):
+            if turn[0]["sender"] != reply[0]["sender"]:
+                number += 1
+                texts = (" ".join(part["text"] for part in side) for side in (turn, reply))
+                yield number, dict(zip(FIELDS, texts))
 
-    rows: object    # function(path, progress) that yields dicts, column name → value
-    first: int      # number of the first row
-    unit: str       # what the numbers count: "line" or "row"
 
-
-KINDS = {
-    ".tsv": Kind(partial(_delimited_rows, tabs=True), 2, "line"),
-    ".csv": Kind(_delimited_rows, 2, "row"),
-    ".jsonl": Kind(_json_rows, 1, "line"),
-    ".parquet": Kind(_parquet_rows, 1, "row"),
-}
+# suffix → function(path, progress, columns) that gives the records
+KINDS = {".tsv": read_tsv, ".csv": _read_csv, ".jsonl": read_jsonl, ".parquet": _read_parquet,
+         ".json": _read_chitchat}
 
 
 def kind_of(path):
@@ -239,6 +233,13 @@ def kind_of(path):
         path = path.with_suffix("")
     return path.suffix.lower()
 
+
+def unit_of(path):
+    """What the numbers of a file's records count, in one word."""
+    return "line" if kind_of(path) in (".tsv", ".jsonl") else "row"
+
+
+# ---------------------------------------------------------------- messages → pairs
 
 def _message(row, columns):
     """A row of a log, with the keys of IN_LOGS; what it does not hold is ""."""
@@ -283,7 +284,7 @@ def _adjacent_turns(messages):
         yield _pair(before[thread], now[thread])
 
 
-def _chat_in(rows):
+def _column_of_chats(rows):
     """The column whose cells are lists of messages, as of ChatML and ShareGPT, or None."""
     for row in rows:
         for name, value in row.items():
@@ -305,13 +306,3 @@ def _pair(message, reply):
     return {"input": message["text"], "response": reply["text"], "thread": message["thread"],
             "id": message["id"], "input_author": message["speaker"] or None,
             "response_author": reply["speaker"] or None}
-
-
-def conversation_turns(path):
-    """Yield (input, response): adjacent turns of different speakers in chitchat-dataset."""
-    advice = "install chitchat-dataset again"
-    for conversation in read_object(path, "is missing or damaged", advice).values():
-        turns = [turn for turn in conversation["messages"] if turn]
-        for turn, reply in pairwise(turns):
-            if turn[0]["sender"] != reply[0]["sender"]:
-                yield [" ".join(part["text"] for part in side) for side in (turn, reply)]

@@ -1,8 +1,8 @@
 """Baselines without training: the figures that a trained model has to beat.
 
-TF-IDF and BM25 weigh words. Pairs of texts are compared by their words, and by the vectors of
-their words: mean, SIF and soft cosine. Vectors are a dict, word → (d,). The mean and SIF leave out
-a word without a vector. In the soft cosine such a word is like itself alone.
+TF-IDF and BM25 weigh words. Pairs of texts are compared by their words, and by the mean of the
+vectors of their words, plain and as SIF. Vectors are a dict, word → (d,). A word without a vector
+is left out.
 """
 
 from collections import Counter
@@ -12,11 +12,12 @@ import scipy.sparse.linalg
 
 from ..core.arrays import to_host
 from ..fast.threads import product
-from ..core.text import UNKNOWN, Vocabulary, tokenize
+from ..core.text import Vocabulary, tokenize
 from ..core.layers import l2_normalize_forward
 from ..inference.projection import all_but_the_top
 
 FITTED_ON = 200_000    # sentences of train from which document frequencies are taken
+TEXTS_AT_ONCE = 50_000
 WEIGHTED = "word cosine weighted a/(a+p)"
 
 
@@ -123,12 +124,6 @@ def run_vectors(run, words):
     return dict(zip(words, to_host(run.model.params["encoder.embedding.weight"][rows])))
 
 
-def vectors_by_id(vocabulary, vectors):
-    """The vector of each id of a Vocabulary, 0 without one: word → (d,) → (size, d)."""
-    none = np.zeros_like(next(iter(vectors.values()), np.zeros(1)))       # there may be no word
-    return np.array([none, *(vectors.get(word, none) for word in vocabulary.words), none])
-
-
 def pair_similarities(texts, left, right, sources, vocabulary=None):
     """The baselines from vectors for the pairs texts[left[i]], texts[right[i]]: name → (n,).
 
@@ -136,47 +131,33 @@ def pair_similarities(texts, left, right, sources, vocabulary=None):
     projects out the first singular vector of the means. sources: row name → vectors; vocabulary:
     where p(word) is from, or None for the texts
     """
-    own, packed = vocabulary_of(texts)
-    total, df = document_frequency(packed, own.size)
-    df[UNKNOWN] = total                                       # what stands in an empty text: idf 0
-    counts = term_counts(packed, own.size)
-    weighted = tfidf(packed, total, df)
-    weight = np.array([0, *map(frequency_weight(vocabulary or own), own.words), 0])
+    weight = frequency_weight(vocabulary or vocabulary_of(texts)[0])
     rows = {}
     for name, vectors in sources.items():
-        table = vectors_by_id(own, vectors).astype(np.float64)
-        means = mean_vectors(counts, table, np.ones(own.size))
-        weighted_means = mean_vectors(counts, table, weight)
-        sif = weighted_means @ all_but_the_top(weighted_means)
+        means, weighted = (means_of_texts(texts, vectors, of_word, np.float64)
+                           for of_word in (None, weight))
+        sif = weighted @ all_but_the_top(weighted)
         for kind, matrix in (("mean of", means), ("SIF of", sif)):
             unit, _ = l2_normalize_forward(matrix)
             rows[f"{kind} {name}"] = (unit[left] * unit[right]).sum(axis=1)
-        rows[f"soft cosine of {name}"] = soft_cosines(weighted, table, left, right)
     return rows
 
 
-def mean_vectors(counts, table, weight):
-    """Σ weight(word) v(word) over a text's words that have a vector, divided by their number.
+def means_of_texts(texts, vectors, weight=None, dtype=np.float32):
+    """Σ weight(word) v(word) over a text's words that have a vector, by their number: (B, d).
 
-    counts: CSR (B, words); table: (words, d), 0 without a vector; weight: (words,) → (B, d)
+    vectors: word → (d,); weight: word → float, or None for 1
     """
-    words = counts @ table.any(axis=1).astype(np.float64)     # (B,)
-    return counts @ (table * weight[:, None]) / np.maximum(words, 1)[:, None]
-
-
-def soft_cosines(weighted, table, left, right):
-    """xᵀMy/√(xᵀMx · yᵀMy), M_ij = max(0, cos(v_i, v_j))², M_ii = 1 (Charlet and Damnati 2017).
-
-    weighted: CSR (B, words) of tf-idf; table: (words, d); left, right: int (n,) → (n,)
-    """
-    unit, _ = l2_normalize_forward(table)
-
-    def product(x, y):
-        x, y = weighted[x], weighted[y]
-        like = np.maximum(unit[x.indices] @ unit[y.indices].T, 0) ** 2    # (words of x, of y)
-        like[x.indices[:, None] == y.indices] = 1
-        return x.data @ like @ y.data
-
-    length = np.sqrt([product(k, k) for k in range(weighted.shape[0])])   # (B,)
-    products = np.array([product(*pair) for pair in zip(left, right)])
-    return products / np.maximum(length[left] * length[right], 1e-12)
+    vocabulary, packed = vocabulary_of(texts)
+    none = np.zeros_like(next(iter(vectors.values()), np.zeros(1)), np.float64)    # of no word
+    table = np.array([none, *(vectors.get(word, none) for word in vocabulary.words), none])
+    has_vector = table.any(axis=1).astype(np.float64)
+    if weight:
+        table[1:-1] *= np.array([weight(word) for word in vocabulary.words])[:, None]
+    counts = term_counts(packed, vocabulary.size)
+    means = np.empty((len(texts), table.shape[1]), dtype)
+    for first in range(0, len(texts), TEXTS_AT_ONCE):
+        some = counts[first:first + TEXTS_AT_ONCE]
+        words = np.maximum(some @ has_vector, 1)[:, None]                 # (b, 1)
+        means[first:first + TEXTS_AT_ONCE] = some @ table / words
+    return means

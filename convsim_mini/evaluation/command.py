@@ -1,18 +1,24 @@
-"""What the evaluations' commands share: their options, and the order of the five functions."""
+"""What the evaluations' commands share: options, what encodes, and the order of the functions."""
 
 from importlib import import_module
 from pathlib import Path
 
-from ..common.cli import Parser, errors_in_one_line, positive_int
-from ..training.run import load_run
-from .baselines import words_of
-from .task_files import read_vectors
+import msgspec
+import numpy as np
 
+from ..common.cli import Parser, errors_in_one_line
+from ..core.layers import l2_normalize_forward
+from ..core.model import embed
+from ..inference.sentence_encoder import tell_cut
+from ..training.run import Run, load_run
+from .baselines import words_of
+from .word_vectors import read_vectors
+
+# Figures of other systems, by task, and their sources.
+PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_bytes())
 OPTIONS = {
     "--vectors": {"type": Path, "help": "word vectors to compare with: word2vec or GloVe text, "
                   "perhaps .gz or .zst"},
-    "--hidden": {"type": positive_int, "default": 0, "metavar": "N", "help": "learn by one hidden "
-                 "layer of N units (SentEval: 50), not by logistic regression"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"}}
 
 
@@ -31,20 +37,33 @@ def parser_of(command, description, *options, data=None, **of_run):
     return parser
 
 
-def evaluate(name, run, sources, vectors=None, **settings):
+def unit_vectors(encode):
+    """A function from a list of n texts to unit vectors (n, d): of a Run the learned half."""
+    def vectors(texts):
+        if not isinstance(encode, Run):
+            return l2_normalize_forward(np.asarray(encode(texts)))[0]
+        packed = encode.vocabulary.encode(texts)
+        tell_cut(encode.config.model, packed.lengths)
+        return embed(encode.model, packed)
+    return vectors
+
+
+def evaluate(name, encode, sources, vectors=None):
     """Read, score and print data sets of the task in the file NAME.py.
 
-    run: None for the baselines alone; sources: what the task's `find` returned; vectors: a file of
-    word vectors; settings: of the task's own options. Raises UserError.
+    encode: a Run; or a function from a list of n texts to vectors (n, d), as every library of
+    sentence embeddings has one; or None for the baselines alone
+    sources: what the task's `find` returned; vectors: a file of word vectors. Raises UserError.
     """
     task = import_module(f".{name}", __package__)
+    run = encode if isinstance(encode, Run) else None
     datasets = {source: task.read(path) for source, path in sources.items()}
     if vectors and hasattr(task, "texts_of"):                 # one pass over what may be large
         texts = [text for dataset in datasets.values() for text in task.texts_of(dataset)]
         vectors = {vectors.name: read_vectors(vectors, words_of(texts))}
     for source, dataset in datasets.items():
-        scores = task.scores(run, dataset, **settings) if run else {}
-        baselines = task.baselines(run, dataset, vectors, **settings)
+        scores = task.scores(encode, dataset) if encode else {}
+        baselines = task.baselines(run, dataset, vectors)
         print(task.summary(source, dataset, scores, baselines) + "\n")
         if run and hasattr(task, "draw"):
             print(f"{task.draw(run, source, dataset, scores)}\n")
@@ -56,7 +75,7 @@ def main(name, *options, data=None, argv=None, **of_run):
     task = import_module(f".{name}", __package__)
     parser = parser_of(f"evaluation.{name}", task.__doc__, *options, "--device", data=data,
                        **of_run)
-    given = vars(parser.parse_intermixed_args(argv))
-    folder, device = given.pop("run"), given.pop("device")
-    run = load_run(folder, device) if folder else None
-    evaluate(name, run, task.find(given.pop("data", None), run), **given)
+    given = parser.parse_intermixed_args(argv)
+    run = load_run(given.run, given.device) if given.run else None
+    sources = task.find(getattr(given, "data", None), run)
+    evaluate(name, run, sources, getattr(given, "vectors", None))

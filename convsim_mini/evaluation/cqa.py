@@ -3,34 +3,47 @@
     python -m convsim_mini.evaluation.cqa [RUN] [--data DIR] [--vectors FILE]
 
 A run's score of a candidate is the cosine of the two texts. Beside it stand the search engine's
-order, TF-IDF, and the baselines of STS; SimBow, which won the task of 2017, builds on the soft
-cosine. Without a run, only what needs none is scored.
+order, TF-IDF, and the baselines of STS. Without a run, only what needs none is scored.
 """
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import ParseError, parse
 
-from ..common.cli import UserError, positive_int, user_errors
+from ..common.cli import UserError, user_errors
 from ..common.tables import table
-from ..inference.sentence_encoder import encoder_of, tell_cut
-from ..core.model import embed
+from ..data.labelled import DataSet, find as find_files, rows_of
+from ..inference.sentence_encoder import encoder_of
+from ..training.run import Run
 from .baselines import document_frequency, dot_products, pair_baselines, tfidf, vocabulary_of
-from .command import main
+from .command import main, unit_vectors
 from .metrics import map_difference, ranking_scores, top_of_ranking, with_interval
-from .task_files import find_files
 
-NAME = "SemEval Task 3"
-LABELS = {"PerfectMatch": True, "Relevant": True, "Irrelevant": False}
+TASK_3 = DataSet("the English XML of SemEval Task 3", ("*.xml",), ("cqa",))
 BOTH = "as encode gives it"
 SEARCH_ENGINE, TFIDF = "search engine's order", "TF-IDF cosine"
 OWN = Path(__file__).with_name("own_cqa.xml")
 OWN_NOTE = ("The own set is a few questions made for this project, each judged once, in a random "
             "order where a search engine's would stand: good for seeing that ranking works, never "
             "to be read beside published figures.")
+
+
+class Row(msgspec.Struct):
+    """ORGQ_ID, OrgQSubject, OrgQBody, and in Thread/RelQuestion RELQ_ID, RELQ_RANKING_ORDER (1 or
+    more), RELQ_RELEVANCE2ORGQ (PerfectMatch, Relevant, Irrelevant), RelQSubject, RelQBody"""
+
+    ORGQ_ID: str
+    OrgQSubject: str
+    OrgQBody: str
+    RELQ_ID: str
+    RELQ_RANKING_ORDER: Annotated[int, msgspec.Meta(ge=1)]
+    RELQ_RELEVANCE2ORGQ: Literal["PerfectMatch", "Relevant", "Irrelevant"]
+    RelQSubject: str
+    RelQBody: str
 
 
 class Candidate(NamedTuple):
@@ -50,9 +63,12 @@ class Question(NamedTuple):
     candidates: list
 
 
-def find(data, run):
+def find(data, run=None):
     """File name → labelled XML file in DIR or DIR/cqa; the own set without DIR."""
-    return find_files(data, "cqa", ["*.xml"], "the English files of SemEval Task 3", OWN)
+    if data is None:
+        return {"own set": OWN}
+    found = find_files([TASK_3], data)[TASK_3.name]
+    return {name.removesuffix(".xml"): path for name, path in found.items()}
 
 
 def read(path):
@@ -60,47 +76,39 @@ def read(path):
 
     Raises UserError with file and place.
     """
-    with (user_errors(f"{path}: cannot be read as XML", f"expected a file of {NAME}",
+    with (user_errors(f"{path}: cannot be read as XML", f"expected {TASK_3.name}",
                       (OSError, ParseError, ValueError, LookupError)),
           user_errors(f"{path}: defines or refers to entities, which are refused",
                       "expected the official XML, whose DTD defines none", DefusedXmlException)):
         root = parse(path).getroot()    # accepts the file's inline DTD, refuses entities
     questions = {}
-    for number, element in enumerate(root.iter("OrgQuestion"), start=1):
-        with user_errors(f"{path}, OrgQuestion {number}: a part is missing or wrong",
-                         "expected ORGQ_ID, Thread/RelQuestion, RELQ_ID, RELQ_RANKING_ORDER (1 or "
-                         "more) and RELQ_RELEVANCE2ORGQ (PerfectMatch, Relevant, Irrelevant)",
-                         (KeyError, AttributeError, ValueError)):
-            related = element.find("Thread/RelQuestion")
-            question = Question(
-                element.attrib["ORGQ_ID"], _text(element, "OrgQSubject", "OrgQBody"), [])
-            candidate = Candidate(
-                related.attrib["RELQ_ID"], positive_int(related.attrib["RELQ_RANKING_ORDER"]),
-                LABELS[related.attrib["RELQ_RELEVANCE2ORGQ"]],
-                _text(related, "RelQSubject", "RelQBody"))
-        questions.setdefault(question.id, question).candidates.append(candidate)
+    records = ({key: value for part in element.iter()
+                for key, value in (*part.items(), (part.tag, part.text or ""))}
+               for element in root.iter("OrgQuestion"))
+    for row in rows_of(path, Row, enumerate(records, start=1), unit="OrgQuestion"):
+        question = Question(row.ORGQ_ID, _joined(row.OrgQSubject, row.OrgQBody), [])
+        questions.setdefault(question.id, question).candidates.append(Candidate(
+            row.RELQ_ID, row.RELQ_RANKING_ORDER, row.RELQ_RELEVANCE2ORGQ != "Irrelevant",
+            _joined(row.RelQSubject, row.RelQBody)))
     if not questions:
-        raise UserError(f"{path}: holds no question; expected the XML of {NAME}")
+        raise UserError(f"{path}: holds no question; expected {TASK_3.name}")
     return list(questions.values())
 
 
-def _text(element, *parts):
-    """The texts of child elements, joined by a space; an empty one is left out."""
-    return " ".join(word for part in parts for word in (element.find(part).text or "").split())
+def _joined(*parts):
+    """Two texts, joined by a space; an empty one is left out."""
+    return " ".join(word for part in parts for word in part.split())
 
 
-def scores(run, questions):
-    """Cosines of the run's embeddings: row name → (n,), for the candidates of all questions.
+def scores(encode, questions):
+    """Cosines of embeddings: row name → (n,), for the candidates of all questions.
 
-    The second row has the vectors that `encode` gives. They also count words (ours).
+    A Run's second row has the vectors that `encode` gives. They also count words (ours).
     """
-    def vectors(texts):
-        packed = run.vocabulary.encode(texts)
-        tell_cut(run.config.model, packed.lengths)
-        return embed(run.model, packed)
-
-    return {"trained": cosines(questions, vectors),
-            BOTH: cosines(questions, encoder_of(run).encode)}
+    rows = {"trained": cosines(questions, unit_vectors(encode))}
+    if isinstance(encode, Run):
+        rows[BOTH] = cosines(questions, encoder_of(encode).encode)
+    return rows
 
 
 def baselines(run, questions, vectors=None):

@@ -101,11 +101,6 @@ def pearson_difference(x, z, y):
     return difference, *map(float, bootstrap_interval(of_resamples, x, z, y))
 
 
-def true_ranks(scores):
-    """Rank from 1 of the true candidate, column 0; ties count against it: (n, c) → int (n,)."""
-    return 1 + (scores[:, 1:] >= scores[:, :1]).sum(axis=1)
-
-
 def top_of_ranking(relevant, scores):
     """Which of the 10 best are relevant: (n,), (n,) → bool (10,); ties stay in the order given."""
     order = np.argsort(-np.asarray(scores, np.float64), kind="stable")[:DEPTH]

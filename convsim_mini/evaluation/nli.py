@@ -18,13 +18,11 @@ from scipy.stats.contingency import crosstab
 from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, python_m
 from ..common.tables import table
-from ..data.snli import encode_snli
-from ..core.nli import LABELS
-from ..data.snli_files import Snli, find_snli, read_snli
-from ..core.text import tokenize
 from ..core.model import embed
-from ..core.nli import cross_entropy_backward, cross_entropy_forward
-from ..core.nli import classifier_forward
+from ..core.nli import (
+    LABELS, classifier_forward, cross_entropy_backward, cross_entropy_forward)
+from ..core.text import tokenize
+from ..data.snli import Snli, encode_snli, find_snli, read_snli
 from .command import main
 from .metrics import per_cent, with_interval
 

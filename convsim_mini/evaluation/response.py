@@ -21,7 +21,7 @@ from ..core.counting import count_vectors
 from ..inference.sentence_encoder import directions_of
 from ..training.initial import initial_model
 from ..core.model import embed, respond
-from ..training.run import check_corpus, load_run, load_vocabulary
+from ..training.run import check_corpus, describe, load_run
 from .baselines import bm25_documents, dot_products, fitted_on_train, term_counts, tfidf
 from .command import main
 from ..core.ranking import candidate_scores, draw_candidates, true_ranks
@@ -117,9 +117,9 @@ def before_training(config, corpus):
     the model with its first values.
     """
     parent = config.init
-    if parent and Path(parent).is_dir():
-        vocabulary, pairs, _ = load_vocabulary(parent)
-        if vocabulary == corpus.vocabulary and pairs != corpus.checksum:
+    if parent and Path(parent).exists():
+        before = describe(parent)
+        if before.vocabulary == corpus.vocabulary and before.corpus != corpus.checksum:
             return "before fine-tuning", load_run(parent).model
     return "the same, untrained", initial_model(config, corpus)
 

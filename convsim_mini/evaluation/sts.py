@@ -5,113 +5,166 @@
 The figure is Pearson's r of the angular similarity, −arccos of the cosine, with people's scores. A
 second row reads the cosine itself, as all baselines do. Beside the run stand baselines from words
 alone and from word vectors: the run's own embeddings and the vectors in FILE. Williams' test says
-whether the run is better.
+whether the run is better. The data are the STS Benchmark, and SemEval's years 2012 to 2016 (ours),
+each with the mean over its sets, plain and weighted by their pairs, as SentEval counts it.
 """
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ..common.cli import UserError
 from ..common.figures import new_figure, save_figure
 from ..common.tables import table
-from ..core.counting import count_vectors
-from ..inference.sentence_encoder import directions_of
 from ..core.model import embed
+from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..inference.projection import with_matrix
-from ..training.run import load_matrix
-from .command import main
-from .metrics import pearson, r_with_interval, spearman, williams_test
-from .task_files import find_files, lines_of, number_or_nan
+from ..inference.sentence_encoder import SentenceEncoder
+from ..training.run import Run
 from .baselines import pair_baselines
+from .command import PUBLISHED, main, unit_vectors
+from .metrics import pearson, r_with_interval, spearman, williams_test
 
-NAME = "the STS Benchmark"
-COLUMNS = "genre, file, year, id, score, sentence, sentence"
+SPLITS = ("train", "dev", "test")
 GENRES = ("all", "captions", "forums", "news")
+COLUMNS = "genre", "file", "year", "id", "score", "sentence1", "sentence2"
 # The official train file says main-forum, dev and test main-forums.
-OFFICIAL_GENRES = {f"main-{g}": g for g in GENRES[1:]} | {"main-forum": "forums"}
+GENRE_OF = {f"main-{genre}": genre for genre in GENRES[1:]} | {"main-forum": "forums"}
 OWN = Path(__file__).with_name("own_sts.csv")
 OWN_NOTE = ("The own set is 120 pairs made for this project, each scored once: good for seeing "
             "that learning works, too small to compare, and never to be read beside the paper's "
             "figures.")
+MATRICES = {"trained": None, "trained, all but the top": "all_but_the_top",
+            "trained, tuned": "tuned"}
+COUNTS = PUBLISHED["sts_years"]["counts"]    # year → set → number of scored pairs
+BENCHMARK = DataSet("the STS Benchmark", tuple(f"sts-{split}.csv" for split in SPLITS),
+                    ("stsbenchmark",))
+YEARS = DataSet("SemEval's STS", tuple(COUNTS),
+                ("STS", "downstream/STS", "senteval/downstream/STS"))
+
+
+class Judged(msgspec.Struct):
+    """a score from 0 to 5, and two sentences between tabs"""
+
+    score: Annotated[float, msgspec.Meta(ge=0, le=5)]
+    sentence1: str
+    sentence2: str
+
+
+class Row(Judged):
+    """7 columns between tabs: genre (main-captions, main-forums or main-news), file, year, id,
+    score (from 0 to 5), sentence, sentence"""
+
+    file: str
+    genre: Literal[*GENRE_OF]
 
 
 class Sts(NamedTuple):
-    """The n sentence pairs of one split."""
+    """The n sentence pairs of one split, or of one year."""
 
-    genres: np.ndarray
+    genres: np.ndarray                 # (n,): of a year, the names of its sets
     labels: np.ndarray                 # (n,): people's scores, 0 (unrelated) to 5 (the same)
     sentences1: list
     sentences2: list
     files: np.ndarray | None = None    # (n,): the benchmark's source of each pair, as MSRvid
 
 
-def find(data, run):
-    """Split → file: the official ones in DIR or DIR/stsbenchmark, or the own set without DIR."""
-    names = [f"sts-{split}.csv" for split in ("train", "dev", "test")]
-    found = find_files(data, "stsbenchmark", names, NAME, OWN)
-    return {name.removeprefix("sts-"): path for name, path in found.items()}
+def find(data, run=None):
+    """Split → file in DIR or DIR/stsbenchmark, year → folder in DIR, DIR/STS or SentEval's places.
+
+    Without DIR the own set.
+    """
+    if data is None:
+        return {"own set": OWN}
+    found = find_files([BENCHMARK, YEARS], data)
+    files = found.get(BENCHMARK.name, {}) | found.get(YEARS.name, {})
+    return {name.removeprefix("sts-").removesuffix(".csv"): path for name, path in files.items()}
 
 
 def read_splits(folder, *names):
     """The Sts of each of these splits in DIR or DIR/stsbenchmark. Raises UserError without them."""
-    if folder is None:
-        raise UserError(f"--data is missing: the folder with {NAME}'s sts-*.csv")
-    files = find(folder, None)
-    if not files.keys() >= {*names}:
-        raise UserError(f"{folder}: expected {' and '.join(f'sts-{name}.csv' for name in names)}, "
-                        f"found {', '.join(files)}; get {NAME}")
-    return [read(files[name]) for name in names]
+    files = find_files([BENCHMARK], folder)[BENCHMARK.name]
+    wanted = [f"sts-{name}.csv" for name in names]
+    if not files.keys() >= {*wanted}:
+        raise UserError(f"{folder}: expected {' and '.join(wanted)}, found {', '.join(files)}; get "
+                        f"{BENCHMARK.name}")
+    return [read(files[name]) for name in wanted]
 
 
 def read(path):
-    """Read a file of the STS Benchmark, tab-separated, without a header or quoting. → Sts
+    """The Sts of a file of the STS Benchmark, or of a year's folder. Raises UserError.
 
-    Read as quoted CSV the official files lose 38 and 30 rows. Raises UserError with file and line.
+    The file is tab-separated, without a header or quoting. Read as quoted CSV the official files
+    lose 38 and 30 rows.
     """
-    rows = []
-    for number, line in enumerate(lines_of(path, NAME), start=1):
-        columns = line.rstrip("\r").split("\t")
-        if not line.strip():
-            continue
-        if len(columns) < 7:                                  # there may be more: a licence
-            raise UserError(f"{path}, line {number}: {len(columns)} columns, expected 7 or more "
-                            f"between tabs: {COLUMNS}")
-        genre = OFFICIAL_GENRES.get(columns[0])
-        label = number_or_nan(columns[4])
-        if genre is None or not 0 <= label <= 5:
-            raise UserError(
-                f'{path}, line {number}: genre "{columns[0]}" and score "{columns[4]}", expected '
-                "main-captions, main-forums or main-news and a number from 0 to 5")
-        rows.append((genre, label, columns[5], columns[6], columns[1]))
+    if path.is_dir():
+        return _read_year(path)
+    lines = enumerate(lines_of(path, BENCHMARK.name), start=1)
+    rows = [*rows_of(path, Row, ((number, dict(zip(COLUMNS, line.rstrip("\r").split("\t"))))
+                                 for number, line in lines if line.strip()))]
     if not rows:
-        raise UserError(f"{path}: is empty; expected a file of {NAME}")
-    genres, labels, sentences1, sentences2, files = zip(*rows)
-    return Sts(np.array(genres), np.array(labels), list(sentences1), list(sentences2),
-               np.array(files))
+        raise UserError(f"{path}: is empty; expected a file of {BENCHMARK.name}")
+    found = _sts([GENRE_OF[row.genre] for row in rows], rows)
+    return found._replace(files=np.array([row.file for row in rows]))
 
 
-def scores(run, sts):
-    """The similarity of each pair, plain and under each matrix of the run: row name → (n,).
+def _sts(genres, rows):
+    return Sts(np.array(genres), np.array([row.score for row in rows]),
+               [row.sentence1 for row in rows], [row.sentence2 for row in rows])
+
+
+def _read_year(folder):
+    """The Sts of a year's folder, its sets as genres.
+
+    STS.input.SET.txt holds two sentences a line, in 2016 also where they are from; STS.gs.SET.txt
+    their score from 0 to 5, or nothing where no one judged the pair.
+    """
+    genres, rows = [], []
+    for name, count in COUNTS[folder.name].items():
+        inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
+        texts, scores = (lines_of(path, YEARS.name) for path in (inputs, gold))
+        if len(texts) != len(scores):
+            raise UserError(f"{gold}: {len(scores):,} lines, expected one for each of the "
+                            f"{len(texts):,} of {inputs.name}; fetch both again")
+        records = ((number, dict(zip(COLUMNS[-3:], [score, *map(str.strip, text.split("\t"))])))
+                   for number, (text, score) in enumerate(zip(texts, scores), start=1)
+                   if score.strip())
+        of_set = [*rows_of(gold, Judged, records)]
+        if len(of_set) != count:
+            raise UserError(f"{gold}: {len(of_set):,} scores, expected the official {count:,}; "
+                            "fetch it again by SentEval's own script")
+        genres += [name] * count
+        rows += of_set
+    return _sts(genres, rows)
+
+
+def scores(encode, sts):
+    """The similarity of each pair, plain and under each matrix of a Run: row name → (n,).
 
     Each is read in two ways: as the paper does, −arccos, and as the cosine itself (ours). Pearson's
     r sees the difference, because −arccos spreads out cosines near 1. Rows with "+ words" are the
     cosines of `encode`, whose vectors also count words (ours).
     """
-    models = {"trained": run.model}
-    for name, row in (("all_but_the_top", "all but the top"), ("tuned", "tuned")):
-        matrix = load_matrix(run, name)
-        if matrix is not None:
-            models[f"trained, {row}"] = with_matrix(run.model, matrix)
-    rows, weight = {}, run.config.model.word_weight
-    counts = count_cosines(run, sts)
-    for row, model in models.items():
-        rows[row] = similarity(model, run.vocabulary, sts)
-        rows[f"{row}, as cosine"] = np.cos(rows[row])
-        if row != "trained":
-            rows[f"{row} + words"] = (np.cos(rows[row]) + weight * counts) / (1 + weight)
+    if not isinstance(encode, Run):
+        u, v = map(unit_vectors(encode), (sts.sentences1, sts.sentences2))
+        return _two_readings("trained", angular_similarity(u, v))
+    rows, vocabulary = {}, encode.vocabulary
+    for row, name in MATRICES.items():
+        matrix = encode.matrices.get(name)
+        if name and matrix is None:
+            continue
+        model = with_matrix(encode.model, matrix)
+        rows |= _two_readings(row, similarity(model, vocabulary, sts))
+        if name:
+            both = SentenceEncoder(model, vocabulary, None, encode.config.model.word_weight)
+            rows[f"{row} + words"] = cosines(both.encode, sts)
     return rows
+
+
+def _two_readings(row, similarity):
+    return {row: similarity, f"{row}, as cosine": np.cos(similarity)}
 
 
 def baselines(run, sts, vectors=None):
@@ -121,6 +174,8 @@ def baselines(run, sts, vectors=None):
 
 def summary(name, sts, scores, baselines):
     """The table of one file, Williams' test of the first row, and what that row sees."""
+    if name in COUNTS:
+        return year_table(name, sts, scores | baselines)
     trained, *_ = scores.values()
     parts = [score_table(name, sts, scores | baselines),
              comparison(trained, baselines, sts.labels), closest_and_furthest(trained, sts)]
@@ -150,12 +205,6 @@ def cosines(encode, sts):
     """The cosine of each pair: (n,); encode: a list of n texts → unit vectors (n, e)."""
     u, v = (encode(side).astype(np.float64) for side in (sts.sentences1, sts.sentences2))
     return (u * v).sum(axis=1)
-
-
-def count_cosines(run, sts):
-    """The cosine of each pair by the halves that count words: (n,)."""
-    directions = directions_of(run.model, run.vocabulary)
-    return cosines(lambda texts: count_vectors(directions, run.vocabulary.encode(texts)), sts)
 
 
 def similarity(model, vocabulary, sts):
@@ -195,6 +244,21 @@ def score_table(name, sts, similarities):
     return table([f"STS {name}, r / rho × 100", f"all {len(sts.labels)}", *counts], rows)
 
 
+def year_table(name, sts, similarities):
+    """r / rho × 100 of each row: the two means over the sets, then each set; published figures."""
+    sets, counts = np.unique(sts.genres, return_counts=True)
+    rows = []
+    for row, values in similarities.items():
+        figures = 100 * np.array([*correlations(values, sts, sets).values()])
+        means = np.mean(figures, axis=0), np.average(figures, axis=0, weights=counts)
+        rows.append([row, *("{:.1f} / {:.1f}".format(*pair) for pair in (*means, *figures))])
+    published = PUBLISHED["sts_years"]
+    rows += [[f"{row}, published", r] for row, r in published["figures"][name].items()]
+    titles = (f"{one} {count}" for one, count in zip(sets, counts))
+    header = [f"{name}, r / rho × 100", "mean", "weighted", *titles]
+    return f"{table(header, rows)}\n{published['source']}"
+
+
 def comparison(similarity, baselines, labels):
     """Is the model, with its similarity (n,), better than each baseline? Differences of r × 100."""
     groups = {"better than": [], "not told apart from": [], "worse than": []}
@@ -225,10 +289,10 @@ def plot(path, name, sts, similarity):
     scores = score_0_to_5(similarity)
     r = pearson(similarity, sts.labels)
     figure, axes = new_figure()
-    for genre, colour in zip(GENRES[1:], ("tab:blue", "tab:orange", "tab:green")):
+    for genre in np.unique(sts.genres):
         of_genre = sts.genres == genre
-        axes.scatter(sts.labels[of_genre], scores[of_genre], s=12, alpha=0.5, color=colour,
-                     label=genre, linewidths=0)
+        axes.scatter(sts.labels[of_genre], scores[of_genre], s=12, alpha=0.5, label=genre,
+                     linewidths=0)
     axes.set(xlabel="people's score (0 unrelated … 5 the same)", ylabel="5 (1 − arccos(cos)/π)",
              title=f"STS {name}: Pearson's r = {r:.3f} over {len(scores):,} pairs")
     axes.legend(loc="lower right")
@@ -236,5 +300,5 @@ def plot(path, name, sts, similarity):
 
 
 if __name__ == "__main__":
-    main("sts", "--vectors", data="folder with the STS Benchmark's sts-*.csv, or with "
-         "stsbenchmark/; without it the small set that was written for this project")
+    main("sts", "--vectors", data="folder with the STS Benchmark's sts-*.csv or stsbenchmark/, or "
+         "that SentEval's own script fills; without it the small set written for this project")

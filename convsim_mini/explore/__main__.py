@@ -85,12 +85,9 @@ class Handler(BaseHTTPRequestHandler):
 @errors_in_one_line()
 def main(argv=None):
     """The command: serve the page until Ctrl-C."""
-    parser = parser_of("explore", __doc__)
-    parser.add_argument("--index", type=Path, metavar="DIR", help="search the index that `encode` "
-                        "made there, not lines of the run's corpus")
-    options = parser.parse_args(argv)
+    options = parser_of("explore", __doc__).parse_args(argv)
     claim_process()
-    with Server(Explored(load_run(options.run), options.index)) as server:
+    with Server(Explored(load_run(options.run))) as server:
         print(f"{server.address}\nCtrl-C ends it.", flush=True)
         if sys.stdout.isatty():
             threading.Thread(target=webbrowser.open, args=[server.address], daemon=True).start()

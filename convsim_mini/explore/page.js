@@ -21,10 +21,8 @@ function makeCell(tag, cell, most) {
   const isNumber = typeof content === "number";
   let inside = isNumber ? (Math.round(100 * content) / 100 || 0).toFixed(2) : content;    // no −0.00
   if (change) {
-    const look = () => { Object.assign(looked, change); ask(); };
     inside = make("button", {"aria-pressed": pressed}, inside);
-    inside.addEventListener("click", look);
-    if ("word" in change && !pressed) inside.addEventListener("pointerenter", look);
+    inside.addEventListener("click", () => { Object.assign(looked, change); ask(); });
   }
   const made = make(tag, {class: isNumber ? content < 0 ? "number minus" : "number" : ""}, inside,
                     make("small", {}, note));
@@ -68,14 +66,13 @@ async function ask() {
 }
 
 // A button that has the focus keeps it.
-function show({about = "", status, map, images = [], tables = [], again}) {
+function show({about = "", status, map, images = [], tables = []}) {
   const focus = [...shown.querySelectorAll("button")].indexOf(document.activeElement);
   byId("about").textContent = about;
   byId("status").textContent = status;
   shown.replaceChildren(...map ? [makeMap(map)] : [], ...images.map(makeImage),
                         ...tables.map(makeTable));
   shown.querySelectorAll("button")[focus]?.focus();
-  if (again) timer = setTimeout(ask, 3000);
 }
 
 function open() {

@@ -1,75 +1,58 @@
 """What each panel shows: a function of an Explored run and a question, a dict of page.js's fields.
 
-It returns a dict for JSON: a `status`; `tables` of (caption, head, rows); a `map`; `images` as SVG;
-`again`, to be asked once more. A cell is a text, a number, or a dict: `content`, a `note` below it,
-what to `ask` when it is pressed, and whether it is `pressed`. The page shows the docstrings.
+It returns a dict for JSON: a `status`; `tables` of (caption, head, rows); a `map`; `images` as SVG.
+A cell is a text, a number, or a dict: `content`, a `note` below it, what to `ask` when it is
+pressed, and whether it is `pressed`. The page shows the docstrings.
 """
 
-import json
-import threading
 from copy import copy
 from functools import cached_property
 from itertools import chain, combinations, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
+from matplotlib import rc_context
 
-from ..common.cli import UserError
-from ..common.figures import as_svg, precisions
+from ..common.figures import plot_accuracy, plot_loss, plot_precision, precisions
 from ..core.model import ENCODERS
+from ..core.nli import LABELS
 from ..core.text import tokenize
 from ..evaluation import response
 from ..evaluation.attention import of_sentence
-from ..inference.index import Index, nearest
-from ..inference.replies import COARSE, Replies, pairs_of_run, replies_of_run
+from ..inference.index import nearest
+from ..inference.replies import Replies, pairs_of_run, replies_of_run
 from ..inference.sentence_encoder import SentenceEncoder, encoder_of
 from ..core.layers import l2_normalize_forward
-from ..report.blocks import Figure
-from ..report.web_page import curves
+from ..training.monitor import choices_of
 from ..training.run import log_of
 
 REPLIES, PAIRS, POINTS, NEAREST = 5, 20_000, 1_000, 10
-ALONE = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+LONGEST = 100    # words of a sentence of Compare, which embeds it once without each of them
 
 
 class Explored:
-    """A Run, and what its panels need, made when it is first asked for.
+    """A Run, and what its panels need, made when it is first asked for."""
 
-    index: the folder of an Index to search, or None for lines of the run's corpus
-    """
-
-    def __init__(self, run, index=None):
+    def __init__(self, run):
         self.run, self.encoder = run, encoder_of(run)
-        self.index = Index(index, self.encoder) if index else None
-        self.error = None    # a UserError of the thread below
 
     @cached_property
     def replies(self):
-        """Name → Replies: a thread adds those after training and, later, those before it."""
-        replies, corpus = {}, response.find(None, self.run)["test"]
-        threading.Thread(target=self._add_replies, args=[replies, corpus], daemon=True).start()
-        return replies
-
-    def _add_replies(self, replies, corpus):
-        try:
-            trained = replies_of_run(self.encoder, self.run.folder)
-            replies["after training"], index = trained, copy(trained.index)
-            name, model = response.before_training(self.run.config, corpus)
-            weight = self.encoder.word_weight
-            index.encoder = SentenceEncoder(model, self.run.vocabulary, word_weight=weight)
-            texts = [json.loads(index.line(row))[index.columns[1]] for row in range(len(index))]
-            index.vectors, index.graph = index.encoder.encode_responses(texts), None
-            replies[name] = Replies(index)
-        except UserError as error:
-            self.error = error
+        """Name → Replies, by the run's model and by the model before training."""
+        trained = replies_of_run(self.encoder, self.run)
+        corpus = response.find(None, self.run)["test"]
+        name, model = response.before_training(self.run.config, corpus)
+        index, weight = copy(trained.index), self.encoder.word_weight
+        texts = [index.row(k)[index.columns[1]] for k in range(len(index))]
+        index.encoder = SentenceEncoder(model, self.run.vocabulary, word_weight=weight)
+        index.vectors = index.encoder.encode_responses(texts)
+        return {"after training": trained, name: Replies(index)}
 
     @cached_property
     def lines(self):
-        """The first 20,000 pairs of the run's files, each text once: vectors (n, e), texts.
-
-        Coarse ones are left out, as among replies.
-        """
-        texts = set(chain.from_iterable(islice(pairs_of_run(self.run.config), PAIRS)))
-        texts = sorted(text for text in texts if not COARSE.search(text))
+        """The first 20,000 pairs of the run's files, each text once: vectors (n, e), texts."""
+        texts = sorted(set(chain.from_iterable(islice(pairs_of_run(self.run.config), PAIRS))))
         return self.encoder.encode(texts), texts
 
     @cached_property
@@ -89,23 +72,20 @@ def marked(explored, tokens):
 def reply(explored, question):
     """The replies of the corpus with the best scores for your sentence, after training and before
     it. Lesson 9, The batch softmax loss, explains the scores."""
-    if explored.error:
-        raise explored.error
     tables = [(name, ["score", "reply", "once said to"],
                [found[:3] for found in replies.best(question["sentence"], REPLIES)])
-              for name, replies in [*explored.replies.items()]]
-    status = ("The replies are being embedded.", "The model before training is being made again.",
-              "Both models have answered.")[len(tables)]
-    return {"status": status, "again": len(tables) < 2, "tables": tables}
+              for name, replies in explored.replies.items()]
+    number = len(explored.replies["after training"])
+    return {"status": f"The best of {number:,} replies.", "tables": tables}
 
 
 def compare(explored, question):
     """The cosines of your sentences, and how the one that you choose changes when a word is left
     out and its neighbours close the gap. Lesson 21, Measuring similarity, explains the halves."""
     sentences = [text for text in question["compared"].split("\n") if tokenize(text)]
-    if not 2 <= len(sentences) <= 8:
-        return {"status": "Type two to eight sentences, one a line."}
     tokens = [tokenize(text) for text in sentences]
+    if not 2 <= len(sentences) <= 8 or max(map(len, tokens)) > LONGEST:
+        return {"status": f"Type two to eight sentences of up to {LONGEST} words, one a line."}
     i, j = pair = question["pair"] if max(question["pair"]) < len(tokens) else [0, 1]
     without = [tokens[k][:n] + tokens[k][n + 1:] for k in pair for n in range(len(tokens[k]))]
     vectors = explored.encoder.embed(explored.run.vocabulary.pack(tokens + without))
@@ -129,22 +109,18 @@ def compare(explored, question):
 
 
 def neighbours(explored, question):
-    """The lines whose vectors have the largest cosine with that of your sentence, of an index or of
-    the first 20,000 pairs. Lesson 23, The shape of the space, says why some are near to many."""
-    if index := explored.index:
-        (hits,), number = index.search([question["sentence"]], NEAREST), len(index)
-        hits = [hit._replace(row=hit.row[index.columns[index.side]]) for hit in hits]
-    else:
-        vectors, texts = explored.lines
-        query = explored.encoder.encode([question["sentence"]])
-        (hits,), number = nearest(query, [(vectors, texts)], NEAREST), len(texts)
-    return {"status": f"The best of {number:,} lines has a cosine of {hits[0].score:.2f}.",
+    """The lines whose vectors have the largest cosine with that of your sentence, of the first
+    20,000 pairs. Lesson 23, The shape of the space, says why some are near to many."""
+    vectors, texts = explored.lines
+    query = explored.encoder.encode([question["sentence"]])
+    hits, = nearest(query, [(vectors, texts)], NEAREST)
+    return {"status": f"The best of {len(texts):,} lines has a cosine of {hits[0].score:.2f}.",
             "tables": [("Nearest lines", ["cosine", "line"],
                         [(hit.score, hit.row) for hit in hits])]}
 
 
 def attention(explored, question):
-    """How much each head looks from the word that you point at to each word, layer by layer. Lesson
+    """How much each head looks from the word that you choose to each word, layer by layer. Lesson
     12, One attention head, explains it."""
     encoder = ENCODERS[explored.run.config.model.encoder]
     if not encoder.attention:
@@ -180,12 +156,26 @@ def sentence_map(explored, question):
 def learning(explored, question):
     """Loss and P@N, the share of messages whose true reply is among the best N of 100, while the
     run learned. Lesson 17, Train it, explains such curves."""
+    run, log = explored.run, log_of(explored.run)
+    losses = [record for record in log if {"loss", "nli_loss"} & record.keys()]
+    measured = [record for record in log if "dev_p1" in record]
+    images = [svg(plot_precision, measured, run.step)] if measured else []
+    if measured and losses:
+        images.append(svg(plot_loss, losses, measured, choices_of(run.config), run.step))
+    if any("nli" in record for record in measured):
+        images.append(svg(plot_accuracy, measured, len(LABELS)))
     rows = [[f"{record['step']:,}", *map(str, precisions(record).values()), str(record["dev_loss"])]
-            for record in log_of(explored.run) if "dev_p1" in record]
-    return {"status": f"The weights of step {explored.run.step:,} are used.",
-            "images": [as_svg(figure.plot, *figure.given).replace("<svg ", ALONE, 1)
-                       for figure in curves(explored.run) if isinstance(figure, Figure)],
+            for record in measured]
+    return {"status": f"The weights of step {run.step:,} are used.", "images": images,
             "tables": [("Measured on dev", ["step", "P@1", "P@3", "P@10", "loss"], rows)]}
+
+
+def svg(plot, *given):
+    """What plot(path, *given) draws, as the text of an SVG file; text stays text."""
+    with TemporaryDirectory() as folder, rc_context({"svg.fonttype": "none"}):
+        path = Path(folder, "figure.svg")
+        plot(path, *given)
+        return path.read_text(encoding="utf-8")
 
 
 PANELS = {"reply": reply, "compare": compare, "neighbours": neighbours, "attention": attention,

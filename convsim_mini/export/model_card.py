@@ -42,8 +42,8 @@ def quoted(path):
     return f"`{' '.join(Path(path).name.split()).replace('`', chr(39))}`"
 
 
-def limits(config, bigrams=True):
-    """What to know before one relies on a run, a list; bigrams: whether their rows are kept."""
+def limits(config):
+    """What to know before one relies on a run: a list."""
     encoder = ENCODERS[config.model.encoder]
     if encoder.reads_order:
         order = ("The order of words can change a vector; how much was not measured. Do not rely "
@@ -51,8 +51,7 @@ def limits(config, bigrams=True):
         if longest := encoder.longest(config.model):
             order = f"It reads the first {longest:,} words of a sentence and no more. {order}"
     else:
-        has_bigrams = bigrams and config.bigram_rows
-        effect = "matters only between neighbours" if has_bigrams else "has no effect"
+        effect = "matters only between neighbours" if config.bigram_rows else "has no effect"
         order = f"The order of words {effect}. A negation changes a vector little."
     return ["It knows the language of its training data, and their words above all. Other words "
             f"share {config.text.oov_buckets:,} vectors.", order,

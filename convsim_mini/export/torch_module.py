@@ -28,12 +28,6 @@ class TorchModule(torch.nn.Module):
 
     tokenize = preprocess    # its name before sentence_transformers 5.3
 
-    @property
-    def tokenizer(self):
-        """This model has none. No AttributeError, because torch would hide it."""
-        raise NotImplementedError("this model has no tokenizer of the package transformers: its "
-                                  "model.py splits texts into words; give texts to encode")
-
     def forward(self, features):
         """Add the unit vectors of the features' texts."""
         vectors = torch.from_numpy(self.encoder.encode(features["texts"]))

@@ -4,7 +4,6 @@
 """
 
 import dataclasses
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -20,13 +19,13 @@ from ..evaluation.metrics import (
     map_difference, mean_interval, pearson, pearson_difference, pearson_interval, per_cent,
     ranking_scores, with_interval)
 from ..training.run import load_run, settings_of
-from .blocks import Table
-from .results import BOTH, measure, read_dev, to_choose_by
+from .results import AS_ENCODED, measure, to_choose_by
 
+TASKS = ("response", "sts", "cqa")
 NOTE = """P@1 is by the learned half, per cent, on the run's own test pairs. Runs on other pairs
 have other inputs. STS is Pearson's r × 100, MAP is × 100, both by the vectors of `encode`. Brackets
-hold 95% intervals, and those of differences are paired. A dash: the run was stopped before its end,
-or its pair files are not here."""
+hold 95% intervals, and those of differences are paired. Below the runs stands the mean ± standard
+deviation of those that differ in the seed alone. A dash: not measured."""
 PLACES = {"run", "data", "cache"}    # settings that change no result
 
 
@@ -46,14 +45,16 @@ def replies(results):
             return mean_interval(100 * (one[0].astype(float) - other[0]))
         return None
 
-    samples = [None if result.test is None else (result.ranks == 1, result.test.keys)
-               for result in results]
+    ranks = [result.predicted("response", "test") for result in results]
+    samples = [None if of_run is None else (of_run == 1, result.data["response"]["test"].keys)
+               for of_run, result in zip(ranks, results)]
     return Measure("P@1", samples, lambda sample: per_cent(sample[0]), difference)
 
 
 def similarity(name, pairs, results):
     """Pearson's r × 100 on an Sts. A sample: the cosines."""
-    cosines, labels = [result.readings.get(BOTH, {}).get(name) for result in results], pairs.labels
+    cosines = [result.predicted("sts", name, AS_ENCODED["sts"]) for result in results]
+    labels = pairs.labels
     return Measure(
         f"STS {name}", cosines,
         lambda one: 100 * np.array([pearson(one, labels), *pearson_interval(one, labels)]),
@@ -62,28 +63,32 @@ def similarity(name, pairs, results):
 
 def questions(name, asked, results):
     """MAP × 100 on Questions. A sample: which of the ten best are relevant."""
-    relevant = [cqa.top_ten(asked, result.cqa[cqa.BOTH][name]) for result in results]
+    scores = [result.predicted("cqa", name, AS_ENCODED["cqa"]) for result in results]
+    relevant = [None if of_run is None else cqa.top_ten(asked, of_run) for of_run in scores]
     return Measure(f"MAP {name}", relevant, lambda one: 100 * ranking_scores(one)[0],
                    lambda one, other: 100 * np.array(map_difference(one, other)))
 
 
-def side_by_side(results, data):
-    """Blocks: scores, differences from the first run, means over seeds, settings that differ."""
-    found = [replies(results),
-             *(similarity(name, data.sts[name], results) for name in to_choose_by(data.sts)),
-             *(questions(name, data.cqa[name], results) for name in to_choose_by(data.cqa))]
+def side_by_side(results, table):
+    """Texts: scores, differences from the first run, settings that differ.
+
+    table: a function from a header and rows to a text
+    """
+    measures = [replies(results)]
+    for task, of_task in (("sts", similarity), ("cqa", questions)):
+        measures += [of_task(name, dataset, results)
+                     for name, dataset in results[0].data.get(task, {}).items()
+                     if to_choose_by(name)]
     names = [result.name for result in results]
-    header = [one.name for one in found]
-    scores = [[name, *(score(one, k) for one in found)] for k, name in enumerate(names)]
-    leads = [[f"{name} − {names[0]}", *(lead(one, k) for one in found)]
+    scores = [[name, *(score(one, k) for one in measures)] for k, name in enumerate(names)]
+    scores += [["mean of " + ", ".join(names[k] for k in group),
+                *(mean(one, group) for one in measures)]
+               for group in alike(results, "seed") if len(group) > 1]
+    leads = [[f"{name} − {names[0]}", *(lead(one, k) for one in measures)]
              for k, name in enumerate(names[1:], start=1)]
-    means = [[", ".join(names[k] for k in group), *(mean(one, group) for one in found)]
-             for group in of_seeds(results) if len(group) > 1]
-    blocks = [NOTE, Table(["run", *header], scores), Table(["difference", *header], leads)]
-    if means:
-        blocks += ["Mean ± standard deviation of runs that differ in the seed alone:",
-                   Table(["runs", *header], means)]
-    return [*blocks, "Settings that differ:", Table(["setting", *names], settings(results))]
+    header = [one.name for one in measures]
+    return [NOTE, table(["run", *header], scores), table(["difference", *header], leads),
+            "Settings that differ:", table(["setting", *names], differing(results))]
 
 
 def score(measure, k):
@@ -110,21 +115,21 @@ def mean(measure, group):
     return f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
 
 
-def of_seeds(results):
-    """Groups of runs that differ in the seed alone: lists of their places in `results`."""
+def alike(results, free):
+    """The places in `results` of runs on the same pairs that agree in all settings but `free`."""
     groups = {}
     for k, result in enumerate(results):
-        run = result.run
-        same = json.dumps({**settings_of(run.config), "seed": None})
-        groups.setdefault((same, run.corpus, run.nli, run.config.init), []).append(k)
-    return groups.values()
+        config = result.run.config
+        same = result.run.corpus, config.init, config.nli, str(settings_of(config) | {free: None})
+        groups.setdefault(same, []).append(k)
+    return [*groups.values()]
 
 
-def settings(results):
+def differing(results):
     """A row for each setting in which the runs differ: its name, its value in each run."""
-    configs = [flat(dataclasses.asdict(result.run.config)) for result in results]
-    return [[name, *(shown(config[name]) for config in configs)] for name in configs[0]
-            if name not in PLACES and any(config[name] != configs[0][name] for config in configs)]
+    first, *others = (flat(dataclasses.asdict(result.run.config)) for result in results)
+    return [[name, *(shown(of_run[name]) for of_run in (first, *others))] for name in first
+            if name not in PLACES and any(of_run[name] != first[name] for of_run in others)]
 
 
 def shown(value):
@@ -137,16 +142,16 @@ def shown(value):
 def main(argv=None):
     """The command: measure every run, print the tables."""
     parser = parser_of("report.compare", __doc__, nargs="+", help="folders of two runs or more",
-                       data="folder with stsbenchmark/, and with cqa/ as far as it is there; "
-                       "without it the small own sets")
+                       data="folder with stsbenchmark/ and cqa/, as far as they are there; without "
+                       "it the small own sets")
     options = parser.parse_intermixed_args(argv)
     if len(options.run) < 2:
         raise UserError(f"{options.run[0]}: expected two runs or more; name another one")
-    data = read_dev(options.data)
-    results = [measure(load_run(run), data)
+    results = [measure(load_run(run), options.data, TASKS, choosing=True)
                for run in progress(options.run, "measuring", unit=" runs")]
-    for block in side_by_side(results, data):
-        print(table(*block) if isinstance(block, Table) else block, end="\n\n")
+    absent = [f"{task}: not measured. {reason}" for result in results
+              for task, reason in result.absent.items()]
+    print("\n\n".join([*side_by_side(results, table), *dict.fromkeys(absent)]))
 
 
 if __name__ == "__main__":

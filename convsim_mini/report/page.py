@@ -1,36 +1,36 @@
-"""Every table and figure of the paper as blocks, our numbers beside the paper's.
+"""The report as Markdown: the paper's tables and figures with our numbers, task by task.
 
-Wherever a function takes `results`, that is a list of Results; `data` is a Data.
+Wherever a function takes `results`, that is a list of Results. It returns a list of paragraphs.
 """
 
 import json
-from itertools import chain
 from pathlib import Path
+from textwrap import indent
 
 import numpy as np
 from scipy.stats import rankdata
 
-from ..common.cli import progress
+from ..common.cli import UserError, progress
 from ..common.figures import new_figure, save_figure
+from ..common.tables import markdown
 from ..core.text import tokenize
-from ..evaluation import cqa, response, sts
+from ..data.snli import find_snli, read_snli
+from ..evaluation import EVALUATIONS, cqa, sts
 from ..evaluation.metrics import pearson, per_cent, ranking_scores
-from ..evaluation.nli import hypothesis_only
 from ..evaluation.response import N, precision
 from ..training.run import log_of
-from . import claims, compare
-from .blocks import Figure, Table
-from .results import pairs_seen
+from ..training.tasks import pairs_before
+from . import compare
+from .results import TRAINED, TUNED, summaries
 
 # Figures from the literature, × 100, as printed there; published.json names the source of each.
 PUBLISHED = {name: table["figures"] for name, table in json.loads(
     Path(__file__).with_name("published.json").read_text(encoding="utf-8")).items()}
-TITLE = "The paper's tables and figures, from our own runs"
 INTRODUCTION = """Figures are per cent, or × 100. The paper is Yang et al. 2018. It trained on 600
 million pairs. Its rows of STS, SNLI and CQA are all by its Transformer, also where a DAN of ours
 stands beside them. "Published" rows are figures of other systems, as the paper quotes them. P@N is
-measured on each run's own corpus. A dash: there is no such figure."""
-MISSING = "{} is not here. `python -m data_scripts.download {}` fetches it. Name it with --data."
+measured on each run's own corpus. A dash: there is no such figure. Below the paper's tables stands
+what the command of each task prints of each run, with intervals and baselines."""
 TRAINED_ON = {"conversation": "conversations", "multitask": "conversations + SNLI", "nli": "SNLI",
               "entailment": "conversations + entailments"}
 PAPER_ROW = {"conversation": "Reddit", "multitask": "Reddit+SNLI"}    # by task
@@ -38,26 +38,36 @@ TABLE_5 = """All pairs are ranked twice: by the run's score and by people's. A g
 the same rank in both. We show the best one among the pairs that people gave 4 or more, and the best
 one among the pairs that they gave 1 or less. A bad pair has very different ranks. We show the one
 that the run ranks most too high, and the one that it ranks most too low."""
+TUNE = "`python -m convsim_mini.tune RUN --data DIR` makes the tuned rows of a run."
+# What the paper says, for tables that hold the rows to see it by.
+ENCODERS_CLAIM = """The paper: the Transformer picks replies better than the DAN (§4.1), by 9.6
+points of P@1. Of runs on the same pairs, "Side by side" has the difference with its interval."""
+NLI_CLAIM = "The paper: NLI helps captions most (§5), by 7.0 on dev."
+TUNING_CLAIM = "The paper: tuning helps news most (§5), by 8.9 on dev after conversations alone."
+SHARES_CLAIM = "The paper: a tenth of the NLI data already gives most of the gain (§5.1)."
 
 
-def page(results, data):
-    """The list of blocks that both pages begin with."""
+def page(results, tasks, folder):
+    """The page: str. Its figures are written into the folder, as PNG files.
+
+    tasks: those of EVALUATIONS that were measured
+    """
     whole = [result for result in results if result.run.config.nli_fraction == 1]
-    together = ["## Side by side", *compare.side_by_side(whole, data)] if whole[1:] else []
-    return [INTRODUCTION, "## The runs", runs_table(results), *together,
-            "## Table 1: picking the true reply among 100", table_1(whole), *bars(whole),
-            "## Table 2: natural language inference", *table_2(whole, data),
-            "## Table 3: STS Benchmark, r × 100", *table_3(whole, data),
-            "## Footnote 9: what NLI has shown of STS", footnote_9(whole, data),
-            "## Table 4: STS Benchmark by genre, r × 100", *table_4(whole, data),
-            *on_dev(whole[0], data),
-            "## Table 6: question ranking, MAP × 100", table_6(whole, data),
-            "## Figure 8: how much NLI data it takes", *figure_8(results, data),
-            "## Six difficult pairs",
-            "From Cer et al. 2017, Table 12; scores are 5 (1 − arccos(cos)/π).",
-            difficult_pairs(whole),
-            "## The paper's claims",
-            Table(["claim", "verdict", "numbers"], claims.verdicts(results, data))]
+    parts = ["# The paper's tables and figures, from our own runs", INTRODUCTION,
+             "## The runs", runs_table(results)]
+    if whole[1:]:
+        parts += ["## Side by side", *compare.side_by_side(whole, markdown)]
+    for task in progress(tasks, "writing", unit=" tasks"):
+        parts.append(f"## {task}: {EVALUATIONS[task]}")
+        if task in PAPER:
+            parts += PAPER[task](whole)
+        if task == "sts":
+            parts += [*on_dev(whole[0], folder), *figure_8(results, folder)]
+        for result in whole:
+            absent = f" not measured. {result.absent[task]}" if task in result.absent else ""
+            parts.append(f"{result.name}:{absent}")
+            parts += [indent(text, "    ") for text in summaries(result, task)]
+    return "\n\n".join(parts) + "\n"
 
 
 def runs_table(results):
@@ -69,152 +79,104 @@ def runs_table(results):
         files = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
         seconds = [f"{record['seconds']:,.0f}" for record in log if "seconds" in record]
         machines = {record["machine"] for record in log if "machine" in record}
-        rows.append([result.name, result.encoder, TRAINED_ON[config.task], ", ".join(files),
-                     config.preset, config.seed, f"{result.run.step:,}",
-                     f"{pairs_seen(result.run):,}", seconds[-1] if seconds else "not recorded",
+        rows.append([result.name, Path(config.init or "–").name, result.encoder,
+                     TRAINED_ON[config.task], ", ".join(files), config.preset, config.seed,
+                     f"{result.run.step:,}", f"{pairs_before(config, result.run.step):,}",
+                     seconds[-1] if seconds else "not recorded",
                      " and ".join(sorted(machines)) or "not recorded"])
-    return Table(["run", "encoder", "trained on", "pairs of", "preset", "seed", "step kept",
-                  "pairs seen", "seconds", "machine"], rows)
+    return markdown(["run", "goes on from", "encoder", "trained on", "pairs of", "preset", "seed",
+                     "step kept", "pairs seen", "seconds", "machine"], rows)
 
 
-def figures(values):
+def beside(what, rows):
+    """A table of (name, the paper's figures, ours), and the differences of the two."""
+    cells = [[name, figures(paper), figures(ours),
+              figures([a - b for a, b in zip(ours, paper)], "+.1f")] for name, paper, ours in rows]
+    return markdown(["", f"paper, {what}", "ours", "difference"], cells)
+
+
+def figures(values, form=".1f"):
     """Figures in one cell: 56.1 / 70.2 / 83.6. A dash stands for nan and for an empty list."""
-    return " / ".join("–" if np.isnan(value) else f"{value:.1f}" for value in values) or "–"
-
-
-def beside(paper, ours):
-    """Three cells: the paper's figures, ours, the differences. Without figures: an empty list."""
-    differences = [a - b for a, b in zip(ours, paper)]
-    return [figures(paper), figures(ours), " / ".join(f"{d:+.1f}" for d in differences) or "–"]
-
-
-def compared(what):
-    """The headings of `beside`."""
-    return [f"paper, {what}", "ours", "difference"]
+    return " / ".join("–" if np.isnan(value) else format(value, form) for value in values) or "–"
 
 
 def table_1(results):
-    """P@N of every run on its own corpus's test split, with 95% intervals."""
+    """P@N of every run on its own corpus's test split."""
     rows = []
     for result in results:
-        paper = []
-        if result.run.config.task == "conversation":
-            paper = PUBLISHED["RESPONSE"].get(result.encoder, [])
-        measured = [] if result.ranks is None else [precision(result.ranks, n) for n in N]
-        intervals = " / ".join(f"{low:.1f}–{high:.1f}" for _, low, high in measured)
-        rows.append([result.name, *beside(paper, [value for value, _, _ in measured]),
-                     intervals or "its pair files are not here"])
-    return Table(["run", *compared("P@1 / P@3 / P@10"), "95% intervals"], rows)
+        conversations = result.run.config.task == "conversation"
+        ranks = result.predicted("response", "test")
+        rows.append([result.name,
+                     PUBLISHED["RESPONSE"].get(result.encoder, []) if conversations else [],
+                     [] if ranks is None else [precision(ranks, n)[0] for n in N]])
+    claim = [ENCODERS_CLAIM] if len({result.encoder for result in results}) > 1 else []
+    return ["### Table 1: picking the true reply among 100",
+            beside("P@1 / P@3 / P@10", rows), *claim]
 
 
-def bars(results):
-    """P@N as a figure for each corpus: its runs, the first before training, words alone."""
-    corpora = {}
-    for result in results:
-        if result.test:
-            corpora.setdefault(result.run.corpus, []).append(result)
-    figures = []
-    for first, *others in progress(corpora.values(), "words alone", unit=" corpora"):
-        ranks = response.baselines(first.run, first.test)
-        ranks = {name.replace("the same", first.name): of_truth for name, of_truth in ranks.items()}
-        ranks |= {result.name: result.ranks for result in (first, *others)}
-        figures.append(Figure(f"p_at_n_{len(figures) + 1}", plot_bars, (ranks,)))
-    return figures
-
-
-def plot_bars(path, ranks):
-    """Draw P@N with 95% intervals, a group of bars for each N; ranks: name → (n,)."""
-    figure, axes = new_figure(7.5)
-    width = 0.85 / len(ranks)
-    for k, (name, of_truth) in enumerate(ranks.items()):
-        value, low, high = np.transpose([precision(of_truth, n) for n in N])
-        drawn = axes.bar(np.arange(len(N)) + k * width, value, width, label=name,
-                         yerr=[value - low, high - value])
-        axes.bar_label(drawn, fmt="%.1f", fontsize=7)
-    axes.set_xticks(np.arange(len(N)) + (len(ranks) - 1) / 2 * width, [f"P@{n}" for n in N])
-    axes.set(ylabel="true reply among the best N of 100 (%)")
-    figure.legend(loc="outside upper center", ncols=4)
-    save_figure(figure, path)
-
-
-def table_2(results, data):
+def table_2(results):
     """Accuracy on SNLI's test set."""
-    snli = data.snli.get("test")
     rows = []
     for result in results:
+        classes = result.predicted("nli", "test")
         if result.run.config.classifies:
+            ours = []
+            if classes is not None:
+                ours = [per_cent(classes == result.data["nli"]["test"].pairs.labels)[0]]
             paper = PUBLISHED["SNLI"].get(PAPER_ROW.get(result.run.config.task), [])
-            ours = [per_cent(result.snli == snli.labels)[0]] if snli else []
-            rows.append([result.name, *beside(paper, ours)])
-    if snli and "train" in data.snli:
-        train = data.snli["train"]
-        right = hypothesis_only(train)(snli) == snli.labels
-        rows.append([f"hypothesis alone, n-grams of {len(train.labels):,} pairs",
-                     *beside([], [per_cent(right)[0]])])
-    pairs = PUBLISHED["SNLI_PAIRS"]
-    rows += [[f"{name}, published; {pairs:,} pairs", *beside(figure, [])]
+            rows.append([result.name, paper, ours])
+    rows += [[f"{name}, published; {PUBLISHED['SNLI_PAIRS']:,} pairs", figure, []]
              for name, figure in PUBLISHED["SNLI"].items() if name != "Reddit+SNLI"]
-    absent = [] if snli else [MISSING.format("SNLI", "snli")]
-    return [Table(["run", *compared("accuracy on test")], rows), *absent]
+    return ["### Table 2: natural language inference", beside("accuracy on test", rows)]
 
 
-def sts_figures(similarity, pairs):
-    """r × 100 on all pairs and each genre."""
-    return [100 * r for r, *_ in sts.correlations(similarity, pairs).values()]
-
-
-def sts_rows(results, data, splits, count):
-    """A row for each reading of each run: its first `count` figures on each of the splits.
-
-    The paper reads −arccos, out of the box and tuned. These rows are there for every run.
-    """
+def tables_3_and_4(results):
+    """r on STS Benchmark dev and test as the paper reads it, out of the box and tuned."""
     rows = []
     for result in results:
         name = PAPER_ROW.get(result.run.config.task)
-        paper = {"trained": name, "trained, tuned": f"{name} tuned"}
-        for reading in {**result.readings, **paper}:
-            theirs = PUBLISHED["STS"].get(paper.get(reading), {})
-            ours = {split: sts_figures(similarity, data.sts[split])
-                    for split, similarity in result.readings.get(reading, {}).items()}
-            state = reading.removeprefix("trained").removeprefix(", ") or "out of the box"
-            cells = [beside(theirs.get(split, [])[:count], ours.get(split, [])[:count])
-                     for split in splits]
-            rows.append([result.name, state, *chain.from_iterable(cells)])
-    return rows
+        for row, state, paper in ((TRAINED, "out of the box", name),
+                                  (TUNED, "tuned", f"{name} tuned")):
+            rows += [[f"{result.name}, {state}, {split}",
+                      PUBLISHED["STS"].get(paper, {}).get(split, []), by_genre(result, split, row)]
+                     for split in ("dev", "test")]
+    for name, published in PUBLISHED["STS_SYSTEMS"].items():
+        rows += [[f"{name}, published, {split}", [figure], []]
+                 for split, figure in zip(("dev", "test"), published)]
+    claims = [TUNE]
+    if any(result.run.config.task == "multitask" for result in results):
+        claims.append(NLI_CLAIM)
+    if any(result.predicted("sts", "dev", TUNED) is not None for result in results):
+        claims.append(TUNING_CLAIM)
+    return ["### Tables 3 and 4: STS Benchmark, r × 100",
+            beside(" / ".join(sts.GENRES), rows), *claims, *footnote_9(results)]
 
 
-def table_3(results, data):
-    """r on all pairs of STS Benchmark dev and test."""
-    rows = sts_rows(results, data, ("dev", "test"), count=1)
-    if "dev" in data.sts:
-        for name, similarity in sts.baselines(results[0].run, data.sts["dev"]).items():
-            ours = sts_figures(similarity, data.sts["dev"])[:1]
-            rows.append([name, "baseline", *beside([], ours), *beside([], [])])
-    rows += [[f"{name}, published", "–", *beside([dev], []), *beside([test], [])]
-             for name, (dev, test) in PUBLISHED["STS_SYSTEMS"].items()]
-    absent = [MISSING.format(f"STS {split}", "stsbenchmark")
-              for split in ("dev", "test") if split not in data.sts]
-    untuned = [result.name for result in results if "trained, tuned" not in result.readings]
-    if untuned and data.sts:
-        absent.append(f"Not tuned: {', '.join(untuned)}. `python -m convsim_mini.tune RUN --data "
-                      "DIR` tunes a run.")
-    return [Table(["run", "reading", *compared("dev"), *compared("test")], rows), *absent]
+def by_genre(result, split, row=TRAINED):
+    """r × 100 on all pairs of a split and on each genre; an empty list if it was not measured."""
+    similarity = result.predicted("sts", split, row)
+    if similarity is None:
+        return []
+    return [100 * r for r, *_ in sts.correlations(similarity, result.data["sts"][split]).values()]
 
 
-def footnote_9(results, data):
-    """How much of STS the NLI training set has shown already."""
-    if "train" not in data.snli or not data.sts:
-        return MISSING.format("SNLI train or STS", "snli stsbenchmark")
-    learned = [result for result in results if result.run.config.task != "conversation"]
+def footnote_9(results):
+    """How much of STS the NLI training set of each run has shown already."""
     rows = []
-    for split, pairs in data.sts.items():
-        seen = seen_in_training(pairs, data.snli["train"])
-        for result in learned:
-            x, y = result.sts[split], pairs.labels
-            rows.append([result.name, f"STS {split}", f"{seen.sum():,} of {len(seen):,}",
+    for result in results:
+        if result.run.config.task == "conversation" or not result.data.get("sts"):
+            continue
+        try:
+            train = read_snli(find_snli(result.run.config.nli)["train"])
+        except UserError:                                     # its NLI data are elsewhere
+            continue
+        for split, pairs in result.data["sts"].items():
+            seen = seen_in_training(pairs, train)
+            x, y = result.predicted("sts", split), pairs.labels
+            rows.append([f"{result.name}, {split}", f"{seen.sum():,} of {len(seen):,}",
                          f"{100 * pearson(x, y):.2f}", f"{100 * pearson(x[~seen], y[~seen]):.2f}"])
-    return Table(["run", "split", "pairs that share a sentence with SNLI train", "r × 100",
-                  "without these pairs"], rows)
+    header = ["", "pairs that share a sentence with SNLI train", "r × 100", "without these pairs"]
+    return ["### Footnote 9: what NLI has shown of STS", markdown(header, rows)] if rows else []
 
 
 def seen_in_training(sts, train):
@@ -224,91 +186,81 @@ def seen_in_training(sts, train):
                      for pair in zip(sts.sentences1, sts.sentences2)])
 
 
-def table_4(results, data):
-    """r by genre: a table for each split."""
-    genres = " / ".join(sts.GENRES)
-    tables = [Table(["run", "reading", *compared(f"{split}: {genres}")],
-                    sts_rows(results, data, (split,), count=len(sts.GENRES)))
-              for split in ("dev", "test") if split in data.sts]
-    return tables or [MISSING.format("STS", "stsbenchmark")]
-
-
-def on_dev(result, data):
+def on_dev(result, folder):
     """Table 5 and figure 7, of one run on STS dev."""
-    if "dev" not in data.sts:
+    similarity = result.predicted("sts", "dev")
+    if similarity is None:
         return []
-    dev = data.sts["dev"]
-    return [f"## Table 5: good and bad pairs of {result.name} on STS dev", TABLE_5,
-            table_5(result, dev), f"## Figure 7: score against label, {result.name} on STS dev",
-            Figure("figure_7", sts.plot, ("dev", dev, result.sts["dev"]))]
+    pairs = result.data["sts"]["dev"]
+    sts.plot(folder / "figure_7.png", "dev", pairs, similarity)
+    return [f"### Table 5: good and bad pairs of {result.name} on STS dev", TABLE_5,
+            table_5(similarity, pairs),
+            f"### Figure 7: score against label, {result.name} on STS dev",
+            "![figure 7](figure_7.png)"]
 
 
-def table_5(result, pairs, each=1):
-    """Good and bad pairs, as TABLE_5 says; each: how many of each of the four kinds."""
-    similarity, labels = result.sts["dev"], pairs.labels
-    gap = (rankdata(similarity) - rankdata(labels)) / len(labels)
+def table_5(similarity, pairs):
+    """Good and bad pairs of an Sts, as TABLE_5 says."""
+    gap = (rankdata(similarity) - rankdata(pairs.labels)) / len(pairs.labels)
     nearest, highest = np.argsort(np.abs(gap), kind="stable"), np.argsort(-gap, kind="stable")
-    kinds = [("good", nearest[labels[nearest] >= 4]), ("good", nearest[labels[nearest] <= 1]),
+    kinds = [("good", nearest[pairs.labels[nearest] >= 4]),
+             ("good", nearest[pairs.labels[nearest] <= 1]),
              ("too high", highest), ("too low", highest[::-1])]
-    rows = [[kind, f"{similarity[k]:.2f}", f"{labels[k]:.1f}", pairs.sentences1[k],
-             pairs.sentences2[k]] for kind, order in kinds for k in order[:each]]
-    return Table(["", "−arccos", "people, 0–5", "sentence 1", "sentence 2"], rows)
+    rows = [[kind, f"{similarity[k]:.2f}", f"{pairs.labels[k]:.1f}", pairs.sentences1[k],
+             pairs.sentences2[k]] for kind, order in kinds for k in order[:1]]
+    return markdown(["", "−arccos", "people, 0–5", "sentence 1", "sentence 2"], rows)
 
 
-def table_6(results, data):
+def table_6(results):
     """MAP on every labelled file of question ranking."""
-    if not data.cqa:
-        return MISSING.format("SemEval Task 3", "cqa")
     rows = []
-    for name, questions in data.cqa.items():
-        of_task = PUBLISHED["CQA"] if "2017" in name and "test" in name else {}
-        papers = {result.name: of_task.get(PAPER_ROW.get(result.run.config.task), [])
-                  for result in results}
-        ours = {result.name: result.cqa["trained"][name] for result in results}
-        for row, scores in (ours | cqa.baselines(results[0].run, questions)).items():
-            map_, *_ = ranking_scores(cqa.top_ten(questions, scores))
-            rows.append([name, row, *beside(papers.get(row, []), [100 * map_[0]])])
-    rows += [["test of 2017", f"{name}, published", *beside(figure, [])]
+    for result in results:
+        for name, questions in result.data.get("cqa", {}).items():
+            of_task = PUBLISHED["CQA"] if "2017" in name and "test" in name else {}
+            (map_, *_), *_ = ranking_scores(cqa.top_ten(questions, result.predicted("cqa", name)))
+            rows.append([f"{result.name}, {name}",
+                         of_task.get(PAPER_ROW.get(result.run.config.task), []), [100 * map_]])
+    rows += [[f"{name}, published, test of 2017", figure, []]
              for name, figure in PUBLISHED["CQA"].items() if not name.startswith("Reddit")]
-    return Table(["file", "run", *compared("MAP")], rows)
+    return ["### Table 6: question ranking, MAP × 100", beside("MAP", rows)]
 
 
-def difficult_pairs(results):
-    """The six difficult pairs of the STS task paper as each run scores them."""
-    rows = []
-    for kind, label, one, two in PUBLISHED["DIFFICULT"]:
-        pair = sts.Sts(None, None, [one], [two])
-        scores = [sts.similarity(result.run.model, result.run.vocabulary, pair)[0]
-                  for result in results]
-        cells = [f"{sts.score_0_to_5(score):.1f}" for score in scores]
-        rows.append([kind, f"{label:.1f}", *cells, one, two])
-    names = [result.name for result in results]
-    return Table(["kind of error", "people", *names, "sentence 1", "sentence 2"], rows)
-
-
-def figure_8(results, data):
-    """r against the share of the NLI data: figure and table, or what is missing for them."""
-    shares = claims.by_fraction(results)
-    curves = {}
-    for split in sorted(data.sts.keys() - {"train"}):
-        r = [sts_figures(result.sts[split], data.sts[split]) for result in shares.values()]
+def figure_8(results, folder):
+    """r against the share of the NLI data, where three runs or more show it."""
+    shares, curves = shares_of_nli(results), {}
+    for split in ("dev", "test"):
+        r = [by_genre(result, split) for result in shares.values()]
         for genre, curve in zip(sts.GENRES[:2], zip(*r)):
             curves[f"{genre}, {split}"] = curve
     if not curves or len(shares) < 3:
-        return ["This needs STS, and runs with parts of the NLI data: `python -m "
-                "convsim_mini.report.fractions RUN --nli DIR`."]
+        return []
     percentages = [100 * share for share in shares]
-    return [Figure("figure_8", plot_shares, (percentages, curves)),
-            Table(["r × 100", *(f"{percentage:.0f}%" for percentage in percentages)],
-                  [[name, *(f"{r:.1f}" for r in curve)] for name, curve in curves.items()])]
-
-
-def plot_shares(path, percentages, curves):
-    """Draw a curve over percentages of the NLI data for each name: curves: name → r × 100."""
     figure, axes = new_figure()
     for name, curve in curves.items():
         axes.plot(percentages, curve, "o-", label=name)
     axes.set(xlabel="NLI data used in multitask training (%; 0: conversations alone)",
              ylabel="Pearson's r × 100", title="STS Benchmark against the amount of NLI data")
     axes.legend()
-    save_figure(figure, path)
+    save_figure(figure, folder / "figure_8.png")
+    header = ["r × 100", *(f"{percentage:.0f}%" for percentage in percentages)]
+    rows = [[name, *(f"{r:.1f}" for r in curve)] for name, curve in curves.items()]
+    return ["### Figure 8: how much NLI data it takes", "![figure 8](figure_8.png)",
+            markdown(header, rows), SHARES_CLAIM]
+
+
+def shares_of_nli(results):
+    """Share of the NLI data → Results: multitask runs from one run, which stands at 0.
+
+    They agree in all other settings. The group with most runs is taken.
+    """
+    started = [result for result in results
+               if result.run.config.task == "multitask" and result.run.config.init]
+    group = max(compare.alike(started, "nli_fraction"), key=len, default=[])
+    shares = {started[k].run.config.nli_fraction: started[k] for k in group}
+    for result in results:
+        if group and result.run.folder.resolve() == Path(started[group[0]].run.config.init):
+            shares[0.0] = result
+    return dict(sorted(shares.items()))
+
+
+PAPER = {"response": table_1, "sts": tables_3_and_4, "nli": table_2, "cqa": table_6}

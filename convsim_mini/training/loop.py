@@ -15,6 +15,7 @@ from ..core.optim import OPTIMIZERS
 from ..data.corpus import Corpus
 from ..fast.devices import device_module, machine
 from .monitor import Monitor, Silent
+from .run import TRAINING, Run
 from .stopping import asked_to_stop, errors_explained
 from .tasks import Tasks, batches
 from .workers import ALONE, Alone
@@ -30,6 +31,11 @@ class Job(NamedTuple):
     workers: Alone = ALONE              # or Workers, of several processes
     folder: Path | None = None          # of the run; only the first worker knows it
 
+    def run(self, step=0, model=None, measured=(), state=None):
+        """The Run that training.safetensors holds after a step."""
+        return Run(Path(self.folder, TRAINING), self.config, self.corpus.vocabulary, model, step,
+                   list(measured), self.corpus.checksum, self.tasks.nli_checksum, {}, state or {})
+
 
 class Start(NamedTuple):
     """Where a training starts."""
@@ -37,6 +43,7 @@ class Start(NamedTuple):
     params: dict | None = None          # only the first worker knows them, and the rest
     step: int = 0
     state: dict | None = None           # the optimiser's, from a checkpoint
+    measured: list = []                 # records of what was measured until then
 
 
 def run_steps(job, start):
@@ -66,11 +73,9 @@ def run_steps(job, start):
         if start.step == 0:
             monitor.measure(0, model)
             workers.wait()
-        monitor.expect(config, start.step)
         of_steps = batches(config, job.tasks, start.step, workers.trains_nli)
         train_steps(model, optimizer, config, islice(of_steps, config.steps - start.step),
                     start.step, after_step, workers.gradients)
-    monitor.finish()
 
 
 def begin(job, start):
@@ -87,5 +92,5 @@ def begin(job, start):
         optimizer.state = workers.broadcast(optimizer.state)  # tables' part goes where tables are
     monitor = Silent()
     if workers.rank == 0:
-        monitor = Monitor(job.folder, config, job.dev, start.step, machine(xp))
+        monitor = Monitor(job, start, machine(xp))
     return model, optimizer, monitor

@@ -4,16 +4,15 @@ import json
 import math
 import sys
 import time
-import zlib
 from collections import defaultdict
 
 from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, progress, python_m, user_errors
 from ..common.figures import plot_accuracy, plot_loss, plot_precision, precisions
-from ..common.files import checksum_of, write_text
+from ..common.files import write_text
 from ..core.nli import LABELS
 from ..core.model import TASKS
-from .run import read_log, save_checkpoint
+from .run import LOG, keep_as_model, read_log, save_run
 from .tasks import pairs_before
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
@@ -22,28 +21,27 @@ LARGEST = 1e19    # the largest parameter: its square is still a float32
 
 
 class Monitor:
-    """Shows and records how training goes from `step` on; later records in the log are removed.
+    """Shows and records how the training of a Job goes from a Start on.
 
-    dev: function(Model) → a dict of measures on dev: "dev_p1" and other P@N, "dev_loss", "nli"
-    machine: the name of what computes, see fast/devices.py
-    seconds: the time spent in training, without measuring and saving
+    What the log holds from later steps is removed. machine: the name of what computes, see
+    fast/devices.py; seconds: the time spent in training, without measuring and saving
     """
 
-    def __init__(self, folder, config, dev, step=0, machine="unknown"):
-        self.folder, self.config, self.dev = folder, config, dev
-        self.log_every = 10
+    def __init__(self, job, start, machine="unknown"):
+        self.job, self.folder, self.config = job, job.folder, job.config
+        config, step = job.config, start.step
+        self.log_every = max(10, config.steps // LOGGED)
         self.choices = choices_of(config)
         self.most = {task: EXPLODED * math.log(number) for task, number in self.choices.items()}
-        self.path = folder / "log.jsonl"
-        self.resume = python_m(f"convsim_mini.train --resume {folder}")
+        self.path = self.folder / LOG
+        self.resume = python_m(f"convsim_mini.train --resume {self.folder}")
         records = []    # a run without a checkpoint starts anew, and so does its log
         if step:
             records = [record for record in read_log(self.path) if record["step"] <= step]
-        self.crc = 0    # of the log so far
-        write_text(self.path, "".join(map(self._line, records)))
+        write_text(self.path, "".join(map(line_of, records)))
         self.losses = []
         self.steps = [record for record in records if {"loss", "nli_loss"} & record.keys()]
-        self.measured = [record for record in records if "dev_p1" in record]
+        self.measured = [*start.measured]
         self.seconds = self.measured[-1]["seconds"] if self.measured else 0.0
         machines = [record["machine"] for record in records if "machine" in record]
         if machines[-1:] != [machine]:
@@ -52,7 +50,8 @@ class Monitor:
             print(f"trained until now on {machines[-1]}, and from here on {machine}: the last bits "
                   "of the weights will be others", file=sys.stderr)
         self.bar = progress(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05,
-                            leave=True)
+                            leave=True, total=pairs_before(config, config.steps))
+        self.bar.update(pairs_before(config, step))
         self.began = time.perf_counter()
 
     @property
@@ -99,12 +98,18 @@ class Monitor:
                 raise Diverged(step, math.nan)
         if measured:
             self.measure(step, model)
-        save_checkpoint(self.folder, self.config, step, model.params, state, self.best)
+        self.save(step, model, state)
         self.began = time.perf_counter()
+
+    def save(self, step, model, state):
+        """Save the newest weights, and keep them as the run's model if they are the best so far."""
+        save_run(self.job.run(step, model, self.measured, state))
+        if self.best in (None, step):
+            keep_as_model(self.folder)
 
     def measure(self, step, model):
         """Measure a Model on dev; print, record and draw the measures."""
-        record = {"step": step, "seconds": round(self.seconds, 1), **self.dev(model)}
+        record = {"step": step, "seconds": round(self.seconds, 1), **self.job.dev(model)}
         figures = [f"P@{n} {value:4.1f}" for n, value in precisions(record).items()]
         if "nli" in record:
             figures.append(f"NLI {record['nli']:4.1f}")
@@ -134,17 +139,6 @@ class Monitor:
         """Take the progress bar away."""
         self.bar.close()
 
-    def finish(self):
-        """Record that training is at its end, and the best step."""
-        self._write([], {"step": self.config.steps, "best": self.best})
-
-    def expect(self, config, step):
-        """Tell the progress bar how many pairs a run with this Config sees, from `step` on."""
-        self.config = config
-        self.log_every = max(10, self.config.steps // LOGGED)
-        self.bar.total = pairs_before(self.config, self.config.steps)
-        self.bar.update(pairs_before(self.config, step) - self.bar.n)
-
     def _check_folder(self):
         if not self.folder.is_dir():
             raise UserError(f"{self.folder}: is gone; put it back there and --resume it, or train "
@@ -156,13 +150,7 @@ class Monitor:
         advice = f"make room, then go on: {self.resume}"
         with (user_errors(f"{self.path}: cannot be written", advice),
               open(self.path, "a", encoding="utf-8", newline="\n") as log):
-            log.write(self._line(record))
-
-    def _line(self, record):
-        """The next line of the log, with a checksum of the record and of all lines before it."""
-        line = json.dumps({**record, "crc32": checksum_of(record, self.crc)}) + "\n"
-        self.crc = zlib.crc32(line.encode(), self.crc)
-        return line
+            log.write(line_of(record))
 
 
 class Silent:
@@ -171,7 +159,12 @@ class Silent:
     def _nothing(self, *arguments):
         pass
 
-    expect = after_step = checkpoint = measure = stopped = close = finish = _nothing
+    after_step = checkpoint = measure = stopped = close = _nothing
+
+
+def line_of(record):
+    """A record as a line of the log."""
+    return json.dumps(record) + "\n"
 
 
 def choices_of(config):

@@ -20,7 +20,7 @@ from ..config import (
     GROUPS, INHERITED, PRESETS, Config, config_from_dict, flat, settings)
 from ..core.model import ENCODERS
 from ..core.optim import OPTIMIZERS
-from .run import existing
+from .run import describe
 
 # What suits a run that goes on with other pairs (ours: in a debate forum 36.9% of 9,988 replies
 # were picked before, 37.5 to 37.8% after 600 pairs of it; at the whole rates 35.7 to 36.1%).
@@ -38,7 +38,7 @@ def parse_config(argv):
     if path := given.pop("config", None):
         asked = _settings_in(path, "--config")
     if "init" in given:
-        start = _settings_in(existing(given["init"]) / "config.json", "--init")
+        start = flat(dataclasses.asdict(describe(given["init"]).config))
         inherited = {name: value for name, value in start.items() if name in INHERITED}
         asked["stage"] = start.get("stage", 0) + 1
     asked |= given

@@ -5,18 +5,15 @@
 The parts, in this order; --parts picks some, --tools, --encoders and --cases pick of a part:
   tests      pytest on the GPU's tests
   sanitizer  the kernels' tests under compute-sanitizer, where that is installed
-  repeat     two runs with one seed must end in the same bits
   batches    what speed reads, into --batches; wants no GPU
   speed      beside PyTorch in one run (gpu_contenders.py): by turns, each in a process of its own
   train      some steps of each encoder, and what it learned
-  host       the host's time of a step, on an emulated GPU that runs no kernel; wants no GPU
 A part that fails is reported and the others go on; when --minutes are spent, the rest is skipped.
 FOLDER/summary.md is written after each item of a part, log.txt holds what the commands printed.
 --smoke makes all but tests and sanitizer small and runs them on the CPU, to try this script.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import re
@@ -34,12 +31,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmark_dan import ROOT, pair_files
+from contenders import ROOT, pair_files
 from gpu_contenders import CASES, FULL, SMOKE
-from gpu_targets import TARGETS, judged, shown
 
 PYTHON, CONTENDERS = sys.executable, ROOT / "tests" / "benchmarks" / "gpu_contenders.py"
-EMULATOR = ROOT / "tests" / "gpu" / "vgpu"
 KERNEL_TESTS = "tests/gpu/test_kernels.py"
 TESTS = ["tests/gpu/test_gpu.py", KERNEL_TESTS]
 ALONE = ["-q", "-o", "addopts=", "-m", "gpu and not emulated"]    # in one process
@@ -50,17 +45,7 @@ WITHOUT_POOL = ("import sys, cupy, pytest; cupy.cuda.set_allocator(None); "
 TOOLS = {"memcheck": ["--report-api-errors", "no"], "racecheck": [], "synccheck": [],
          "initcheck": []}
 RUNS = {"DAN": ["--preset", "chat"], "Transformer": ["--preset", "transformer"]}
-REPEATED = {"DAN": RUNS["DAN"],
-            "Transformer": [*RUNS["Transformer"], "--model.transformer_layers", "2"]}
 SMALL_PRINT = ["--smoke: everything small and on the CPU, so no figure below means anything"]
-VERSIONS = {
-    "card, driver, memory": ["nvidia-smi", "--query-gpu=name,driver_version,memory.total",
-                             "--format=csv,noheader"],
-    "CuPy, CUDA runtime, highest CUDA of the driver": [
-        PYTHON, "-c", "import cupy; print(cupy.__version__, cupy.cuda.runtime.runtimeGetVersion(), "
-                      "cupy.cuda.runtime.driverGetVersion())"],
-    "PyTorch, CUDA": [PYTHON, "-c", "import torch; print(torch.__version__, torch.version.cuda)"],
-}
 
 
 class Row(NamedTuple):
@@ -76,7 +61,7 @@ class NoTime(Exception):
     """The minutes of --minutes are spent."""
 
 
-def run(command, options, minutes, **environment):
+def run(command, options, minutes):
     """Run a command, at most so long; → its exit code, its output, which log.txt gets as well.
 
     The code is -1 where the limit ended it. What it started ends with it. Raises NoTime.
@@ -90,7 +75,7 @@ def run(command, options, minutes, **environment):
         begin = path.stat().st_size
         # A group of its own, to end it whole; no session of its own, or it could outlive ours.
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT,
-                                   env={**os.environ, **environment}, process_group=0)
+                                   process_group=0)
         try:
             code = process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -129,37 +114,6 @@ def sanitizer(options, tool):
     return [Row(f"sanitizer: {tool}", found[-1], "0 errors", code == 0)]
 
 
-def train(options, settings, folder, minutes):
-    """Train a run in a folder; → the exit code, the output."""
-    device, small = ("cpu", SMOKE.options) if options.smoke else ("gpu", [])
-    pairs = ["--pairs", *options.pairs] if options.pairs else []
-    return run([PYTHON, "-m", "convsim_mini.train", *settings, "--device", device, *small, *pairs,
-                "--run", folder], options, minutes)
-
-
-def repeat(options, encoder):
-    """Two runs with one seed, compared by the checksums of their weights."""
-    steps, sums = ["--steps", "4" if options.smoke else "100", "--evaluations", "1"], []
-    for k in (1, 2):
-        folder = options.scratch / f"repeat-{encoder}-{k}"
-        code, text = train(options, [*REPEATED[encoder], *steps], folder, 4)
-        if code:
-            return [Row(f"repeat: {encoder}", f"failed: {last_line(text)}", "the same bits", False)]
-        path, = folder.glob("weights-*.safetensors")
-        sums.append(checksum(path))
-    return [Row(f"repeat: {encoder}", " and ".join(sums), "the same bits", sums[0] == sums[1])]
-
-
-def checksum(path):
-    """The checksum of a file's weights. What else it holds counts seconds, so it never repeats."""
-    from safetensors.numpy import load_file
-
-    digest = hashlib.sha256()
-    for name, array in sorted(load_file(path).items()):
-        digest.update(name.encode() + array.tobytes())
-    return digest.hexdigest()[:16]
-
-
 def batches(options, name):
     """The file of a case's batches in --batches, its size."""
     return [Row(f"batches: {name}", f"{batch_file(options, name).stat().st_size / 1e6:.1f} MB")]
@@ -174,26 +128,23 @@ def batch_file(options, name):
     return path
 
 
-def contend(options, arguments, **environment):
+def contend(options, arguments):
     """Run gpu_contenders.py; → its output. Raises RuntimeError where it fails."""
     smoke = ["--smoke"] if options.smoke else []
-    code, text = run([PYTHON, CONTENDERS, *smoke, *arguments], options, 5, **environment)
+    code, text = run([PYTHON, CONTENDERS, *smoke, *arguments], options, 5)
     if code:
         raise RuntimeError(last_line(text))
     return text
 
 
-def timed(options, contender, name, path, **environment):
-    """Let a contender work once: → [seconds, operations a second]."""
-    text = contend(options, ["--work", contender, name, path], **environment)
-    return json.loads(re.findall(r"^\[.*, .*\]$", text, re.MULTILINE)[-1])
-
-
 def speed(options, name):
-    """A case's contenders by turns, beside each of its targets."""
-    measured = turns(options, name, batch_file(options, name))
-    return [Row(f"speed: {target}", *judged(target, measured)) for target in TARGETS
-            if target.case == name]
+    """The medians of a case's contenders: seconds, and how many times ours; operations a second."""
+    measured = {contender: tuple(map(statistics.median, zip(*runs))) for contender, runs
+                in turns(options, name, batch_file(options, name)).items()}
+    ours, _ = measured.get("ours tf32", (0, 0))
+    return [Row(f"speed: {name}, {contender}", "not measured: see log.txt" if not some else
+                f"{1e6 * some[0]:,.1f} µs, {some[0] / ours if ours else 0:.2f} × ours, "
+                f"{some[1] / 1e12:,.1f} TFLOP/s") for contender, some in measured.items()]
 
 
 def turns(options, name, path):
@@ -203,7 +154,8 @@ def turns(options, name, path):
     for _ in range(options.rounds):
         for contender in list(left):
             try:
-                measured[contender].append(timed(options, contender, name, path))
+                text = contend(options, ["--work", contender, name, path])
+                measured[contender].append(json.loads(last_line(text)))
             except RuntimeError:
                 left.remove(contender)
             except NoTime:
@@ -213,13 +165,16 @@ def turns(options, name, path):
     return measured
 
 
-def learn(options, encoder):
+def train(options, encoder):
     """Steps of an encoder on real conversations; the log and the curves are kept."""
     folder, data = options.scratch / encoder, os.environ.get("CONVSIM_DATA")
-    steps = 20 if options.smoke else options.train_steps
-    extra = ["--steps", str(steps), "--evaluations", "8"]
+    device, steps, small = ("cpu", 20, SMOKE.options) if options.smoke else (
+        "gpu", options.train_steps, ())
+    extra = ["--pairs", *options.pairs] if options.pairs else []
     extra += ["--data", data] if data and Path(data, "stsbenchmark").is_dir() else []
-    code, text = train(options, [*RUNS[encoder], *extra], folder, 10)
+    code, text = run([PYTHON, "-m", "convsim_mini.train", *RUNS[encoder], "--device", device,
+                      "--steps", str(steps), "--evaluations", "8", "--run", folder, *small, *extra],
+                     options, 10)
     for kept in ("log.jsonl", "p_at_n.png", "loss.png"):
         with suppress(FileNotFoundError):
             shutil.copy(folder / kept, options.out / f"train-{encoder}-{kept}")
@@ -230,31 +185,13 @@ def learn(options, encoder):
             for name, scores in tables]
 
 
-def host(options, encoder):
-    """The host's time of a step, as a ratio to the time of NumPy's 2048³ product, by turns."""
-    name, what = f"{encoder}, 128 pairs", f"host: {encoder}, a step of 128 pairs"
-    emulated = {"PYTHONPATH": os.pathsep.join([str(EMULATOR), os.environ.get("PYTHONPATH", "")]),
-                "VGPU_SKIP": "1"}
-    code, text = run([PYTHON, "-c", "import sys, vgpu; sys.exit(vgpu.missing())"], options, 1,
-                     **emulated)
-    if code:
-        return [Row(what, f"not measured: {last_line(text)}")]
-    path = batch_file(options, name)
-    steps, products = zip(*((timed(options, "ours tf32", name, path, **emulated)[0],
-                             timed(options, "sgemm", name, path)[0])
-                            for _ in range(options.rounds)))
-    step, product = statistics.median(steps), statistics.median(products)
-    return [Row(what, f"{step / product:.3f} of NumPy's 2048³ product: {shown(step)} against "
-                f"{shown(product)}")]
-
-
-PARTS = {"tests": tests, "sanitizer": sanitizer, "repeat": repeat, "batches": batches,
-         "speed": speed, "train": learn, "host": host}    # each a function of options and an item
+PARTS = {"tests": tests, "sanitizer": sanitizer, "batches": batches,
+         "speed": speed, "train": train}    # each a function of options and an item
 
 
 def missing(options):
     """Names of the packages that are not installed, and of CuPy where it is older than 14."""
-    wanted = re.findall(r"^[\w-]+", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.M)
+    wanted = re.findall(r"^[\w.-]+", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.M)
     wanted += ["pytest", "pytest-xdist", "hypothesis"]
     wanted += ["torch"] if "speed" in options.parts else []
     names = ["cupy-cuda12x>=14 or cupy-cuda13x>=14"]
@@ -270,15 +207,13 @@ def missing(options):
 
 
 def versions():
-    """What computes: the card and the libraries, one line each."""
-    lines = []
-    for name, command in VERSIONS.items():
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-            lines.append(f"{name}: {last_line(done.stdout or done.stderr)}")
-        except (OSError, subprocess.SubprocessError) as error:
-            lines.append(f"{name}: {error}")
-    return lines
+    """What computes, in a list of one line."""
+    try:
+        done = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total",
+                               "--format=csv,noheader"], capture_output=True, text=True)
+        return [f"card, driver, memory: {last_line(done.stdout or done.stderr)}"]
+    except OSError as error:
+        return [f"nvidia-smi: {error}"]
 
 
 def summary(about, rows):
@@ -332,10 +267,9 @@ def main():
     options = parse_options()
     for number in (signal.SIGTERM, signal.SIGHUP):    # so that `run` ends what it has started
         signal.signal(number, lambda *_: sys.exit("ended by a signal"))
-    items = {"tests": TESTS, "sanitizer": options.tools, "repeat": options.encoders,
-             "batches": options.cases, "speed": options.cases, "train": options.encoders,
-             "host": options.encoders}
-    about, rows = [*versions(), *(SMALL_PRINT if options.smoke else [])], []
+    items = {"tests": TESTS, "sanitizer": options.tools, "batches": options.cases,
+             "speed": options.cases, "train": options.encoders}
+    about, rows = versions() + SMALL_PRINT * options.smoke, []
     with tempfile.TemporaryDirectory() as scratch:
         options.scratch = Path(scratch)
         options.batches = (options.batches or options.scratch).resolve()

@@ -1,35 +1,29 @@
 """What do dumps of any size cost?
 
-    python tests/benchmarks/benchmark_reddit.py FOLDER [--millions 1 5 20] [--parsers]
+    python tests/benchmarks/benchmark_reddit.py FOLDER [--millions 1 5 20]
 
-With --parsers: how long orjson and duckdb take for the fields of 200,000 comments. Without: writes
-synthetic dumps of a million comments each to FOLDER (once), lets prepare_reddit make pairs
+Writes synthetic dumps of a million comments each to FOLDER (once), lets prepare_reddit make pairs
 of the first 1, 5 and 20 of them with two processes, and prints time, memory and disk. Memory is the
 largest sum of the resident sets of all processes; pages that they share count each time.
 """
 
 import argparse
-import json
 import resource
 import shutil
 import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
-import duckdb
-import orjson
 import psutil
-import zstandard
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
 
-from data_scripts.comments import clean, read_comment
-
+from convsim_mini.common.files import zstd
 from synthetic_dumps import FIELDS, write_dump
-from synthetic_dumps import lines as synthetic_lines
 
 MILLION = 1_000_000
 
@@ -38,43 +32,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--millions", type=int, nargs="+", default=[1, 5, 20])
-    parser.add_argument("--parsers", action="store_true")
     options = parser.parse_args()
     options.folder.mkdir(exist_ok=True)
-    if options.parsers:
-        return compare_parsers(options.folder)
     with ProcessPoolExecutor(2) as workers:
         most = max(options.millions)
         dumps = list(workers.map(make_dump, range(most), [options.folder] * most))
     for millions in options.millions:
         measure(dumps[:millions], options.folder / f"out{millions}", millions * MILLION)
-
-
-def compare_parsers(folder):
-    """Print processor time per comment of each way from lines to the texts of its fields."""
-    lines = [line for year in FIELDS for line in synthetic_lines(40_000, year, seed=1)]
-    path = folder / "lines.ndjson"
-    path.write_bytes(b"".join(lines))
-    database = duckdb.connect(config={"threads": 1})
-    names = ("id", "link_id", "parent_id", "author", "body")
-    columns = "{" + ", ".join(f"{name}: 'VARCHAR'" for name in names) + "}"
-    options = f"format = 'newline_delimited', columns = {columns}, ignore_errors = true"
-    query = f"SELECT * FROM read_json('{path}', {options})"
-    comments = [read_comment(line) for line in lines]
-    for name, work in {
-            "orjson.loads": lambda: [None for line in lines if not orjson.loads(line)],
-            "json.loads": lambda: [None for line in lines if not json.loads(line)],
-            "read_comment (orjson, names and types)":
-                lambda: [None for line in lines if not read_comment(line)],
-            "duckdb, every field as text, fetched": lambda: database.execute(query).fetchall(),
-            "clean (entities, rules, links)":
-                lambda: [None for comment in comments if not clean(comment)]}.items():
-        seconds = []
-        for _ in range(5):
-            begin = time.process_time()
-            work()
-            seconds.append(time.process_time() - begin)
-        print(f"{name:40} {1e6 * min(seconds) / len(lines):5.2f} µs a comment")
 
 
 def make_dump(number, folder):
@@ -83,8 +47,7 @@ def make_dump(number, folder):
     path = folder / f"RC_{year}-{number:02d}.zst"
     if not path.exists():
         temporary = path.with_suffix(".tmp")
-        with (open(temporary, "wb") as file,
-              zstandard.ZstdCompressor(level=3).stream_writer(file) as stream):
+        with zstd.open(temporary, "wb") as stream:
             write_dump(stream, MILLION, year, number + 1)
         temporary.rename(path)
     return path
@@ -128,29 +91,18 @@ def processor_seconds():
 def resident(process):
     """Resident bytes of a process and all that it started."""
     total = 0
-    for one in [process, *children(process)]:
-        try:
+    with suppress(psutil.Error):                              # one has just ended
+        for one in [process, *process.children(recursive=True)]:
             total += one.memory_info().rss
-        except psutil.Error:                                  # it has just ended
-            pass
     return total
-
-
-def children(process):
-    try:
-        return process.children(recursive=True)
-    except psutil.Error:
-        return []
 
 
 def size(path):
     """Bytes of a file, or of all files in a folder."""
     total = 0
     for one in [path] if path.is_file() else path.rglob("*"):
-        try:
+        with suppress(FileNotFoundError):                     # it has just been renamed
             total += one.stat().st_size if one.is_file() else 0
-        except FileNotFoundError:                             # it has just been renamed
-            pass
     return total
 
 

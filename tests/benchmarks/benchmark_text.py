@@ -1,35 +1,32 @@
-"""How fast is text?  CONVSIM_DATA=DIR python tests/benchmarks/benchmark_text.py [--lines 1000000]
+"""How fast is text?  CONVSIM_DATA=DIR python tests/benchmarks/benchmarks.py --only text
 
 Preparing the Reddit pairs from scratch (read, filter, tokenise, count, encode); without
 CONVSIM_DATA those of the default corpus. Text in, vectors out: ours beside model2vec, fastText and
-scikit-learn's hashing, each with vectors of 500 numbers and in a process of its own, by turns. Each
-makes its model from the first 50,000 lines before the clock starts, and has encoded no line by
-then. Weights are random where a contender allows it: they do not change the speed. Then calls of
-one sentence and more. Needs: pip install model2vec fasttext-wheel scikit-learn
+scikit-learn's hashing, each with vectors of 500 numbers. Each makes its model from the first 50,000
+lines before the clock starts, and has encoded no line by then. Weights are random where a contender
+allows it: they do not change the speed. Needs: pip install model2vec fasttext-wheel scikit-learn
 """
 
-import argparse
 import json
 import os
-import resource
-import statistics
 import sys
 import tempfile
 import time
 from collections import Counter
 from itertools import islice
 
-from benchmark_dan import in_turns, pair_files    # and the repository's path
+from contenders import in_turns, pair_files, peak, settle    # and the repository's path
 
 FITTED, WIDTH, CHUNK = 50_000, 500, 4_096
 
 
 def reddit(number):
     """The first texts, inputs and responses alike."""
-    from convsim_mini.data.pairs import default_corpus, parse, read_chunks
+    from convsim_mini.data.pairs import read_rows
+    from convsim_mini.data.tables_and_logs import default_corpus
 
     [path] = pair_files() or [default_corpus()]
-    pairs = (parse(chunk.kind, record) for chunk in read_chunks(path) for record in chunk.records)
+    pairs = (pair for part in read_rows(path) for pair in part.pairs)
     return list(islice((text for pair in pairs for text in pair[:2]), number))
 
 
@@ -84,46 +81,34 @@ def hashing(lines):
     return lambda chunk: vectorizer.transform(chunk).toarray()
 
 
-CONTENDERS = {"convsim_mini": ours, "convsim_mini, numba": ours, "model2vec": model2vec,
-              "fastText": fasttext, "scikit-learn's HashingVectorizer": hashing}
+CONTENDERS = {"convsim_mini": ("ours", ours), "convsim_mini, numba": ("numba", ours),
+              "model2vec": ("", model2vec), "fastText": ("", fasttext),
+              "scikit-learn's HashingVectorizer": ("", hashing)}
 
 
 def work(contender, number):
-    """In a process of its own: print µs a sentence, from a cold start and again, and peak MB."""
-    from convsim_mini.fast.threads import claim_process, keep_freed_memory
-
-    if contender == "convsim_mini":
-        sys.modules["numba"] = None                           # as if it were not installed
-    elif contender == "convsim_mini, numba":
-        import numba  # noqa: F401  (else its row would show SciPy's times)
-    if contender.startswith("convsim_mini"):
-        claim_process()
-    else:
-        keep_freed_memory()
+    """In a process of its own: print µs a sentence from a cold start, peak MB."""
+    kind, make = CONTENDERS[contender]
+    settle(kind)
     lines = reddit(number)
-    encode = CONTENDERS[contender](lines[:FITTED])
-    seconds = []
-    for _ in range(2):
-        begin = time.perf_counter()
-        for first in range(0, len(lines), CHUNK):
-            encode(lines[first:first + CHUNK])
-        seconds.append(time.perf_counter() - begin)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps([1e6 * s / len(lines) for s in seconds] + [peak]))
+    encode = make(lines[:FITTED])
+    begin = time.perf_counter()
+    for first in range(0, len(lines), CHUNK):
+        encode(lines[first:first + CHUNK])
+    print(json.dumps([1e6 * (time.perf_counter() - begin) / len(lines), peak()]))
 
 
 def peers(number, rounds):
-    """Name → medians of µs a sentence from a cold start, the same again, peak MB."""
-    measured = in_turns(__file__, {name: (name, os.cpu_count()) for name in CONTENDERS},
-                        [str(number)], rounds)
-    return {name: tuple(map(statistics.median, zip(*runs))) for name, runs in measured.items()}
+    """Name → medians of µs a sentence, peak MB."""
+    return in_turns(__file__, {name: (name, os.cpu_count()) for name in CONTENDERS},
+                    [str(number)], rounds)
 
 
 def preparing():
     """Seconds that preparing the Reddit pairs takes, and how many sentences they are."""
     from convsim_mini.config import TextConfig
     from convsim_mini.data.prepare import load_corpus
-    from convsim_mini.data.pairs import default_corpus
+    from convsim_mini.data.tables_and_logs import default_corpus
 
     with tempfile.TemporaryDirectory() as cache:
         begin = time.perf_counter()
@@ -132,36 +117,5 @@ def preparing():
         return time.perf_counter() - begin, 2 * report["read"]
 
 
-def curve(most):
-    """Sentences at once → milliseconds, the median of some calls on lines not seen before."""
-    encode, lines, found = ours(reddit(FITTED)), reddit(FITTED + most)[FITTED:], {}
-    for size in (10**k for k in range(7) if 10**k <= most):
-        seconds, place = [], 0
-        for _ in range(max(1, min(9, len(lines) // size))):
-            begin = time.perf_counter()
-            encode(lines[place:place + size])
-            seconds.append(time.perf_counter() - begin)
-            place += size
-        found[size] = 1e3 * statistics.median(seconds)
-    return found
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--lines", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--work", nargs=2, metavar=("CONTENDER", "LINES"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.work:
-        return work(options.work[0], int(options.work[1]))
-    seconds, sentences = preparing()
-    print(f"preparing {sentences:,} sentences: {seconds:.1f} s")
-    for name, (cold, warm, peak) in peers(options.lines, options.rounds).items():
-        print(f"  {name:40}{cold:6.1f} µs a sentence, again {warm:6.1f}, {peak:7,.0f} MB peak")
-    for size, milliseconds in curve(options.lines).items():
-        print(f"  {size:9,} at once: {milliseconds:10.2f} ms, "
-              f"{1e3 * milliseconds / size:6.1f} µs each")
-
-
 if __name__ == "__main__":
-    main()
+    work(sys.argv[2], int(sys.argv[3]))    # after --work

@@ -1,9 +1,8 @@
 """What benchmark_gpu.py compares: cases, contenders, and the time of one contender.
 
 It runs as a process of its own, once to write the sentences of a case to a file, then once for each
-turn of a contender. Contenders are "ours PRECISION", "torch TWIN" (benchmark_transformer.py; "bag"
-is the DAN's), "cublas": a large float32 product in TF32, and "sgemm": NumPy's 2048³ product. With
---smoke all of it is small and on the CPU.
+turn of a contender. Contenders are "ours tf32", "torch TWIN" (contenders.py), and "cublas": a large
+float32 product in TF32. With --smoke all of it is small and on the CPU.
 """
 
 import argparse
@@ -14,8 +13,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-import benchmark_dan
-import benchmark_transformer
+import contenders
 
 
 class Case(NamedTuple):
@@ -60,7 +58,7 @@ def prepare(path, case, pairs, scale):
     """Write the batches of a case, or its sentences, to a file."""
     size = min(case.size, scale.most)
     if case.task == "training":
-        return benchmark_dan.prepare(path, size, pairs, scale.warm_up + scale.timed)
+        return contenders.prepare(path, size, pairs, scale.warm_up + scale.timed)
     import numpy as np
 
     from convsim_mini.config import Config
@@ -71,55 +69,30 @@ def prepare(path, case, pairs, scale):
     corpus = open_corpus(config)
     which = np.random.default_rng(1).permutation(2 * corpus.train.pairs)[:size]
     words = corpus.vocabulary.size
-    benchmark_dan.save_batches(path, [Batch(corpus.train.sentences(which), None)], words=words,
-                               rows=words + config.text.bigram_buckets)
+    contenders.save_batches(path, [Batch(corpus.train.sentences(which))], words,
+                            words + config.text.bigram_buckets)
 
 
 def work(contender, case, path, scale, smoke):
     """Print [seconds for a step or a sentence, operations a second (0 where none are counted)]."""
     if contender == "cublas":
         return print(json.dumps([0, product_rate(scale, smoke)]))
-    if contender == "sgemm":
-        rate = benchmark_transformer.sgemm()
-        return print(json.dumps([2 * 2048**3 / rate, rate]))
     from convsim_mini.training.options import parse_config
 
     who, _, how = contender.partition(" ")
-    batches, words, rows = benchmark_dan.load_batches(path)
+    batches, *sizes = contenders.load_batches(path)
     config = parse_config(["--preset", case.preset, *scale.options]).model
-    rows = rows if config.encoder == "dan" else words
-    if case.task == "encoding":
-        sentences = batches[0].sentences
-        if who == "torch":
-            batches = sorted_batches(sentences, scale.at_once)
-        encode = step_of(who, how, smoke, batches, words, rows, config, False)
-        seconds = encoding_time(encode, len(batches), who)
-        return print(json.dumps([seconds / len(sentences.lengths), 0]))
-    step = step_of(who, how, smoke, batches, words, rows, config, True)
+    training, number = case.task == "training", len(batches[0].sentences.lengths)
+    if not training and who == "torch":
+        batches = sorted_batches(batches[0].sentences, scale.at_once)
+    step = contenders.step_of(who if who == "ours" else how, batches, *sizes, config, training,
+                              "cpu" if smoke else "gpu", "tf32")
+    if not training:
+        return print(json.dumps([encoding_time(step, len(batches), who) / number, 0]))
     seconds = step_time(step, scale, synchronizer(who, smoke))
-    counted = 0 if config.encoder == "dan" else benchmark_transformer.operations(
+    counted = 0 if config.encoder == "dan" else contenders.operations(
         batches[scale.warm_up:], config, True) / scale.timed
     print(json.dumps([seconds, counted / seconds]))
-
-
-def step_of(who, how, smoke, batches, words, rows, config, training):
-    """A contender's function of k: one step on batch k, or its sentences' vectors."""
-    if who == "ours":
-        device = ("cpu",) if smoke else ("gpu", how)
-        return benchmark_dan.ours(batches, words, rows, config, training, device)
-    device = torch_device(smoke)
-    if how == "bag":
-        return benchmark_dan.torch(batches, words, rows, config, training, device)
-    return benchmark_transformer.torch(batches, words, config, training, how, device)
-
-
-def torch_device(smoke):
-    """PyTorch's name of where to compute; on the GPU it is told to use TF32, as ours does."""
-    if smoke:
-        return "cpu"
-    import torch
-    torch.set_float32_matmul_precision("high")
-    return "cuda"
 
 
 def synchronizer(who, smoke):
@@ -173,7 +146,8 @@ def product_rate(scale, smoke):
     """Operations a second of a float32 product of two square matrices."""
     import torch
 
-    x = torch.randn(scale.cube, scale.cube, device=torch_device(smoke))
+    torch.set_float32_matmul_precision("high")
+    x = torch.randn(scale.cube, scale.cube, device="cpu" if smoke else "cuda")
     seconds = step_time(lambda k: x @ x, scale, synchronizer("torch", smoke))
     return 2 * scale.cube**3 / seconds
 
@@ -187,7 +161,6 @@ def main():
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count()))
-    os.environ.pop(benchmark_dan.CORETYPE, None)
     case, scale = CASES[options.case], SMOKE if options.smoke else FULL
     if options.work:
         work(options.work, case, options.file, scale, options.smoke)

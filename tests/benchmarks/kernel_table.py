@@ -1,20 +1,13 @@
-"""What the kernels move and compute in a step, how long an H200 needs, and their machine code.
+"""What the kernels move and compute in a step, how long an H200 needs.
 
-    pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12==12.9.86 nvidia-cuda-nvdisasm==13.5.37
     python tests/benchmarks/kernel_table.py
 
 Arithmetic, nothing is measured: the paper's Transformer, float32 (products in TF32), with dropout,
 SGD, 128 Reddit pairs. A time is that of the busiest of memory, of arithmetic and of shared memory,
-and 2 µs a launch. The machine code is for an H100 and an H200 (sm_90); it needs no GPU. A loop's
-reads are those of memory, or of shared memory, in one turn: the more a thread has under way, the
-less it waits.
+and 2 µs a launch.
 """
 
-import re
-import subprocess
 import sys
-import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,79 +74,12 @@ OTHERS = {    # a launch where a run has it: a DAN of 300 numbers; Adam; masked 
 }
 
 
-def step_seconds():
-    """Of the paper's Transformer: (of the matrix products, of our kernels)."""
-    return PRODUCT_FLOP / PRODUCTS, sum(work.seconds for work in STEP.values())
-
-
-# ---------------------------------------------------------------- machine code
-
-READS = "LD[GS]"
-
-
-def machine_code(source):
-    """CUDA C → kernel → its lines: labels "L:" and instructions, without those that do nothing."""
-    from cupy_backends.cuda.libs import nvrtc
-    program = nvrtc.createProgram(source, "kernel.cu", (), ())
-    nvrtc.compileProgram(program, ("--std=c++17", "-ftz=true", "-arch=sm_90"))
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "kernels.cubin")
-        file.write_bytes(nvrtc.getCUBIN(program) + b"\0")     # CuPy leaves the last byte out
-        text = subprocess.run([disassembler(), "-c", file], check=True, capture_output=True,
-                              text=True).stdout
-    return {part.partition(",")[0]: re.findall(
-                r"^(\.L_x_\d+:)|^\s+/\*[0-9a-f]+\*/\s+(?!NOP|\s)(.*?) *;", part, re.MULTILINE)
-            for part in re.split(r"\.section\s+\.text\.", text)[1:]}
-
-
-def disassembler():
-    """The path of nvdisasm, or None where it is not installed."""
-    for folder in find_spec("nvidia").submodule_search_locations:
-        for path in Path(folder).glob("*/bin/nvdisasm"):
-            return path
-    return None
-
-
-def main_loop(lines):
-    """The instructions of the innermost loop that reads most, the shortest of those, or none."""
-    places = {label: k for k, (label, _) in enumerate(lines) if label}
-    loops = []
-    for k, (_, instruction) in enumerate(lines):
-        target = re.search(r"BRA `\((\.L_x_\d+)\)", instruction)
-        begin = places.get(f"{target[1]}:", k) if target else k
-        if begin < k and not any(begin <= first < k for first, _ in loops):
-            loops.append((begin, k))
-    found = [[text for _, text in lines[begin:end + 1] if text] for begin, end in loops]
-    found = [loop for loop in found if count(READS, loop)]
-    return max(found, key=lambda loop: (count(READS, loop), -len(loop)), default=[])
-
-
-def count(names, instructions):
-    return sum(bool(re.match(rf"(@\S+ +)?({names})\b", text)) for text in instructions)
-
-
-def rows():
-    """The table: a row for each kernel that a step of the paper's Transformer starts."""
-    import numpy as np
-    from convsim_mini.fast import kernels
-    code = {name: lines for file in kernels.FILES
-            for name, lines in machine_code(kernels.source(file, np.float32)).items()}
-    for name, work in (STEP | OTHERS).items():
-        loop = main_loop(code[name])
-        yield [name, work.launches if name in STEP else "", f"{4e-6 * work.numbers:,.1f}",
-               f"{1e-6 * work.flop:,.1f}", f"{1e6 * work.seconds:,.0f}",
-               sum(bool(text) for _, text in code[name]), len(loop) if loop else "",
-               count(READS, loop) or "", count("FFMA|FMUL|FADD", loop) or ""]
-
-
 if __name__ == "__main__":
-    if not disassembler():
-        raise SystemExit("nvdisasm is not installed: pip install nvidia-cuda-nvdisasm==13.5.37")
     from convsim_mini.common.tables import markdown
-    print(markdown(["kernel", "launches", "MB", "MFLOP", "µs", "instructions", "main loop",
-                    "its reads", "sums, products"], [*rows()]))
-    from cupy_backends.cuda.libs import nvrtc
-    products, ours = step_seconds()
-    print(f"\n{1e-9 * PRODUCT_FLOP:,.0f} GFLOP in products: {1e3 * products:.1f} ms; our kernels: "
-          f"{1e3 * ours:.1f} ms. Compiled by NVRTC {nvrtc.getVersion()[0]}."
-          f"{nvrtc.getVersion()[1]}")
+    print(markdown(["kernel", "launches", "MB", "MFLOP", "µs"], [
+        [name, work.launches if name in STEP else "", f"{4e-6 * work.numbers:,.1f}",
+         f"{1e-6 * work.flop:,.1f}", f"{1e6 * work.seconds:,.0f}"]
+        for name, work in (STEP | OTHERS).items()]))
+    print(f"\n{1e-9 * PRODUCT_FLOP:,.0f} GFLOP in products: "
+          f"{1e3 * PRODUCT_FLOP / PRODUCTS:.1f} ms; our kernels: "
+          f"{1e3 * sum(work.seconds for work in STEP.values()):.1f} ms")

@@ -41,9 +41,9 @@ def test_a_script_without_a_guard_starts_processes_by_spawn(tmp_path):
     """Python would run the script, a lesson for example, in each new process again."""
     script = tmp_path / "script.py"
     script.write_text("print('once', flush=True)\n"
-                      "from convsim_mini.common.processes import local_processes, submit\n"
+                      "from convsim_mini.common.processes import local_processes\n"
                       "with local_processes(1, '', 'spawn') as executor:\n"
-                      "    print(submit(executor, len, 'four').result())\n", encoding="utf-8")
+                      "    print(executor.submit(len, 'four').result())\n", encoding="utf-8")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": PATH})
     assert (done.stdout, done.stderr) == ("once\n4\n", "")

@@ -269,7 +269,7 @@ BATCHES = {"replies": BATCH, "entailments": BATCH._replace(task="entailments"),
 KEY = (11, 2)
 
 
-def small_model(config, seed):
+def tiny_model(config, seed):
     """A float64 model with 5 word rows and 7 bigram rows."""
     rng = np.random.default_rng(seed)
     config = replace(config, nli_hidden=6)
@@ -290,7 +290,7 @@ def all_gradients(small, batch, of_batch=model.loss_and_gradients, **options):
 @pytest.mark.parametrize("task", BATCHES)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_whole_models_along_random_directions(name, task, seed):
-    small = small_model(CONFIGS[name], seed)
+    small = tiny_model(CONFIGS[name], seed)
     assert directional_error(lambda: all_gradients(small, BATCHES[task]), small.params,
                              np.random.default_rng(seed)) < SMALL
 
@@ -298,7 +298,7 @@ def test_whole_models_along_random_directions(name, task, seed):
 @pytest.mark.parametrize("name, task", [*((name, "replies") for name in CONFIGS),
                                         ("chat", "classes")])
 def test_every_parameter_of_the_whole_model(name, task):
-    small = small_model(CONFIGS[name], 0)
+    small = tiny_model(CONFIGS[name], 0)
     _, grads = model.loss_and_gradients(small, BATCHES[task], KEY)
     left_alone = "nli." if task == "replies" else "response."
     assert grads.keys() == {key for key in small.params if not key.startswith(left_alone)}
@@ -328,7 +328,7 @@ def test_the_whole_model_check_fails_a_wrong_composition(planted, monkeypatch):
             monkeypatch.setattr(user, name, wrong)
     errors = []
     for config in CONFIGS.values():
-        small = small_model(config, 0)
+        small = tiny_model(config, 0)
         errors.append(directional_error(lambda: all_gradients(small, BATCH), small.params,
                                         np.random.default_rng(0)))
     assert not max(errors) < 1e-3
@@ -337,7 +337,7 @@ def test_the_whole_model_check_fails_a_wrong_composition(planted, monkeypatch):
 @pytest.mark.parametrize("chunk", [1, 2, 3, 99])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_gradients_in_chunks_are_those_of_the_whole_batch(name, chunk):
-    small = small_model(replace(CONFIGS[name], dropout=0.0), 0)
+    small = tiny_model(replace(CONFIGS[name], dropout=0.0), 0)
     for batch in BATCHES.values():
         loss, grads = all_gradients(small, batch, weight=3.0)
         found, chunked = all_gradients(small, batch, loss_and_gradients_in_chunks, weight=3.0,
@@ -347,9 +347,41 @@ def test_gradients_in_chunks_are_those_of_the_whole_batch(name, chunk):
             assert np.abs(dense(chunked[key], p) - dense(grads[key], p)).max() < 1e-12, key
 
 
+class Second:
+    """The process that has the last two of three pairs; the first one's response stands in `v`."""
+
+    def __init__(self, v):
+        self.v = v
+
+    def gather(self, v):
+        return np.concatenate([self.v, v]), 1
+
+    def reduce_scatter(self, dv):
+        return dv[1:]
+
+
+def test_a_process_picks_its_own_responses_among_those_of_all():
+    small, (u, v) = tiny_model(CONFIGS["chat"], 0), np.random.default_rng(0).random((2, 3, 5))
+    batch = BATCH._replace(false_negatives=None)
+    whole, part = (model.pick(small, u[a:], v[a:], batch, 2.0, others)
+                   for a, others in ((0, model.Alone()), (1, Second(v[:1]))))
+    first, _ = losses.batch_softmax_forward(u[:1], v, 3.0)
+    assert np.isclose(whole[0], part[0] + first)
+    assert np.allclose(whole[1][1:], part[1])
+
+
+def test_embedding_takes_so_many_words_or_sentences_at_once(monkeypatch):
+    small, sizes = tiny_model(CONFIGS["chat"], 0), []
+    monkeypatch.setitem(model.ENCODERS, "dan", model.ENCODERS["dan"]._replace(
+        words_at_once=5, forward=lambda small, packed, key: (
+            sizes.append(packed.lengths.tolist()) or np.zeros((len(packed.lengths), 5)), None)))
+    assert model.embed(small, SENTENCES, 2).shape == (6, 5)
+    assert sizes == [[4, 1], [1, 3], [2, 3]]
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_gradients_in_chunks_with_dropout_along_random_directions(name):
-    small = small_model(CONFIGS[name], 1)
+    small = tiny_model(CONFIGS[name], 1)
     assert directional_error(
         lambda: all_gradients(small, BATCH, loss_and_gradients_in_chunks, chunk=2),
         small.params, np.random.default_rng(1)) < SMALL
@@ -359,7 +391,7 @@ def test_gradients_in_chunks_with_dropout_along_random_directions(name):
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_the_forward_pass_is_what_loops_give(name):
-    small = small_model(CONFIGS[name], 2)
+    small = tiny_model(CONFIGS[name], 2)
     params, config = small.params, small.config
     vectors, _ = model.encoder_forward(small, SENTENCES)
     for b, u in enumerate(vectors):
@@ -388,18 +420,18 @@ def test_ids_that_are_no_words_are_an_error(ids):
     packed = Packed(np.array(ids, np.int32), np.array([0, 2]))
     for name in CONFIGS:
         with pytest.raises(IndexError, match=f"word ids {ids[0]} to {ids[1]}, expected 0 to 4"):
-            model.encoder_forward(small_model(CONFIGS[name], 0), packed)
+            model.encoder_forward(tiny_model(CONFIGS[name], 0), packed)
 
 
 def test_no_sentence_gives_no_vector():
-    small = small_model(CONFIGS["chat"], 0)
+    small = tiny_model(CONFIGS["chat"], 0)
     empty = Packed(np.empty(0, np.int32), np.zeros(1, np.int64))
     assert model.embed(small, empty).shape == (0, 5)
     assert model.encoder_forward(small, empty)[0].shape == (0, 5)
 
 
 def test_vectors_that_are_not_finite_are_an_error():
-    small = small_model(CONFIGS["chat"], 0)
+    small = tiny_model(CONFIGS["chat"], 0)
     small.params["encoder.linear0.weight"][0, 0] = np.nan
     with pytest.raises(FloatingPointError, match="its weights are damaged"):
         model.embed(small, SENTENCES)

@@ -9,13 +9,14 @@ import pytest
 from convsim_mini.config import Config, ModelConfig, OptimConfig
 from convsim_mini.core import schedule
 from convsim_mini.core.embeddings import SparseRows
-from convsim_mini.core.loop import train_steps
-from convsim_mini.core.model import Model, embed, loss_and_gradients, respond
+from convsim_mini.core.loop import step_gradients, train_steps
+from convsim_mini.core.model import embed, loss_and_gradients, respond
 from convsim_mini.core.optim import OPTIMIZERS, SGD, Adaptive
-from convsim_mini.core.packed import offsets_of
+from convsim_mini.core.packed import drop_words, offsets_of
 from convsim_mini.core.pairs import Split
 from convsim_mini.core.ranking import candidate_scores, draw_candidates, precision, true_ranks
-from convsim_mini.training.initial import initial_parameters
+
+from small_transformer import small_model
 
 TABLE = "encoder.embedding.weight"
 
@@ -132,18 +133,24 @@ def test_words_are_left_out_and_false_negatives_masked_as_the_settings_say():
     assert schedule.training_batch(unmasked, split, which, 0).false_negatives is None
 
 
+def test_steps_leave_out_other_words_by_keys_that_no_order_of_pairs_has():
+    split, which, config = small_split(), np.arange(8), small_config(word_dropout=0.5)
+    kept = {}
+    for step, stream in ((0, 2**63), (5_000, 2**63 + 4_096), (9_000, 2**63 + 8_192)):
+        found = schedule.training_batch(config, split, which, step).sentences
+        rng = np.random.Generator(np.random.Philox(key=3 + (stream << 64)))
+        expected = drop_words(split.batch(which).sentences, 0.5, rng)
+        assert found.ids.tolist() == expected.ids.tolist()
+        kept[step] = tuple(found.ids.tolist())
+    assert len(set(kept.values())) == 3
+
+
 # ---------------------------------------------------------------- the loop
-
-def small_model(config):
-    rng = np.random.default_rng(0)
-    params = initial_parameters(config.model, rng.standard_normal((50, 6)).astype(np.float32), rng)
-    return Model(params, config.model, word_rows=30)
-
 
 @pytest.mark.parametrize("optimizer, rate", [("sgd", 0.5), ("adaptive", 0.02)])
 def test_the_loop_lowers_the_loss_and_moves_every_parameter(optimizer, rate):
     config = small_config(optimizer=optimizer, rate=rate, table_rate=rate, word_dropout=0.0)
-    model, split, seen = small_model(config), small_split(), []
+    model, split, seen = small_model(config.model), small_split(), []
     before = {name: p.copy() for name, p in model.params.items()}
     train_steps(model, OPTIMIZERS[optimizer](model.params), config,
                 islice(schedule.batches(config, split), 12), after_step=lambda done, losses:
@@ -155,7 +162,7 @@ def test_the_loop_lowers_the_loss_and_moves_every_parameter(optimizer, rate):
 
 def test_a_step_of_the_loop_is_the_gradient_at_the_rate_of_its_number():
     config = small_config(optimizer="sgd", loss="sum")
-    model, split = small_model(config), small_split()
+    model, split = small_model(config.model), small_split()
     before = {name: p.copy() for name, p in model.params.items()}
     batch = split.batch(np.arange(8))
     loss, grads = loss_and_gradients(model, batch, (config.seed, 7))
@@ -168,10 +175,21 @@ def test_a_step_of_the_loop_is_the_gradient_at_the_rate_of_its_number():
     assert told[0][0] == 8 and float(told[0][1]["loss"]) == float(loss)
 
 
+@pytest.mark.parametrize("task, loss, weight", [
+    ("replies", "loss", 1), ("classes", "nli_loss", 7), ("entailments", "nli_loss", 1)])
+def test_each_step_has_its_own_key_and_each_task_its_weight(task, loss, weight):
+    batch, seen = small_split().batch(np.arange(8))._replace(task=task), []
+    for step in (0, 1):
+        losses, _ = step_gradients(None, small_config(nli_weight=7.0), batch, step,
+                                   lambda *given: seen.append(given) or (step, {}))
+        assert losses == {loss: step}
+    assert seen == [(None, batch, (3, step), weight) for step in (0, 1)]
+
+
 # ---------------------------------------------------------------- P@N
 
 def test_precision_is_what_loops_over_candidates_give():
-    split, model = small_split(pairs=300), small_model(small_config())
+    split, model = small_split(pairs=300), small_model(small_config().model)
     pairs, candidates = draw_candidates(split, 250)
     assert len(set(pairs.tolist())) == 250 and candidates.shape == (250, 100)
     u, v = (embed(model, split.sentences(2 * pairs + side)) for side in (0, 1))

@@ -17,7 +17,7 @@ from convsim_mini.evaluation import __main__ as evaluation
 from convsim_mini.export import __main__ as export
 from convsim_mini.report import __main__ as report
 from convsim_mini.training import chunks
-from convsim_mini.training.run import load_run
+from convsim_mini.training.run import describe, newest
 
 from conftest import SMALL
 from numpy_alone import with_numpy_alone
@@ -56,7 +56,7 @@ def test_it_is_trained_stopped_resumed_measured_reported_and_exported(
     monkeypatch.setattr(chunks, "loss_and_gradients", stopped)
     with pytest.raises(SystemExit) as ended:
         train.main(options)
-    assert ended.value.code == 130 and load_run(run, newest=True).step == 4
+    assert ended.value.code == 130 and describe(newest(run)).step == 4
     train.main(["--resume", run])
     assert len(steps) == 8 and "of 8, the best on dev" in capsys.readouterr().out
     evaluation.main([run, "--on", "sts", "response"])

@@ -1,6 +1,5 @@
 """The Transformer: against loops and PyTorch, and what has to hold of any sentence."""
 
-import shutil
 import tracemalloc
 from dataclasses import replace
 from itertools import combinations
@@ -18,7 +17,7 @@ from convsim_mini.core.model import embed, encoder_forward
 from convsim_mini.core.dropout import NO_DROPOUT, Dropout, dropout_forward
 from convsim_mini.training.options import parse_config
 
-from conftest import SMALL, command, weights
+from conftest import SMALL, command
 from small_transformer import CONFIG, WORDS, pack, small_model
 
 
@@ -95,6 +94,16 @@ def test_dropout_keeps_the_mean_and_its_bits_follow_from_the_key():
                        - (26 / 256) ** 2) < 0.003
     columns = (y == 0)[:, :-1] & (y == 0)[:, 1:]
     assert abs(columns.mean() - (26 / 256) ** 2) < 0.003
+
+
+def test_each_token_has_counters_of_its_own_for_attention_s_dropout():
+    qkv = np.random.default_rng(0).standard_normal((7, 12))
+    _, cache = attention_forward(qkv, np.array([0, 3, 5, 7]), 2, Dropout(0.4, 5))
+    for group, factor, sentences in zip(cache.sentences, cache.factors, ([0], [3, 5]), strict=True):
+        p = np.ones((len(sentences), 2, group.length, group.length))
+        for one, first in enumerate(sentences):               # 2²⁴ counters a token
+            begins = np.array([first << 24], np.uint64)
+            assert (dropout_forward(p[one], Dropout(0.4, 5), begins)[0] == factor[one]).all()
 
 
 def test_the_bits_of_dropout_are_the_published_ones_of_splitmix64():
@@ -196,15 +205,6 @@ def transformer_run(tmp_path_factory, pair_file, cache_folder):
     assert done.returncode == 0, done.stderr
     assert "sentences have more than 8 words and are cut there" in done.stdout
     return folder
-
-
-def test_a_transformer_resumes_bit_by_bit_dropout_included(transformer_run, tmp_path):
-    copy = shutil.copytree(transformer_run, tmp_path / "copy")
-    for kind in ("weights", "resume"):
-        (copy / f"{kind}-000020.safetensors").unlink()
-    done = command("train", "--resume", copy, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert weights(copy, 20) == weights(transformer_run, 20)
 
 
 def test_a_transformer_is_evaluated_and_encodes(transformer_run, tmp_path):

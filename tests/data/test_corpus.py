@@ -1,6 +1,5 @@
-"""The prepared corpus: split, round trip, cache, malformed input, batches."""
+"""The prepared corpus: split, round trip, counts, cache, input that cannot be used."""
 
-import dataclasses
 import gzip
 import itertools
 import json
@@ -8,24 +7,28 @@ import multiprocessing
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data import pairs as pairs_module
 from convsim_mini.data import prepare
-from convsim_mini.core.pairs import batch_order
 from convsim_mini.data.corpus import SPLITS, share_of_pairs, split_of, text_key
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.core.text import stable_hash, tokenize
 from convsim_mini.training.options import parse_config
-from convsim_mini.common.workspace import PREFIX
+from convsim_mini.common.workspace import OURS
 
-from conftest import generate_pairs
+from conftest import PATH, SMALL, command, ended, generate_pairs, wait_for
 
 
 def splits(corpus):
@@ -52,7 +55,7 @@ def assert_equal_corpora(one, other):
 def caches(cache):
     """The prepared corpora in a cache folder; nothing else may be left there."""
     assert not [path for path in Path(cache).iterdir()
-                if path.name.startswith(PREFIX) or not path.is_dir()]
+                if path.name.startswith(OURS) or not path.is_dir()]
     return sorted(Path(cache).iterdir())
 
 
@@ -95,9 +98,13 @@ def test_a_tenth_of_the_inputs_is_test_and_a_small_part_dev():
     assert names["dev"] / 20_000 == pytest.approx(0.036, abs=0.007)
 
 
-def test_the_hash_that_splits_is_the_same_in_every_version():
+def test_the_split_is_the_same_in_every_version():
     # Were it to change, pairs that a saved run was trained on would turn up in its test.
     assert text_key("how are you ?") == 14204832666870755459
+    assert [split_of(k) for k in (0, 10, 11, 251, 259, 2501, 2510, 261)] == [
+        "test", "test", "train", "dev", "dev", "dev", "test", "train"]
+    assert [split_of(10 + k, 1) for k in range(10)] == ["test", "dev"] + ["train"] * 8
+    assert [split_of(k, 3) for k in range(10)] == ["test"] * 3 + ["dev"] * 3 + ["train"] * 4
 
 
 # ---------------------------------------------------------------- round trip
@@ -165,6 +172,22 @@ def test_several_files_are_one_corpus_in_their_order(corpus, pairs, write_tsv, t
     assert_equal_corpora(load_corpus([first, second], text_config, tmp_path / "cache"), corpus)
 
 
+@pytest.mark.parametrize("number, tenths", [(4_000, None), (1_500, 1), (700, 2), (450, 3)])
+def test_of_few_pairs_with_a_runs_words_more_are_dev_and_test(
+        corpus, pairs, write_tsv, text_config, tmp_path, number, tenths):
+    path = write_tsv(tmp_path / "few.tsv", pairs[:number])
+    words = replace(corpus.vocabulary, oov_buckets=7)
+    few = load_corpus([path], text_config, tmp_path / "cache", vocabulary=words)
+    assert few.vocabulary == words
+    inputs = [key(text) for text, _ in pairs[:number]]
+    for name, split in splits(few).items():
+        assert split.keys[:, 0].tolist() == [k for k in inputs if split_of(k, tenths) == name]
+        assert name == "train" or split.pairs > 100
+    first = few.train.ids[:few.train.offsets[1]].tolist()
+    texts = [text for text, _ in pairs if split_of(key(text), tenths) == "train"]
+    assert first == [words.id(token) for token in tokenize(texts[0])]
+
+
 def test_a_share_of_the_pairs_is_part_of_a_larger_share(corpus):
     def texts(split):
         return [(*map(tuple, (sentence(split, 2 * k), sentence(split, 2 * k + 1))),
@@ -176,6 +199,45 @@ def test_a_share_of_the_pairs_is_part_of_a_larger_share(corpus):
     assert not Counter(texts(quarter)) - Counter(texts(half))
     assert not Counter(texts(half)) - Counter(texts(corpus.train))
     assert texts(half) != texts(other) and share_of_pairs(corpus.train, 1, 1) is corpus.train
+
+
+# ---------------------------------------------------------------- counts
+
+def test_repeated_pairs_are_counted_and_kept(pairs, write_tsv, text_config, tmp_path):
+    path = write_tsv(tmp_path / "mine.tsv", [*pairs, *pairs[:500], *pairs[:100]])
+    report = load_corpus([path], text_config, tmp_path / "cache").report
+    kept = sum(report["kept"].values())
+    texts = {tuple(" ".join(tokenize(text)) for text in pair) for pair in pairs}
+    assert kept == len(pairs) + 600 and report["repeated"] == kept - len(texts)
+
+
+@given(st.dictionaries(st.text(max_size=3), st.integers(1, 50)), st.integers(0, 20))
+def test_prune_keeps_at_most_the_limit_and_only_the_most_frequent_with_their_counts(counts, limit):
+    kept = Counter(counts)
+    prepare.prune(kept, limit)
+    assert len(kept) <= limit
+    assert kept.items() <= counts.items()
+    gone = [counts[word] for word in counts.keys() - kept.keys()]
+    assert not gone or not kept or max(gone) < min(kept.values())
+
+
+def test_prune_drops_no_more_than_it_must():
+    counts = Counter(a=1, b=2, c=3, d=4)
+    prepare.prune(counts, 2)
+    assert counts == Counter(c=3, d=4)
+
+
+def test_pruning_in_the_middle_of_counting_finds_the_frequent_words():
+    draw = np.minimum(np.random.default_rng(0).zipf(1.3, 50_000), 5_000)
+    exact, bounded = Counter(), Counter()
+    for part in np.array_split(draw, 25):
+        exact.update(part.tolist())
+        bounded.update(part.tolist())
+        prepare.prune(bounded, 1_000)
+        assert len(bounded) <= 1_000
+    frequent = {word for word, _ in exact.most_common(100)}
+    assert {word for word, _ in bounded.most_common(100)} == frequent
+    assert all(bounded[word] == exact[word] for word, _ in exact.most_common(50))
 
 
 # ---------------------------------------------------------------- cache
@@ -211,11 +273,9 @@ def replace_by_list(path):
 
 
 @pytest.mark.parametrize("damage, name", [
-    *itertools.product((cut, flip, Path.unlink),
-                       ("train.ids", "dev.offsets", "test.keys", "vocabulary.json")),
-    *itertools.product((cut, Path.unlink, rename_report, other_report, replace_by_list),
-                       ("meta.json",)),
-])
+    (cut, "train.ids"), (flip, "dev.offsets"), (Path.unlink, "test.keys"),
+    (flip, "vocabulary.json"), (cut, "meta.json"), (Path.unlink, "meta.json"),
+    (rename_report, "meta.json"), (other_report, "meta.json"), (replace_by_list, "meta.json")])
 def test_a_damaged_cache_is_told_and_built_again(corpus, pair_file, text_config, cache_copy, capsys,
                                                  damage, name):
     cache, folder = cache_copy
@@ -231,7 +291,7 @@ def test_a_damaged_cache_is_no_obstacle_to_other_words(corpus, pair_file, text_c
                                                         capsys):
     cache, folder = cache_copy
     flip(folder / "train.ids")
-    other = dataclasses.replace(corpus.vocabulary, words=corpus.vocabulary.words[::-1])
+    other = replace(corpus.vocabulary, words=corpus.vocabulary.words[::-1])
     for told in (1, 0):
         load_corpus([pair_file], text_config, cache, vocabulary=other)
         assert len(capsys.readouterr().err.splitlines()) == told
@@ -261,6 +321,40 @@ def test_a_pair_file_changed_with_its_size_and_time_kept_is_prepared_again(
     assert before.vocabulary.words != after.vocabulary.words
 
 
+def test_of_two_that_prepare_one_corpus_the_second_takes_the_firsts(
+        corpus, pair_file, text_config, tmp_path):
+    """A second process comes while the first is at work."""
+    def prepare_another(*arguments):
+        process.start()
+        return real(*arguments)
+
+    real, fork = prepare._prepare, multiprocessing.get_context("fork")
+    process = fork.Process(target=load_corpus, args=([pair_file], text_config, tmp_path / "cache"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepare, "_prepare", prepare_another)
+        load_corpus([pair_file], text_config, tmp_path / "cache")
+    (folder,) = [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
+    inode = folder.stat().st_ino
+    process.join()
+    assert process.exitcode == 0 and folder.stat().st_ino == inode
+    assert caches(tmp_path / "cache") == [folder]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
+        pair_file, tmp_path, number):
+    words = ["convsim_mini.train", *SMALL, "--pairs", *[pair_file] * 25, "--cache", "cache"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", *map(str, words), "--run", "run"], cwd=tmp_path,
+        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": PATH})
+    wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("cache/.*/tokenized")),
+             process)
+    os.killpg(process.pid, number)                            # as a terminal does: to all of them
+    assert ended(process) == (b"", b"") and process.returncode == 128 + number
+    assert not [*(tmp_path / "cache").iterdir()] and not (tmp_path / "run").exists()
+
+
 def test_a_cache_that_cannot_be_written_is_a_user_error(pair_file, text_config):
     # Below a regular file not even root can make a folder.
     with pytest.raises(UserError, match="--cache") as error:
@@ -278,30 +372,19 @@ def with_malformed(pairs, numbers):
     return "".join(lines)
 
 
-def test_one_malformed_line_in_a_hundred_is_left_out_and_reported(
-        pairs, text_config, tmp_path, capsys):
-    numbers = list(range(2_041, 2_081))           # 40 of 4,000, all in the second chunk of lines
+def test_malformed_lines_are_counted_and_too_many_leave_no_cache(pairs, text_config, tmp_path):
     path = tmp_path / "a.tsv"
-    path.write_text(with_malformed(pairs, numbers), encoding="utf-8")
-    corpus = load_corpus([path], text_config, tmp_path / "cache")
-    assert corpus.report["malformed"] == 40
-    assert sum(corpus.report["kept"].values()) == 3_960
-    reported = capsys.readouterr().err
-    for number in numbers[:5]:
-        assert f"{path}, line {number}: left out: 1 columns, expected 2" in reported
-    assert "line 2046:" not in reported                       # five examples are enough
-    assert f"{path}: 40 malformed lines left out in all" in reported
-
-
-@pytest.mark.parametrize("numbers", [range(2_041, 2_082), range(3, 4_000, 90), range(1, 4_001)])
-def test_more_than_one_malformed_line_in_a_hundred_stops(pairs, text_config, tmp_path, numbers):
-    path = tmp_path / "a.tsv"
-    path.write_text(with_malformed(pairs, numbers), encoding="utf-8")
-    with pytest.raises(UserError) as error:
-        load_corpus([path], text_config, tmp_path / "cache")
-    assert f"{path}: " in str(error.value)
-    assert f"line {numbers[0]}: 1 columns, expected 2" in str(error.value)
-    assert caches(tmp_path / "cache") == []
+    for bad, message in ((40, ""), (41, f"{path}: 41 of the first 4000 lines are malformed")):
+        lines = with_malformed(pairs, range(2_041, 2_041 + bad))
+        path.write_text(lines, encoding="utf-8")
+        if message:
+            with pytest.raises(UserError, match=message):
+                load_corpus([path], text_config, tmp_path / "cache")
+        else:
+            report = load_corpus([path], text_config, tmp_path / "cache").report
+            assert (report["read"], report["malformed"]) == (4_000, 40)
+            assert sum(report["kept"].values()) == 3_960
+    assert len(caches(tmp_path / "cache")) == 1
 
 
 def test_the_share_of_malformed_lines_counts_for_each_file(pairs, write_tsv, text_config, tmp_path):
@@ -312,12 +395,29 @@ def test_the_share_of_malformed_lines_counts_for_each_file(pairs, write_tsv, tex
         load_corpus([good, bad], text_config, tmp_path / "cache")
 
 
-def test_too_few_pairs_are_a_user_error(pairs, write_tsv, text_config, tmp_path):
-    path = write_tsv(tmp_path / "a.tsv", pairs[:500])
-    with pytest.raises(UserError, match="500 pairs are left after the filters") as error:
+def test_a_filter_that_is_off_removes_nothing(pairs, text_config, write_tsv, tmp_path):
+    long, link = "so " * 150, "https is a word here"
+    path = write_tsv(tmp_path / "a.tsv", [*pairs, (long, "yes"), (link, "yes"), ("", "no")])
+    for off, removed in (([], 3), (["long"], 2), (["long", "link_or_mention"], 1)):
+        settings = replace(text_config, filters_off=off)
+        corpus = load_corpus([path], settings, tmp_path / "cache")
+        assert sum(corpus.report["removed"].values()) == removed
+    assert corpus.report["examples"] == [list(pair) for pair in pairs[:3]]
+
+
+def test_a_log_without_a_reply_holds_too_few_pairs(text_config, tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(f'{{"thread": {k}, "text": "hello"}}\n' for k in range(9)))
+    with pytest.raises(UserError, match="0 pairs are left"):
         load_corpus([path], text_config, tmp_path / "cache")
-    assert str(path) in str(error.value)
-    assert caches(tmp_path / "cache") == []
+
+
+def test_too_few_pairs_ask_to_start_from_a_run(pairs, write_tsv, tmp_path):
+    path = write_tsv(tmp_path / "few.tsv", pairs[:500])
+    done = command("train", "--pairs", path, "--cache", tmp_path / "cache", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "about 3,500 (500 with --init RUN) in all: add files to --pairs" in done.stderr
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_file_that_breaks_off_leaves_no_cache_behind(pair_file, text_config, tmp_path):
@@ -328,12 +428,12 @@ def test_a_file_that_breaks_off_leaves_no_cache_behind(pair_file, text_config, t
     assert caches(tmp_path / "cache") == []
 
 
-def killed(chunk, **_):
+def killed(pairs, **_):
     """A worker that dies as the out-of-memory killer ends it."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def failing(chunk, **_):
+def failing(pairs, **_):
     """A worker with a mistake in it."""
     raise ZeroDivisionError
 
@@ -343,7 +443,7 @@ def failing(chunk, **_):
     (failing, ZeroDivisionError, None)])
 def test_a_worker_that_dies_ends_the_preparation(
         work, error, message, pair_file, text_config, tmp_path, monkeypatch):
-    monkeypatch.setattr(prepare, "_tokenize_chunk", work)
+    monkeypatch.setattr(prepare, "_tokenize", work)
     with pytest.raises(error, match=message):
         load_corpus([pair_file], text_config, tmp_path / "cache")
     assert caches(tmp_path / "cache") == []
@@ -375,74 +475,3 @@ def test_a_link_is_of_the_kind_that_its_own_name_tells(pairs, text_config, tmp_p
         else:                                                 # and is not taken for the other
             with pytest.raises(UserError, match="link.jsonl: .* are malformed"):
                 load_corpus(paths, text_config, tmp_path / "cache")
-
-
-# ---------------------------------------------------------------- batches
-
-MILLIONS = 5 * 2**19 + 1    # pairs, which are not shuffled all at once
-
-
-@pytest.mark.parametrize("pairs, size", [(1_000, 64), (1_024, 128), (769, 100), (70, 70),
-                                         (2_000, 700), (MILLIONS, 300_000)])
-def test_an_epoch_visits_each_pair_at_most_once_and_all_but_the_remainder(pairs, size):
-    order = batch_order(pairs, size, seed=1)
-    for _ in range(3):
-        epoch = [next(order) for _ in range(pairs // size)]
-        assert {batch.shape for batch in epoch} == {(size,)}
-        visited = np.concatenate(epoch)
-        assert len(np.unique(visited)) == len(visited) == pairs - pairs % size
-        assert visited.min() >= 0 and visited.max() < pairs
-
-
-@pytest.mark.parametrize("pairs", [1_000, MILLIONS])
-def test_the_order_differs_between_epochs_and_seeds_and_repeats_with_the_seed(pairs):
-    def epochs(seed):
-        order = batch_order(pairs, pairs // 10, seed)
-        return [np.concatenate([next(order) for _ in range(10)]).tolist() for _ in range(2)]
-
-    first, second = epochs(1)
-    assert first != second and first != sorted(first)
-    assert epochs(1) == [first, second]
-    assert epochs(2)[0] not in (first, second)
-
-
-@pytest.mark.parametrize("pairs, first_step", [*((1_050, k) for k in (0, 1, 9, 10, 11, 25)),
-                                               (MILLIONS, 12)])
-def test_first_step_continues_exactly(pairs, first_step):
-    whole = list(itertools.islice(batch_order(pairs, pairs // 10, seed=3), 30))
-    rest = batch_order(pairs, pairs // 10, seed=3, first_step=first_step)
-    np.testing.assert_array_equal([*itertools.islice(rest, 30 - first_step)], whole[first_step:])
-
-
-def test_a_batch_is_the_inputs_and_then_their_responses(corpus):
-    which = np.array([5, 0, 17, 305])
-    sentences = corpus.train.batch(which).sentences
-    expected = ([sentence(corpus.train, 2 * n) for n in which]
-                + [sentence(corpus.train, 2 * n + 1) for n in which])
-    assert [sentences.ids[a:b].tolist()
-            for a, b in zip(sentences.offsets, sentences.offsets[1:])] == expected
-    assert (sentences.ids.dtype, sentences.offsets.dtype) == (np.int32, np.int64)
-
-
-def test_false_negatives_are_all_pairs_of_equal_inputs_or_equal_responses(corpus):
-    which = np.random.default_rng(0).permutation(corpus.train.pairs)[:400]
-    keys = corpus.train.keys[which].tolist()
-    expected, by_input, by_response = set(), 0, 0
-    for i, (text, response) in enumerate(keys):
-        for j, (other_text, other_response) in enumerate(keys):
-            if i != j and (text == other_text or response == other_response):
-                expected.add((i, j))
-                by_input += text == other_text
-                by_response += response == other_response
-    rows, columns = corpus.train.batch(which).false_negatives
-    assert set(zip(rows.tolist(), columns.tolist())) == expected
-    assert by_input and by_response                           # or the test has looked at nothing
-
-
-def test_a_batch_without_repetitions_or_without_the_mask_has_no_false_negatives(corpus):
-    keys = corpus.train.keys
-    texts, count = np.unique(keys[:, 0], return_counts=True)
-    repeated = np.flatnonzero(keys[:, 0] == texts[count.argmax()])
-    assert corpus.train.batch(repeated).false_negatives is not None
-    assert corpus.train.batch(repeated, mask_false_negatives=False).false_negatives is None
-    assert corpus.train.batch(repeated[:1]).false_negatives is None

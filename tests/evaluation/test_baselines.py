@@ -1,26 +1,136 @@
-"""Baselines from word vectors against their formulas in loops, and the files of the vectors."""
+"""Baselines from words and from word vectors against their formulas; the files of the vectors."""
 
 import gzip
 import math
 from collections import Counter
+from itertools import islice
 
 import numpy as np
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
+from convsim_mini.common.files import zstd
+from convsim_mini.core.packed import Packed
 from convsim_mini.core.text import Vocabulary, tokenize
-from convsim_mini.evaluation import baselines, command, cqa, metrics, sts
-from convsim_mini.evaluation.cqa import Candidate, Question
-from convsim_mini.evaluation.task_files import read_vectors
+from convsim_mini.evaluation import baselines, metrics, sts
+from convsim_mini.evaluation.baselines import (
+    bag_cosine, bag_cosines, bm25_documents, fitted_on_train, frequency_weight, means_of_texts,
+    term_counts, tfidf)
+from convsim_mini.evaluation.word_vectors import read_vectors
 from convsim_mini.training.run import load_run
 
 from glove import glove_file
 
 WORDS = "a cat sat on the mat while two dogs ran home".split()
 
+
+# ---------------------------------------------------------------- words alone
+
+def pack(*sentences):
+    """Lists of ids to a Packed."""
+    offsets = np.cumsum([0, *map(len, sentences)])
+    return Packed(np.array([i for sentence in sentences for i in sentence], np.int32), offsets)
+
+
+@pytest.mark.parametrize("one, other, cosine", [
+    ("the cat", "The CAT", 1),
+    ("the cat", "a dog", 0),
+    ("the cat sat", "the cat", 2 / math.sqrt(6)),
+    ("the the cat", "the cat", 1),                            # binary: repetitions do not count
+    ("", "the cat", 0),
+    ("", "", 0),
+])
+def test_bag_cosine(one, other, cosine):
+    assert bag_cosine(one, other) == pytest.approx(cosine)
+
+
+def test_a_weighted_bag_cosine_is_that_of_weighted_vectors():
+    weight = {"the": 0.1, "cat": 2.0, "sat": 1.0, "dog": 3.0}
+    expected = (0.1**2 + 1) / math.sqrt((0.1**2 + 4 + 1) * (0.1**2 + 9 + 1))
+    assert bag_cosine("the cat sat", "the dog sat", weight.get) == pytest.approx(expected)
+
+
+def test_the_frequency_weight_falls_from_1_with_the_probability():
+    weight = frequency_weight(Vocabulary(["the", "cat"], [900, 1], 1_000, 5), a=1e-3)
+    assert weight("the") == pytest.approx(1e-3 / (1e-3 + 0.9))
+    assert weight("cat") == pytest.approx(0.5)
+    assert weight("unheard") == 1
+
+
+def random_documents(seed, documents=40, words=30):
+    rng = np.random.default_rng(seed)
+    return pack(*(rng.integers(words, size=rng.integers(1, 12)).tolist() for _ in range(documents)))
+
+
+def frequencies(packed, words=30):
+    """Document frequencies by counting: N, df."""
+    sentences = [set(packed.ids[a:b].tolist()) for a, b in zip(packed.offsets, packed.offsets[1:])]
+    return len(sentences), np.array([sum(word in sentence for sentence in sentences)
+                                     for word in range(words)])
+
+
+def test_term_counts_counts_and_leaves_its_input_as_it_is():
+    # SciPy sums duplicates in place: it once reordered the ids of the corpus.
+    packed = pack([3, 1, 3, 0, 3], [2], [1, 1])
+    ids, offsets = packed.ids.copy(), packed.offsets.copy()
+    assert term_counts(packed, 4).toarray().tolist() == [[1, 1, 0, 3], [0, 0, 1, 0], [0, 2, 0, 0]]
+    assert packed.ids.tolist() == ids.tolist() and packed.offsets.tolist() == offsets.tolist()
+
+
+def test_document_frequencies_count_sentences_of_train(corpus):
+    packed = Packed(corpus.train.ids, corpus.train.offsets)
+    sentences, df = fitted_on_train(corpus.train, corpus.vocabulary.size)
+    expected = frequencies(packed, corpus.vocabulary.size)
+    assert sentences == expected[0] == 2 * corpus.train.pairs
+    assert df.tolist() == expected[1].tolist()
+
+
+def test_tfidf_rows_have_unit_length_and_follow_the_formula():
+    packed = random_documents(0)
+    sentences, df = frequencies(packed)
+    rows = tfidf(packed, sentences, df).toarray()
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
+    for b, row in enumerate(rows):
+        expected = np.zeros(30)
+        for word, tf in Counter(
+                packed.ids[packed.offsets[b]:packed.offsets[b + 1]].tolist()).items():
+            expected[word] = (1 + math.log(tf)) * math.log((1 + sentences) / (1 + df[word]))
+        np.testing.assert_allclose(row, expected / np.linalg.norm(expected), atol=1e-6)
+
+
+def test_a_word_found_everywhere_weighs_nothing_and_leaves_no_nan():
+    packed = pack([0], [0, 1], [0, 0])
+    rows = tfidf(packed, *frequencies(packed, 2)).toarray()
+    assert np.abs(rows).tolist() == [[0, 0], [0, 1], [0, 0]]
+
+
+def test_bm25_is_the_formula_in_a_double_loop():
+    documents, queries = random_documents(1), random_documents(2, documents=10)
+    sentences, df = frequencies(documents)
+    scores = (term_counts(queries, 30) @ bm25_documents(documents, sentences, df).T).toarray()
+    mean_length = len(documents.ids) / sentences
+    for q in range(10):
+        for d in range(sentences):
+            document = documents.ids[documents.offsets[d]:documents.offsets[d + 1]].tolist()
+            expected = 0
+            for word in queries.ids[queries.offsets[q]:queries.offsets[q + 1]].tolist():
+                tf, idf = (document.count(word),
+                           math.log(1 + (sentences - df[word] + 0.5) / (df[word] + 0.5)))
+                expected += (idf * tf * 2.2
+                             / (tf + 1.2 * (0.25 + 0.75 * len(document) / mean_length)))
+            assert scores[q, d] == pytest.approx(expected, rel=1e-5)
+
+
+def test_only_a_part_of_a_large_train_is_counted(corpus, monkeypatch):
+    monkeypatch.setattr(baselines, "FITTED_ON", 100)
+    total, df = fitted_on_train(corpus.train, corpus.vocabulary.size)
+    expected = frequencies(corpus.train.sentences(np.arange(100)), corpus.vocabulary.size)
+    assert total == expected[0] == 100 and df.tolist() == expected[1].tolist()
+
+
+# ---------------------------------------------------------------- word vectors, in loops
 
 @pytest.fixture(scope="module")
 def setting():
@@ -36,7 +146,7 @@ def setting():
 def similarities(setting, vocabulary=None):
     texts, vectors, left, right = setting
     found = baselines.pair_similarities(texts, left, right, {"x": vectors}, vocabulary)
-    assert list(found) == ["mean of x", "SIF of x", "soft cosine of x"]
+    assert list(found) == ["mean of x", "SIF of x"]
     return list(found.values())
 
 
@@ -44,8 +154,6 @@ def cosine(x, y):
     norms = np.linalg.norm(x) * np.linalg.norm(y)
     return x @ y / norms if norms else 0
 
-
-# ---------------------------------------------------------------- the formulas, in loops
 
 def means_by_hand(texts, vectors, weight):
     rows = []
@@ -76,29 +184,6 @@ def test_sif_is_a_weighted_mean_without_the_first_singular_vector(setting, vocab
                                [cosine(rows[x], rows[y]) for x, y in zip(left, right)], atol=1e-9)
 
 
-def test_the_soft_cosine_is_its_double_sum(setting):
-    texts, vectors, left, right = setting
-    df = Counter(word for text in texts for word in set(text.split()))
-
-    def weights(text):
-        return {word: (1 + math.log(tf)) * math.log((1 + len(texts)) / (1 + df[word]))
-                for word, tf in Counter(text.split()).items()}
-
-    def like(one, other):
-        if one == other:
-            return 1
-        return (max(0, cosine(vectors[one], vectors[other])) ** 2
-                if {one, other} <= vectors.keys() else 0)
-
-    def product(x, y):
-        return sum(x[one] * like(one, other) * y[other] for one in x for other in y)
-
-    x = [weights(text) for text in texts]
-    expected = [product(x[i], x[j]) / (math.sqrt(product(x[i], x[i]) * product(x[j], x[j])) or 1)
-                for i, j in zip(left, right)]
-    np.testing.assert_allclose(similarities(setting)[2], expected, atol=1e-6)
-
-
 def test_a_text_is_like_itself_and_an_empty_one_like_nothing_not_even_another(setting):
     texts, vectors, left, right = setting
     for found in similarities(([*texts, ""], vectors, np.append(left, 11), np.append(right, 12))):
@@ -110,30 +195,38 @@ def test_a_text_is_like_itself_and_an_empty_one_like_nothing_not_even_another(se
 @pytest.mark.filterwarnings("error")
 def test_texts_without_any_word_are_like_nothing():
     found = baselines.pair_similarities(["", ""], np.array([0]), np.array([1]), {"x": {}})
-    assert [some.tolist() for some in found.values()] == [[0]] * 3
+    assert [some.tolist() for some in found.values()] == [[0]] * 2
 
 
-def test_words_that_mean_the_same_count_in_the_soft_cosine():
-    vectors = {word: np.array(vector) for word, vector in
-               {"cat": [1.0, 0], "kitten": [1, 0.1], "tax": [0, 1.0], "dull": [-1.0, 0]}.items()}
-    found = baselines.pair_similarities([*vectors], np.zeros(3, int), np.arange(1, 4),
-                                             {"x": vectors})
-    assert found["soft cosine of x"] == pytest.approx([1 / 1.01, 0, 0])
+def test_means_may_be_weighted_and_take_all_texts(monkeypatch):
+    vectors = {"a": np.array([2.0, 0]), "b": np.array([0, 4.0])}
+    texts = ["a b", "b b b c", "", "a"]
+    for at_once in (50_000, 3):
+        monkeypatch.setattr(baselines, "TEXTS_AT_ONCE", at_once)
+        plain = means_of_texts(texts, vectors)
+        assert plain.dtype == np.float32 and plain.tolist() == [[1, 2], [0, 4], [0, 0], [2, 0]]
+        weighted = means_of_texts(texts, vectors, {"a": 0.5, "b": 0.25, "c": 9}.get)
+        assert weighted.tolist() == [[0.5, 0.5], [0, 1], [0, 0], [1, 0]]
 
 
 # ---------------------------------------------------------------- STS and question ranking
 
 def test_known_figures_on_sts_dev(data_folder, tmp_path):
-    """GloVe 6B 50d on STS dev, where installed: 40 (mean) and 67.5 (SIF), tokenised otherwise."""
-    dev = sts.read(data_folder / "stsbenchmark" / "sts-dev.csv")
-    texts = sts.texts_of(dev)
-    counts = Counter(token for text in texts for token in tokenize(text))
+    """Words alone; GloVe 6B 50d, where it is installed: 40 (mean) and 67.5 (SIF)."""
+    counts = Counter()
+    for path in sorted((data_folder / "conversations").glob("*.tsv.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for line in islice(lines, 5_000):
+                counts.update(tokenize(line))
+    (dev,) = sts.read_splits(data_folder, "dev")
+    texts, places = sts.texts_of(dev), sts.sides(dev)
+    found = bag_cosines(texts, *places, Vocabulary.from_counts(counts, 50_000, 1))
+    binary, weighted = (100 * metrics.pearson(some, dev.labels) for some in found.values())
+    assert binary == pytest.approx(63.0, abs=1) and weighted == pytest.approx(76.0, abs=2)
     words = baselines.words_of(texts)
     vectors = read_vectors(glove_file(tmp_path, words), words)
-    left, vocabulary = np.arange(len(dev.labels)), Vocabulary.from_counts(counts, None, 1)
-    found = baselines.pair_similarities(texts, left, len(left) + left, {"x": vectors},
-                                             vocabulary)
-    mean, sif, _ = (100 * metrics.pearson(some, dev.labels) for some in found.values())
+    found = baselines.pair_similarities(texts, *places, {"x": vectors})
+    mean, sif = (100 * metrics.pearson(some, dev.labels) for some in found.values())
     assert mean == pytest.approx(42.6, abs=0.1)
     assert sif == pytest.approx(67.5, abs=1.5)
 
@@ -148,34 +241,6 @@ def test_a_runs_own_vectors_are_rows_of_its_table(trained):
     assert (found["neverheard"] == table[run.vocabulary.id("neverheard")]).all()
 
 
-def test_scores_of_questions_are_those_of_their_own_candidates():
-    questions = [Question("Q1", "cat",
-                          [Candidate("R1", 1, True, "cat"), Candidate("R2", 2, False, "tax")]),
-                 Question("Q2", "tax",
-                          [Candidate("R3", 1, True, "tax tax"), Candidate("R4", 2, False, "cat"),
-                           Candidate("R5", 3, False, "")])]
-    vectors = {"cat": np.array([1.0, 0]), "tax": np.array([0.0, 1])}
-    found = cqa.baselines(None, questions, {"x": vectors})
-    for row in ("mean of x", "soft cosine of x"):
-        assert found[row] == pytest.approx([1, 0, 1, 0, 0])
-
-
-def test_both_commands_show_the_rows_of_a_run_and_of_a_file(run_copy, tmp_path, capsys):
-    (tmp_path / "some.vec").write_text("the 1 0 2\na 0 1 1\nis 1 1 0\nhow 2 1 0\n")
-    command.main("sts", "--vectors", argv=[str(run_copy), "--vectors", str(tmp_path / "some.vec")])
-    shown = {"sts": capsys.readouterr().out}
-    command.main("cqa", "--vectors", data="folder", argv=[
-        str(run_copy), "--vectors", str(tmp_path / "some.vec")])
-    shown["cqa"] = capsys.readouterr().out
-    for out in shown.values():
-        for kind in ("mean", "SIF", "soft cosine"):
-            for source in ("own vectors", "some.vec"):
-                assert sum(line.startswith(f"{kind} of {source}  ")
-                           for line in out.splitlines()) == 1
-    assert "\nWilliams' test at p < 0.05: trained is\n" in shown["sts"]
-    assert "\nMAP of resampled questions, 95% intervals: trained is\n" in shown["cqa"]
-
-
 # ---------------------------------------------------------------- files of vectors
 
 VECTORS = {"cat": [0.5, -1, 2], "the": [1e-3, 0, 3]}
@@ -183,7 +248,7 @@ VECTORS = {"cat": [0.5, -1, 2], "the": [1e-3, 0, 3]}
 
 def write(path, text):
     pack = {".gz": gzip.compress,
-            ".zst": zstandard.ZstdCompressor().compress}.get(path.suffix, bytes)
+            ".zst": zstd.compress}.get(path.suffix, bytes)
     path.write_bytes(pack(text.encode()))
     return path
 

@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.core.text import Vocabulary
 from convsim_mini.evaluation import command, cqa
 from convsim_mini.evaluation.metrics import ranking_scores, top_of_ranking
 from convsim_mini.evaluation.cqa import Candidate, Question, read as read_questions
-from convsim_mini.evaluation.baselines import bag_cosines
 from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.training.run import load_run
 
@@ -93,13 +91,6 @@ def test_ties_stay_in_the_gold_files_order():
     assert top_of_ranking(relevant, [0, 1, 1, 0])[:4].tolist() == [False, True, True, False]
 
 
-@given(st.lists(st.lists(st.booleans(), min_size=10, max_size=10), min_size=2, max_size=8))
-def test_the_interval_holds_the_figure_and_stays_within_0_and_1(rankings):
-    value, low, high = ranking_scores(np.array(rankings)).T
-    assert ((0 <= low).all() and (low <= value + 1e-12).all() and (value <= high + 1e-12).all()
-            and (high <= 1 + 1e-12).all())
-
-
 # ---------------------------------------------------------------- the model
 
 def test_the_own_set_under_a_run(trained, capsys):
@@ -111,13 +102,14 @@ def test_the_own_set_under_a_run(trained, capsys):
 
 
 def test_one_row_is_the_learned_half_and_one_has_words(trained):
-    (path,) = cqa.find(None, None).values()
-    questions = cqa.read(path)
+    questions = cqa.read(cqa.OWN)
     found = cqa.scores(load_run(trained[0]), questions)
-    encoder = load(trained[0])
-    expected = [float(encoder.encode(question.text) @ encoder.encode(candidate.text))
-                for question in questions for candidate in question.candidates]
-    assert found[cqa.BOTH] == pytest.approx(expected, abs=1e-5)
+    half = load(trained[0], words=False)
+    half.model = load_run(trained[0]).model
+    for row, encoder in (("trained", half), (cqa.BOTH, load(trained[0]))):
+        expected = [float(encoder.encode(question.text) @ encoder.encode(candidate.text))
+                    for question in questions for candidate in question.candidates]
+        assert found[row] == pytest.approx(expected, abs=1e-5)
     assert np.abs(found["trained"] - found[cqa.BOTH]).max() > 0.05
 
 
@@ -155,6 +147,33 @@ questions = st.lists(st.builds(
     min_size=1, max_size=3, unique_by=lambda question: question.id)
 
 
+@pytest.mark.parametrize("old, new, message", [
+    ('RELQ_RANKING_ORDER="1"', 'RELQ_RANKING_ORDER="0"', 'RELQ_RANKING_ORDER "0", expected ORG'),
+    ('RELQ_RANKING_ORDER="1"', 'RELQ_RANKING_ORDER="x"', 'RELQ_RANKING_ORDER "x"'),
+    ('ANCE2ORGQ="Relevant"', 'ANCE2ORGQ="Maybe"', 'RELQ_RELEVANCE2ORGQ "Maybe"'),
+    ("<RelQSubject></RelQSubject>", "", "no RelQSubject, expected"),
+    ('RELQ_ID="R2"', "", "no RELQ_ID, expected"),
+])
+def test_what_is_wrong_with_a_question_is_said(tmp_path, old, new, message):
+    both = [Candidate("R1", 2, False, "b"), Candidate("R2", 1, True, "")]
+    text = xml([Question("Q1", "a", both)])
+    path = tmp_path / "a.xml"
+    first, second = text.split("</OrgQuestion>", 1)
+    path.write_text(first + "</OrgQuestion>" + second.replace(old, new))
+    with pytest.raises(UserError) as error:
+        read_questions(path)
+    assert str(error.value).startswith(f"{path}, OrgQuestion 2: {message}")
+
+
+def test_files_without_labels_are_passed_over(tmp_path):
+    (tmp_path / "cqa").mkdir()
+    for name in ("b-test.xml", "a-dev.xml", "a-dev-input.xml", "a.txt"):
+        (tmp_path / "cqa" / name).write_text("")
+    found = {name: tmp_path / "cqa" / f"{name}.xml" for name in ("a-dev", "b-test")}
+    assert cqa.find(tmp_path) == cqa.find(tmp_path / "cqa") == found
+    assert cqa.find(None) == {"own set": cqa.OWN}
+
+
 @given(questions)
 def test_whatever_the_texts_they_are_read_as_they_were_written(tmp_path_factory, written):
     path = tmp_path_factory.mktemp("xml") / "a.xml"
@@ -172,14 +191,3 @@ def test_whatever_the_bytes_they_are_read_or_refused_in_one_line(tmp_path_factor
         read_questions(path)
     except UserError as error:
         assert str(path) in str(error) and "\n" not in str(error)
-
-
-def test_cosines_of_word_sets_weigh_each_word():
-    question = Question("Q1", "the cat",
-                        [Candidate("R1", 1, True, "the dog"), Candidate("R2", 2, False, "a cat")])
-    assert cqa.baselines(None, [question])["binary word cosine"] == pytest.approx([0.5, 0.5])
-    # p = 0.009 weighs 0.1 and an unheard word 1: cos = w(the)² / (w(the)² + w(cat)²), and the
-    # other way round.
-    weighs = Vocabulary(["the", "a"], [9, 9], 1_000, 5)
-    found = bag_cosines(cqa.texts_of([question]), *cqa.pairs_of([question]), weighs)
-    assert found["word cosine weighted a/(a+p)"] == pytest.approx([0.01 / 1.01, 1 / 1.01])

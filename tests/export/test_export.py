@@ -1,8 +1,8 @@
 """A run exported: its vectors from NumPy alone and in sentence_transformers, sizes, refusals."""
 
 import ast
+import dataclasses
 import re
-import shutil
 from functools import cache
 
 import numpy as np
@@ -11,11 +11,10 @@ import pytest
 import convsim_mini
 from convsim_mini.export import __main__ as export
 from convsim_mini.data.prepare import open_corpus
-from convsim_mini.core.text import tokenize
-from convsim_mini.evaluation import sts
+from convsim_mini.core.ranking import candidate_scores, draw_candidates, true_ranks
+from convsim_mini.evaluation import response, sts
 from convsim_mini.evaluation.metrics import pearson
-from convsim_mini.core.model import embed
-from convsim_mini.training.run import load_run, save_matrix
+from convsim_mini.training.run import load_run, save_matrix, save_run
 
 from conftest import command
 from numpy_alone import with_numpy_alone
@@ -23,7 +22,6 @@ from rounding import rounding
 
 SENTENCES = ["fudazi vobamu setodi", "How old are you?", "", "don't “quote” 1,000.50 \U0001f600",
              "it 's -lrb- done -rrb- https://a.b/c", "tufome", "fudazi vobamu setodi " * 30]
-TABLE = "encoder.embedding.weight"
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +60,7 @@ def test_one_sentence_none_and_many(trained, exported):
         encoder.encode("tufome")
 
 
-@pytest.mark.parametrize("change", [["--model.layers", 12, 16],
-                                    ["--model.encoder_bias", "true"],
+@pytest.mark.parametrize("change", [["--model.layers", 12, 16, "--model.encoder_bias", "true"],
                                     ["--model.word_weight", 0], ["--model.word_weight", 2.5]])
 def test_layers_biases_and_the_weight_of_words_are_exported(arguments, tmp_path, change):
     done = command("train", *arguments, "--steps", 5, "--evaluations", 1, "--run", "run", *change,
@@ -79,41 +76,25 @@ def test_layers_biases_and_the_weight_of_words_are_exported(arguments, tmp_path,
     assert ("that count its words" in card) == (0 not in change)
 
 
-def test_a_tuned_matrix_is_exported(run_copy, tmp_path):
+def test_a_tuned_matrix_is_exported_and_half_precision_is_near(run_copy, tmp_path):
     done = command("export", run_copy, "--tuned", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 2 and "holds no tuned.safetensors" in done.stderr
+    assert done.returncode == 2 and "holds no tuned matrix" in done.stderr
     save_matrix(load_run(run_copy), "tuned", np.random.default_rng(0).standard_normal((16, 16)))
-    done = command("export", run_copy, "--tuned", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    vectors = export.open_exported(tmp_path / "out").encode(SENTENCES)
-    np.testing.assert_allclose(vectors, convsim_mini.load(run_copy, tuned=True).encode(SENTENCES),
-                               rtol=0, atol=1e-6)
-    assert np.abs(vectors - convsim_mini.load(run_copy).encode(SENTENCES)).max() > 0.01
+    for name, *half in (["out"], ["half", "--half"]):
+        done = command("export", run_copy, "--tuned", "--out", name, *half, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        vectors = with_numpy_alone(tmp_path / name, SENTENCES, tmp_path)
+        np.testing.assert_allclose(vectors, convsim_mini.load(run_copy, tuned=True).encode(
+            SENTENCES), rtol=0, atol=2e-3 if half else 1e-6)
+        assert np.abs(vectors - convsim_mini.load(run_copy).encode(SENTENCES)).max() > 0.01
+        types = {array.dtype.itemsize for array in np.load(tmp_path / name / "model.npz").values()}
+        assert types == {2 if half else 4}
+        card = (tmp_path / name / "README.md").read_text()
+        assert ("half precision" in card) == bool(half)
+        assert "| with a matrix that was tuned on STS train | True" in card
 
 
-def test_half_precision_without_bigrams_is_smaller_and_near(trained, exported, tmp_path):
-    done = command("export", trained[0], "--out", "out", "--half", "--no_bigrams", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    whole, small = (dict(np.load(folder / "model.npz"))
-                    for folder in (exported[0], tmp_path / "out"))
-    words = load_run(trained[0]).model.word_rows
-    assert {array.dtype for array in small.values()} == {np.dtype(np.float16)}
-    assert len(whole[TABLE]) > words + 1 == len(small[TABLE])    # all bigrams share a row of zeros
-    vectors = with_numpy_alone(tmp_path / "out", SENTENCES, tmp_path)
-    expected = convsim_mini.load(trained[0]).encode(SENTENCES)
-    one_word = [k for k, sentence in enumerate(SENTENCES) if len(tokenize(sentence)) < 2]
-    assert len(one_word) == 2                                 # these have no bigrams
-    np.testing.assert_allclose(vectors[one_word], expected[one_word], rtol=0, atol=2e-3)
-    assert np.abs(vectors - expected).max() > 2e-3
-    sizes = {folder: sum(path.stat().st_size for path in folder.rglob("*")) / 1e6
-             for folder in (trained[0], tmp_path / "out")}
-    cells = [line.split() for line in done.stdout.splitlines()]
-    for name, folder in (("run", trained[0]), ("folder", tmp_path / "out")):
-        row = next(row for row in cells if row[1:2] == [name])
-        assert float(row[2]) == pytest.approx(sizes[folder], abs=0.06)
-
-
-def test_what_is_printed_and_what_the_card_says(trained, exported):
+def test_what_is_printed_and_what_the_card_says(trained, exported, corpus):
     folder, done = exported
     run, card = load_run(trained[0]), (folder / "README.md").read_text()
     own = sts.read(sts.OWN)
@@ -121,8 +102,12 @@ def test_what_is_printed_and_what_the_card_says(trained, exported):
     assert f"{r:.1f} [" in done.stdout
     assert "a vector of 16 numbers that are learned and 512 that count its words." in card
     rows = [line for line in card.splitlines() if line.startswith(("| the run", "| this folder"))]
-    assert len(rows) == 3 and all(f"{r:.1f} [" in row for row in rows)
-    assert rows[0].split("|")[4] == rows[1].split("|")[4]     # P@1 is the same, too
+    assert len(rows) == 2 and all(f"{r:.1f} [" in row for row in rows)
+    pairs, candidates = draw_candidates(corpus.test, 10_000)
+    u, v = map(convsim_mini.load(trained[0]).embed, response.sides(corpus.test, pairs))
+    ranks = true_ranks(candidate_scores(u, v, candidates))
+    for row in rows:                                          # P@1 is that of `encode`'s vectors
+        assert row.split("|")[3].split()[0] == f"{100 * (ranks == 1).mean():.1f}"
     train = open_corpus(run.config).train
     assert f"{train.pairs:,} pairs of message and reply from `pairs.tsv`" in card
     assert card.startswith("---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-sim")
@@ -130,26 +115,19 @@ def test_what_is_printed_and_what_the_card_says(trained, exported):
     assert str(trained[0]) not in card and "NumPy computes the vectors" in card
 
 
-def test_without_the_corpus_the_rest_is_measured(run_copy, tmp_path):
-    config = (run_copy / "config.json").read_text()
-    (run_copy / "config.json").write_text(config.replace("pairs.tsv", "gone.tsv"))
-    done = command("export", run_copy, "--out", "out", cwd=tmp_path)
-    assert done.returncode == 0 and "P@1 is not measured: " in done.stdout, done.stderr
-    card = (tmp_path / "out" / "README.md").read_text()
-    assert "not measured, because the pairs were not at hand" in card
-    assert str(tmp_path) not in card
-
-
-def test_no_name_becomes_code_in_the_card(run_copy, tmp_path):
-    config = (run_copy / "config.json").read_text()
-    (run_copy / "config.json").write_text(config.replace("pairs.tsv", "p` <b>.tsv"))
+def test_without_the_corpus_the_rest_is_measured_and_no_name_becomes_code(run_copy, tmp_path):
+    run = load_run(run_copy)
+    gone = dataclasses.replace(run.config, pairs=[str(tmp_path / "gone` <b>.tsv")])
+    save_run(run._replace(config=gone))
     name = 'ex", x=open("y"), z="`<b>'
     done = command("export", run_copy, "--out", name, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and "P@1 is not measured: " in done.stdout, done.stderr
     card = (tmp_path / name / "README.md").read_text()
+    assert "not measured, because the pairs were not at hand" in card and "P@1 |" not in card
+    assert str(tmp_path) not in card
     code = ast.parse(card.split("```python\n")[1].split("```")[0])
     assert code.body[1].value.args[0].value == name
-    assert "from `p' <b>.tsv`" in card and "# ex&quot;" in card
+    assert "from `gone' <b>.tsv`" in card and "# ex&quot;" in card
 
 
 def test_what_exists_is_refused_and_an_empty_folder_is_filled(trained, tmp_path):
@@ -163,23 +141,12 @@ def test_what_exists_is_refused_and_an_empty_folder_is_filled(trained, tmp_path)
     assert done.returncode == 0 and (empty / "README.md").exists(), done.stderr
 
 
-@pytest.mark.parametrize("name", ["weights-000030.safetensors", "vocabulary.json", "config.json",
-                                  "all_but_the_top.safetensors"])
-def test_a_damaged_run_leaves_nothing_behind(run_copy, tmp_path, name):
+def test_a_damaged_run_leaves_nothing_behind(run_copy, tmp_path):
+    name = "model.safetensors"
     (run_copy / name).write_bytes((run_copy / name).read_bytes()[:-9])
     done = command("export", run_copy, "--out", "new/out", cwd=tmp_path)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and name in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["copy"]
-
-
-def test_an_error_while_writing_leaves_nothing_behind(trained, tmp_path, monkeypatch, capsys):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-    monkeypatch.setattr(export, "results", full)
-    with pytest.raises(SystemExit) as stopped:
-        export.main([str(trained[0]), "--out", str(tmp_path / "out")])
-    assert stopped.value.code == 2 and not [*tmp_path.iterdir()]
-    assert "out: cannot be written (No space left on device); choose" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------- Transformers
@@ -187,9 +154,8 @@ def test_an_error_while_writing_leaves_nothing_behind(trained, tmp_path, monkeyp
 # a high rate, for after five steps nothing may be near its first value
 TINY = ("--encoder transformer --model.transformer_layers 2 --model.heads 2 --model.hidden 24 "
         "--model.max_tokens 8 --optim.rate 0.01 --steps 5 --evaluations 1 --run run").split()
-VARIANTS = {"pre_norm": ["--model.bag", "false"], "bag": [],
-            "post_norm": ["--model.bag", "false", "--model.pre_norm", "false",
-                          "--model.layers", 12, 16, "--model.encoder_bias", "true"]}
+VARIANTS = {"bag": [], "post_norm": ["--model.bag", "false", "--model.pre_norm", "false",
+                                     "--model.layers", 12, 16, "--model.encoder_bias", "true"]}
 
 
 @pytest.fixture(scope="module")
@@ -210,38 +176,22 @@ def export_of_a(arguments, tmp_path_factory):
 def test_a_transformer_with_numpy_alone_gives_the_vectors_of_the_run(export_of_a, variant,
                                                                      tmp_path):
     run, folder = export_of_a(variant)
-    encoder = convsim_mini.load(run)
+    encoder, opened = convsim_mini.load(run), export.open_exported(folder)
     many = ["fudazi vobamu setodi tufome a"] * 1_000 + SENTENCES    # more words than go at once
     vectors = with_numpy_alone(folder, many, tmp_path)
-    assert vectors.dtype == np.float32
     error = rounding(encoder, many)
-    assert error < 1e-3
+    assert error < 1e-3 and vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, encoder.encode(many), rtol=0, atol=error)
-    words, cut = (encoder.encode(sentence) for sentence in SENTENCES[::6])
-    assert np.abs(words - cut)[:16].max() > 0.01              # by 8 words, not 3
-    turned = encoder.encode(["setodi vobamu fudazi"])[0]
-    assert np.abs(turned - words)[:16].max() > 0.01           # the order of words counts
-
-
-def test_words_after_the_last_that_a_transformer_reads_are_counted(export_of_a):
-    run, folder = export_of_a("pre_norm")
     eight = "fudazi vobamu setodi tufome a fudazi vobamu setodi"
-    error = rounding(convsim_mini.load(run), [eight, f"{eight} nozozi"])
-    for encoder in (convsim_mini.load(run), export.open_exported(folder)):
-        short, long = encoder.encode([eight, f"{eight} nozozi"])
+    for one in (encoder, opened):
+        none = one.encode([])
+        assert none.shape == (0, 528) and none.dtype == np.float32
+        words, cut, turned, short, long = one.encode(
+            [*SENTENCES[::6], "setodi vobamu fudazi", eight, f"{eight} nozozi"])
+        assert np.abs(words - cut)[:16].max() > 0.01          # by 8 words, not 3
+        assert np.abs(turned - words)[:16].max() > 0.01       # the order of words counts
         np.testing.assert_allclose(long[:16], short[:16], rtol=0, atol=error)
-        assert np.abs(long[16:] - short[16:]).max() > 1e-3
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_transformer_of_no_sentences_gives_no_vectors(export_of_a, variant):
-    run, folder = export_of_a(variant)
-    for encoder in (convsim_mini.load(run), export.open_exported(folder)):
-        none = encoder.vocabulary.encode([])
-        for vectors in (encoder.encode([]), encoder.embed(none)):
-            assert vectors.shape == (0, 528) and vectors.dtype == np.float32
-        learned = embed(encoder.model, none)
-        assert learned.shape == (0, 16) and learned.dtype == np.float32
+        assert np.abs(long[16:] - short[16:]).max() > 1e-3    # the ninth word is counted
 
 
 def test_what_the_card_of_a_transformer_says(export_of_a, exported):
@@ -253,33 +203,6 @@ def test_what_the_card_of_a_transformer_says(export_of_a, exported):
             settings["pre_norm"], settings["bag"]) == ("2", "2", "24", "True", "True")
     assert "- It reads the first 8 words of a sentence and no more." in card
     assert "It is a deep averaging network that" in of_dan and "order of words matters" in of_dan
-    rows = [line.split("|") for line in card.splitlines() if line.startswith("| th")]
-    assert rows[0][3:] == rows[1][3:] and len(rows) == 3      # STS and P@1
-
-
-def test_a_tuned_transformer_in_half_precision_without_bigrams(export_of_a, tmp_path):
-    run = shutil.copytree(export_of_a("bag")[0], tmp_path / "run")
-    save_matrix(load_run(run), "tuned", np.random.default_rng(0).standard_normal((16, 16)))
-    encoder = convsim_mini.load(run, tuned=True)
-    for options in ([], ["--no_bigrams"]):
-        done = command("export", "run", "--tuned", "--half", "--out", f"out{len(options)}",
-                       *options, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    vectors, without = (export.open_exported(tmp_path / name).encode(SENTENCES)
-                        for name in ("out0", "out1"))
-    np.testing.assert_allclose(vectors, encoder.encode(SENTENCES), rtol=0, atol=5e-3)
-    one_word = [k for k, sentence in enumerate(SENTENCES) if len(tokenize(sentence)) < 2]
-    np.testing.assert_array_equal(without[one_word], vectors[one_word])
-    assert np.abs(without - vectors).max() > 5e-3
-    assert np.abs(vectors - convsim_mini.load(run).encode(SENTENCES)).max() > 0.01
-
-
-def test_bigrams_cannot_be_left_out_where_there_are_none(export_of_a, tmp_path):
-    done = command("export", export_of_a("pre_norm")[0], "--no_bigrams", "--out", "out",
-                   cwd=tmp_path)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "has no rows for bigrams; leave the option out" in done.stderr
-    assert not (tmp_path / "out").exists()
 
 
 # ---------------------------------------------------------------- in sentence_transformers
@@ -311,13 +234,6 @@ def test_sentence_transformers_gives_the_vectors_of_the_run(trained, opened):
     np.testing.assert_allclose(with_prompt, expected[1:2], rtol=0, atol=1e-6)
 
 
-def test_what_sentence_transformers_lacks_is_said(opened):
-    with pytest.raises(NotImplementedError, match="no tokenizer of the package transformers"):
-        _ = opened.tokenizer
-    with pytest.raises(TypeError):
-        opened.encode(["a", None])
-
-
 def test_it_saves_what_it_opened(opened, open_offline, tmp_path):
     opened.save(str(tmp_path / "again"))
     again = open_offline(tmp_path / "again")
@@ -332,16 +248,3 @@ def test_it_opens_and_saves_a_transformer(export_of_a, open_offline, tmp_path):
     opened.save(str(tmp_path / "saved"))
     saved = open_offline(tmp_path / "saved")
     np.testing.assert_array_equal(saved.encode(SENTENCES), opened.encode(SENTENCES))
-
-
-def test_a_pipeline_of_scikit_learn_runs_on_it(exported, pairs):
-    pytest.importorskip("sklearn")
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer
-    texts = [text for text, _ in pairs[:400]]
-    labels = ["fudazi" in text or "a" in text.split()[0] for text in texts]
-    encoder = export.open_exported(exported[0])
-    pipeline = make_pipeline(FunctionTransformer(encoder.encode), LogisticRegression())
-    assert set(pipeline.fit(texts, labels).predict(texts)) <= {True, False}
-    assert pipeline.score(texts, labels) > np.mean(labels)

@@ -7,10 +7,8 @@ import sys
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
-import benchmark_dan
-import benchmark_gpu
+import contenders
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.pairs import Batch
 
@@ -29,14 +27,6 @@ def started(*arguments):
                             stderr=subprocess.PIPE, text=True)
 
 
-def test_weights_are_compared_without_what_else_their_file_says(tmp_path):
-    files = [tmp_path / name for name in ("one", "two", "three")]
-    for file, value, seconds in zip(files, (1, 1, 2), "345"):
-        save_file({"p": np.full(3, value, np.float32)}, file, {"measured": seconds})
-    one, two, three = map(benchmark_gpu.checksum, files)
-    assert files[0].read_bytes() != files[1].read_bytes() and one == two != three
-
-
 def test_a_bare_machine_is_told_what_is_missing_before_anything_runs(tmp_path):
     process = started("-S", SCRIPT, "--out", tmp_path / "out")    # -S: without site-packages
     _, errors = ended(process)
@@ -48,10 +38,10 @@ def test_a_bare_machine_is_told_what_is_missing_before_anything_runs(tmp_path):
 def test_what_no_longer_fits_is_skipped_and_named(tmp_path):
     output, errors = ended(started(
         "-c", PATCHED + "b.main()", "--out", tmp_path / "out", "--minutes", "0", "--parts", "tests",
-        "repeat", "speed", "train", "--encoders", "DAN", "--cases", "DAN, 128 pairs"))
+        "speed", "train", "--encoders", "DAN", "--cases", "DAN, 128 pairs"))
     rows = (tmp_path / "out" / "summary.md").read_text(encoding="utf-8").splitlines()[3:]
     assert rows == [f"| {name} | skipped: the 0 minutes are spent |  |  |" for name in (
-        "tests: tests/gpu/test_gpu.py", "tests: tests/gpu/test_kernels.py", "repeat: DAN",
+        "tests: tests/gpu/test_gpu.py", "tests: tests/gpu/test_kernels.py",
         "speed: DAN, 128 pairs", "train: DAN")], errors
 
 
@@ -70,9 +60,9 @@ b.main()"""
 
 def test_batches_come_back_from_16_bits(tmp_path):
     sentences = Packed(np.array([50_999, 0, 7], np.int32), np.array([0, 2, 3]))
-    benchmark_dan.save_batches(tmp_path / "b.npz", [Batch(sentences, None)] * 2, 51_000, rows=9)
+    contenders.save_batches(tmp_path / "b.npz", [Batch(sentences)] * 2, 51_000, 9)
     assert np.load(tmp_path / "b.npz")["ids-1"].dtype == np.uint16
-    (_, batch), *numbers = benchmark_dan.load_batches(tmp_path / "b.npz")
+    (_, batch), *numbers = contenders.load_batches(tmp_path / "b.npz")
     assert numbers == [51_000, 9]
     for mine, theirs in zip(batch.sentences, sentences):
         np.testing.assert_array_equal(mine, theirs)

@@ -8,7 +8,7 @@ import tarfile
 import tracemalloc
 from contextlib import contextmanager
 
-import zstandard
+from convsim_mini.common.files import zstd
 
 from conftest import ROOT
 
@@ -26,10 +26,18 @@ def one_stream(make, pieces=128):
     return b"".join(make.compress(PIECE) for _ in range(pieces)) + make.flush()
 
 
+def long_window(data):
+    """A zstd frame as --long=31 writes it: without a size in its header, it asks for 2 GiB."""
+    names = zstd.CompressionParameter
+    return zstd.ZstdCompressor(options={
+        names.window_log: 31, names.hash_log: 12, names.chain_log: 12,
+        names.content_size_flag: False}).compress(data, zstd.ZstdCompressor.FLUSH_FRAME)
+
+
 def line_bombs():
     """Suffix → a file of one line of 2 GB; but for zstd, of many streams one after another."""
     return {".gz": gzip.compress(PIECE) * 128, ".xz": lzma.compress(PIECE, preset=0) * 128,
-            ".zst": one_stream(zstandard.ZstdCompressor().compressobj())}
+            ".zst": one_stream(zstd.ZstdCompressor())}
 
 
 def tar_bomb(kind):

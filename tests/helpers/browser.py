@@ -1,6 +1,5 @@
 """A Chromium without a window, driven over a pipe by its own DevTools protocol."""
 
-import base64
 import json
 import os
 import shutil
@@ -83,13 +82,13 @@ class Browser:
             time.sleep(0.05)
         return value
 
-    def press(self, key, shift=False):
+    def press(self, key):
         """Press a key of KEYS."""
         for kind in ("rawKeyDown", "char", "keyUp"):
             text = {"text": "\r"} if key == "Enter" and kind == "char" else {}
             if kind != "char" or text:
                 self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key,
-                          windowsVirtualKeyCode=KEYS[key], modifiers=8 * shift, **text)
+                          windowsVirtualKeyCode=KEYS[key], **text)
 
     def type(self, text):
         """Type a text where the focus is."""
@@ -101,8 +100,3 @@ class Browser:
                   deviceScaleFactor=1, mobile=False)
         self.send("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-
-    def picture(self, path):
-        """Write what the window shows as a PNG file."""
-        path.write_bytes(base64.b64decode(
-            self.send("Page.captureScreenshot", captureBeyondViewport=True)["data"]))

@@ -1,4 +1,4 @@
-"""A small Transformer and random sentences for it."""
+"""A small model, a Transformer where nothing else is asked for, and random sentences for it."""
 
 import numpy as np
 

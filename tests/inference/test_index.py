@@ -1,6 +1,7 @@
-"""An index of lines: what it finds is what an exact search of the file finds."""
+"""Search: what an index finds is what an exact search of the file finds; tables; an index grows."""
 
 import csv
+import gzip
 import json
 import sys
 from types import SimpleNamespace
@@ -10,22 +11,15 @@ import pytest
 
 import convsim_mini
 from convsim_mini import encode
-from convsim_mini.inference import index, rows
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.files import checksum
+from convsim_mini.inference import index, rows
 from convsim_mini.inference.index import Index, build_index
 from convsim_mini.inference.rows import rows_of_file, rows_of_texts
 
-from conftest import command
 from rounding import rounding
 
 QUERIES = ["fudazi vobamu", "you?", ""]
-
-
-def search(encoder, queries, file):
-    """What a search of a file finds: ten lines for each query."""
-    options = SimpleNamespace(index=None, search=file, columns=(), side=0, top=10)
-    return encode.search(encoder, queries, options)[1]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +37,8 @@ def lines(pairs):
 
 @pytest.fixture
 def file(tmp_path, lines, monkeypatch):
-    """The lines as a file, which is read and searched in several blocks."""
+    """The lines as a file lines.txt in the current folder, searched in several blocks."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(rows, "CHUNK", 400)
     monkeypatch.setattr(index, "BLOCK", 400)
     path = tmp_path / "lines.txt"
@@ -51,201 +46,222 @@ def file(tmp_path, lines, monkeypatch):
     return path
 
 
-def test_the_command_finds_what_a_search_of_the_file_finds(trained, file, tmp_path, capsys):
-    folder = tmp_path / "index"
-    encode.main([str(trained[0]), "--file", str(file), "--index", str(folder)])
-    assert capsys.readouterr().out == f"{folder}: 1,405 rows; each search is exact\n"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "lines.txt"]
-    encode.main([str(trained[0]), "--search", str(file), *QUERIES])
-    expected = capsys.readouterr().out
-    assert expected.count("\n  ") == 30
+@pytest.fixture
+def table(tmp_path, pairs, monkeypatch):
+    """A file tickets.csv with 300 pairs and their ids, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    with open("tickets.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("ticket", "question", "answer", "note"), *(
+            (f"T{k}", *pair, "") for k, pair in enumerate(pairs[:300], start=1))])
+    return tmp_path / "tickets.csv"
+
+
+@pytest.fixture
+def said(trained, capsys):
+    """A function: options of encode → what it prints."""
+    def said(*options):
+        encode.main([str(trained[0]), *map(str, options)])
+        return capsys.readouterr().out
+    return said
+
+
+def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, said):
+    """All lines, each with its number and its cosine; the best first."""
+    assert said("--file", file, "--index", "index") == "index: 1,405 rows\n"
+    assert sorted(path.name for path in file.parent.iterdir()) == ["index", "lines.txt"]
+    shown = said("--search", file, *QUERIES)
+    first = [line.split()[0] for line in shown.split("\n\n")[0].splitlines()[1:]]
+    assert len(first) == 10 and first[:2] == ["1.000", "1.000"]
+    options = SimpleNamespace(index=None, search=file, columns=(), side=0, top=1_405)
+    of_file, column = encode.search(encoder, QUERIES, options)
     file.unlink()                                             # from here on the index has all
-    for words in (["--search", QUERIES[0], *QUERIES[1:]], QUERIES):
-        encode.main([str(trained[0]), *words, "--index", str(folder)])
-        assert capsys.readouterr().out == expected
-
-
-def test_from_a_table_of_ones_own_to_the_answer_of_a_search(
-        pairs, arguments, cache_folder, tmp_path):
-    with open(tmp_path / "mine.csv", "w", encoding="utf-8", newline="") as table:
-        csv.writer(table).writerows([("question", "answer"), *pairs])
-    lines = [reply for _, reply in pairs[:300]]
-    (tmp_path / "lines.txt").write_text("\n".join(lines), encoding="utf-8")
-    small = arguments[arguments.index("--cache"):]
-    for name, *options in (("train", "--pairs", "mine.csv", *small, "--steps", 10, "--run", "run"),
-                           ("encode", "run", "--file", "lines.txt", "--index", "index"),
-                           ("encode", "run", "--search", lines[200], "--index", "index")):
-        done = command(name, *options, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    first = lines.index(lines[200])
-    assert done.stdout.startswith(f"{lines[200]}\n  1.000  line {first + 1}: {lines[first]}\n")
-
-
-def test_a_search_is_exact_and_the_first_of_equal_lines_comes_first(encoder, lines, file, tmp_path):
-    build_index(encoder, rows_of_file(file), tmp_path / "index")
-    found = Index(tmp_path / "index", encoder).search(QUERIES, 1_405)
+    assert column == "line" and said("--index", "index", *QUERIES).count("\n  ") == 30
     cosines = encoder.encode(QUERIES) @ encoder.encode(lines).T
     # a cosine adds up errors of two unit vectors' numbers, with random signs
     error = 2 * np.sqrt(encoder.dimension) * rounding(encoder, lines)
     assert error < 1e-4
-    for hits, row in zip(found, cosines):
-        assert sorted(number for _, number, _ in hits) == list(range(1, 1_406))
-        assert all(lines[hit.number - 1] == hit.row["line"] for hit in hits)
-        np.testing.assert_allclose([cosine for cosine, _, _ in hits], np.sort(row)[::-1], rtol=0,
-                                   atol=error)
-    first, second = found[0][:2]
-    assert first.row == second.row == {"line": "fudazi vobamu"} and first.number < second.number
-
-
-def test_a_graph_finds_nearly_all_of_them_and_without_its_package_all(
-        encoder, file, tmp_path, monkeypatch):
-    pytest.importorskip("usearch")
-    monkeypatch.setattr(index, "GRAPH_ABOVE", 1_000)
-    report = build_index(encoder, rows_of_file(file), tmp_path / "index")
-    assert "may miss some" in report
-    queries = next(rows_of_file(file).texts)[:100]
-    near = Index(tmp_path / "index", encoder).search(queries)
-    monkeypatch.setitem(sys.modules, "usearch.index", None)   # as if it were not installed
-    exact = Index(tmp_path / "index", encoder).search(queries)
-    assert exact == search(encoder, queries, file)
-    numbers = [[{number for _, number, _ in hits} for hits in found] for found in (near, exact)]
-    assert sum(len(a & b) for a, b in zip(*numbers)) > 950
-
-
-def test_of_many_equal_lines_the_first_are_found_in_order(encoder, tmp_path):
-    """Equal lines get cosines that differ in their last bits, in whatever block they stand."""
-    rng, often = np.random.default_rng(2), ["tufome", "fudazi vobamu", "setodi, fudazi."]
-    lines = [often[k] if k < 3 else f"other {number}"
-             for number, k in enumerate(rng.integers(0, 12, 12_000))]
-    (tmp_path / "lines.txt").write_text("\n".join(lines))
-    expected = [[k for k, line in enumerate(lines, start=1) if line == text][:10] for text in often]
-    build_index(encoder, rows_of_file(tmp_path / "lines.txt"), tmp_path / "index")
-    of_file = search(encoder, often, tmp_path / "lines.txt")
-    for found in (of_file, Index(tmp_path / "index", encoder).search(often)):
-        assert [[number for _, number, _ in hits] for hits in found] == expected
+    for found in (of_file, Index("index", encoder).search(QUERIES, 1_405)):
+        for hits, right in zip(found, cosines):
+            scores = [hit.score for hit in hits]
+            assert sorted(number for _, number, _ in hits) == [*range(1, 1_406)]
+            assert all(lines[hit.number - 1] == hit.row["line"] for hit in hits)
+            assert scores == sorted(scores, reverse=True)
+            np.testing.assert_allclose(scores, [right[hit.number - 1] for hit in hits],
+                                       rtol=0, atol=error)
 
 
 @pytest.mark.parametrize("block", [1, 3, 50])
-def test_a_tie_is_what_follows_within_the_last_bits(block):
-    """The rule, however the lines are cut into blocks, on cosines that are not rounded."""
-    rng = np.random.default_rng(3)
-    cosines = rng.choice([0.9, 0.7, 0.5], 50) + rng.choice([0, 5e-6, 9e-6], 50)
-    cosines[::7] += 1e-4                                      # too far to be the same tie
-    ranks = np.round(cosines, 4)
-    expected = sorted(range(50), key=lambda k: (-ranks[k], k))
-    blocks = [(cosines[k:k + block, None], range(k, min(k + block, 50)))
-              for k in range(0, 50, block)]
-    for top in (1, 4, 50):
-        hits, = index.nearest(np.ones((1, 1)), blocks, top)
-        assert [line for _, _, line in hits] == expected[:top]
-        assert [(cosines[line], line + 1) for *_, line in hits] == [hit[:2] for hit in hits]
+def test_the_nearest_are_the_best_of_all_blocks(block):
+    cosines = np.random.default_rng(3).permutation(50) / 50
+    blocks = [(np.stack([cosines[k:k + block], -cosines[k:k + block]], axis=1),
+               range(k, min(k + block, 50))) for k in range(0, 50, block)]
+    expected = np.argsort(-cosines)
+    for top in (1, 4, 60):
+        best, worst = index.nearest(np.eye(2), blocks, top)
+        for hits, order, sign in ((best, expected, 1), (worst, expected[::-1], -1)):
+            assert [hit.row for hit in hits] == order[:top].tolist()
+            assert [hit[:2] for hit in hits] == [(sign * cosines[k], k + 1) for k in order[:top]]
+    equal = [(np.ones((2, 1)), range(2)), (np.ones((3, 1)), range(3))]
+    assert [hit.number for hit in index.nearest(np.ones((1, 1)), equal, 3)[0]] == [1, 2, 3]
 
 
-def test_an_index_of_other_weights_or_another_matrix_is_refused(encoder, tmp_path, monkeypatch):
+# ---------------------------------------------------------------- tables
+
+def test_a_hit_shows_the_question_its_answer_and_the_ticket(table, pairs, said):
+    question, answer = pairs[200]
+    first = [text for text, _ in pairs].index(question)
+    shown = (f"{question}\n  1.000  {question}\n         ticket: T{first + 1}\n"
+             f"         answer: {pairs[first][1]}\n  ")
+    from_file = said("--search", "tickets.csv", question)
+    assert from_file.startswith(shown) and "note" not in from_file
+    assert said("--file", "tickets.csv", "--index", "index") == "index: 300 rows\n"
+    assert said("--index", "index", question).startswith(shown)
+    by_answer = said("--search", "tickets.csv", "--column", "answer", answer)
+    assert f"  1.000  {answer}\n" in by_answer
+
+
+def test_the_best_answers_are_those_of_the_response_side(table, encoder, pairs, said):
+    question = pairs[200][0]
+    said("--file", "tickets.csv", "--replies", "--index", "index")
+    answers = encoder.encode_responses([reply for _, reply in pairs[:300]])
+    scores = answers @ encoder.encode(question)
+    best = scores.argmax()
+    for source in (["--index", "index"], ["--search", "tickets.csv", "--replies"]):
+        hits = [json.loads(line) for line in said(question, "--json", "--top", 4, *source).split(
+            "\n")[:-1]]
+        assert len(hits) == 4 and hits[0]["query"] == question and hits[0]["number"] == best + 1
+        assert hits[0]["row"] == {"ticket": f"T{best + 1}", "question": pairs[best][0],
+                                  "answer": pairs[best][1], "note": ""}
+        assert hits[0]["score"] == pytest.approx(scores[best], abs=1e-5)
+
+
+@pytest.mark.parametrize("name, data, options, column, found", [
+    ("a.jsonl.gz", gzip.compress(b'{"question": "a?", "answer": "b", "id": 7}', mtime=0), {},
+     "question", [{"question": "a?", "answer": "b", "id": 7}]),
+    ("a.tsv", b"one\ttwo\n", {}, "input", [{"input": "one", "response": "two"}]),
+    ("a.csv", b"id,text\n1,a\n2,\n", {"columns": ["text"]}, "text", [{"id": "1", "text": "a"}]),
+    ("a.txt", b"id,text\n", {}, "line", [{"line": "id,text"}])])
+def test_tables_of_all_kinds_are_read_as_training_reads_them(
+        tmp_path, name, data, options, column, found):
+    (tmp_path / name).write_bytes(data)
+    read = rows_of_file(tmp_path / name, **options)
+    assert (read.columns[0], [*read.chunks]) == (column, [found])
+
+
+# ---------------------------------------------------------------- what is refused
+
+@pytest.mark.parametrize("options, told", [
+    ("--file lines.txt --index index --add", "holds question and answer, the new rows line and"),
+    ("--file tickets.csv --replies --index index --add", "--replies or without as before"),
+    ("--file one.csv --index new", "cannot tell which columns"),
+    ("--file log.csv --index new", "log.csv: holds no pair of a message and its answer"),
+    ("--file one.csv --column c --index new", 'one.csv: has no column "c"; it has a, b'),
+    ("--file tickets.csv --column note --index new", "no row has text to embed"),
+    ("--file lines.txt --column c --index new", "lines.txt: has no columns"),
+    ("hello --add --index index", "--add: expected --file FILE and --index DIR")])
+def test_what_does_not_fit_an_index_is_named(table, said, capsys, options, told):
+    said("--file", "tickets.csv", "--index", "index")
+    (table.parent / "lines.txt").write_text("one\n")
+    (table.parent / "one.csv").write_text("a,b\n1,2\n")
+    (table.parent / "log.csv").write_text("thread,text\n1,alone\n")
+    with pytest.raises(SystemExit) as left:
+        said(*options.split())
+    assert left.value.code == 2 and told in capsys.readouterr().err
+    assert sorted(path.name for path in table.parent.iterdir()) == [
+        "index", "lines.txt", "log.csv", "one.csv", "tickets.csv"]
+
+
+def test_an_index_of_other_weights_or_options_is_refused(encoder, trained, tmp_path, monkeypatch):
     build_index(encoder, rows_of_texts(["one", "two"]), tmp_path / "index")
     assert len(Index(tmp_path / "index", encoder)) == 2
-    for name, value in (("weights", 1), ("vocabulary", 1), ("matrix", 1), ("tuned", True),
-                        ("word_weight", 0.0)):
+    for name, value in (("weights", 1), ("vocabulary", 1), ("matrix", 1), ("tuned", True)):
         monkeypatch.setitem(encoder.identity, name, value)
-        with pytest.raises(UserError, match=name):
+        with pytest.raises(UserError, match=f"different: {name}"):
             Index(tmp_path / "index", encoder)
         monkeypatch.undo()
-
-
-def test_an_index_made_with_words_is_refused_without_them(encoder, trained, tmp_path):
-    learned = convsim_mini.load(trained[0], words=False)
-    for maker, other, name in ((encoder, learned, "both"), (learned, encoder, "learned")):
-        build_index(maker, rows_of_texts(["one", "two"]), tmp_path / name)
-        assert len(Index(tmp_path / name, maker).search(["one"])[0]) == 2
-        with pytest.raises(UserError, match="with other options .different: word_weight."):
-            Index(tmp_path / name, other)
-
-
-def test_equal_lines_are_a_tie_in_blocks_of_all_sizes(trained):
-    """Cosines of 528 numbers vary by more than 1e-6 with the product's size; one word most."""
-    encoder = convsim_mini.load(trained[0])
-    sizes = [4_096, 1, 2, 3, 5, 8, 100]
-    for text in ("fudazi", "a", "you?", "fudazi vobamu setodi"):
-        query = encoder.encode([text])
-        blocks = [(encoder.encode([text] * size), [0] * size) for size in sizes]
-        hits, = index.nearest(np.repeat(query, 3, axis=0), blocks, 5_000)[:1]
-        assert [number for _, number, _ in hits] == [*range(1, sum(sizes) + 1)]
-
-
-@pytest.mark.parametrize("accident", [KeyboardInterrupt, OSError(28, "No space left on device")])
-def test_an_interrupted_index_leaves_nothing(encoder, tmp_path, accident):
-    def chunks():
-        yield [{"line": "one"}]
-        raise accident
-
-    with pytest.raises(KeyboardInterrupt if accident is KeyboardInterrupt else UserError):
-        build_index(encoder, rows.Rows(("line", "line"), 0, chunks()), tmp_path / "index")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_of_an_index_that_is_cut_is_refused(encoder, tmp_path):
-    build_index(encoder, rows_of_texts(["one", "two"]), tmp_path / "index")
-    names = json.loads((tmp_path / "index" / "meta.json").read_text())["crc32"]
-    assert set(names) == {"vectors-1.npy", "rows-1.jsonl", "offsets-1.npy"}
-    for name in names:
-        path = tmp_path / "index" / name
-        whole = path.read_bytes()
-        path.write_bytes(whole[:-1])
-        message = f"index: is damaged .{name} is missing or not as it was written"
-        with pytest.raises(UserError, match=message):
-            Index(tmp_path / "index", encoder)
-        path.write_bytes(whole)
-    assert len(Index(tmp_path / "index", encoder).search(["one"])[0]) == 2
+    with pytest.raises(UserError, match="different: word_weight"):
+        Index(tmp_path / "index", convsim_mini.load(trained[0], words=False))
+    monkeypatch.setattr(index, "FORMAT", 9)
+    with pytest.raises(UserError, match="different: format"):
+        Index(tmp_path / "index", encoder)
 
 
 def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
-    build_index(encoder, rows_of_texts(["one", "two"]), tmp_path / "index")
-    meta = json.loads((tmp_path / "index" / "meta.json").read_text())
-    for name in meta["crc32"]:
-        path = tmp_path / "index" / name
-        whole = path.read_bytes()
-        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-        message = f"index: is damaged .{name} is missing or not as it was written"
-        with pytest.raises(UserError, match=message):
-            Index(tmp_path / "index", encoder)
-        path.write_bytes(whole)
-    for change in ({"generation": name} for name in ("1/../../outside/x", 0, True, "1")):
-        (tmp_path / "index" / "meta.json").write_text(json.dumps(meta | change))
-        with pytest.raises(UserError, match="index: is damaged .meta.json names no generation"):
-            Index(tmp_path / "index", encoder)
-    for name, message in (("crc32", "names other files"), ("format", "another version")):
-        changed = {key: value for key, value in meta.items() if key != name}
-        (tmp_path / "index" / "meta.json").write_text(json.dumps(changed))
-        with pytest.raises(UserError, match=message):
-            Index(tmp_path / "index", encoder)
-
-
-def test_files_of_an_index_that_do_not_fit_each_other_are_refused(encoder, tmp_path):
-    """Their checksums are right, as an index has that was put together by hand."""
     folder = tmp_path / "index"
     build_index(encoder, rows_of_texts(["one", "two"]), folder)
-    opened = Index(folder, encoder)
-    opened.graph = SimpleNamespace(search=lambda *_: SimpleNamespace(keys=np.array([2, 0])))
-    with pytest.raises(UserError, match="index: is damaged .index 2 is out of bounds.*; delete it"):
-        opened.search(["one"])
+    for name in ("vectors.npy", "rows.jsonl"):
+        whole = (folder / name).read_bytes()
+        for data in (whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1])):
+            (folder / name).write_bytes(data)
+            with pytest.raises(UserError, match=f"is damaged .{name} is missing or not as it was"):
+                Index(folder, encoder)
+        (folder / name).write_bytes(whole)
+    assert len(Index(folder, encoder).search(["one"])[0]) == 2
     meta = json.loads((folder / "meta.json").read_text())
-    for offsets in ([0, 15, 31], [0, 15], []):
-        np.save(folder / "offsets-1.npy", np.array(offsets, np.int64))
-        meta["crc32"]["offsets-1.npy"] = checksum(folder / "offsets-1.npy")
-        (folder / "meta.json").write_text(json.dumps(meta))
-        with pytest.raises(UserError, match="is damaged .offsets-1.npy does not fit the rows"):
+    (folder / "rows.jsonl").write_text('{"line": "one"}\n')    # put together by hand
+    meta["crc32"]["rows.jsonl"] = checksum(folder / "rows.jsonl")
+    for damaged, told in ((meta, "2 vectors for 1 rows"), ({}, "is damaged")):
+        (folder / "meta.json").write_text(json.dumps(damaged))
+        with pytest.raises(UserError, match=f"{told}.*; delete it and make the index"):
             Index(folder, encoder)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
-def test_files_of_an_index_keep_their_permissions_when_rows_are_added(
-        encoder, tmp_path, monkeypatch):
-    pytest.importorskip("usearch")
+# ---------------------------------------------------------------- whole or not at all; rows added
+
+def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said, monkeypatch):
+    monkeypatch.setattr(index, "BLOCK", 70)
+    said("--file", "tickets.csv", "--index", "index")
+    modes = {"": 0o750, "vectors.npy": 0o640, "rows.jsonl": 0o600, "meta.json": 0o606}
+    for name, mode in modes.items():
+        (table.parent / "index" / name).chmod(mode)
+    (table.parent / "index" / "mine").write_text("precious")
+    with open("more.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("question", "answer", "ticket"), ("zucchini?", "yes", "T301")])
+    out = said("--file", "more.csv", "--index", "index", "--add")
+    assert out == "index: 1 added; 301 rows\n"
+    assert sorted(path.name for path in table.parent.iterdir()) == [
+        "index", "index.old", "more.csv", "tickets.csv"]
+    assert [path.name for path in (table.parent / "index.old").iterdir()] == ["mine"]
+    if sys.platform != "win32":                               # which has no such permissions
+        assert {name: (table.parent / "index" / name).stat().st_mode & 0o777
+                for name in modes} == modes
+    assert len(encoder.search("index", "a")) == len(Index("index", encoder).search(["a"])[0]) == 10
+    hits = encoder.search("index", "zucchini?", k=301)
+    assert hits[0].row == {"question": "zucchini?", "answer": "yes", "ticket": "T301"}
+    assert {hit.number for hit in hits} == {*range(1, 302)}
+    for hit in hits[1:]:
+        assert hit.row["ticket"] == f"T{hit.number}"
+        assert hit.row["question"] == pairs[hit.number - 1][0]
+
+
+@pytest.mark.parametrize("accident", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_an_interrupted_index_or_addition_leaves_what_was_there(
+        encoder, tmp_path, accident, monkeypatch):
+    def stopped(*_):
+        raise accident
+
+    def chunks():
+        yield [{"line": "three"}]
+        raise accident
+
+    expected = KeyboardInterrupt if accident is KeyboardInterrupt else UserError
+    broken = rows.Rows(("line", "line"), 0, chunks())
+    with pytest.raises(expected):
+        build_index(encoder, broken, tmp_path / "index")
+    assert not [*tmp_path.iterdir()]
     build_index(encoder, rows_of_texts(["one", "two"]), tmp_path / "index")
-    modes = {"vectors": 0o640, "rows": 0o600, "offsets": 0o604, "meta.json": 0o606}
-    for path in (tmp_path / "index").iterdir():
-        path.chmod(modes[path.name.partition("-")[0]])
-    monkeypatch.setattr(index, "GRAPH_ABOVE", 2)
-    Index(tmp_path / "index", encoder).add(rows_of_texts(["three"]))
-    assert modes | {"graph": 0o606} == {path.name.partition("-")[0]: path.stat().st_mode & 0o777
-                                        for path in (tmp_path / "index").iterdir()}
+    before = {path: path.read_bytes() for path in (tmp_path / "index").iterdir()}
+    opened, other = Index(tmp_path / "index", encoder), Index(tmp_path / "index", encoder)
+    with pytest.raises(expected):
+        opened.add(broken._replace(chunks=chunks()))
+    monkeypatch.setattr(index, "write_text", stopped)
+    with pytest.raises(expected):
+        opened.add(rows_of_texts(["three"]))
+    monkeypatch.undo()
+    assert {path: path.read_bytes() for path in (tmp_path / "index").iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["index"]
+    assert opened.add(rows_of_texts(["three"])) == "1 added; 3 rows" and len(opened) == 3
+    with pytest.raises(UserError, match="another process has added to it"):
+        other.add(rows_of_texts(["four"]))
+    assert len(Index(tmp_path / "index", encoder)) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["index"]

@@ -1,8 +1,9 @@
-"""Replies ranked for a message: the response side, what is passed over, the command chat."""
+"""Replies ranked for a message: the response side, echoes, the command chat."""
 
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -45,11 +46,10 @@ def test_dot_products_rank_replies_as_training_does(trained, corpus, pairs):
 def test_a_reply_has_the_words_beside_the_learned_half(trained, encoder):
     learned = convsim_mini.load(trained[0], words=False)
     texts = ["fudazi vobamu", "you?", ""]
-    both = encoder.encode_responses(texts, batch_size=2)
+    both = encoder.encode_responses(texts)
     counts = encoder.encode(texts)[:, 16:] * np.sqrt(1.4 / 0.4)
     expected = side_by_side(learned.encode_responses(texts), counts, 0.4)
     np.testing.assert_allclose(both, expected, rtol=0, atol=1e-6)
-    assert np.linalg.norm(both, axis=1) == pytest.approx(1, abs=1e-6)
     np.testing.assert_allclose(encoder.encode_responses("you?"), both[1], rtol=0, atol=1e-6)
 
 
@@ -69,39 +69,30 @@ def test_vectors_of_replies_that_are_not_finite_are_an_error(trained):
         encoder.encode_responses("you?")
 
 
-TALK = [("how are you?", "fine."), ("who is it?", "How old are you?"), ("really?", "shit, yes"),
-        ("well?", "fine."), ("are you sure?", "FINE ."), ("is it you?", "no, it is ann"),
-        ("who the fuck?", "Ben"), ("what?", "How old are you shit?")]
+TALK = [("how are you?", "fine."), ("who is it?", "How old are you?"), ("well?", "fine."),
+        ("are you sure?", "FINE ."), ("is it you?", "no, it is ann"), ("what?", "old"),
+        ("why?", "How old am I?"), ("and?", "how old are they")]
 
 
 @pytest.fixture(scope="module")
 def replies(encoder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("replies") / "index"
-    rows = [{"message": message, "reply": reply, "id": k} for k, (message, reply) in
-            enumerate(TALK)]
+    rows = [{"message": message, "reply": reply} for message, reply in TALK]
     build_index(encoder, Rows(("message", "reply"), 1, iter([rows])), folder)
     return Replies(Index(folder, encoder))
 
 
-def test_echoes_and_coarse_replies_are_passed_over_and_equal_ones_shown_once(replies):
-    best, passed_over = replies.ranked("how old are you")
-    assert {(reply.reply, reply.message) for reply in best} == {
-        ("fine.", "how are you?"), ("no, it is ann", "is it you?")}
-    assert {(reply.reply, reply.fault) for reply in passed_over} == {
-        ("How old are you?", "echo"), ("shit, yes", "coarse"), ("Ben", "coarse"),
-        ("How old are you shit?", "coarse")}
-    assert len(replies.best("how old are you", 9, coarse=True)) == 4
+def test_echoes_are_left_out_and_equal_replies_shown_once(replies, encoder):
+    """Of all words of both an echo has 6 of 10 in common: "how old are they" has 3 of 5."""
+    best = replies.best("how old are you", 9)
+    assert {(reply.reply, reply.message) for reply in best[:4]} == {
+        ("fine.", "how are you?"), ("no, it is ann", "is it you?"), ("old", "what?"),
+        ("How old am I?", "why?")} and len(best) == 4
+    scores = encoder.encode_responses([reply.reply for reply in best]) @ encoder.encode(
+        "how old are you")
+    np.testing.assert_allclose([reply.score for reply in best], scores, rtol=0, atol=1e-5)
+    assert list(scores) == sorted(scores, reverse=True)
     assert replies.best("how old are you", 1) == best[:1]
-    for shown in (best, passed_over):
-        assert [r.score for r in shown] == sorted([r.score for r in shown], reverse=True)
-
-
-def test_more_replies_are_looked_at_where_the_best_are_passed_over(encoder, tmp_path):
-    rows = [*[{"reply": f"fudazi vobamu {'!' * k}"} for k in range(1, 100)], {"reply": "setodi"}]
-    build_index(encoder, Rows(("reply", "reply"), 1, iter([rows])), tmp_path / "index")
-    best, passed_over = Replies(Index(tmp_path / "index", encoder)).ranked("fudazi vobamu!", 1)
-    assert [reply.reply for reply in best] == ["setodi"] and best[0].message == ""
-    assert {reply.fault for reply in passed_over} == {"echo"}
 
 
 def test_an_index_of_messages_is_refused(encoder, tmp_path):
@@ -113,27 +104,27 @@ def test_an_index_of_messages_is_refused(encoder, tmp_path):
 def test_a_run_s_replies_are_embedded_once_and_again_for_other_weights(
         run_copy, pairs, encoder, monkeypatch):
     kept = [reply for message, reply in pairs if not (removed_by(message) or removed_by(reply))]
-    assert len(replies_of_run(encoder, run_copy)) == len(kept)
+    run = load_run(run_copy)
+    assert len(replies_of_run(encoder, run)) == len(kept)
     made = (run_copy / "replies" / "meta.json").stat().st_ino
     monkeypatch.setattr(module, "MOST", 500)
-    assert len(replies_of_run(encoder, run_copy)) == len(kept)
+    assert len(replies_of_run(encoder, run)) == len(kept)
     assert (run_copy / "replies" / "meta.json").stat().st_ino == made
     learned = convsim_mini.load(run_copy, words=False)
-    drawn = replies_of_run(learned, run_copy)                 # a share of them, without words
+    drawn = replies_of_run(learned, run)                      # a share of them, without words
     texts = [hit.row["response"] for hit in drawn.index.search(["a"], 1_000)[0]]
     assert len(drawn) == len(texts) == 500
-    first = set(map(kept.index, texts))
-    assert min(first) < len(kept) / 10 and max(first) > len(kept) * 0.8
+    first = np.array([*map(kept.index, texts)]) / len(kept)
+    assert 0.4 < first.mean() < 0.6                           # 5 standard deviations are 0.06
 
 
-def test_pairs_that_are_gone_are_named_and_old_replies_stay(
-        run_copy, encoder, monkeypatch, tmp_path):
-    replies_of_run(encoder, run_copy)
-    config = (run_copy / "config.json").read_text()
-    (run_copy / "config.json").write_text(config.replace("pairs.tsv", "gone.tsv"))
+def test_pairs_that_are_gone_are_named_and_old_replies_stay(run_copy, encoder):
+    run = load_run(run_copy)
+    replies_of_run(encoder, run)
+    gone = run._replace(config=replace(run.config, pairs=("gone.tsv",)))
     with pytest.raises(UserError, match="gone.tsv: cannot be read"):
-        replies_of_run(convsim_mini.load(run_copy, words=False), run_copy)
-    assert len(replies_of_run(encoder, run_copy)) > 1_000
+        replies_of_run(convsim_mini.load(run_copy, words=False), gone)
+    assert len(replies_of_run(encoder, gone)) > 1_000
 
 
 def chat(text, *options, cwd):
@@ -143,22 +134,20 @@ def chat(text, *options, cwd):
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-def test_the_command_answers_line_by_line_and_shows_what_it_passed_over(trained, tmp_path):
+def test_the_command_answers_line_by_line(trained, tmp_path):
     (tmp_path / "table.csv").write_text("Frage,Antwort\n" + "".join(
         f'"{message}","{reply}"\n' for message, reply in TALK))
     code, out, err = chat(b"how old are you\n\nok\xff", trained[0], "--replies", "table.csv",
                           "--columns", "Frage", "Antwort", "--k", 2, cwd=tmp_path)
     unknown = [line for line in err.splitlines() if "words are known" in line]
     assert code == 0 and len(unknown) == 2, err               # the small run knows neither line
-    title, first, passed_over, last = out.split("> ")
-    assert title.startswith("8 replies. ")
-    assert "fine." in first and "to: how are you?" in first and "shit" not in out
-    assert "(echo)  How old are you?" in passed_over and last.startswith("ok")
-    assert "coarse replies, which --all shows: 3\n" in passed_over
+    title, first, empty, last = out.split("> ")
+    assert title.startswith("8 replies. ") and empty == "\n" and last.startswith("ok")
+    assert first.count("        to: ") == last.count("        to: ") == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["table.csv"]
 
 
 @pytest.mark.parametrize("text", [b"", b"\n\n"])
 def test_an_end_without_a_message_is_no_error(run_copy, tmp_path, text):
     code, out, err = chat(text, run_copy, cwd=tmp_path)
-    assert code == 0 and "error" not in err and out.count("\n") == 1 + 2 * len(text)
+    assert code == 0 and "error" not in err and out.count("\n") == 1 + len(text)

@@ -29,7 +29,6 @@ from lessons.book.pages import LINKED, Page, is_formula, told_and_new, typeset
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.core.attention import timing_signal
-from convsim_mini.core.losses import batch_softmax_forward
 from convsim_mini.core.optim import adam
 
 FAILING = '''# %% [markdown]
@@ -41,35 +40,6 @@ x = 1
 # %%
 assert x == 2, "two was expected"
 '''
-MEASURE = """<script>addEventListener("load", () => parent.postMessage(
-    document.documentElement.scrollWidth, "*"))</script></body>"""
-CONTRAST = """(() => {
-    for (const fold of document.querySelectorAll("details")) fold.open = true;
-    const shine = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(value => value / 255)
-        .map(value => value > 0.04045 ? ((value + 0.055) / 1.055) ** 2.4 : value / 12.92)
-        .reduce((sum, value, k) => sum + [0.2126, 0.7152, 0.0722][k] * value, 0);
-    const painted = colour => colour !== "none" && !/, 0\\)$/.test(colour);
-    const behind = element => {
-        const box = element.closest("g")?.querySelector("rect");
-        if (box && painted(getComputedStyle(box).fill)) return getComputedStyle(box).fill;
-        while (!painted(getComputedStyle(element).backgroundColor)) element = element.parentElement;
-        return getComputedStyle(element).backgroundColor;
-    };
-    const found = [], words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    while (words.nextNode()) {
-        const text = words.currentNode.data.trim(), element = words.currentNode.parentElement;
-        if (!text || element.closest("script, style, .anchor-link") || !element.checkVisibility())
-            continue;
-        const style = getComputedStyle(element), inside = element.closest("svg");
-        const both = [shine(inside ? style.fill : style.color), shine(behind(element))];
-        const place = element.closest(".machine") ?? element.closest(
-            ".highlight, td, .output, math, a, p") ?? element;
-        found.push([(Math.max(...both) + 0.05) / (Math.min(...both) + 0.05),
-                    place.getAttribute("class") || place.localName, text]);
-    }
-    return found; })()"""
-FRAME = """<!DOCTYPE html><body><iframe src="{}" width="{}" height="800"></iframe>
-<script>addEventListener("message", found => document.title = "wide " + found.data)</script>"""
 
 
 # ---------------------------------------------------------------- formulas
@@ -86,26 +56,18 @@ def structure(text):
 
 
 @pytest.mark.parametrize("text, expected", [
-    ("n < 2R/U", "n<mfrac[2R,U]"),
-    ("ds = (p − onehot)/B", "ds=mfrac[p−onehot,B]"),
     ("∂y_i/∂x_j", "mfrac[∂msub[y,i],∂msub[x,j]]"),
-    ("∂yᵢ/∂xⱼ", "mfrac[∂msub[y,i],∂msub[x,j]]"),
     ("u (|f| + |x f′|)/ε", "mfrac[u(|f|+|xf′|),ε]"),
     ("s = q kᵀ/√m", "s=mfrac[qmsup[k,T],msqrt[m]]"),
     ("Σ_b c_b dy_b / √n_b",
      "munder[∑,b]mfrac[msub[c,b]dmsub[y,b],msqrt[msub[n,b]]]"),
-    ("Σ_l dp_il ∂p_il/∂s_ij",
-     "munder[∑,l]dmsub[p,il]mfrac[∂msub[p,il],∂msub[s,ij]]"),
     ("x/E‖y‖", "mfrac[x,E‖y‖]"),
     ("**a + b** c/d", "a+bmfrac[c,d]"),
     ("so x y/z", "somfrac[xy,z]"),
     ("V_(l+1)", "msub[V,l+1]"),
     ("t^(k/(d/2 − 1))", "msup[t,k/(d/2−1)]"),
     ("1 − f‴/6 · a b/c", "1−mfrac[f‴,6]·mfrac[ab,c]"),
-    ("dy_b / √n_b", "mfrac[dmsub[y,b],msqrt[msub[n,b]]]"),
     ("√(1 − y²)", "msqrt[1−msup[y,2]]"),
-    ("2^−(b+1)", "msup[2,−(b+1)]"),
-    ("e^(−n/m)", "msup[e,−n/m]"),
     ("e^s_ij", "msup[e,msub[s,ij]]"),
     ("count_br²", "msubsup[count,br,2]"),
     ("σᵢ^{2p}", "msubsup[σ,i,2p]"),
@@ -113,16 +75,11 @@ def structure(text):
      "msup[‖Σmsub[e,i]‖,2]=munder[∑,i≠j]msub[e,i]·msub[e,j]"),
     ("x̂ = c s", "mover[x,^]=cs"),
     ("p(c)^¾/Z", "mfrac[pmsup[(c),¾],Z]"),
-    ("1/Σ λ²", "mfrac[1,Σmsup[λ,2]]"),
-    ("U Σ^(2q+1)", "Umsup[Σ,2q+1]"),
     ("dv_j⁽ʷ⁾", "dmsubsup[v,j,(w)]"),
-    ("p(j | i)", "p(j|i)"),
     ("x ← **(1 − η λ)** x", "x←(1−ηλ)x"),
     ("x / 10,000.5", "mfrac[x,10,000.5]"),
     # a slash whose reach the text leaves open stays one, and keeps the brackets around it
     ("ln n T/(n c)", "lnnT/(nc)"),
-    ("f ln 99/√m", "fln99/msqrt[m]"),
-    ("a/b c", "a/bc"),
     ("(a + b)/c d", "(a+b)/cd"),
 ])
 def test_a_formula_is_typeset(text, expected):
@@ -130,10 +87,9 @@ def test_a_formula_is_typeset(text, expected):
 
 
 @pytest.mark.parametrize("text", [
-    "a/b/c", "1/Σ a + b", "1/ln a · b", "x^2y", "x^p_i", "√2π", "√(x)²", "d|x| s", "p(a|b|c)",
-    "(a + b", "a + b)", "**a + b**²", "**a**/b", "x_", "x^", "{a}", "a @ b", "a-b", "$x$", "a: b",
-    "f²′", "a constant · b", "()", "", "`x` = 1", "x_i_j", "x/y**a + b**", "**a + b**c/d",
-    "a /", "~a", "∫ f",
+    "a/b/c", "1/Σ a + b", "1/ln a · b", "x^2y", "√2π", "d|x| s", "p(a|b|c)", "(a + b", "a + b)",
+    "**a**/b", "x_", "{a}", "a @ b", "a-b", "$x$", "f²′", "a constant · b", "()", "", "`x` = 1",
+    "x_i_j", "**a + b**c/d", "a /", "∫ f",
 ])
 def test_what_is_not_certain_stays_text(text):
     assert mathml(text) is None
@@ -173,8 +129,7 @@ def test_nothing_of_a_formula_is_lost():
 
 def test_sentences_headings_and_lists_are_no_formulas():
     for text in ("So PR = e.", "# a = b", "- **s = q kᵀ/√m** and so on", "| a = b |", "1. a = b",
-                 "    a = b", "`a` = b",
-                 "one line\na = b", "The gradient of the loss at c = 0 is", "With x = 1:"):
+                 "    a = b", "one line\na = b", "With x = 1:"):
         assert not is_formula(text), text
     assert is_formula("**dx = dy Wᵀ**.") and is_formula("y = x, to first order")
 
@@ -189,25 +144,6 @@ def test_formulas_in_sentences_are_typeset_and_words_are_not():
     assert "<msub><mi>p</mi><mrow><mi>i</mi><mi>j</mi></mrow></msub>" in shown
 
 
-@pytest.mark.parametrize("text, expected", [
-    ("Of size 10⁻¹⁶.", "Of size @."),
-    ("u = 2⁻⁵³ ≈ 10⁻¹⁶, once", "@, once"),
-    ("There are 10¹² and 10⁻¹⁶/10⁻⁵ of them", "There are @ and @ of them"),
-    ("So? (2¹⁰ ≈ 10³.) And", "So? (@.) And"),
-    ("Here ‖mean‖² ≤ λ₁ holds", "Here @ holds"),
-])
-def test_powers_and_lengths_in_sentences_are_typeset(text, expected):
-    shown = typeset(f"A line.\n{text}", {})    # a paragraph of two lines is no displayed formula
-    assert re.sub(r"<math>.*?</math>", "@", shown) == f"A line.\n{expected}"
-
-
-def test_no_power_of_ten_stays_text():
-    for text in texts_of_all_lessons():
-        left = re.sub(r"<math.*?</math>|`[^`]*`|^(    |#).*", "", typeset(text, {}),
-                      flags=re.MULTILINE)    # but in code and in headings
-        assert not re.search(r"\d[⁰¹²³⁴-⁹⁻]", left), text
-
-
 def test_cells_get_formulas_links_and_nothing_else():
     text = ("See lessons 2, 3 and 99 (Mu and\nHe 2018, Li 2018).\n\n    x_i = 0\n\n"
             "d|x| = **x & y** < 1\n\n**y = x²**")
@@ -220,30 +156,6 @@ def test_cells_get_formulas_links_and_nothing_else():
     assert typeset(text, {}, ["mu-2018"]).count("](after.html#mu-2018)") == 4
     assert left == '<div class="formula"><code>d|x| = x &amp; y &lt; 1</code></div>'
     assert "<math" in shown and "<msup>" in shown and "key" not in shown
-
-
-def letters_of(texts):
-    """The letters that stand alone in the formulas of some texts; x_1 and x1 are x."""
-    shown = "\n\n".join(typeset(text, {}) for text in texts)
-    found = "".join(re.findall(r"<math.*?</math>", shown))
-    names = re.findall("<mi>(.*?)</mi>", found)
-    return {name[0] for name in names if re.fullmatch(r"[^\W\d_]\d*", name)}
-
-
-def test_every_letter_of_a_formula_stands_on_the_notation_page():
-    page = (ROOT / "lessons" / "book" / "notation.md").read_text()
-    rows = [[cell.strip(" *") for cell in line.strip("|").replace("*,", ",").split("|")]
-            for line in page.splitlines() if line.startswith("| ") and "---" not in line]
-    rows = [([name.removeprefix("d")[:1] or "d" for name in letters.split(", ")], where)
-            for letters, _, *where in rows if letters not in ("", "Letter")]
-    known = {letter for letters, _ in rows for letter in letters}
-    used = {lesson.number: letters_of([*texts_of(lesson), *(why for why, _ in solutions(
-        lesson).values())]) for lesson in all_lessons()}
-    assert {number: letters - known for number, letters in used.items() if letters - known} == {}
-    assert known <= set.union(*used.values())
-    for letters, where in rows:
-        for number in re.findall(r"\d+", " ".join(where)):    # none is left that a lesson gave up
-            assert set(letters) <= used[int(number)], (letters, number)
 
 
 def test_every_paper_that_a_lesson_names_stands_among_the_references():
@@ -264,8 +176,6 @@ def test_every_lesson_has_its_place_and_every_exercise_its_solution():
     for lesson in lessons.values():
         exercises = re.findall(r"^check\((\d+), ", lesson.path.read_text(), re.MULTILINE)
         assert sorted(map(str, solutions(lesson))) == exercises
-    why, answers = solutions(lessons[3])[1]
-    assert "# symmetric" in answers and "tempting_unlucky" in answers
 
 
 # ---------------------------------------------------------------- the site
@@ -442,97 +352,42 @@ def test_mistakes_take_one_line(clone):
     shutil.rmtree(clone / "precious")
 
 
-def test_the_machine_is_a_picture_that_stands_alone():
-    """As in lessons/README.md, which shows it without the book's style."""
-    name = re.search(r"\((book/.*?\.svg)\)", (ROOT / "lessons" / "README.md").read_text())[1]
-    picture = (ROOT / "lessons" / name).read_text()
-    assert ElementTree.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg"
-    assert not re.search(r"var\(--\w+\)", picture)    # each colour has one to fall back on
-
-
-def test_every_picture_is_shown_once_and_small():
-    folder = ROOT / "lessons"
-    text = "".join(path.read_text() for path in [folder / "README.md", *folder.glob("[0-9]*.py")])
-    names = re.findall(r"!\[[^]]+\]\((pictures/.*?)\)", text)
-    assert sorted(folder / name for name in names) == sorted((folder / "pictures").iterdir())
-    assert all(path.stat().st_size < 100_000 for path in (folder / "pictures").iterdir())
-
-
 # ---------------------------------------------------------------- in a browser
 
 @pytest.fixture
-def dom(tmp_path):
-    """A function: a page → its HTML after its scripts have run."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    browser = next(filter(None, map(shutil.which, names)), None)
-    if not browser:
-        pytest.skip("no Chromium is installed: Debian's package chromium")
-    return lambda page: subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
-         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page],
-        capture_output=True, text=True, timeout=120).stdout
+def browser(tmp_path):
+    """A Browser. Tests are skipped without Chromium."""
+    browser = Browser(tmp_path / "profile")
+    yield browser
+    browser.close()
 
 
-@pytest.fixture
-def width_of(tmp_path, dom):
-    """A function: a page and the width of a window → the width that the page needs."""
-    def width_of(page, width, more=""):
-        copy = page.with_name("measured.html")
-        copy.write_text(page.read_text().replace("</body>", more + MEASURE))
-        frame = tmp_path / "frame.html"
-        frame.write_text(FRAME.format(copy.as_uri(), width))
-        found = dom(frame)
-        copy.unlink()
-        return int(re.search(r"<title>wide (\d+)</title>", found)[1])
-    return width_of
+def opened(browser, page):
+    """The browser, once it shows a page."""
+    browser.send("Page.navigate", url=page.as_uri())
+    browser.wait_for(f"location.href.endsWith('{page.name}') && document.readyState === 'complete'")
+    return browser
 
 
-def test_no_page_is_wider_than_its_window(clone, width_of):
+def test_no_page_is_wider_than_its_window_and_no_script_fails(clone, browser):
     for width in (1280, 390):
+        browser.look(width, 800)
         for page in [*pages_of(clone), files_of(clone)[0]]:
-            assert width_of(page, width) <= width, page.name
-    assert width_of(page, 390, "<div style='width: 700px'>x</div>") > 700    # it would be seen
+            needed = opened(browser, page).run("document.documentElement.scrollWidth")
+            assert needed <= width, page.name
+    assert browser.console == []
 
 
-def test_without_scripts_a_fold_opens_and_paper_shows_all(clone, tmp_path):
+def test_without_scripts_a_fold_opens_and_paper_shows_all(clone, browser):
     shown = """String([...document.querySelectorAll(".told")].map(
         fold => fold.lastElementChild.checkVisibility({contentVisibilityAuto: true}))) === """
-    browser = Browser(tmp_path / "profile")
-    try:
-        browser.send("Emulation.setScriptExecutionDisabled", value=True)
-        browser.send("Page.navigate", url=pages_of(clone)[1].as_uri())
-        browser.wait_for(shown + "'false,false'")
-        browser.run("document.querySelector('.told summary').click()")
-        browser.wait_for(shown + "'true,false'")
-        browser.send("Emulation.setEmulatedMedia", media="print")
-        browser.wait_for(shown + "'true,true'")
-    finally:
-        browser.close()
-
-
-@pytest.mark.parametrize("dark", [True, False])
-def test_all_text_stands_out_from_what_is_behind_it(clone, tmp_path, dark):
-    """The contrast of WCAG 2, level AA: 4.5 to 1; in dark the paper is dark."""
-    pages = {page.name: page for page in [*pages_of(clone), files_of(clone)[0]]}
-    browser, places = Browser(tmp_path / "profile"), set()
-    try:
-        browser.look(1280, 800, dark)
-        for name, page in pages.items():
-            browser.send("Page.navigate", url=page.as_uri())
-            browser.wait_for(f"location.href.endsWith('{name}') && "
-                             "document.readyState === 'complete'")
-            paper = browser.run("getComputedStyle(document.body).backgroundColor")
-            assert (max(map(int, re.findall(r"\d+", paper))) < 64) == dark
-            found = browser.run(CONTRAST)
-            assert [text for text in found if text[0] < 4.5] == [], name
-            places |= {place for _, place, _ in found}
-    finally:
-        browser.close()
-    assert {"machine", "highlight", "output", "td", "math", "a", "p"} <= places
-
-
-def directions(*degrees):
-    return np.array([[np.cos(np.radians(x)), np.sin(np.radians(x))] for x in degrees])
+    browser.send("Emulation.setScriptExecutionDisabled", value=True)
+    browser.send("Page.navigate", url=pages_of(clone)[1].as_uri())
+    browser.wait_for(shown + "'false,false'")
+    browser.run("document.querySelector('.told summary').click()")
+    browser.wait_for(shown + "'true,false'")
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    browser.wait_for(shown + "'true,true'")
 
 
 def clock():
@@ -540,15 +395,9 @@ def clock():
     return [f"{signal[0] @ signal[7] / 256:.4f}"]
 
 
-def batch():
-    inputs, replies = directions(10, 100, 190, 280), directions(40, 55, 215, 260)
-    loss, _ = batch_softmax_forward(inputs, replies, 8.0)
-    return [f"{loss:.4f}"]
-
-
 def bowl():
     """The losses after 40 steps of momentum and of the library's Adam, in a bowl turned by 30°."""
-    (c, s), start = directions(30)[0], [3, 0.8]
+    c, s, start = np.cos(np.radians(30)), 0.5, [3, 0.8]
     turn = np.array([[c, -s], [s, c]])
     A = turn @ np.diag([1.0, 20.0]) @ turn.T
     x, v, y, m, squares = turn @ start, np.zeros(2), turn @ start, np.zeros(2), np.zeros(2)
@@ -561,33 +410,28 @@ def bowl():
 
 @pytest.mark.parametrize("piece, sliders, expected", [
     ("14_timing_signal", {"words": 50, "distance": 7}, clock),
-    ("09_batch_softmax_loss", {"scale": 8, "turn": -20}, batch),
     ("16_bowl", {"rate": 0.05, "momentum": 0.5, "angle": 30}, bowl)])
-def test_a_piece_to_play_with_has_the_library_s_numbers(tmp_path, dom, piece, sliders, expected):
+def test_a_piece_to_play_with_has_the_library_s_numbers(
+        tmp_path, browser, piece, sliders, expected):
     script = (ROOT / "lessons" / "book" / "live" / f"{piece}.js").as_uri()
-    moved = "".join(f"document.querySelector('[name={name}]').value = {value};"
-                    "document.querySelector('#live').dispatchEvent(new Event('input'));"
-                    for name, value in sliders.items())
     page = tmp_path / "page.html"
-    page.write_text(f'<div id="live"></div><script src="{script}"></script>'
-                    f"<script>{moved}</script>")
-    said = re.search('<p id="said".*?>(.*?)</p>', dom(page))[1]
+    page.write_text(f'<div id="live"></div><script src="{script}"></script>')
+    opened(browser, page)
+    for name, value in sliders.items():
+        browser.run(f"document.querySelector('[name={name}]').value = {value}; "
+                    "document.querySelector('#live').dispatchEvent(new Event('input'))")
+    said = browser.run("document.querySelector('#said').textContent")
     numbers = [float(number) for number in re.findall(r"\d+\.\d+(?:e-?\d+)?", said)]
     for number in map(float, expected()):
         assert any(np.isclose(number, found, rtol=6e-3, atol=0) for found in numbers), said
 
 
-def test_marks_are_kept_and_the_search_finds_headings(clone, dom):
-    index = clone / "book" / "index.html"
-    page = index.with_name("tried.html")
-    page.write_text(index.read_text().replace("</body>", """<script>addEventListener("load", () => {
-        const box = document.querySelector("input[data-lesson='14']");
-        box.click();
-        search.value = "exercise clock";
-        search.dispatchEvent(new Event("input"));
-        const found = [...document.querySelectorAll("#headings li:not([hidden])")];
-        document.title = found.map(item => item.textContent).join("; ") + " "
-            + localStorage.getItem("convsim lesson 14"); })</script></body>"""))
-    title = re.search("<title>(.*?)</title>", dom(page))[1]
-    page.unlink()
-    assert title == "14 · Exercise 1: wind the clock forward; 14 · Exercise 2: break the clock read"
+def test_marks_are_kept_and_the_search_finds_headings(clone, browser):
+    opened(browser, clone / "book" / "index.html")
+    browser.run("""document.querySelector("input[data-lesson='14']").click();
+        search.value = "exercise clock"; search.dispatchEvent(new Event("input"))""")
+    found = browser.run("""[...document.querySelectorAll("#headings li:not([hidden])")]
+        .map(item => item.textContent).join("; ")""")
+    assert found == ("14 · Exercise 1: wind the clock forward; "
+                     "14 · Exercise 2: break the clock")
+    assert browser.run("localStorage.getItem('convsim lesson 14')") == "read"

@@ -22,8 +22,7 @@ import matplotlib.image
 import pytest
 
 LESSONS = sorted(path.name for path in (ROOT / "lessons").glob("[0-9][0-9]_*.py"))
-ALONE = "02_finite_differences.py"    # one that runs without its solutions, too
-NOTEBOOKS = [LESSONS[0], LESSONS[13], LESSONS[25]]
+NOTEBOOKS = [LESSONS[0], LESSONS[25]]
 LONG = {"00", "07", "10", "17", "19", "21", "22", "23", "26"}    # 8 seconds or more
 LONGEST = 600    # seconds; a lesson takes a tenth of that, but other work may run beside it
 
@@ -86,18 +85,11 @@ def exercises(name):
     return [int(number) for number in re.findall(r"^# ### Exercise (\d+)", text, re.M)]
 
 
-def test_a_lesson_runs_from_anywhere_without_warnings(run):
-    assert run.returncode == 0, run.stderr
-    assert run.stderr == ""
-
-
-def test_a_lesson_leaves_nothing_but_its_figures(run):
+def test_a_lesson_runs_from_anywhere_and_leaves_nothing_but_its_figures(run):
+    assert (run.returncode, run.stderr) == (0, ""), run.stderr
     assert f"lessons/figures/{run.name[:-3]}.png" in run.files
     figure = re.compile(rf"lessons/figures/{run.name[:2]}_\w+\.png")
     assert all(figure.fullmatch(file) for file in run.files), run.files
-
-
-def test_its_figures_show_something(run):
     for file in run.files:
         pixels = matplotlib.image.imread(run.folder / "clone" / file)[:, :, :3]
         assert pixels.shape[1] >= 800, f"{file} is too small for half a page"
@@ -112,48 +104,32 @@ def test_stubs_do_not_pass_and_solutions_do(run):
         (str(number), "not solved yet") for number in numbers]
     assert re.findall(r"^solution (\d+): passes", run.stdout, re.M) == [
         str(number) for number in numbers]
-
-
-def test_a_lesson_by_itself_shows_no_solution(tmp_path):
-    run = run_script(ALONE, tmp_path)
-    assert (run.returncode, run.stderr) == (0, "")
-    assert "exercise 1: not solved yet" in run.stdout and "solution" not in run.stdout
-
-
-def test_every_lesson_has_a_file_of_solutions_and_holds_none_itself():
-    solutions = sorted(path.name for path in (ROOT / "lessons" / "solutions").glob("[0-9]*.py"))
-    assert solutions == LESSONS
-    for name in LESSONS:
-        text = (ROOT / "lessons" / name).read_text()
-        assert "def solution" not in text and "def tempting" not in text, name
-        assert f"`lessons/solutions/{name}`" in text, f"{name} does not say where its solutions are"
-        reasons = (ROOT / "lessons" / "solutions" / name).read_text().split('"""')[1]
-        assert [int(n) for n in re.findall(r"^(\d+): ", reasons, re.M)] == exercises(name), name
-
-
-def test_it_has_what_a_lesson_promises(run):
-    text = (ROOT / "lessons" / run.name).read_text()
-    for part in ("**Needs**", "**Gives**", "**Predict", "## Where this lives"):
-        assert part in text, f"{run.name} has no {part}"
     assert len(re.findall(r"\(expected .*\)", run.stdout)) >= 3
-    known = text.partition("# ## What you know now\n#\n")[2].partition("\n#\n")[0]
-    assert len(re.findall("^# - ", known, re.M)) == 3, f"{run.name} does not end with three lines"
-    wide = [line for line in text.splitlines() if len(line) > 100 and not line.startswith("# | ")]
-    assert not wide, wide[0]
 
 
-def test_the_readme_lists_every_lesson():
-    readme = (ROOT / "lessons" / "README.md").read_text()
+def test_every_lesson_has_a_row_in_the_readme_and_a_file_of_solutions_and_holds_none_itself():
+    folder = ROOT / "lessons"
+    readme = (folder / "README.md").read_text()
     assert sorted(set(re.findall(r"\((\d\d_\w+\.py)\)", readme))) == LESSONS
+    assert sorted(path.name for path in (folder / "solutions").glob("[0-9]*.py")) == LESSONS
+    for name in LESSONS:
+        text, answers = (folder / name).read_text(), (folder / "solutions" / name).read_text()
+        assert "def solution" not in text and "def tempting" not in text, name
+        for part in ("**Needs**", "**Gives**", "**Predict", "## Where this lives",
+                     f"`lessons/solutions/{name}`"):
+            assert part in text, f"{name} has no {part}"
+        known = text.partition("# ## What you know now\n#\n")[2].partition("\n#\n")[0]
+        assert len(re.findall("^# - ", known, re.M)) == 3, f"{name} does not end with three lines"
+        reasons = answers.split('"""')[1]
+        assert [int(n) for n in re.findall(r"^(\d+): ", reasons, re.M)] == exercises(name), name
+        imported = re.findall(r"^(?:import|from) (\w+)", answers, re.MULTILINE)
+        before = set(imported[:imported.index("prove")])      # which gives BLAS one thread
+        assert before <= sys.stdlib_module_names, name
 
 
-@pytest.mark.parametrize("name", [
-    *(pytest.param(name, marks=pytest.mark.long) for name in NOTEBOOKS[:-1]), NOTEBOOKS[-1]])
+@pytest.mark.parametrize("name", [pytest.param(NOTEBOOKS[0], marks=pytest.mark.long), NOTEBOOKS[1]])
 def test_a_lesson_runs_as_a_notebook(name, tmp_path):
-    """jupytext makes the notebook, nbconvert runs it.
-
-    Cells in IPython, figures inline, no __file__.
-    """
+    """Cells in IPython, figures inline, no __file__."""
     pytest.importorskip("jupytext")
     folder = fresh_copy(tmp_path) / "clone" / "lessons"
     notebook = folder / name.replace(".py", ".ipynb")
@@ -200,7 +176,6 @@ def prove(lesson, monkeypatch):
     (lambda x: 2 * x, "exercise 1: right"),
     (lambda x: x + 2, "exercise 1: not right yet: 3 becomes 6"),
     (lambda: 6, "exercise 1: fails with TypeError"),
-    (lambda x: x.double(), "exercise 1: fails with AttributeError"),
 ])
 def test_check_tells_right_from_wrong(lesson, capsys, answer, said):
     lesson.check(1, answer, judge_double)
@@ -220,11 +195,8 @@ def test_solution_wants_the_right_to_pass_and_the_tempting_to_fail(lesson, prove
 @pytest.mark.parametrize("value, low, high, printed", [
     (0.5, 0, 1, "it: 0.5   (expected 0 to 1)"),
     (100_005.0, 100_005, 100_005, "it: 100,005   (expected exactly 100,005)"),
-    (2**17, 2e4, 2e6, "it: 131,072   (expected 20,000 to 2,000,000)"),
     (2.4849066498, 2.4849066488, 2.4849066508, "it: 2.48490665   (expected 2.48490665 ± 1e-09)"),
-    (-0.12829847, -0.12829947, -0.12829747, "it: -0.12829847   (expected -0.12829847 ± 1e-06)"),
     (3e-11, 0, 1e-6, "✓ it: 3e-11 (expected below 1e-06)"),
-    (-3e-15, -1e-14, 1e-14, "✓ it: 3e-15 (expected below 1e-14)"),
     ([3e-11, 8e-11], 0, 1e-6, "✓ it, 2 checks: 8e-11 (expected below 1e-06)"),
 ])
 def test_expect_prints_the_value_beside_its_range(lesson, capsys, value, low, high, printed):
@@ -237,25 +209,6 @@ def test_expect_prints_the_value_beside_its_range(lesson, capsys, value, low, hi
 def test_expect_wants_the_value_within_its_range(lesson, value, high):
     with pytest.raises(AssertionError, match="is not within"):
         lesson.expect(value, 0, high, "it")
-
-
-@pytest.mark.parametrize("before, left", [("", "1"), ("import numpy; ", "None"),
-                                          ("import prove; ", "1"),
-                                          ("os.environ['OMP_NUM_THREADS'] = '3'; ", "3")])
-def test_lessons_have_one_thread_unless_told_otherwise(before, left):
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    code = (f"import os, sys; sys.path.insert(0, 'solutions'); {before}import lesson;"
-            "print(os.environ.get('OMP_NUM_THREADS'))")
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "lessons", env=environment,
-                          capture_output=True, text=True)
-    assert done.stdout == left + "\n", done.stderr
-
-
-def test_solutions_import_prove_before_numpy():
-    """So they have one thread, too."""
-    for path in (ROOT / "lessons" / "solutions").glob("[0-9]*.py"):
-        imported = re.findall(r"^(?:import|from) (\w+)", path.read_text(), re.MULTILINE)
-        assert set(imported[:imported.index("prove")]) <= sys.stdlib_module_names, path.name
 
 
 @pytest.mark.parametrize("encoding, shown", [("utf-8", "\ufffd[2J\ufffd é"), ("ascii", "?[2J? ?")])

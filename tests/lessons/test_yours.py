@@ -58,14 +58,10 @@ def desk(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", EXERCISES)
-def test_plains_bodies_are_right(name, desk):
+def test_an_untouched_page_is_not_yet_written_and_plains_body_is_right(name, desk):
+    assert desk(name, page(name)) == (NOT_YET, [])
     state, (line,) = desk(name, answered(name))
     assert state == RIGHT and line.startswith("gradient check ")
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_an_untouched_page_is_not_yet_written(name, desk):
-    assert desk(name, page(name)) == (NOT_YET, [])
 
 
 @pytest.mark.parametrize("name, old, new, text", MISTAKES)
@@ -75,12 +71,6 @@ def test_each_known_mistake_is_told_by_its_own_message(name, old, new, text, des
     assert lines[-1].startswith("(inputs: ")
 
 
-def test_every_function_has_mistakes_and_three_hints():
-    for exercise in EXERCISES.values():
-        texts = [text for *_, text in exercise.mistakes]
-        assert len(texts) >= 3 and len(exercise.hints) == len(set(exercise.hints)) == 3
-
-
 def test_two_mistakes_at_once_are_both_told(desk):
     changes = [(old, new) for old, new, _ in EXERCISES["layer_norm"].mistakes[:2]]
     _, lines = desk("layer_norm", answered("layer_norm", *changes))
@@ -88,54 +78,30 @@ def test_two_mistakes_at_once_are_both_told(desk):
     assert lines[0] == f"dx: {first} And: {second}"
 
 
-def test_results_that_are_wrong_in_different_ways_are_told_apart(desk):
-    _, lines = desk("linear", with_body("linear", "return dy @ weight, dy.T @ x, dy.sum(axis=0)"))
-    assert lines[:-1] == ["dx: The weight has to be transposed here.",
-                          "dweight: is the transpose of what it should be"]
-
-
 # What people write: name of the page, body, what is said of it first ("" if it is right).
 SUBMISSIONS = [
     # right, in other forms than `plain`'s
-    ("tanh", "return dy * (1 - y ** 2)", ""),
-    ("tanh", "return dy - dy * y * y", ""),
-    ("tanh", "return dy * (1 - y) * (1 + y)", ""),
     ("tanh", "return dy / np.cosh(np.arctanh(y)) ** 2", ""),
     ("tanh", "dx = np.zeros_like(dy)\n    for place in np.ndindex(dy.shape):\n"
              "        dx[place] = dy[place] * (1 - y[place] ** 2)\n    return dx", ""),
-    ("linear", "return dy @ weight.T, x.T @ dy, dy.sum(0)", ""),
     ("linear", "return (weight @ dy.T).T, (dy.T @ x).T, np.ones(len(dy), dy.dtype) @ dy", ""),
-    ("linear", "return (np.einsum('be,de->bd', dy, weight), np.einsum('bd,be->de', x, dy),\n"
-               "            np.einsum('be->e', dy))", ""),
     ("linear", "dweight = np.zeros_like(weight)\n    for a, b in zip(x, dy):\n"
                "        dweight += np.outer(a, b)\n    return dy @ weight.T, dweight, dy.sum(0)",
      ""),
-    ("l2_normalize", "return (dy - y * (y * dy).sum(1, keepdims=True)) / norm", ""),
-    ("l2_normalize", "return dy / norm - y * np.einsum('bd,bd->b', y, dy)[:, None] / norm", ""),
     ("l2_normalize", "return np.stack([d @ (np.eye(len(a), dtype=a.dtype) - np.outer(a, a)) / n\n"
                      "                     for a, n, d in zip(y, norm, dy)])", ""),
     ("l2_normalize", "x = y * norm\n"
                      "    return dy / norm - x * (x * dy).sum(1)[:, None] / norm ** 3", ""),
-    ("embedding_bag", "return rows, (dy * scale)[sources]", ""),
-    ("embedding_bag", "return rows, np.repeat(dy * scale, np.bincount(sources), axis=0)", ""),
     ("embedding_bag", "some, place = np.unique(rows, return_inverse=True)\n"
      "    total = np.zeros((len(some), dy.shape[1]), dy.dtype)\n"
      "    np.add.at(total, place, (dy * scale)[sources])\n    return some, total", ""),
     ("embedding_bag", "table = np.zeros((rows.max() + 1, dy.shape[1]), dy.dtype)\n"
      "    for r, b in zip(rows, sources):\n        table[r] += dy[b] * scale[b]\n"
      "    return np.arange(len(table)), table", ""),
-    ("batch_softmax", "ds = dloss * (p - np.eye(len(u), dtype=p.dtype)) / len(u)\n"
-                      "    return scale * ds @ v, scale * ds.T @ u", ""),
     ("batch_softmax", "ds, i = p.copy(), np.arange(len(p))\n    ds[i, i] -= 1\n"
      "    ds *= dloss / len(v)\n    return scale * ds @ v, scale * ds.T @ u", ""),
     ("batch_softmax", "step = dloss * scale / len(v)\n"
      "    return step * (p @ v - v), step * (p.T @ u - u)", ""),
-    ("batch_softmax", "ds = np.where(np.eye(len(p), dtype=bool), p - 1, p) * (dloss / len(p))\n"
-     "    return (np.einsum('ij,jd->id', ds, v) * scale, np.einsum('ij,id->jd', ds, u) * scale)",
-     ""),
-    ("attention", "dv, dp = p.T @ dy, dy @ v.T\n"
-     "    ds = p * dp - p * (p * dp).sum(-1, keepdims=True)\n"
-     "    return dp, ds, scale * ds @ k, scale * ds.T @ q, dv", ""),
     ("attention", "dp = dy @ v.T\n    ds = np.stack([\n"
      "        (np.diag(row) - np.outer(row, row)) @ d for row, d in zip(p, dp)])\n"
      "    return dp, ds, scale * ds @ k, (q.T @ ds).T * scale, p.T @ dy", ""),
@@ -143,14 +109,9 @@ SUBMISSIONS = [
      "    ds = p * (dp - np.einsum('ij,ij->i', p, dp)[:, None])\n    return (dp, ds,\n"
      "        np.einsum('ij,jm->im', ds, k) * scale, np.einsum('ij,im->jm', ds, q) * scale,\n"
      "        np.einsum('ij,ie->je', p, dy))", ""),
-    ("mean_pool", "return (dy * share[:, None])[sentences]", ""),
-    ("mean_pool", "return dy[sentences] * share[sentences][:, None]", ""),
     ("mean_pool", "return np.repeat(dy, np.bincount(sentences), axis=0) * share[sentences, None]",
      ""),
     ("mean_pool", "return np.stack([dy[b] * share[b] for b in sentences])", ""),
-    ("layer_norm", """g = dy * weight
-    along = normal * (g * normal).mean(1, keepdims=True)
-    return (g - g.mean(1, keepdims=True) - along) * scale, (dy * normal).sum(0), dy.sum(0)""", ""),
     ("layer_norm", """n = normal.shape[1]
     g = dy * weight
     dx = scale / n * (n * g - g.sum(1)[:, None] - normal * (g * normal).sum(1)[:, None])
@@ -159,8 +120,7 @@ SUBMISSIONS = [
     dvariance = (g * c).sum(1, keepdims=True) * -0.5 * scale ** 3
     dc = g * scale + dvariance * 2 * c / c.shape[1]
     return dc - dc.mean(1, keepdims=True), (dy * normal).sum(0), dy.sum(0)""", ""),
-    # wrong, and what it is has a name
-    ("tanh", "return dy * y * (1 - y)", "dx: y (1 − y) is the slope of the sigmoid."),
+    # wrong in a way that any page can be
     ("tanh", "return 3 * dy * (1 - y * y)", "dx: is 3 times what it should be"),
     ("tanh", "return dy * (y * y - 1)", "dx: has the wrong sign"),
     ("tanh", "return 0 * dy", "dx: is all zeros"),
@@ -171,57 +131,29 @@ SUBMISSIONS = [
     ("tanh", "return (dy * (1 - y * y))[:, ::-1]", "dx: has the right numbers in the wrong places"),
     ("tanh", "return dy + 1", "dx: is none of the mistakes known here; its relative error is"),
     ("tanh", "return None", "it returns NoneType, expected float64 array: dx"),
-    ("tanh", "return dy, y", "it returns a tuple of float64 array, float64 array, expected float"),
     ("tanh", "return dy * (1 - y * y),", "it returns a tuple of float64 array, expected float64"),
     ("tanh", "return (dy * (1 - y * y)).astype(float)",
      "it returns float64 array, expected float32 array: dx; follow the dtype of dy"),
     ("tanh", "dy *= 1 - y * y\n    return dy", "it changes dy or the cache"),
-    ("linear", "return dy @ weight, dy.T @ x, dy.sum(axis=0)", "dx: The weight has to be transp"),
     ("linear", "return dy @ weight.T, dy.T @ x, dy.sum(0)",
      "dweight: is the transpose of what it should be"),
     ("linear", "return x.T @ dy, dy @ weight.T, dy.sum(0)",
      "dx: is dweight; the order is dx, dweight, dbias"),
-    ("linear", "return dy @ weight.T, x.T @ dy", "it returns a tuple of float64 array, "
-     "float64 array, expected a tuple of float64 array, float64 array, float64 array: dx, dweight, "
-     "dbias"),
+    ("linear", "return dy @ weight.T, x.T @ dy", "it returns a tuple of float64 array, "),
     ("layer_norm", "x, g = normal / normal.std(1, keepdims=True), dy * weight\n    "
      "g -= g.mean(1, keepdims=True) + x * (g * x).mean(1, keepdims=True)\n    "
      "return scale * g, (dy * x).sum(0), dy.sum(0)", "dx: is nearly right, relative error "),
     ("l2_normalize", "y *= 2\n    return dy", "it changes dy or the cache"),
-    ("embedding_bag", "return dy", "it returns float64 array, expected a tuple of int array, f"),
-    ("embedding_bag", "return rows, dy * scale", "places has shape (11,) and values (5, 3): each "
-     "place needs a row of values of its own; `sources` says of which sentence"),
-    ("embedding_bag", "return sources, (dy * scale)[rows]", "values: is none of the mistakes"),
-    ("embedding_bag", "return rows[:5], (dy * scale)[sources[:5]]",
-     "values: is right in row 4 and wrong in row 0"),
+    ("embedding_bag", "return rows, dy * scale", "places has shape (11,) and values (5, 3): each"),
     ("embedding_bag", "return rows + 20, (dy * scale)[sources]", "places names a row that the tab"),
-    ("batch_softmax", "ds = dloss * p * (1 - p) / len(p)\n    return ds @ v, ds.T @ u",
-     "du and dv: The factor `scale` is missing: the scores are scale · u vᵀ. And: p (1 − p)"),
-    ("batch_softmax", "ds = (p - np.eye(len(p))) * p / len(p) * dloss\n"
-     "    return scale * ds @ v, scale * ds.T @ u", "du and dv: There is a factor p too many"),
-    ("batch_softmax", "ds = (p - np.eye(len(p))) / len(p) * dloss\n"
-     "    return scale * ds.T @ u, scale * ds @ v", "du: is dv; the order is du, dv"),
     ("batch_softmax", "return scale * p @ v, scale * p.T @ u",
      "du and dv: The factor 1/B is missing: the loss is a mean. And: dloss is missing. And: Th"),
-    ("attention", "dp, dv = dy @ v.T, p.T @ dy\n    ds = p * dp\n"
-     "    return dp, ds, ds @ k * scale, ds.T @ q * scale, dv", "ds: This is what you get without"),
-    ("attention", "dp, dv = dy @ v, p.T @ dy\n"
-     "    ds = p * (dp - (p * dp).sum(1, keepdims=True))\n"
-     "    return dp, ds, ds @ k * scale, ds.T @ q * scale, dv", "dp: v has to be transposed here."),
     ("attention", "return q @ k, dy", "STOPPED"),
-    ("attention", "dp = -(dy @ v.T)\n    ds = p * (dp - (p * dp).sum(1, keepdims=True))\n"
-     "    return dp, ds, ds @ k * scale, ds.T @ q * scale, p.T @ dy", "dp: has the wrong sign"),
-    ("attention", "dp = dy @ v.T\n    ds = p * (dp - (p * dp).sum(1, keepdims=True)) * scale\n"
-     "    return dp, ds, ds @ k, ds.T @ q, p.T @ dy", "ds: is 0.577 times what it should be"),
     ("attention", "dp = dy @ v.T\n    ds = p * (dp - (p * dp).sum(1, keepdims=True))\n"
      "    return dp, ds, ds.T @ q * scale, ds @ k * scale, p.T @ dy",
      "dq: is dk; the order is dp, ds, dq, dk, dv"),
-    ("attention", "return dy", "it returns float64 array, expected a tuple of float64 array, f"),
-    ("attention", "dp = dy @ v.T\n    ds = p * (dp - (p * dp).sum(1, keepdims=True))\n"
-     "    return dp, 0 * ds, ds @ k * scale, ds.T @ q * scale, p.T @ dy", "ds: is all zeros"),
     ("mean_pool", "return np.repeat(dy, len(sentences) // len(dy), axis=0)",
      "dx: has shape (10, 3)"),
-    ("mean_pool", "return dy[sentences]", "dx: The factor 1/n is missing."),
 ]
 
 
@@ -232,27 +164,6 @@ def test_what_people_write_is_judged_rightly(name, body, said, desk):
     assert state == STOPPED or lines[0].startswith(said), lines
     if said:
         assert lines[-1].startswith("(inputs: "), lines
-
-
-def test_every_page_has_right_and_wrong_submissions():
-    for name in EXERCISES:
-        said = [bool(said) for page_, _, said in SUBMISSIONS if page_ == name]
-        assert said.count(False) >= 2 and said.count(True) >= 1, name
-
-
-ANSWERS = {    # page: the lesson that hands it over, and how that lesson's answer begins
-    "tanh": ("03", "= 1 − tanh² = 1 − y²"), "linear": ("03", "dW_de = Σ_b"),
-    "embedding_bag": ("06", "dE_r = Σ_b"), "batch_softmax": ("09", "ds_ij = (p_ij − δ_ij)/B"),
-    "l2_normalize": ("11", "(δ_ij − y_i y_j)/n"), "attention": ("12", "dv = pᵀ dy"),
-    "mean_pool": ("13", "dy_b/n_b"), "layer_norm": ("15", "dnormal = dy * weight")}
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_a_lesson_hands_over_a_page_before_it_shows_the_answer(name):
-    number, answer = ANSWERS[name]
-    path, = (ROOT / "lessons").glob(f"{number}_*.py")
-    text = path.read_text(encoding="utf-8").replace("\n#", "")
-    assert 0 < text.find(f"lessons.yours check {name}`") < text.index(answer)
 
 
 RNG = np.random.default_rng(3)
@@ -292,7 +203,6 @@ def test_the_gradient_check_refuses_what_equals_a_wrong_reference(desk, monkeypa
 
 @pytest.mark.parametrize("text, said", [
     (with_body("tanh", "return dy @ y"), ", line {last}: ValueError: matmul: "),
-    (with_body("tanh", "return dz"), ", line {last}: NameError: name 'dz' is not defined"),
     (with_body("tanh", "return dy *"), ", line {last}: SyntaxError: invalid syntax"),
     ("import nowhere_at_all", ", line 1: ModuleNotFoundError: No module named 'nowhere_at_all'"),
     (page("tanh").replace("(dy, cache)", "(dy)"),
@@ -304,17 +214,6 @@ def test_what_raises_gives_one_line_with_the_place(text, said, desk, tmp_path):
     said = said.format(last=len(page("tanh").splitlines()))
     assert state == STOPPED and line.startswith(f"{tmp_path / 'tanh.py'}{said}"), line
     assert "\n" not in line and inputs in ([], ["(inputs: x (4, 3); float64)"])
-
-
-@pytest.mark.parametrize("name", EXERCISES)
-def test_a_page_holds_the_forward_and_nothing_of_the_derivation(name, tmp_path):
-    text, namespace = page(name), {}
-    exec(text, namespace)
-    assert inspect.getsource(getattr(plain, f"{name}_forward")) in text
-    assert text.count("import") == 1 and "\n\n\n\n" not in text
-    stub = text[text.index("_backward("):]
-    assert "∂" not in text and "projected" not in stub and len(stub.splitlines()) <= 10
-    assert all(len(line) <= 102 for line in text.splitlines())
 
 
 def test_nothing_written_is_overwritten_and_a_deleted_page_comes_back(desk, capsys):
@@ -349,22 +248,17 @@ def test_verdicts_and_hints_are_kept(desk, capsys):
 @pytest.mark.parametrize("arguments, said", [
     (["check", "layernorm"], "layernorm: is none of tanh, linear, "),
     (["hint"], "hint: expected check, hint NAME, train, or nothing; see --help"),
-    (["grade"], "grade: expected check"),
     (["train"], "none of your functions is right yet; first: "),
+    ([], "yours/progress.json: cannot be read ("),
 ])
-def test_a_wrong_command_gives_one_line(arguments, said, desk, capsys):
+def test_a_mistake_gives_one_line(arguments, said, desk, capsys):
+    yours.main([])
+    if not arguments:
+        yours.PROGRESS.write_text("{")
     with pytest.raises(SystemExit) as exit:
         yours.main(arguments)
     error = capsys.readouterr().err
     assert exit.value.code == 2 and error.startswith(f"error: {said}") and error.count("\n") == 1
-
-
-def test_damaged_progress_gives_one_line(desk, capsys):
-    yours.main([])
-    yours.PROGRESS.write_text("{")
-    with pytest.raises(SystemExit):
-        yours.main([])
-    assert capsys.readouterr().err.startswith("error: yours/progress.json: cannot be read (")
 
 
 # ---------------------------------------------------------------- training
@@ -405,11 +299,6 @@ def functions(tmp_path):
 
 
 DAN = ["tanh", "linear", "l2_normalize", "embedding_bag", "batch_softmax"]
-
-
-def test_attention_that_knows_no_dropout_is_told_so(tmp_path):
-    with pytest.raises(UserError, match="--model.dropout 0.1: your attention knows no dropout"):
-        training.train({"attention": None}, ["--model.dropout", "0.1"], tmp_path / "curve.png")
 
 
 @pytest.mark.parametrize("names", [DAN, list(EXERCISES)], ids=["dan", "transformer"])

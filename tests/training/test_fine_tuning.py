@@ -11,7 +11,7 @@ from convsim_mini.config import Config
 from convsim_mini.data.corpus import split_of
 from convsim_mini.data.prepare import open_corpus
 from convsim_mini.training.options import parse_config
-from convsim_mini.training.run import load_config, load_run, load_vocabulary
+from convsim_mini.training.run import describe, load_run
 
 from conftest import command, generate_pairs
 
@@ -40,7 +40,7 @@ def test_the_run_keeps_its_words_and_shows_what_it_was_before(trained, tuned, ow
     assert 'a pair in each row (input = "question", response = "answer")' in tuned[1].stderr
     assert len(re.findall("^  .+ → .+$", tuned[1].stdout, re.MULTILINE)) == 3
     assert tuned[1].stdout.count("before fine-tuning") == 2        # P@N and similarity
-    vocabulary, *_ = load_vocabulary(trained[0])
+    vocabulary = describe(trained[0]).vocabulary
     run = load_run(tuned[0])
     assert run.vocabulary == vocabulary
     corpus = open_corpus(run.config, run.vocabulary)
@@ -72,7 +72,7 @@ def test_other_pairs_are_learned_in_fewer_steps_at_a_tenth_of_the_presets_rates(
         trained, tuned, pair_file, tmp_path):
     other = ["--pairs", "x.csv"]
     same = parse_config(["--init", str(trained[0]), "--pairs", str(pair_file)])
-    assert (same.steps, same.optim.rate) == (Config().steps, load_config(trained[0]).optim.rate)
+    assert (same.steps, same.optim.rate) == (Config().steps, describe(trained[0]).config.optim.rate)
     for parent in (trained[0], tuned[0]):                     # however often a run goes on
         after = parse_config(["--init", str(parent), *other])
         assert (after.steps, after.task) == (300, "conversation")
@@ -91,7 +91,7 @@ def test_a_frequent_reply_is_no_wrong_answer_that_few_pairs_could_be_measured_wi
         csv.writer(file).writerows([("question", "answer"), *(
             (a, b if k % 4 else "you are welcome")
             for k, (a, b) in enumerate(generate_pairs(1_000, seed=9)))])
-    config = replace(load_config(tuned[0]), pairs=[str(path)], cache=str(tmp_path / "cache"))
+    config = replace(describe(tuned[0]).config, pairs=[str(path)], cache=str(tmp_path / "cache"))
     corpus = open_corpus(config, load_run(tuned[0]).vocabulary)
     for split in (corpus.dev, corpus.test):
         replies = split.keys[:, 1]

@@ -1,6 +1,7 @@
 """What a model starts from: vectors of co-occurrence, the identity."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ import scipy.sparse
 from convsim_mini.config import ModelConfig
 from convsim_mini.core.pairs import Split
 from convsim_mini.core.packed import Packed
-from convsim_mini.training.initial import initial_parameters
+from convsim_mini.core.text import Vocabulary
+from convsim_mini.training.initial import initial_parameters, initial_table
 from convsim_mini.core.model import Model, embed
 from convsim_mini.training.word_vectors import cooccurrences, left_singular_vectors, ppmi_svd
 from convsim_mini.training.options import parse_config
@@ -52,6 +54,40 @@ def test_words_with_the_same_neighbours_start_side_by_side():
     assert vectors.shape == (10, 4) and not vectors[9].any()
     assert cosine[1, 2] > 0.9 and cosine[3, 4] > 0.9 and abs(cosine[1, 3]) < 0.1
     assert np.allclose(np.linalg.norm(vectors[1:9], axis=1), 2, atol=1e-5)       # √4
+
+
+def test_neighbours_are_at_most_five_words_away():
+    counts = cooccurrences(Split(np.arange(7, dtype=np.int32), np.array([0, 7]), None), 7)
+    one, two = np.nonzero(np.triu(counts.toarray()))
+    assert sorted(set(two - one)) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("zero_bigrams", [True, False])
+def test_a_table_is_normal_numbers_and_svd_weighted_by_rarity(zero_bigrams):
+    """Row by row: half of each word's numbers from the SVD, times a/(a + p); bigrams after them."""
+    vocabulary = Vocabulary([f"w{k}" for k in range(1, 10)], list(range(90, 0, -10)), 500, 3)
+    corpus = SimpleNamespace(vocabulary=vocabulary, train=toy_split())
+    model = ModelConfig(embedding_dim=8, svd_share=0.5, frequency_weight=0.01,
+                        zero_bigrams=zero_bigrams)
+    table = initial_table(corpus, 400, model, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    expected = rng.standard_normal((13, 8), np.float32)
+    expected[:10, :4] = ppmi_svd(toy_split(), 10, 4, rng)
+    for i, p in enumerate(vocabulary.probabilities()):
+        expected[i] *= 0.01 / (0.01 + p)
+    np.testing.assert_allclose(table[:13], expected, rtol=1e-6)
+    assert table.shape == (413, 8) and table.dtype == np.float32
+    assert table[13:].std() == (0 if zero_bigrams else pytest.approx(1, abs=0.1))
+
+
+def test_matrices_are_uniform_within_the_bound_of_glorot():
+    config = ModelConfig(embedding_dim=40, layers=[30, 50], response_hidden=[60])
+    params = initial_parameters(config, np.zeros((9, 40), np.float32), np.random.default_rng(0))
+    small = {"response.linear1.weight": 0.1}                  # the last of a residual network
+    for name, p in params.items():
+        if p.ndim == 2 and not name.endswith("embedding.weight"):
+            bound = small.get(name, 1) * np.sqrt(6 / sum(p.shape))
+            assert 0.98 < np.abs(p).max() / bound <= 1 and abs(p.mean()) < 0.1 * bound, name
 
 
 @pytest.mark.parametrize("layers, square", [([8], [0]), ([6, 6, 8], [1]), ([5], [])])

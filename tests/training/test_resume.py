@@ -1,7 +1,5 @@
 """A run that is stopped, killed or goes wrong: what is kept, and how it goes on."""
 
-import hashlib
-import json
 import multiprocessing
 import os
 import random
@@ -18,17 +16,18 @@ import numpy as np
 import pytest
 
 from convsim_mini.common import arrays_file
-from convsim_mini.training import run
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.figures import precisions
 from convsim_mini.config import Config
 from convsim_mini.evaluation import sts
 from convsim_mini.training.options import parse_config
-from convsim_mini.training.run import has_checkpoint, load_run, read_log, save_checkpoint
+from convsim_mini.training.run import (
+    MODEL, TRAINING, Run, describe, finished, keep_as_model, load_run, newest, read_log, save_run)
 from convsim_mini.inference.sentence_encoder import load
-from convsim_mini.training import chunks, loop, monitor, tasks
-from convsim_mini.common.workspace import OWN, PREFIX
+from convsim_mini.core.model import Model
+from convsim_mini.core.text import Vocabulary
+from convsim_mini.training import chunks, loop, monitor
 
 from conftest import PATH, SMALL, command, ended, wait_for, weights
 
@@ -38,6 +37,12 @@ OPTIONS = {
     "drop": ["--optim.drop_at", "0.5", "--optim.dropped_batch_size", "100"],
     "sgd": ["--optim.optimizer", "sgd", "--optim.loss", "sum", "--optim.drop_at", "0.5",
             "--optim.dropped_batch_size", "64"],
+    "transformer": ["--encoder", "transformer", "--model.transformer_layers", "1", "--model.heads",
+                    "2", "--model.hidden", "16", "--model.dropout", "0.2"],
+    "multitask": ["--task", "multitask", "--nli", "NLI", "--nli_share", "0.3",
+                  "--optim.nli_batch_size", "60"],
+    "entailment": ["--task", "entailment", "--nli", "NLI", "--nli_share", "0.3",
+                   "--optim.nli_batch_size", "60"],
 }
 
 
@@ -46,21 +51,23 @@ def no_pictures(monkeypatch):
     """Drawing takes longer than these runs."""
     monkeypatch.setattr(monitor, "plot_loss", lambda *_: None)
     monkeypatch.setattr(monitor, "plot_precision", lambda *_: None)
+    monkeypatch.setattr(monitor, "plot_accuracy", lambda *_: None)
 
 
 @pytest.fixture
 def last_checkpoint_kept(monkeypatch):
-    """At their end runs keep the newest checkpoints, so that the last one can be compared."""
-    monkeypatch.setattr(train, "keep_best", lambda *_: None)
+    """At their end runs keep the newest weights and state, so that these can be compared."""
+    monkeypatch.setattr(train, "finish", lambda *_: None)
 
 
 @pytest.fixture
-def config(pair_file, cache_folder, tmp_path):
+def config(pair_file, cache_folder, nli_folder, tmp_path):
     """A function that makes the Config of a run of 40 steps, four checkpoints, in tmp_path/NAME."""
     def make(name, options=()):
         return parse_config([*SMALL, "--pairs", str(pair_file), "--cache", str(cache_folder),
                              "--steps", str(STEPS), "--evaluations", "4",
-                             "--run", str(tmp_path / name), *options])
+                             "--run", str(tmp_path / name),
+                             *(option.replace("NLI", str(nli_folder)) for option in options)])
     return make
 
 
@@ -83,7 +90,8 @@ def interrupt_at(step):
 # ---------------------------------------------------------------- Ctrl-C
 
 @pytest.mark.parametrize("name, stops",
-                         [("chat", [7, 10, 33]), ("drop", [7, 20, 21]), ("sgd", [15, 5, 15])])
+                         [("chat", [7, 10, 33]), ("drop", [7, 20, 21]), ("sgd", [15, 5, 15]),
+                          ("transformer", [13]), ("multitask", [13]), ("entailment", [13])])
 def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
         config, last_checkpoint_kept, monkeypatch, tmp_path, name, stops):
     train.train(config("whole", OPTIONS[name]))
@@ -96,35 +104,17 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
                 with pytest.raises(KeyboardInterrupt):
                     begin()
             done += stop
-            assert load_run(tmp_path / "parts", newest=True).step == done
+            assert describe(newest(tmp_path / "parts")).step == done
             assert load(tmp_path / "parts").encode(["a usable run"]).shape == (1, 528)
         begin = partial(train.resume, tmp_path / "parts")
     begin()
-    assert weights(tmp_path / "parts", STEPS) == weights(tmp_path / "whole", STEPS)
-    states = [(tmp_path / run / f"resume-{STEPS:06d}.safetensors").read_bytes()
-              for run in ("whole", "parts")]
-    assert states[0] == states[1]
+    for file in (TRAINING, MODEL):
+        assert weights(tmp_path / "parts", file) == weights(tmp_path / "whole", file)
     measured = [[record for record in read_log(tmp_path / run / "log.jsonl") if "dev_p1" in record]
                 for run in ("whole", "parts")]
     assert ([r["step"] for r in measured[0]] == [r["step"] for r in measured[1]]
             == [0, 10, 20, 30, 40])
     assert [precisions(r) for r in measured[0]] == [precisions(r) for r in measured[1]]
-
-
-def test_equal_runs_leave_equal_files_however_slow_they_are(config, monkeypatch, tmp_path):
-    def wait(call):
-        time.sleep(0.03)
-
-    train.train(config("whole"))
-    wrap_step(monkeypatch, wait)
-    train.train(config("parts"))
-    seconds = [[record["seconds"] for record in read_log(tmp_path / name / "log.jsonl")
-                if "dev_p1" in record] for name in ("whole", "parts")]
-    assert seconds[0] != seconds[1]
-    digests, others = ({path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-                          for path in (tmp_path / name).glob("*.safetensors")}
-                         for name in ("whole", "parts"))
-    assert digests == others and len(digests) == 3
 
 
 def test_a_run_that_goes_on_with_other_threads_says_so(config, monkeypatch, tmp_path, capsys):
@@ -140,7 +130,7 @@ def test_a_run_that_goes_on_with_other_threads_says_so(config, monkeypatch, tmp_
 
 @pytest.mark.parametrize("owner, name, at", [
     (monitor.Monitor, "after_step", 7), (monitor.Monitor, "after_step", 10),
-    (monitor, "save_checkpoint", STEPS)])    # between log lines; at one; after the last step
+    (monitor.Monitor, "log", STEPS)])    # between log lines; at one; after the last step
 def test_a_run_whose_folder_is_gone_asks_to_put_it_back(
         config, monkeypatch, tmp_path, owner, name, at):
     def vanishing(*arguments, **named):
@@ -178,14 +168,16 @@ def test_ctrl_c_in_the_terminal_stops_after_the_step_and_says_how_to_go_on(
     assert done.returncode == 0, done.stderr
 
 
-def test_resuming_a_finished_run_changes_nothing(config, tmp_path):
+def test_resuming_a_finished_run_changes_nothing(config, tmp_path, monkeypatch):
     folder, *_ = train.train(config("run"))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     train.resume(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    (folder / "all_but_the_top.safetensors").unlink()         # killed just before it was written
-    train.resume(folder)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    with monkeypatch.context() as patch:
+        patch.setattr(train, "finish", lambda *_: None)
+        train.train(config("again"))                          # killed just before its end
+    train.resume(tmp_path / "again")
+    assert weights(tmp_path / "again") == weights(folder) and finished(tmp_path / "again")
 
 
 # ---------------------------------------------------------------- the best step
@@ -208,23 +200,22 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(
 
     monkeypatch.setattr(train, "measuring_dev", measuring)
     folder, *_ = train.train(config("run"))
-    steps = sorted({30, 40, best})
-    assert [path.name for path in sorted(folder.glob("weights-*"))] == [
-        f"weights-{step:06d}.safetensors" for step in steps]
-    kept = weights(folder, best)
-    run.keep_best(folder)
-    assert sorted(path.name for path in folder.glob("*-*.safetensors")) == [
-        f"{kind}-{best:06d}.safetensors" for kind in ("resume", "weights")]
-    assert load_run(folder).step == best and weights(folder, best) == kept
-    assert run.finished(folder)
+    assert (describe(folder).step, describe(newest(folder)).step) == (best, 40)
+    kept = weights(folder)
+    monkeypatch.undo()
+    train.resume(folder)
+    assert [path.name for path in folder.glob("*.safetensors")] == [MODEL]
+    ended = weights(folder)
+    assert load_run(folder).step == best and ended.pop("matrix.all_but_the_top")
+    assert ended == {name: data for name, data in kept.items() if not name.startswith("state.")}
 
 
 def test_half_the_bits_of_a_finished_run_measure_the_same(config):
     whole = load_run(train.train(config("whole"))[0])
     folder, *_ = train.train(config("half", ["--half", "true"]))
     halved = load_run(folder)
-    sizes = [next(run.folder.glob("weights-*")).stat().st_size for run in (whole, halved)]
-    assert sizes[1] < 0.55 * sizes[0]
+    sizes = [run.path.stat().st_size for run in (whole, halved)]
+    assert sizes[1] < 0.6 * sizes[0]
     pairs = sts.read(sts.OWN)
     for row, found in sts.scores(halved, pairs).items():
         np.testing.assert_allclose(found, sts.scores(whole, pairs)[row], atol=2e-3, err_msg=row)
@@ -240,7 +231,8 @@ def test_what_multitask_and_nli_call_best_counts_their_own_task(config, tmp_path
     found = {}
     for task in ("conversation", "multitask", "nli"):
         options = [] if task == "conversation" else ["--nli", "here"]
-        watched = monitor.Monitor(tmp_path, config("x", ["--task", task, *options]), None)
+        job = loop.Job(config("x", ["--task", task, *options]), None, None, None, folder=tmp_path)
+        watched = monitor.Monitor(job, loop.Start())
         watched.measured = records
         found[task] = watched.best
     assert found == {"conversation": 1, "multitask": 2, "nli": 3}
@@ -267,7 +259,7 @@ checkpoint_save = arrays_file.save_file
 def work(action, *arguments):
     """What the process to be killed does: train.ACTION(*arguments), slowly saved, nothing drawn."""
     arrays_file.save_file = slow_save
-    train.keep_best = lambda *_: None    # the last checkpoint is compared
+    train.finish = lambda *_: None    # the last checkpoint is compared
     monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None
     sys.stdout = sys.stderr = open(os.devnull, "w")
     getattr(train, action)(*arguments)
@@ -298,37 +290,29 @@ def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(
         else:
             assert child.exitcode == -signal.SIGKILL
             kills += 1
-            while_saving += any(folder.glob(f"{PREFIX}*/*"))
-        if has_checkpoint(folder):
+            while_saving += any(path.suffix not in (".safetensors", ".json", ".jsonl", ".lock")
+                                for path in folder.glob("**/*"))
+        if (folder / MODEL).exists():
             load_run(folder)                                  # whole, whatever the moment
-        begun = (folder / "config.json").exists()
+        begun = (folder / TRAINING).exists()
         child = processes.Process(
             target=work, args=("resume", folder) if begun else ("train", config("run", options)))
         child.start()
     child.join()
     assert child.exitcode == 0 and while_saving > 0
-    assert weights(folder, STEPS) == weights(tmp_path / "whole", STEPS)
-    assert not list(folder.glob(f"{PREFIX}*"))
+    for file in (TRAINING, MODEL):
+        assert weights(folder, file) == weights(tmp_path / "whole", file)
 
 
 # ---------------------------------------------------------------- losses that go wrong
 
 @pytest.mark.parametrize("loss", [np.nan, np.inf, 1e6])
-def test_a_loss_that_is_not_sound_stops_the_run_and_keeps_the_batch(
-        config, corpus, monkeypatch, tmp_path, loss):
+def test_a_loss_that_is_not_sound_stops_the_run(
+        config, monkeypatch, tmp_path, loss):
     wrap_step(monkeypatch, lambda call: loss if call == 16 else None)
     with pytest.raises(UserError, match="step 17: the loss is .* lower --optim.rate"):
         train.train(config("run"))
-    folder = tmp_path / "run"
-    assert [path.name for path in sorted(folder.glob("weights-*"))] == [
-        "weights-000010.safetensors"]
-    load_run(folder)
-    lines = [json.loads(line)
-             for line in (folder / "diverged-000017.jsonl").read_text().splitlines()]
-    batch = next(tasks.batches(config("other"), tasks.Tasks(corpus.train), 16)).sentences
-    assert len(lines) == 64
-    for number, line in ((0, lines[0]["input"]), (64, lines[0]["response"])):
-        assert line == " ".join(map(corpus.vocabulary.token, batch.part(number, number + 1).ids))
+    assert load_run(tmp_path / "run").step == describe(newest(tmp_path / "run")).step == 10
 
 
 def test_too_little_memory_is_one_line_and_keeps_the_checkpoints(config, monkeypatch, tmp_path):
@@ -337,17 +321,12 @@ def test_too_little_memory_is_one_line_and_keeps_the_checkpoints(config, monkeyp
             raise MemoryError("Out of memory allocating\n4,096 bytes")
     wrap_step(monkeypatch, full)
     with pytest.raises(UserError, match="64 pairs at once .Out of memory allocating 4,096 bytes.; "
-                       ".*--optim.chunk 16, or write that into .*run/config.json"):
+                       ".*--optim.chunk 16"):
         train.train(config("run"))
-    folder = tmp_path / "run"
-    assert load_run(folder, newest=True).step == 10
-    values = json.loads((folder / "config.json").read_text())
-    values["optim"]["chunk"] = 16                             # as it says
-    (folder / "config.json").write_text(json.dumps(values))
+    assert describe(newest(tmp_path / "run")).step == 10
     monkeypatch.undo()
-    train.resume(folder)
-    assert load_run(folder, newest=True).step in range(10, STEPS + 1)
-    assert [record for record in read_log(folder / "log.jsonl") if "best" in record]
+    train.resume(tmp_path / "run")
+    assert finished(tmp_path / "run")
 
 
 def test_a_run_in_chunks_learns_what_a_run_of_whole_batches_does(config, tmp_path):
@@ -370,73 +349,38 @@ def test_a_rate_that_is_far_too_high_leaves_no_checkpoint_of_bad_numbers(
                "--steps", str(steps), "--model.scale", "1", "--model.unit_response", "false"]
     with pytest.raises(UserError, match="the loss is"), np.errstate(all="ignore"):
         train.train(config("run", options))
-    assert not list((tmp_path / "run").glob("weights-*"))
+    assert not (tmp_path / "run" / MODEL).exists()
 
 
 # ---------------------------------------------------------------- disks
 
 def save(folder, step, size):
-    (folder / "vocabulary.json").write_text("{}")
-    save_checkpoint(folder, Config(), step, {"weight": np.full(size, step, np.float32)},
-                    {"steps": np.zeros(1, np.int64)})
+    """Save a checkpoint whose only array is full of its step, as the newest and the best."""
+    model = Model({"weight": np.full(size, step, np.float32)}, Config().model, 0)
+    save_run(Run(folder / TRAINING, Config(), Vocabulary([], [], 0, 1), model, step))
+    keep_as_model(folder)
 
 
-def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path):
-    folder = tmp_path / "small"
+@pytest.mark.parametrize("fault", ["disk", "quota"])
+def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path, fault):
+    folder, before = tmp_path / "small", resource.getrlimit(resource.RLIMIT_FSIZE)
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder],
-                             capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.decode().strip()}")
+    if fault == "disk":
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder],
+                                 capture_output=True)
+        if mounted.returncode:
+            pytest.skip(f"a small disk cannot be mounted: {mounted.stderr.decode().strip()}")
     try:
         save(folder, 1, 150_000)                              # 600 kB of 1 MB
-        with pytest.raises(UserError, match="weights-000002.safetensors: cannot be written "
-                                            ".* make room there"):
+        if fault == "quota":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+        with pytest.raises(UserError, match="training.safetensors: cannot be written"):
             save(folder, 2, 150_000)
-        assert sorted(path.name for path in folder.iterdir()) == [
-            "resume-000001.safetensors", "resume-000002.safetensors", "vocabulary.json",
-            "weights-000001.safetensors"]
-        assert np.frombuffer(weights(folder, 1)["weight"], np.float32).tolist() == [1] * 150_000
-    finally:
-        subprocess.run(["umount", folder], check=True)
-
-
-def test_a_quota_keeps_the_last_good_checkpoint(tmp_path):
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    save(tmp_path, 1, 1_000)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
-    try:
-        with pytest.raises(UserError, match="weights-000002.safetensors: cannot be written"):
-            save(tmp_path, 2, 100_000)
+        for file in (MODEL, TRAINING):
+            weight = np.frombuffer(weights(folder, file)["weight"], np.float32)
+            assert weight.tolist() == [1] * 150_000
+        assert len(list(folder.iterdir())) == 2
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert np.frombuffer(weights(tmp_path, 1)["weight"], np.float32).tolist() == [1] * 1_000
-    assert not list(tmp_path.glob(f"{PREFIX}*"))
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write into every folder")
-def test_a_read_only_folder_is_one_line(tmp_path):
-    save(tmp_path, 1, 10)
-    tmp_path.chmod(0o500)
-    with pytest.raises(UserError, match="cannot be written"):
-        save(tmp_path, 2, 10)
-
-
-def test_only_two_checkpoints_and_no_halves_are_kept(tmp_path):
-    (tmp_path / f"{OWN}killed").mkdir()
-    for name in (f"{OWN}killed/weights-000009.safetensors", "resume-000009.safetensors"):
-        (tmp_path / name).write_bytes(b"half")
-    (tmp_path / "weights-best.safetensors").write_bytes(b"mine")
-    for step in (10, 20, 30):
-        save(tmp_path, step, 5)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "resume-000020.safetensors", "resume-000030.safetensors", "vocabulary.json",
-        "weights-000020.safetensors", "weights-000030.safetensors", "weights-best.safetensors"]
-
-
-def test_arrays_that_are_read_by_parts_are_whole(trained, monkeypatch):
-    whole = load_run(trained[0]).model.params
-    for rows in (1, 7):
-        monkeypatch.setattr(arrays_file, "ROWS_AT_ONCE", rows)
-        for name, array in load_run(trained[0]).model.params.items():
-            np.testing.assert_array_equal(array, whole[name], err_msg=name)
+        if fault == "disk":
+            subprocess.run(["umount", folder], check=True)

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
 from convsim_mini.core.arrays import to_device, to_host
 from convsim_mini.common.cli import UserError, handling
@@ -23,7 +22,7 @@ from convsim_mini.core.pairs import Split
 from convsim_mini.training.initial import parameter_shapes
 from convsim_mini.core.model import Model, loss_and_gradients
 from convsim_mini.training.options import parse_config
-from convsim_mini.training.run import load_run, read_log
+from convsim_mini.training.run import describe, load_run, newest, read_log
 from convsim_mini.training.distributed import Workers, launched
 from convsim_mini.training.tasks import Tasks, batches
 
@@ -87,10 +86,10 @@ def alone(options, tmp_path_factory):
 
 def assert_same_run(folder, other):
     """Both have the same weights, up to float32's rounding, and the same measures."""
-    theirs = load_file(other / f"weights-{STEPS:06d}.safetensors")
-    for name, p in load_file(folder / f"weights-{STEPS:06d}.safetensors").items():
+    theirs = load_run(other).model.params
+    for name, p in load_run(folder).model.params.items():
         np.testing.assert_allclose(p, theirs[name], rtol=0, atol=1e-5, err_msg=name)
-    measured = [precisions(read_log(some / "log.jsonl")[-2]) for some in (folder, other)]
+    measured = [precisions(read_log(some / "log.jsonl")[-1]) for some in (folder, other)]
     assert measured[0] == measured[1] != {}
 
 
@@ -146,15 +145,13 @@ def test_what_two_workers_began_three_and_one_finish(what, code, alone, options,
     done = happens(what, 24, *often, cwd=tmp_path)
     assert done.returncode == code if code else done.returncode != 0
     assert "Traceback" not in done.stderr
-    assert load_run(tmp_path / "run", newest=True).step == (25 if code else 20)
+    assert describe(newest(tmp_path / "run")).step == (25 if code else 20)
     done = job(3, ROOT / "tests" / "training" / "worker_job.py", "is interrupted", 10, "--resume",
                tmp_path / "run", cwd=tmp_path)
     assert done.returncode == 130, done.stderr
     assert done.stderr.count("stopped; go on with") == 1
-    assert load_run(tmp_path / "run", newest=True).step == (36 if code else 31)
-    kept = ("import sys; from convsim_mini import train; "
-            "train.keep_best = lambda *_: None; train.main(sys.argv[1:])")
-    done = job(1, "-c", kept, "--resume", tmp_path / "run", cwd=tmp_path)
+    assert describe(newest(tmp_path / "run")).step == (36 if code else 31)
+    done = job(1, "-m", "convsim_mini.train", "--resume", tmp_path / "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert_same_run(tmp_path / "run", alone[0])
 
@@ -169,7 +166,7 @@ def test_a_job_that_is_killed_ten_times_ends_like_one_that_never_was(options, tm
     for kill in range(10):
         done = happens("is killed soon", kill, *going_on, cwd=tmp_path)
         assert done.returncode != 0 and "Traceback" not in done.stderr
-        before, saved = saved, load_run(tmp_path / "often", newest=True).step
+        before, saved = saved, describe(newest(tmp_path / "often")).step
         assert saved > before and saved % 10 == 0
         going_on = ["--resume", tmp_path / "often"]
     done = job(2, "-m", "convsim_mini.train", *going_on, cwd=tmp_path)

@@ -24,7 +24,6 @@ API void vgpu_fatal(const char* what) {
 }
 
 __attribute__((visibility("default"))) const bool vgpu_noise = getenv("VGPU_NOISE") != nullptr;
-__attribute__((visibility("default"))) const bool vgpu_skip = getenv("VGPU_SKIP") != nullptr;
 
 // ---------------------------------------------------------------- counters
 

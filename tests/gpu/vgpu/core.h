@@ -11,7 +11,7 @@ int vgpu_free(void* p);                            // false for what is no devic
 int vgpu_is_device(const void* p, size_t size);    // do these bytes lie in one block of memory?
 size_t vgpu_memory();                              // bytes that the device has
 size_t vgpu_used();
-extern const bool vgpu_noise, vgpu_skip;           // VGPU_NOISE, VGPU_SKIP
+extern const bool vgpu_noise;    // VGPU_NOISE
 void vgpu_begin_launch(const char* kernel, unsigned shared_bytes);
 void vgpu_end_launch();
 [[noreturn]] void vgpu_fatal(const char* what);

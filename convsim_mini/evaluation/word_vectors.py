@@ -1,55 +1,15 @@
-"""What a task reads: labelled files, published figures, and word vectors that others trained."""
+"""Word vectors that others trained, as files of word2vec or GloVe."""
 
-import json
-import math
 import re
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
-from ..common.cli import UserError, progress, user_errors
+from ..common.cli import UserError, progress
 from ..common.files import read_lines
 
 HEADER = re.compile(rb"(\d{1,18}) (\d{1,18})")    # word2vec's: number of words, numbers in each
-
-
-def find_files(data, below, patterns, name, own):
-    """The files of the data set `name` in the folder `data`, or else in data/below: stem → path.
-
-    own: the file of our own set, which is found where data is None. Files without labels
-    (*-input.*) are passed over. Raises UserError where nothing is found.
-    """
-    if data is None:
-        return {"own set": own}
-    for folder in (Path(data), Path(data, below)):
-        paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
-        found = {path.stem: path for path in paths if not path.stem.endswith("-input")}
-        if found:
-            return found
-    raise UserError(f"{data}: holds no {', '.join(patterns)} with labels, nor does {data}/{below}; "
-                    f"unpack {name} there, or leave out --data for the small own set")
-
-
-def lines_of(path, name, encoding="UTF-8"):
-    """The lines of a text file, split at \\n alone. name: the data set's. Raises UserError."""
-    with user_errors(f"{path}: cannot be read as {encoding} text", f"expected a file of {name}",
-                     (OSError, UnicodeDecodeError)):
-        return Path(path).read_bytes().decode(encoding).removesuffix("\n").split("\n")
-
-
-def published(task):
-    """What published.json says of a task: "figures" of other systems, their "source"."""
-    path = Path(__file__).with_name("published.json")
-    return json.loads(path.read_text(encoding="utf-8"))[task]
-
-
-def number_or_nan(text):
-    """The number that a text spells; nan where it spells none."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
 
 
 def read_vectors(path, words):

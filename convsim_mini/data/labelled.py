@@ -1,0 +1,68 @@
+"""Labelled data sets of others: where their files are, and rows whose mistakes are told one way."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from ..common.cli import UserError, user_errors
+
+
+class DataSet(NamedTuple):
+    """A data set as its publishers pack it."""
+
+    name: str
+    files: tuple            # patterns of their names
+    below: tuple = ()       # folders of DIR that may hold them in its place
+    needed: tuple = ()      # the names without which the others are of no use
+
+
+def find(sets, data):
+    """What the folder `data` holds of some DataSets: name of the set → name of a file → path.
+
+    The files of a set stand in DIR, or in the first of its folders below that holds any. Those
+    without labels (*-input.*) are passed over. Raises UserError where nothing is found.
+    """
+    first, *others = (one.name for one in sets)
+    names = " and ".join([first, *others])
+    if data is None:
+        raise UserError(f"--data is missing: name the folder that holds {names}")
+    found = {}
+    for one in sets:
+        for folder in (Path(data), *(Path(data, below) for below in one.below)):
+            paths = [path for pattern in one.files for path in sorted(folder.glob(pattern))]
+            files = {path.relative_to(folder).as_posix(): path for path in paths
+                     if not path.stem.endswith("-input")}
+            if files and files.keys() >= {*one.needed}:
+                found.setdefault(one.name, files)
+    if not found:
+        one = sets[0]
+        raise UserError(f"{data}: holds no {', '.join(one.files)}, nor does any of its folders "
+                        f"{', '.join(one.below)}; put there what is published as {names}")
+    return found
+
+
+def lines_of(path, name, encoding="UTF-8"):
+    """The lines of a text file, split at \\n alone. name: the data set's. Raises UserError."""
+    with user_errors(f"{path}: cannot be read as {encoding} text", f"expected a file of {name}",
+                     (OSError, UnicodeDecodeError)):
+        return Path(path).read_bytes().decode(encoding).removesuffix("\n").split("\n")
+
+
+def rows_of(path, row, records, unit="line"):
+    """Yield a `row`, a msgspec Struct, of each record.
+
+    records: number and dict of fields, or the ValueError that says why it is none. The docstring of
+    `row` says what it expects. Raises UserError with file, line and field.
+    """
+    for number, record in records:
+        if isinstance(record, ValueError):
+            raise UserError(f"{path}, {unit} {number}: {record}")
+        try:
+            yield msgspec.convert(record, row, strict=False)
+        except msgspec.ValidationError as error:
+            field = re.search(r"(\w+)`$", str(error))[1]
+            found = f'{field} "{str(record[field])[:60]}"' if field in record else f"no {field}"
+            expected = " ".join(row.__doc__.split())
+            raise UserError(f"{path}, {unit} {number}: {found}, expected {expected}") from None

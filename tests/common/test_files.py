@@ -1,0 +1,197 @@
+"""Lines that are read, plain and compressed, whole and damaged; files that are written whole."""
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from convsim_mini.common import files
+from convsim_mini.common.cli import UserError
+from convsim_mini.common.files import (
+    checksum_of, chunked, decoded, new_folder, parse_json, read_lines, read_object, replace_file,
+    write_rows, write_text, zstd)
+from convsim_mini.common.processes import local_processes, map_in_order
+from convsim_mini.common.workspace import PREFIX, locked, workplace
+
+from bombs import line_bombs, long_window, peak_below
+from conftest import PATH
+
+# Texts that do not compress to nothing: a cut or a flipped byte shall fall among real data.
+LINES = [f"{a:x} asks\t{b:x} answers".encode()
+         for a, b in np.random.default_rng(0).integers(2**60, size=(3_000, 2))]
+TEXT = b"\n".join(LINES) + b"\n"
+HOLDS = """
+import sys, time
+from convsim_mini.common.workspace import workplace
+with workplace(sys.argv[1]) as folder:
+    (folder / "half").write_bytes(b"half")
+    print(folder, flush=True)
+    time.sleep(600)
+"""
+
+
+gzipped = partial(gzip.compress, mtime=0)    # or workers would not agree on the cases
+
+
+def written(path, data):
+    path.write_bytes(data)
+    return path
+
+
+def flipped(data, place):
+    return data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1:]
+
+
+def checked(data):
+    """One zstd frame that carries a checksum, as the zstd command writes it."""
+    return zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: True})
+
+
+# ---------------------------------------------------------------- lines
+
+@pytest.mark.parametrize("name, data", [
+    ("a.tsv", TEXT), ("a.tsv", TEXT[:-1]), ("a", TEXT.replace(b"\n", b"\r\n")),
+    ("a", b"\xef\xbb\xbf" + TEXT), ("a.gz", gzipped(TEXT)), ("a.zst", checked(TEXT)),
+    ("a.gz", gzipped(TEXT[:70_001]) + gzipped(TEXT[70_001:]) + bytes(600)),
+    ("a.zst", checked(TEXT[:70_001]) + checked(TEXT[70_001:])), ("a.zst", long_window(TEXT))])
+def test_every_kind_of_file_gives_the_same_lines(tmp_path, name, data):
+    path, positions = written(tmp_path / name, data), []
+    assert list(read_lines(path, positions.append)) == LINES
+    assert len(positions) > 2 and positions == sorted(positions) and positions[-1] == len(data)
+
+
+@pytest.mark.parametrize("name, data, words", [
+    ("a", b"", "is empty"), ("a.gz", gzipped(b""), "is empty"), ("a.zst", b"", "cut short"),
+    ("a.gz", gzipped(TEXT)[:40_000], "cut short after line"),
+    ("a.gz", gzipped(TEXT)[:-1], "cut short after line 3000"),
+    ("a.gz", flipped(gzipped(TEXT), 40_000), "damaged"), ("a.gz", TEXT, "after line 0"),
+    ("a.zst", checked(TEXT)[:40_000], "cut short"), ("a.zst", checked(TEXT)[:-1], "cut short"),
+    ("a.zst", checked(TEXT) + checked(TEXT)[:1_000], "cut short after line 3000"),
+    ("a.zst", flipped(checked(TEXT), 40_000), "damaged"), ("a.zst", TEXT, "after line 0"),
+    (".", None, "Is a directory"), ("nothing", None, "No such file")])
+def test_a_file_that_cannot_be_read_is_named_with_the_place(tmp_path, name, data, words):
+    path = written(tmp_path / name, data) if data is not None else tmp_path / name
+    with pytest.raises(UserError, match=f"^{path}: .*{words}"):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("name, pack", [("a", bytes), ("a.gz", gzipped), ("a.zst", checked)])
+def test_the_longest_line_is_read_and_one_byte_more_is_too_much(
+        tmp_path, monkeypatch, name, pack, end):
+    monkeypatch.setattr(files, "MOST", 300_000)
+    for more, lines in ((0, [b"a\tb", b"x" * 300_000]), (1, None)):
+        text = ("a\tb\n" + "x" * (300_000 + more) + end).encode()
+        path = written(tmp_path / name, pack(text))
+        if lines:
+            assert list(read_lines(path)) == lines
+        else:
+            with pytest.raises(UserError, match="after line 1 .* of more than 300,000 bytes"):
+                list(read_lines(path))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_a_line_of_gigabytes_is_not_read(tmp_path, suffix):
+    path = written(tmp_path / f"line{suffix}", line_bombs()[suffix])
+    with peak_below(200_000_000), pytest.raises(UserError, match="more than 16,777,216 bytes"):
+        list(read_lines(path))
+
+
+def test_what_is_read_is_text_and_json_in_pieces(tmp_path):
+    assert list(decoded("x", [b"\xef\xbb\xbfa", b"\xc3\xa9"], "")) == ["a", "\u00e9"]
+    with pytest.raises(UserError, match="^x, line 2: is not UTF-8 .* byte 1\\); save"):
+        list(decoded("x", [b"a", b"b\xff"], "save"))
+    assert list(chunked("abcde", 2)) == [["a", "b"], ["c", "d"], ["e"]]
+    long = {"a": "x" * (1 << 23), "b": 3}
+    assert [len(some) for some in chunked([long] * 4, 9)] == [3, 1]    # over 16 MiB
+    with pytest.raises(ValueError, match="too deeply"):
+        parse_json("[" * 100_000)
+    for text, words in (("[1]", "no JSON object"), ("{", "broken")):
+        with pytest.raises(UserError, match=f"--x .*: .*{words}.*; mend"):
+            read_object(written(tmp_path / "a", text.encode()), "broken", "mend", "--x")
+    assert checksum_of([1, "a"]) == 596892061
+
+
+# ---------------------------------------------------------------- whole or not at all
+
+def test_a_file_is_replaced_whole_with_its_mode_and_its_neighbours_stay(tmp_path):
+    path, precious = tmp_path / "v.npy", tmp_path / "v.npy.tmp"
+    precious.write_text("mine")
+    (tmp_path / "link").symlink_to(path)
+    write_text(path, "old")
+    path.chmod(0o604)
+    for error in (OSError(28, "full"), KeyboardInterrupt()):
+        def fail(temporary, error=error):
+            Path(temporary).write_text("half")
+            raise error
+        with pytest.raises((UserError, KeyboardInterrupt)):
+            replace_file(path, fail)
+        assert path.read_text() == "old"
+    blocks = [np.ones((2, 3), np.float32), np.zeros((1, 3), np.float32)]
+    assert write_rows(tmp_path / "link", iter(blocks), 3) == 3
+    assert np.load(path).tolist() == np.concatenate(blocks).tolist()
+    assert path.stat().st_mode & 0o777 == 0o604 and precious.read_text() == "mine"
+    assert {one.name for one in tmp_path.iterdir()} == {"v.npy", "v.npy.tmp", "link"}
+    for name in ("none/file", "."):
+        with pytest.raises(UserError):
+            write_text(tmp_path / name, "text")
+
+
+def test_of_two_that_write_the_result_is_that_of_one(tmp_path):
+    def slower(temporary):
+        write_text(path, "faster")
+        Path(temporary).write_text("slower")
+
+    path = tmp_path / "out"
+    replace_file(path, slower)
+    assert path.read_text() == "slower"
+    with pytest.raises(UserError, match="folder: cannot be written .Directory not empty.; choose"):
+        with new_folder(tmp_path / "folder", "choose") as late:
+            write_text(late / "file", "late")
+            with new_folder(tmp_path / "folder", "choose") as early:
+                write_text(early / "file", "early")
+    assert (tmp_path / "folder" / "file").read_text() == "early"
+    with pytest.raises(UserError, match="exists already"), new_folder(tmp_path / "folder", ""):
+        pass
+    assert not [*tmp_path.glob(f"{PREFIX}*")]
+
+
+def test_the_work_of_the_living_stays_and_that_of_the_dead_goes(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", HOLDS, tmp_path], stdout=subprocess.PIPE,
+                               text=True, env={**os.environ, "PYTHONPATH": PATH})
+    folder = Path(process.stdout.readline().strip())
+    write_text(tmp_path / "out", "text")
+    assert (folder / "half").exists()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    with workplace(tmp_path) as mine:
+        assert [*tmp_path.glob(f"{PREFIX}*")] == [mine]
+
+
+def test_a_lock_has_one_holder_and_leaves_nothing(tmp_path):
+    with locked(tmp_path, "busy"), pytest.raises(UserError, match="^busy$"):
+        with locked(tmp_path, "busy"):
+            pass
+    with locked(tmp_path, "busy"), locked(tmp_path, name="another"):
+        pass
+    assert not [*tmp_path.iterdir()]
+
+
+# ---------------------------------------------------------------- processes
+
+def test_processes_give_results_in_order_and_one_that_is_killed_is_a_line():
+    taken = []
+    with local_processes(2, "") as workers:
+        items = (taken.append(n) or n for n in range(30))
+        results = map_in_order(workers, str, items, 3)
+        assert next(results) == "0" and len(taken) == 4
+        assert [*results] == [str(n) for n in range(1, 30)]
+    with pytest.raises(UserError, match="process .* was killed.*; wait"):
+        with local_processes(1, "wait") as workers:
+            workers.submit(os._exit, 1).result()

@@ -1,0 +1,95 @@
+"""Pairs as packed ids: their batches, false negatives, and the order of an epoch."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from convsim_mini.core.packed import offsets_of
+from convsim_mini.core.pairs import Split, batch_order, false_negatives
+
+MILLIONS = 5 * 2**19 + 1    # pairs, which are not shuffled all at once
+
+
+@pytest.fixture(scope="module")
+def split():
+    """500 pairs of random sentences, of which many texts are equal by their keys."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 7, size=1_000)
+    keys = rng.integers(300, size=(500, 2)).astype(np.uint64)
+    return Split(rng.integers(50, size=lengths.sum()).astype(np.int32), offsets_of(lengths), keys)
+
+
+def sentence(packed, number):
+    return packed.ids[packed.offsets[number]:packed.offsets[number + 1]].tolist()
+
+
+# ---------------------------------------------------------------- batches
+
+def test_a_batch_is_the_inputs_and_then_their_responses(split):
+    which = np.array([5, 0, 17, 305])
+    sentences = split.batch(which).sentences
+    assert [sentence(sentences, k) for k in range(8)] == [
+        sentence(split, number) for side in (0, 1) for number in (2 * which + side)]
+    assert (sentences.ids.dtype, sentences.offsets.dtype) == (np.int32, np.int64)
+    assert split.pairs == 500 and split.batch(which).task == "replies"
+
+
+def test_labels_and_task_go_with_their_pairs(split):
+    labelled = split._replace(keys=None, labels=np.arange(500) % 3, task="nli")
+    batch = labelled.batch(np.array([4, 8, 3]))
+    assert batch.labels.tolist() == [1, 2, 0] and batch.task == "nli"
+    assert batch.false_negatives is None
+
+
+def test_false_negatives_are_all_pairs_of_equal_inputs_or_equal_responses(split):
+    which = np.random.default_rng(1).permutation(split.pairs)[:300]
+    keys = split.keys[which].tolist()
+    expected = {(i, j) for i, one in enumerate(keys) for j, other in enumerate(keys)
+                if i != j and (one[0] == other[0] or one[1] == other[1])}
+    rows, columns = split.batch(which).false_negatives
+    assert set(zip(rows.tolist(), columns.tolist())) == expected
+    sides = {side for i, j in expected for side in (0, 1) if keys[i][side] == keys[j][side]}
+    assert sides == {0, 1}                                    # or the test has looked at nothing
+
+
+def test_a_batch_without_repetitions_or_without_the_mask_has_no_false_negatives(split):
+    same = np.flatnonzero(split.keys[:, 0] == split.keys[0, 0])
+    assert len(same) > 1 and split.batch(same).false_negatives is not None
+    assert split.batch(same, mask_false_negatives=False).false_negatives is None
+    assert split.batch(same[:1]).false_negatives is None
+    assert false_negatives(np.arange(3), np.arange(3)) is None
+
+
+# ---------------------------------------------------------------- the order
+
+@pytest.mark.parametrize("pairs, size", [(1_000, 64), (1_024, 128), (70, 70), (2_000, 700),
+                                         (MILLIONS, 300_000)])
+def test_an_epoch_visits_each_pair_at_most_once_and_all_but_the_remainder(pairs, size):
+    order = batch_order(pairs, size, seed=1)
+    for _ in range(3):
+        epoch = [next(order) for _ in range(pairs // size)]
+        assert {batch.shape for batch in epoch} == {(size,)}
+        visited = np.concatenate(epoch)
+        assert len(np.unique(visited)) == len(visited) == pairs - pairs % size
+        assert visited.min() >= 0 and visited.max() < pairs
+
+
+@pytest.mark.parametrize("pairs", [1_000, MILLIONS])
+def test_the_order_differs_between_epochs_and_seeds_and_repeats_with_the_seed(pairs):
+    def epochs(seed):
+        order = batch_order(pairs, pairs // 10, seed)
+        return [np.concatenate([next(order) for _ in range(10)]).tolist() for _ in range(2)]
+
+    first, second = epochs(1)
+    assert first != second and first != sorted(first)
+    assert epochs(1) == [first, second]
+    assert epochs(2)[0] not in (first, second)
+
+
+@pytest.mark.parametrize("pairs, first_step", [*((1_050, k) for k in (0, 1, 9, 10, 11, 25)),
+                                               (MILLIONS, 12)])
+def test_first_step_continues_exactly(pairs, first_step):
+    whole = list(itertools.islice(batch_order(pairs, pairs // 10, seed=3), 30))
+    rest = batch_order(pairs, pairs // 10, seed=3, first_step=first_step)
+    np.testing.assert_array_equal([*itertools.islice(rest, 30 - first_step)], whole[first_step:])

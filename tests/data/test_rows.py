@@ -1,0 +1,207 @@
+"""The paper's filters; plain files of pairs; the default corpus."""
+
+import json
+from itertools import chain
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convsim_mini.common.cli import UserError
+from convsim_mini.common.files import zstd
+from convsim_mini.data import pairs as pairs_module
+from convsim_mini.data import tables_and_logs
+from convsim_mini.data.pairs import CHUNK, RULES, Pair, left_out, pair_of, read_rows, removed_by
+from convsim_mini.data.tables_and_logs import default_corpus
+
+
+def written(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def read(path):
+    """All Pairs of a file."""
+    return [pair for part in read_rows(path) for pair in part.pairs]
+
+
+# ---------------------------------------------------------------- filters
+
+@pytest.mark.parametrize("text, rule", [
+    ("a" * 349, None),
+    ("a" * 350, "long"),
+    ("\u00e9" * 349, None),
+    ("\u00e9" * 350, "long"),                                 # characters, not bytes
+    ("https://a.b is where it all began", "link or mention"),
+    ("http is where it all began", None),
+    ("it all began at https", None),
+    ("/r/cooking", "link or mention"),
+    ("/u/someone", None),
+    ("@someone hello", "link or mention"),
+    ("someone@home", None),
+    (" @someone hello", None),                                # the text counts as it arrives
+    ("", "no text"),
+    ("   ", "no text"),
+    ("\u3000" * 400, "no text"),
+    ("!?!", "not alphabetic"),
+    ("2010", "not alphabetic"),
+    ("a b c d e f g", None),                                  # spaces do not count against a text
+    ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ...", "not alphabetic"),   # 7 of 10
+    ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ..", None),                # 7 of 9: any script
+])
+def test_filter(text, rule):
+    assert removed_by(text) == rule
+    assert rule is None or rule in RULES
+
+
+@pytest.mark.parametrize("filler", ["1", "\u00bd"])           # ASCII goes another way than the rest
+def test_exactly_seventy_per_cent_of_letters_is_too_few_and_one_letter_more_is_enough(filler):
+    def text(letters, visible):
+        return "a" * letters + filler * (visible - letters)
+
+    lengths = range(10, 350, 10)                              # those of which 70% is a whole number
+    assert ({n: removed_by(text(7 * n // 10, n)) for n in lengths}
+            == dict.fromkeys(lengths, "not alphabetic"))
+    assert {n: removed_by(text(7 * n // 10 + 1, n)) for n in lengths} == dict.fromkeys(lengths)
+
+
+@pytest.mark.parametrize("author, rule", [
+    ("AutoModerator", None), (None, None), ("", None),
+    ("robot9000", "bot"), ("CoolBOT", "bot"), ("Bot", "bot"), ("b0t", None),
+])
+def test_authors_called_bot_are_removed_in_any_case(author, rule):
+    assert removed_by("hello there", author) == rule
+
+
+def test_the_side_that_is_left_out_is_named_with_its_rule():
+    assert left_out(Pair("hello", "you", "bot", "ann")) == "input: bot"
+    assert left_out(Pair("hello", "you", "ann", "BOT")) == "response: bot"
+    assert left_out(Pair("x" * 400, "https")) == "input: long"
+    assert left_out(Pair("x" * 400, "https"), ["long"]) == "response: link or mention"
+    assert left_out(Pair("hello", " "), [*RULES]) == "response: no text"    # always removed
+    assert left_out(Pair("hello", "you")) is None
+
+
+# ---------------------------------------------------------------- rows
+
+def test_a_row_is_a_pair_of_its_fields():
+    row = {"input": "a", "response": None, "input_author": "x", "response_author": 3, "score": 4}
+    assert pair_of(row) == Pair("a", "", "x", None)
+    assert pair_of({"a": "x", "b": "y"}, ("b", "a")) == Pair("y", "x")
+    assert pair_of({"a": "x", "b": 3}, ("a",)) == Pair("x", "x")    # the one column asked for
+
+
+@pytest.mark.parametrize("row, words", [
+    ({"input": 3, "response": "b"}, 'no text in the field "input"'), ({"input": ""}, ""),
+    ({"input": "a", "response": []}, 'no text in the field "response"'),
+    ({"input": "a", "response": "b", None: ["c"]}, "more cells than the header"),
+    (ValueError("odd"), "odd")])
+def test_what_is_no_pair_is_a_value_error_that_says_why(row, words):
+    if not words:
+        assert pair_of(row) == Pair("", "")
+        return
+    with pytest.raises(ValueError, match=words):
+        pair_of(row)
+
+
+# ---------------------------------------------------------------- plain files
+
+@pytest.mark.parametrize("name, line, reason", [
+    ("a.tsv", b"no tab", "1 columns, expected 2"), ("a.tsv", b"a\tb\tc", "3 columns, expected 2"),
+    ("a.tsv", b"", "1 columns, expected 2"), ("a.tsv", b"caf\xe9\tb", "utf-8"),
+    ("a.jsonl", b'{"input": "caf\xe9"}', "utf-8"), ("a.jsonl", b'{"input": "a"', "Expecting"),
+    ("a.jsonl", b'["a", "b"]', "no JSON object"), ("a.jsonl", b'{"input": 3}', '"input"'),
+    ("a.jsonl", b"[" * 100_000, "too deeply")])
+def test_of_a_hundred_lines_one_may_be_malformed_and_is_told(tmp_path, capsys, name, line, reason):
+    good = {"a.tsv": b"x\ty", "a.jsonl": b'{"input": "x", "response": "y"}'}[name]
+    path = written(tmp_path / name, b"\n".join([good, line, *[good] * 98]))
+    (part,) = read_rows(path)
+    assert part.pairs == [Pair("x", "y")] * 99 and len(part.rows) == 99
+    assert part.records == 100 and part.fields == ("input", "response")
+    assert f"{path}, line 2: left out: " in capsys.readouterr().err
+    written(path, b"\n".join([good, line, *[good] * 97]))
+    with pytest.raises(UserError, match=f"^{path}: 1 of the first 99 .*line 2: .*; expected pairs"):
+        read(path)
+    ((number, error),) = part.malformed
+    assert number == 2 and reason in str(error)
+
+
+def test_five_malformed_lines_are_shown_and_the_others_counted(tmp_path, capsys):
+    path = written(tmp_path / "a.tsv", "a\tb\n" * 1_000 + "bad\n" * 9)
+    assert len(read(path)) == 1_000
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in told] == [
+        *(f"{path}, line {k}" for k in range(1_001, 1_006)), str(path)]
+    assert told[-1].endswith(": 9 malformed lines left out in all")
+
+
+def test_a_file_that_goes_bad_ends_before_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(pairs_module, "CHUNK", 10)
+    parts = read_rows(written(tmp_path / "a.tsv", "a\tb\n" * 20 + "bad\n" * 2_000))
+    assert [len(next(parts).pairs) for _ in range(2)] == [10, 10]
+    with pytest.raises(UserError, match="10 of the first 30 lines are malformed"):
+        next(parts)
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "pairs", "a.gz", "a.tsv.bz2", "a.json"])
+def test_another_kind_of_file_is_told(tmp_path, name):
+    with pytest.raises(UserError, match=f"{name}: unknown kind of file .*; expected pairs"):
+        read(written(tmp_path / name, "a\tb"))
+
+
+@pytest.mark.parametrize("line, is_heading", [
+    ("input\tresponse", True), ("Context\tResponse", True), ('"question"\t"answer"', True),
+    ("\ufeffinput\tresponse", True), ("hello\tresponse", False), ("question\tyes, ask", False)])
+def test_a_first_line_that_names_the_columns_is_no_pair(tmp_path, line, is_heading):
+    path = written(tmp_path / "pairs.tsv", f"{line}\nhello\tinput\ninput\tresponse\n")
+    pairs = read(path)
+    assert len(pairs) == 3 - is_heading
+    assert pairs[-2:] == [Pair("hello", "input"), Pair("input", "response")]
+
+
+def test_long_records_make_short_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(pairs_module, "MOST", 10_000)
+    long = "x" * 4_000
+    path = written(tmp_path / "a.tsv", f"{long}\t{long}\n" * 9)
+    assert [len(part.pairs) for part in read_rows(path)] == [2, 2, 2, 2, 1]
+
+
+@given(st.lists(st.tuples(*[st.text(st.characters(exclude_categories=["Cs"],
+                                                  exclude_characters="\t\r\n"))] * 2), min_size=1))
+def test_pairs_are_read_as_they_were_written(tmp_path_factory, some):
+    folder = tmp_path_factory.mktemp("pairs")
+    header = "input\tresponse\n"                              # or the first pair could be one
+    tsv = header + "".join(f"{text}\t{response}\n" for text, response in some)
+    jsonl = "".join(json.dumps({"input": text, "response": response, "score": 3}) + "\n"
+                    for text, response in some)
+    for name, data in (("a.b.tsv", tsv), ("a.jsonl", jsonl),
+                       ("a.jsonl.zst", zstd.compress(jsonl.encode()))):
+        assert [pair[:2] for pair in read(written(folder / name, data))] == some
+
+
+# ---------------------------------------------------------------- the default corpus
+
+def test_the_default_corpus_has_131_569_pairs():
+    parts = list(read_rows(default_corpus()))
+    assert [len(part.pairs) for part in parts] == [CHUNK] * 26 + [1_569]
+    pairs = list(chain.from_iterable(part.pairs for part in parts))
+    messages = json.loads(default_corpus().read_text(encoding="utf-8"))
+    first = next(iter(messages.values()))["messages"]
+    turns = [" ".join(message["text"] for message in turn) for turn in first if turn]
+    assert pairs[0] == Pair(turns[0], turns[1])
+    assert pairs[1].input == turns[1]                         # a response is the next pair's input
+
+
+def test_only_adjacent_turns_of_different_speakers_make_a_pair(tmp_path, monkeypatch):
+    def turn(sender, *texts):
+        return [{"text": text, "sender": sender} for text in texts]
+
+    conversations = {
+        "1": {"messages": [turn("ann", "hi", "there"), turn("bob", "hey"), [], turn("bob", "you?"),
+                           turn("ann", "fine")]},
+        "2": {"messages": [turn("bob", "no answer")]},
+        "3": {"messages": []}, "4": {"messages": [turn("bob", "one"), turn("ann", "two")]},
+    }
+    path = written(tmp_path / "dataset.json", json.dumps(conversations))
+    monkeypatch.setattr(tables_and_logs, "default_corpus", lambda: path)
+    assert read(path) == [Pair("hi there", "hey"), Pair("you?", "fine"), Pair("one", "two")]

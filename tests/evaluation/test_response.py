@@ -1,0 +1,274 @@
+"""Picking the true reply: candidates, vectors, ranks, what words know, what is said of it."""
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from convsim_mini import train
+from convsim_mini.common.cli import UserError
+from convsim_mini.core.model import embed, response_forward
+from convsim_mini.core.pairs import Split
+from convsim_mini.core.ranking import true_ranks
+from convsim_mini.evaluation import cqa, response, sts
+from convsim_mini.evaluation.baselines import (
+    bm25_documents, document_frequency, term_counts, tfidf)
+from convsim_mini.training.initial import initial_model
+from convsim_mini.training.run import load_run
+from convsim_mini.training.tasks import Tasks
+
+from conftest import ROOT, command
+
+
+@pytest.fixture(scope="module")
+def run(trained):
+    """The run that tests must not change."""
+    return load_run(trained[0])
+
+
+@pytest.fixture(scope="module")
+def test_set(run):
+    """The TestSet of the run's corpus."""
+    return response.read(response.find(None, run)["test"])
+
+
+def split_with_responses(keys):
+    """A Split of one-word sentences whose responses have these text keys."""
+    n = len(keys)
+    keys = np.stack([np.arange(n), np.asarray(keys)], axis=1).astype(np.uint64)
+    return Split(np.ones(2 * n, np.int32), np.arange(2 * n + 1), keys)
+
+
+def unit_vectors(rng, *shape):
+    x = rng.standard_normal(shape)
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+# ---------------------------------------------------------------- candidates and ranks
+
+@pytest.mark.parametrize("queries", [10_000, 150])
+def test_candidates_are_the_truth_and_99_others_of_different_text(queries):
+    split = split_with_responses(np.arange(700) // 3)         # every response stands three times
+    pairs, candidates = response.drawn(split, queries)
+    assert len(pairs) == len(set(pairs.tolist())) == min(queries, 700)
+    assert candidates.shape == (len(pairs), 100)
+    assert candidates[:, 0].tolist() == list(range(len(pairs)))
+    texts = split.keys[pairs, 1][candidates]                  # (n, 100)
+    assert (texts[:, 1:] != texts[:, :1]).all()
+    assert all(len(set(row)) == 100 for row in candidates.tolist())
+
+
+def test_candidates_are_the_same_every_time_and_drawn_from_all(corpus):
+    pairs, candidates = response.drawn(corpus.test)
+    again = response.drawn(corpus.test)
+    assert pairs.tolist() == again[0].tolist() and candidates.tolist() == again[1].tolist()
+    assert set(candidates[:, 1:].ravel().tolist()) == set(range(corpus.test.pairs))
+
+
+@pytest.mark.parametrize("keys", [np.arange(99), np.maximum(np.arange(120), 22), np.zeros(1_000)])
+def test_too_few_different_responses_are_a_user_error(keys):
+    with pytest.raises(UserError, match="99 wrong responses"):
+        response.drawn(split_with_responses(keys))
+
+
+@pytest.mark.parametrize("keys", [np.arange(100), np.maximum(np.arange(120), 20)])
+def test_just_enough_different_responses_will_do(keys):
+    pairs, candidates = response.drawn(split_with_responses(keys))
+    texts = keys[pairs][candidates]
+    assert (texts[:, 1:] != texts[:, :1]).all()
+
+
+def test_ties_count_against_the_truth():
+    scores = np.array([[1.0, 0, 0, 0], [0, 0, 0, 0], [0.5, 0.5, 1, 0], [-1, 0, 1, 2]])
+    assert true_ranks(scores).tolist() == [1, 4, 3, 4]
+
+
+def test_ranks_are_those_of_a_loop_over_the_candidates():
+    rng = np.random.default_rng(0)
+    _, candidates = response.drawn(split_with_responses(np.arange(600)))
+    u, v = rng.integers(-3, 4, (2, 600, 3)).astype(float)     # small integers: many ties
+    expected = [1 + sum(u[i] @ v[j] >= u[i] @ v[i] for j in row[1:])
+                for i, row in enumerate(candidates)]
+    assert response.ranks_of_truth(u, v, candidates).tolist() == expected
+
+
+# ---------------------------------------------------------------- what is ranked
+
+def ranks_by_hand(u, v, candidates):
+    """A loop over the candidates of each input."""
+    return [1 + sum(u[k] @ v[other] >= u[k] @ v[k] for other in row[1:])
+            for k, row in enumerate(candidates)]
+
+
+def test_replies_are_ranked_by_u_and_the_response_networks_v(run, test_set):
+    split, pairs = test_set.corpus.test, test_set.pairs
+    u, v = (embed(run.model, split.sentences(2 * pairs + side)) for side in (0, 1))
+    answered, _ = response_forward(run.model.params, v, run.config.model)
+    found = response.vectors(run.model, split, pairs)
+    np.testing.assert_allclose(found[0], u, atol=1e-6)
+    np.testing.assert_allclose(found[1], answered, atol=1e-6)
+    assert np.abs(answered - v).max() > 0.1
+    expected = ranks_by_hand(u.astype(np.float64), answered.astype(np.float64),
+                             test_set.candidates)
+    assert (response.scores(run, test_set)["trained"] == expected).mean() > 0.99
+
+
+def test_dev_is_measured_by_its_own_pairs(run, test_set):
+    """Or the checkpoint would be chosen by what it was trained on."""
+    corpus = test_set.corpus
+    record = train.measuring_dev(run.config, corpus, Tasks(corpus.train))(run.model)
+    pairs, candidates = response.drawn(corpus.dev, response.DEV_QUERIES)
+    u, v = (embed(run.model, corpus.dev.sentences(2 * pairs + side)).astype(np.float64)
+            for side in (0, 1))
+    answered, _ = response_forward(run.model.params, v, run.config.model)
+    ranks = np.array(ranks_by_hand(u, answered, candidates))
+    for n in response.N:
+        assert record[f"dev_p{n}"] == pytest.approx(100 * np.mean(ranks <= n), abs=0.6)
+    garbage = corpus._replace(train=corpus.train._replace(ids=corpus.train.ids[::-1].copy()))
+    assert train.measuring_dev(run.config, garbage, Tasks(garbage.train))(run.model) == record
+
+
+def test_the_weights_of_words_are_fitted_on_train_alone(test_set):
+    corpus, pairs = test_set.corpus, test_set.pairs
+    rng = np.random.default_rng(0)
+    other = corpus.train._replace(ids=np.where(                # other frequencies than test has
+        rng.random(len(corpus.train.ids)) < 0.5, 7, corpus.train.ids).astype(np.int32))
+    corpus = corpus._replace(train=other)
+    size = corpus.vocabulary.size
+    total, df = document_frequency(other.sentences(np.arange(2 * other.pairs)), size)
+    assert total == 2 * other.pairs and df[7] > 0.9 * total
+    inputs, replies = response.sides(corpus.test, pairs)
+    weighted = [tfidf(packed, total, df) for packed in (inputs, replies)]
+    for found, expected in zip(response.tfidf_vectors(corpus, corpus.test, pairs), weighted):
+        assert abs(found - expected).max() < 1e-6
+    dense = [some.toarray() for some in weighted]
+    found = response.of_words(test_set._replace(corpus=corpus))
+    agree = found["TF-IDF cosine"] == ranks_by_hand(*dense, test_set.candidates)
+    assert agree.mean() > 0.98                                # but for ties by rounding
+    documents = bm25_documents(replies, total, df).toarray()
+    expected = ranks_by_hand(term_counts(inputs, size).toarray(), documents, test_set.candidates)
+    assert (found["BM25"] == expected).mean() > 0.98
+
+
+def test_words_weigh_what_is_best_on_dev_whatever_test_would_like(run, test_set, monkeypatch):
+    """On dev one kind of words knows the replies and the other nothing; on test it is reversed."""
+    choices = test_set
+    truth = np.eye(1, 100)                                    # the true reply stands in column 0
+
+    def knowing(split):
+        def extra(source, asked, pairs, candidates):
+            if asked.pairs == getattr(choices.corpus, split).pairs:
+                return np.repeat(truth, len(candidates), axis=0)
+            return 3 * np.random.default_rng(0).standard_normal(candidates.shape)
+        return extra
+
+    monkeypatch.setattr(response, "candidate_scores", lambda u, v, candidates, dot_products: (
+        truth + 0.6 * np.random.default_rng(1).standard_normal(candidates.shape)))
+    monkeypatch.setattr(response, "word_scores", knowing("dev"))
+    monkeypatch.setattr(response, "tfidf_scores", knowing("test"))
+    found = response.scores(run, choices)
+    assert [*found] == ["trained", "trained + 2.0 words", "trained + 0.1 TF-IDF cosine"]
+    alone, words, tfidf = (100 * (ranks == 1).mean() for ranks in found.values())
+    assert words < 10 < alone < tfidf < 50                    # 2.0 of TF-IDF would have 99 on test
+
+
+@pytest.mark.parametrize("run, tfidf, said", [
+    # right at the same 200 of 400 inputs and at 15 more: certain because the inputs are paired
+    (np.repeat([1, 2], [215, 185]), np.repeat([1, 2], [200, 200]),
+     "The run is better than words alone: P@1 +3.8 [+1.9, +5.6]; together they have "
+     "75.0, and search uses both."),
+    (np.repeat([1, 2], [200, 200]), np.repeat([1, 2], [200, 200]),
+     "Words alone are as good here (P@1: TF-IDF 50.0 [45.1, 54.9], this run 50.0): together "
+     "they have 75.0, and search uses both."),
+    # right at 10 more, but mostly at others: not certain
+    (np.repeat([1, 2], [210, 190]), np.repeat([2, 1], [200, 200]), "Words alone are as good here"),
+    (np.repeat([1, 9], [100, 300]), np.repeat([1, 2], [200, 200]), "Words alone are as good here"),
+    (np.repeat([2, 3], [300, 100]), np.full(400, 90), "Words alone are as good here")])
+def test_the_verdict_is_by_the_paired_interval_of_right_answers(run, tfidf, said):
+    both = np.repeat([1, 5], [300, 100])
+    rows = {"trained": run, "trained + 0.3 words": both, "trained + 0.2 TF-IDF cosine": tfidf}
+    assert response.verdict(rows, tfidf).startswith(said)
+
+
+def test_another_model_is_scored_by_the_same_functions(run, test_set):
+    choices = test_set
+    untrained = run._replace(model=initial_model(run.config, choices.corpus))
+    expected = response.baselines(run, choices)["the same, untrained"]
+    assert (response.scores(untrained, choices)["trained"] == expected).all()
+    for task in (response, sts, cqa):
+        (source,) = task.find(None, run).values()
+        dataset = task.read(source)
+        one, other = (np.concatenate(task.scores(which, dataset)["trained"], axis=None)
+                      for which in (run, untrained))
+        assert one.shape == other.shape and (one != other).any()
+
+
+def test_a_run_that_goes_on_is_compared_with_the_one_before(run, test_set, trained):
+    """Where its pairs are others; after a second task on the same pairs with its first values."""
+    config, corpus = dataclasses.replace(run.config, init=str(trained[0])), test_set.corpus
+    name, _ = response.before_training(config, corpus)
+    assert name == "the same, untrained"
+    name, model = response.before_training(config, corpus._replace(checksum=1 + corpus.checksum))
+    assert name == "before fine-tuning"
+    assert all((model.params[key] == p).all() for key, p in run.model.params.items())
+
+
+# ---------------------------------------------------------------- the command of them all
+
+def test_a_run_is_evaluated_on_what_is_there_and_the_rest_is_named(run_copy, tmp_path):
+    done = command("evaluation", run_copy, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for title in ("Picking the true reply among 100", "STS own set", "own set: 10 questions"):
+        assert done.stdout.count(title) == 1
+    nli_line, senteval_line = done.stdout.splitlines()[-2:]
+    assert nli_line.startswith(f"nli: not measured. {run_copy}: was trained without NLI; train on")
+    assert senteval_line.startswith("senteval: not measured. --data is missing")
+    done = command("evaluation", run_copy, "--on", "sts", "cqa", "--data", tmp_path, cwd=tmp_path)
+    sts_line, cqa_line = done.stdout.splitlines()
+    assert (done.returncode == 0
+            and sts_line.startswith(f"sts: not measured. {tmp_path}: holds no sts-train.csv"))
+    assert cqa_line.startswith(f"cqa: not measured. {tmp_path}: holds no *.xml")
+
+
+TOY = """'''How long are its texts?'''
+from pathlib import Path
+from .command import main
+
+def find(data, run=None):
+    return {path.stem: path for path in Path(data).glob("*.toy")}
+
+def read(path):
+    return path.read_text().splitlines()
+
+def scores(run, texts):
+    return {"trained": run.vocabulary.encode(texts).lengths}
+
+def baselines(run, texts, vectors=None):
+    return {"characters": [len(text) for text in texts]}
+
+def summary(name, texts, scores, baselines):
+    return f"{name} {[list(map(int, row)) for row in (scores | baselines).values()]}"
+
+if __name__ == "__main__":
+    main("toy", data="folder of *.toy")
+"""
+
+
+def test_a_new_evaluation_is_one_file_and_one_name_in_a_list(trained, tmp_path):
+    package = shutil.copytree(ROOT / "convsim_mini", tmp_path / "convsim_mini")
+    (package / "evaluation" / "toy.py").write_text(TOY)
+    listed = package / "evaluation" / "__init__.py"
+    listed.write_text(listed.read_text().replace("EVALUATIONS = {",
+                                                 'EVALUATIONS = {"toy": "a toy",'))
+    (tmp_path / "some.toy").write_text("one two\nthree")
+    for line in (["evaluation", "--on", "toy"], ["evaluation.toy"]):
+        done = subprocess.run([sys.executable, "-m", f"convsim_mini.{line[0]}", trained[0],
+                               "--data", tmp_path, *line[1:]],
+                              cwd=tmp_path, capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": str(tmp_path)})
+        assert ((done.returncode, done.stdout.strip(), done.stderr)
+                == (0, "some [[2, 1], [7, 5]]", ""))

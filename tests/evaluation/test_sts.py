@@ -1,0 +1,278 @@
+"""STS: the official files and their traps, the years, similarity, what is said of it."""
+
+import csv
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from convsim_mini.common.cli import UserError
+from convsim_mini.evaluation import command, cqa, sts
+from convsim_mini.evaluation.metrics import pearson, spearman
+from convsim_mini.evaluation.sts import Sts
+from convsim_mini.inference.sentence_encoder import encoder_of, load
+from convsim_mini.inference.projection import with_matrix
+from convsim_mini.training.run import load_run, save_matrix
+
+ROW = "main-news\tMSRpar\t2012\t0001\t4.5\tA quote \" here\tAnother one"
+
+
+# ---------------------------------------------------------------- the benchmark's files
+
+@pytest.mark.parametrize("name, rows_if_quoted, genres", [
+    ("train", 5_711, {"captions": 2_000, "forums": 450, "news": 3_299}),
+    ("dev", 1_470, {"captions": 625, "forums": 375, "news": 500}),
+])
+def test_official_files_keep_all_their_rows(data_folder, name, rows_if_quoted, genres):
+    path = sts.find(data_folder)[name]
+    found = sts.read(path)
+    assert Counter(found.genres.tolist()) == genres and len(found.labels) == sum(genres.values())
+    with open(path, encoding="utf-8", newline="") as file:    # a quotation mark swallows rows
+        assert len(list(csv.reader(file, delimiter="\t"))) == rows_if_quoted
+
+
+def test_the_own_set_has_120_pairs_of_three_genres():
+    assert sts.find(None) == {"own set": sts.OWN}
+    own = sts.read(sts.OWN)
+    assert Counter(own.genres.tolist()) == {"captions": 40, "forums": 40, "news": 40}
+    assert own.labels.min() < 0.5 and own.labels.max() > 4.5
+    assert len(set(zip(own.sentences1, own.sentences2))) == 120
+
+
+def test_columns_after_the_seventh_windows_line_ends_and_quotation_marks_are_read(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(f'{ROW}\r\n{ROW}\tlicence\tsource\n\nmain-forum\ta\t\t\t0\t"x\tNEL\x85 "" y\n'
+                     'main-forums\tb\t\t\t5\t\ty'.encode())
+    found = sts.read(path)
+    assert found.genres.tolist() == ["news", "news", "forums", "forums"]
+    assert found.labels.tolist() == [4.5, 4.5, 0, 5]
+    assert found.sentences1 == ['A quote " here', 'A quote " here', '"x', ""]
+    assert found.sentences2 == ["Another one", "Another one", 'NEL\x85 "" y', "y"]
+
+
+@pytest.mark.parametrize("text, where, what", [
+    ("\n\n", "", "is empty"),
+    (f"{ROW}\n\nmain-news\t1\t2\n", ", line 3", "no "),
+    (f"genre\tfile\tyear\tid\tscore\ta\tb\n{ROW}", ", line 1", 'genre "genre"'),
+    (f"{ROW}\n{ROW.replace('4.5', '5.5')}", ", line 2", 'score "5.5", expected 7 columns'),
+    (ROW.replace("4.5", "-0.1"), ", line 1", 'score "-0.1"'),
+    (ROW.replace("4.5", "nan"), ", line 1", 'score "nan"'),
+    (ROW.replace("4.5", ""), ", line 1", 'score ""'),
+    (ROW.replace("main-news", "main-songs"), ", line 1", 'genre "main-songs"'),
+    (ROW.replace("quote", "caf\xe9").encode("latin-1"), "", "cannot be read as UTF-8"),
+    (None, "", "cannot be read"),
+])
+def test_a_bad_file_is_a_user_error_that_names_file_and_line(tmp_path, text, where, what):
+    path = tmp_path / "a.csv"
+    if text is not None:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(UserError) as error:
+        sts.read(path)
+    assert str(error.value).startswith(f"{path}{where}: ") and what in str(error.value)
+
+
+def test_files_are_found_in_the_folder_or_below_it_and_else_it_is_said(tmp_path):
+    with pytest.raises(UserError, match="holds no sts-train.csv, .* folders stsbenchmark") as error:
+        sts.find(tmp_path)
+    assert str(tmp_path) in str(error.value)
+    with pytest.raises(UserError, match="--data is missing: name the folder .* STS Benchmark"):
+        sts.read_splits(None, "dev")
+    folder = tmp_path / "stsbenchmark"
+    folder.mkdir()
+    (folder / "sts-dev.csv").write_text(ROW)
+    assert sts.find(tmp_path) == sts.find(folder) == {"dev": folder / "sts-dev.csv"}
+    (dev,) = sts.read_splits(tmp_path, "dev")
+    assert dev.files.tolist() == ["MSRpar"]
+    with pytest.raises(UserError, match="expected sts-train.csv and sts-dev.csv, found sts-dev"):
+        sts.read_splits(tmp_path, "train", "dev")
+
+
+# ---------------------------------------------------------------- the years
+
+@pytest.fixture
+def year(tmp_path, monkeypatch):
+    """The folder of a year of two sets, of 12 and 30 scored pairs and 5 without a score each."""
+    monkeypatch.setitem(sts.COUNTS, "STS16-en-test", {"plagiarism": 12, "headlines": 30})
+    folder = tmp_path / "senteval" / "downstream" / "STS" / "STS16-en-test"
+    folder.mkdir(parents=True)
+    for name, count in sts.COUNTS[folder.name].items():
+        scores = ["", *(f"{5 * k / count:.1f}" for k in range(count)), "", "", "", ""]
+        lines = [f'a "film {k}\tthe \u20ac {k % 7} \x85 \tsource one\tsource two'
+                 for k in range(len(scores))]
+        for kind, rows in (("input", lines), ("gs", scores)):
+            (folder / f"STS.{kind}.{name}.txt").write_bytes(("\n".join(rows) + "\n").encode())
+    return folder
+
+
+def test_a_year_is_found_beside_the_benchmark_and_read_whole(year, tmp_path):
+    assert sts.find(tmp_path) == sts.find(year.parent) == {year.name: year}
+    (tmp_path / "sts-dev.csv").write_text(ROW)
+    assert sts.find(tmp_path) == {"dev": tmp_path / "sts-dev.csv", year.name: year}
+    found = sts.read(year)
+    assert found.genres.tolist() == ["plagiarism"] * 12 + ["headlines"] * 30
+    assert found.sentences1[:2] == ['a "film 1', 'a "film 2']   # the first line has no score
+    assert found.sentences2[0] == "the \u20ac 1"
+    np.testing.assert_allclose(found.labels[:3], [0, 0.4, 0.8])
+
+
+@pytest.mark.parametrize("old, new, message", [
+    ("\n2.5\n", "\n\n", ": 29 scores, expected the official 30"),
+    ("\n2.5\n", "\n2.5\n\n", ": 36 lines, expected one for each of the 35 of STS.input"),
+    ("2.5", "5.1", ', line 17: score "5.1", expected a score from 0 to 5'),
+    ("2.5", "nan", ', line 17: score "nan"'),
+])
+def test_what_is_wrong_with_a_year_is_said(year, old, new, message):
+    gold = year / "STS.gs.headlines.txt"
+    gold.write_text(gold.read_text().replace(old, new))
+    with pytest.raises(UserError) as raised:
+        sts.read(year)
+    assert str(raised.value).startswith(f"{gold}{message}"), raised.value
+    gold.unlink()
+    with pytest.raises(UserError, match="gs.headlines.txt: cannot be read as UTF-8 text"):
+        sts.read(year)
+
+
+def test_a_year_is_the_mean_over_its_sets_plain_and_weighted():
+    rng = np.random.default_rng(0)
+    genres = np.repeat(["b", "a"], [10, 90])
+    labels, values = rng.uniform(0, 5, 100), rng.standard_normal(100)
+    values[:10] += labels[:10]
+    figures = [[100 * measure(values[genres == one], labels[genres == one])
+                for measure in (pearson, spearman)] for one in "ab"]
+    text = sts.summary("STS16-en-test", Sts(genres, labels, [], []), {"trained": values}, {})
+    plain = [(x + y) / 2 for x, y in zip(*figures)]
+    weighted = [0.9 * x + 0.1 * y for x, y in zip(*figures)]
+    header, _, trained, *published, source = text.splitlines()
+    assert header.split()[-4:] == ["a", "90", "b", "10"]
+    assert [line.split()[-1] for line in published] == ["51.4", "71.5"]
+    assert "published" in source and all("published" in line for line in published)
+    shown = [float(cell) for cell in trained.replace("/", " ").split()[1:]]
+    np.testing.assert_allclose(shown, [*plain, *weighted, *figures[0], *figures[1]], atol=0.051)
+
+
+def test_one_command_measures_the_benchmark_and_the_years(year, tmp_path, run_copy, capsys):
+    (tmp_path / "sts-dev.csv").write_text("\n".join(
+        ROW.replace("4.5", f"{k / 2}").replace("Another", "Another a" * k) for k in range(9)))
+    (tmp_path / "some.vec").write_text("a 1 0 0.5\nfilm 0 1 0\nthe 0 -1 1\n")
+    command.main("sts", "--vectors", data="folder", argv=[
+        str(run_copy), "--data", str(tmp_path), "--vectors", str(tmp_path / "some.vec")])
+    out = capsys.readouterr().out
+    assert "STS dev, r / rho × 100" in out and "STS16-en-test, r / rho × 100" in out
+    assert "headlines 30" in out and "plagiarism 12" in out
+    lines = [line.split("  ")[0] for line in out.splitlines()]
+    for row in ("trained", "trained, all but the top + words", "SIF of some.vec",
+                "mean of own vectors", "binary word cosine"):
+        assert lines.count(row) == 2
+    assert (run_copy / "sts_dev.png").stat().st_size > 10_000
+
+
+# ---------------------------------------------------------------- similarity
+
+def unit_vectors(rng, *shape):
+    x = rng.standard_normal(shape)
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def test_angular_similarity_is_0_for_equal_and_minus_pi_for_opposite_vectors():
+    u = unit_vectors(np.random.default_rng(0), 50, 20)
+    # In float32 a unit vector's square is not exactly 1, and the arc is steep there.
+    for dtype, tolerance in ((np.float64, 1e-7), (np.float32, 2e-3)):
+        v = u.astype(dtype)
+        np.testing.assert_allclose(sts.angular_similarity(v, v), 0, atol=tolerance)
+        np.testing.assert_allclose(sts.angular_similarity(v, -v), -np.pi, atol=tolerance)
+    across = unit_vectors(np.random.default_rng(1), 50, 20)
+    across -= (across * u).sum(axis=1, keepdims=True) * u
+    np.testing.assert_allclose(sts.angular_similarity(u, across), -np.pi / 2, atol=1e-12)
+    assert sts.score_0_to_5(np.array([0.0, -np.pi / 2, -np.pi])).tolist() == [5, 2.5, 0]
+
+
+def test_a_runs_rows_are_its_halves_under_each_of_its_matrices(run_copy):
+    own = sts.read(sts.OWN)
+    run = load_run(run_copy)
+    turn = np.random.default_rng(0).standard_normal((16, 16))
+    run = save_matrix(run, "tuned", turn)
+    found = sts.scores(run, own)
+    assert [*found] == [
+        "trained", "trained, as cosine", "trained, all but the top",
+        "trained, all but the top, as cosine", "trained, all but the top + words",
+        "trained, tuned", "trained, tuned, as cosine", "trained, tuned + words"]
+    for name, matrix in (("", None), (", all but the top", run.matrices["all_but_the_top"]),
+                         (", tuned", turn.astype(np.float32))):
+        half = encoder_of(run, words=False)
+        half.model = with_matrix(run.model, matrix)
+        cosines = sts.cosines(half.encode, own)
+        np.testing.assert_allclose(found[f"trained{name}, as cosine"], cosines, atol=1e-5)
+        np.testing.assert_allclose(found[f"trained{name}"], -np.arccos(np.clip(cosines, -1, 1)),
+                                   atol=3e-3)
+    encoders = load(run_copy), load(run_copy, tuned=True)
+    for row, encoder in zip(("all but the top", "tuned"), encoders):
+        both = sts.cosines(encoder.encode, own)
+        np.testing.assert_allclose(found[f"trained, {row} + words"], both, atol=1e-5)
+        assert np.abs(both - found[f"trained, {row}, as cosine"]).max() > 0.1
+
+
+def test_whatever_encodes_is_scored_by_its_cosines(trained, capsys):
+    """A function from texts to vectors, of any length, stands where a Run may stand."""
+    own = sts.read(sts.OWN)
+    encoder = load(trained[0])
+    lengths = iter(np.random.default_rng(0).uniform(0.1, 9, 10_000))
+
+    def encode(texts):
+        return [vector * next(lengths) for vector in encoder.encode(texts)]
+
+    expected = sts.cosines(encoder.encode, own)
+    np.testing.assert_allclose(sts.scores(encode, own)["trained, as cosine"], expected, atol=1e-5)
+    questions = cqa.read(cqa.OWN)
+    np.testing.assert_allclose(cqa.scores(encode, questions)["trained"],
+                               cqa.cosines(questions, encoder.encode), atol=1e-5)
+    command.evaluate("sts", encode, sts.find(None))
+    assert f"{100 * pearson(np.arccos(-expected), own.labels):.1f} [" in capsys.readouterr().out
+
+
+def test_correlations_are_those_of_each_genre():
+    rng = np.random.default_rng(0)
+    genres = np.repeat(["news", "captions", "forums"], 20)
+    labels, similarity = rng.random((2, 60))
+    found = sts.correlations(similarity, Sts(genres, labels, [""] * 60, [""] * 60))
+    for genre in ("all", *set(genres)):
+        some = (genres == genre) | (genre == "all")
+        assert found[genre][0] == pytest.approx(np.corrcoef(similarity[some], labels[some])[0, 1])
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_genre_alone_is_reported_without_a_warning():
+    one = Sts(np.repeat("news", 5), np.arange(5.0), ["a"] * 5, ["b"] * 5)
+    assert "news 5" in sts.score_table("dev", one, {"some model": np.array([0.0, 1, 3, 2, 4])})
+
+
+def test_the_closest_and_furthest_pairs_are_shown_beside_peoples_scores():
+    pairs = Sts(np.repeat("news", 7), np.arange(7) / 2, [*"abcdefg"], [*"ABCDEFG"])
+    angles = -np.pi * np.array([0.1, 0.9, 0.2, 0.5, 0.3, 0.8, 0.7])
+    lines = sts.closest_and_furthest(angles, pairs).splitlines()
+    assert [line.split()[0] for line in lines] == ["closest"] * 3 + ["furthest"] * 3
+    assert [line.split("  ")[-3].split()[0] for line in lines] == [*"acebfg"]
+    assert "4.5 (people: 0.0)  a  |  A" in lines[0] and "0.5 (people: 0.5)  b  |  B" in lines[3]
+
+
+def test_better_is_only_said_where_the_test_says_so():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 26, 500) / 5
+    x, z = y + rng.standard_normal(500), y ** 1.5 + 6 * rng.standard_normal(500)
+    twin = x + 0.01 * np.random.default_rng(1).standard_normal(500)
+    lines = sts.comparison(x, {"coarse": z, "twin": twin, "labels": y, "constant": np.ones(500)},
+                           y).splitlines()
+    assert [line.split("(")[0].rsplit(None, 1) for line in lines[1:]] == [
+        ["  better than", "coarse"], ["  not told apart from", "twin"], ["  worse than", "labels"]]
+    assert "constant (+nan, p = nan)" in lines[2]
+    swapped = sts.comparison(z, {"fine": x}, y)
+    assert "worse than" in swapped and "better than" not in swapped
+    difference = 100 * (pearson(x, y) - pearson(z, y))
+    assert f"coarse ({difference:+.1f}, p = " in lines[1]
+
+
+@pytest.mark.parametrize("t, p, said", [
+    (2.0, 0.049, "better than"), (-2.0, 0.049, "worse than"), (1.9, 0.051, "not told apart from")])
+def test_the_level_of_the_test_is_5_per_cent(monkeypatch, t, p, said):
+    monkeypatch.setattr(sts, "williams_test", lambda x, z, y: (t, p))
+    y = np.arange(4.0)
+    assert sts.comparison(y, {"it": y}, y).splitlines()[1].startswith(f"  {said}")

@@ -1,0 +1,128 @@
+"""A run is one file: what it holds, and how damage to it is named."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+from convsim_mini.common import arrays_file
+from convsim_mini import train
+from convsim_mini.common.cli import UserError
+from convsim_mini.inference.sentence_encoder import load
+from convsim_mini.training.run import (
+    MODEL, TRAINING, describe, finished, load_run, log_of, newest, read_log, save_matrix)
+
+from conftest import command
+
+
+def test_one_file_is_the_whole_run(trained, tmp_path):
+    alone = shutil.copy(trained[0] / MODEL, tmp_path / "chat.safetensors")
+    texts = ["hello there", "what is it"]
+    np.testing.assert_array_equal(load(alone).encode(texts), load(trained[0]).encode(texts))
+    one, other = load_run(alone), load_run(trained[0])
+    assert one.config == other.config and one.identity == other.identity
+    assert (one.name, other.name) == ("chat", "run") and not one.state
+    assert one.step == one.measured[-1]["step"] == 30 and log_of(one) == []
+
+
+def test_config_json_is_for_people_alone(run_copy):
+    before = load(run_copy).encode("hello")
+    (run_copy / "config.json").write_text("{}")
+    np.testing.assert_array_equal(load(run_copy).encode("hello"), before)
+
+
+def test_a_matrix_is_added_to_the_file(run_copy):
+    run = load_run(run_copy)
+    turned = np.eye(16)[::-1]
+    assert save_matrix(run, "tuned", turned).matrices["tuned"].tolist() == turned.tolist()
+    again = load_run(run_copy)
+    assert again.matrices.keys() == {"all_but_the_top", "tuned"}
+    assert again.identity == run.identity
+    with pytest.raises(AssertionError):
+        np.testing.assert_allclose(load(run_copy, tuned=True).encode("hello"),
+                                   load(run_copy).encode("hello"))
+    shutil.copy(run_copy / MODEL, run_copy / TRAINING)
+    with pytest.raises(UserError, match="training is not finished; go on first"):
+        save_matrix(run, "tuned", turned)
+
+
+def test_a_changed_byte_is_noticed(run_copy):
+    path = run_copy / MODEL
+    data, rng = path.read_bytes(), np.random.default_rng(5)
+    header = int.from_bytes(data[:8], "little")
+    for place in [*range(8), *rng.integers(8, 8 + header, 300), *rng.integers(8, len(data), 100)]:
+        flipped = bytes([data[place] ^ 1 << rng.integers(8)])
+        path.write_bytes(data[:place] + flipped + data[place + 1:])
+        with pytest.raises(UserError, match="model.safetensors: "):
+            load_run(run_copy)
+
+
+def test_numbers_read_as_another_kind_or_shape_are_refused(run_copy):
+    path = run_copy / MODEL
+    arrays = load_file(path)
+    with safe_open(path, "numpy") as file:
+        metadata = file.metadata()
+    for other in (lambda array: array.view(np.int32), lambda array: array.reshape(-1)):
+        save_file({name: other(array) for name, array in arrays.items()}, path, metadata)
+        with pytest.raises(UserError, match="its checksum is wrong"):
+            load_run(run_copy)
+
+
+def test_a_file_of_another_format_is_refused(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(arrays_file, "FORMAT", 2)
+        arrays_file.save_arrays(tmp_path / MODEL, {"a": np.zeros(3)}, {})
+    with pytest.raises(UserError, match="another version .*format 2, expected 7"):
+        load_run(tmp_path)
+
+
+def test_arrays_are_whole_however_they_lie_and_are_read(tmp_path, monkeypatch):
+    arrays = {"strided": np.arange(60.).reshape(6, 10)[::2, ::3], "columns": np.eye(3, 5).T,
+              "one": np.zeros(1)}
+    for rows in (1, 2, 100):
+        monkeypatch.setattr(arrays_file, "ROWS_AT_ONCE", rows)
+        arrays_file.save_arrays(tmp_path / "a.safetensors", arrays, {"step": 3})
+        found, about = arrays_file.load_arrays(tmp_path / "a.safetensors", "")
+        assert about["step"] == 3 and found.keys() == arrays.keys()
+        for name in arrays:
+            np.testing.assert_array_equal(found[name], arrays[name])
+
+
+@pytest.mark.parametrize("files, words", [
+    ([], "is no run folder"), (["modules.json"], "it is an exported one"),
+    ([TRAINING], "stopped before its first checkpoint; go on: .* --resume"), (None, "no such run")])
+def test_a_folder_without_a_run_is_named(tmp_path, files, words):
+    folder = tmp_path / "run"
+    if files is not None:
+        folder.mkdir()
+        for name in files:
+            (folder / name).write_text("")
+    with pytest.raises(UserError, match=words):
+        load_run(folder)
+
+
+def test_a_log_is_read_up_to_a_line_that_is_half_written(run_copy):
+    path = run_copy / "log.jsonl"
+    text = path.read_text()
+    path.write_text(text[:-9])
+    assert read_log(path) == [json.loads(line) for line in text.splitlines()[:-1]]
+    path.write_text("{\n" + text)
+    with pytest.raises(UserError, match="log.jsonl, line 1: is damaged"):
+        read_log(path)
+
+
+def test_other_nli_data_are_refused(arguments, nli_folder, tmp_path):
+    nli = shutil.copytree(nli_folder, tmp_path / "nli")
+    done = command("train", *arguments, "--steps", 4, "--evaluations", 1, "--run", "run", "--task",
+                   "multitask", "--nli", nli, "--optim.nli_batch_size", 60, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "run"
+    assert finished(folder) and newest(folder) == folder / MODEL
+    (path,) = nli.glob("*train*")
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
+    with pytest.raises(UserError, match="nli: these NLI data are not those that .*run was "):
+        train.resume(folder)
+    assert describe(folder).nli is not None

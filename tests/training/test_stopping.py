@@ -1,0 +1,84 @@
+"""What a training does when a signal asks it to stop, and when a figure cannot be drawn."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from convsim_mini import train
+from convsim_mini.common.cli import ENDING, errors_in_one_line
+from convsim_mini.training import loop, stopping
+from convsim_mini.training.options import parse_config
+from convsim_mini.training.run import finished, load_run, read_log
+
+from conftest import PATH, ended, wait_for
+
+
+@pytest.mark.parametrize("number", ENDING[1:])
+def test_sigterm_stops_a_training_after_the_step_as_ctrl_c_does(arguments, tmp_path, number):
+    command = [sys.executable, "-m", "convsim_mini.train", *arguments, "--steps", 10**6, "--run"]
+    process = subprocess.Popen([*map(str, command), "run"], cwd=tmp_path, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": PATH})
+    wait_for(lambda: any("loss" in record for record in read_log(tmp_path / "run" / "log.jsonl")),
+             process)
+    process.send_signal(number)
+    stderr = ended(process)[1].decode()
+    assert process.returncode == 128 + number
+    assert stderr.startswith("stopped; go on with:  ") and stderr.count("\n") == 1
+    assert stderr.endswith("python -m convsim_mini.train --resume run\n")
+    assert load_run(tmp_path / "run").step > 0
+
+
+def test_what_is_ignored_stays_ignored():
+    """As nohup and a job in the background want it."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with errors_in_one_line(), stopping.asked_to_stop() as asked:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert not asked.is_set()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_handlers_are_put_back_and_another_thread_sets_none():
+    def inside():
+        with errors_in_one_line(), stopping.asked_to_stop() as asked:
+            seen.append([*map(signal.getsignal, numbers), asked.is_set()])
+
+    numbers, seen = (signal.SIGINT, signal.SIGTERM), []
+    before = [*map(signal.getsignal, numbers)]
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join()
+    assert seen == [[*before, False]]
+    inside()
+    assert seen[1][0] == seen[1][1] != before[0]
+    assert [*map(signal.getsignal, numbers)] == before
+
+
+def test_a_figure_that_cannot_be_drawn_is_a_line(arguments, tmp_path, monkeypatch, capsys):
+    def monitor(job, *more):
+        Path(job.folder, "p_at_n.png").mkdir()
+        return real(job, *more)
+
+    real = loop.Monitor
+    monkeypatch.setattr(loop, "Monitor", monitor)
+    options = [*map(str, arguments), "--steps", "9", "--evaluations", "1"]
+    folder, *_ = train.train(parse_config([*options, "--run", str(tmp_path / "run")]))
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2 and all(
+        line.startswith("p_at_n.png: is not drawn, training goes on (") for line in lines)
+    assert finished(folder) and (folder / "loss.png").is_file() and load_run(folder).step == 9
+
+
+def test_without_a_home_the_cache_must_be_named(monkeypatch, tmp_path):
+    def no_home(path):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", no_home)
+    with pytest.raises(train.UserError, match="home directory.*name another folder with --cache"):
+        parse_config([])

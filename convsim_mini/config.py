@@ -110,9 +110,6 @@ class OptimConfig:
     nli_workers: Annotated[float, Meta(gt=0, lt=1)] | None = None
     """Share of several workers that trains NLI in each step while the others train on conversations
     (paper §3.1: 5%), and weight of its gradients. none: nli_share says how tasks take turns."""
-    local_negatives: bool = False
-    """Each of several workers takes wrong answers from its own pairs alone (ours: less travels;
-    sentence-transformers' gather_across_devices is the opposite)."""
     rate: PositiveFloat = 1e-3
     """Learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: Adam's usual)."""
     table_rate: PositiveFloat = 0.06

@@ -201,8 +201,6 @@ def check_device(config, workers):
 def check_batch_sizes(config, tasks, workers):
     """Raise a UserError where a batch is larger than what there is to train on, or too small."""
     fewest = max(2, workers.size)
-    if config.optim.local_negatives:
-        fewest = 2 * workers.size
     limits = [("batch_size", fewest, tasks.conversation.pairs, "the pairs")]
     if tasks.nli:
         least = fewest if config.second_task == "entailments" else workers.size

@@ -243,8 +243,7 @@ check(2, (given, variance_of), judge_variance)
 #    each sentence, and two whole numbers for each place: which row, which sentence. The sum over
 #    places is left to whoever updates the rows. That is (n − 1) · 2b vectors for b pairs.
 #
-# The third way is the library's. Workers of one host also share one table, and each updates every
-# n-th row of it. So nobody does another's work.
+# The third way is the library's. Every worker has the whole table and updates all of these rows.
 #
 # **Predict:** a worker has 1,024 pairs of chat. How many different rows do their words and bigrams
 # name, nearer 2,000 or 20,000? How much less is one vector for each of the 2,048 sentences?
@@ -277,8 +276,8 @@ for pairs, most in ((100, 5_000), (1_024, 25_000)):
 # ## Where this lives
 #
 # - `training/distributed.py`: `Workers`, over MPI; the only file that knows of it. A step meets
-#   them at two doors: `gather` before the loss, `reduce_scatter` after it. `sum` then adds up all
-#   gradients. `training/workers.py`: one worker that is alone.
+#   them at two doors: `gather` before the loss, `reduce_scatter` after it. `Group.sum` then adds up
+#   all dense gradients. `training/workers.py`: one worker that is alone.
 # - `core/model.py`: `pick` opens both. `core/losses.py`: `batch_softmax_forward` with `first`.
 # - `tests/training/test_workers.py`: real processes; 2, 3 and 4 workers give the loss and every
 #   gradient of one to ten digits.

@@ -5,8 +5,6 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from ..config import Config
 from ..core.arrays import array_module, to_device
 from ..core.loop import train_steps
@@ -61,10 +59,8 @@ def run_steps(job, start):
         def after_step(done, losses):
             monitor.after_step(done, losses)
             due = done == config.steps or done % every == 0
-            # only then may a worker read the table that all of a host have updated
             stopping = workers.agree(stop.is_set())
             if due or stopping:
-                workers.collect(model.params, optimizer.state)
                 monitor.checkpoint(done, model, optimizer.state, due)
                 workers.wait()
             if stopping:
@@ -88,8 +84,6 @@ def begin(job, start):
     for name, saved in (start.state or {}).items():
         own = optimizer.state[name]
         own[...] = array_module(own).asarray(saved)
-    if xp is np:
-        optimizer.state = workers.broadcast(optimizer.state)  # tables' part goes where tables are
     monitor = Silent()
     if workers.rank == 0:
         monitor = Monitor(job, start, machine(xp))

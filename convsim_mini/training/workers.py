@@ -25,7 +25,7 @@ class Alone:
         pass
 
     agree = broadcast = _same
-    collect = check_nccl = wait = _nothing
+    check_nccl = wait = _nothing
     in_turn = job = nullcontext
 
 

@@ -61,9 +61,8 @@ def child(preset, steps):
     model = train.starting_model(config, corpus)
     model = model._replace(params=workers.broadcast(model.params))
     optimizer, counted = OPTIMIZERS[config.optim.optimizer](model.params), Counted(None)
-    optimizer.state = workers.broadcast(optimizer.state)
     if workers.size > 1:
-        counted = workers.comm = workers.group = Counted(workers.comm)
+        counted = workers.comm = workers.everyone.comm = Counted(workers.comm)
 
     def after_step(done, losses):
         nonlocal began

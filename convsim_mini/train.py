@@ -171,17 +171,13 @@ def prepare(config, vocabulary=None, workers=ALONE):
         nli_files(config)                                     # before the pairs: they take longer
     corpus = open_corpus(config, vocabulary)
     print(corpus_report(corpus.report))
-    if config.init and corpus.train.pairs < config.optim.batch_size:
-        optim = dataclasses.replace(config.optim, batch_size=corpus.train.pairs)
-        config = dataclasses.replace(config, optim=optim)
-        print(f"batches of {corpus.train.pairs} pairs: there are no more to train on\n")
     tell_cut(config.model, np.diff(corpus.train.offsets))
     if config.pairs_fraction < 1:
         print(f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of them)\n")
     tasks = Tasks(corpus.train)
     if config.second_task:
         tasks = Tasks(corpus.train, *open_nli(config, corpus.vocabulary))
-    check_batch_sizes(config, tasks, workers)
+    config = fitting_batches(config, tasks, workers)
     response.drawn(corpus.test)
     for path in sts.find(config.data, None).values():
         sts.read(path)
@@ -198,20 +194,23 @@ def check_device(config, workers):
         workers.check_nccl()
 
 
-def check_batch_sizes(config, tasks, workers):
-    """Raise a UserError where a batch is larger than what there is to train on, or too small."""
-    fewest = max(2, workers.size)
-    limits = [("batch_size", fewest, tasks.conversation.pairs, "the pairs")]
+def fitting_batches(config, tasks, workers):
+    """A Config whose batches are no larger than what there is to train on. Raises UserError."""
+    pairs = {"batch_size": tasks.conversation.pairs}
     if tasks.nli:
-        least = fewest if config.second_task == "entailments" else workers.size
-        limits.append(("nli_batch_size", least, tasks.nli.pairs, "the NLI pairs"))
+        pairs["nli_batch_size"] = tasks.nli.pairs
     if config.optim.drop_at < 1:
-        limits += [("dropped_batch_size", *limit) for _, *limit in limits]
-    for name, least, most, what in limits:
-        size = getattr(config.optim, name)
-        if not least <= size <= most:
-            raise UserError(f"--optim.{name} {size}: expected {least} to {most}, {what} to train "
-                            "on; change it, or train on more pairs")
+        pairs["dropped_batch_size"] = min(pairs.values())
+    fewest, sizes = max(2, workers.size), {}
+    for name, most in pairs.items():
+        asked = getattr(config.optim, name)
+        sizes[name] = min(asked, most)
+        if sizes[name] < fewest:
+            raise UserError(f"--optim.{name} {sizes[name]}: expected {fewest} or more pairs in a "
+                            f"batch; there are {most:,} to train on")
+        if most < asked:
+            print(f"--optim.{name} {most}: there are no more pairs to train on\n")
+    return dataclasses.replace(config, optim=dataclasses.replace(config.optim, **sizes))
 
 
 def nli_files(config):
@@ -227,17 +226,13 @@ def open_nli(config, vocabulary):
     """NLI's Splits to train on and to measure on; entailments have None for the second."""
     files = nli_files(config)
     train = read_snli(files["train"])
-    dev = read_snli(files["dev"])
-    if config.second_task == "entailments":
-        split = encode_entailments(train, vocabulary, config.nli_fraction, config.seed)
-        print(f"SNLI: {split.pairs:,} entailments to train on ({config.nli_fraction:.0%}); "
-              f"{train.dropped:,} pairs of the file are left out, without a label or a text\n")
-        return split, None
-    split = encode_snli(train, vocabulary, config.nli_fraction, config.seed)
-    print(f"SNLI: {split.pairs:,} pairs to train on ({config.nli_fraction:.0%} of the file), "
-          f"{len(dev.labels):,} of dev; {train.dropped:,} and {dev.dropped:,} have no "
-          "label or no text\n")
-    return split, encode_snli(dev, vocabulary)
+    encode = {"entailments": encode_entailments, "classes": encode_snli}[config.second_task]
+    split = encode(train, vocabulary, config.nli_fraction, config.seed)
+    print(f"SNLI: {split.pairs:,} {split.task.replace('classes', 'pairs')} to train on "
+          f"({config.nli_fraction:.0%}); {train.dropped:,} pairs of the file have no label or no "
+          "text\n")
+    is_classified = config.second_task == "classes"
+    return split, encode_snli(read_snli(files["dev"]), vocabulary) if is_classified else None
 
 
 def measuring_dev(config, corpus, tasks):

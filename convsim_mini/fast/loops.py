@@ -76,24 +76,9 @@ def numba_module():
     """numba where it is installed and fits this Python and this NumPy, else None."""
     try:
         import numba
-        from numba.core import event
     except ModuleNotFoundError:
         return None
     except ImportError as error:                              # it tells what it needs
         print(f"numba is not used: {error}", file=sys.stderr)
         return None
-
-    class Listener(event.Listener):
-        def on_start(self, event):
-            if event.data["dispatcher"].py_func.__module__ == __name__:
-                _tell_once("numba compiles loops, for a few seconds and then seldom again")
-
-        def on_end(self, _):
-            pass
-    event.register("numba:compile", Listener())
     return numba
-
-
-@cache
-def _tell_once(line):
-    print(line, file=sys.stderr)

@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 
 from ..core.arrays import array_module, to_host
-from ..common.cli import UserError, progress, python_m, user_errors
+from ..common.cli import progress, python_m, user_errors
 from ..common.figures import plot_accuracy, plot_loss, plot_precision, precisions
 from ..common.files import write_text
 from ..core.nli import LABELS
@@ -46,9 +46,6 @@ class Monitor:
         machines = [record["machine"] for record in records if "machine" in record]
         if machines[-1:] != [machine]:
             self._write([], {"step": step, "machine": machine})
-        if machines and machines[-1] != machine:
-            print(f"trained until now on {machines[-1]}, and from here on {machine}: the last bits "
-                  "of the weights will be others", file=sys.stderr)
         self.bar = progress(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05,
                             leave=True, total=pairs_before(config, config.steps))
         self.bar.update(pairs_before(config, step))
@@ -90,7 +87,6 @@ class Monitor:
 
     def checkpoint(self, step, model, state, measured):
         """Measure, if `measured`, and save. Raises Diverged if a loss or a parameter is bad."""
-        self._check_folder()
         self.log(step)
         self.seconds += time.perf_counter() - self.began
         for p in model.params.values():
@@ -139,13 +135,7 @@ class Monitor:
         """Take the progress bar away."""
         self.bar.close()
 
-    def _check_folder(self):
-        if not self.folder.is_dir():
-            raise UserError(f"{self.folder}: is gone; put it back there and --resume it, or train "
-                            "again")
-
     def _write(self, records, record):
-        self._check_folder()
         records.append(record)
         advice = f"make room, then go on: {self.resume}"
         with (user_errors(f"{self.path}: cannot be written", advice),

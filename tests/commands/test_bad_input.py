@@ -31,7 +31,6 @@ train --steps many                          | --steps many int
 train --optim.rate nan                      | --optim.rate nan > 0
 train --steps NINES                         | --steps 99999 …
 train --model.layers 8 65537                | --model.layers 65537 <= 65536
-train --pairs good.tsv --optim.batch_size 3437    | --optim.batch_size 3437 2 to 3436
 train --resume run --steps 9                | --resume folder no other option
 train --encoder lstm                        | lstm
 train --encoder transformer --model.embedding_dim 18 --model.heads 4 | --model.embedding_dim 18 even
@@ -56,7 +55,6 @@ train --task multitask                      | --task multitask --nli
 train --pairs good.tsv --nli nli            | --nli --task
 train --task nli --nli nowhere --pairs none.tsv  | nowhere snli_1.0_train
 train --task nli --nli nli-label --pairs good.tsv | nli-label line 2 maybe
-train --task nli --nli nli --pairs good.tsv --optim.nli_batch_size 9 | nli_batch_size 9 1 to 3
 evaluation run --on stz                     | --on stz
 evaluation.sts                              | run
 evaluation.sts . --bogus 3                  | --bogus

@@ -188,8 +188,8 @@ def test_a_users_mistake_is_one_line_of_ours(options, tmp_path):
     done = job(3, "-m", "convsim_mini.train", *options, "--optim.batch_size", 2, cwd=tmp_path)
     assert done.returncode == 2
     assert [line for line in done.stderr.splitlines() if line.startswith("error:")] == [
-        "error: --optim.batch_size 2: expected 3 to 3436, the pairs to train on; change "
-        "it, or train on more pairs"]
+        "error: --optim.batch_size 2: expected 3 or more pairs in a batch; there are 3,436 to "
+        "train on"]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,34 +7,32 @@ too. training/distributed.py says how to start several workers.
 
 import dataclasses
 import itertools
-import re
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from textwrap import shorten
-from typing import NamedTuple
 
 import numpy as np
 
-from .core.arrays import array_module, to_device
-from .fast.devices import device_module
-from .fast.threads import claim_process
-from .common.cli import UserError, errors_in_one_line, python_m, user_errors
+from .common.cli import UserError, errors_in_one_line, python_m
 from .common.tables import table
 from .common.workspace import OURS, locked
+from .core.arrays import array_module, to_device
+from .core.model import TABLE, Alone, Model, embed, replies, respond
+from .core.pairs import Batch
+from .core.ranking import precision
+from .core.schedule import GROWN
 from .data.pairs import RULES
 from .data.prepare import open_corpus
 from .data.snli import encode_entailments, encode_snli, find_snli, read_snli
 from .evaluation import response, sts
 from .evaluation.nli import classify
-from .evaluation.baselines import bag_cosines
-from .inference.sentence_encoder import tell_cut
-from .training.initial import initial_model, initial_parameters
-from .core.model import TABLE, Alone, Model, embed, replies, respond
-from .core.pairs import Batch
-from .core.ranking import precision
+from .fast.devices import device_module
+from .fast.threads import claim_process
 from .inference.projection import all_but_the_top
+from .inference.sentence_encoder import tell_cut
 from .training.distributed import launched
+from .training.initial import initial_model, initial_parameters
 from .training.loop import Job, Start, run_steps
 from .training.options import parse_config, resumed_folder
 from .training.run import (
@@ -44,14 +42,14 @@ from .training.workers import ALONE
 
 DEV_QUERIES = 5_000
 TOP_FROM = 20_000    # sentences, from which all_but_the_top takes its direction
-NOT_QUOTED = r'["“”„$`\\!%]'    # what sh, PowerShell or cmd reads even between quotation marks
 IN_USE = "{}: another process trains in it; wait until it ends, or stop it"
 
 
 def train(config, workers=ALONE):
     """Train a model as the Config says; → what `summary` takes. Raises UserError."""
     with workers.in_turn():
-        job = prepare(config, parents_words(config), workers)
+        words = describe(config.init).vocabulary if config.init else None
+        job = prepare(config, words, workers)
     if workers.rank:
         return run_to_the_end(job, Start())
     model = starting_model(job.config, job.corpus)
@@ -77,7 +75,10 @@ def resume(folder, workers=ALONE):
         with workers.in_turn():
             saved = describe(newest(folder))
             job = prepare(saved.config, saved.vocabulary, workers)._replace(folder=folder)
-        check_resumed(saved, job)
+        check_corpus(saved, job.corpus)
+        if saved.nli != job.tasks.nli_checksum:
+            raise UserError(f"{saved.config.nli}: these NLI data are not those that {folder} was "
+                            "trained on; put those back or train again")
         if workers.broadcast(finished(folder)):
             return folder, job.corpus
         start = Start()
@@ -87,14 +88,6 @@ def resume(folder, workers=ALONE):
             run = load_run(saved.path)
             start = Start(run.model.params, run.step, run.state, run.measured)
         return run_to_the_end(job, start)
-
-
-def check_resumed(run, job):
-    """Raise a UserError unless a Run can go on with a Job's Corpus and NLI data."""
-    check_corpus(run, job.corpus)
-    if run.nli != job.tasks.nli_checksum:
-        raise UserError(f"{run.config.nli}: these NLI data are not those that {run.folder} was "
-                        "trained on; put those back or train again")
 
 
 def run_to_the_end(job, start):
@@ -131,41 +124,26 @@ def finish(run, corpus):
     (run.folder / TRAINING).unlink()
 
 
-def parents_words(config):
-    """The Vocabulary of the run that --init names, or None. Raises UserError."""
-    if not config.init:
-        return None
-    parent = describe(config.init)
-    for name in ("words", "oov_buckets", "bigram_buckets"):
-        asked, kept = (getattr(some.text, name) for some in (config, parent.config))
-        if asked != kept:
-            raise UserError(f"--text.{name} {asked}: a run that goes on with --init keeps that "
-                            f"run's, {kept}; leave the option out")
-    return parent.vocabulary
-
-
 def starting_model(config, corpus):
     """The Model before the first step, from the seed or --init's run. Raises UserError."""
     if not config.init:
         return initial_model(config, corpus)
-    run = load_run(config.init)
     rng = np.random.Generator(np.random.Philox(config.seed))
-    trained = run.model.params
-    table = trained["encoder.embedding.weight"]
-    params = initial_parameters(config.model, table, rng, config.classifies)
-    for name in params | trained:
-        shape, found = (getattr(some.get(name), "shape", None) for some in (params, trained))
-        if found == shape:
-            params[name] = trained[name]
-        elif not name.startswith("nli.") or (found and shape):    # NLI's classifier may begin here
-            raise UserError(f"--init {config.init}: {name} has shape {found}, but {shape} follows "
-                            "from the settings; leave the model's settings to that run")
+    trained = load_run(config.init).model.params
+    params = initial_parameters(config.model, trained[TABLE], rng, config.classifies)
+    # NLI's classifier may begin here
+    params |= {name: p for name, p in trained.items() if name in params}
     return Model(params, config.model, corpus.vocabulary.size)
 
 
 def prepare(config, vocabulary=None, workers=ALONE):
     """Make the Job of a Config, after every check that needs no training. Raises UserError."""
-    check_device(config, workers)
+    if config.optim.nli_workers and (workers.size == 1 or len(config.taught) == 1):
+        raise UserError(f"--optim.nli_workers {config.optim.nli_workers}: expected several workers "
+                        "and --task multitask or entailment; a single worker has --nli_share")
+    device_module(config.device, config.precision, workers.gpu)
+    if config.device == "gpu":
+        workers.check_nccl()
     claim_process()
     if config.second_task:
         nli_files(config)                                     # before the pairs: they take longer
@@ -177,37 +155,23 @@ def prepare(config, vocabulary=None, workers=ALONE):
     tasks = Tasks(corpus.train)
     if config.second_task:
         tasks = Tasks(corpus.train, *open_nli(config, corpus.vocabulary))
-    config = fitting_batches(config, tasks, workers)
-    response.drawn(corpus.test)
-    for path in sts.find(config.data, None).values():
-        sts.read(path)
+    config = fitting_batches(config, tasks, workers.size)
+    measured_on(config, corpus)                               # or a mistake there would tell late
     return Job(config, corpus, tasks, measuring_dev(config, corpus, tasks), workers)
-
-
-def check_device(config, workers):
-    """Raise a UserError where the device or the workers cannot be used as the Config says."""
-    if config.optim.nli_workers and (workers.size == 1 or len(config.taught) == 1):
-        raise UserError(f"--optim.nli_workers {config.optim.nli_workers}: expected several workers "
-                        "and --task multitask or entailment; a single worker has --nli_share")
-    device_module(config.device, config.precision, workers.gpu)
-    if config.device == "gpu":
-        workers.check_nccl()
 
 
 def fitting_batches(config, tasks, workers):
     """A Config whose batches are no larger than what there is to train on. Raises UserError."""
-    pairs = {"batch_size": tasks.conversation.pairs}
-    if tasks.nli:
-        pairs["nli_batch_size"] = tasks.nli.pairs
-    if config.optim.drop_at < 1:
-        pairs["dropped_batch_size"] = min(pairs.values())
-    fewest, sizes = max(2, workers.size), {}
-    for name, most in pairs.items():
-        asked = getattr(config.optim, name)
+    grown = GROWN if config.optim.drop_at < 1 else 1
+    sizes = {}
+    for name, split in (("batch_size", tasks.conversation), ("nli_batch_size", tasks.nli)):
+        if not split:
+            continue
+        asked, most = getattr(config.optim, name), split.pairs // grown
         sizes[name] = min(asked, most)
-        if sizes[name] < fewest:
-            raise UserError(f"--optim.{name} {sizes[name]}: expected {fewest} or more pairs in a "
-                            f"batch; there are {most:,} to train on")
+        if sizes[name] < max(2, workers):
+            raise UserError(f"--optim.{name} {sizes[name]}: expected {max(2, workers)} or more "
+                            f"pairs in a batch; there are {most:,} to train on")
         if most < asked:
             print(f"--optim.{name} {most}: there are no more pairs to train on\n")
     return dataclasses.replace(config, optim=dataclasses.replace(config.optim, **sizes))
@@ -226,13 +190,12 @@ def open_nli(config, vocabulary):
     """NLI's Splits to train on and to measure on; entailments have None for the second."""
     files = nli_files(config)
     train = read_snli(files["train"])
-    encode = {"entailments": encode_entailments, "classes": encode_snli}[config.second_task]
+    encode = encode_snli if config.classifies else encode_entailments
     split = encode(train, vocabulary, config.nli_fraction, config.seed)
     print(f"SNLI: {split.pairs:,} {split.task.replace('classes', 'pairs')} to train on "
           f"({config.nli_fraction:.0%}); {train.dropped:,} pairs of the file have no label or no "
           "text\n")
-    is_classified = config.second_task == "classes"
-    return split, encode_snli(read_snli(files["dev"]), vocabulary) if is_classified else None
+    return split, encode_snli(read_snli(files["dev"]), vocabulary) if config.classifies else None
 
 
 def measuring_dev(config, corpus, tasks):
@@ -268,14 +231,13 @@ def measuring_dev(config, corpus, tasks):
 @contextmanager
 def run_folder(config):
     """Make the run's folder and hold its lock. Raises UserError where that cannot be."""
-    advice = "choose another folder with --run"
     names = (f"runs/{config.preset}-{k}".removesuffix("-1") for k in itertools.count(1))
     folder = Path(config.run or next(name for name in names if not Path(name).exists()))
-    with user_errors(f"{folder}: cannot be made", advice):
-        folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, IN_USE.format(folder)):
         if not all(path.name.startswith(OURS) for path in folder.iterdir()):
-            raise UserError(f"{folder}: exists already and is left as it is; {advice}")
+            raise UserError(f"{folder}: exists already and is left as it is; choose another "
+                            "folder with --run")
         yield folder
 
 
@@ -289,57 +251,49 @@ def corpus_report(report):
     counts["repeated pairs among these"] = report["repeated"]
     rows = [[what, f"{number:,}"] for what, number in counts.items()]
     shown = "".join(f"  {shorten(text, 50)} → {shorten(reply, 50)}\n"
-                    for text, reply in report["examples"]).encode("utf-8", "replace").decode()
+                    for text, reply in report["examples"])
     counted = table(["the corpus, after the paper's filters", ""], rows)
     return f"{counted}\n\nThe first pairs:\n{shown}"
 
 
-class Untrained(NamedTuple):
-    """What `summary` measures on, and what the model before training reaches there."""
-
-    choices: response.TestSet
-    split: str           # of the STS pairs
-    pairs: sts.Sts
-    ranks: dict          # row name → (n,)
-    similarity: dict     # row name → (n,)
+def measured_on(config, corpus):
+    """What `summary` measures on: the TestSet of a Corpus; an Sts and its name."""
+    files = sts.find(config.data)                             # evaluation.sts shows all of them
+    split = next((split for split in ("dev", "train") if split in files), "own set")
+    return response.read(corpus), sts.read(files.get(split, sts.OWN)), split
 
 
 def untrained(config, corpus, model=None):
-    """The Untrained of a Config. model: the one with its first values, if it is at hand."""
+    """The ranks and the similarity of the model before training, each as row name → (n,).
+
+    model: the one with its first values, if it is at hand
+    """
+    choices, pairs, _ = measured_on(config, corpus)
     name = "the same, untrained"
     if model is None:
         name, model = response.before_training(config, corpus)
-    files = sts.find(config.data)                             # evaluation.sts shows all of them
-    split = next((split for split in ("dev", "train") if split in files), "own set")
-    choices, pairs = response.read(corpus), sts.read(files.get(split, sts.OWN))
-    return Untrained(choices, split, pairs, {name: response.model_ranks(model, corpus.test,
-                                                                       *choices[1:])},
-                     {name: sts.similarity(model, corpus.vocabulary, pairs)})
+    return ({name: response.model_ranks(model, corpus.test, *choices[1:])},
+            {name: sts.similarity(model, corpus.vocabulary, pairs)})
 
 
 def summary(folder, corpus, before=None):
     """What the run has learned, measured on the saved weights: test P@N, STS, what to try next.
 
-    before: what the untrained model reaches; None: build that model, and free it before the run's
+    before: from `untrained`; None: build that model, and free it before the run's
     """
-    choices, split, pairs, ranks, untrained_similarity = (
-        before or untrained(describe(folder).config, corpus))
+    ranks, similarity = before or untrained(describe(folder).config, corpus)
     run = load_run(folder)
-    similarity = sts.scores(run, pairs) | untrained_similarity
-    lexical = bag_cosines(sts.texts_of(pairs), *sts.sides(pairs), run.vocabulary)
+    choices, pairs, split = measured_on(run.config, corpus)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     command = "  " + python_m("convsim_mini")
-    example = shorten(corpus.report["examples"][0][0], 60, placeholder="")    # a sentence of theirs
-    example = re.sub(NOT_QUOTED, "", example)
     return "\n\n".join([
         response.summary("test", choices, response.scores(run, choices),
                          ranks | response.of_words(choices)),
-        sts.score_table(split, pairs, similarity | lexical),
-        sts.closest_and_furthest(similarity["trained"], pairs),
+        sts.summary(split, pairs, sts.scores(run, pairs), similarity | sts.baselines(run, pairs)),
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
         f"{run.config.steps:,}, the best on dev.\nLook at {folder}/p_at_n.png and "
         f"{folder}/loss.png. Try next:\n"
-        f'{command}.encode {folder} "{example}" "How old are you?"\n'
+        f'{command}.encode {folder} "How old are you?" "What is your age?"\n'
         f"{command}.evaluation {folder}\n"
         f"{command}.train --config {folder}/config.json --run {folder}-again"])
 
@@ -354,7 +308,7 @@ def main(argv=None):
             folder = resumed_folder(argv)
             config = None if folder else parse_config(argv)
         if folder:
-            done = resume(folder, workers)
+            done = resume(Path(folder), workers)
         else:
             done = train(config, workers)
         if workers.rank == 0:

@@ -3,25 +3,24 @@
 import argparse
 import difflib
 import os
-import shutil
+import re
 import signal
 import sys
 import threading
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from functools import partial
 
 from tqdm import tqdm
 
 # Ctrl-C; a scheduler; a closed terminal, which Windows does not tell
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
                if hasattr(signal, name))
-NO_READER = 141                                               # 128 + SIGPIPE
 ELSEWHERE = {"lr": "rate", "learning_rate": "rate"}    # what others call a setting → its name here
 # What can steer a terminal: control characters but tab and line end; what turns text's direction,
 # which Unicode calls Bidi_Control.
-STEERING = {*range(32), *range(127, 160), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F),
-            *range(0x2066, 0x206A)}
-HARMLESS = dict.fromkeys(STEERING - {9, 10}, "\ufffd")
+STEERING = re.compile("[\0-\b\v-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# a bar that vanishes at its end; where standard error is no terminal, there is none
+progress = partial(tqdm, leave=False, disable=None)
 
 
 class UserError(Exception):
@@ -56,12 +55,7 @@ def did_you_mean(word, choices):
 
 def python_m(arguments):
     """The command "python -m ARGUMENTS" with the Python that runs, as one types it here."""
-    python = sys.executable
-    if shutil.which("python") == python:                      # its environment is activated
-        python = "python"
-    else:
-        with suppress(OSError, ValueError):    # the working folder is gone, or Python is elsewhere
-            python = str(Path(python).relative_to(Path.cwd()))
+    python = sys.executable.removeprefix(os.getcwd() + os.sep)
     return f'"{python}" -m {arguments}' if " " in python else f"{python} -m {arguments}"
 
 
@@ -71,23 +65,6 @@ def positive_int(text):
     if number < 1:
         raise ValueError(f"{number} is below 1")
     return number
-
-
-def progress(*args, **options):
-    """A tqdm bar that vanishes at its end; in a log file, a line every 30 seconds."""
-    options.setdefault("leave", False)
-    if not sys.stderr.isatty():
-        options |= {"mininterval": 30, "maxinterval": 30, "delay": 30, "file": _Lines(),
-                    "leave": False, "ncols": 80}
-    return tqdm(*args, **options)
-
-
-class _Lines:
-    """A file for tqdm: each state of a bar becomes a line of its own."""
-
-    def write(self, text):
-        if text.strip():
-            print(text.strip(), file=sys.stderr)
 
 
 @contextmanager
@@ -109,8 +86,8 @@ def memory_reason(error):
 def errors_in_one_line():
     """Turn what a user or the system can cause into one line on standard error and an exit code.
 
-    Code 2: a UserError, an OSError, too little memory, text that cannot be encoded. 130: Ctrl-C.
-    143: SIGTERM. 129: SIGHUP. 141, without a line: nobody reads standard output any more.
+    Code 2: a UserError, an OSError, too little memory. 130: Ctrl-C. 143: SIGTERM. 129: SIGHUP. 141,
+    without a line: nobody reads standard output any more.
     """
     replace_streams()
     with handling(dict.fromkeys(ENDING, _end)):
@@ -120,15 +97,11 @@ def errors_in_one_line():
         except (UserError, FloatingPointError) as error:      # core has no UserErrors
             _fail(error)
         except BrokenPipeError:
-            with open(os.devnull, "wb") as nowhere:           # where Python's last flush goes
-                os.dup2(nowhere.fileno(), sys.stdout.fileno())
-            sys.exit(NO_READER)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())    # for the last flush
+            sys.exit(141)                                     # 128 + SIGPIPE
         except OSError as error:
             where = "the system" if error.filename is None else os.fsdecode(error.filename)
             _fail(f"{where}: {error.strerror or error}; check the name, room and permissions there")
-        except UnicodeEncodeError as error:
-            _fail(f"{error.object[error.start:error.end]!a}: letters that {error.encoding}, which "
-                  "this system writes, does not have; leave them out, or set PYTHONUTF8=1")
         except MemoryError as error:
             _fail(f"too little memory ({memory_reason(error)}); stop what else uses it, or give "
                   "less to work on at once")
@@ -168,25 +141,25 @@ def replace_streams():
 
 
 class _Shown:
-    """Standard output or error. "\ufffd" stands for what steers a terminal, "?" for what it lacks.
+    """Standard output or error, where texts of strangers may hold STEERING.
 
-    Texts of strangers, from data, archives and servers, may hold STEERING. An error or a bar that
-    cannot be shown, as after its terminal was closed, ends nothing.
+    It shows "\ufffd" for that and "?" for a letter that the output lacks. Errors and bars that a
+    terminal cannot show any more, because it was closed, are lost: the command goes on.
     """
 
     def __init__(self, stream):
         stream.reconfigure(errors="replace")
         self.stream = stream
-        self.unshown = OSError if stream is sys.__stderr__ else ()
+        self.lost = OSError if stream is sys.__stderr__ else ()
 
     def __getattr__(self, name):
         return getattr(self.stream, name)
 
     def write(self, text):
         begin = "\r" if text.startswith("\r") else ""         # a progress bar begins so
-        with suppress(self.unshown):
-            self.stream.write(begin + text[len(begin):].translate(HARMLESS))
+        with suppress(self.lost):
+            self.stream.write(begin + STEERING.sub("\ufffd", text[len(begin):]))
 
     def flush(self):
-        with suppress(self.unshown):
+        with suppress(self.lost):
             self.stream.flush()

@@ -9,6 +9,7 @@ from .packed import drop_words
 from .pairs import batch_order
 
 DECAY_FROM = 50    # the first step, at least, at which the rates decay
+GROWN, DROPPED = 2, 0.1    # from drop_at on: factors on the batch size and on the rates (§3.1)
 
 
 def rates(optim, step, steps, pairs):
@@ -20,7 +21,7 @@ def rates(optim, step, steps, pairs):
     """
     factor = warm_up(optim, step) * decay(optim, step, steps)
     if step >= optim.drop_at * steps:                         # the paper's last quarter
-        factor *= optim.dropped_rate / optim.rate
+        factor *= DROPPED
     if optim.loss == "sum" and optim.optimizer == "sgd":
         factor *= pairs
     return factor * optim.rate, factor * optim.table_rate
@@ -49,7 +50,7 @@ def batches(config, split, first_step=0):
     for step in itertools.count(first_step):
         if step in (first_step, change):
             begin = change if step >= change else 0
-            size = optim.dropped_batch_size if step >= change else optim.batch_size
+            size = optim.batch_size * (GROWN if step >= change else 1)
             order = batch_order(split.pairs, size, config.seed, step - begin)
         yield training_batch(config, split, next(order), step)
 

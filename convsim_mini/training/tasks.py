@@ -58,9 +58,8 @@ def batches(config, tasks, first_step=0, trains_nli=None):
 
 def batch_sizes(optim, step, steps):
     """Pairs in the batch of one step: of conversations, of NLI."""
-    if step >= optim.drop_at * steps:
-        return optim.dropped_batch_size, optim.dropped_batch_size
-    return optim.batch_size, optim.nli_batch_size
+    grown = schedule.GROWN if step >= optim.drop_at * steps else 1
+    return grown * optim.batch_size, grown * optim.nli_batch_size
 
 
 def pairs_before(config, step):

@@ -6,15 +6,12 @@ import sys
 
 import pytest
 
-from convsim_mini.common.cli import python_m
-
 from conftest import PATH, ROOT
 
 FOLDER = ROOT / "tests" / "other_system"
-# one test file or more of each room that a student uses
-ROOMS = ["tests/common/test_workspace.py", "tests/core/test_gradients.py",
-         "tests/data/test_corpus.py", "tests/inference/test_index.py",
-         "tests/training/test_manifest.py"]
+# a test file of each room that a student uses
+ROOMS = ["tests/common/test_files.py", "tests/core/test_gradients.py", "tests/data/test_corpus.py",
+         "tests/inference/test_index.py", "tests/training/test_run_file.py"]
 LESSON = "lessons/02_finite_differences.py"
 
 
@@ -47,21 +44,6 @@ def test_a_script_without_a_guard_starts_processes_by_spawn(tmp_path):
     done = subprocess.run([sys.executable, script], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": PATH})
     assert (done.stdout, done.stderr) == ("once\n4\n", "")
-
-
-@pytest.mark.parametrize("python, path, said", [
-    ("here/.venv/bin/python", "", os.path.join(".venv", "bin", "python")),
-    ("here/.venv/bin/python", "here/.venv/bin", "python"),
-    ("else where/python", "", '"{}/else where/python"')])
-def test_hints_name_the_python_that_runs(python, path, said, tmp_path, monkeypatch):
-    python = tmp_path / python
-    python.parent.mkdir(parents=True)
-    python.touch(0o755)
-    (tmp_path / "here").mkdir(exist_ok=True)
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setattr(sys, "executable", str(python))
-    monkeypatch.setenv("PATH", str(tmp_path / path) if path else "")
-    assert python_m("a.b --c") == f"{said.format(tmp_path)} -m a.b --c"
 
 
 @pytest.mark.parametrize("system", ["win32", "darwin"])

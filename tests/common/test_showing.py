@@ -1,4 +1,4 @@
-"""What commands show, and what they do when a signal asks them to end."""
+"""What commands show, hints and errors included, and what they do when a signal ends them."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from convsim_mini.common.cli import errors_in_one_line
+from convsim_mini.common.cli import UserError, errors_in_one_line, python_m
 
 from conftest import ASCII, PATH, ended
 
@@ -51,13 +51,25 @@ def test_who_has_no_reader_ends_without_a_word():
     (PermissionError(13, "Permission denied", "dir/run"), "dir/run: Permission denied; check"),
     (OSError(28, "No space left on device", "x\ny"), "x y: No space left on device; check"),
     (OSError(5, "Input/output error"), "the system: Input/output error; check"),
-    (UnicodeEncodeError("ascii", "caf\u00e9", 3, 4, "no"), "'\\xe9': letters that ascii"),
     (MemoryError("much"), "too little memory (much); stop")])
 def test_what_the_system_refuses_is_one_line(capsys, error, message):
     with pytest.raises(SystemExit) as ended, errors_in_one_line():
         raise error
     lines = capsys.readouterr().err.splitlines()
     assert ended.value.code == 2 and len(lines) == 1 and lines[0].startswith(f"error: {message}")
+
+
+def test_an_error_is_one_line_whatever_a_file_holds():
+    assert str(UserError('label "a\nb\u2028", expected c')) == 'label "a b ", expected c'
+
+
+@pytest.mark.parametrize("python, said", [
+    ("{here}/bin/python", "bin/python"), ("{here}/a b/python", '"a b/python"'),
+    ("/usr/bin/python", "/usr/bin/python")])
+def test_hints_name_the_python_that_runs_as_one_types_it_here(python, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", python.format(here=tmp_path))
+    assert python_m("a.b --c") == f"{said} -m a.b --c"
 
 
 # ---------------------------------------------------------------- signals

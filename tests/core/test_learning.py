@@ -87,7 +87,7 @@ def test_rates_rise_hold_and_fall():
 
 def test_the_papers_rates():
     paper = OptimConfig(optimizer="sgd", loss="sum", rate=0.01, table_rate=0.01, warmup=0,
-                        decay="none", drop_at=0.75, dropped_rate=0.001)
+                        decay="none", drop_at=0.75)
     assert schedule.rates(paper, 74, 100, 128) == pytest.approx((1.28, 1.28))
     assert schedule.rates(paper, 75, 100, 256) == pytest.approx((0.256, 0.256))
     assert schedule.rates(replace(paper, optimizer="adaptive"), 0, 100, 128)[0] == 0.01
@@ -109,10 +109,10 @@ def small_config(**optim):
 
 
 def test_batches_are_a_function_of_seed_and_step():
-    split, config = small_split(), small_config(drop_at=0.5, dropped_batch_size=5)
+    split, config = small_split(), small_config(drop_at=0.5)
     batches = list(islice(schedule.batches(config, split), 12))
     sizes = [len(batch.sentences.lengths) // 2 for batch in batches]
-    assert sizes == [8] * 6 + [5] * 6
+    assert sizes == [8] * 6 + [16] * 6
     later = islice(schedule.batches(config, split, 4), 8)
     for one, other in zip(batches[4:], later, strict=True):
         assert (one.sentences.ids == other.sentences.ids).all()

@@ -10,20 +10,24 @@ import pytest
 from convsim_mini.config import Config
 from convsim_mini.data.corpus import split_of
 from convsim_mini.data.prepare import open_corpus
+from convsim_mini.evaluation import response
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import describe, load_run
 
 from conftest import command, generate_pairs
 
 
+def write_csv(path, pairs):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("question", "answer"), *pairs])
+    return path
+
+
 @pytest.fixture(scope="module")
 def own_file(tmp_path_factory):
     """500 pairs that the run has not seen, as CSV; some of their words are new."""
-    path = tmp_path_factory.mktemp("own") / "own.csv"
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("question", "answer"), *(
-            (f"{a} zucchini{k % 7}", b) for k, (a, b) in enumerate(generate_pairs(500, seed=8)))])
-    return path
+    return write_csv(tmp_path_factory.mktemp("own") / "own.csv", (
+        (f"{a} zucchini{k % 7}", b) for k, (a, b) in enumerate(generate_pairs(500, seed=8))))
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +43,8 @@ def tuned(trained, own_file, cache_folder, tmp_path_factory):
 def test_the_run_keeps_its_words_and_shows_what_it_was_before(trained, tuned, own_file):
     assert 'a pair in each row (input = "question", response = "answer")' in tuned[1].stderr
     assert len(re.findall("^  .+ → .+$", tuned[1].stdout, re.MULTILINE)) == 3
-    assert tuned[1].stdout.count("before fine-tuning") == 2        # P@N and similarity
+    rows = re.findall("^before fine-tuning  ", tuned[1].stdout, re.MULTILINE)
+    assert len(rows) == 2                                     # P@N and similarity
     vocabulary = describe(trained[0]).vocabulary
     run = load_run(tuned[0])
     assert run.vocabulary == vocabulary
@@ -49,16 +54,12 @@ def test_the_run_keeps_its_words_and_shows_what_it_was_before(trained, tuned, ow
     assert int(corpus.train.ids.max()) < vocabulary.size
 
 
-def test_training_moves_the_weights_of_the_parent(trained, tuned):
+def test_the_run_starts_from_the_parents_weights_and_is_compared_with_it(trained, tuned, capsys):
     before, after = (load_run(folder).model.params for folder in (trained[0], tuned[0]))
     name = "encoder.linear0.weight"
     assert 0 < np.abs(before[name] - after[name]).max() < 0.1      # it did not start anew
-
-
-def test_its_corpus_is_found_again(tuned):
-    done = command("evaluation.response", tuned[0], cwd=tuned[0].parent)
-    assert done.returncode == 0, done.stderr
-    rows = re.findall(r"^(before fine-tuning|trained) +\d", done.stdout, re.MULTILINE)
+    response.main("response", argv=[str(tuned[0])])
+    rows = re.findall(r"^(before fine-tuning|trained) +\d", capsys.readouterr().out, re.MULTILINE)
     assert rows == ["trained", "before fine-tuning"]
 
 
@@ -86,11 +87,9 @@ def test_other_pairs_are_learned_in_fewer_steps_at_a_tenth_of_the_presets_rates(
 
 
 def test_a_frequent_reply_is_no_wrong_answer_that_few_pairs_could_be_measured_with(tuned, tmp_path):
-    path = tmp_path / "own.csv"
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("question", "answer"), *(
-            (a, b if k % 4 else "you are welcome")
-            for k, (a, b) in enumerate(generate_pairs(1_000, seed=9)))])
+    path = write_csv(tmp_path / "own.csv", (
+        (a, b if k % 4 else "you are welcome")
+        for k, (a, b) in enumerate(generate_pairs(1_000, seed=9))))
     config = replace(describe(tuned[0]).config, pairs=[str(path)], cache=str(tmp_path / "cache"))
     corpus = open_corpus(config, load_run(tuned[0]).vocabulary)
     for split in (corpus.dev, corpus.test):

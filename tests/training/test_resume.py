@@ -34,9 +34,8 @@ from conftest import PATH, SMALL, command, ended, wait_for, weights
 STEPS = 40
 OPTIONS = {
     "chat": [],
-    "drop": ["--optim.drop_at", "0.5", "--optim.dropped_batch_size", "100"],
-    "sgd": ["--optim.optimizer", "sgd", "--optim.loss", "sum", "--optim.drop_at", "0.5",
-            "--optim.dropped_batch_size", "64"],
+    "drop": ["--optim.drop_at", "0.5"],
+    "sgd": ["--optim.optimizer", "sgd", "--optim.loss", "sum", "--optim.drop_at", "0.5"],
     "transformer": ["--encoder", "transformer", "--model.transformer_layers", "1", "--model.heads",
                     "2", "--model.hidden", "16", "--model.dropout", "0.2"],
     "multitask": ["--task", "multitask", "--nli", "NLI", "--nli_share", "0.3",

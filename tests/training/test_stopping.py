@@ -73,12 +73,3 @@ def test_a_figure_that_cannot_be_drawn_is_a_line(arguments, tmp_path, monkeypatc
     assert len(lines) == 2 and all(
         line.startswith("p_at_n.png: is not drawn, training goes on (") for line in lines)
     assert finished(folder) and (folder / "loss.png").is_file() and load_run(folder).step == 9
-
-
-def test_without_a_home_the_cache_must_be_named(monkeypatch, tmp_path):
-    def no_home(path):
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "expanduser", no_home)
-    with pytest.raises(train.UserError, match="home directory.*name another folder with --cache"):
-        parse_config([])

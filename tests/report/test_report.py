@@ -4,6 +4,7 @@ import dataclasses
 import shutil
 import sys
 from pathlib import Path
+from textwrap import indent
 from types import SimpleNamespace
 
 import numpy as np
@@ -134,6 +135,8 @@ def test_figures_are_drawn_and_stand_in_the_page(written, text):
     assert eight["head"][1:] == ["0%", "50%", "100%"]
     start = figures(table_under(text, "Tables 3 and 4")["start, out of the box, dev"][1])
     assert [float(eight[f"{genre}, dev"][0]) for genre in ("all", "captions")] == start[:2]
+    for claim in (page.TABLE_1, page.TABLES_3_AND_4, page.FIGURE_8):
+        assert f"\n\n{claim}\n\n" in text
 
 
 def test_a_new_evaluation_shows_up(runs, tmp_path, monkeypatch, capsys):
@@ -152,9 +155,7 @@ def test_a_new_evaluation_shows_up(runs, tmp_path, monkeypatch, capsys):
 
 def test_each_task_shows_what_its_command_prints_or_why_it_does_not(runs, data, text):
     result = measure(load_run(runs[0]), data, ["sts", "nli"])
-    for summary in summaries(result, "sts"):
-        assert "".join(f"    {line}\n" for line in summary.splitlines() if line) in text.replace(
-            "    \n", "").replace("\n\n    ", "\n    ")
+    assert all(indent(summary, "    ") in text for summary in summaries(result, "sts"))
     assert "start: not measured." in text.split("## nli:")[1]
     assert "nli-1: not measured." not in text
 

@@ -20,7 +20,7 @@ from .core.layers import l2_normalize_backward, l2_normalize_forward
 from .inference.sentence_encoder import directions_of
 from .training.run import load_run, save_matrix
 
-# Of `fit`. Cross-validation on STS train chooses them, or others that are as good on dev.
+# Of `fit`: on dev as good as what cross-validation on STS train chose (report/README.md).
 STRENGTH, ITERATIONS = 0.3, 4
 NO_WORDS = 0.0, 0.0    # of `similarity_forward`: the paper's −arccos
 FLAT = 1e-9    # cosines this near to ±1 have no slope

@@ -1,6 +1,6 @@
 """Figures, drawn without a display and written whole or not at all; the curves of a run."""
 
-from pathlib import Path
+from contextlib import contextmanager
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -17,9 +17,8 @@ def new_figure(width=6, height=4.2):
 
 
 def save_figure(figure, path):
-    """Write a Figure as PNG, or SVG for a .svg. Raises UserError where that cannot be done."""
-    kind = "svg" if Path(path).suffix == ".svg" else "png"
-    replace_file(path, lambda temporary: figure.savefig(temporary, format=kind, dpi=120))
+    """Write a Figure as .png or .svg, by the ending of its path. Raises UserError if it cannot."""
+    replace_file(path, lambda temporary: figure.savefig(temporary, dpi=120))
 
 
 def plot_loss(path, losses, measured, choices, best):
@@ -28,18 +27,14 @@ def plot_loss(path, losses, measured, choices, best):
     choices: how many classes or replies each of the two losses chooses among; best: the step at
     which weights are kept, or None
     """
-    figure, axes = new_figure()
-    for key, name in (("loss", "replies, training"), ("nli_loss", "second task, training")):
-        if curve := [(record["step"], record[key]) for record in losses if key in record]:
-            axes.plot(*zip(*curve), linewidth=1, label=name)
-            _level(axes, np.log(choices[key]), f"picking at random: ln {choices[key]:,}")
-    if any("loss" in record for record in losses):
-        axes.plot(*zip(*((record["step"], record["dev_loss"]) for record in measured)), "o-",
-                  label="replies, dev")
-    _mark_kept(axes, best)
-    axes.legend()
-    axes.set(xlabel="step", ylabel="loss (nats per pair)", title="Loss in training and on dev")
-    save_figure(figure, path)
+    with _over_steps(path, best, "Loss in training and on dev", "loss (nats per pair)") as axes:
+        for key, name in (("loss", "replies"), ("nli_loss", "second task")):
+            if key in choices:
+                _curve(axes, losses, key, f"{name}, training", "-")
+                axes.axhline(np.log(choices[key]), color=axes.lines[-1].get_color(), linewidth=1,
+                             linestyle="--", label=f"picking at random: ln {choices[key]:,}")
+        if "loss" in choices:
+            _curve(axes, measured, "dev_loss", "replies, dev")
 
 
 def precisions(record):
@@ -49,37 +44,30 @@ def precisions(record):
 
 
 def plot_precision(path, measured, best):
-    """P@N on dev against steps. best: the step at which weights are kept, or None."""
+    """P@N and NLI's accuracy on dev against steps. best: the step that is kept, or None."""
+    with _over_steps(path, best, "Picking the true reply, on dev",
+                     "true reply among the best N of 100 (%)") as axes:
+        for n in precisions(measured[0]):
+            _curve(axes, measured, f"dev_p{n}", f"P@{n}  (at random: {n}%)")
+        if "nli" in measured[0]:
+            _curve(axes, measured, "nli", "NLI, right of three classes  (at random: 33%)", "s--")
+        axes.set_ylim(0)
+
+
+@contextmanager
+def _over_steps(path, best, title, ylabel):
+    """Axes to draw on, of a figure that is saved at the end; a dotted line at the step `best`."""
     figure, axes = new_figure()
-    steps = [record["step"] for record in measured]
-    for n in precisions(measured[0]):
-        axes.plot(steps, [record[f"dev_p{n}"] for record in measured], "o-",
-                  label=f"P@{n}  (at random: {n}%)")
-    _mark_kept(axes, best)
-    axes.set(xlabel="step", ylabel="true reply among the best N of 100 (%)", ylim=(0, None),
-             title="Picking the true reply, on dev")
+    yield axes
+    if best is not None:
+        axes.axvline(best, color="grey", linestyle=":", label=f"kept: step {best:,}")
+    axes.set(title=title, xlabel="step", ylabel=ylabel)
     axes.legend()
     save_figure(figure, path)
 
 
-def plot_accuracy(path, measured, classes):
-    """NLI's accuracy on dev against steps."""
-    figure, axes = new_figure()
-    axes.plot(*zip(*((record["step"], record["nli"]) for record in measured)), "o-")
-    _level(axes, 100 / classes, "at random")
-    axes.set(xlabel="step", ylabel="right of three classes (%)",
-             title="Natural language inference, on dev")
-    save_figure(figure, path)
-
-
-def _mark_kept(axes, best):
-    """A dotted line at the step whose weights are kept, if there is one."""
-    if best is not None:
-        axes.axvline(best, color="grey", linestyle=":", label=f"kept: step {best:,}")
-
-
-def _level(axes, value, text):
-    """A dotted line at a value, with a few words at its right end."""
-    axes.axhline(value, color="grey", linestyle=":")
-    axes.annotate(text, (1, value), (0, 4), xycoords=("axes fraction", "data"),
-                  textcoords="offset points", ha="right", color="grey")
+def _curve(axes, records, key, label, style="o-"):
+    """What those records that have a key say of it, against their steps."""
+    records = [record for record in records if key in record]
+    axes.plot([record["step"] for record in records], [record[key] for record in records], style,
+              linewidth=1, label=label)

@@ -14,9 +14,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from matplotlib import rc_context
 
-from ..common.figures import plot_accuracy, plot_loss, plot_precision, precisions
+from ..common.figures import plot_loss, plot_precision, precisions
 from ..core.model import ENCODERS
-from ..core.nli import LABELS
 from ..core.text import tokenize
 from ..evaluation import response
 from ..evaluation.attention import of_sentence
@@ -162,8 +161,6 @@ def learning(explored, question):
     images = [svg(plot_precision, measured, run.step)] if measured else []
     if measured and losses:
         images.append(svg(plot_loss, losses, measured, choices_of(run.config), run.step))
-    if any("nli" in record for record in measured):
-        images.append(svg(plot_accuracy, measured, len(LABELS)))
     rows = [[f"{record['step']:,}", *map(str, precisions(record).values()), str(record["dev_loss"])]
             for record in measured]
     return {"status": f"The weights of step {run.step:,} are used.", "images": images,

@@ -5,9 +5,8 @@
 
 from pathlib import Path
 
-from ..common.cli import UserError, errors_in_one_line, progress, user_errors
+from ..common.cli import errors_in_one_line, progress, user_errors
 from ..common.files import write_text
-from ..common.workspace import locked
 from ..evaluation import EVALUATIONS
 from ..evaluation.command import parser_of
 from ..training.run import load_run
@@ -27,17 +26,11 @@ def main(argv=None):
                         help="folder for report.md and its figures")
     options = parser.parse_intermixed_args(argv)
     runs = [load_run(folder) for folder in options.run]
-    if all(run.config.nli_fraction < 1 for run in runs):
-        raise UserError(f"{options.run[0]}: was trained on a part of the NLI data; name a run with "
-                        "all or none of it as well")
     with user_errors(f"{options.out}: cannot be made", "choose another folder with --out"):
         options.out.mkdir(parents=True, exist_ok=True)
-    for_figure_8 = [task for task in options.on if task == "sts"]
-    results = [measure(run, options.data,
-                       options.on if run.config.nli_fraction == 1 else for_figure_8)
+    results = [measure(run, options.data, options.on)
                for run in progress(runs, "measuring", unit=" runs")]
-    with locked(options.out):                                 # a page and its figures are of one
-        write_text(options.out / "report.md", page(results, options.on, options.out))
+    write_text(options.out / "report.md", page(results, options.on, options.out))
     print(f"{options.out / 'report.md'}: {len(results)} runs")
 
 

@@ -10,17 +10,15 @@ from textwrap import indent
 import numpy as np
 from scipy.stats import rankdata
 
-from ..common.cli import UserError, progress
+from ..common.cli import progress
 from ..common.figures import new_figure, save_figure
 from ..common.tables import markdown
-from ..core.text import tokenize
-from ..data.snli import find_snli, read_snli
 from ..evaluation import EVALUATIONS, cqa, sts
-from ..evaluation.metrics import pearson, per_cent, ranking_scores
+from ..evaluation.metrics import per_cent, ranking_scores
 from ..evaluation.response import N, precision
 from ..training.run import log_of
 from ..training.tasks import pairs_before
-from . import compare
+from .compare import alike, side_by_side
 from .results import TRAINED, TUNED, summaries
 
 # Figures from the literature, × 100, as printed there; published.json names the source of each.
@@ -34,17 +32,16 @@ what the command of each task prints of each run, with intervals and baselines."
 TRAINED_ON = {"conversation": "conversations", "multitask": "conversations + SNLI", "nli": "SNLI",
               "entailment": "conversations + entailments"}
 PAPER_ROW = {"conversation": "Reddit", "multitask": "Reddit+SNLI"}    # by task
+TABLE_1 = """The paper: the Transformer picks replies better than the DAN (§4.1), by 9.6 points of
+P@1. Of runs on the same pairs, "Side by side" has the difference with its interval."""
+TABLES_3_AND_4 = """`python -m convsim_mini.tune RUN --data DIR` makes the tuned rows of a run. The
+paper: NLI helps captions most (§5), by 7.0 on dev. Tuning helps news most (§5), by 8.9 on dev after
+conversations alone."""
 TABLE_5 = """All pairs are ranked twice: by the run's score and by people's. A good pair has almost
 the same rank in both. We show the best one among the pairs that people gave 4 or more, and the best
 one among the pairs that they gave 1 or less. A bad pair has very different ranks. We show the one
 that the run ranks most too high, and the one that it ranks most too low."""
-TUNE = "`python -m convsim_mini.tune RUN --data DIR` makes the tuned rows of a run."
-# What the paper says, for tables that hold the rows to see it by.
-ENCODERS_CLAIM = """The paper: the Transformer picks replies better than the DAN (§4.1), by 9.6
-points of P@1. Of runs on the same pairs, "Side by side" has the difference with its interval."""
-NLI_CLAIM = "The paper: NLI helps captions most (§5), by 7.0 on dev."
-TUNING_CLAIM = "The paper: tuning helps news most (§5), by 8.9 on dev after conversations alone."
-SHARES_CLAIM = "The paper: a tenth of the NLI data already gives most of the gain (§5.1)."
+FIGURE_8 = "The paper: a tenth of the NLI data already gives most of the gain (§5.1)."
 
 
 def page(results, tasks, folder):
@@ -52,18 +49,17 @@ def page(results, tasks, folder):
 
     tasks: those of EVALUATIONS that were measured
     """
-    whole = [result for result in results if result.run.config.nli_fraction == 1]
     parts = ["# The paper's tables and figures, from our own runs", INTRODUCTION,
              "## The runs", runs_table(results)]
-    if whole[1:]:
-        parts += ["## Side by side", *compare.side_by_side(whole, markdown)]
+    if results[1:]:
+        parts += ["## Side by side", *side_by_side(results, markdown)]
     for task in progress(tasks, "writing", unit=" tasks"):
         parts.append(f"## {task}: {EVALUATIONS[task]}")
         if task in PAPER:
-            parts += PAPER[task](whole)
+            parts += PAPER[task](results)
         if task == "sts":
-            parts += [*on_dev(whole[0], folder), *figure_8(results, folder)]
-        for result in whole:
+            parts += [*on_dev(results[0], folder), *figure_8(results, folder)]
+        for result in results:
             absent = f" not measured. {result.absent[task]}" if task in result.absent else ""
             parts.append(f"{result.name}:{absent}")
             parts += [indent(text, "    ") for text in summaries(result, task)]
@@ -82,8 +78,7 @@ def runs_table(results):
         rows.append([result.name, Path(config.init or "–").name, result.encoder,
                      TRAINED_ON[config.task], ", ".join(files), config.preset, config.seed,
                      f"{result.run.step:,}", f"{pairs_before(config, result.run.step):,}",
-                     seconds[-1] if seconds else "not recorded",
-                     " and ".join(sorted(machines)) or "not recorded"])
+                     seconds[-1] if seconds else "–", " and ".join(sorted(machines)) or "–"])
     return markdown(["run", "goes on from", "encoder", "trained on", "pairs of", "preset", "seed",
                      "step kept", "pairs seen", "seconds", "machine"], rows)
 
@@ -105,13 +100,12 @@ def table_1(results):
     rows = []
     for result in results:
         conversations = result.run.config.task == "conversation"
+        paper = PUBLISHED["RESPONSE"].get(result.encoder, []) if conversations else []
         ranks = result.predicted("response", "test")
-        rows.append([result.name,
-                     PUBLISHED["RESPONSE"].get(result.encoder, []) if conversations else [],
+        rows.append([result.name, paper,
                      [] if ranks is None else [precision(ranks, n)[0] for n in N]])
-    claim = [ENCODERS_CLAIM] if len({result.encoder for result in results}) > 1 else []
     return ["### Table 1: picking the true reply among 100",
-            beside("P@1 / P@3 / P@10", rows), *claim]
+            beside("P@1 / P@3 / P@10", rows), TABLE_1]
 
 
 def table_2(results):
@@ -119,12 +113,10 @@ def table_2(results):
     rows = []
     for result in results:
         classes = result.predicted("nli", "test")
-        if result.run.config.classifies:
-            ours = []
-            if classes is not None:
-                ours = [per_cent(classes == result.data["nli"]["test"].pairs.labels)[0]]
+        if classes is not None:
+            right = classes == result.data["nli"]["test"].pairs.labels
             paper = PUBLISHED["SNLI"].get(PAPER_ROW.get(result.run.config.task), [])
-            rows.append([result.name, paper, ours])
+            rows.append([result.name, paper, [per_cent(right)[0]]])
     rows += [[f"{name}, published; {PUBLISHED['SNLI_PAIRS']:,} pairs", figure, []]
              for name, figure in PUBLISHED["SNLI"].items() if name != "Reddit+SNLI"]
     return ["### Table 2: natural language inference", beside("accuracy on test", rows)]
@@ -140,16 +132,11 @@ def tables_3_and_4(results):
             rows += [[f"{result.name}, {state}, {split}",
                       PUBLISHED["STS"].get(paper, {}).get(split, []), by_genre(result, split, row)]
                      for split in ("dev", "test")]
-    for name, published in PUBLISHED["STS_SYSTEMS"].items():
-        rows += [[f"{name}, published, {split}", [figure], []]
-                 for split, figure in zip(("dev", "test"), published)]
-    claims = [TUNE]
-    if any(result.run.config.task == "multitask" for result in results):
-        claims.append(NLI_CLAIM)
-    if any(result.predicted("sts", "dev", TUNED) is not None for result in results):
-        claims.append(TUNING_CLAIM)
+    rows += [[f"{name}, published, {split}", [figure], []]
+             for name, both in PUBLISHED["STS_SYSTEMS"].items()
+             for split, figure in zip(("dev", "test"), both)]
     return ["### Tables 3 and 4: STS Benchmark, r × 100",
-            beside(" / ".join(sts.GENRES), rows), *claims, *footnote_9(results)]
+            beside(" / ".join(sts.GENRES), rows), TABLES_3_AND_4]
 
 
 def by_genre(result, split, row=TRAINED):
@@ -158,32 +145,6 @@ def by_genre(result, split, row=TRAINED):
     if similarity is None:
         return []
     return [100 * r for r, *_ in sts.correlations(similarity, result.data["sts"][split]).values()]
-
-
-def footnote_9(results):
-    """How much of STS the NLI training set of each run has shown already."""
-    rows = []
-    for result in results:
-        if result.run.config.task == "conversation" or not result.data.get("sts"):
-            continue
-        try:
-            train = read_snli(find_snli(result.run.config.nli)["train"])
-        except UserError:                                     # its NLI data are elsewhere
-            continue
-        for split, pairs in result.data["sts"].items():
-            seen = seen_in_training(pairs, train)
-            x, y = result.predicted("sts", split), pairs.labels
-            rows.append([f"{result.name}, {split}", f"{seen.sum():,} of {len(seen):,}",
-                         f"{100 * pearson(x, y):.2f}", f"{100 * pearson(x[~seen], y[~seen]):.2f}"])
-    header = ["", "pairs that share a sentence with SNLI train", "r × 100", "without these pairs"]
-    return ["### Footnote 9: what NLI has shown of STS", markdown(header, rows)] if rows else []
-
-
-def seen_in_training(sts, train):
-    """Which pairs of an Sts share a sentence's tokens with the Snli `train`: bool (n,)."""
-    seen = {tuple(tokenize(text)) for text in (*train.premises, *train.hypotheses)}
-    return np.array([any(tuple(tokenize(text)) in seen for text in pair)
-                     for pair in zip(sts.sentences1, sts.sentences2)])
 
 
 def on_dev(result, folder):
@@ -245,7 +206,7 @@ def figure_8(results, folder):
     header = ["r × 100", *(f"{percentage:.0f}%" for percentage in percentages)]
     rows = [[name, *(f"{r:.1f}" for r in curve)] for name, curve in curves.items()]
     return ["### Figure 8: how much NLI data it takes", "![figure 8](figure_8.png)",
-            markdown(header, rows), SHARES_CLAIM]
+            markdown(header, rows), FIGURE_8]
 
 
 def shares_of_nli(results):
@@ -255,7 +216,7 @@ def shares_of_nli(results):
     """
     started = [result for result in results
                if result.run.config.task == "multitask" and result.run.config.init]
-    group = max(compare.alike(started, "nli_fraction"), key=len, default=[])
+    group = max(alike(started, "nli_fraction"), key=len, default=[])
     shares = {started[k].run.config.nli_fraction: started[k] for k in group}
     for result in results:
         if group and result.run.folder.resolve() == Path(started[group[0]].run.config.init):

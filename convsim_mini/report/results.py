@@ -8,13 +8,10 @@ from typing import NamedTuple
 
 from ..common.cli import UserError
 from ..core.model import ENCODERS
-from ..evaluation import cqa
 from ..training.run import Run
 
-# Rows of the tasks' `scores`. TRAINED is as the paper reads a run, TUNED is that of STS after
-# `tune`, and AS_ENCODED has by task the cosines of the vectors that `encode` gives.
+# Rows of the tasks' `scores`: the run as the paper reads it, and that of STS after `tune`.
 TRAINED, TUNED = "trained", "trained, tuned"
-AS_ENCODED = {"sts": "trained, all but the top + words", "cqa": cqa.BOTH}
 
 
 class Results(NamedTuple):
@@ -27,8 +24,8 @@ class Results(NamedTuple):
 
     @property
     def name(self):
-        """The name of the run's folder."""
-        return self.run.folder.resolve().name
+        """What to call the run."""
+        return self.run.name
 
     @property
     def encoder(self):

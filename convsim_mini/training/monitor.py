@@ -8,9 +8,8 @@ from collections import defaultdict
 
 from ..core.arrays import array_module, to_host
 from ..common.cli import progress, python_m, user_errors
-from ..common.figures import plot_accuracy, plot_loss, plot_precision, precisions
+from ..common.figures import plot_loss, plot_precision, precisions
 from ..common.files import write_text
-from ..core.nli import LABELS
 from ..core.model import TASKS
 from .run import LOG, keep_as_model, read_log, save_run
 from .tasks import pairs_before
@@ -113,8 +112,6 @@ class Monitor:
         self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {'   '.join(figures)}   "
                        f"loss {record['dev_loss']:.3f}")
         self.draw(plot_precision, "p_at_n.png", self.measured, self.best)
-        if "nli" in record:
-            self.draw(plot_accuracy, "nli.png", self.measured, len(LABELS))
         if self.steps:
             self.draw(plot_loss, "loss.png", self.steps, self.measured, self.choices, self.best)
         self.began = time.perf_counter()

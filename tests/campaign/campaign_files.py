@@ -43,7 +43,7 @@ def used(folder):
 
 def resumed(folder):
     """What a run that goes on ends with."""
-    monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None    # slow
+    monitor.plot_loss = monitor.plot_precision = lambda *_: None    # slow
     train.resume(folder / "run")
     return digest(folder / "run")
 

@@ -8,7 +8,6 @@ import pytest
 from convsim_mini import tune
 from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.metrics import pearson
-from convsim_mini.evaluation.sts import Sts
 from convsim_mini.core.model import embed, encoder_forward
 from convsim_mini.core.layers import l2_normalize_forward
 from convsim_mini.inference.projection import all_but_the_top, with_matrix
@@ -37,12 +36,6 @@ def test_the_matrix_learns_which_directions_count():
     assert before < 0.6 and after > 0.95
     strict = tune.fit(u1, u2, labels, strength=1e4, iterations=60)
     assert np.abs(strict - np.eye(8)).max() < 1e-3            # held to the identity
-
-
-def test_pairs_that_share_a_sentence_are_one_group():
-    pairs = Sts(None, None, ["a", "b", "x", "y", "c"], ["b", "c", "z", "x", "d"])
-    groups = tune.groups_of(pairs)
-    assert groups[0] == groups[1] == groups[4] != groups[2] == groups[3]
 
 
 def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path):
@@ -104,10 +97,3 @@ def test_the_direction_that_all_vectors_share_is_removed():
     matrix = all_but_the_top(vectors)
     assert np.abs(matrix @ matrix - matrix).max() < 1e-12     # a projection
     assert np.linalg.matrix_rank(matrix) == 5 and abs(matrix[3, 3]) < 0.01
-
-
-def test_cross_validation_scores_held_out_pairs(monkeypatch):
-    monkeypatch.setattr(tune, "STRENGTHS", (0.1, 1e4))
-    u1, u2, labels = toy(200)
-    scores = tune.cross_validate(u1, u2, labels, np.arange(200), (np.zeros(200), 0.4))
-    assert scores.shape == (2, tune.ITERATIONS) and scores[0].max() > scores[1].max()

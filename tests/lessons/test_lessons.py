@@ -1,9 +1,7 @@
-"""Every lesson run as a learner runs it, its solutions after it; some lessons as notebooks.
+"""Every lesson run as a learner runs it, its solutions after it.
 
 Its exercises, its figures, what it leaves. A file of solutions runs its lesson as a script first,
 so that the lesson runs once for both.
-
-    python tests/lessons/test_lessons.py        # processor time of each lesson, one after the other
 """
 
 import importlib
@@ -12,71 +10,44 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
-from typing import NamedTuple
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
 
 import matplotlib.image
 import pytest
 
+from conftest import ROOT
+
 LESSONS = sorted(path.name for path in (ROOT / "lessons").glob("[0-9][0-9]_*.py"))
-NOTEBOOKS = [LESSONS[0], LESSONS[25]]
 LONG = {"00", "07", "10", "17", "19", "21", "22", "23", "26"}    # 8 seconds or more
 LONGEST = 600    # seconds; a lesson takes a tenth of that, but other work may run beside it
 
 
-class Run(NamedTuple):
-    """What a lesson left: exit status, output, errors, the files that are new."""
-
-    name: str
-    returncode: int
-    stdout: str
-    stderr: str
-    files: list
-    folder: Path
-
-
-def fresh_copy(folder):
-    """The lessons as in a fresh clone, beside a folder to stand in and one for temporary files."""
-    not_cloned = shutil.ignore_patterns("figures", "__pycache__")
-    shutil.copytree(ROOT / "lessons", folder / "clone" / "lessons", ignore=not_cloned)
-    (folder / "clone" / "convsim_mini").symlink_to(ROOT / "convsim_mini")
-    (folder / "elsewhere").mkdir()
-    (folder / "tmp").mkdir()
-    return folder
-
-
-def one_thread(folder):
-    """Environment: one BLAS thread, no data, no settings of the caller's.
-
-    Nothing is written beside the sources.
-    """
+def environment(folder):
+    """One BLAS thread, no data, no settings of the caller's; nothing is written beside sources."""
     gone = ("CONVSIM_DATA", "PYTHONPATH", "MPLBACKEND")
     return {**{name: value for name, value in os.environ.items() if name not in gone},
             "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1",
-            "TMPDIR": str(folder / "tmp")}
-
-
-def run_script(name, folder):
-    """Run lessons/NAME in a fresh copy, from another folder, every warning an error; → Run."""
-    fresh_copy(folder)
-    before = set(folder.rglob("*"))
-    done = subprocess.run([sys.executable, "-W", "error", folder / "clone" / "lessons" / name],
-                          capture_output=True, cwd=folder / "elsewhere", text=True,
-                          env=one_thread(folder), timeout=LONGEST)
-    clone = folder / "clone"
-    new = sorted(str(path.relative_to(clone)) if path.is_relative_to(clone) else str(path)
-                 for path in set(folder.rglob("*")) - before if path.is_file())
-    return Run(Path(name).name, done.returncode, done.stdout, done.stderr, new, folder)
+            "TMPDIR": str(folder)}
 
 
 @pytest.fixture(scope="module", params=[
     pytest.param(name, marks=[pytest.mark.long] if name[:2] in LONG else []) for name in LESSONS])
 def run(request, tmp_path_factory):
-    """The Run of a lesson's solutions, and so of the lesson."""
-    return run_script(f"solutions/{request.param}", tmp_path_factory.mktemp("run"))
+    """A lesson and its solutions, run in a fresh clone from elsewhere, every warning an error.
+
+    → the lesson's name, the finished process, the clone, the files that are new in it and beside it
+    """
+    folder = tmp_path_factory.mktemp("run")
+    clone, elsewhere = folder / "clone", folder / "elsewhere"
+    shutil.copytree(ROOT / "lessons", clone / "lessons",
+                    ignore=shutil.ignore_patterns("figures", "__pycache__"))
+    (clone / "convsim_mini").symlink_to(ROOT / "convsim_mini")
+    elsewhere.mkdir()
+    before = {*folder.rglob("*")}
+    script = clone / "lessons" / "solutions" / request.param
+    done = subprocess.run([sys.executable, "-W", "error", script], capture_output=True, text=True,
+                          cwd=elsewhere, env=environment(elsewhere), timeout=LONGEST)
+    new = [path for path in {*folder.rglob("*")} - before if path.is_file()]
+    return request.param, done, clone, new
 
 
 def exercises(name):
@@ -86,25 +57,25 @@ def exercises(name):
 
 
 def test_a_lesson_runs_from_anywhere_and_leaves_nothing_but_its_figures(run):
-    assert (run.returncode, run.stderr) == (0, ""), run.stderr
-    assert f"lessons/figures/{run.name[:-3]}.png" in run.files
-    figure = re.compile(rf"lessons/figures/{run.name[:2]}_\w+\.png")
-    assert all(figure.fullmatch(file) for file in run.files), run.files
-    for file in run.files:
-        pixels = matplotlib.image.imread(run.folder / "clone" / file)[:, :, :3]
-        assert pixels.shape[1] >= 800, f"{file} is too small for half a page"
-        assert (pixels < 0.9).any(axis=2).mean() > 0.01, f"{file} is nearly blank"
+    name, done, clone, new = run
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert clone / "lessons" / "figures" / f"{name[:-3]}.png" in new
+    for path in new:
+        assert path.match(str(clone / "lessons" / "figures" / f"{name[:2]}_*.png")), path
+        pixels = matplotlib.image.imread(path)[:, :, :3]
+        assert pixels.shape[1] >= 800, f"{path.name} is too small for half a page"
+        assert (pixels < 0.9).any(axis=2).mean() > 0.01, f"{path.name} is nearly blank"
 
 
 def test_stubs_do_not_pass_and_solutions_do(run):
     """`solution` ends in an error unless a right answer passes and a tempting one does not."""
-    numbers = exercises(run.name)
-    assert len(numbers) in (2, 3) and numbers == sorted(set(numbers))
-    assert re.findall(r"^exercise (\d+): (.*)", run.stdout, re.M) == [
+    name, done, *_ = run
+    numbers = exercises(name)
+    assert len(numbers) in (2, 3) and numbers == sorted({*numbers})
+    assert re.findall(r"^exercise (\d+): (.*)", done.stdout, re.M) == [
         (str(number), "not solved yet") for number in numbers]
-    assert re.findall(r"^solution (\d+): passes", run.stdout, re.M) == [
-        str(number) for number in numbers]
-    assert len(re.findall(r"\(expected .*\)", run.stdout)) >= 3
+    assert re.findall(r"^solution (\d+): passes", done.stdout, re.M) == [*map(str, numbers)]
+    assert len(re.findall(r"\(expected .*\)", done.stdout)) >= 3
 
 
 def test_every_lesson_has_a_row_in_the_readme_and_a_file_of_solutions_and_holds_none_itself():
@@ -125,26 +96,6 @@ def test_every_lesson_has_a_row_in_the_readme_and_a_file_of_solutions_and_holds_
         imported = re.findall(r"^(?:import|from) (\w+)", answers, re.MULTILINE)
         before = set(imported[:imported.index("prove")])      # which gives BLAS one thread
         assert before <= sys.stdlib_module_names, name
-
-
-@pytest.mark.parametrize("name", [pytest.param(NOTEBOOKS[0], marks=pytest.mark.long), NOTEBOOKS[1]])
-def test_a_lesson_runs_as_a_notebook(name, tmp_path):
-    """Cells in IPython, figures inline, no __file__."""
-    pytest.importorskip("jupytext")
-    folder = fresh_copy(tmp_path) / "clone" / "lessons"
-    notebook = folder / name.replace(".py", ".ipynb")
-    folders = {"IPYTHONDIR": str(tmp_path / "ipython"),
-               "JUPYTER_RUNTIME_DIR": str(tmp_path / "jupyter")}
-    env = {**one_thread(tmp_path), **folders}
-    for command in (["jupytext", "--to", "notebook", name],
-                    ["nbconvert", "--to", "notebook", "--execute", "--inplace", notebook.name]):
-        done = subprocess.run([sys.executable, "-m", *command], cwd=folder, capture_output=True,
-                              text=True, env=env, timeout=LONGEST)
-        assert done.returncode == 0, done.stderr
-    text = notebook.read_text()
-    assert '"image/png"' in text, "no figure was shown"
-    assert "exercise 1: not solved yet" in text and "solution 1" not in text
-    assert "Warning" not in text
 
 
 # ---------------------------------------------------------------- the helpers
@@ -227,29 +178,11 @@ def test_in_a_terminal_a_lesson_waits_once_for_enter(tmp_path):
                       "# More.\n\n# %%\nimport lesson\nprint('the answer')\n")
     typed, terminal = pty.openpty()
     os.write(typed, b"\n")
-    environment = {**one_thread(tmp_path), "PYTHONPATH": str(ROOT / "lessons")}
     subprocess.run([sys.executable, script], stdin=terminal, stdout=terminal, stderr=terminal,
-                   env=environment, timeout=60, check=True)
+                   env={**environment(tmp_path), "PYTHONPATH": str(ROOT / "lessons")}, timeout=60,
+                   check=True)
     said = os.read(typed, 10_000).decode()
     asked, _, told = said.partition("press Enter")
     assert "Predict: two dice, how\r\noften a six?" in asked and "More" not in said
     assert "%%" not in said
     assert "the answer" in told and "the answer" not in asked
-
-
-def main():
-    """Run the lessons one after the other, each with one thread; print the processor's seconds."""
-    import tempfile
-    for name in LESSONS:
-        before = os.times()
-        with tempfile.TemporaryDirectory() as folder:
-            run = run_script(name, Path(folder))
-        after = os.times()
-        seconds = after.children_user + after.children_system - (
-            before.children_user + before.children_system)
-        failed = "" if run.returncode == 0 else "   FAILED"
-        print(f"{name:45} {seconds:5.1f} s{failed}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

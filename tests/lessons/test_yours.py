@@ -4,6 +4,7 @@ import inspect
 import os
 import subprocess
 import sys
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -283,33 +284,21 @@ def curves(monkeypatch):
     return kept
 
 
-@pytest.fixture
-def functions(tmp_path):
-    """The bodies of `plain` as a reader's functions, each of which counts its calls."""
-    calls, written_ones = dict.fromkeys(EXERCISES, 0), {}
-    for name in EXERCISES:
-        path = tmp_path / f"{name}.py"
-        path.write_text(answered(name), encoding="utf-8")
-
-        def counted(*arguments, name=name, function=written(name, path)):
-            calls[name] += 1
-            return function(*arguments)
-        written_ones[name] = counted
-    return written_ones, calls
-
-
 DAN = ["tanh", "linear", "l2_normalize", "embedding_bag", "batch_softmax"]
 
 
 @pytest.mark.parametrize("names", [DAN, list(EXERCISES)], ids=["dan", "transformer"])
-def test_training_on_plains_bodies_gives_the_projects_curve(
-        names, functions, curves, arguments, tmp_path):
-    some, calls = functions
-    told = run_training({name: some[name] for name in names}, arguments[:4], tmp_path)
+def test_training_on_plains_bodies_gives_the_projects_curve(names, curves, arguments, tmp_path):
+    functions = {}
+    for name in names:
+        path = tmp_path / f"{name}.py"
+        path.write_text(answered(name), encoding="utf-8")
+        functions[name] = mock.Mock(side_effect=written(name, path))
+    told = run_training(functions, arguments[:4], tmp_path)
     reference, own = curves
     np.testing.assert_allclose(own, reference, rtol=1e-5)
     assert len(own) == 4 and len(set(own)) == 4
-    assert all((calls[name] > 0) == (name in names) for name in EXERCISES), calls
+    assert all(function.called for function in functions.values()), functions
     preset = "chat" if names == DAN else "transformer-small"
     assert f"4 steps of the preset {preset} on your tanh, " in told
     assert layers.linear_backward is EXERCISES["linear"].library    # all is as before

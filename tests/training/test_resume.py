@@ -50,7 +50,6 @@ def no_pictures(monkeypatch):
     """Drawing takes longer than these runs."""
     monkeypatch.setattr(monitor, "plot_loss", lambda *_: None)
     monkeypatch.setattr(monitor, "plot_precision", lambda *_: None)
-    monkeypatch.setattr(monitor, "plot_accuracy", lambda *_: None)
 
 
 @pytest.fixture
@@ -248,7 +247,7 @@ def work(action, *arguments):
     """What the process to be killed does: train.ACTION(*arguments), slowly saved, nothing drawn."""
     arrays_file.save_file = slow_save
     train.finish = lambda *_: None    # the last checkpoint is compared
-    monitor.plot_loss = monitor.plot_precision = monitor.plot_accuracy = lambda *_: None
+    monitor.plot_loss = monitor.plot_precision = lambda *_: None
     sys.stdout = sys.stderr = open(os.devnull, "w")
     getattr(train, action)(*arguments)
 

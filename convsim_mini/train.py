@@ -21,7 +21,7 @@ from .fast.devices import device_module
 from .fast.threads import claim_process
 from .common.cli import UserError, errors_in_one_line, python_m, user_errors
 from .common.tables import table
-from .common.workspace import OURS, locked
+from .common.files import OURS, locked
 from .data.pairs import RULES
 from .data.prepare import open_corpus
 from .data.snli import encode_entailments, encode_snli, find_snli, read_snli
@@ -286,7 +286,6 @@ def corpus_report(report):
         for side in ("input", "response"):
             counts[f"removed, {side}: {text}"] = report["removed"].get(f"{side}: {rule}", 0)
     counts |= {f"kept for {split}": number for split, number in report["kept"].items()}
-    counts["repeated pairs among these"] = report["repeated"]
     rows = [[what, f"{number:,}"] for what, number in counts.items()]
     shown = "".join(f"  {shorten(text, 50)} → {shorten(reply, 50)}\n"
                     for text, reply in report["examples"]).encode("utf-8", "replace").decode()

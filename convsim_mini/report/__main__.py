@@ -6,8 +6,7 @@
 from pathlib import Path
 
 from ..common.cli import UserError, errors_in_one_line, progress, user_errors
-from ..common.files import write_text
-from ..common.workspace import locked
+from ..common.files import locked, write_text
 from ..evaluation import EVALUATIONS
 from ..evaluation.command import parser_of
 from ..training.run import load_run

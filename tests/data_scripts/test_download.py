@@ -15,7 +15,7 @@ import pytest
 
 from convsim_mini.common.cli import UserError, errors_in_one_line
 from convsim_mini.evaluation import cqa, senteval, sts
-from convsim_mini.common.workspace import LOCK, PREFIX, locked
+from convsim_mini.common.files import LOCK, OURS, locked
 from data_scripts import download, fetch
 from data_scripts.check import check, fingerprint
 from data_scripts.registry import GROUPS, REGISTRY, File

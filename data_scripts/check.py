@@ -85,6 +85,8 @@ def _named(read, *fields):
 def _sts_year(path):
     """Pairs, or one score a line; an empty line stands for a pair without a score."""
     rows = [line.split("\t") for line in text_lines(path) if line.strip()]
+    if not rows:
+        raise UserError(f"{path}: holds no row")
     return len(rows), tuple((rows[0] + ["", ""])[:2])
 
 

@@ -28,7 +28,6 @@ else:
     from backports import zstd
 
 OURS = ".convsim_mini"      # how the names of locks and of unfinished work begin
-LOCK = f"{OURS}.lock"
 MOST = 1 << 24     # bytes of a line; Reddit's longest comments have 40,000 characters
 WINDOW = {zstd.DecompressionParameter.window_log_max: 31}    # dumps since 2019 have --long=31
 SUFFIXES = {".gz": gzip.open, ".zst": partial(zstd.open, options=WINDOW)}
@@ -196,7 +195,7 @@ def workplace(parent):
 
 
 @contextmanager
-def locked(folder, busy=None, name=LOCK):
+def locked(folder, busy=None, name=f"{OURS}.lock"):
     """Hold a folder's lock. busy: the UserError where it is taken; None: wait. Raises OSError."""
     path = Path(folder, name)
     try:

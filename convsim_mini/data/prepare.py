@@ -89,9 +89,10 @@ def _open(folder):
     if not folder.exists():
         return None
     try:
-        about, crc = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-        if _checksum_of(about) != crc:
+        crc, text = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        if zlib.crc32(text.encode()) != crc:
             raise ValueError("the checksum of meta.json is wrong")
+        about = json.loads(text)
         for name, known in about["files"].items():
             if checksum(folder / name) != known:
                 raise ValueError(f"the checksum of {name} is wrong")
@@ -109,10 +110,6 @@ def _open(folder):
         return None
 
 
-def _checksum_of(about):
-    return zlib.crc32(json.dumps(about).encode())
-
-
 def _prepare(paths, text, columns, vocabulary, folder):
     """Fill a folder in two passes: filter, tokenise and count; split, and turn words into ids."""
     path = folder.with_name("tokenized")
@@ -127,8 +124,8 @@ def _prepare(paths, text, columns, vocabulary, folder):
                         "all: add files to --pairs")
     report["kept"] = kept
     files = {path.name: checksum(path) for path in sorted(folder.iterdir())}
-    about = {"files": files, "vocabulary": own.to_dict(), "report": report}
-    meta = json.dumps([about, _checksum_of(about)])
+    about = json.dumps({"files": files, "vocabulary": own.to_dict(), "report": report})
+    meta = json.dumps([zlib.crc32(about.encode()), about])
     (folder / "meta.json").write_text(meta, encoding="utf-8")
 
 

@@ -227,7 +227,7 @@ def flip(path):
 
 
 def other_report(path):
-    path.write_text(path.read_text().replace('"read": ', '"read": 1'))
+    path.write_text(path.read_text().replace('"read\\": ', '"read\\": 1'))
 
 
 def replace_by_list(path):

@@ -15,8 +15,8 @@ from textwrap import shorten
 import numpy as np
 
 from .common.cli import UserError, errors_in_one_line, python_m
+from .common.files import OURS, locked
 from .common.tables import table
-from .common.workspace import OURS, locked
 from .core.arrays import array_module, to_device
 from .core.model import TABLE, Alone, Model, embed, replies, respond
 from .core.pairs import Batch
@@ -248,7 +248,6 @@ def corpus_report(report):
         for side in ("input", "response"):
             counts[f"removed, {side}: {text}"] = report["removed"].get(f"{side}: {rule}", 0)
     counts |= {f"kept for {split}": number for split, number in report["kept"].items()}
-    counts["repeated pairs among these"] = report["repeated"]
     rows = [[what, f"{number:,}"] for what, number in counts.items()]
     shown = "".join(f"  {shorten(text, 50)} → {shorten(reply, 50)}\n"
                     for text, reply in report["examples"])

@@ -11,7 +11,6 @@ finished folder are always the same.
 import json
 import os
 import shutil
-import uuid
 import zlib
 from collections import Counter
 from contextlib import contextmanager
@@ -22,14 +21,13 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from convsim_mini.common.files import zstd
+from convsim_mini.common.files import workplace, zstd
 from data_scripts.comments import clean, read_comment
 from data_scripts.dump_files import DumpLines
 
 AT_A_TIME = 250_000    # comments held in memory until they are written
 MEMORY = "1GB"         # that duckdb may take for a join; what needs more goes to disk
 SAMPLES = 10           # malformed lines of a dump shown in its report
-TEMPORARY = ".tmp"
 
 SCHEMA = pa.schema([("link", pa.string()), ("id", pa.string()), ("parent", pa.string()),
                     ("text", pa.string()), ("place", pa.int64())])
@@ -56,24 +54,20 @@ JOIN = """
 
 @contextmanager
 def finished_folder(folder):
-    """Give a new folder to write in. At the end its files are synced and it is renamed to `folder`.
+    """Give a new folder to write in. At the end it is renamed to `folder`.
 
     If two tasks make the same folder, the one that ends first wins.
     """
-    temporary = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}{TEMPORARY}")
-    temporary.mkdir(parents=True)
-    try:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with workplace(folder.parent) as beside:
+        temporary = beside / folder.name
+        temporary.mkdir()
         yield temporary
-        for path in temporary.iterdir():
-            with open(path, "r+b") as file:                   # Windows syncs only what one writes
-                os.fsync(file.fileno())
         try:
             os.rename(temporary, folder)
         except OSError:                                       # "exists", "not empty", …
             if not folder.is_dir():
                 raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 # ---------------------------------------------------------------- parse a dump

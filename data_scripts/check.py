@@ -5,13 +5,14 @@ circulation.
 """
 
 import hashlib
-from itertools import chain, islice
 from typing import NamedTuple
 
 from convsim_mini.common.cli import UserError
+from convsim_mini.common.files import text_lines
+from convsim_mini.data.labelled import lines_of
+from convsim_mini.data.tables_and_logs import read_jsonl, read_table
 from convsim_mini.evaluation.cqa import read as read_questions
 from convsim_mini.evaluation.sts import read as read_sts
-from convsim_mini.common.files import parse_json, read_lines
 
 
 class Checked(NamedTuple):
@@ -67,73 +68,36 @@ def _cqa(path):
     return sum(len(question.candidates) for question in questions), pair
 
 
-def _snli(path):
-    return _json_lines(path, "sentence1", "sentence2")
-
-
-def _convokit(path):
-    return _json_lines(path, "speaker", "text")               # a first utterance has no partner
-
-
-def _json_lines(path, *fields):
-    first, lines = _first(path, read_lines(path))
-    try:
-        record = parse_json(first)
-        pair = tuple(str(record[field]) for field in fields)
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"{path}, line 1: expected a JSON object with the fields "
-                        f"{' and '.join(fields)}") from None
-    return sum(1 for _ in lines), pair
-
-
-def _sick(path):
-    """A table with a header."""
-    header, lines = _first(path, read_lines(path))
-    first, lines = _first(path, islice(lines, 1, None))
-    record = dict(zip(_columns(path, header), _columns(path, first)))
-    if not {"sentence_A", "sentence_B"} <= record.keys():
-        raise UserError(f"{path}, line 1: expected a header with the columns sentence_A and "
-                        "sentence_B, tab-separated")
-    return sum(1 for _ in lines), (record["sentence_A"], record["sentence_B"])
+def _named(read, *fields):
+    """A reader of rows with fields of these names. read: function(path, columns) → records"""
+    def rows_and_first(path):
+        records = read(path, columns=fields)
+        _, first = next(records, (1, {}))
+        try:
+            pair = tuple(str(first[name]) for name in fields)
+        except (KeyError, TypeError):                         # TypeError: of no row
+            raise UserError(f"{path}: expected rows with the fields {' and '.join(fields)}"
+                            ) from None
+        return 1 + sum(1 for _ in records), pair
+    return rows_and_first
 
 
 def _sts_year(path):
     """Pairs, or one score a line; an empty line stands for a pair without a score."""
-    first, lines = _first(path, read_lines(path))
-    columns = (_columns(path, first) + ["", ""])[:2]
-    return sum(1 for _ in lines), tuple(columns)
-
-
-def _first(path, lines):
-    """The first line that is not blank, and an iterator of all such lines."""
-    lines = (line for line in lines if line.strip())
-    first = next(lines, None)
-    if first is None:
+    rows = [line.split("\t") for line in text_lines(path) if line.strip()]
+    if not rows:
         raise UserError(f"{path}: holds no row")
-    return first, chain([first], lines)
-
-
-def _columns(path, line):
-    try:
-        return line.decode("utf-8-sig").split("\t")
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: is no UTF-8 text") from None
+    return len(rows), tuple((rows[0] + ["", ""])[:2])
 
 
 def _senteval_lines(path):
     """A sentence a line, perhaps with its label. Empty lines are rows; the first two are a pair."""
-    rows = path.read_bytes().decode("latin-1").removesuffix("\n").split("\n")
+    rows = lines_of(path, "SentEval", "latin-1")
     return len(rows), (rows[0], *rows[1:2])
 
 
-def _mrpc(path):
-    """A table with a header."""
-    header, lines = _first(path, read_lines(path))
-    first, lines = _first(path, islice(lines, 1, None))
-    if len(columns := _columns(path, first)) != 5:
-        raise UserError(f"{path}, line 2: {len(columns)} columns, expected 5, tab-separated")
-    return sum(1 for _ in lines), tuple(columns[3:])
-
-
-READERS = {"sts": _sts, "snli": _snli, "cqa": _cqa, "sick": _sick, "sts_year": _sts_year,
-           "convokit": _convokit, "lines": _senteval_lines, "mrpc": _mrpc}
+READERS = {"sts": _sts, "cqa": _cqa, "sts_year": _sts_year, "lines": _senteval_lines,
+           "snli": _named(read_jsonl, "sentence1", "sentence2"),
+           "convokit": _named(read_jsonl, "speaker", "text"),    # a first one has no partner
+           "sick": _named(read_table, "sentence_A", "sentence_B"),
+           "mrpc": _named(read_table, "#1 String", "#2 String")}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import orjson
 
 from convsim_mini.data.pairs import RULES, removed_by
-from convsim_mini.common.files import parse_json
+from convsim_mini.common.files import parse_object
 
 # Why a comment is left out; the reasons are tried in this order.
 REASONS = {
@@ -125,9 +125,7 @@ def _base36(number):
 
 def _lenient(line):
     """What Python's own parser makes of a line: half surrogates become U+FFFD, NaN is a number."""
-    fields = parse_json(line.decode("utf-8"))                 # UnicodeDecodeError is a ValueError
-    if not isinstance(fields, dict):
-        return fields
+    fields = parse_object(line.decode("utf-8"))               # UnicodeDecodeError is a ValueError
     return {name: _without_surrogates(value) if isinstance(value, str) else value
             for name, value in fields.items()}
 

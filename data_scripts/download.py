@@ -14,9 +14,9 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from convsim_mini.common.cli import Parser, UserError, errors_in_one_line
-from convsim_mini.common.workspace import locked, workplace
+from convsim_mini.common.files import locked, workplace
 from data_scripts.check import check
-from data_scripts.fetch import fetch, forget, part_of, remember
+from data_scripts.fetch import fetch, forget, part_of
 from data_scripts.registry import GROUPS, REGISTRY
 from data_scripts.unpack import choose, damage_told, unpack
 
@@ -93,10 +93,9 @@ def fetched(name, archive, source, downloads, stage):
     """Whether a source gave an archive; it is then in stage, or else the reason is printed."""
     print(f"{name}: fetching {source.url}", flush=True)
     try:
-        path, sha256, told = fetch(source, downloads, REGISTRY[name].limit)
+        path, told = fetch(source, downloads, REGISTRY[name].limit)
         print(f"{name}: {path.name}: {told}")
         unpack_checked(name, archive, path, stage)
-        remember(source, downloads, sha256)
     except UserError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return False

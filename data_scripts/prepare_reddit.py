@@ -22,15 +22,16 @@ from convsim_mini.common.cli import (
     Parser, UserError, errors_in_one_line, positive_int, python_m)
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.common.files import parse_json, replace_file, write_text
-from convsim_mini.common.workspace import locked
-from data_scripts.buckets import TEMPORARY, join_bucket, parse_dump
+from convsim_mini.common.files import OURS, locked, parse_object, replace_file, write_text
+from convsim_mini.common.processes import local_processes
+from data_scripts.buckets import join_bucket, parse_dump
 from data_scripts.comments import REASONS, read_comment
 from data_scripts.dump_files import DumpLines
-from data_scripts.tasks import cluster, fresh_processes, run_tasks
+from data_scripts.tasks import cluster, run_tasks
 
 FORMAT = 1
 BUCKET_BYTES, MOST_BUCKETS = 1 << 26, 512    # bytes of the input files, mostly compressed tenfold
+GO_ON = "what is finished is kept: run the same command again, with fewer --workers"
 FEW = 5_000                                  # pairs; fewer may leave a split too small to train on
 
 
@@ -61,7 +62,9 @@ def prepare(inputs, out, workers, scheduler):
                         "or choose another --out"):
                 if not is_done(out, plan):                    # another run may have ended just now
                     begin(out, plan)
-                    with cluster(scheduler) if scheduler else fresh_processes(workers) as executor:
+                    # fresh processes: a fork could inherit a lock that a thread of this one holds
+                    with (cluster(scheduler) if scheduler else
+                          local_processes(workers, GO_ON, "spawn")) as executor:
                         parse_dumps(executor, plan, out / "work")
                         join_buckets(executor, plan, out / "work")
                     finish(out, plan)
@@ -120,14 +123,14 @@ def is_done(out, plan):
     """True if DIR holds the pairs of this plan. Raises UserError if it holds others."""
     for name in ("report.json", "work/plan.json"):
         try:
-            found = parse_json((out / name).read_text(encoding="utf-8"))
+            found = parse_object((out / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
             raise UserError(f"{out / name}: cannot be read ({error}); choose another --out, or "
                             "delete this one") from None
         if name == "report.json":
-            found = found.get("plan") if isinstance(found, dict) else None
+            found = found.get("plan")
         if found != plan:
             raise UserError(f"{out}: was made from other files, or these have changed since; "
                             "choose another --out, or delete this one")
@@ -142,10 +145,8 @@ def is_done(out, plan):
 def begin(out, plan):
     """Make the folders, note the plan, and remove what a killed run left half done."""
     work = out / "work"
-    for folder in ("parsed", "joined"):
-        (work / folder).mkdir(parents=True, exist_ok=True)
-        for left in (work / folder).glob(f"*{TEMPORARY}"):
-            shutil.rmtree(left, ignore_errors=True)
+    for left in work.glob(f"*/{OURS}-*"):
+        shutil.rmtree(left, ignore_errors=True)
     write_text(work / "plan.json", json.dumps(plan))
 
 
@@ -171,7 +172,7 @@ def parse_dumps(executor, plan, work):
 def _position(folder):
     """Bytes that an unfinished task has read, as far as it has noted them."""
     positions = [0]
-    for path in folder.parent.glob(f"{folder.name}.*/position"):
+    for path in folder.parent.glob(f"{OURS}-*/{folder.name}/position"):
         try:
             positions.append(int(path.read_text(encoding="ascii")))
         except (OSError, ValueError):                         # half written, or just removed

@@ -21,7 +21,7 @@ from convsim_mini.data.corpus import SPLITS
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.pairs import read_rows
 from convsim_mini.core.text import Vocabulary, tokenize
-from convsim_mini.common.files import parse_json, replace_file
+from convsim_mini.common.files import parse_object, replace_file
 from data_scripts.prepare_reddit import table
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
@@ -36,7 +36,7 @@ def main(arguments=None):
     parser.add_argument("folder", type=Path, metavar="DIR", help="the --out of prepare_reddit")
     folder = parser.parse_args(arguments).folder.resolve()
     try:
-        report = parse_json((folder / "report.json").read_text(encoding="utf-8"))
+        report = parse_object((folder / "report.json").read_text(encoding="utf-8"))
         counted = table(report)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         raise UserError(f"{folder / 'report.json'}: cannot be read ({error}); name the --out of a "

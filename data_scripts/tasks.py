@@ -1,6 +1,5 @@
 """Runs independent tasks on local processes, or on the workers of a dask.distributed cluster."""
 
-import multiprocessing
 from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +7,6 @@ from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.common.processes import local_processes
 
 ATTEMPTS = 5         # of a cluster at a task whose worker dies
 PATIENCE = "30s"     # until a scheduler must have answered
@@ -30,20 +28,6 @@ def run_tasks(executor, function, argument_lists, progress):
             raise UserError("the scheduler of the cluster has gone; what is finished is kept: "
                             "start it again, and run the same command") from None
         progress(len(futures) - len(waiting))
-
-
-@contextmanager
-def fresh_processes(workers):
-    """An executor with this number of processes of this machine."""
-    advice = "what is finished is kept: run the same command again, with fewer --workers"
-    # Fresh ones: a fork could inherit a lock that a thread of this one holds.
-    with local_processes(workers, advice, "spawn") as executor:
-        try:
-            yield executor
-        except BaseException:
-            for process in multiprocessing.active_children():    # a task may take an hour
-                process.terminate()
-            raise
 
 
 @contextmanager

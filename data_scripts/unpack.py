@@ -1,7 +1,6 @@
 """Take the wanted files out of an archive. The archive's own names never decide where to write."""
 
 import errno
-import gzip
 import shutil
 import stat
 import tarfile
@@ -14,10 +13,10 @@ from typing import Callable, NamedTuple
 from tqdm import tqdm
 
 from convsim_mini.common.cli import UserError
+from convsim_mini.data.tables_and_logs import read_table
 from data_scripts.dump_files import decompressed
 
 CHUNK = 1 << 20
-MOST_MEMBERS, LONGEST_HEADER = 100_000, 1 << 16            # bytes; a name has some hundred
 # The table of sbert.net has one column more than the official files: it names the file.
 OFFICIAL_COLUMNS = ("genre", "dataset", "year", "sid", "score", "sentence1", "sentence2")
 
@@ -56,7 +55,7 @@ def unpack(archive, wanted, folder, limit):
         chosen = {inside: name for name, inside in choose(sizes, wanted).items()}
         with tqdm(total=sum(map(sizes.get, chosen)), desc=f"unpacking {archive.name}", unit="B",
                   unit_scale=True, leave=False) as bar:
-            for member in _members(archive, limit):
+            for member in _members(archive):
                 if member.name not in chosen:
                     continue
                 # Neither zipfile nor tarfile reads past a member's declared size.
@@ -81,40 +80,30 @@ def choose(names, wanted):
 
 
 def split_table(archive, wanted, folder, limit):
-    """Split sbert.net's STS Benchmark, a gzipped table, into the official files; → their names.
-
-    Quotation marks have no meaning there, as in the official files.
-    """
-    with damage_told(archive), gzip.open(archive) as file:
-        data = file.read(limit + 1)
-        if len(data) > limit:
-            raise TooMuch(f"it expands to more than {limit:,} bytes, the limit")
-    try:
-        lines = [line.rstrip("\r") for line in data.decode("utf-8-sig").split("\n") if line.strip()]
-        header, *rows = [line.split("\t") for line in lines]
-        places = [header.index(column) for column in ("split", *OFFICIAL_COLUMNS)]
-        rows = [[row[k] for k in places] for row in rows]
-    except (ValueError, IndexError):
-        raise UserError(
-            f"{archive}: expected UTF-8 text, tab-separated, whose header names the columns split, "
-            f"{', '.join(OFFICIAL_COLUMNS)}, and as many columns in each row") from None
-    found = {f"sts-{split}.csv" for split, *_ in rows} & set(wanted)
+    """Split sbert.net's STS Benchmark, a gzipped table, into the official files; → their names."""
+    size, tables = 0, {}
+    with damage_told(archive):
+        for number, row in read_table(archive, columns=OFFICIAL_COLUMNS):
+            try:
+                line = "\t".join(row[name] for name in OFFICIAL_COLUMNS) + "\n"
+                tables.setdefault(f"sts-{row['split']}.csv", []).append(line)
+            except (TypeError, KeyError):
+                raise UserError(f"{archive}, line {number}: expected the columns split, "
+                                f"{', '.join(OFFICIAL_COLUMNS)}") from None
+            size += len(line)
+            if size > limit:
+                raise TooMuch(f"it expands to more than {limit:,} bytes, the limit")
+    found = tables.keys() & set(wanted)
     for name in found:
-        lines = ["\t".join(columns) + "\n"
-                 for split, *columns in rows if f"sts-{split}.csv" == name]
-        Path(folder, name).write_bytes("".join(lines).encode("utf-8"))
+        Path(folder, name).write_bytes("".join(tables[name]).encode())
     return found
 
 
-def _members(archive, limit):
+def _members(archive):
     """Yield the Members of a zip or tar archive, without folders."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as file:
             for info in file.infolist():
-                # Of the others' members zipfile expands 4 kB at once, to whatever they may be.
-                if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                    raise zipfile.BadZipFile(f"{info.filename}: an unusual kind of compression, "
-                                             "expected deflate")
                 if not info.is_dir():
                     yield Member(info.filename.replace("\\", "/"), info.file_size,
                                  stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG),
@@ -122,23 +111,11 @@ def _members(archive, limit):
     else:
         with open(archive, "rb") as packed:
             text = decompressed(packed)
-            with tarfile.open(fileobj=text, mode="r|", tarinfo=_Header) as file:
+            with tarfile.open(fileobj=text, mode="r|") as file:
                 for info in file:
                     if not info.isdir():
                         yield Member(info.name.replace("\\", "/"), info.size, info.isfile(),
                                      partial(file.extractfile, info))
-
-
-class _Header(tarfile.TarInfo):
-    """A tar's header; tarfile reads the whole of what describes a member, however long."""
-
-    @classmethod
-    def frombuf(cls, *arguments):
-        info = super().frombuf(*arguments)
-        if info.size > LONGEST_HEADER and not info.isfile() or info.issparse():
-            raise tarfile.ReadError(f"a header of {info.size:,} bytes, expected {LONGEST_HEADER:,} "
-                                    "at most")
-        return info
 
 
 def _inspected(archive, limit):
@@ -148,7 +125,7 @@ def _inspected(archive, limit):
     looked at one by one: to list a compressed tar is to expand it.
     """
     sizes, size = {}, 0
-    for number, member in enumerate(_members(archive, limit), start=1):
+    for member in _members(archive):
         outside = (member.name.startswith("/") or ".." in member.name.split("/")
                    or PureWindowsPath(member.name).drive)
         if outside or not member.plain:
@@ -158,8 +135,6 @@ def _inspected(archive, limit):
         size += member.size
         if size > limit:
             raise TooMuch(f"its files expand to more than {limit:,} bytes, the limit")
-        if number > MOST_MEMBERS:
-            raise TooMuch(f"it holds more than {MOST_MEMBERS:,} files, the limit")
         sizes[member.name] = member.size
     return sizes
 

@@ -1,20 +1,20 @@
 """Named arrays in a safetensors file, with a dict that describes them and one checksum."""
 
 import json
+import os
 import zlib
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from .cli import UserError, user_errors
 from .files import replace_file
 
 FORMAT = 7
-ROWS_AT_ONCE = 4_096
+MOST = 100_000_000    # bytes of a header, as safetensors has it
 FAULT = "is missing, damaged or cannot be read"
 OLDER = "restore it, or train again"
-DAMAGE = (OSError, SafetensorError, ValueError, KeyError, TypeError)    # what a damaged file raises
+DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError)    # what damage raises
 
 
 def save_arrays(path, arrays, about):
@@ -28,21 +28,43 @@ def save_arrays(path, arrays, about):
 
 
 def load_arrays(path, advice=OLDER):
-    """Read (arrays, about) of `save_arrays`. Raises UserError, with advice, for damage."""
-    about, crc, text = _read_about(path, advice)
-    with user_errors(f"{path}: {FAULT}", advice, DAMAGE):
-        arrays = _read(path)
-        is_whole = int(crc) == checksum_of_arrays(arrays, text)
-        if not is_whole and _read_about(path, advice)[1] == crc:
+    """Read (arrays, about) of `save_arrays`. Raises UserError, with advice, for damage.
+
+    The arrays are read straight into memory. safetensors would map the file, and take it twice.
+    """
+    with user_errors(f"{path}: {FAULT}", advice, DAMAGE), open(path, "rb") as file:
+        entries, crc, text, about = _read_header(path, file)
+        data, arrays = file.tell(), {}
+        for name, entry in entries.items():
+            begin, end = entry["data_offsets"]
+            if data + end > os.fstat(file.fileno()).st_size:
+                raise ValueError("it is cut short")
+            kind, bits = entry["dtype"][0].lower(), int(entry["dtype"][1:])    # of F32, I64, …
+            dtype = np.dtype(f"<{kind}{bits // 8}")
+            file.seek(data + begin)
+            array = np.fromfile(file, dtype, (end - begin) // dtype.itemsize)
+            arrays[name] = array.reshape(entry["shape"])
+        if int(crc) != checksum_of_arrays(arrays, text):
             raise ValueError("its checksum is wrong")
-    if is_whole:
-        return arrays, about
-    return load_arrays(path, advice)    # a training has replaced the file meanwhile
+    return arrays, about
 
 
 def load_about(path, advice=OLDER):
     """Read `about` alone, unchecked. Raises UserError, with advice, for damage."""
-    return _read_about(path, advice)[0]
+    with user_errors(f"{path}: {FAULT}", advice, DAMAGE), open(path, "rb") as file:
+        return _read_header(path, file)[-1]
+
+
+def _read_header(path, file):
+    """What stands before the arrays: their entries, the checksum, `about` as text and as a dict."""
+    size = int.from_bytes(file.read(8), "little")
+    entries = json.loads(file.read(min(size, MOST)))
+    crc, _, text = entries.pop("__metadata__")["convsim_mini"].partition(" ")
+    about = json.loads(text)
+    if about["format"] != FORMAT:
+        raise UserError(f"{path}: was written by another version of convsim_mini (format "
+                        f"{about['format']}, expected {FORMAT}); use that version, or train again")
+    return entries, crc, text, about
 
 
 def checksum_of_arrays(arrays, text=""):
@@ -52,35 +74,3 @@ def checksum_of_arrays(arrays, text=""):
         crc = zlib.crc32(f"{name} {array.dtype.str} {array.shape}".encode(), crc)
         crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8), crc)
     return crc
-
-
-def _read_about(path, advice):
-    with user_errors(f"{path}: {FAULT}", advice, DAMAGE):
-        with safe_open(path, "numpy") as file:
-            crc, _, text = file.metadata()["convsim_mini"].partition(" ")
-        about = json.loads(text)
-        found = about["format"]
-    if found != FORMAT:
-        raise UserError(f"{path}: was written by another version of convsim_mini (format {found}, "
-                        f"expected {FORMAT}); use that version, or train again")
-    return about, crc, text
-
-
-def _read(path):
-    """All arrays of a file, by name.
-
-    They are read in parts into NumPy's own memory, which has huge pages. Random rows of a table are
-    found faster there: encoding a sentence took 33 µs instead of 40. Each part opens the file anew:
-    while it is open, what was read stays in memory, too.
-    """
-    with safe_open(path, "np") as file:
-        tensors = {name: file.get_slice(name) for name in file.keys()}
-        arrays = {name: np.empty(tensor.get_shape(), tensor[:1].dtype)
-                  for name, tensor in tensors.items()}
-    del tensors                                               # they keep the file open
-    for name, array in arrays.items():
-        for start in range(0, len(array), ROWS_AT_ONCE):
-            with safe_open(path, "np") as file:
-                part = array[start:start + ROWS_AT_ONCE]
-                part[:] = file.get_slice(name)[start:start + len(part)]
-    return arrays

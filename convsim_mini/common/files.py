@@ -1,4 +1,9 @@
-"""Lines of text, plain, gzip or zstd; JSON; files written whole or not at all."""
+"""Lines of text, plain, gzip or zstd; JSON; files and folders written whole or not at all; locks.
+
+What is not yet whole lies beside its place, in a folder `.convsim_mini-XXXXXXXX`, and is renamed at
+the end. A process that is killed leaves that folder, which may be deleted. Locks hold among the
+processes of one machine.
+"""
 
 import codecs
 import gzip
@@ -6,28 +11,30 @@ import json
 import os
 import sys
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
 from .cli import UserError, user_errors
-from .workspace import workplace
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
+OURS = ".convsim_mini"      # how the names of locks and of unfinished work begin
 MOST = 1 << 24     # bytes of a line; Reddit's longest comments have 40,000 characters
 WINDOW = {zstd.DecompressionParameter.window_log_max: 31}    # dumps since 2019 have --long=31
 SUFFIXES = {".gz": gzip.open, ".zst": partial(zstd.open, options=WINDOW)}
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError)    # compressed data, cut or wrong
 
 
-def read_lines(path, progress=lambda position: None, file=None):
+def read_lines(path, progress=None, file=None):
     """Yield the lines of a file as bytes, without their ends and without a byte-order mark.
 
     A .gz or .zst file is decompressed. progress(position) is called with the number of bytes read
@@ -47,9 +54,9 @@ def read_lines(path, progress=lambda position: None, file=None):
                     line = line.removeprefix(codecs.BOM_UTF8)
                 yield line.rstrip(b"\r\n")
                 number += 1
-                if number % 1_000 == 0 and file.seekable():
+                if progress and number % 1_000 == 0:
                     progress(file.tell())
-            if file.seekable():
+            if progress:
                 progress(file.tell())
     except DAMAGE as error:
         raise UserError(f"{path}: the compressed data is damaged or cut short after line {number} "
@@ -61,13 +68,27 @@ def read_lines(path, progress=lambda position: None, file=None):
         raise UserError(f"{path}: is empty; expected one or more lines of text")
 
 
+def text_lines(path, progress=None, file=None):
+    """Yield the same lines as str. Raises UserError where one is not UTF-8."""
+    for number, line in enumerate(read_lines(path, progress, file), start=1):
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path}, line {number}: is not UTF-8 text ({error.reason} at byte "
+                            f"{error.start}); save the file as UTF-8") from None
+
+
 def chunked(records, number):
-    """Yield lists of up to `number` records, fewer where they hold more than 16 MiB of text."""
+    """Yield lists of up to `number` records, fewer where they hold more than 16 MiB of text.
+
+    record: a row, which is a dict; or its number and the row
+    """
     chunk, size = [], 0
     for record in records:
         chunk.append(record)
-        values = record.values() if isinstance(record, dict) else [record]
-        size += sum(len(value) for value in values if isinstance(value, (bytes, str, list)))
+        row = record[1] if isinstance(record, tuple) else record
+        if isinstance(row, dict):
+            size += sum(len(value) for value in row.values() if isinstance(value, str))
         if len(chunk) == number or size > MOST:
             yield chunk
             chunk, size = [], 0
@@ -75,33 +96,33 @@ def chunked(records, number):
         yield chunk
 
 
-def decoded(name, lines, advice):
-    """Yield lines of bytes as str, without a byte-order mark. Raises UserError with the advice."""
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{name}, line {number}: is not UTF-8 text ({error.reason} at byte "
-                            f"{error.start}); {advice}") from None
-
-
-def parse_json(text):
-    """The value of a JSON text, str or bytes. Raises ValueError, which says what is wrong."""
+def parse_object(text):
+    """The object in a JSON text, as a dict. Raises ValueError, which says what is wrong."""
     try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("JSON nested too deeply") from None
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"no JSON object: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError("no JSON object")
+    return value
 
 
 def read_object(path, fault, advice, option=""):
     """The object in a JSON file, as a dict. Raises UserError: "OPTION PATH: FAULT (…); ADVICE"."""
-    where = f"{option} {path}".lstrip()
-    with user_errors(f"{where}: {fault}", advice, (OSError, ValueError)):
-        value = parse_json(Path(path).read_text(encoding="utf-8"))
-    if not isinstance(value, dict):
-        raise UserError(f"{where}: holds no JSON object; {advice}")
-    return value
+    with user_errors(f"{option} {path}: {fault}".lstrip(), advice, (OSError, ValueError)):
+        return parse_object(Path(path).read_text(encoding="utf-8"))
 
+
+def checksum(path):
+    """The CRC-32 of a file. Raises OSError."""
+    crc = 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 22):
+            crc = zlib.crc32(block, crc)
+    return crc
+
+
+# ---------------------------------------------------------------- whole or not at all
 
 def write_text(path, text):
     """Write a text file whole or not at all."""
@@ -166,15 +187,24 @@ def new_folder(path, advice):
             os.replace(folder, target)
 
 
-def checksum(path):
-    """The CRC-32 of a file. Raises OSError."""
-    crc = 0
-    with open(path, "rb") as file:
-        while block := file.read(1 << 22):
-            crc = zlib.crc32(block, crc)
-    return crc
+@contextmanager
+def workplace(parent):
+    """A new folder in `parent` for unfinished work, deleted at the end. Raises OSError."""
+    with TemporaryDirectory(prefix=f"{OURS}-", dir=parent, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
-def checksum_of(value):
-    """The CRC-32 of a value as JSON."""
-    return zlib.crc32(json.dumps(value).encode())
+@contextmanager
+def locked(folder, busy=None, name=f"{OURS}.lock"):
+    """Hold a folder's lock. busy: the UserError where it is taken; None: wait. Raises OSError."""
+    path = Path(folder, name)
+    try:
+        # a killed process's children keep its lock for a moment
+        with FileLock(path, timeout=1 if busy else -1):
+            try:
+                yield
+            finally:
+                with suppress(OSError):                       # Windows does so afterwards
+                    path.unlink()                             # whoever waits for it makes it anew
+    except Timeout:
+        raise UserError(busy) from None

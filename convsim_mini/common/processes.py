@@ -18,7 +18,7 @@ MOST = 61    # processes; Windows cannot wait for more
 
 @contextmanager
 def local_processes(workers, advice, method=None):
-    """A ProcessPoolExecutor of this number of processes.
+    """A ProcessPoolExecutor of this number of processes. An error ends them at once.
 
     method: how they start; advice: of the UserError where one is killed, as for want of memory
     """
@@ -28,9 +28,13 @@ def local_processes(workers, advice, method=None):
     sys.modules["__main__"] = ModuleType("__main__")
     try:
         yield executor
-    except BrokenProcessPool:
-        raise UserError("a process of this command was killed, perhaps for want of memory; "
-                        f"{advice}") from None
+    except BaseException as error:
+        for process in multiprocessing.active_children():     # what they do may take an hour
+            process.terminate()
+        if isinstance(error, BrokenProcessPool):
+            raise UserError("a process of this command was killed, perhaps for want of memory; "
+                            f"{advice}") from None
+        raise
     finally:
         executor.shutdown(cancel_futures=True)
         sys.modules["__main__"] = main
@@ -49,11 +53,10 @@ def map_in_order(executor, function, items, ahead):
 
 def _end_with_parent():
     """What a new process does first: it leaves Ctrl-C to its parent, and ends when that ends."""
+    def wait():
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)             # a fork has its parent's handler
-    threading.Thread(target=_wait_for_parent, daemon=True).start()
-
-
-def _wait_for_parent():
-    multiprocessing.parent_process().join()
-    os._exit(1)
+    threading.Thread(target=wait, daemon=True).start()

@@ -1,22 +1,19 @@
-"""Files of (input, response) pairs, and the paper's filters.
+"""Pairs as people have them in files, and the paper's filters.
 
-A plain pair file holds one pair a line, as TSV (input TAB response) or as JSON with the fields
-`input` and `response` (and `input_author`, `response_author` where they are known).
-tables_and_logs.py reads other tables, and logs of conversations. All may be .gz or .zst.
+A plain file holds one pair a line, as TSV (input TAB response) or as JSON with the fields `input`
+and `response` (and `input_author`, `response_author` where they are known). tables_and_logs.py
+reads other tables, and logs of conversations. All may be .gz or .zst.
 """
 
 import string
 import sys
 from typing import NamedTuple
 
-from tqdm import tqdm
-
 from ..common.cli import UserError
-from ..common.files import MOST
-from .tables_and_logs import EXPECTED, FIELDS, read_records, unit_of
+from ..common.files import chunked
+from .tables_and_logs import EXPECTED, FIELDS, read_records
 
 CHUNK = 5_000     # records of a Part; fewer where they hold more than 16 MiB of text
-MOST_TOLD = 5     # malformed records of a file
 ASCII_LETTERS = string.ascii_letters.encode()
 ASCII_SPACES = bytes(code for code in range(128) if chr(code).isspace())
 
@@ -76,68 +73,47 @@ def left_out(pair, off=()):
 class Part(NamedTuple):
     """What is in some thousand consecutive records of a file."""
 
-    fields: tuple      # the columns of input and response; or the one column that is asked for
-    rows: list         # those that are well formed: dicts, column → value
-    pairs: list        # the same as Pairs
-    malformed: list    # of the others (number, ValueError)
-
-    @property
-    def records(self):
-        """Number of them all."""
-        return len(self.rows) + len(self.malformed)
+    fields: tuple    # the columns of input and response; or the one column that is asked for
+    rows: list       # those that are well formed: dicts, column → value
+    pairs: list      # the same as Pairs
+    records: int     # number of them all
 
 
-def read_rows(path, progress=lambda position: None, columns=()):
-    """Yield the Parts of a table, a log or chitchat-dataset. Malformed records are told.
+def read_rows(path, progress=None, columns=()):
+    """Yield the Parts of a table, a log or chitchat-dataset. Malformed records are left out.
 
     columns: those of input and response, or one alone, where their names do not tell. Raises
-    UserError for a file that cannot be read, and where more than 1 in 100 records are malformed.
+    UserError for a file that cannot be read, and where more than 1 in 100 rows are malformed.
     """
     fields, records = read_records(path, progress, columns)
-    unit, first = unit_of(path), ""
-    number = bad = 0                                          # so far
-    for part in _parts(fields, records):
-        for place, reason in part.malformed:
-            bad += 1
-            first = first or f"{unit} {place}: {reason}"
-            if bad <= MOST_TOLD:
-                tqdm.write(f"{path}, {unit} {place}: left out: {reason}", file=sys.stderr)
-        number += part.records
+    number, bad, first = 0, 0, ""
+    for some in chunked(records, CHUNK):
+        part = Part(fields, [], [], len(some))
+        for place, row in some:
+            try:
+                part.pairs.append(pair_of(row, fields))
+                part.rows.append(row)
+            except ValueError as error:
+                first = first or f"row {place}: {error}"
+        number += len(some)
+        bad += len(some) - len(part.rows)
         if bad * 100 > number:
-            raise UserError(f"{path}: {bad} of the first {number} {unit}s are malformed, more than "
+            raise UserError(f"{path}: {bad} of the first {number} rows are malformed, more than "
                             f"1 in 100 (first: {first}); expected {EXPECTED}")
         yield part
-    if bad > MOST_TOLD:
-        print(f"{path}: {bad} malformed {unit}s left out in all", file=sys.stderr)
-
-
-def _parts(fields, records):
-    part, size = Part(fields, [], [], []), 0
-    for number, row in records:
-        try:
-            pair = pair_of(row, fields)
-            part.rows.append(row)
-            part.pairs.append(pair)
-            size += len(pair.input) + len(pair.response)
-        except ValueError as error:
-            part.malformed.append((number, error))
-        if part.records == CHUNK or size > MOST:
-            yield part
-            part, size = Part(fields, [], [], []), 0
-    if part.records:
-        yield part
+    if bad:
+        print(f"{path}: left out {bad} malformed rows of {number:,} (first: {first})",
+              file=sys.stderr)
 
 
 def pair_of(row, fields=FIELDS):
     """A row as a Pair. Raises ValueError, which says what is wrong with it."""
     if isinstance(row, ValueError):
         raise row
-    if None in row:
-        raise ValueError("more cells than the header has; quote cells that hold a comma")
     texts = ["" if row.get(name) is None else row[name] for name in fields]
     for name, text in zip(fields, texts):
         if not isinstance(text, str):
             raise ValueError(f'no text in the field "{name}"')
-    authors = [row.get(f"{name}_author") for name in FIELDS]
-    return Pair(texts[0], texts[-1], *[author if isinstance(author, str) else None
-                                       for author in authors])
+    authors = [author if isinstance(author, str) else None
+               for author in map(row.get, ("input_author", "response_author"))]
+    return Pair(texts[0], texts[-1], *authors)

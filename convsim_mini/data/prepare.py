@@ -1,9 +1,9 @@
 """Pairs on disk as packed ids: filtered, split and encoded once, then mapped into memory.
 
-A prepared corpus is a folder in the cache. It holds the vocabulary, and three files for each of the
-splits train, dev and test: the ids of all sentences end to end (input, response, input, …), their
-offsets, and a hash of each text. `meta.json`, written last, holds sizes and checksums. Memory grows
-with the corpus by 16 bytes a pair.
+A prepared corpus is a folder in the cache. It holds three files for each of the splits train, dev
+and test: the ids of all sentences end to end (input, response, input, …), their offsets, and a hash
+of each text. `meta.json` holds the vocabulary, a report, the files' checksums and one of its own.
+Memory grows with the corpus by 16 bytes a pair.
 """
 
 import hashlib
@@ -12,19 +12,18 @@ import os
 import pickle
 import shutil
 import sys
+import zlib
 from collections import Counter
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from ..common.cli import UserError, progress, user_errors
-from ..common.files import checksum, checksum_of
+from ..common.files import checksum, locked, new_folder
 from ..common.processes import local_processes, map_in_order
-from ..common.workspace import locked, workplace
 from ..core.packed import offsets_of
 from ..core.pairs import Split
 from ..core.text import UNKNOWN, Vocabulary, stable_hash, tokenize
@@ -32,12 +31,11 @@ from .corpus import SPLITS, Corpus, share_of_pairs, some_pairs, split_of, text_k
 from .pairs import left_out, read_rows
 from .tables_and_logs import default_corpus
 
-FORMAT = 6
+FORMAT = 7
 FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
 MOST_WORDS_COUNTED = 5_000_000
 FEWEST = 100    # pairs in a split, and replies to choose among
 EXAMPLES = 3
-MIX = np.array([1, 0x9E3779B97F4A7C15], np.uint64)    # two keys to one: equal pairs, equal numbers
 DAMAGE = (OSError, ValueError, KeyError, TypeError, RecursionError)    # what damage raises
 
 
@@ -68,12 +66,9 @@ def load_corpus(paths, text, cache, columns=(), vocabulary=None):
         # of two processes that prepare it, the second takes the first's
         with locked(folder.parent, name=f"{folder.name}.lock"):
             if not (corpus := _open(folder)):
-                with workplace(folder.parent) as work:
-                    (work / "new").mkdir()
-                    _prepare(paths, text, columns, vocabulary, work / "new")
-                    os.replace(work / "new", folder)
-                with user_errors(f"{folder}: cannot be read back", "check the disk", DAMAGE):
-                    corpus = _read(folder)
+                with new_folder(folder, advice) as new:
+                    _prepare(paths, text, columns, vocabulary, new)
+                corpus = _open(folder)
     return corpus
 
 
@@ -90,11 +85,24 @@ def _cache_key(paths, text, columns):
 
 
 def _open(folder):
-    """The Corpus in a cache folder, or None. A damaged one is told and deleted."""
+    """The Corpus of a cache folder, mapped into memory, or None; a damaged one is deleted."""
     if not folder.exists():
         return None
     try:
-        return _read(folder)
+        crc, text = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        if zlib.crc32(text.encode()) != crc:
+            raise ValueError("the checksum of meta.json is wrong")
+        about = json.loads(text)
+        for name, known in about["files"].items():
+            if checksum(folder / name) != known:
+                raise ValueError(f"the checksum of {name} is wrong")
+        splits = {}
+        for split in SPLITS:
+            ids, offsets, keys = (np.memmap(folder / f"{split}.{name}", dtype, "r")
+                                  for name, dtype in FILES.items())
+            splits[split] = Split(ids, offsets, keys.reshape(-1, 2))
+        return Corpus(Vocabulary(**about["vocabulary"]), **splits, report=about["report"],
+                      checksum=crc)
     except DAMAGE as error:
         print(f"{folder}: the prepared corpus is damaged ({error}); it is prepared again",
               file=sys.stderr)
@@ -102,125 +110,83 @@ def _open(folder):
         return None
 
 
-def _read(folder):
-    """The Corpus in a cache folder, its files mapped into memory. Raises one of DAMAGE."""
-    meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-    for name, _, crc in meta["files"]:
-        if checksum(folder / name) != crc:
-            raise ValueError(f"the checksum of {name} is wrong")
-    if meta["crc32"] != checksum_of(meta["report"]):
-        raise ValueError("the checksum of the report in meta.json is wrong")
-    words = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
-    splits = {}
-    for split in SPLITS:
-        arrays = {name: np.memmap(folder / f"{split}.{name}", dtype, "r")
-                  for name, dtype in FILES.items()}
-        splits[split] = Split(arrays["ids"], arrays["offsets"], arrays["keys"].reshape(-1, 2))
-    return Corpus(Vocabulary(**words), **splits, report=meta["report"],
-                  checksum=checksum_of(meta["files"]))
-
-
-class Tokenized(NamedTuple):
-    """What a process makes of some Pairs."""
-
-    removed: Counter      # "input: long" … → number of pairs
-    examples: list        # the first pairs that are kept, as written
-    counts: Counter       # word → how often it stands in the train split
-    kept: bytes           # pickled: a list of words, and a Split of numbers into the words
-
-
 def _prepare(paths, text, columns, vocabulary, folder):
     """Fill a folder in two passes: filter, tokenise and count; split, and turn words into ids."""
     path = folder.with_name("tokenized")
     counts, report = _tokenize_files(paths, text.filters_off, columns, path)
-    tenths = _tenths([pairs.keys for _, pairs in _kept(path)]) if vocabulary else None
     own = vocabulary or Vocabulary.from_counts(counts, text.words, text.oov_buckets)
-    report["kept"] = kept = _encode(path, folder, own, tenths)
+    kept = _encode(path, folder, own, _tenths(path) if vocabulary else None)
     if min(kept.values()) < FEWEST:
         enough = "500" if vocabulary else "3,500 (500 with --init RUN)"
         raise UserError(f"{', '.join(map(str, paths))}: {sum(kept.values()):,} pairs are left "
                         f"after the filters (train {kept['train']}, dev {kept['dev']}, test "
                         f"{kept['test']}); expected at least {FEWEST} in each, about {enough} in "
                         "all: add files to --pairs")
-    report["repeated"] = sum(_repeated(folder / f"{split}.keys") for split in SPLITS)
-    (folder / "vocabulary.json").write_text(json.dumps(own.to_dict()), encoding="utf-8")
-    files = [(path.name, path.stat().st_size, checksum(path)) for path in sorted(folder.iterdir())]
-    meta = json.dumps({"files": files, "report": report, "crc32": checksum_of(report)})
+    report["kept"] = kept
+    files = {path.name: checksum(path) for path in sorted(folder.iterdir())}
+    about = json.dumps({"files": files, "vocabulary": own.to_dict(), "report": report})
+    meta = json.dumps([zlib.crc32(about.encode()), about])
     (folder / "meta.json").write_text(meta, encoding="utf-8")
 
 
-def _repeated(path):
-    """How many pairs in a file of keys are there before."""
-    both = np.memmap(path, np.uint64, "r").reshape(-1, 2) @ MIX
-    return len(both) - len(np.unique(both))
-
-
-def _tenths(keys):
+def _tenths(path):
     """How many tenths of few pairs go to test, and as many to dev; None for enough pairs.
 
-    keys: list of (n, 2) arrays
+    Each reply in them has FEWEST wrong ones beside it, if that can be.
     """
-    inputs, replies = np.concatenate([np.empty((0, 2), np.uint64), *keys]).T
+    keys = np.concatenate([np.empty((0, 2), np.uint64), *(kept.keys for _, kept in _kept(path))])
     for tenths in (None, 1, 2):
-        names = _splits_of(inputs, tenths)
-        if all(_are_enough(replies[names == split]) for split in ("dev", "test")):
+        names = _splits_of(keys[:, 0], tenths)
+        replies = [keys[names == split, 1] for split in ("dev", "test")]
+        if all(len(some) - np.unique(some, return_counts=True)[1].max(initial=0) >= FEWEST
+               for some in replies):
             return tenths
     return 3
 
 
-def _splits_of(inputs, tenths):
-    return np.array([split_of(key, tenths) for key in inputs.tolist()], "U5")
-
-
-def _are_enough(replies):
-    """Whether each reply has FEWEST wrong ones beside it. replies: (n,) keys of their texts"""
-    _, counts = np.unique(replies, return_counts=True)
-    return len(replies) - counts.max(initial=0) >= FEWEST
+def _splits_of(keys, tenths):
+    """The names of the splits (n,) of pairs whose inputs have these keys (n,)."""
+    return np.array([split_of(key, tenths) for key in keys.tolist()], "U5")
 
 
 def _tokenize_files(paths, filters_off, columns, path):
     """The first pass: write what is kept to a file; → the words of train with counts, a report."""
-    counts = Counter()
-    report = {"read": 0, "malformed": 0, "kept": {}, "removed": Counter(), "examples": []}
+    counts, removed = Counter(), Counter()
+    report = {"read": 0, "malformed": 0, "removed": removed, "examples": []}
     off = [name.replace("_", " ") for name in filters_off]    # as RULES names them
     advice = "stop what else uses it and run the same command again"
 
-    def pairs_of(path):
-        before = bar.n
-        parts = read_rows(path, lambda position: bar.update(before + position - bar.n), columns)
-        for part in parts:
-            report["read"] += part.records
-            report["malformed"] += len(part.malformed)
-            yield part.pairs
+    def pairs_of_files():
+        for path in paths:
+            before = bar.n
+            for part in read_rows(path, lambda at: bar.update(before + at - bar.n), columns):
+                report["read"] += part.records
+                report["malformed"] += part.records - len(part.pairs)
+                yield part.pairs
 
     with (open(path, "wb") as file, local_processes(os.cpu_count(), advice) as workers,
           progress(total=sum(Path(path).stat().st_size for path in paths), desc="reading", unit="B",
                    unit_scale=True) as bar):
-        pairs = chain.from_iterable(map(pairs_of, paths))
         # few ahead, or results would pile up before they are written
-        for part in map_in_order(workers, partial(_tokenize, off=off), pairs, 4 * os.cpu_count()):
-            report["removed"] += part.removed
-            report["examples"] = (report["examples"] + part.examples)[:EXAMPLES]
-            counts.update(part.counts)
-            prune(counts, MOST_WORDS_COUNTED)
-            file.write(part.kept)
+        for result in map_in_order(workers, partial(_tokenize, off=off), pairs_of_files(),
+                                   4 * os.cpu_count()):
+            some_removed, examples, some_counts, kept = result
+            removed.update(some_removed)
+            report["examples"] = (report["examples"] + examples)[:EXAMPLES]
+            counts.update(some_counts)
+            if len(counts) > MOST_WORDS_COUNTED:              # in memory; the rarest half goes
+                counts = Counter(dict(counts.most_common(MOST_WORDS_COUNTED // 2)))
+            file.write(kept)
     return counts, report
 
 
-def prune(counts, limit):
-    """Drop the rarest entries of a Counter until at most `limit` are left, so memory is bounded.
-
-    A dropped word that comes again starts at 0. Its count then lacks at most `threshold`.
-    """
-    threshold = 1
-    while len(counts) > limit:
-        for word in [word for word, count in counts.items() if count <= threshold]:
-            del counts[word]
-        threshold *= 2
-
-
 def _tokenize(pairs, off=()):
-    """What one process does with some Pairs: filter, tokenise, hash; → Tokenized."""
+    """What one process does with some Pairs: filter, tokenise, hash.
+
+    → side and rule that removed pairs, with their number; the first pairs that are kept, as
+    written; the words of train, with their number; pickled, a list of words and a Split of numbers
+    into it
+    """
     removed, examples, counts = Counter(), [], Counter()
     numbers = {"": 0}    # word → its number here; "" stands for an empty sentence
     sentences, keys = [], []
@@ -238,7 +204,7 @@ def _tokenize(pairs, off=()):
                       for tokens in sides]
     kept = Split(np.array([*chain(*sentences)], np.int32), offsets_of([*map(len, sentences)]),
                  np.array(keys, np.uint64).reshape(-1, 2))
-    return Tokenized(removed, examples, counts, pickle.dumps(([*numbers], kept)))
+    return removed, examples, counts, pickle.dumps(([*numbers], kept))
 
 
 def _kept(path):

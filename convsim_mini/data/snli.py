@@ -10,9 +10,9 @@ from ..core.nli import LABELS
 from ..core.pairs import Split
 from .corpus import SPLITS, share_of
 from .labelled import DataSet, find, rows_of
-from .tables_and_logs import read_jsonl, read_tsv
+from .tables_and_logs import read_jsonl, read_table
 
-READ_AS = {".txt": read_tsv, ".jsonl": read_jsonl}    # where both are there, .jsonl
+READ_AS = {".txt": read_table, ".jsonl": read_jsonl}    # where both are there, .jsonl
 NAMES = tuple(f"snli_1.0_{split}{suffix}" for suffix in READ_AS for split in SPLITS)
 
 

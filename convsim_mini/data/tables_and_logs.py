@@ -1,22 +1,20 @@
 """Tables of pairs and logs of conversations: .tsv, .csv, .jsonl and .parquet files → pairs.
 
-KINDS says what kinds of files there are and how each is read. The names of a file's columns tell
-what it holds: the input and response of a pair, or a message with its thread, or a message with the
-one that it replies to. The default corpus is such a log, in a format of its own.
+`KINDS` says how each kind of file is read: as rows, which are dicts, column → value. `layout_of`
+says by the names of the columns what the rows hold: the input and response of a pair, a message
+with its thread, a message with the one that it replies to, or a list of messages.
 """
 
 import csv
 import sys
-from contextlib import suppress
-from functools import cache
 from importlib.util import find_spec
-from itertools import chain, islice, pairwise
+from itertools import chain, islice, pairwise, zip_longest
 from pathlib import Path
 
 from tqdm import tqdm
 
-from ..common.cli import UserError, python_m
-from ..common.files import MOST, SUFFIXES, decoded, parse_json, read_lines, read_object
+from ..common.cli import UserError, python_m, user_errors
+from ..common.files import MOST, SUFFIXES, parse_object, read_object, text_lines
 
 FIELDS = ("input", "response")
 PAIRS = (FIELDS, ("question", "answer"), ("query", "answer"), ("prompt", "response"),
@@ -32,9 +30,10 @@ IN_LOGS = {
 }
 EXPECTED = ("pairs, one a line, in a .tsv (input TAB response) or .jsonl (fields input, response) "
             "file; or a .csv, .tsv, .jsonl, .parquet with named columns; plain, .gz or .zst")
-ROWS, THREADS = "a pair in each row", "the messages of each thread in turn"
-REPLIES = "messages and replies to them"
-NAME_THEM = "name two of them: --columns INPUT RESPONSE (in encode one: --column NAME)"
+NAME_THEM = ("name two of them: --columns INPUT RESPONSE (in encode one: --column NAME); the "
+             "columns of a log must be called thread, text and, if known, speaker")
+ROWS, CHATS = "a pair in each row", "a conversation in each row"
+REPLIES, THREADS = "messages and replies to them", "the messages of each thread in turn"
 LOOKED_AT = 100    # rows that may name a column: a first message has no reply_to
 LONG_TURN = 65_536    # characters, from which on a turn takes no more messages
 
@@ -48,164 +47,139 @@ def default_corpus():
                     "--pairs")
 
 
-def read_records(path, progress=lambda position: None, columns=()):
+def read_records(path, progress=None, columns=()):
     """Open a file of pairs or a log; → the columns of input and response, and its records.
 
     A record is (number, row). A row is a dict, or the ValueError that says why it is none.
+    progress: as of `read_lines`; columns: as the user names them.
     """
     kind = kind_of(path)
     if kind not in KINDS or (kind == ".json" and Path(path) != default_corpus()):
         raise UserError(f'{path}: unknown kind of file "{Path(path).name}"; expected {EXPECTED}')
     records = KINDS[kind](path, progress, columns)
     begin = [*islice(records, LOOKED_AT)]
+    records = chain(begin, records)
     if not begin:
         raise UserError(f"{path}: holds no row below its header; expected a table with pairs")
-    records = chain(begin, records)
     rows = [row for _, row in begin if isinstance(row, dict)]
-    names = list(dict.fromkeys(chain.from_iterable(rows)))
-    if not rows or (not columns and {*FIELDS} <= {*names}):
+    if not rows:                                              # whoever makes pairs tells why
         return FIELDS, records
-    if not columns and (name := _column_of_chats(rows)):
-        _say_once(f"{path}: a conversation in each row ({name})")
-        return FIELDS, enumerate(_turns_of_chats(_sound(path, records), name), start=1)
-    layout, found = layout_of(path, names, columns)
-    told = ", ".join(f'{what} = "{name}"' for what, name in found.items())
-    _say_once(f"{path}: {layout} ({told})")
+    layout, found = (ROWS, dict(zip(FIELDS, columns))) if columns else layout_of(rows)
+    names = dict.fromkeys(chain.from_iterable(rows))
+    if not layout or not names.keys() >= {*columns}:
+        fault = ("cannot tell which columns hold input and response" if not columns else
+                 f"has no column {' or '.join(name for name in columns if name not in names)}")
+        raise UserError(f"{path}: {fault}; it has {', '.join(map(str, names))}; {NAME_THEM}")
+    if tuple(found.values()) != FIELDS:
+        told = ", ".join(f'{what} = "{name}"' for what, name in found.items())
+        tqdm.write(f"{path}: {layout} ({told})", file=sys.stderr)
     if layout == ROWS:
         return tuple(found.values()), records
-    messages = (_message(row, found) for row in _sound(path, records))
-    return FIELDS, enumerate((_replies if layout == REPLIES else _adjacent_turns)(messages), 1)
+    rows = _sound(path, records)
+    if layout == CHATS:
+        pairs = _chats(rows, found["messages"])
+    else:
+        messages = (_message(row, found) for row in rows)
+        pairs = _replies(messages) if layout == REPLIES else _adjacent_turns(messages)
+    return FIELDS, enumerate(pairs, start=1)
 
 
-def layout_of(path, names, columns=()):
-    """What a file with these columns holds: ROWS, …, and what is needed → its name for it.
+def layout_of(rows):
+    """What rows hold by the names of their columns: ROWS, …, and what is needed → its column.
 
-    columns: as the user names them. Raises UserError where the names tell nothing.
+    (None, {}) where the names do not tell.
     """
-    log, known = _columns_of_log(names), _plain_names(names)
-    held = ", ".join(map(str, names))
-    for name in columns:
-        if name not in names:
-            raise UserError(f'{path}: has no column "{name}"; it has {held}; {NAME_THEM}')
-    if columns:
-        return ROWS, dict(zip(FIELDS, columns))
-    if log.keys() >= {"text", "id", "reply_to"}:
-        return REPLIES, log
-    if log.keys() >= {"text", "thread"}:
-        return THREADS, log
+    known = _plain_names(chain.from_iterable(rows))
     for pair in PAIRS:
         if known.keys() >= {*pair}:
             return ROWS, {field: known[name] for field, name in zip(FIELDS, pair)}
-    raise UserError(f"{path}: cannot tell which columns hold input and response; it has {held}; "
-                    f"{NAME_THEM}; the columns of a log must be called thread, text and, if known, "
-                    "speaker")
+    for name, value in chain.from_iterable(row.items() for row in rows):
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            return CHATS, {"messages": name}
+    log = _columns_of_log(known)
+    if log.keys() >= {"text", "id", "reply_to"}:
+        return REPLIES, log
+    return (THREADS, log) if log.keys() >= {"text", "thread"} else (None, {})
 
 
 def _plain_names(names):
-    return {str(name).strip(' "\ufeff').lower(): name for name in names}
+    return {str(name).strip(' "').lower(): name for name in names}
 
 
-def _columns_of_log(names):
-    """A key of IN_LOGS → the one of `names` that means it."""
-    known, found = _plain_names(names), {}
-    for what, choices in IN_LOGS.items():
-        if here := [name for name in choices if name in known]:
-            found[what] = known[here[0]]
-    return found
-
-
-@cache
-def _say_once(text):
-    tqdm.write(text, file=sys.stderr)
+def _columns_of_log(known):
+    """A key of IN_LOGS → the column that means it. known: as of `_plain_names`"""
+    return {what: next(known[name] for name in names if name in known)
+            for what, names in IN_LOGS.items() if known.keys() & {*names}}
 
 
 def _sound(path, records):
     """Yield the rows of records. Raises UserError where one is malformed."""
     for number, row in records:
         if isinstance(row, ValueError):
-            raise UserError(f"{path}, {unit_of(path)} {number}: {row}; expected a row with the "
-                            "same columns as the others")
+            raise UserError(f"{path}, row {number}: {row}; expected a row with the same columns as "
+                            "the others")
         yield row
 
 
 # ---------------------------------------------------------------- the records of a file
 
-def read_tsv(path, progress=lambda position: None, columns=()):
-    """The records of a .tsv: a table where its first line names columns, or else a pair a line."""
-    lines = read_lines(path, progress)
-    first = next(lines)
-    lines = chain([first], lines)
-    with suppress(UserError):                                 # no names that tell something
-        if not columns:
-            layout_of(path, first.decode("utf-8", "replace").split("\t"))
-        return _table(path, lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    return enumerate(map(_pair_of_line, lines), start=1)
+def read_table(path, progress=None, columns=()):
+    """The records of a .csv, or of another file with tabs between its cells.
+
+    Where `columns` are not given and the first line names none that tell anything, a file with tabs
+    has no header: each line is an input and its response.
+    """
+    with_tabs, lines = kind_of(path) != ".csv", text_lines(path, progress)
+    table = (line.split("\t") for line in lines) if with_tabs else _cells_of_csv(path, lines)
+    header, start = next(table), 2
+    if with_tabs and not columns and not layout_of([dict.fromkeys(header)])[0]:
+        table, header, start = chain([header], table), FIELDS, 1
+    for number, cells in enumerate(table, start):
+        if len(cells) > len(header) or with_tabs and len(cells) == 1 and cells[0]:
+            advice = "input TAB response" if start == 1 else "quote cells that hold a comma"
+            yield number, ValueError(f"{len(cells)} columns, expected {len(header)} ({advice})")
+        elif any(cells):                                      # or it is a blank line
+            yield number, dict(zip_longest(header, cells))
 
 
-def _pair_of_line(line):
-    try:
-        cells = line.decode("utf-8").split("\t")
-    except ValueError as error:
-        return error
-    if len(cells) != 2:
-        return ValueError(f"{len(cells)} columns, expected 2 (input TAB response)")
-    return dict(zip(FIELDS, cells))
-
-
-def _read_csv(path, progress, columns):
-    lines = read_lines(path, progress)
+def _cells_of_csv(path, lines):
     header = next(lines)
-    if header.lower().startswith(b"sep="):                    # Excel's line, which says delimiter
-        header = next(lines, b"")
-    delimiter = max(",;\t|", key=header.decode("latin-1").count)    # some programs write ; or tabs
-    return _table(path, chain([header], lines), delimiter=delimiter, strict=True)
-
-
-def _table(path, lines, **form):
-    lines = (f"{line}\n" for line in decoded(path, lines, "save the table as UTF-8"))
+    if header.lower().startswith("sep="):                     # Excel's line, which says delimiter
+        header = next(lines, "")
+    delimiter = max(",;\t|", key=header.count)                # some programs write ; or tabs
     csv.field_size_limit(MOST)
-    table = csv.DictReader(lines, **form)
+    table = csv.reader((f"{line}\n" for line in chain([header], lines)), delimiter=delimiter,
+                       strict=True)
     try:
-        yield from enumerate(table, start=2)
+        yield from table
     except csv.Error as error:
-        raise UserError(f"{path}: what follows line {table.line_num} is no row of a table ({error})"
-                        '; quote cells that hold a comma or a line break, and write " in them as ""'
-                        ) from None
+        raise UserError(f"{path}: line {table.line_num} is no row of a table ({error}); quote cells"
+                        ' that hold a comma or a line break, and write " in them as ""') from None
 
 
-def read_jsonl(path, progress=lambda position: None, columns=()):
+def read_jsonl(path, progress=None, columns=()):
     """The records of a .jsonl, an object a line; blank lines are passed over."""
-    for number, line in enumerate(read_lines(path, progress), start=1):
-        if number == 1 and line.lstrip()[:1] == b"[":
+    for number, line in enumerate(text_lines(path, progress), start=1):
+        if number == 1 and line.lstrip().startswith("["):
             raise UserError(f"{path}: is one JSON array; write each object on a line of its own")
         if line.strip():
-            yield number, _object_of_line(line)
-
-
-def _object_of_line(line):
-    try:
-        row = parse_json(line.decode("utf-8"))
-    except ValueError as error:
-        return ValueError(f"is no JSON object ({error})")
-    return row if isinstance(row, dict) else ValueError("is no JSON object")
+            try:
+                yield number, parse_object(line)
+            except ValueError as error:
+                yield number, error
 
 
 def _read_parquet(path, progress, columns):
     try:
-        import pyarrow
-        import pyarrow.parquet as parquet
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
     except ImportError:
         raise UserError(f"{path}: reading Parquet needs a package: "
                         f"{python_m('pip install pyarrow')}") from None
-    try:
-        with open(path, "rb") as file:
-            number = 0
-            for batch in parquet.ParquetFile(file).iter_batches(1_000):
-                progress(file.tell())
-                yield from enumerate(batch.to_pylist(), start=number + 1)
-                number += len(batch)
-    except (OSError, ValueError, pyarrow.ArrowException) as error:
-        raise UserError(f"{path}: cannot be read as Parquet ({error}); write it again") from None
+    damage = (OSError, ValueError, ArrowException)
+    with user_errors(f"{path}: cannot be read as Parquet", "write it again", damage):
+        batches = ParquetFile(path).iter_batches(1_000)
+        yield from enumerate(chain.from_iterable(batch.to_pylist() for batch in batches), start=1)
 
 
 def _read_chitchat(path, progress, columns):
@@ -222,21 +196,14 @@ def _read_chitchat(path, progress, columns):
 
 
 # suffix → function(path, progress, columns) that gives the records
-KINDS = {".tsv": read_tsv, ".csv": _read_csv, ".jsonl": read_jsonl, ".parquet": _read_parquet,
+KINDS = {".tsv": read_table, ".csv": read_table, ".jsonl": read_jsonl, ".parquet": _read_parquet,
          ".json": _read_chitchat}
 
 
 def kind_of(path):
     """The suffix of a file's name, without .gz or .zst: a key of KINDS, or another suffix."""
     path = Path(path)
-    if path.suffix in SUFFIXES:
-        path = path.with_suffix("")
-    return path.suffix.lower()
-
-
-def unit_of(path):
-    """What the numbers of a file's records count, in one word."""
-    return "line" if kind_of(path) in (".tsv", ".jsonl") else "row"
+    return (path.with_suffix("") if path.suffix in SUFFIXES else path).suffix.lower()
 
 
 # ---------------------------------------------------------------- messages → pairs
@@ -261,45 +228,33 @@ def _replies(messages):
             known[message["id"]] = message
 
 
+def _chats(rows, column):
+    """Yield turns and answers as pairs of rows that hold a list of messages each: ChatML …"""
+    for number, row in enumerate(rows, start=1):
+        said = [one for one in row.get(column) or [] if isinstance(one, dict)]
+        said = [_message(one, _columns_of_log(_plain_names(one))) for one in said]
+        yield from _adjacent_turns(message | {"thread": str(number)} for message in said
+                                   if message["speaker"] != "system")
+
+
 def _adjacent_turns(messages):
     """Yield turns and answers as pairs. Messages of one speaker in a row are a turn."""
     before, now = {}, {}                                      # thread → turn, as a message
     for message in messages:
-        thread = message["thread"]
+        thread, turn = message["thread"], now.get(message["thread"])
         if not message["text"]:
             yield _pair(message, message)                     # which is counted as "no text"
-        if not (message["text"] and thread):
-            continue
-        turn = now.get(thread)
-        if turn and message["speaker"] and turn["speaker"] == message["speaker"]:
+        elif turn and message["speaker"] and turn["speaker"] == message["speaker"]:
             if len(turn["text"]) < LONG_TURN:
                 turn["text"] += f" {message['text']}"
-            continue
-        if thread in before:
-            yield _pair(before[thread], turn)
-        if turn:
-            before[thread] = turn
-        now[thread] = message
+        elif thread:
+            if thread in before:
+                yield _pair(before[thread], turn)
+            if turn:
+                before[thread] = turn
+            now[thread] = message
     for thread in before:
         yield _pair(before[thread], now[thread])
-
-
-def _column_of_chats(rows):
-    """The column whose cells are lists of messages, as of ChatML and ShareGPT, or None."""
-    for row in rows:
-        for name, value in row.items():
-            if isinstance(value, list) and value and isinstance(value[0], dict):
-                return name
-    return None
-
-
-def _turns_of_chats(rows, name):
-    """Yield turns and answers as pairs of rows that hold a list of messages each."""
-    for number, row in enumerate(rows, start=1):
-        messages = [message for message in row.get(name) or [] if isinstance(message, dict)]
-        said = [_message(message, _columns_of_log(message)) for message in messages]
-        yield from _adjacent_turns(message | {"thread": str(number)} for message in said
-                                   if message["speaker"] != "system")
 
 
 def _pair(message, reply):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..common.cli import UserError, progress
 from ..common.files import chunked
-from ..data.pairs import pair_of, read_rows, removed_by
+from ..data.pairs import left_out, read_rows
 from ..data.tables_and_logs import FIELDS, default_corpus
 from ..core.text import tokenize
 from .index import Index, build_index
@@ -94,8 +94,6 @@ def pairs_of_run(config):
     off = [name.replace("_", " ") for name in config.text.filters_off]
     for path in config.pairs or [default_corpus()]:
         for part in read_rows(path, columns=config.columns):
-            for row in part.rows:
-                pair = pair_of(row, part.fields)
-                if not (removed_by(pair.input, pair.input_author, off)
-                        or removed_by(pair.response, pair.response_author, off)):
+            for pair in part.pairs:
+                if not left_out(pair, off):
                     yield pair.input, pair.response

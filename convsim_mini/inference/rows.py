@@ -3,11 +3,10 @@
 import sys
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 from typing import NamedTuple
 
 from ..common.cli import UserError
-from ..common.files import chunked, decoded, read_lines
+from ..common.files import chunked, text_lines
 from ..data.pairs import read_rows
 from ..data.tables_and_logs import KINDS, kind_of
 
@@ -36,17 +35,12 @@ def rows_of_file(path, columns=(), side=0):
     which to embed; without them, those that training would find. Empty cells are left out. Raises
     UserError where the file cannot be read, a line is not UTF-8, or there is no such column.
     """
-    name = path or "standard input"
-    if path is None or kind_of(path) not in (*KINDS, ".json"):    # as in training
+    if path is None or kind_of(path) not in KINDS:
+        name, file = ("standard input", sys.stdin.buffer) if path is None else (path, None)
         if columns:
             raise UserError(f"{name}: has no columns, for it is no .csv, .tsv, .jsonl or .parquet "
                             "file; leave out --column or --columns")
-        if not (path or sys.stdin):
-            raise UserError(f"{name}: is closed; give sentences there, or as arguments, or with "
-                            "--file")
-        lines = read_lines(Path(name), file=None if path else sys.stdin.buffer)
-        lines = rows_of_texts(decoded(name, lines, "expected one sentence a line"))
-        return lines._replace(side=side)
+        return rows_of_texts(text_lines(name, file=file))._replace(side=side)
     parts = read_rows(path, columns=columns)
     first = next(parts, None)
     if not first:

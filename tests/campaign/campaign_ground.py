@@ -253,7 +253,7 @@ def check_end(done, codes=(0, 2), what=""):
 
 def digest(path):
     """Relative name → what must be the same in a file, or a folder's, but for unfinished work."""
-    files = sorted(p for p in path.rglob("*") if p.is_file() and not p.parent.match(LEFT_OVER[0])
+    files = sorted(p for p in path.rglob("*") if p.is_file() and "/.convsim_mini-" not in str(p)
                    ) if path.is_dir() else [path][:path.exists()]
     is_run = (path / CONFIG).exists()
     return {re.sub("cache/[0-9a-f]{20}", "cache", str(file.relative_to(path))): content(file)

@@ -40,7 +40,7 @@ train --config nested.json                  | nested.json model.layers array
 train --config encoder.json                 | encoder.json encoder model.encoder
 train --pairs here.csv                      | here.csv row
 train --pairs empty                         | empty unknown kind
-train --pairs three.tsv                     | three.tsv 2000 malformed line 1 3 columns 2
+train --pairs three.tsv                     | three.tsv 2000 malformed row 1 3 columns 2
 train --pairs fields.jsonl                  | fields.jsonl columns reply
 train --pairs good.tsv --columns question   | columns question two
 train --pairs good.tsv --run /proc/run      | /proc/run

@@ -2,9 +2,6 @@
 
 import gzip
 import os
-import signal
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -14,28 +11,16 @@ import pytest
 from convsim_mini.common import files
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.files import (
-    checksum_of, chunked, decoded, new_folder, parse_json, read_lines, read_object, replace_file,
-    write_rows, write_text, zstd)
+    checksum, chunked, locked, new_folder, parse_object, read_lines, read_object, replace_file,
+    text_lines, write_rows, write_text, zstd)
 from convsim_mini.common.processes import local_processes, map_in_order
-from convsim_mini.common.workspace import PREFIX, locked, workplace
 
 from bombs import line_bombs, long_window, peak_below
-from conftest import PATH
 
 # Texts that do not compress to nothing: a cut or a flipped byte shall fall among real data.
 LINES = [f"{a:x} asks\t{b:x} answers".encode()
          for a, b in np.random.default_rng(0).integers(2**60, size=(3_000, 2))]
 TEXT = b"\n".join(LINES) + b"\n"
-HOLDS = """
-import sys, time
-from convsim_mini.common.workspace import workplace
-with workplace(sys.argv[1]) as folder:
-    (folder / "half").write_bytes(b"half")
-    print(folder, flush=True)
-    time.sleep(600)
-"""
-
-
 gzipped = partial(gzip.compress, mtime=0)    # or workers would not agree on the cases
 
 
@@ -104,18 +89,19 @@ def test_a_line_of_gigabytes_is_not_read(tmp_path, suffix):
 
 
 def test_what_is_read_is_text_and_json_in_pieces(tmp_path):
-    assert list(decoded("x", [b"\xef\xbb\xbfa", b"\xc3\xa9"], "")) == ["a", "\u00e9"]
-    with pytest.raises(UserError, match="^x, line 2: is not UTF-8 .* byte 1\\); save"):
-        list(decoded("x", [b"a", b"b\xff"], "save"))
+    assert list(text_lines(written(tmp_path / "a", b"\xef\xbb\xbfa\n\xc3\xa9"))) == ["a", "\u00e9"]
+    with pytest.raises(UserError, match="/a, line 2: is not UTF-8 .* byte 1\\); save"):
+        list(text_lines(written(tmp_path / "a", b"a\nb\xff")))
     assert list(chunked("abcde", 2)) == [["a", "b"], ["c", "d"], ["e"]]
     long = {"a": "x" * (1 << 23), "b": 3}
     assert [len(some) for some in chunked([long] * 4, 9)] == [3, 1]    # over 16 MiB
-    with pytest.raises(ValueError, match="too deeply"):
-        parse_json("[" * 100_000)
-    for text, words in (("[1]", "no JSON object"), ("{", "broken")):
-        with pytest.raises(UserError, match=f"--x .*: .*{words}.*; mend"):
+    assert [len(some) for some in chunked([(7, long)] * 4, 9)] == [3, 1]
+    assert parse_object(b'{"a": 1}') == {"a": 1}
+    for text, words in (("[1]", "no JSON object"), ("{", "no JSON object: Exp"),
+                        ("[" * 100_000, "no JSON object: .*recursion")):
+        with pytest.raises(UserError, match=f"--x .*: broken .{words}.*; mend"):
             read_object(written(tmp_path / "a", text.encode()), "broken", "mend", "--x")
-    assert checksum_of([1, "a"]) == 596892061
+    assert checksum(written(tmp_path / "a", b"123456789")) == 0xCBF43926    # as published
 
 
 # ---------------------------------------------------------------- whole or not at all
@@ -159,19 +145,7 @@ def test_of_two_that_write_the_result_is_that_of_one(tmp_path):
     assert (tmp_path / "folder" / "file").read_text() == "early"
     with pytest.raises(UserError, match="exists already"), new_folder(tmp_path / "folder", ""):
         pass
-    assert not [*tmp_path.glob(f"{PREFIX}*")]
-
-
-def test_the_work_of_the_living_stays_and_that_of_the_dead_goes(tmp_path):
-    process = subprocess.Popen([sys.executable, "-c", HOLDS, tmp_path], stdout=subprocess.PIPE,
-                               text=True, env={**os.environ, "PYTHONPATH": PATH})
-    folder = Path(process.stdout.readline().strip())
-    write_text(tmp_path / "out", "text")
-    assert (folder / "half").exists()
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    with workplace(tmp_path) as mine:
-        assert [*tmp_path.glob(f"{PREFIX}*")] == [mine]
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "folder"}
 
 
 def test_a_lock_has_one_holder_and_leaves_nothing(tmp_path):

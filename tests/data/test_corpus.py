@@ -15,8 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
@@ -26,7 +24,7 @@ from convsim_mini.data.corpus import SPLITS, share_of_pairs, split_of, text_key
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.core.text import stable_hash, tokenize
 from convsim_mini.training.options import parse_config
-from convsim_mini.common.workspace import OURS
+from convsim_mini.common.files import OURS
 
 from conftest import PATH, SMALL, command, ended, generate_pairs, wait_for
 
@@ -131,16 +129,6 @@ def test_the_ids_on_disk_are_those_of_the_texts_in_the_file(corpus, pairs):
     assert buckets_seen > 100
 
 
-def test_offsets_go_on_where_a_block_of_50_000_lines_ends(write_tsv, text_config, tmp_path):
-    pairs = [(f"remember friend {n}", f"remembering {n} always") for n in range(60_000)]
-    train = load_corpus([write_tsv(tmp_path / "a.tsv", pairs)], text_config,
-                        tmp_path / "cache").train
-    assert train.pairs > 50_000
-    # three tokens in every sentence
-    assert train.offsets.tolist() == list(range(0, 6 * train.pairs + 1, 3))
-    assert len(train.ids) == 6 * train.pairs
-
-
 def test_the_vocabulary_counts_the_words_of_train_alone(corpus, pairs):
     counts = Counter(token for pair in pairs if split_of(key(pair[0])) == "train"
                      for text in pair for token in tokenize(text))
@@ -152,24 +140,41 @@ def test_the_vocabulary_counts_the_words_of_train_alone(corpus, pairs):
 def test_the_report_accounts_for_every_line(pairs, write_tsv, text_config, tmp_path):
     extra = [("x" * 400, "hello"), ("hello", "@you hello"), ("1 2 3 4 5", "hello"),
              ("1 2 3 4 5", "@you"), ("hello", "")]
-    corpus = load_corpus([write_tsv(tmp_path / "a.tsv", pairs + extra)], text_config,
+    again = pairs[:600]                                       # repeated pairs are kept
+    corpus = load_corpus([write_tsv(tmp_path / "a.tsv", pairs + again + extra)], text_config,
                          tmp_path / "cache")
-    assert corpus.report["read"] == len(pairs) + len(extra)
+    assert corpus.report["read"] == len(pairs + again + extra)
     assert corpus.report["malformed"] == 0
     assert corpus.report["removed"] == {"input: long": 1, "input: not alphabetic": 2,
                                         "response: link or mention": 1,
                                         "response: no text": 1}
     assert corpus.report["kept"] == {name: split.pairs for name, split in splits(corpus).items()}
-    assert sum(corpus.report["kept"].values()) == len(pairs)
+    assert sum(corpus.report["kept"].values()) == len(pairs + again)
+    assert corpus.report["examples"] == [list(pair) for pair in pairs[:3]]
 
 
-def test_several_files_are_one_corpus_in_their_order(corpus, pairs, write_tsv, text_config,
-                                                     tmp_path):
+def test_several_files_in_many_parts_are_one_corpus_in_their_order(
+        corpus, pairs, write_tsv, text_config, tmp_path, monkeypatch):
+    monkeypatch.setattr(pairs_module, "CHUNK", 70)
     first = write_tsv(tmp_path / "first.tsv", pairs[:2_500])
     second = tmp_path / "second.jsonl"
     second.write_text("".join(json.dumps({"input": i, "response": r}) + "\n"
                               for i, r in pairs[2_500:]), encoding="utf-8")
     assert_equal_corpora(load_corpus([first, second], text_config, tmp_path / "cache"), corpus)
+
+
+def test_rare_words_beyond_a_limit_are_forgotten_and_the_frequent_ones_counted_exactly(
+        write_tsv, text_config, tmp_path, monkeypatch):
+    monkeypatch.setattr(pairs_module, "CHUNK", 50)
+    monkeypatch.setattr(prepare, "MOST_WORDS_COUNTED", 500)
+    rare = ["".join(letters) for letters in itertools.product("bdfgk", repeat=6)]
+    pairs = [(f"remember friend {word}", f"friend always {word}") for word in rare[:5_000]]
+    corpus = load_corpus([write_tsv(tmp_path / "a.tsv", pairs)], text_config, tmp_path / "cache")
+    words = dict(zip(corpus.vocabulary.words, corpus.vocabulary.counts))
+    number = corpus.train.pairs
+    assert {word: words[word] for word in ("friend", "remember", "always")} == {
+        "friend": 2 * number, "remember": number, "always": number}
+    assert corpus.vocabulary.total < 4 * number + 2 * 501
 
 
 @pytest.mark.parametrize("number, tenths", [(4_000, None), (1_500, 1), (700, 2), (450, 3)])
@@ -201,45 +206,6 @@ def test_a_share_of_the_pairs_is_part_of_a_larger_share(corpus):
     assert texts(half) != texts(other) and share_of_pairs(corpus.train, 1, 1) is corpus.train
 
 
-# ---------------------------------------------------------------- counts
-
-def test_repeated_pairs_are_counted_and_kept(pairs, write_tsv, text_config, tmp_path):
-    path = write_tsv(tmp_path / "mine.tsv", [*pairs, *pairs[:500], *pairs[:100]])
-    report = load_corpus([path], text_config, tmp_path / "cache").report
-    kept = sum(report["kept"].values())
-    texts = {tuple(" ".join(tokenize(text)) for text in pair) for pair in pairs}
-    assert kept == len(pairs) + 600 and report["repeated"] == kept - len(texts)
-
-
-@given(st.dictionaries(st.text(max_size=3), st.integers(1, 50)), st.integers(0, 20))
-def test_prune_keeps_at_most_the_limit_and_only_the_most_frequent_with_their_counts(counts, limit):
-    kept = Counter(counts)
-    prepare.prune(kept, limit)
-    assert len(kept) <= limit
-    assert kept.items() <= counts.items()
-    gone = [counts[word] for word in counts.keys() - kept.keys()]
-    assert not gone or not kept or max(gone) < min(kept.values())
-
-
-def test_prune_drops_no_more_than_it_must():
-    counts = Counter(a=1, b=2, c=3, d=4)
-    prepare.prune(counts, 2)
-    assert counts == Counter(c=3, d=4)
-
-
-def test_pruning_in_the_middle_of_counting_finds_the_frequent_words():
-    draw = np.minimum(np.random.default_rng(0).zipf(1.3, 50_000), 5_000)
-    exact, bounded = Counter(), Counter()
-    for part in np.array_split(draw, 25):
-        exact.update(part.tolist())
-        bounded.update(part.tolist())
-        prepare.prune(bounded, 1_000)
-        assert len(bounded) <= 1_000
-    frequent = {word for word, _ in exact.most_common(100)}
-    assert {word for word, _ in bounded.most_common(100)} == frequent
-    assert all(bounded[word] == exact[word] for word, _ in exact.most_common(50))
-
-
 # ---------------------------------------------------------------- cache
 
 def test_a_second_load_reads_the_cache(corpus, pair_file, text_config, cache_copy):
@@ -260,12 +226,8 @@ def flip(path):
     path.write_bytes(data)
 
 
-def rename_report(path):
-    path.write_text(path.read_text().replace('"report"', '"repord"'))
-
-
 def other_report(path):
-    path.write_text(path.read_text().replace('"read": ', '"read": 1'))
+    path.write_text(path.read_text().replace('"read\\": ', '"read\\": 1'))
 
 
 def replace_by_list(path):
@@ -273,17 +235,17 @@ def replace_by_list(path):
 
 
 @pytest.mark.parametrize("damage, name", [
-    (cut, "train.ids"), (flip, "dev.offsets"), (Path.unlink, "test.keys"),
-    (flip, "vocabulary.json"), (cut, "meta.json"), (Path.unlink, "meta.json"),
-    (rename_report, "meta.json"), (other_report, "meta.json"), (replace_by_list, "meta.json")])
+    (cut, "train.ids"), (flip, "dev.offsets"), (Path.unlink, "test.keys"), (cut, "meta.json"),
+    (Path.unlink, "meta.json"), (other_report, "meta.json"), (replace_by_list, "meta.json")])
 def test_a_damaged_cache_is_told_and_built_again(corpus, pair_file, text_config, cache_copy, capsys,
                                                  damage, name):
     cache, folder = cache_copy
     damage(folder / name)
-    assert_equal_corpora(load_corpus([pair_file], text_config, cache), corpus)
+    again = load_corpus([pair_file], text_config, cache)
+    assert_equal_corpora(again, corpus)
+    assert again.checksum == corpus.checksum
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 1 and told[0].startswith(f"{folder}: the prepared corpus is damaged (")
-    assert (folder / "meta.json").read_bytes()
     assert caches(cache) == [folder]
 
 
@@ -374,7 +336,7 @@ def with_malformed(pairs, numbers):
 
 def test_malformed_lines_are_counted_and_too_many_leave_no_cache(pairs, text_config, tmp_path):
     path = tmp_path / "a.tsv"
-    for bad, message in ((40, ""), (41, f"{path}: 41 of the first 4000 lines are malformed")):
+    for bad, message in ((40, ""), (41, f"{path}: 41 of the first 4000 rows are malformed")):
         lines = with_malformed(pairs, range(2_041, 2_041 + bad))
         path.write_text(lines, encoding="utf-8")
         if message:
@@ -391,7 +353,7 @@ def test_the_share_of_malformed_lines_counts_for_each_file(pairs, write_tsv, tex
     good = write_tsv(tmp_path / "good.tsv", pairs)
     bad = tmp_path / "bad.tsv"
     bad.write_text("no tab\n" * 10, encoding="utf-8")         # 10 of 4,010 lines in all
-    with pytest.raises(UserError, match="bad.tsv: 10 of the first 10 lines"):
+    with pytest.raises(UserError, match="bad.tsv: 10 of the first 10 rows"):
         load_corpus([good, bad], text_config, tmp_path / "cache")
 
 
@@ -402,7 +364,6 @@ def test_a_filter_that_is_off_removes_nothing(pairs, text_config, write_tsv, tmp
         settings = replace(text_config, filters_off=off)
         corpus = load_corpus([path], settings, tmp_path / "cache")
         assert sum(corpus.report["removed"].values()) == removed
-    assert corpus.report["examples"] == [list(pair) for pair in pairs[:3]]
 
 
 def test_a_log_without_a_reply_holds_too_few_pairs(text_config, tmp_path):

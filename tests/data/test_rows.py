@@ -86,60 +86,39 @@ def test_the_side_that_is_left_out_is_named_with_its_rule():
 
 def test_a_row_is_a_pair_of_its_fields():
     row = {"input": "a", "response": None, "input_author": "x", "response_author": 3, "score": 4}
-    assert pair_of(row) == Pair("a", "", "x", None)
+    assert pair_of(row) == Pair("a", "", "x", None) and pair_of({"input": ""}) == Pair("", "")
     assert pair_of({"a": "x", "b": "y"}, ("b", "a")) == Pair("y", "x")
     assert pair_of({"a": "x", "b": 3}, ("a",)) == Pair("x", "x")    # the one column asked for
-
-
-@pytest.mark.parametrize("row, words", [
-    ({"input": 3, "response": "b"}, 'no text in the field "input"'), ({"input": ""}, ""),
-    ({"input": "a", "response": []}, 'no text in the field "response"'),
-    ({"input": "a", "response": "b", None: ["c"]}, "more cells than the header"),
-    (ValueError("odd"), "odd")])
-def test_what_is_no_pair_is_a_value_error_that_says_why(row, words):
-    if not words:
-        assert pair_of(row) == Pair("", "")
-        return
-    with pytest.raises(ValueError, match=words):
-        pair_of(row)
+    with pytest.raises(ValueError, match='no text in the field "response"'):
+        pair_of({"input": "a", "response": []})
 
 
 # ---------------------------------------------------------------- plain files
 
 @pytest.mark.parametrize("name, line, reason", [
     ("a.tsv", b"no tab", "1 columns, expected 2"), ("a.tsv", b"a\tb\tc", "3 columns, expected 2"),
-    ("a.tsv", b"", "1 columns, expected 2"), ("a.tsv", b"caf\xe9\tb", "utf-8"),
-    ("a.jsonl", b'{"input": "caf\xe9"}', "utf-8"), ("a.jsonl", b'{"input": "a"', "Expecting"),
+    ("a.jsonl", b'{"input": "a"', "no JSON object: Expecting"),
     ("a.jsonl", b'["a", "b"]', "no JSON object"), ("a.jsonl", b'{"input": 3}', '"input"'),
-    ("a.jsonl", b"[" * 100_000, "too deeply")])
-def test_of_a_hundred_lines_one_may_be_malformed_and_is_told(tmp_path, capsys, name, line, reason):
+    ("a.jsonl", b"[" * 100_000, "recursion")])
+def test_of_a_hundred_rows_one_may_be_malformed_and_is_told(tmp_path, capsys, name, line, reason):
     good = {"a.tsv": b"x\ty", "a.jsonl": b'{"input": "x", "response": "y"}'}[name]
-    path = written(tmp_path / name, b"\n".join([good, line, *[good] * 98]))
-    (part,) = read_rows(path)
+    path = written(tmp_path / name, b"\n".join([b"", good, line, *[good] * 98, b""]))
+    (part,) = read_rows(path)                                 # without the blank lines
     assert part.pairs == [Pair("x", "y")] * 99 and len(part.rows) == 99
     assert part.records == 100 and part.fields == ("input", "response")
-    assert f"{path}, line 2: left out: " in capsys.readouterr().err
-    written(path, b"\n".join([good, line, *[good] * 97]))
-    with pytest.raises(UserError, match=f"^{path}: 1 of the first 99 .*line 2: .*; expected pairs"):
+    told = capsys.readouterr().err
+    assert told.startswith(f"{path}: left out 1 malformed rows of 100 (first: row 3: ")
+    assert reason in told
+    written(path, b"\n".join([b"", good, line, *[good] * 97]))
+    with pytest.raises(UserError, match=f"^{path}: 1 of the first 99 .*row 3: .*; expected pairs"):
         read(path)
-    ((number, error),) = part.malformed
-    assert number == 2 and reason in str(error)
-
-
-def test_five_malformed_lines_are_shown_and_the_others_counted(tmp_path, capsys):
-    path = written(tmp_path / "a.tsv", "a\tb\n" * 1_000 + "bad\n" * 9)
-    assert len(read(path)) == 1_000
-    told = capsys.readouterr().err.splitlines()
-    assert [line.split(":")[0] for line in told] == [
-        *(f"{path}, line {k}" for k in range(1_001, 1_006)), str(path)]
-    assert told[-1].endswith(": 9 malformed lines left out in all")
 
 
 def test_a_file_that_goes_bad_ends_before_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr(pairs_module, "CHUNK", 10)
     parts = read_rows(written(tmp_path / "a.tsv", "a\tb\n" * 20 + "bad\n" * 2_000))
     assert [len(next(parts).pairs) for _ in range(2)] == [10, 10]
-    with pytest.raises(UserError, match="10 of the first 30 lines are malformed"):
+    with pytest.raises(UserError, match="10 of the first 30 rows are malformed"):
         next(parts)
 
 
@@ -159,15 +138,9 @@ def test_a_first_line_that_names_the_columns_is_no_pair(tmp_path, line, is_headi
     assert pairs[-2:] == [Pair("hello", "input"), Pair("input", "response")]
 
 
-def test_long_records_make_short_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(pairs_module, "MOST", 10_000)
-    long = "x" * 4_000
-    path = written(tmp_path / "a.tsv", f"{long}\t{long}\n" * 9)
-    assert [len(part.pairs) for part in read_rows(path)] == [2, 2, 2, 2, 1]
-
-
 @given(st.lists(st.tuples(*[st.text(st.characters(exclude_categories=["Cs"],
-                                                  exclude_characters="\t\r\n"))] * 2), min_size=1))
+                                                  exclude_characters="\t\r\n"))] * 2).filter(any),
+                min_size=1))
 def test_pairs_are_read_as_they_were_written(tmp_path_factory, some):
     folder = tmp_path_factory.mktemp("pairs")
     header = "input\tresponse\n"                              # or the first pair could be one

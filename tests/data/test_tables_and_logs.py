@@ -111,13 +111,15 @@ def test_replies_find_their_messages(tmp_path):
 @pytest.mark.parametrize("name, text, columns, message", [
     ("a.csv", "id,frage,antwort\n1,a,b\n", [], "cannot tell which columns hold input and response; "
      "it has id, frage, antwort; name two of them: --columns INPUT RESPONSE"),
-    ("a.csv", "question,answer\na,b\n", ["question", "reply"], 'has no column "reply"; it has '
-     "question, answer"),
+    ("a.csv", "question,answer\na,b\n", ["question", "reply"], "has no column reply; it has "
+     "question, answer; name two of them"),
     ("a.csv", "question,answer\n", [], "holds no row below its header"),
-    ("a.csv", b"question,answer\na,b\n\xff,c\n", [], "line 3: is not UTF-8 text"),
-    ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "what follows line 2 is no row of a table"),
-    ("a.jsonl", '{"thread": 1, "text": "a"}\nno json\n', [], "line 2: is no JSON object (Exp"),
-    ("a.jsonl", '{"thread": 1, "text": "a"}\n\n[1]\n', [], "line 3: is no JSON object"),
+    ("a.csv", "sep=;", [], "holds no row below its header"),
+    ("a.csv", b"question,answer\na,b\n\xff,c\n", [], "line 3: is not UTF-8 text (invalid start"),
+    ("a.tsv", b"a\tb\ncaf\xe9\tb\n", [], "line 2: is not UTF-8 text"),
+    ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "line 3 is no row of a table"),
+    ("a.jsonl", '{"thread": 1, "text": "a"}\nno json\n', [], "row 2: no JSON object: Exp"),
+    ("a.jsonl", '{"thread": 1, "text": "a"}\n\n[1]\n', [], "row 3: no JSON object"),
     ("a.jsonl", "[\n{}]", ["x"], "is one JSON array; write each object on a line of its own"),
     ("a.csv", 'question,answer\n"' + "a" * (1 << 24) + 'b",c', [], "more than 16,777,216"),
     ("a.csv", 'question,answer\n"' + "a\n" * (1 << 23) + 'b",c', [], "field larger"),
@@ -172,7 +174,7 @@ def test_chats_become_pairs(name, tmp_path, capsys):
                 Pair("why?", "so", "user", "assistant")]
     assert read(write_jsonl(tmp_path / "chats.jsonl", rows)) == expected
     assert capsys.readouterr() == (
-        "", f"{tmp_path}/chats.jsonl: a conversation in each row ({name})\n")
+        "", f'{tmp_path}/chats.jsonl: a conversation in each row (messages = "{name}")\n')
     pytest.importorskip("pyarrow.parquet").write_table(
         pytest.importorskip("pyarrow").Table.from_pylist(rows), tmp_path / "chats.parquet")
     assert read(tmp_path / "chats.parquet") == expected
@@ -189,7 +191,7 @@ def test_a_line_that_names_the_delimiter_is_no_header(delimiter, first, tmp_path
 def test_rows_with_more_cells_than_the_header_are_malformed_pairs(tmp_path):
     rows = [["a", "b"], ["alone"], ["a", "b", "c"]]
     path = write_csv(tmp_path / "mine.csv", ["question", "answer"], rows)
-    with pytest.raises(UserError, match=r"1 of the first 3 rows .*row 4: more cells than"):
+    with pytest.raises(UserError, match=r"1 of the first 3 rows .*row 4: 3 columns, expected 2 "):
         read(path)
     path = write_csv(tmp_path / "mine.csv", ["question", "answer"], [*rows[:2]] * 99 + rows[2:])
     assert read(path)[1] == Pair("alone", "")
@@ -200,7 +202,7 @@ def test_a_malformed_row_is_named_by_its_number_whatever_lines_its_cells_take(
     rows = [[text, f"{reply}\nand more"] for text, reply in pairs]
     path = write_csv(tmp_path / "a.csv", ["question", "answer"], [*rows[:99], [1, 2, 3], *rows])
     load_corpus([path], text_config, tmp_path / "cache")
-    assert f"{path}, row 101: left out: more cells" in capsys.readouterr().err
+    assert "of 4,100 (first: row 101: 3 columns, expected 2 (quote" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name, text", [("a.tsv", "one\ttwo\n"),

@@ -1,4 +1,4 @@
-"""Small archives in the official layouts, and a registry that describes them, to test `download`.
+"""Small archives of all sets, and a registry that describes them, to test `download`.
 
 Every set has three pairs, and begins with FIRST. Its lone quotation mark is like official ones. The
 tasks of SentEval have three rows, one of them empty where official files have empty ones.
@@ -21,16 +21,9 @@ PAIRS = [FIRST, ("A man plays a flute.", "Ein Mann spielt Flöte."),
          ("Three men play chess.", "Two men play chess.")]
 
 
-def sts_rows(split, columns=7):
-    """The rows of an official STS Benchmark file; some of those have 9 columns."""
-    return [["main-captions", "MSRvid", "2012test", f"{k:04}", "5.000", *pair,
-             *["licence"] * (columns - 7 if k else 0)]
-            for k, pair in enumerate(pairs_of(split))]
-
-
-def pairs_of(split):
-    """PAIRS, the last of which names the split."""
-    return [*PAIRS[:2], (f"{split}: {PAIRS[2][0]}", PAIRS[2][1])]
+def pairs_of(name):
+    """PAIRS, the last of which names the split or file."""
+    return [*PAIRS[:2], (f"{name}: {PAIRS[2][0]}", PAIRS[2][1])]
 
 
 def tabbed(rows):
@@ -38,11 +31,17 @@ def tabbed(rows):
     return "".join("\t".join(row) + "\n" for row in rows).encode()
 
 
-def snli_lines(split, kind=("sentence1", "sentence2")):
-    """JSON lines with a pair each; one pair has no label."""
-    return "".join(json.dumps({"gold_label": "-" if k else "neutral", "pairID": str(k),
-                               **dict(zip(kind, pair))}) + "\n"
-                   for k, pair in enumerate(pairs_of(split))).encode()
+def sts_rows(split, columns=7):
+    """The rows of an official STS Benchmark file; some of those have 9 columns."""
+    return [["main-captions", "MSRvid", "2012test", f"{k:04}", "5.000", *pair,
+             *["licence"] * (columns - 7 if k else 0)]
+            for k, pair in enumerate(pairs_of(split))]
+
+
+def json_lines(name, *fields):
+    """JSON lines with a pair each, in these fields; one pair has no label."""
+    return "".join(json.dumps({"gold_label": "-" if k else "neutral", **dict(zip(fields, pair))})
+                   + "\n" for k, pair in enumerate(pairs_of(name))).encode()
 
 
 def cqa_xml(name):
@@ -56,6 +55,49 @@ def cqa_xml(name):
         f'</Thread></OrgQuestion>' for k, pair in enumerate(pairs_of(name), start=1))
     dtd = "<!DOCTYPE root [\n<!ELEMENT root (OrgQuestion)*>\n]>"
     return f'<?xml version="1.0"?>\n{dtd}\n<root>{related}</root>'.encode()
+
+
+def sts_year(file, all_scored):
+    """Inputs or scores of an STS task; from 2015 on, some pairs are not scored."""
+    if ".gs." in file.name:
+        return b"5\n3.5\n0\n" if all_scored else b"5\n\n3.5\n0\n"
+    return tabbed([*pairs_of(file.name), *[("Not", "scored")] * (not all_scored)])
+
+
+def sick_table(name):
+    """A header, then pairs."""
+    return tabbed([
+        ["pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment"],
+        *([str(k), *pair, "4.5", "NEUTRAL"] for k, pair in enumerate(pairs_of(name)))])
+
+
+def senteval_rows(name):
+    """A file of SentEval, with an apostrophe, a byte that is no UTF-8, or a BOM like the original.
+
+    name: its path in SentEval's layout
+    """
+    label = {"trec": "NUM:dist ", "fine": "4 "}.get(name.split("/")[-2].lower(), "")
+    texts = [f"{name} doesn't \x85 end", "", "a `b' c"]
+    if name.startswith("MRPC/"):
+        header = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+        lines = [header, *(f"{k % 2}\t1\t2\t{text}\t{name}" for k, text in enumerate(texts))]
+        return "".join(f"{line}\r\n" for line in lines).encode()
+    if label or "binary" in name:
+        texts[1] = "another"
+    tail = " \t1" if "binary" in name else " "
+    encoding = "utf-8" if name.startswith("SST/") else "latin-1"
+    return "".join(f"{label}{text}{tail}\n" for text in texts).encode(encoding)
+
+
+def content(dataset, file):
+    """The bytes of a File, as its kind has them."""
+    all_scored = not any(one.rows is None for one in dataset.archives[0].files)
+    return {"sts": lambda: tabbed(sts_rows(file.name[4:-4], 9)),
+            "snli": lambda: json_lines(file.name, "sentence1", "sentence2"),
+            "convokit": lambda: json_lines(file.name, "speaker", "text"),
+            "cqa": lambda: cqa_xml(file.name), "sick": lambda: sick_table(file.name),
+            "sts_year": lambda: sts_year(file, all_scored)}.get(
+        dataset.kind, lambda: senteval_rows(file.name))()
 
 
 def zipped(members):
@@ -88,106 +130,20 @@ def sbert_table():
     return gzip.compress(tabbed(rows))
 
 
-def sick_table(split):
-    """A header, then pairs."""
-    return tabbed([
-        ["pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment"],
-        *([str(k), *pair, "4.5", "NEUTRAL"] for k, pair in enumerate(pairs_of(split)))])
-
-
-def senteval_rows(name):
-    """A file of SentEval, with an apostrophe, a byte that is no UTF-8, or a BOM like the original.
-
-    name: its path in SentEval's layout
-    """
-    label = {"trec": "NUM:dist ", "fine": "4 "}.get(name.split("/")[-2].lower(), "")
-    texts = [f"{name} doesn't \x85 end", "", "a `b' c"]
-    if name.startswith("MRPC/"):
-        header = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"
-        lines = [header, *(f"{k % 2}\t1\t2\t{text}\t{name}" for k, text in enumerate(texts))]
-        return "".join(f"{line}\r\n" for line in lines).encode()
-    if label or "binary" in name:
-        texts[1] = "another"
-    tail = " \t1" if "binary" in name else " "
-    encoding = "utf-8" if name.startswith("SST/") else "latin-1"
-    return "".join(f"{label}{text}{tail}\n" for text in texts).encode(encoding)
-
-
-def senteval():
-    """Archive name → bytes: the archive of MR, CR, SUBJ and MPQA, and what is fetched file by file.
-
-    Other folders of the archive hold files of the same names.
-    """
-    binary, *others = [REGISTRY[name].archives for name in SENTEVAL]
-    folders = {"MR": "rt10662", "CR": "customerr", "SUBJ": "subj", "MPQA": "mpqa"}
-    members = {}
-    for file in binary[0].files:
-        task, last = file.name.split("/")
-        members[f"data/{folders[task]}/{last}"] = senteval_rows(file.name)
-        members[f"data/{folders[task]}/more/{last}"] = b"another file of the same name"
-    return {"datasmall_NB_ACL12.zip": zipped(members)} | {
-        file.fetched: senteval_rows(file.name)
-        for archives in others for archive in archives for file in archive.files}
-
-
-def sts_year(folder, prefix, names, scores=b"5\n3.5\n0\n", extra_pairs=()):
-    """Inputs and scores of an STS task; from 2015 on, most pairs are not scored."""
-    members = {}
-    for name in names:
-        members[f"{folder}/{prefix}.input.{name}.txt"] = tabbed([*pairs_of(name), *extra_pairs])
-        members[f"{folder}/{prefix}.gs.{name}.txt"] = scores
-    return zipped(members)
-
-
 def archives():
-    """Archive name → bytes, each laid out as the official one."""
-    parts = {name: [file.name.split(".", 2)[2].removesuffix(".txt")
-                    for file in REGISTRY[name].archives[0].files[::2]]
-             for name in REGISTRY if name.startswith("sts20")}
-    splits = "train", "dev", "test"
-    cqa = "SemEval2016-Task3-CQA-QL-"
-    partly = {"scores": b"5\n\n3.5\n0\n", "extra_pairs": [("Not", "scored")]}
-    return {
-        "Stsbenchmark.tar.gz": tarred({
-            "stsbenchmark/readme.txt": b"readme", "stsbenchmark/LICENSE.txt": b"licence",
-            "stsbenchmark/correlation.pl": b"no text",
-            **{f"stsbenchmark/sts-{split}.csv": tabbed(sts_rows(split, 9)) for split in splits},
-            "stsbenchmark/companion/sts-dev.csv": b"another file of the same name"}),
-        "stsbenchmark.tsv.gz": sbert_table(),
-        "snli_1.0.zip": zipped({
-            "snli_1.0/Icon\r": b"", "snli_1.0/README.txt": b"readme",
-            **{f"snli_1.0/snli_1.0_{split}.jsonl": snli_lines(split) for split in splits},
-            **{f"snli_1.0/snli_1.0_{split}.txt": b"the same as a table" for split in splits}}),
-        "semeval2016-task3-cqa-ql-traindev-v3.2.zip": zipped({
-            "v3.2/README.txt": b"readme",
-            **{f"v3.2/train/{cqa}train-{part}{kind}.xml": cqa_xml(part)
-               for part in ("part1", "part2") for kind in ("", "-subtaskA", "-with-multiline")},
-            f"v3.2/dev/{cqa}dev.xml": cqa_xml("dev")}),
-        "semeval2016_task3_test.zip": zipped({
-            f"SemEval2016_task3_test/English/{cqa}test.xml": cqa_xml("test"),
-            f"SemEval2016_task3_test/English/{cqa}test-input.xml": b"<xml/>"}),
-        "semeval2017_task3_test.zip": zipped({
-            "SemEval2017_task3_test/English/SemEval2017-task3-English-test.xml": cqa_xml("2017")}),
-        **{f"sick_{split}.zip": zipped({f"SICK_{split}.txt": sick_table(split),
-                                        "readme.txt": b"readme"})
-           for split in ("train", "trial", "test_annotated")},
-        **senteval(),
-        "STS2012-en-test.zip": sts_year("test-gold", "STS", parts["sts2012"]),
-        "STS2013-en-test.zip": sts_year("test-gs", "STS", parts["sts2013"]),
-        "STS2014-en-test.zip": sts_year("sts-en-test-gs-2014", "STS", parts["sts2014"]),
-        "STS2015-en-test.zip": sts_year("test_evaluation_task2a", "STS", parts["sts2015"],
-                                        **partly),
-        "STS2016-en-test.zip": sts_year("sts2016-english-with-gs-v1.0", "STS2016",
-                                        parts["sts2016"], **partly),
-        **dict.fromkeys(("Sts2017.eval.v1.1.zip", "sts2017.eval.v1.1.zip"),
-                        zipped({"STS2017.eval.v1.1/STS.input.track5.en-en.txt": tabbed(PAIRS)})),
-        **dict.fromkeys(("Sts2017.gs.zip", "sts2017.gs.zip"),
-                        zipped({"STS2017.gs/STS.gs.track5.en-en.txt": b"5\n3.5\n0\n"})),
-        "reddit-corpus-small.zip": zipped({
-            "reddit-corpus-small/utterances.jsonl": snli_lines("utterances", ("speaker", "text")),
-            **{f"reddit-corpus-small/{name}": b"{}"
-               for name in REGISTRY["convokit-reddit-small"].extras}}),
-    }
+    """Archive name → bytes. Each holds more than is wanted, and deeper files of the same names."""
+    made = {}
+    for dataset in REGISTRY.values():
+        for archive in dataset.archives:
+            members = {f"set/{extra}": b"licence" for extra in dataset.extras}
+            for file in archive.files:
+                members[f"set/{file.fetched}"] = content(dataset, file)
+                members[f"set/more/{file.fetched}"] = b"another file of the same name"
+            for name in (source.url.rpartition("/")[2] for source in archive.sources):
+                pack = zipped if name.endswith(".zip") else tarred
+                one = members.get(f"set/{name}")              # which is fetched without an archive
+                made[name] = pack(members | {"set/Icon\r": b""}) if one is None else one
+    return made | {"stsbenchmark.tsv.gz": sbert_table()}
 
 
 def registry(address, contents):

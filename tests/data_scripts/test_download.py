@@ -1,10 +1,7 @@
 """`download` against a local server: fetching, resuming, unpacking, checking, own copies."""
 
-import bz2
-import gzip
 import hashlib
 import io
-import lzma
 import shutil
 import subprocess
 import sys
@@ -15,12 +12,11 @@ import pytest
 
 from convsim_mini.common.cli import UserError, errors_in_one_line
 from convsim_mini.evaluation import cqa, senteval, sts
-from convsim_mini.common.workspace import LOCK, PREFIX, locked
+from convsim_mini.common.files import OURS, locked
 from data_scripts import download, fetch
 from data_scripts.check import check, fingerprint
 from data_scripts.registry import GROUPS, REGISTRY, File
 
-from bombs import tar_bomb
 from conftest import ROOT
 from loopback import Answer
 from official_archives import (
@@ -61,9 +57,8 @@ def test_without_its_requirements_a_command_says_how_to_install_them():
 
 
 def files_below(folder):
-    """Relative name → bytes of every file but the record of checksums."""
-    files = [path for path in sorted(folder.rglob("*"))
-             if path.is_file() and path.name != fetch.RECORD]
+    """Relative name → bytes of every file."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
@@ -244,19 +239,19 @@ def test_a_fingerprint_ignores_tokenisation_and_nothing_else():
     assert len(set(map(fingerprint, pairs))) == 5
 
 
-def test_files_that_are_not_of_their_kind(tmp_path):
+@pytest.mark.parametrize("kind, data, message", [
+    ("snli", b"no json\n", "expected rows with the fields sentence1 and sentence2"),
+    ("snli", b"\n\n", "expected rows with the fields sentence1"),
+    ("convokit", b'{"id": 1}\n', "expected rows with the fields speaker and text"),
+    ("sick", b"a\tb\n1\t2\n", "expected rows with the fields sentence_A"),
+    ("mrpc", b"#1 String\t#2 String\n", "expected rows with the fields #1 String"),
+    ("sts_year", b"\xff\xfe\n", "is not UTF-8 text"), ("sts_year", b"", "is empty"),
+    ("sts_year", b"\n \n", "holds no row")])
+def test_files_that_are_not_of_their_kind(kind, data, message, tmp_path):
     path = tmp_path / "file"
-    for kind, data, message in (
-            ("snli", b"no json\n", "line 1: expected a JSON object with the fields sentence1"),
-            ("snli", b"[1]\n", "line 1: expected a JSON object"),
-            ("snli", b"\n\n", "holds no row"),
-            ("convokit", b'{"id": 1}\n', "line 1: expected a JSON object with the fields speaker"),
-            ("sick", b"a\tb\n1\t2\n", "line 1: expected a header with the columns sentence_A"),
-            ("sick", b"pair_ID\tsentence_A\tsentence_B\n", "holds no row"),
-            ("sts_year", b"\xff\xfe\n", "is no UTF-8 text"), ("sts_year", b"", "is empty")):
-        path.write_bytes(data)
-        with pytest.raises(UserError, match=f"{path}.*{message}"):
-            check(path, File("file"), kind)
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=f"{path}.*{message}"):
+        check(path, File("file"), kind)
 
 
 def test_the_registry_is_complete():
@@ -291,17 +286,12 @@ def test_the_registry_agrees_with_the_official_files(name, data_folder):
 
 # ---------------------------------------------------------------- a user's own copy
 
-def extracted(contents, folder):
-    """The folder with archives' files as a user would have unpacked them."""
+def test_a_users_own_folder_is_taken_as_it_is(official, contents, tmp_path, capsys):
+    own = tmp_path / "own"
     for name in ("Stsbenchmark.tar.gz", "snli_1.0.zip", "semeval2016_task3_test.zip"):
         file = io.BytesIO(contents[name])
         with tarfile.open(fileobj=file) if "tar" in name else zipfile.ZipFile(file) as archive:
-            archive.extractall(folder, **({"filter": "data"} if "tar" in name else {}))
-    return folder
-
-
-def test_a_users_own_folder_is_taken_as_it_is(official, contents, tmp_path, capsys):
-    own = extracted(contents, tmp_path / "own")
+            archive.extractall(own, **({"filter": "data"} if "tar" in name else {}))
     before = files_below(own)
     run(tmp_path / "data", "stsbenchmark", "snli", "cqa", "--from", own)
     found = files_below(tmp_path / "data")
@@ -310,8 +300,7 @@ def test_a_users_own_folder_is_taken_as_it_is(official, contents, tmp_path, caps
         "snli_1.0/README.txt", *(f"snli_1.0/snli_1.0_{split}.jsonl" for split in SPLITS),
         "stsbenchmark/LICENSE.txt", "stsbenchmark/readme.txt",
         *(f"stsbenchmark/sts-{split}.csv" for split in SPLITS)]
-    assert all(before[name.replace("cqa", "SemEval2016_task3_test/English")] == data
-               for name, data in found.items())
+    assert all(before[f"set/{name.split('/')[1]}"] == data for name, data in found.items())
     assert "without SemEval2016-Task3-CQA-QL-train-part1.xml, " in capsys.readouterr().out
     assert files_below(own) == before and not official.requests
 
@@ -344,22 +333,22 @@ def test_the_folder_that_sentevals_script_fills_is_taken_each_file_from_its_plac
     assert files_below(tmp_path / "data" / "senteval") == before and not official.requests
 
 
-def test_of_a_users_own_set_parts_are_taken_and_translations_refused(official, tmp_path, capsys):
-    for number, (pairs, message) in enumerate((
-            (PAIRS[:2], None), (TRANSLATED[:2], None), (TRANSLATED, "translation"))):
-        own = tmp_path / f"own{number}"
-        own.mkdir()
-        (own / "sts-train.csv").write_bytes(sts_archive(pairs)["stsbenchmark/sts-train.csv"])
-        data = tmp_path / f"data{number}"
-        if message:
-            told = f"{own}/sts-train.csv: .* this is a translation or another data set"
-            with pytest.raises(UserError, match=told):
-                run(data, "stsbenchmark", "--from", own)
-            assert not files_below(data)
-        else:
+@pytest.mark.parametrize("number, translated", [(2, False), (2, True), (3, True)])
+def test_of_a_users_own_set_parts_are_taken_and_translations_refused(
+        number, translated, official, tmp_path, capsys):
+    own, data = tmp_path / "own", tmp_path / "data"
+    own.mkdir()
+    pairs = (TRANSLATED if translated else PAIRS)[:number]
+    (own / "sts-train.csv").write_bytes(sts_archive(pairs)["stsbenchmark/sts-train.csv"])
+    if number == 3:
+        told = f"{own}/sts-train.csv: .* this is a translation or another data set"
+        with pytest.raises(UserError, match=told):
             run(data, "stsbenchmark", "--from", own)
-            assert "2 rows where the official file has 3; " in capsys.readouterr().out
-            assert list(files_below(data)) == ["stsbenchmark/sts-train.csv"]
+        assert not files_below(data)
+    else:
+        run(data, "stsbenchmark", "--from", own)
+        assert "2 rows where the official file has 3; " in capsys.readouterr().out
+        assert list(files_below(data)) == ["stsbenchmark/sts-train.csv"]
 
 
 def test_what_stands_there_is_never_replaced(official, tmp_path):
@@ -376,16 +365,14 @@ def test_what_stands_there_is_never_replaced(official, tmp_path):
 
 def test_what_a_killed_run_left_is_no_obstacle(official, contents, tmp_path):
     """A half-unpacked folder and an archive that is complete, but was not unpacked yet."""
-    stage, downloads = tmp_path / "snli_1.0" / f"{PREFIX}killed", tmp_path / "downloads"
+    stage, downloads = tmp_path / "snli_1.0" / f"{OURS}-killed", tmp_path / "downloads"
     stage.mkdir(parents=True)
-    (stage / LOCK).touch()
     (stage / "snli_1.0_dev.jsonl").write_text("half")
     downloads.mkdir()
     (downloads / "snli_1.0.zip").write_bytes(contents["snli_1.0.zip"])
     run(tmp_path, "snli")
     assert not official.requests and folders(tmp_path) == ["snli_1.0"]
     assert (tmp_path / "snli_1.0" / "snli_1.0_dev.jsonl").read_bytes().count(b"\n") == 3
-    assert not stage.exists()
 
 
 def test_a_second_download_into_one_folder_is_told(official, tmp_path, capsys):
@@ -452,32 +439,10 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_fetched(official, tmp_path, 
     assert [path for path, _ in official.requests].count(SNLI) == 1
 
 
-# ---------------------------------------------------------------- archives that mean harm
-
-BAD_TARS = {    # what no check but unpacking itself can tell
-    "bzip2": bz2.compress(tarred(sts_archive(PAIRS)))[:-40] + b"?" * 40,
-    "header": tar_bomb(tarfile.XHDTYPE),
-    "xz": lzma.compress(b"no tar at all" * 100),
-    "deep pax": gzip.compress(tarfile.TarInfo.create_pax_global_header({"a": "b"}) * 2_000),
-}
-
-
-@pytest.mark.parametrize("bad", BAD_TARS)
-def test_what_cannot_be_unpacked_goes_and_the_next_source_is_asked(bad, official, tmp_path, capsys):
-    dataset = download.REGISTRY["stsbenchmark"]
-    first, *others = dataset.archives[0].sources              # without a checksum, as most are
-    archive = dataset.archives[0]._replace(sources=(first._replace(sha256=None), *others))
-    download.REGISTRY["stsbenchmark"] = dataset._replace(archives=(archive,))
-    official.answers[WIKI] = [Answer(BAD_TARS[bad])]
-    run(tmp_path, "stsbenchmark")
-    assert [path for path, _ in official.requests] == [WIKI, SBERT]
-    assert "Stsbenchmark.tar.gz: is damaged, cut short or no archive" in capsys.readouterr().err
-    assert folders(tmp_path) == ["stsbenchmark"]
-
-
-@pytest.mark.parametrize("error", [ValueError("odd"), OverflowError(), MemoryError(), KeyError("x"),
-                                   OSError("Invalid data stream"), OSError(22, "Invalid argument")])
-def test_whatever_unpacking_raises_is_damage(error, official, tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [ValueError("odd"), MemoryError(), OSError("Invalid stream"),
+                                   OSError(22, "Invalid argument")])
+def test_whatever_unpacking_raises_is_damage_and_the_next_source_is_asked(
+        error, official, tmp_path, monkeypatch, capsys):
     real = download.unpack
 
     def fails_first(archive, *others):
@@ -488,4 +453,5 @@ def test_whatever_unpacking_raises_is_damage(error, official, tmp_path, monkeypa
     monkeypatch.setattr(download, "unpack", fails_first)
     run(tmp_path, "stsbenchmark")
     assert [path for path, _ in official.requests] == [WIKI, SBERT]
+    assert "Stsbenchmark.tar.gz: is damaged, cut short or no archive" in capsys.readouterr().err
     assert folders(tmp_path) == ["stsbenchmark"]

@@ -107,7 +107,7 @@ def test_no_process_outlives_the_command(dumps, tmp_path, number, group, code):
     process = subprocess.Popen([sys.executable, "-m", "data_scripts.prepare_reddit", dumps,
                                 "--out", tmp_path / "out"], cwd=ROOT, start_new_session=True,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    wait_until(lambda: any((tmp_path / "out" / "work" / "parsed").glob("*.tmp")))
+    wait_until(lambda: any((tmp_path / "out" / "work" / "parsed").glob(".*/*")))
     (os.killpg if group else os.kill)(process.pid, number)
     _, errors = process.communicate(timeout=300)              # until no one holds standard error
     assert process.returncode == code and "Traceback" not in errors.decode()
@@ -153,7 +153,7 @@ def test_on_a_cluster_one_of_whose_workers_is_killed_midway(dumps, whole, tmp_pa
         address = json.loads(file.read_text())["address"]
         process = start(dumps, tmp_path / "out", "--scheduler", address)
         parsed = tmp_path / "out" / "work" / "parsed"
-        wait_until(lambda: len(list(parsed.glob("*.tmp"))) == 2 or process.poll() is not None)
+        wait_until(lambda: len(list(parsed.glob(".*/*"))) == 2 or process.poll() is not None)
         started[1].kill()                                     # both were in the middle of a dump
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors.decode()

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from convsim_mini.common.cli import UserError
 from data_scripts import unpack
 
-from bombs import peak_below, tar_bomb
 from official_archives import tarred, zipped
 
 
@@ -94,7 +93,8 @@ def test_archives_do_not_expand_past_the_limit(tmp_path):
             found = unpack.unpack(path, list(bomb), folder, 7_100_000)
             assert found == (set(bomb) if number < 2 else set())
     path = tmp_path / "stsbenchmark.tsv.gz"
-    path.write_bytes(gzip.compress(b"\0" * 1_001))
+    rows = ["\t".join(["split", *unpack.OFFICIAL_COLUMNS]), *["\t".join("abcdefgh")] * 99]
+    path.write_bytes(gzip.compress("\n".join(rows).encode()))
     with pytest.raises(UserError, match="expands to more than 1,000 bytes"):
         unpack.unpack(path, ["sts-train.csv"], tmp_path, 1_000)
 
@@ -110,50 +110,23 @@ def test_archives_that_cannot_be_read(tmp_path):
     locked = bytearray(whole)
     for marker, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):    # the "encrypted" bit of both headers
         locked[locked.find(marker) + flags] |= 1
-    cut = tarred({"sts-train.csv": b"text" * 1_000})[:-40]
-    header = "\t".join(["split", *unpack.OFFICIAL_COLUMNS])
-    tables = ["split\tgenre\nx\ty\n", "", f"{header}\ntrain\ttoo\tshort\n"]
-    path = tmp_path / "stsbenchmark.tsv.gz"
-    for text in tables:
-        path.write_bytes(gzip.compress(text.encode()))
-        with pytest.raises(UserError, match="whose header names the columns split, genre"):
-            unpack.unpack(path, ["sts-train.csv"], tmp_path, 1_000)
-    for data in (b"", b"<html>", whole[:-5], bytes(locked), cut):
+    tar = tarred({"sts-train.csv": b"text" * 1_000})
+    for data in (b"", b"<html>", whole[:-5], bytes(locked), tar[:-40], lzma.compress(b"no" * 999),
+                 bz2.compress(gzip.decompress(tar))[:-40] + b"?" * 40):
         path = tmp_path / "archive"
         path.write_bytes(data)
         told = "^[^\n]*archive: is damaged, cut short or no archive [^\n]*$"
         with pytest.raises(UserError, match=told):
             unpack.unpack(path, ["sts-train.csv"], tmp_path, 1_000_000)
-
-
-@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME,
-                                  tarfile.GNUTYPE_LONGLINK])
-def test_a_header_of_gigabytes_is_not_read(kind, tmp_path):
-    path = tmp_path / "archive"
-    path.write_bytes(tar_bomb(kind))
-    with peak_below(50_000_000), pytest.raises(UserError, match="a header of 2,147,483,648 bytes"):
-        unpack.unpack(path, ["sts-train.csv"], tmp_path, 4_000_000_000)
-
-
-@pytest.mark.parametrize("kind", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_zip_members_that_expand_without_measure_are_refused(kind, tmp_path):
-    path, file = tmp_path / "archive", io.BytesIO()
-    with zipfile.ZipFile(file, "w", kind) as archive:
-        archive.writestr("sts-train.csv", b"text")
-    path.write_bytes(file.getvalue())
-    with pytest.raises(UserError, match="sts-train.csv: an unusual kind of compression, expected"):
-        unpack.unpack(path, ["sts-train.csv"], tmp_path, 1_000_000)
-
-
-def test_an_archive_of_too_many_files_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(unpack, "MOST_MEMBERS", 12)
-    path = tmp_path / "archive"
-    for pack, most in ((tarred, 12), (zipped, 4)):            # the zip has three members a file
-        path.write_bytes(pack({f"{k}.txt": b"" for k in range(most)}))
-        assert unpack.unpack(path, ["3.txt"], tmp_path, 1_000_000) == {"3.txt"}
-        path.write_bytes(pack({f"{k}.txt": b"" for k in range(most + 1)}))
-        with pytest.raises(UserError, match="holds more than 12 files, the limit"):
-            unpack.unpack(path, ["3.txt"], tmp_path, 1_000_000)
+    header = "\t".join(["split", *unpack.OFFICIAL_COLUMNS])
+    path = tmp_path / "stsbenchmark.tsv.gz"
+    for text in ("split\tgenre\nx\ty\n", f"{header}\ntrain\ttoo\tshort\n", f"{header}\none cell\n"):
+        path.write_bytes(gzip.compress(text.encode()))
+        with pytest.raises(UserError, match=".gz, line 2: expected the columns split, genre"):
+            unpack.unpack(path, ["sts-train.csv"], tmp_path, 1_000)
+    path.write_bytes(gzip.compress(header.encode() * 99)[:-9])
+    with pytest.raises(UserError, match="cut short"):
+        unpack.unpack(path, ["sts-train.csv"], tmp_path, 1_000)
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])

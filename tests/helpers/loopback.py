@@ -12,20 +12,18 @@ class Answer(NamedTuple):
     """How a request is answered.
 
     cut: bytes of the body after which the connection drops; ranges: True if Range is honoured;
-    piece: the most bytes in one answer; length: True if the body's length is told; status: instead
-    of what fits; pause: seconds after each byte of the body, or of an endless header if `drip`.
+    length: True if the body's length is told; status: instead of what fits; pause: seconds after
+    each byte of the body.
     """
 
     body: bytes = b""
     tag: str = '"1"'
     cut: int | None = None
     ranges: bool = True
-    piece: int | None = None
     length: bool = True
     status: int | None = None
     headers: tuple = ()
     pause: float = 0
-    drip: bool = False
 
 
 class Loopback:
@@ -70,18 +68,13 @@ class Loopback:
         if start >= total and start:
             handler.send_header("Content-Range", f"bytes */{total}")
         elif start:
-            body = body[:answer.piece]
             handler.send_header("Content-Range", f"bytes {start}-{start + len(body) - 1}/{total}")
         if answer.length:
             handler.send_header("Content-Length", str(len(body)))
         for name, value in (("ETag", answer.tag), *answer.headers):
             if value:
                 handler.send_header(name, value)
-        if answer.drip:
-            handler.flush_headers()
-            body = b"X-Drip: " + body
-        else:
-            handler.end_headers()
+        handler.end_headers()
         body = body[:answer.cut]
         self.sent += len(body)
         with suppress(ConnectionError):                       # a client need not read on

@@ -1,4 +1,4 @@
-"""Attention by loops, the bits of dropout, and what has to hold of any sentence of a Transformer."""
+"""Attention by loops, the bits of dropout, and what holds of any sentence of a Transformer."""
 
 import tracemalloc
 from dataclasses import replace

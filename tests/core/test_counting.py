@@ -28,7 +28,7 @@ def test_a_direction_is_shorter_the_more_frequent_its_word_is():
     assert lengths[0] == pytest.approx(1) and lengths[1] == pytest.approx(0.001, rel=0.01)
 
 
-def errors(directions, pairs=1_500):
+def errors(directions, pairs=500):
     """By how much sums of directions miss the weighted dot products that they estimate: (pairs,).
 
     In units of the standard deviation that the docstring promises at most. A pair of sentences has

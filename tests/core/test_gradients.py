@@ -163,7 +163,8 @@ def test_equal_rows_are_added_up():
     rng = np.random.default_rng(0)
     _, cache = embeddings.embedding_bag_forward(np.ones((12, 3)), ROWS, IDS.lengths)
     parts = [*embeddings.embedding_bag_backward(rng.standard_normal((5, 3)), cache),
-             embeddings.SparseRows(IDS.ids, rng.standard_normal((11, 3)), np.arange(11)[::-1])]
+             embeddings.SparseRows(IDS.ids, rng.standard_normal((11, 3)), np.arange(11)[::-1]),
+             embeddings.SparseRows(IDS.ids[:2], rng.standard_normal((2, 3)), np.array([1, 0]))]
     for some in (parts, parts[:1], parts[1:]):
         rows, grads = embeddings.summed(some)
         assert rows.tolist() == sorted({int(row) for part in some for row in part.rows})
@@ -188,8 +189,10 @@ def test_equal_sentences_pull_nowhere_through_their_difference():
     assert all((du == 0).all() for du in nli.nli_features_backward(dy, cache))
 
 
-def test_loss_survives_scores_that_overflow_exp():
+def test_softmax_survives_scores_that_overflow_exp():
     u = np.eye(3, dtype=np.float32)
+    y, _ = attention.attention_forward(1e3 * np.tile(u, 3), np.array([0, 3]), 1)
+    np.testing.assert_allclose(y, 1e3 * u)                    # each word looks at itself alone
     loss, cache = losses.batch_softmax_forward(u, u, 1e4)
     assert loss == 0
     assert all(np.isfinite(grad).all() for grad in losses.batch_softmax_backward(1.0, cache))

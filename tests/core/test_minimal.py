@@ -31,9 +31,9 @@ def sizes(monkeypatch):
                         (left.astype(np.int64) * 1_000_003 + right) % buckets)
 
 
-def some_batches(rng, words):
+def some_batches(rng, words, pairs=11):
     for _ in range(STEPS):
-        yield [[rng.integers(0, words, rng.integers(1, 9)) for _ in range(2)] for _ in range(11)]
+        yield [[rng.integers(0, words, rng.integers(1, 9)) for _ in range(2)] for _ in range(pairs)]
 
 
 def test_its_steps_are_those_of_the_package():
@@ -66,6 +66,21 @@ def test_a_planted_mistake_is_noticed(name, wrong, monkeypatch):
     monkeypatch.setattr(minimal, name, wrong)
     with pytest.raises(AssertionError):
         test_its_steps_are_those_of_the_package()
+
+
+def test_its_first_values_and_its_precision():
+    rng, counts = np.random.default_rng(0), [60, 30, 10]
+    params, _ = minimal.first_values(counts, rng)
+    drawn = np.random.default_rng(0).standard_normal((4, 7))
+    for row, p in enumerate([0, 0.6, 0.3, 0.1]):
+        np.testing.assert_allclose(params["table"][row], drawn[row] * 3e-4 / (3e-4 + p), rtol=1e-6)
+    assert not params["table"][4:].any() and (params["W"] == np.eye(7)).all()
+    pairs = next(some_batches(rng, words=4, pairs=200))
+    u, v = (minimal.encode(params, [pair[side] for pair in pairs])[0] for side in (0, 1))
+    replies = v + v @ params["R"] + params["b"]
+    replies /= np.linalg.norm(replies, axis=1, keepdims=True)
+    right = sum(np.argmax(replies[k // 100 * 100:][:100] @ u[k]) == k % 100 for k in range(200))
+    assert minimal.precision(params, pairs) == right / 2
 
 
 def test_it_needs_numpy_and_the_corpus_alone():

@@ -7,6 +7,8 @@ import numpy as np
 
 from .packed import Packed
 
+BLOCK, SHUFFLED = 256, 4096    # neighbours that stay together, blocks shuffled at once: a million
+
 
 class Batch(NamedTuple):
     """B pairs of one task: input and response, or premise and hypothesis."""
@@ -90,11 +92,10 @@ def _epoch(pairs, batch_size, rng):
     An order of a billion pairs would take 8 GB. So of more pairs it draws blocks of 256 neighbours
     at random, and shuffles 4,096 blocks at a time.
     """
-    block, blocks_shuffled = 256, 4096
-    blocks = rng.permutation(-(-pairs // block))
+    blocks = rng.permutation(-(-pairs // BLOCK))
     rest = np.empty(0, np.int64)
-    for start in range(0, len(blocks), blocks_shuffled):
-        drawn = blocks[start:start + blocks_shuffled, None] * block + np.arange(block)
+    for start in range(0, len(blocks), SHUFFLED):
+        drawn = blocks[start:start + SHUFFLED, None] * BLOCK + np.arange(BLOCK)
         order = np.concatenate([rest, rng.permutation(drawn[drawn < pairs])])
         full = len(order) - len(order) % batch_size
         yield from order[:full].reshape(-1, batch_size)

@@ -138,7 +138,7 @@ def torch_transformer(name, batches, words, config, training, device):
     from torch.nn import functional as F
 
     from convsim_mini.core.transformer import sort_by_length
-    from transformer_twins import NestedTwin, PackedTwin, Padded, nested_batch, packed_batch, pad
+    from torch_twin import NestedTwin, PackedTwin, Padded, nested_batch, packed_batch, pad
 
     kind, arguments_of = {
         "padded": (Padded, pad), "packed": (PackedTwin, lambda some: packed_batch(some, config)),

@@ -15,7 +15,7 @@ from convsim_mini.training.run import load_run, save_matrix
 from convsim_mini.inference.sentence_encoder import load
 
 from conftest import command
-from small_transformer import CONFIG, pack, small_model
+from small_transformer import CONFIG, random_sentences, small_model
 
 
 def toy(pairs, seed=0):
@@ -79,11 +79,8 @@ def test_a_tuned_encoder_multiplies_by_the_matrix(run_copy, tmp_path):
     {"encoder": "dan", "layers": [10, 12], "encoder_bias": True}, {"encoder": "dan"}, {},
     {"bag": True, "encoder_bias": True}])
 def test_a_matrix_becomes_part_of_the_last_linear_layers(change):
-    model, packed = small_model(replace(CONFIG, **change), np.float64), pack([3, 1, 5])
-    rng = np.random.default_rng(0)
-    for name in model.params:                                 # biases too are no longer zero
-        model.params[name] = rng.standard_normal(model.params[name].shape)
-    matrix = rng.standard_normal((12, 12))
+    model = small_model(replace(CONFIG, **change), np.float64, noise=1.0)
+    packed, matrix = random_sentences([3, 1, 5]), np.random.default_rng(0).standard_normal((12, 12))
     expected = l2_normalize_forward(encoder_forward(model, packed)[0] @ matrix)[0]
     found = encoder_forward(with_matrix(model, matrix), packed)[0]
     assert np.abs(found - expected).max() < 1e-10

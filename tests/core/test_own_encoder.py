@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from convsim_mini import encode, load, train
+from convsim_mini import encode, fast, load, train
 from convsim_mini.core.gradcheck import directional_error
 from convsim_mini.core.model import ENCODERS, loss_and_gradients
 from convsim_mini.core.pairs import Batch
@@ -21,7 +21,7 @@ from convsim_mini.training.run import describe, newest
 
 from conftest import SMALL
 from numpy_alone import with_numpy_alone
-from small_transformer import CONFIG, pack, small_model
+from small_transformer import CONFIG, random_sentences, small_model
 
 
 @pytest.fixture(autouse=True)
@@ -30,16 +30,15 @@ def gru():
     sys.modules.pop("gru", None)
     yield importlib.import_module("gru")
     del ENCODERS["gru"]
+    fast.uninstall()                                          # what the commands put in
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_its_gradients_are_the_numeric_ones(seed):
-    rng = np.random.default_rng(seed)
-    model = small_model(replace(CONFIG, encoder="gru"), np.float64, seed)
-    for p in model.params.values():
-        p += 0.2 * rng.standard_normal(p.shape)               # biases start at zero
-    batch = Batch(pack([3, 1, 7, 4, 4, 2, 1, 5], seed))
-    assert directional_error(lambda: loss_and_gradients(model, batch), model.params, rng) < 1e-6
+    model = small_model(replace(CONFIG, encoder="gru"), np.float64, seed, noise=0.2)
+    batch = Batch(random_sentences([3, 1, 7, 4, 4, 2, 1, 5], seed))
+    assert directional_error(lambda: loss_and_gradients(model, batch), model.params,
+                             np.random.default_rng(seed)) < 1e-6
 
 
 def test_it_is_trained_stopped_resumed_measured_reported_and_exported(

@@ -5,11 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from convsim_mini.core import pairs
 from convsim_mini.core.packed import offsets_of
 from convsim_mini.core.pairs import Split, batch_order, false_negatives
-
-MILLIONS = 5 * 2**19 + 1    # pairs, which are not shuffled all at once
-
 
 @pytest.fixture(scope="module")
 def split():
@@ -63,33 +61,36 @@ def test_a_batch_without_repetitions_or_without_the_mask_has_no_false_negatives(
 
 # ---------------------------------------------------------------- the order
 
-@pytest.mark.parametrize("pairs, size", [(1_000, 64), (1_024, 128), (70, 70), (2_000, 700),
-                                         (MILLIONS, 300_000)])
-def test_an_epoch_visits_each_pair_at_most_once_and_all_but_the_remainder(pairs, size):
-    order = batch_order(pairs, size, seed=1)
+@pytest.fixture(params=[256, 4])
+def block(request, monkeypatch):
+    """All pairs are shuffled at once; or blocks of 4 pairs, 16 blocks at a time."""
+    monkeypatch.setattr(pairs, "BLOCK", request.param)
+    monkeypatch.setattr(pairs, "SHUFFLED", 16)
+
+
+@pytest.mark.parametrize("number, size", [(1_000, 64), (1_024, 128), (70, 70), (2_000, 700)])
+def test_an_epoch_visits_each_pair_at_most_once_and_all_but_the_remainder(block, number, size):
+    order = batch_order(number, size, seed=1)
     for _ in range(3):
-        epoch = [next(order) for _ in range(pairs // size)]
+        epoch = [next(order) for _ in range(number // size)]
         assert {batch.shape for batch in epoch} == {(size,)}
         visited = np.concatenate(epoch)
-        assert len(np.unique(visited)) == len(visited) == pairs - pairs % size
-        assert visited.min() >= 0 and visited.max() < pairs
+        assert len(np.unique(visited)) == len(visited) == number - number % size
+        assert visited.min() >= 0 and visited.max() < number
 
 
-@pytest.mark.parametrize("pairs", [1_000, MILLIONS])
-def test_the_order_differs_between_epochs_and_seeds_and_repeats_with_the_seed(pairs):
-    def epochs(seed):
-        order = batch_order(pairs, pairs // 10, seed)
-        return [np.concatenate([next(order) for _ in range(10)]).tolist() for _ in range(2)]
+def test_the_order_differs_between_epochs_and_seeds_and_goes_on_at_any_step(block):
+    def order(seed, first_step=0):
+        return np.stack([*itertools.islice(batch_order(1_050, 105, seed, first_step), 30)])
 
-    first, second = epochs(1)
-    assert first != second and first != sorted(first)
-    assert epochs(1) == [first, second]
-    assert epochs(2)[0] not in (first, second)
+    whole, others = order(1), order(2)
+    epochs = [tuple(rows.ravel()) for some in (whole, others) for rows in np.split(some, 3)]
+    assert len({*epochs, tuple(sorted(epochs[0]))}) == 7
+    for first_step in (0, 1, 9, 10, 11, 25):
+        assert (order(1, first_step)[:30 - first_step] == whole[first_step:]).all()
 
 
-@pytest.mark.parametrize("pairs, first_step", [*((1_050, k) for k in (0, 1, 9, 10, 11, 25)),
-                                               (MILLIONS, 12)])
-def test_first_step_continues_exactly(pairs, first_step):
-    whole = list(itertools.islice(batch_order(pairs, pairs // 10, seed=3), 30))
-    rest = batch_order(pairs, pairs // 10, seed=3, first_step=first_step)
-    np.testing.assert_array_equal([*itertools.islice(rest, 30 - first_step)], whole[first_step:])
+def test_a_part_of_an_order_is_drawn_from_a_few_blocks(monkeypatch):
+    monkeypatch.setattr(pairs, "SHUFFLED", 2)
+    first = next(batch_order(2_560, 512, seed=1))
+    assert len(set(first // 256)) == 2 and (np.diff(first // 256) != 0).sum() > 100

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.files import zstd
-from convsim_mini.core.packed import Packed
 from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.evaluation import baselines, metrics, sts
 from convsim_mini.evaluation.baselines import (
@@ -22,17 +21,12 @@ from convsim_mini.evaluation.word_vectors import read_vectors
 from convsim_mini.training.run import load_run
 
 from glove import glove_file
+from small_transformer import pack
 
 WORDS = "a cat sat on the mat while two dogs ran home".split()
 
 
 # ---------------------------------------------------------------- words alone
-
-def pack(*sentences):
-    """Lists of ids to a Packed."""
-    offsets = np.cumsum([0, *map(len, sentences)])
-    return Packed(np.array([i for sentence in sentences for i in sentence], np.int32), offsets)
-
 
 @pytest.mark.parametrize("one, other, cosine", [
     ("the cat", "The CAT", 1),
@@ -80,7 +74,7 @@ def test_term_counts_counts_and_leaves_its_input_as_it_is():
 
 
 def test_document_frequencies_count_sentences_of_train(corpus):
-    packed = Packed(corpus.train.ids, corpus.train.offsets)
+    packed = corpus.train.packed
     sentences, df = fitted_on_train(corpus.train, corpus.vocabulary.size)
     expected = frequencies(packed, corpus.vocabulary.size)
     assert sentences == expected[0] == 2 * corpus.train.pairs

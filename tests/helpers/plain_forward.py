@@ -37,16 +37,24 @@ def linears(params, name, x):
     return x
 
 
+def response(params, config, v):
+    """The vector v′ of a response, from what the encoder gives: (e,) → (e,)."""
+    y = linears(params, "response", v)
+    if config.residual_response:
+        y = y + v
+    return y / np.linalg.norm(y) if config.unit_response else y
+
+
 def transformer(params, config, ids, word_rows):
     """A Transformer's vector of one sentence, word ids (n,): (e,)."""
-    d = config.embedding_dim
+    d, ids = config.embedding_dim, ids[:config.max_tokens]
     x = [np.sqrt(d) * params[TABLE][i] + position(k, d) for k, i in enumerate(ids)]
     for layer in range(config.transformer_layers):
         for kind in ("attention", "feed_forward"):
             name = f"encoder.layer{layer}.{kind}"
             read = [norm(params, f"{name}.norm", word) for word in x] if config.pre_norm else x
             if kind == "attention":
-                y = attend(params, name, read, config.heads)
+                y = self_attention(params, name, read, config.heads)
             else:
                 y = [position_wise(params, name, word) for word in read]
             x = [word + change for word, change in zip(x, y)]
@@ -72,7 +80,7 @@ def norm(params, name, x):
     return x * params[f"{name}.weight"] + params[f"{name}.bias"]
 
 
-def attend(params, name, words, heads):
+def self_attention(params, name, words, heads):
     """Each word's mean of all words' values, weighted by query · key, head by head."""
     d = len(words[0])
     qkv = [w @ params[f"{name}.qkv.weight"] + params[f"{name}.qkv.bias"] for w in words]

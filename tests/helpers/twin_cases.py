@@ -162,22 +162,13 @@ CASES = {
         signal, lambda rng, *_: some_dropout(rng)),
     transformer_layers.mean_pool_forward: pooled,
 }
-PAIRS = {    # a forward and the backward that reads its cache; a backward's case is its forward's
-    layers.linear_forward: layers.linear_backward,
-    layers.tanh_forward: layers.tanh_backward,
-    layers.l2_normalize_forward: layers.l2_normalize_backward,
-    embeddings.word_bag_forward: embeddings.embedding_bag_backward,
-    embeddings.embedding_bag_forward: embeddings.embedding_bag_backward,
-    losses.batch_softmax_forward: losses.batch_softmax_backward,
-    attention.attention_forward: attention.attention_backward,
-    dropout.dropout_forward: dropout.dropout_backward,
-    transformer_layers.relu_forward: transformer_layers.relu_backward,
-    transformer_layers.layer_norm_forward: transformer_layers.layer_norm_backward,
-    transformer_layers.add_norm_forward: transformer_layers.add_norm_backward,
-    transformer_layers.position_wise_forward: transformer_layers.position_wise_backward,
-    transformer_layers.placed_embedding_forward: transformer_layers.placed_embedding_backward,
-    transformer_layers.mean_pool_forward: transformer_layers.mean_pool_backward,
-}
+BACKWARDS = {name: function
+             for module in (attention, dropout, embeddings, layers, losses, transformer_layers)
+             for name, function in vars(module).items() if name.endswith("_backward")}
+BACKWARDS["word_bag_backward"] = embeddings.embedding_bag_backward
+# a forward and the backward that reads its cache; a backward's case is its forward's
+PAIRS = {function: BACKWARDS[function.__name__.replace("_forward", "_backward")]
+         for function in CASES if function.__name__.endswith("_forward")}
 
 
 # ---------------------------------------------------------------- what a function gives

@@ -1,0 +1,62 @@
+"""A Transformer's run: evaluated, in vectors, and where its attention looks."""
+
+import contextlib
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from convsim_mini import encode, train
+from convsim_mini.evaluation import __main__ as evaluation
+from convsim_mini.evaluation import attention
+from convsim_mini.evaluation.attention import distances, summary
+
+from conftest import SMALL
+from small_transformer import random_sentences, small_model
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, pair_file, cache_folder):
+    """A small Transformer's run of 20 steps; tests must not change its weights."""
+    folder = tmp_path_factory.mktemp("transformer") / "run"
+    with contextlib.redirect_stdout(io.StringIO()) as told:
+        train.main(["--encoder", "transformer", *SMALL, "--model.heads", "2", "--model.hidden",
+                    "24", "--model.max_tokens", "8", "--steps", "20", "--evaluations", "2",
+                    "--pairs", str(pair_file), "--cache", str(cache_folder), "--run", str(folder)])
+    assert "sentences have more than 8 words and are cut there" in told.getvalue()
+    return str(folder)
+
+
+def test_a_transformer_is_evaluated_and_encodes(run, capsys):
+    evaluation.main([run, "--on", "response", "sts", "cqa"])
+    told = capsys.readouterr().out
+    assert "P@10" in told and "STS own set" in told and "not measured" not in told
+    encode.main([run, "fudazi", f"one fudazi{' two' * 7}"])
+    assert capsys.readouterr().err == "1 sentences had more than 8 words and were cut there\n"
+
+
+def test_attention_is_drawn_and_its_reach_reported(run, capsys):
+    attention.main([run, "fudazi vobamu setodi"])
+    told = capsys.readouterr().out
+    assert Path(told.splitlines()[0]).read_bytes().startswith(b"\x89PNG")
+    assert "the same attention to every word" in told and "This run" in told
+
+
+def test_reach_is_the_mean_distance_of_what_is_attended_to():
+    model = small_model()
+    for k in range(2):                           # queries of zero: the same attention to every word
+        model.params[f"encoder.layer{k}.attention.qkv.weight"][:, :16] = 0
+    reach, uniform = distances(model, random_sentences([3, 5, 5, 2]))
+    by_hand = [np.abs(np.subtract.outer(np.arange(n), np.arange(n))).mean() for n in (2, 3, 5, 5)]
+    assert uniform == pytest.approx(by_hand)
+    np.testing.assert_allclose(reach, [by_hand, by_hand], rtol=1e-5)
+
+
+def test_the_verdict_follows_the_layers():
+    rng = np.random.default_rng(0)
+    near, far = rng.random(100), 1 + rng.random(100)
+    assert "This run shows it" in summary(np.array([near, far]), far)
+    assert "This run shows the opposite" in summary(np.array([far, near]), far)
+    assert "This run does not show it" in summary(np.array([near, near[::-1]]), far)
+    assert "one layer, so there is nothing to compare" in summary(np.ones((1, 9)), np.ones(9))

@@ -24,13 +24,10 @@ MOST_COMPARED = 30
 
 
 def comparison(encoder, sentences):
-    """A table of the cosines of all sentences; for a single sentence a line about its vector."""
+    """A table of the cosines of all sentences; of a single sentence its vector."""
     vectors = encoder.encode(sentences)
     if len(sentences) == 1:
-        begin = " ".join(f"{number:.3f}" for number in vectors[0, :8])
-        return (f"{vectors.shape[1]} numbers of unit length, from {vectors.min():.3f} to "
-                f"{vectors.max():.3f}: {begin} …\nGive two sentences or more to compare them, or "
-                "--out FILE.npy to write all the numbers.")
+        return " ".join(f"{number:.3f}" for number in vectors[0])
     rows = [[f"{k} {text}", *(f"{cosine:.2f}" for cosine in row)]
             for k, (text, row) in enumerate(zip(sentences, vectors @ vectors.T), start=1)]
     return table(["cosine", *map(str, range(1, len(sentences) + 1))], rows)

@@ -74,50 +74,46 @@ def quoted(path):
     return f"`{' '.join(Path(path).name.split()).replace('`', chr(39))}`"
 
 
-def of_order(config):
-    """What the order of words does to a run's vectors, in a sentence."""
+def limits(config):
+    """What a run's encoder does not see, in a sentence."""
     encoder = ENCODERS[config.model.encoder]
     if not encoder.reads_order:
-        return ("The order of words matters between neighbours at most. A negation changes a "
-                "vector little.")
-    if longest := encoder.longest(config.model):
-        return f"It reads the first {longest:,} words of a sentence and no more."
-    return "The order of words can change a vector; how much was not measured."
+        return "The order of words hardly counts, and a negation changes a vector little."
+    longest = encoder.longest(config.model)
+    return f"It reads the first {longest:,} words of a sentence and no more." if longest else ""
 
 
-def card(run, encoder, options, measured):
+def card(run, encoder, folder, measured):
     """The model card, README.md of the folder. measured: r by its vectors, with an interval"""
-    name = options.out.resolve().name
+    name = folder.resolve().name
     numbers = f"{run.config.model.layers[-1]} learned numbers"
     if encoder.word_weight:
         numbers += f" and {NUMBERS} that count its words"
     return Path(PACKAGE, "export/card.md").read_text(encoding="utf-8").format(
         title=html.escape(name), quoted=json.dumps(name, ensure_ascii=False), numbers=numbers,
         encoder=ENCODERS[run.config.model.encoder].title, data=training_data(run),
-        measured=measured, order=of_order(run.config),
-        pairs="dev of the STS Benchmark." if options.data else f"our own set. {sts.OWN_NOTE}")
+        measured=measured, note=sts.OWN_NOTE, limits=limits(run.config))
 
 
 @errors_in_one_line()
 def main(argv=None):
     """The command: write the folder, measure it beside the run, describe it in its card."""
-    parser = parser_of("export", __doc__, data="folder with the STS Benchmark's sts-dev.csv, or "
-                       "with stsbenchmark/; without it the small own set is measured")
+    parser = parser_of("export", __doc__)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR",
                         help="the folder to write; it must be new or empty")
     parser.add_argument("--half", action="store_true", help="store numbers in half precision")
     parser.add_argument("--tuned", action="store_true", help="with the matrix that `tune` learned")
     options = parser.parse_intermixed_args(argv)
-    pairs = sts.read_splits(options.data, "dev")[0] if options.data else sts.read(sts.OWN)
-    run = load_run(options.run)
+    run, pairs = load_run(options.run), sts.read(sts.OWN)
     encoder = encoder_of(run, options.tuned)
     with new_folder(options.out, "choose another folder with --out") as folder:
         write_model(folder, encoder, options.half)
         of_run, of_folder = (r_with_interval(sts.cosines(one.encode, pairs), pairs.labels)
                              for one in (encoder, open_exported(folder)))
-        write_text(folder / "README.md", card(run, encoder, options, of_folder))
-    print(f"STS, r × 100: the run {of_run}, the folder {of_folder}\n{options.out}/README.md says "
-          "how to use the folder. It names no license yet: choose one before you publish it.")
+        write_text(folder / "README.md", card(run, encoder, options.out, of_folder))
+    print(f"STS own set, r × 100: the run {of_run}, the folder {of_folder}")
+    print(f"{options.out}/README.md says how to use the folder. It names no license yet: choose "
+          "one before you publish it.")
 
 
 if __name__ == "__main__":

@@ -48,8 +48,6 @@ def test_one_sentence_none_and_many(trained, exported):
     assert encoder.embed(encoder.vocabulary.encode([])).shape == (0, 528)
     assert encoder.encode("tufome").shape == (528,)
     assert encoder.encode(text for text in ["tufome", "a"]).shape == (2, 528)
-    with pytest.raises(TypeError, match="a sentence is None, expected a str"):
-        encoder.encode(["tufome", None])
     many = [f"fudazi {k}" for k in range(1_500)]
     np.testing.assert_allclose(encoder.encode(many), convsim_mini.load(trained[0]).encode(many),
                                rtol=0, atol=1e-6)
@@ -93,11 +91,11 @@ def test_what_is_printed_and_what_the_card_says(trained, exported):
     run, card = load_run(trained[0]), (folder / "README.md").read_text()
     own = sts.read(sts.OWN)
     r = r_with_interval(sts.cosines(convsim_mini.load(trained[0]).encode, own), own.labels)
-    assert done.stdout.count(r) == 2 and f"95% interval: {r}, on our own set. The own" in card
+    assert done.stdout.count(r) == 2 and f"95% interval: {r}. The own set" in card
     assert "a vector of 16 learned numbers and 512 that count its words." in card
     drawn = pairs_before(run.config, run.step)
     assert f"It was trained on `pairs.tsv`. Training drew {drawn:,} pairs in all" in card
-    assert "It is a deep averaging network that" in card and "order of words matters" in card
+    assert "It is a deep averaging network that" in card and "order of words hardly counts" in card
     assert card.startswith("---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-sim")
     assert "\n# license: none is chosen yet" in card and "{" not in card
     assert str(trained[0]) not in card and "NumPy computes them" in card
@@ -224,13 +222,3 @@ def test_it_saves_what_it_opened(opened, open_offline, tmp_path):
     opened.save(str(tmp_path / "again"))
     again = open_offline(tmp_path / "again")
     np.testing.assert_array_equal(again.encode(SENTENCES), opened.encode(SENTENCES))
-
-
-def test_it_opens_and_saves_a_transformer(export_of_a, open_offline, tmp_path):
-    run, folder = export_of_a("post_norm")
-    opened, encoder = open_offline(folder), convsim_mini.load(run)
-    np.testing.assert_allclose(opened.encode(SENTENCES, batch_size=3), encoder.encode(SENTENCES),
-                               rtol=0, atol=rounding(encoder, SENTENCES))
-    opened.save(str(tmp_path / "saved"))
-    saved = open_offline(tmp_path / "saved")
-    np.testing.assert_array_equal(saved.encode(SENTENCES), opened.encode(SENTENCES))

@@ -23,7 +23,7 @@ from convsim_mini.core.model import embed
 from convsim_mini.core.counting import word_directions
 from convsim_mini.training.run import load_run
 
-from conftest import ROOT, command
+from conftest import ROOT
 
 SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu",
              "fudazi vobamu setodi " * 30, "\U0001f600", "a"]
@@ -180,13 +180,10 @@ def test_sentences_are_compared_also_those_of_standard_input(encoder, trained, m
     assert capsys.readouterr().out == out
 
 
-def test_a_single_sentence_shows_its_vector_and_says_what_else_there_is(trained, tmp_path):
-    done = command("encode", trained[0], "hello fudazi", cwd=tmp_path)
-    vector = convsim_mini.load(trained[0]).encode("hello fudazi")
-    assert (done.returncode, done.stderr) == (0, "")
-    for part in ("528 numbers", f"from {vector.min():.3f} to {vector.max():.3f}: {vector[0]:.3f} ",
-                 "two sentences or more", "--out FILE.npy"):
-        assert part in done.stdout
+def test_a_single_sentence_shows_its_vector(encoder, trained, capsys):
+    encode.main([str(trained[0]), "hello fudazi"])
+    shown = np.array(capsys.readouterr().out.split(), float)
+    np.testing.assert_allclose(shown, encoder.encode("hello fudazi"), atol=5.1e-4)
 
 
 @pytest.mark.parametrize("source", ["arguments", "file", "stdin"])

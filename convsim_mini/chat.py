@@ -7,14 +7,13 @@ Below each reply stands the message that it once answered. Ctrl-D ends.
 """
 
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from textwrap import shorten
 
 from .fast.threads import claim_process
-from .common.cli import Parser, UserError, errors_in_one_line, positive_int
-from .inference.replies import replies_of_file, replies_of_run
+from .common.cli import Parser, errors_in_one_line, positive_int
+from .inference.replies import best_replies, replies_of_file, replies_of_run
 from .inference.sentence_encoder import encoder_of, tell_unknown
 from .training.run import load_run
 
@@ -26,26 +25,22 @@ ANSWERED = 100    # characters that are shown of the message that a reply once a
 
 def messages():
     """Yield what is typed, or the lines of standard input, which are shown."""
-    if sys.stdin is None:
-        raise UserError("standard input: is closed; type messages there")
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-    prompt = "> " if sys.stdin.isatty() else ""
     with suppress(EOFError):
         while True:
-            message = input(prompt)
-            if not prompt:
-                print(f"> {message}")
+            message = input("> ")
+            if not sys.stdin.isatty():
+                print(message)
             yield message
-    if prompt:
-        print()                                               # or the shell would go on there
+    print()                                                   # or the shell would go on there
 
 
-def talk(replies, k):
+def talk(index, k):
     """Answer each message with its k best replies, until there are no more messages."""
-    print(f"{len(replies):,} replies. Type a message; Ctrl-D ends.")
+    print(f"{len(index):,} replies. Type a message; Ctrl-D ends.")
     for message in filter(str.strip, messages()):
-        tell_unknown([message], replies.index.encoder.vocabulary)
-        for reply in replies.best(message, k):
+        tell_unknown([message], index.encoder.vocabulary)
+        for reply in best_replies(index, message, k):
             print(f"  {reply.score:.2f}  {' '.join(reply.reply.split())}")
             if reply.message:
                 print(f"        to: {shorten(reply.message, ANSWERED, placeholder=' …')}")
@@ -63,18 +58,14 @@ def main(argv=None):
                         "--replies that hold messages and replies")
     parser.add_argument("--k", type=positive_int, default=3, help="replies to each message")
     options = parser.parse_intermixed_args(argv)
-    if options.columns and not options.replies:
-        raise UserError("--columns: expected --replies FILE beside it")
     claim_process()
     run = load_run(options.run)
     encoder = encoder_of(run)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        if options.replies:
-            replies = replies_of_file(encoder, options.replies, Path(folder, "replies"),
-                                      options.columns or ())
-        else:
-            replies = replies_of_run(encoder, run)
-        talk(replies, options.k)
+    if options.replies:
+        index = replies_of_file(encoder, options.replies, options.columns or ())
+    else:
+        index = replies_of_run(encoder, run)
+    talk(index, options.k)
 
 
 if __name__ == "__main__":

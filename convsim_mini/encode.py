@@ -9,30 +9,25 @@
 FILE: lines of text, or a table (.csv, .tsv, .jsonl, .parquet) with named columns
 """
 
-import json
-import sys
 from itertools import chain, islice
 from pathlib import Path
 
 from .fast.threads import claim_process
-from .common.cli import Parser, UserError, errors_in_one_line, positive_int
+from .common.cli import Parser, UserError, errors_in_one_line, positive_int, progress
 from .common.files import write_rows
 from .common.tables import table
-from .inference.index import Index, build_index, embedded, nearest
+from .inference.index import add_to_index, build_index, index_of, open_index
 from .inference.rows import LINE, rows_of_file, rows_of_texts
-from .inference.sentence_encoder import load, tell_unknown
+from .inference.sentence_encoder import load, tell_cut, tell_unknown
 
 MOST_COMPARED = 30
 
 
 def comparison(encoder, sentences):
-    """A table of the cosines of all sentences; for a single sentence a line about its vector."""
+    """A table of the cosines of all sentences; of a single sentence its vector."""
     vectors = encoder.encode(sentences)
     if len(sentences) == 1:
-        begin = " ".join(f"{number:.3f}" for number in vectors[0, :8])
-        return (f"{vectors.shape[1]} numbers of unit length, from {vectors.min():.3f} to "
-                f"{vectors.max():.3f}: {begin} …\nGive two sentences or more to compare them, or "
-                "--out FILE.npy to write all the numbers.")
+        return " ".join(f"{number:.3f}" for number in vectors[0])
     rows = [[f"{k} {text}", *(f"{cosine:.2f}" for cosine in row)]
             for k, (text, row) in enumerate(zip(sentences, vectors @ vectors.T), start=1)]
     return table(["cosine", *map(str, range(1, len(sentences) + 1))], rows)
@@ -60,7 +55,6 @@ def parse_options(argv):
                         "training would find")
     parser.add_argument("--replies", dest="side", action="store_const", const=1, default=0,
                         help="embed a table's replies, so that a search finds the best answers")
-    parser.add_argument("--json", action="store_true", help="print each hit as a JSON object")
     parser.add_argument("--top", type=positive_int, default=10, help="rows that a search prints")
     parser.add_argument("--tuned", action="store_true", help="with the matrix that `tune` learned")
     parser.add_argument("--no_words", action="store_true",
@@ -69,25 +63,10 @@ def parse_options(argv):
     options = parser.parse_intermixed_args(argv)
     if options.add and not (options.index and options.file):
         raise UserError("--add: expected --file FILE and --index DIR beside it")
-    # bytes that are not UTF-8 come as half surrogates, which cannot be printed
-    options.texts = [text.encode("utf-8", "replace").decode() for text in options.texts]
     if options.texts and options.file:
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")
-    if options.out and options.file and options.out.resolve() == options.file.resolve():
-        raise UserError(f"{options.out}: --out is the file that the sentences come from, which it "
-                        "would replace; choose another name")
     return options
-
-
-def search(encoder, queries, options):
-    """For each query the nearest rows as Hits, and the column that was embedded."""
-    if options.index:
-        index = Index(options.index, encoder)
-        return index.search(queries, options.top), index.columns[index.side]
-    rows = rows_of_file(options.search, options.columns, options.side)
-    hits = nearest(encoder.encode(queries), embedded(encoder, rows), options.top)
-    return hits, rows.columns[rows.side]
 
 
 def print_hits(query, hits, column):
@@ -116,6 +95,15 @@ def few(rows):
     return [row[rows.columns[rows.side]] for row in found]
 
 
+def write_vectors(encoder, rows, path):
+    """Write the vectors of Rows, a chunk at a time, as an .npy file; → a report."""
+    chunks = progress(rows.chunks, "encoding", unit=" blocks", delay=1)
+    vectors = (encoder.encode([row[rows.columns[rows.side]] for row in chunk],
+                              as_responses=rows.side == 1) for chunk in chunks)
+    number = write_rows(path, vectors, encoder.dimension)
+    return f"{number:,} vectors of {encoder.dimension} numbers, float32, unit length"
+
+
 @errors_in_one_line()
 def main(argv=None):
     """The command: a table of cosines, nearest rows, an index of rows, or a file of vectors."""
@@ -129,31 +117,22 @@ def main(argv=None):
     else:
         rows = rows_of_file(None)
     if options.out:
-        number = write_rows(options.out, (vectors for vectors, _ in embedded(encoder, rows)),
-                            encoder.dimension)
-        print(f"{options.out}: {number:,} vectors of {encoder.dimension} numbers, float32, unit "
-              "length")
+        print(f"{options.out}: {write_vectors(encoder, rows, options.out)}")
     elif options.add:
-        print(f"{options.index}: {Index(options.index, encoder).add(rows)}")
+        print(f"{options.index}: {add_to_index(encoder, rows, options.index)}")
     elif options.index and options.file:
         print(f"{options.index}: {build_index(encoder, rows, options.index)}")
     else:
         sentences = few(rows)
         if options.index or options.search:
-            found, column = search(encoder, sentences, options)
-            for query, hits in zip(sentences, found):
-                if options.json:
-                    for hit in hits:
-                        print(json.dumps({"query": query, **hit._asdict()}, default=str))
-                else:
-                    print_hits(query, hits, column)
+            index = (open_index(options.index, encoder) if options.index else index_of(
+                encoder, rows_of_file(options.search, options.columns, options.side)))
+            for query, hits in zip(sentences, index.search(sentences, options.top)):
+                print_hits(query, hits, index.column)
         else:
             print(comparison(encoder, sentences))
-        sys.stdout.flush()                                    # an error of it is the only line
+        tell_cut(encoder.model.config, encoder.vocabulary.encode(sentences).lengths)
         tell_unknown(sentences, encoder.vocabulary)
-    if encoder.cut:
-        print(f"{encoder.cut:,} sentences had more than {encoder.model.config.max_tokens} words "
-              "and were cut there", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -21,11 +21,7 @@ from ..training.run import load_run
 from .panels import PANELS, Explored
 
 FILES = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-                               "connect-src 'self'; img-src data:; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store"}
+POLICY = "default-src 'self'; img-src data:; frame-ancestors 'none'"    # nothing from elsewhere
 
 
 class Server(ThreadingHTTPServer):
@@ -73,8 +69,8 @@ class Handler(BaseHTTPRequestHandler):
         """Send a text, unless the browser does not wait for it any more."""
         with suppress(ConnectionError):
             self.send_response(code)
-            for name, value in (HEADERS | {"Content-Type": f"{kind}; charset=utf-8"}).items():
-                self.send_header(name, value)
+            self.send_header("Content-Security-Policy", POLICY)
+            self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.end_headers()
             self.wfile.write(text.encode())
 

@@ -3,8 +3,7 @@
 const byId = id => document.getElementById(id);
 const shown = byId("shown"), links = [...document.querySelectorAll("nav a")];
 const fields = [...document.querySelectorAll("input, textarea")];
-const looked = {pair: [0, 1], word: 0};    // what is looked at
-let panel, asked = 0, timer;
+let panel, word = 0, asked = 0, timer;    // word: whose attention is shown
 
 // An element of HTML or SVG. Texts become text nodes, never HTML.
 function make(tag, attributes, ...content) {
@@ -17,12 +16,12 @@ function make(tag, attributes, ...content) {
 
 // most: the number that has the fullest colour
 function makeCell(tag, cell, most) {
-  const {content = cell, note = "", ask: change, pressed} = Object(cell);
+  const {content = cell, note = "", word: chosen, pressed} = Object(cell);
   const isNumber = typeof content === "number";
   let inside = isNumber ? (Math.round(100 * content) / 100 || 0).toFixed(2) : content;    // no −0.00
-  if (change) {
+  if (pressed !== undefined) {
     inside = make("button", {"aria-pressed": pressed}, inside);
-    inside.addEventListener("click", () => { Object.assign(looked, change); ask(); });
+    inside.addEventListener("click", () => { word = chosen; ask(); });
   }
   const made = make(tag, {class: isNumber ? content < 0 ? "number minus" : "number" : ""}, inside,
                     make("small", {}, note));
@@ -41,9 +40,8 @@ function makeTable([caption, head, rows]) {
 
 function makeMap({points, yours}) {
   const at = ([x, y]) => ({cx: 20 + 940 * x, cy: 20 + 560 * y});
-  const circles = points.map(([text, place, share, found]) => {
-    const circle = make("circle", {...at(place), class: found ? "" : "faded"},
-                        make("title", {}, text));
+  const circles = points.map(([text, place, share]) => {
+    const circle = make("circle", at(place), make("title", {}, text));
     circle.style.setProperty("--share", `${100 * share}%`);
     return circle;
   });
@@ -52,14 +50,14 @@ function makeMap({points, yours}) {
     ...circles, make("path", {d: `M${cx - 14} ${cy}h28m-14-14v28`}, make("title", {}, "yours")));
 }
 
-const makeImage = svg => make("img", {
-  src: `data:image/svg+xml,${encodeURIComponent(svg)}`, alt: "Curves of what the table holds"});
+const makeImage = png => make("img", {
+  src: `data:image/png;base64,${png}`, alt: "Curves of what was measured"});
 
 // Ask for the open panel, and show its answer unless something newer was asked meanwhile.
 async function ask() {
   clearTimeout(timer);
   const mine = ++asked, typed = Object.fromEntries(fields.map(({id, value}) => [id, value]));
-  const body = JSON.stringify({...looked, ...typed});
+  const body = JSON.stringify({word, ...typed});
   const answer = await fetch(panel, {method: "POST", body}).then(response => response.json())
     .catch(() => ({status: "No answer: does the command still run?"}));
   if (mine === asked) show(answer);
@@ -77,7 +75,7 @@ function show({about = "", status, map, images = [], tables = []}) {
 
 function open() {
   const link = links.find(({hash}) => hash === location.hash) ?? links[0];
-  panel = shown.className = link.hash.slice(1);
+  panel = link.hash.slice(1);
   for (const other of links) other.setAttribute("aria-current", other === link);
   for (const field of fields) field.parentNode.hidden = !link.dataset.fields.includes(field.id);
   show({status: "Working. The first answer of a panel may take a minute."});

@@ -1,33 +1,28 @@
 """What each panel shows: a function of an Explored run and a question, a dict of page.js's fields.
 
-It returns a dict for JSON: a `status`; `tables` of (caption, head, rows); a `map`; `images` as SVG.
-A cell is a text, a number, or a dict: `content`, a `note` below it, what to `ask` when it is
-pressed, and whether it is `pressed`. The page shows the docstrings.
+It returns a dict for JSON: a `status`; `tables` of (caption, head, rows); a `map`; PNG `images`.
+A cell is a text, a number, or a dict: `content`, a `note` below it, the `word` to ask for when it
+is pressed, and whether it is `pressed`. The page shows the docstrings.
 """
 
-from copy import copy
+from base64 import b64encode
 from functools import cached_property
-from itertools import chain, combinations, islice
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from itertools import chain, islice
 
 import numpy as np
-from matplotlib import rc_context
 
-from ..common.figures import plot_loss, plot_precision, precisions
 from ..core.model import ENCODERS
 from ..core.text import tokenize
-from ..evaluation import response
 from ..evaluation.attention import of_sentence
-from ..inference.index import nearest
-from ..inference.replies import Replies, pairs_of_run, replies_of_run
-from ..inference.sentence_encoder import SentenceEncoder, encoder_of
+from ..inference.index import index_of
+from ..inference.replies import best_replies, pairs_of_run, replies_of_run
+from ..inference.rows import LINE, rows_of_texts
+from ..inference.sentence_encoder import encoder_of
 from ..core.layers import l2_normalize_forward
-from ..training.monitor import choices_of
-from ..training.run import log_of
 
 REPLIES, PAIRS, POINTS, NEAREST = 5, 20_000, 1_000, 10
 LONGEST = 100    # words of a sentence of Compare, which embeds it once without each of them
+MEASURED = {"P@1": "dev_p1", "P@3": "dev_p3", "P@10": "dev_p10", "loss": "dev_loss"}
 
 
 class Explored:
@@ -38,26 +33,20 @@ class Explored:
 
     @cached_property
     def replies(self):
-        """Name → Replies, by the run's model and by the model before training."""
-        trained = replies_of_run(self.encoder, self.run)
-        corpus = response.find(None, self.run)["test"]
-        name, model = response.before_training(self.run.config, corpus)
-        index, weight = copy(trained.index), self.encoder.word_weight
-        texts = [index.row(k)[index.columns[1]] for k in range(len(index))]
-        index.encoder = SentenceEncoder(model, self.run.vocabulary, word_weight=weight)
-        index.vectors = index.encoder.encode_responses(texts)
-        return {"after training": trained, name: Replies(index)}
+        """An Index of the replies of the run's files."""
+        return replies_of_run(self.encoder, self.run)
 
     @cached_property
     def lines(self):
-        """The first 20,000 pairs of the run's files, each text once: vectors (n, e), texts."""
-        texts = sorted(set(chain.from_iterable(islice(pairs_of_run(self.run.config), PAIRS))))
-        return self.encoder.encode(texts), texts
+        """An Index of the texts of the first 20,000 pairs of the run's files, each once."""
+        texts = {*chain.from_iterable(islice(pairs_of_run(self.run.config), PAIRS))}
+        return index_of(self.encoder, rows_of_texts(sorted(texts)))
 
     @cached_property
     def map(self):
         """1,000 of these lines: vectors, texts, the two directions in which they differ most."""
-        vectors, texts = (every[::max(1, len(every) // POINTS)][:POINTS] for every in self.lines)
+        some = slice(0, None, max(1, len(self.lines) // POINTS))
+        vectors, texts = (every[some][:POINTS] for every in (self.lines.vectors, self.lines.texts))
         axes = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)[2]
         return vectors, texts, axes[:2]
 
@@ -69,53 +58,47 @@ def marked(explored, tokens):
 
 
 def reply(explored, question):
-    """The replies of the corpus with the best scores for your sentence, after training and before
-    it. Lesson 9, The batch softmax loss, explains the scores."""
-    tables = [(name, ["score", "reply", "once said to"],
-               [found[:3] for found in replies.best(question["sentence"], REPLIES)])
-              for name, replies in explored.replies.items()]
-    number = len(explored.replies["after training"])
-    return {"status": f"The best of {number:,} replies.", "tables": tables}
+    """The replies of the corpus with the best scores for your sentence. Lesson 9, The batch softmax
+    loss, explains the scores."""
+    rows = best_replies(explored.replies, question["sentence"], REPLIES)
+    return {"status": f"The best of {len(explored.replies):,} replies.",
+            "tables": [("Best replies", ["score", "reply", "once said to"], rows)]}
 
 
 def compare(explored, question):
-    """The cosines of your sentences, and how the one that you choose changes when a word is left
-    out and its neighbours close the gap. Lesson 21, Measuring similarity, explains the halves."""
+    """The cosines of your sentences, and how that of the first two changes when a word is left out
+    and its neighbours close the gap. Lesson 21, Measuring similarity, explains the halves."""
     sentences = [text for text in question["compared"].split("\n") if tokenize(text)]
     tokens = [tokenize(text) for text in sentences]
     if not 2 <= len(sentences) <= 8 or max(map(len, tokens)) > LONGEST:
         return {"status": f"Type two to eight sentences of up to {LONGEST} words, one a line."}
-    i, j = pair = question["pair"] if max(question["pair"]) < len(tokens) else [0, 1]
-    without = [tokens[k][:n] + tokens[k][n + 1:] for k in pair for n in range(len(tokens[k]))]
+    without = [some[:n] + some[n + 1:] for some in tokens[:2] for n in range(len(some))]
     vectors = explored.encoder.embed(explored.run.vocabulary.pack(tokens + without))
-    scores, matrices, changes, e = [], [], ([], []), explored.run.config.model.layers[-1]
-    parts = {"cosine": slice(None), "learned half": slice(e), "counting half": slice(e, None)}
-    for name, part in [*parts.items()][:3 if explored.encoder.word_weight else 1]:
-        part, _ = l2_normalize_forward(vectors[:, part])
-        whole, *without = np.split(part, [len(tokens), len(tokens) + len(tokens[i])])
-        cosines = whole @ whole.T
-        scores.append(f"{name} {cosines[i, j]:.2f}")
-        matrices.append((name, ["", *map(str, range(1, len(tokens) + 1))], [
-            [f"{k + 1} {text}", *cosines[k].tolist()] for k, text in enumerate(sentences)]))
-        for rows, some, other in zip(changes, without, (j, i)):
-            rows.append([name, *(some @ whole[other] - cosines[i, j]).tolist()])
-    for a, b in combinations(range(len(tokens)), 2):
-        row = matrices[0][2][a]
-        row[b + 1] = {"content": row[b + 1], "ask": {"pair": [a, b]}, "pressed": [a, b] == pair}
-    return {"status": f"Sentences {i + 1} and {j + 1}: {', '.join(scores)}.", "tables": matrices + [
-        (f"Sentence {k + 1}: what changes without a word",
-         ["", *marked(explored, tokens[k])], rows) for k, rows in zip(pair, changes)]}
+    whole, *shorter = np.split(vectors, [len(tokens), len(tokens) + len(tokens[0])])
+    e = explored.run.config.model.layers[-1]
+    parts = {"cosine": whole}
+    if explored.encoder.word_weight:
+        parts |= {"learned half": whole[:, :e], "counting half": whole[:, e:]}
+    tables = []
+    for name, part in parts.items():
+        u, _ = l2_normalize_forward(part)
+        rows = zip(sentences, (u @ u.T).tolist())
+        tables.append((name, ["", *map(str, range(1, len(sentences) + 1))],
+                       [[f"{k} {text}", *row] for k, (text, row) in enumerate(rows, start=1)]))
+    cosine = whole[0] @ whole[1]
+    for k, some in enumerate(shorter):
+        tables.append((f"Sentence {k + 1}: what changes without a word",
+                       marked(explored, tokens[k]), [(some @ whole[1 - k] - cosine).tolist()]))
+    return {"status": f"Sentences 1 and 2: cosine {cosine:.2f}.", "tables": tables}
 
 
 def neighbours(explored, question):
     """The lines whose vectors have the largest cosine with that of your sentence, of the first
     20,000 pairs. Lesson 23, The shape of the space, says why some are near to many."""
-    vectors, texts = explored.lines
-    query = explored.encoder.encode([question["sentence"]])
-    hits, = nearest(query, [(vectors, texts)], NEAREST)
-    return {"status": f"The best of {len(texts):,} lines has a cosine of {hits[0].score:.2f}.",
+    hits, = explored.lines.search([question["sentence"]], NEAREST)
+    return {"status": f"The best of {len(explored.lines):,} lines.",
             "tables": [("Nearest lines", ["cosine", "line"],
-                        [(hit.score, hit.row) for hit in hits])]}
+                        [(hit.score, hit.row[LINE]) for hit in hits])]}
 
 
 def attention(explored, question):
@@ -127,7 +110,7 @@ def attention(explored, question):
                           "has."}
     tokens, weights = of_sentence(explored.run, question["sentence"])
     word = min(question["word"], len(tokens) - 1)
-    head = [cell | {"ask": {"word": k}, "pressed": k == word}
+    head = [cell | {"word": k, "pressed": k == word}
             for k, cell in enumerate(marked(explored, tokens))]
     return {"status": f"From \u201c{tokens[word]}\u201d.", "tables": [
         (f"Layer {number}", ["", *head],
@@ -140,39 +123,24 @@ def sentence_map(explored, question):
     yours in all directions. Lesson 23, The shape of the space, explains such directions."""
     vectors, texts, axes = explored.map
     yours = explored.encoder.encode([question["sentence"]])
-    cosines = (vectors @ yours[0]).tolist()
+    cosines = vectors @ yours[0]
     places = np.concatenate([vectors, yours]) @ axes.T
     places = ((places - places.min(axis=0)) / np.ptp(places, axis=0)).tolist()    # 0 to 1
-    typed, best = question["search"].strip().lower(), max(map(abs, cosines))
-    points = [(text, place, max(0, cosine / best), typed in text.lower())
-              for text, place, cosine in zip(texts, places, cosines)]
-    found = sorted((cosine, point[0]) for point, cosine in zip(points, cosines) if point[3])
-    return {"status": f"{len(found):,} of {len(texts):,} sentences hold what is searched for.",
-            "map": {"points": points, "yours": places[-1]},
-            "tables": [("Nearest to yours", ["cosine", "sentence"], found[:-NEAREST - 1:-1])]}
+    shares = np.maximum(0, cosines / np.abs(cosines).max()).tolist()
+    return {"status": f"Your sentence, the cross, among {len(texts):,} others.",
+            "map": {"points": [*zip(texts, places, shares)], "yours": places[-1]}}
 
 
 def learning(explored, question):
     """Loss and P@N, the share of messages whose true reply is among the best N of 100, while the
-    run learned. Lesson 17, Train it, explains such curves."""
-    run, log = explored.run, log_of(explored.run)
-    losses = [record for record in log if {"loss", "nli_loss"} & record.keys()]
-    measured = [record for record in log if "dev_p1" in record]
-    images = [svg(plot_precision, measured, run.step)] if measured else []
-    if measured and losses:
-        images.append(svg(plot_loss, losses, measured, choices_of(run.config), run.step))
-    rows = [[f"{record['step']:,}", *map(str, precisions(record).values()), str(record["dev_loss"])]
-            for record in measured]
+    run learned: the figures in its folder. Lesson 17, Train it, explains such curves."""
+    run = explored.run
+    paths = (run.folder / name for name in ("p_at_n.png", "loss.png"))
+    images = [b64encode(path.read_bytes()).decode() for path in paths if path.exists()]
+    rows = [[f"{record['step']:,}", *(str(record[name]) for name in MEASURED.values())]
+            for record in run.measured]
     return {"status": f"The weights of step {run.step:,} are used.", "images": images,
-            "tables": [("Measured on dev", ["step", "P@1", "P@3", "P@10", "loss"], rows)]}
-
-
-def svg(plot, *given):
-    """What plot(path, *given) draws, as the text of an SVG file; text stays text."""
-    with TemporaryDirectory() as folder, rc_context({"svg.fonttype": "none"}):
-        path = Path(folder, "figure.svg")
-        plot(path, *given)
-        return path.read_text(encoding="utf-8")
+            "tables": [("Measured on dev", ["step", *MEASURED], rows)]}
 
 
 PANELS = {"reply": reply, "compare": compare, "neighbours": neighbours, "attention": attention,

@@ -1,5 +1,4 @@
 """A run as a folder for sentence-transformers, or for NumPy and regex alone.
 
-Read __main__.py, the command; model.py, which opens such a folder; torch_module.py; card.md;
-model_card.py, what a card says of a run.
+Read __main__.py, the command; model.py, which opens such a folder; torch_module.py; card.md.
 """

@@ -15,21 +15,18 @@ from pathlib import Path
 
 import numpy as np
 
-from ..common.cli import UserError, errors_in_one_line
+from ..common.cli import errors_in_one_line
 from ..common.files import new_folder, write_text
-from ..common.tables import markdown, table
-from ..config import flat
+from ..core.counting import NUMBERS
 from ..core.model import ENCODERS
-from ..evaluation import response, sts
+from ..evaluation import sts
 from ..evaluation.command import parser_of
-from ..evaluation.metrics import r_with_interval, with_interval
+from ..evaluation.metrics import r_with_interval
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import load_run
-from .model_card import limits, training_data, what_it_is
+from ..training.tasks import pairs_before
 
 PACKAGE = Path(__file__).parents[1]
-SETTINGS = ("preset", "model.encoder", "task", "seed", "steps", "optim.optimizer",
-            "optim.batch_size", "model.embedding_dim", "model.layers")
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "torch_module.TorchModule"}]
 
 
@@ -59,74 +56,64 @@ def write_model(folder, encoder, half):
         write_text(folder / name, Path(PACKAGE, "export", name).read_text(encoding="utf-8"))
 
 
-def results(encoder, folder, pairs, test):
-    """The run and the exported folder, measured alike: header, rows.
-
-    encoder: the run's; pairs: an Sts; test: a TestSet, or None
-    """
-    rows = []
-    for name, model in (("the run", encoder), ("this folder", open_exported(folder))):
-        rows.append([name, r_with_interval(sts.cosines(model.encode, pairs), pairs.labels)])
-        if test:
-            u, v = map(model.embed, response.sides(test.corpus.test, test.pairs))
-            ranks = response.ranks_of_truth(u, v, test.candidates)
-            rows[-1].append(with_interval(response.precision(ranks, 1)))
-    return ["", "STS", "P@1"][:len(rows[0])], rows
+def training_data(run):
+    """On which files a Run was trained, and on how many pairs."""
+    config = run.config
+    files = [] if config.task == "nli" else [*map(quoted, config.pairs or ["chitchat-dataset"])]
+    if config.second_task:
+        files.append("SNLI")
+    before = ""
+    if config.init:
+        before = f" It started from the run {quoted(config.init)}, which had learned before."
+    return (f"{', '.join(files)}. Training drew {pairs_before(config, run.step):,} pairs in all, "
+            f"repeats counted.{before}")
 
 
-def settings_of(run, options):
-    """The settings that the card shows, by the names of the training's options, as rows."""
-    values = flat(dataclasses.asdict(run.config))
-    names = [*SETTINGS, *(f"model.{name}"
-                          for name in ENCODERS[run.config.model.encoder].settings)]
-    rows = f"{run.vocabulary.size:,} for words, {run.config.bigram_rows:,} for bigrams"
-    return [*([f"`{name}`", values[name]] for name in names),
-            ["step kept, the best on held-out pairs", run.step],
-            ["rows of the table", rows],
-            ["stored in", "half precision" if options.half else "float32"],
-            ["with a matrix that was tuned on STS train", options.tuned]]
+def quoted(path):
+    """The last part of a path as code in Markdown, which ends at the next backtick."""
+    return f"`{' '.join(Path(path).name.split()).replace('`', chr(39))}`"
 
 
-def card(run, options, measured, test, pairs):
-    """The model card, README.md of the folder. measured: of `results`; test: a TestSet or None."""
-    name = options.out.resolve().name
-    of_test = "; not measured, because the pairs were not at hand"
-    if test:
-        of_test = f", for {len(test.pairs):,} messages that were held out from training"
-    own_set = f"{len(pairs.labels)} pairs of our own. {sts.OWN_NOTE}"
+def limits(config):
+    """What a run's encoder does not see, in a sentence."""
+    encoder = ENCODERS[config.model.encoder]
+    if not encoder.reads_order:
+        return "The order of words hardly counts, and a negation changes a vector little."
+    longest = encoder.longest(config.model)
+    return f"It reads the first {longest:,} words of a sentence and no more." if longest else ""
+
+
+def card(run, encoder, folder, measured):
+    """The model card, README.md of the folder. measured: r by its vectors, with an interval"""
+    name = folder.resolve().name
+    numbers = f"{run.config.model.layers[-1]} learned numbers"
+    if encoder.word_weight:
+        numbers += f" and {NUMBERS} that count its words"
     return Path(PACKAGE, "export/card.md").read_text(encoding="utf-8").format(
-        title=html.escape(name), quoted=json.dumps(name, ensure_ascii=False),
-        what_it_is=what_it_is(run.config),
-        data=training_data(run, test and test.corpus.train.pairs), measured=of_test,
-        pairs="STS Benchmark dev." if options.data else own_set,
-        settings=markdown(["setting", ""], settings_of(run, options)), results=markdown(*measured),
-        limits="\n".join(f"- {line}" for line in limits(run.config)))
+        title=html.escape(name), quoted=json.dumps(name, ensure_ascii=False), numbers=numbers,
+        encoder=ENCODERS[run.config.model.encoder].title, data=training_data(run),
+        measured=measured, note=sts.OWN_NOTE, limits=limits(run.config))
 
 
 @errors_in_one_line()
 def main(argv=None):
     """The command: write the folder, measure it beside the run, describe it in its card."""
-    parser = parser_of("export", __doc__, data="folder with the STS Benchmark's sts-dev.csv, or "
-                       "with stsbenchmark/; without it the small own set is measured")
+    parser = parser_of("export", __doc__)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR",
                         help="the folder to write; it must be new or empty")
     parser.add_argument("--half", action="store_true", help="store numbers in half precision")
     parser.add_argument("--tuned", action="store_true", help="with the matrix that `tune` learned")
     options = parser.parse_intermixed_args(argv)
-    pairs = sts.read_splits(options.data, "dev")[0] if options.data else sts.read(sts.OWN)
-    run = load_run(options.run)
+    run, pairs = load_run(options.run), sts.read(sts.OWN)
     encoder = encoder_of(run, options.tuned)
     with new_folder(options.out, "choose another folder with --out") as folder:
         write_model(folder, encoder, options.half)
-        test = None
-        try:
-            test = response.read(response.find(None, run)["test"])
-        except UserError as error:
-            print(f"P@1 is not measured: {error}\n")
-        measured = results(encoder, folder, pairs, test)
-        write_text(folder / "README.md", card(run, options, measured, test, pairs))
-    print(f"{table(*measured)}\n\n{options.out}/README.md says how to use the folder, and what the "
-          "table means. It names no license yet: choose one before you publish it.")
+        of_run, of_folder = (r_with_interval(sts.cosines(one.encode, pairs), pairs.labels)
+                             for one in (encoder, open_exported(folder)))
+        write_text(folder / "README.md", card(run, encoder, options.out, of_folder))
+    print(f"STS own set, r × 100: the run {of_run}, the folder {of_folder}")
+    print(f"{options.out}/README.md says how to use the folder. It names no license yet: choose "
+          "one before you publish it.")
 
 
 if __name__ == "__main__":

@@ -32,8 +32,6 @@ class SentenceEncoder:
         if isinstance(sentences, str):
             return self.encode([sentences])[0]
         texts = list(sentences)
-        if wrong := [text for text in texts if not isinstance(text, str)]:
-            raise TypeError(f"a sentence is {wrong[0]!r}, expected a str")
         parts = [self.embed(self.vocabulary.encode(texts[k:k + at_once]))
                  for k in range(0, len(texts) or 1, at_once)]
         return np.concatenate(parts)

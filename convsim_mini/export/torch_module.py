@@ -1,7 +1,6 @@
 """What sentence_transformers opens this folder with (see modules.json); NumPy does the work."""
 
 import shutil
-from pathlib import Path
 
 import torch
 
@@ -38,8 +37,6 @@ class TorchModule(torch.nn.Module):
         return self.encoder.dimension
 
     def save(self, folder, **_):
-        """Copy what the encoder reads; sentence_transformers copies the other code."""
-        for name in ("model.npz", "settings.json"):
-            shutil.copy(Path(self.folder, name), folder)
-        shutil.copytree(Path(self.folder, "convsim_mini"), Path(folder, "convsim_mini"),
-                        dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        """Copy this folder, but for what sentence_transformers itself has written."""
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True,
+                        ignore=shutil.ignore_patterns("__pycache__", "config_*"))

@@ -2,6 +2,7 @@
 
 import heapq
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from ..common.files import chunked
 from ..data.pairs import left_out, read_rows
 from ..data.tables_and_logs import FIELDS, default_corpus
 from ..core.text import tokenize
-from .index import Index, build_index
+from .index import build_index, index_of, open_index
 from .rows import CHUNK, Rows, rows_of_file
 
 MOST = 200_000      # replies of a run; of more pairs a share is drawn
@@ -28,65 +29,52 @@ class Reply(NamedTuple):
     message: str    # the one that it once answered, or ""
 
 
-class Replies:
-    """Replies that can be ranked for a message: an Index of replies, opened.
+def best_replies(index, message, k=3):
+    """The k best replies to a message in an Index of replies: a list of Reply, best first.
 
-    Raises UserError where the Index holds messages.
+    Echoes, which only repeat the message, are left out. Of equal replies the first is taken.
     """
-
-    def __init__(self, index):
-        if not index.side:
-            raise UserError(f"{index.folder}: holds messages, expected replies; make it with "
-                            "encode --replies")
-        self.index = index
-
-    def __len__(self):
-        return len(self.index)
-
-    def best(self, message, k=3):
-        """The k best replies to a message: a list of Reply, best first.
-
-        Echoes, which only repeat the message, are left out. Of equal replies the first is taken.
-        """
-        hits, = self.index.search([message], LOOKED_AT * k)
-        asked, answered = self.index.columns
-        words, best = set(tokenize(message)), {}              # tokens of a reply → Reply
-        for hit in hits:
-            tokens = tuple(tokenize(hit.row[answered]))
-            common = len(words & set(tokens))
-            if common < ECHO * len(words | set(tokens)):
-                said = "" if asked == answered else hit.row.get(asked) or ""
-                best.setdefault(tokens, Reply(hit.score, hit.row[answered], said))
-        return [*best.values()][:k]
+    hits, = index.search([message], LOOKED_AT * k)
+    asked, answered = index.columns
+    words, best = set(tokenize(message)), {}                  # tokens of a reply → Reply
+    for hit in hits:
+        tokens = tuple(tokenize(hit.row[answered]))
+        common = len(words & set(tokens))
+        if common < ECHO * len(words | set(tokens)):
+            said = "" if asked == answered else hit.row.get(asked) or ""
+            best.setdefault(tokens, Reply(hit.score, hit.row[answered], said))
+    return [*best.values()][:k]
 
 
-def replies_of_file(encoder, path, folder, columns=()):
-    """The Replies of a file, which are embedded into the new folder, or of an index's folder.
+def replies_of_file(encoder, path, columns=()):
+    """The Index of the replies in a file, which are embedded now, or in an index's folder.
 
-    columns: the file's two columns of messages and replies, if their names do not tell
+    columns: the file's two columns of messages and replies, if their names do not tell. Raises
+    UserError where the folder holds messages.
     """
-    if path.is_dir():
-        return Replies(Index(path, encoder))
-    build_index(encoder, rows_of_file(path, columns, side=1), folder)
-    return Replies(Index(folder, encoder))
+    if not path.is_dir():
+        return index_of(encoder, rows_of_file(path, columns, side=1))
+    index = open_index(path, encoder)
+    if not index.side:
+        raise UserError(f"{path}: holds messages, expected replies; make it with encode --replies")
+    return index
 
 
 def replies_of_run(encoder, run):
-    """The Replies of a Run's own pairs. They are embedded once, and kept in its folder's replies/.
+    """The Index of a Run's own replies. They are embedded once, and kept in its folder's replies/.
 
     Raises UserError where the pairs' files cannot be read.
     """
     folder = Path(run.folder, "replies")
-    try:
-        return Replies(Index(folder, encoder))
-    except UserError:                                         # none yet, or of another step
-        rng = np.random.Generator(np.random.Philox(run.config.seed))
-        pairs = progress(pairs_of_run(run.config), "reading replies", unit=" pairs")
-        drawn = heapq.nsmallest(MOST, pairs, key=lambda _: rng.random())    # all have one chance
+    with suppress(UserError):                                 # none yet, or of another step
+        return open_index(folder, encoder)
+    rng = np.random.Generator(np.random.Philox(run.config.seed))
+    pairs = progress(pairs_of_run(run.config), "reading replies", unit=" pairs")
+    drawn = heapq.nsmallest(MOST, pairs, key=lambda _: rng.random())    # all have one chance
     rows = (dict(zip(FIELDS, pair)) for pair in drawn)
     shutil.rmtree(folder, ignore_errors=True)
     build_index(encoder, Rows(FIELDS, 1, chunked(rows, CHUNK)), folder)
-    return Replies(Index(folder, encoder))
+    return open_index(folder, encoder)
 
 
 def pairs_of_run(config):
@@ -94,6 +82,4 @@ def pairs_of_run(config):
     off = [name.replace("_", " ") for name in config.text.filters_off]
     for path in config.pairs or [default_corpus()]:
         for part in read_rows(path, columns=config.columns):
-            for pair in part.pairs:
-                if not left_out(pair, off):
-                    yield pair.input, pair.response
+            yield from (pair[:2] for pair in part.pairs if not left_out(pair, off))

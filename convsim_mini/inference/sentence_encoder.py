@@ -4,17 +4,16 @@ import sys
 import zlib
 
 import numpy as np
-from tqdm import tqdm
 
 from ..core.arrays import array_module, to_device
-from ..common.cli import UserError, python_m
+from ..common.cli import UserError, progress, python_m
 from ..core.text import tokenize
 from ..core.model import ENCODERS, TABLE, embed, respond
 from ..core.layers import l2_normalize_forward
 from .projection import with_matrix
 from ..core.counting import NUMBERS, with_words, word_directions
 from ..training.run import load_run
-from .index import Index
+from .index import Index, open_index
 
 AT_ONCE = 1_024    # sentences: all halves at once would not fit
 
@@ -34,35 +33,26 @@ class SentenceEncoder:
         self.model, self.vocabulary, self.word_weight = model, vocabulary, word_weight
         self.directions = directions_of(model, vocabulary) if word_weight else None
         self.identity = identity or {}    # what its vectors depend on; an Index compares it
-        self.cut = 0                      # sentences so far that a Transformer had to cut
 
     @property
     def dimension(self):
         """Length of an embedding."""
         return self.model.config.layers[-1] + (NUMBERS if self.word_weight else 0)
 
-    def encode(self, sentences, batch_size=AT_ONCE, show_progress_bar=False, as_responses=False):
+    def encode(self, sentences, show_progress_bar=False, as_responses=False):
         """Embeddings of sentences; the dot product of two embeddings is their cosine.
 
         sentences: n str in any iterable, or one str → float32 (n, dimension), or (dimension,). ""
-        counts as one unknown word. as_responses: see `encode_responses`
-        Raises TypeError for other sentences, ValueError for a batch_size below 1.
+        counts as one unknown word. as_responses: see `encode_responses`. Raises TypeError for other
+        sentences.
         """
-        if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}, expected 1 or more")
         if isinstance(sentences, str):
             return self.encode([sentences], as_responses=as_responses)[0]
         texts = list(sentences)
         for number, text in enumerate(texts):
             if not isinstance(text, str):
                 raise TypeError(f"sentence {number} is {text!r}, expected a str")
-        vectors = np.empty((len(texts), self.dimension), np.float32)
-        starts = range(0, len(texts), batch_size)
-        for start in tqdm(starts, desc="encoding", unit="batch", disable=not show_progress_bar):
-            packed = self.vocabulary.encode(texts[start:start + batch_size])
-            self.cut += number_cut(self.model.config, packed.lengths)
-            vectors[start:start + batch_size] = self.embed(packed, as_responses)
-        return vectors
+        return self.embed(self.vocabulary.encode(texts), show_progress_bar, as_responses)
 
     def encode_responses(self, sentences):
         """Embeddings of sentences as replies, by the response network; the rest as `encode`.
@@ -72,12 +62,13 @@ class SentenceEncoder:
         """
         return self.encode(sentences, as_responses=True)
 
-    def embed(self, packed, as_responses=False):
+    def embed(self, packed, show_progress_bar=False, as_responses=False):
         """The unit vectors of a Packed of n sentences: float32 (n, dimension)."""
         vectors = np.empty((len(packed.lengths), self.dimension), np.float32)
-        for first in range(0, len(vectors), AT_ONCE):
+        firsts = range(0, len(vectors), AT_ONCE)
+        for first in progress(firsts, "encoding", disable=not show_progress_bar, delay=1):
             part = packed.part(first, min(first + AT_ONCE, len(vectors)))
-            u = embed(self.model, part, len(part.lengths))
+            u = embed(self.model, part)
             if as_responses:
                 u, _ = l2_normalize_forward(respond(self.model, u))
             vectors[first:first + AT_ONCE] = with_words(u, self.directions, part, self.word_weight)
@@ -96,7 +87,7 @@ class SentenceEncoder:
 
         A folder is read and checked as a whole each time.
         """
-        index = index if isinstance(index, Index) else Index(index, self)
+        index = index if isinstance(index, Index) else open_index(index, self)
         return index.search([sentence], k)[0]
 
     @staticmethod
@@ -112,19 +103,12 @@ def directions_of(model, vocabulary):
     return to_device(word_directions(vocabulary.probabilities()), xp)
 
 
-def number_cut(config, lengths):
-    """How many of the sentences of these lengths (n,) a ModelConfig's encoder cuts."""
-    longest = ENCODERS[config.encoder].longest(config)
-    return int((lengths > longest).sum()) if longest else 0
-
-
 def tell_cut(config, lengths):
-    """Print how many of the sentences of these lengths (n,) are cut, if any are."""
-    cut = number_cut(config, lengths)
-    if cut:
-        longest = ENCODERS[config.encoder].longest(config)
-        print(f"{cut:,} of {len(lengths):,} sentences have more than {longest} words and are cut "
-              "there")
+    """Print how many sentences of these lengths (n,) a ModelConfig's encoder cuts, if any."""
+    longest = ENCODERS[config.encoder].longest(config)
+    if longest and (lengths > longest).any():
+        print(f"{(lengths > longest).sum():,} of {len(lengths):,} sentences have more than "
+              f"{longest} words and are cut there")
 
 
 def tell_unknown(sentences, vocabulary):

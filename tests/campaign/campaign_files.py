@@ -8,7 +8,7 @@ from functools import cache as once
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.inference.index import Index
+from convsim_mini.inference.index import open_index
 from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.training import monitor
 from convsim_mini.training.run import describe
@@ -50,7 +50,7 @@ def resumed(folder):
 
 def searched(folder):
     """What is found in an index."""
-    return Index(folder / "index", load(folder / "run")).search(TEXTS)
+    return open_index(folder / "index", load(folder / "run")).search(TEXTS)
 
 
 def prepared(folder):

@@ -33,7 +33,7 @@ def test_a_transformer_is_evaluated_and_encodes(run, capsys):
     told = capsys.readouterr().out
     assert "P@10" in told and "STS own set" in told and "not measured" not in told
     encode.main([run, "fudazi", f"one fudazi{' two' * 7}"])
-    assert capsys.readouterr().err == "1 sentences had more than 8 words and were cut there\n"
+    assert "1 of 2 sentences have more than 8 words and are cut there" in capsys.readouterr().out
 
 
 def test_attention_is_drawn_and_its_reach_reported(run, capsys):

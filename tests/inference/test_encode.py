@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import subprocess
 import sys
 import tracemalloc
 from dataclasses import replace
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tqdm import tqdm
 
 import convsim_mini
 from convsim_mini import encode
@@ -21,8 +21,6 @@ from convsim_mini.inference.sentence_encoder import encoder_of, tell_cut
 from convsim_mini.core.model import embed
 from convsim_mini.core.counting import word_directions
 from convsim_mini.training.run import load_run
-
-from conftest import ROOT, command
 
 SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu",
              "fudazi vobamu setodi " * 30, "\U0001f600", "a"]
@@ -47,21 +45,23 @@ def test_embeddings_are_float32_unit_vectors(encoder, monkeypatch):
 
 
 @given(st.lists(st.one_of(st.sampled_from(SENTENCES), st.text(max_size=20)), min_size=1,
-                max_size=12), st.randoms(), st.integers(1, 13))
+                max_size=12), st.randoms())
 @settings(max_examples=50)
-def test_an_embedding_does_not_depend_on_its_batch(encoder, sentences, random, batch_size):
+def test_an_embedding_does_not_depend_on_its_batch(encoder, sentences, random):
     together = encoder.encode(sentences)
     alone = np.concatenate([encoder.encode([sentence]) for sentence in sentences])
     order = list(range(len(sentences)))
     random.shuffle(order)
-    shuffled = encoder.encode([sentences[k] for k in order], batch_size=batch_size)
+    shuffled = encoder.encode([sentences[k] for k in order])
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-6)
     np.testing.assert_allclose(shuffled, together[order], rtol=0, atol=1e-6)
 
 
-def test_a_progress_bar_is_shown_when_asked_for(encoder, capsys):
+def test_a_progress_bar_is_shown_when_asked_for(encoder, capsys, monkeypatch):
+    monkeypatch.setattr(sentence_encoder, "progress", lambda *given, delay, **options: tqdm(
+        *given, **options))                                   # not only after a second
     for shown in (True, False):
-        encoder.encode(["a"] * 10, batch_size=2, show_progress_bar=shown)
+        encoder.encode(["a"], show_progress_bar=shown)
         assert ("encoding: 100%" in capsys.readouterr().err) == shown
 
 
@@ -77,9 +77,6 @@ def test_any_iterable_is_a_list(encoder):
     for container in (tuple, np.array, iter):
         np.testing.assert_array_equal(encoder.encode(container(SENTENCES)),
                                       encoder.encode(SENTENCES))
-    for size in (0, -1):
-        with pytest.raises(ValueError, match=f"batch_size is {size}, expected 1 or more"):
-            encoder.encode(SENTENCES, batch_size=size)
 
 
 def test_similarity_is_the_cosine_of_vectors_of_any_length(encoder):
@@ -93,12 +90,14 @@ def test_similarity_is_the_cosine_of_vectors_of_any_length(encoder):
 def test_an_encoder_is_a_step_of_a_scikit_learn_pipeline(encoder):
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import cross_val_score
+    from sklearn.model_selection import GridSearchCV, cross_val_score
     from sklearn.pipeline import make_pipeline
 
     texts = [f"{word} {k}" for k in range(10) for word in ("fudazi vobamu", "setodi")]
-    steps = make_pipeline(encoder, LogisticRegression())
-    assert cross_val_score(steps, texts, ["a", "b"] * 10, cv=2).tolist() == [1, 1]
+    labels, steps = ["a", "b"] * 10, make_pipeline(encoder, LogisticRegression())
+    assert cross_val_score(steps, texts, labels, cv=2).tolist() == [1, 1]
+    search = GridSearchCV(steps, {"logisticregression__C": [0.1, 1]}, cv=2).fit(texts, labels)
+    assert search.predict(texts).tolist() == labels
     np.testing.assert_array_equal(encoder.transform(texts), encoder.encode(texts))
 
 
@@ -178,13 +177,10 @@ def test_sentences_are_compared_also_those_of_standard_input(encoder, trained, m
     assert capsys.readouterr().out == out
 
 
-def test_a_single_sentence_shows_its_vector_and_says_what_else_there_is(trained, tmp_path):
-    done = command("encode", trained[0], "hello fudazi", cwd=tmp_path)
-    vector = convsim_mini.load(trained[0]).encode("hello fudazi")
-    assert (done.returncode, done.stderr) == (0, "")
-    for part in ("528 numbers", f"from {vector.min():.3f} to {vector.max():.3f}: {vector[0]:.3f} ",
-                 "two sentences or more", "--out FILE.npy"):
-        assert part in done.stdout
+def test_a_single_sentence_shows_its_vector(encoder, trained, capsys):
+    encode.main([str(trained[0]), "hello fudazi"])
+    shown = np.array(capsys.readouterr().out.split(), float)
+    np.testing.assert_allclose(shown, encoder.encode("hello fudazi"), atol=5.1e-4)
 
 
 @pytest.mark.parametrize("source", ["arguments", "file", "stdin"])
@@ -209,37 +205,22 @@ def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, cap
 
 
 @pytest.mark.parametrize("options, told", [
-    ("--file lines.txt --out lines.txt", "--out is the file that the sentences come from"),
-    ("--file link --out lines.txt", "--out is the file that the sentences come from"),
     ("--file lines.txt --out no/v.npy", "no/v.npy: cannot be written"),
     ("--file none.txt --out v.npy", "none.txt: cannot be read"),
-    ("--file lines.txt", "more than 30 sentences"), ("one --file lines.txt", "not both"),
     ("one --search lines.txt --index i", "--index: not allowed with argument --search"),
-    ("", "standard input: is empty"), ("--out v.npy", "standard input: is empty")])
+    ("", "standard input: is empty")])
 def test_what_cannot_be_done_is_one_line(trained, tmp_path, monkeypatch, capsys, options, told):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "lines.txt").write_text("one\n" * 31)
-    (tmp_path / "link").symlink_to("lines.txt")
+    (tmp_path / "lines.txt").write_text("one\n")
     stdin(monkeypatch, b"")
-    with pytest.raises(SystemExit) as left:
-        encode.main([str(trained[0]), *options.split()])
-    line = capsys.readouterr().err.rsplit("\r", 1)[-1]
-    assert left.value.code == 2 and told in line
-    assert line.startswith("error: ") and line.count("\n") == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["lines.txt", "link"]
-    assert (tmp_path / "lines.txt").read_text() == "one\n" * 31
-
-
-def test_standard_input_that_is_closed_is_one_line(trained, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", None)                   # what Python makes of `<&-`
     with pytest.raises(SystemExit):
-        encode.main([str(trained[0])])
-    assert "standard input: is closed; give sentences" in capsys.readouterr().err
+        encode.main([str(trained[0]), *options.split()])
+    assert told in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["lines.txt"]
 
 
-@pytest.mark.parametrize("options", [["--file", "a.gz", "--out", "out.npy"],
-                                     ["--search", "a.gz", "fudazi"]])
-def test_memory_does_not_grow_with_the_file(trained, tmp_path, monkeypatch, options):
+def test_memory_does_not_grow_with_a_file_whose_vectors_are_written(
+        trained, tmp_path, monkeypatch):
     monkeypatch.setattr(rows, "CHUNK", 500)
     monkeypatch.chdir(tmp_path)
     peaks = []
@@ -247,15 +228,7 @@ def test_memory_does_not_grow_with_the_file(trained, tmp_path, monkeypatch, opti
         (tmp_path / "a.gz").write_bytes(gzip.compress(
             b"fudazi vobamu setodi and others that it does not know\n" * lines))
         tracemalloc.start()
-        encode.main([str(trained[0]), *options])
+        encode.main([str(trained[0]), "--file", "a.gz", "--out", "out.npy"])
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + 300_000                      # the text alone is a megabyte longer
-
-
-def test_the_package_is_used_from_elsewhere(trained, tmp_path):
-    code = (f"import convsim_mini; "
-            f"print(convsim_mini.load({str(trained[0])!r}).encode(['a', 'b']).shape)")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path,
-                          env={"PYTHONPATH": str(ROOT)})
-    assert done.stdout.decode().strip() == "(2, 528)", done.stderr

@@ -2,9 +2,7 @@
 
 import csv
 import gzip
-import json
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,9 +10,9 @@ import pytest
 import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
-from convsim_mini.common.files import checksum
 from convsim_mini.inference import index, rows
-from convsim_mini.inference.index import Index, build_index
+from convsim_mini.inference.index import (
+    add_to_index, build_index, index_of, nearest, open_index)
 from convsim_mini.inference.rows import rows_of_file, rows_of_texts
 
 from rounding import rounding
@@ -37,10 +35,9 @@ def lines(pairs):
 
 @pytest.fixture
 def file(tmp_path, lines, monkeypatch):
-    """The lines as a file lines.txt in the current folder, searched in several blocks."""
+    """The lines as a file lines.txt in the current folder, read in several chunks."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(rows, "CHUNK", 400)
-    monkeypatch.setattr(index, "BLOCK", 400)
     path = tmp_path / "lines.txt"
     path.write_bytes("\n".join(lines).encode())
     return path
@@ -71,16 +68,17 @@ def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, sa
     assert sorted(path.name for path in file.parent.iterdir()) == ["index", "lines.txt"]
     shown = said("--search", file, *QUERIES)
     first = [line.split()[0] for line in shown.split("\n\n")[0].splitlines()[1:]]
-    assert len(first) == 10 and first[:2] == ["1.000", "1.000"]
-    options = SimpleNamespace(index=None, search=file, columns=(), side=0, top=1_405)
-    of_file, column = encode.search(encoder, QUERIES, options)
+    assert len(first) == 10 and first[:2] == ["1.000", "1.000"] and shown.count("line ") == 30
+    in_memory = index_of(encoder, rows_of_file(file))
     file.unlink()                                             # from here on the index has all
-    assert column == "line" and said("--index", "index", *QUERIES).count("\n  ") == 30
+    assert said("--index", "index", *QUERIES) == shown
+    opened = open_index("index", encoder)
+    assert opened.column == "line" and in_memory.texts == opened.texts == lines
     cosines = encoder.encode(QUERIES) @ encoder.encode(lines).T
     # a cosine adds up errors of two unit vectors' numbers, with random signs
     error = 2 * np.sqrt(encoder.dimension) * rounding(encoder, lines)
     assert error < 1e-4
-    for found in (of_file, Index("index", encoder).search(QUERIES, 1_405)):
+    for found in (in_memory.search(QUERIES, 2_000), opened.search(QUERIES, 2_000)):
         for hits, right in zip(found, cosines):
             scores = [hit.score for hit in hits]
             assert sorted(number for _, number, _ in hits) == [*range(1, 1_406)]
@@ -90,19 +88,16 @@ def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, sa
                                        rtol=0, atol=error)
 
 
-@pytest.mark.parametrize("block", [1, 3, 50])
-def test_the_nearest_are_the_best_of_all_blocks(block):
+@pytest.mark.parametrize("top", [1, 4, 60])
+def test_the_nearest_are_the_best_and_of_equals_the_first(top):
     cosines = np.random.default_rng(3).permutation(50) / 50
-    blocks = [(np.stack([cosines[k:k + block], -cosines[k:k + block]], axis=1),
-               range(k, min(k + block, 50))) for k in range(0, 50, block)]
-    expected = np.argsort(-cosines)
-    for top in (1, 4, 60):
-        best, worst = index.nearest(np.eye(2), blocks, top)
-        for hits, order, sign in ((best, expected, 1), (worst, expected[::-1], -1)):
-            assert [hit.row for hit in hits] == order[:top].tolist()
-            assert [hit[:2] for hit in hits] == [(sign * cosines[k], k + 1) for k in order[:top]]
-    equal = [(np.ones((2, 1)), range(2)), (np.ones((3, 1)), range(3))]
-    assert [hit.number for hit in index.nearest(np.ones((1, 1)), equal, 3)[0]] == [1, 2, 3]
+    best, worst = nearest(np.eye(2), np.stack([cosines, -cosines], axis=1), top)
+    order = np.argsort(-cosines)
+    assert best == [(cosines[place], place) for place in order[:top]]
+    assert worst == [(-cosines[place], place) for place in order[::-1][:top]]
+    equal = np.array([[0.5], [1], [0.5], [1], [0.5], [0.5]])
+    assert [place for _, place in nearest(np.ones((1, 1)), equal, top)[0]] == [
+        1, 3, 0, 2, 4, 5][:top]
 
 
 # ---------------------------------------------------------------- tables
@@ -127,12 +122,14 @@ def test_the_best_answers_are_those_of_the_response_side(table, encoder, pairs, 
     scores = answers @ encoder.encode(question)
     best = scores.argmax()
     for source in (["--index", "index"], ["--search", "tickets.csv", "--replies"]):
-        hits = [json.loads(line) for line in said(question, "--json", "--top", 4, *source).split(
-            "\n")[:-1]]
-        assert len(hits) == 4 and hits[0]["query"] == question and hits[0]["number"] == best + 1
-        assert hits[0]["row"] == {"ticket": f"T{best + 1}", "question": pairs[best][0],
-                                  "answer": pairs[best][1], "note": ""}
-        assert hits[0]["score"] == pytest.approx(scores[best], abs=1e-5)
+        shown = said(question, "--top", 4, *source)
+        assert shown.startswith(f"{question}\n  {scores[best]:.3f}  {pairs[best][1]}\n         "
+                                f"ticket: T{best + 1}\n         question: {pairs[best][0]}\n  ")
+        assert shown.count("ticket: ") == 4
+    hit, = encoder.search("index", question, k=1)
+    assert (hit.number, hit.score) == (best + 1, pytest.approx(scores[best], abs=1e-5))
+    assert hit.row == {"ticket": f"T{best + 1}", "question": pairs[best][0],
+                       "answer": pairs[best][1], "note": ""}
 
 
 @pytest.mark.parametrize("name, data, options, column, found", [
@@ -173,17 +170,17 @@ def test_what_does_not_fit_an_index_is_named(table, said, capsys, options, told)
 
 def test_an_index_of_other_weights_or_options_is_refused(encoder, trained, tmp_path, monkeypatch):
     build_index(encoder, rows_of_texts(["one", "two"]), tmp_path / "index")
-    assert len(Index(tmp_path / "index", encoder)) == 2
+    assert len(open_index(tmp_path / "index", encoder)) == 2
     for name, value in (("weights", 1), ("vocabulary", 1), ("matrix", 1), ("tuned", True)):
         monkeypatch.setitem(encoder.identity, name, value)
         with pytest.raises(UserError, match=f"different: {name}"):
-            Index(tmp_path / "index", encoder)
+            open_index(tmp_path / "index", encoder)
         monkeypatch.undo()
     with pytest.raises(UserError, match="different: word_weight"):
-        Index(tmp_path / "index", convsim_mini.load(trained[0], words=False))
+        open_index(tmp_path / "index", convsim_mini.load(trained[0], words=False))
     monkeypatch.setattr(index, "FORMAT", 9)
     with pytest.raises(UserError, match="different: format"):
-        Index(tmp_path / "index", encoder)
+        open_index(tmp_path / "index", encoder)
 
 
 def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
@@ -193,23 +190,18 @@ def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
         whole = (folder / name).read_bytes()
         for data in (whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1])):
             (folder / name).write_bytes(data)
-            with pytest.raises(UserError, match=f"is damaged .{name} is missing or not as it was"):
-                Index(folder, encoder)
+            with pytest.raises(UserError, match=f"is damaged .{name} is not as it was written"):
+                open_index(folder, encoder)
         (folder / name).write_bytes(whole)
-    assert len(Index(folder, encoder).search(["one"])[0]) == 2
-    meta = json.loads((folder / "meta.json").read_text())
-    (folder / "rows.jsonl").write_text('{"line": "one"}\n')    # put together by hand
-    meta["crc32"]["rows.jsonl"] = checksum(folder / "rows.jsonl")
-    for damaged, told in ((meta, "2 vectors for 1 rows"), ({}, "is damaged")):
-        (folder / "meta.json").write_text(json.dumps(damaged))
-        with pytest.raises(UserError, match=f"{told}.*; delete it and make the index"):
-            Index(folder, encoder)
+    assert len(open_index(folder, encoder).search(["one"])[0]) == 2
+    (folder / "meta.json").write_text("{}")
+    with pytest.raises(UserError, match="is damaged.*; delete it and make the index"):
+        open_index(folder, encoder)
 
 
 # ---------------------------------------------------------------- whole or not at all; rows added
 
-def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said, monkeypatch):
-    monkeypatch.setattr(index, "BLOCK", 70)
+def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said):
     said("--file", "tickets.csv", "--index", "index")
     modes = {"": 0o750, "vectors.npy": 0o640, "rows.jsonl": 0o600, "meta.json": 0o606}
     for name, mode in modes.items():
@@ -220,12 +212,12 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said,
     out = said("--file", "more.csv", "--index", "index", "--add")
     assert out == "index: 1 added; 301 rows\n"
     assert sorted(path.name for path in table.parent.iterdir()) == [
-        "index", "index.old", "more.csv", "tickets.csv"]
-    assert [path.name for path in (table.parent / "index.old").iterdir()] == ["mine"]
+        "index", "more.csv", "tickets.csv"]
+    assert (table.parent / "index" / "mine").read_text() == "precious"
     if sys.platform != "win32":                               # which has no such permissions
         assert {name: (table.parent / "index" / name).stat().st_mode & 0o777
                 for name in modes} == modes
-    assert len(encoder.search("index", "a")) == len(Index("index", encoder).search(["a"])[0]) == 10
+    assert len(encoder.search("index", "a")) == len(open_index("index", encoder).search(["a"])[0])
     hits = encoder.search("index", "zucchini?", k=301)
     assert hits[0].row == {"question": "zucchini?", "answer": "yes", "ticket": "T301"}
     assert {hit.number for hit in hits} == {*range(1, 302)}
@@ -237,31 +229,31 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said,
 @pytest.mark.parametrize("accident", [KeyboardInterrupt, OSError(28, "No space left on device")])
 def test_an_interrupted_index_or_addition_leaves_what_was_there(
         encoder, tmp_path, accident, monkeypatch):
-    def stopped(*_):
+    def stopped(*_):                                          # at the last of the files
         raise accident
 
-    def chunks():
-        yield [{"line": "three"}]
-        raise accident
+    def interrupted(make, text):
+        with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, UserError)):
+            patch.setattr(index, "write_text", stopped)
+            make(encoder, rows_of_texts([text]), tmp_path / "index")
 
-    expected = KeyboardInterrupt if accident is KeyboardInterrupt else UserError
-    broken = rows.Rows(("line", "line"), 0, chunks())
-    with pytest.raises(expected):
-        build_index(encoder, broken, tmp_path / "index")
+    interrupted(build_index, "one")
     assert not [*tmp_path.iterdir()]
     build_index(encoder, rows_of_texts(["one", "two"]), tmp_path / "index")
     before = {path: path.read_bytes() for path in (tmp_path / "index").iterdir()}
-    opened, other = Index(tmp_path / "index", encoder), Index(tmp_path / "index", encoder)
-    with pytest.raises(expected):
-        opened.add(broken._replace(chunks=chunks()))
-    monkeypatch.setattr(index, "write_text", stopped)
-    with pytest.raises(expected):
-        opened.add(rows_of_texts(["three"]))
-    monkeypatch.undo()
+    interrupted(add_to_index, "three")
     assert {path: path.read_bytes() for path in (tmp_path / "index").iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
-    assert opened.add(rows_of_texts(["three"])) == "1 added; 3 rows" and len(opened) == 3
-    with pytest.raises(UserError, match="another process has added to it"):
-        other.add(rows_of_texts(["four"]))
-    assert len(Index(tmp_path / "index", encoder)) == 3
+
+
+def test_of_two_that_add_at_the_same_time_the_second_ends(encoder, tmp_path):
+    def chunks():
+        add_to_index(encoder, rows_of_texts(["three"]), folder)
+        yield [{"line": "four"}]
+
+    folder = tmp_path / "index"
+    build_index(encoder, rows_of_texts(["one", "two"]), folder)
+    with pytest.raises(UserError, match="another process has added to it; try again"):
+        add_to_index(encoder, rows.Rows(("line", "line"), 0, chunks()), folder)
+    assert open_index(folder, encoder).texts == ["one", "two", "three"]
     assert [path.name for path in tmp_path.iterdir()] == ["index"]

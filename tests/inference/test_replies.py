@@ -13,8 +13,8 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.data.pairs import removed_by
 from convsim_mini.evaluation import response
 from convsim_mini.inference import replies as module
-from convsim_mini.inference.index import Index, build_index
-from convsim_mini.inference.replies import Replies, replies_of_file, replies_of_run
+from convsim_mini.inference.index import build_index, index_of
+from convsim_mini.inference.replies import best_replies, replies_of_file, replies_of_run
 from convsim_mini.inference.rows import Rows
 from convsim_mini.inference.sentence_encoder import SentenceEncoder
 from convsim_mini.core.counting import side_by_side
@@ -56,7 +56,7 @@ def test_a_reply_has_the_words_beside_the_learned_half(trained, encoder):
 def test_a_row_without_one_of_its_cells_is_a_reply_or_is_left_out(encoder, tmp_path):
     (tmp_path / "a.jsonl").write_text(
         '{"question": "who?", "answer": "me"}\n{"answer": "fine"}\n{"question": "why?"}\n')
-    found = replies_of_file(encoder, tmp_path / "a.jsonl", tmp_path / "index").best("so")
+    found = best_replies(replies_of_file(encoder, tmp_path / "a.jsonl"), "so")
     assert {(reply.message, reply.reply) for reply in found} == {("who?", "me"), ("", "fine")}
 
 
@@ -74,17 +74,11 @@ TALK = [("how are you?", "fine."), ("who is it?", "How old are you?"), ("well?",
         ("why?", "How old am I?"), ("and?", "how old are they")]
 
 
-@pytest.fixture(scope="module")
-def replies(encoder, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("replies") / "index"
-    rows = [{"message": message, "reply": reply} for message, reply in TALK]
-    build_index(encoder, Rows(("message", "reply"), 1, iter([rows])), folder)
-    return Replies(Index(folder, encoder))
-
-
-def test_echoes_are_left_out_and_equal_replies_shown_once(replies, encoder):
+def test_echoes_are_left_out_and_equal_replies_shown_once(encoder):
     """Of all words of both an echo has 6 of 10 in common: "how old are they" has 3 of 5."""
-    best = replies.best("how old are you", 9)
+    rows = [{"message": message, "reply": reply} for message, reply in TALK]
+    index = index_of(encoder, Rows(("message", "reply"), 1, iter([rows])))
+    best = best_replies(index, "how old are you", 9)
     assert {(reply.reply, reply.message) for reply in best[:4]} == {
         ("fine.", "how are you?"), ("no, it is ann", "is it you?"), ("old", "what?"),
         ("How old am I?", "why?")} and len(best) == 4
@@ -92,13 +86,16 @@ def test_echoes_are_left_out_and_equal_replies_shown_once(replies, encoder):
         "how old are you")
     np.testing.assert_allclose([reply.score for reply in best], scores, rtol=0, atol=1e-5)
     assert list(scores) == sorted(scores, reverse=True)
-    assert replies.best("how old are you", 1) == best[:1]
+    assert best_replies(index, "how old are you", 1) == best[:1]
 
 
 def test_an_index_of_messages_is_refused(encoder, tmp_path):
     build_index(encoder, Rows(("line", "line"), 0, iter([[{"line": "a"}]])), tmp_path / "index")
     with pytest.raises(UserError, match="holds messages, expected replies"):
-        Replies(Index(tmp_path / "index", encoder))
+        replies_of_file(encoder, tmp_path / "index")
+    build_index(encoder, Rows(("line", "line"), 1, iter([[{"line": "a"}]])), tmp_path / "replies")
+    best, = best_replies(replies_of_file(encoder, tmp_path / "replies"), "you")
+    assert best[1:] == ("a", "")
 
 
 def test_a_run_s_replies_are_embedded_once_and_again_for_other_weights(
@@ -112,9 +109,8 @@ def test_a_run_s_replies_are_embedded_once_and_again_for_other_weights(
     assert (run_copy / "replies" / "meta.json").stat().st_ino == made
     learned = convsim_mini.load(run_copy, words=False)
     drawn = replies_of_run(learned, run)                      # a share of them, without words
-    texts = [hit.row["response"] for hit in drawn.index.search(["a"], 1_000)[0]]
-    assert len(drawn) == len(texts) == 500
-    first = np.array([*map(kept.index, texts)]) / len(kept)
+    assert len(drawn) == len(drawn.texts) == 500
+    first = np.array([*map(kept.index, drawn.texts)]) / len(kept)
     assert 0.4 < first.mean() < 0.6                           # 5 standard deviations are 0.06
 
 
@@ -141,7 +137,7 @@ def test_the_command_answers_line_by_line(trained, tmp_path):
                           "--columns", "Frage", "Antwort", "--k", 2, cwd=tmp_path)
     unknown = [line for line in err.splitlines() if "words are known" in line]
     assert code == 0 and len(unknown) == 2, err               # the small run knows neither line
-    title, first, empty, last = out.split("> ")
+    title, first, empty, last, end = out.split("> ")
     assert title.startswith("8 replies. ") and empty == "\n" and last.startswith("ok")
     assert first.count("        to: ") == last.count("        to: ") == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["table.csv"]
@@ -150,4 +146,4 @@ def test_the_command_answers_line_by_line(trained, tmp_path):
 @pytest.mark.parametrize("text", [b"", b"\n\n"])
 def test_an_end_without_a_message_is_no_error(run_copy, tmp_path, text):
     code, out, err = chat(text, run_copy, cwd=tmp_path)
-    assert code == 0 and "error" not in err and out.count("\n") == 1 + len(text)
+    assert code == 0 and "error" not in err and out.count("\n") == 2 + len(text)

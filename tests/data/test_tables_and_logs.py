@@ -54,8 +54,10 @@ def test_tsv_with_a_header_is_read_by_its_names(tmp_path):
     path = tmp_path / "mine.tsv"
     path.write_text('id\tresponse\tinput\n1\t"yes\tis it?\n', encoding="utf-8")
     assert read(path) == [Pair("is it?", '"yes')]              # a mark of quotation is a character
-    path.write_text("answer\tquestion\nyes\tis it?\n", encoding="utf-8")
-    assert read(path) == [Pair("is it?", "yes")]
+    path.write_text("answer\tquestion\nyes\tis it?\nalone\n", encoding="utf-8")
+    assert read(path) == [Pair("is it?", "yes"), Pair("", "alone")]
+    path.write_text("one\nyes\n", encoding="utf-8")
+    assert read(path, ["one"]) == [Pair("yes", "yes")]
 
 
 def test_jsonl_with_other_fields(tmp_path):
@@ -111,7 +113,7 @@ def test_replies_find_their_messages(tmp_path):
 @pytest.mark.parametrize("name, text, columns, message", [
     ("a.csv", "id,frage,antwort\n1,a,b\n", [], "cannot tell which columns hold input and response; "
      "it has id, frage, antwort; name two of them: --columns INPUT RESPONSE"),
-    ("a.csv", "question,answer\na,b\n", ["question", "reply"], "has no column reply; it has "
+    ("a.csv", "question,answer\na,b\n", ["question", "reply"], 'has no column "reply"; it has '
      "question, answer; name two of them"),
     ("a.csv", "question,answer\n", [], "holds no row below its header"),
     ("a.csv", "sep=;", [], "holds no row below its header"),

@@ -316,7 +316,8 @@ def test_a_damaged_dump_gives_what_came_before_and_says_where_it_ended(
 
 @pytest.mark.parametrize("kind", ["xz", "bzip2", "zstd"])
 def test_a_dump_that_expands_to_gigabytes_takes_little_memory(tmp_path, kind):
-    make = {"xz": lambda: lzma.compress(PIECE) * 16, "zstd": lambda: one_stream(zstd.ZstdCompressor()),
+    make = {"xz": lambda: lzma.compress(PIECE) * 16,
+            "zstd": lambda: one_stream(zstd.ZstdCompressor()),
             "bzip2": lambda: one_stream(bz2.BZ2Compressor(), 16)}[kind]
     (tmp_path / "dump").write_bytes(make())
     lines = DumpLines(tmp_path / "dump")

@@ -230,13 +230,6 @@ def test_what_cannot_be_done_is_one_line(trained, tmp_path, monkeypatch, capsys,
     assert (tmp_path / "lines.txt").read_text() == "one\n" * 31
 
 
-def test_standard_input_that_is_closed_is_one_line(trained, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", None)                   # what Python makes of `<&-`
-    with pytest.raises(SystemExit):
-        encode.main([str(trained[0])])
-    assert "standard input: is closed; give sentences" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("options", [["--file", "a.gz", "--out", "out.npy"],
                                      ["--search", "a.gz", "fudazi"]])
 def test_memory_does_not_grow_with_the_file(trained, tmp_path, monkeypatch, options):

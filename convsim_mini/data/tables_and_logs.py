@@ -35,7 +35,6 @@ NAME_THEM = ("name two of them: --columns INPUT RESPONSE (in encode one: --colum
 ROWS, CHATS = "a pair in each row", "a conversation in each row"
 REPLIES, THREADS = "messages and replies to them", "the messages of each thread in turn"
 LOOKED_AT = 100    # rows that may name a column: a first message has no reply_to
-LONG_TURN = 65_536    # characters, from which on a turn takes no more messages
 
 
 def default_corpus():
@@ -245,8 +244,7 @@ def _adjacent_turns(messages):
         if not message["text"]:
             yield _pair(message, message)                     # which is counted as "no text"
         elif turn and message["speaker"] and turn["speaker"] == message["speaker"]:
-            if len(turn["text"]) < LONG_TURN:
-                turn["text"] += f" {message['text']}"
+            turn["text"] += f" {message['text']}"
         elif thread:
             if thread in before:
                 yield _pair(before[thread], turn)

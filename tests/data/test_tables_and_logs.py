@@ -10,7 +10,7 @@ import pytest
 
 from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.data import tables_and_logs
-from convsim_mini.data.pairs import Pair, read_rows, removed_by
+from convsim_mini.data.pairs import Pair, read_rows
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.tables_and_logs import PAIRS as NAMES
 
@@ -89,13 +89,6 @@ def test_consecutive_messages_of_a_thread_become_pairs(tmp_path):
     rows = [{"thread": "t1", "text": text} for text in ("hello", "", None, "hi")] + [{"thread": 1}]
     assert read(write_jsonl(tmp_path / "log.jsonl", rows)) == [
         *[Pair("", "")] * 3, Pair("hello", "hi")]    # without text: counted, and no turns
-
-
-def test_a_turn_of_many_messages_has_an_end(tmp_path):
-    rows = [["t", "ann", "hello"], *[["t", "bob", "x" * 99]] * 3_000, ["t", "ann", "y"]]
-    pairs = read(write_csv(tmp_path / "log.csv", ["thread", "speaker", "text"], rows))
-    assert [len(text) for pair in pairs for text in pair[:2]] == [5, 65_599, 65_599, 1]
-    assert {removed_by(turn) for turn in pairs[1][:1]} == {"long"}
 
 
 def test_replies_find_their_messages(tmp_path):

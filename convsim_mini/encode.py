@@ -9,6 +9,7 @@
 FILE: lines of text, or a table (.csv, .tsv, .jsonl, .parquet) with named columns
 """
 
+import json
 from itertools import chain, islice
 from pathlib import Path
 
@@ -24,10 +25,12 @@ MOST_COMPARED = 30
 
 
 def comparison(encoder, sentences):
-    """A table of the cosines of all sentences; of a single sentence its vector."""
+    """A table of the cosines of all sentences; for a single sentence a line about its vector."""
     vectors = encoder.encode(sentences)
     if len(sentences) == 1:
-        return " ".join(f"{number:.3f}" for number in vectors[0])
+        begin = " ".join(f"{number:.3f}" for number in vectors[0, :8])
+        return (f"{vectors.shape[1]} numbers of unit length: {begin} …\nGive two sentences or more "
+                "to compare them, or --out FILE.npy to write all the numbers.")
     rows = [[f"{k} {text}", *(f"{cosine:.2f}" for cosine in row)]
             for k, (text, row) in enumerate(zip(sentences, vectors @ vectors.T), start=1)]
     return table(["cosine", *map(str, range(1, len(sentences) + 1))], rows)
@@ -55,6 +58,7 @@ def parse_options(argv):
                         "training would find")
     parser.add_argument("--replies", dest="side", action="store_const", const=1, default=0,
                         help="embed a table's replies, so that a search finds the best answers")
+    parser.add_argument("--json", action="store_true", help="print each hit as a JSON object")
     parser.add_argument("--top", type=positive_int, default=10, help="rows that a search prints")
     parser.add_argument("--tuned", action="store_true", help="with the matrix that `tune` learned")
     parser.add_argument("--no_words", action="store_true",
@@ -66,6 +70,9 @@ def parse_options(argv):
     if options.texts and options.file:
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")
+    if options.out and options.file and options.out.resolve() == options.file.resolve():
+        raise UserError(f"{options.out}: --out is the file of --file, which it would replace; "
+                        "choose another name")
     return options
 
 
@@ -128,7 +135,11 @@ def main(argv=None):
             index = (open_index(options.index, encoder) if options.index else index_of(
                 encoder, rows_of_file(options.search, options.columns, options.side)))
             for query, hits in zip(sentences, index.search(sentences, options.top)):
-                print_hits(query, hits, index.column)
+                if options.json:
+                    for hit in hits:
+                        print(json.dumps({"query": query, **hit._asdict()}, default=str))
+                else:
+                    print_hits(query, hits, index.column)
         else:
             print(comparison(encoder, sentences))
         tell_cut(encoder.model.config, encoder.vocabulary.encode(sentences).lengths)

@@ -223,18 +223,6 @@ REGISTRY = {
     "sts2014": sts_of_year(2014, "8/8c/STS2014-en-test.zip"),
     "sts2015": sts_of_year(2015, "d/da/STS2015-en-test.zip", all_scored=False),
     "sts2016": sts_of_year(2016, "9/98/STS2016-en-test.zip", "STS2016", all_scored=False),
-    "sts2017": DataSet(
-        use="similarity: the task of 2017, 250 scored pairs (no command reads it yet)",
-        licence="each source's own", size="not known",
-        folder="sts2017", kind="sts_year", limit=SMALL,
-        archives=(
-            Archive((Source(WIKI + "2/20/Sts2017.eval.v1.1.zip"),
-                     Source(QCRI + "semeval2017/task1/data/uploads/sts2017.eval.v1.1.zip")), (
-                File("STS.input.track5.en-en.txt", 250),)),
-            Archive((Source(WIKI + "7/70/Sts2017.gs.zip"),
-                     Source(QCRI + "semeval2017/task1/data/uploads/sts2017.gs.zip")), (
-                File("STS.gs.track5.en-en.txt", 250),)))),
-
     "convokit-reddit-small": DataSet(
         use="conversations in 100 subreddits: prepare_reddit.py",
         licence="not stated", size="not known",

@@ -7,26 +7,22 @@ most frequent words make up.
 """
 
 import argparse
-from collections import Counter
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from tqdm import tqdm
 
 from convsim_mini.common.cli import Parser, UserError, errors_in_one_line
 from convsim_mini.config import TextConfig
 from convsim_mini.data.corpus import SPLITS
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.data.pairs import read_rows
-from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.common.files import parse_object, replace_file
 from data_scripts.prepare_reddit import table
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 SIDES = ("input", "response")
 AT_A_TIME = 1 << 20    # pairs whose lengths are counted at a time
+LONGEST = 350          # characters, which a text does not have, so nor words
 
 
 def main(arguments=None):
@@ -42,9 +38,12 @@ def main(arguments=None):
         raise UserError(f"{folder / 'report.json'}: cannot be read ({error}); name the --out of a "
                         "prepare_reddit that came to its end") from None
     print("\n".join(counted))
-    if report["pairs"] == 0:
-        raise UserError(f"{folder}: holds no pairs, so there is nothing to count; add dumps")
-    vocabulary, lengths = (packed if "packed" in report else unpacked)(folder, report)
+    if "packed" not in report:
+        raise UserError(f"{folder}: holds {report['pairs']:,} pairs, too few to be packed and "
+                        "counted; add dumps")
+    print("\npacked for training: " + ", ".join(
+        f"{split} {report['packed']['kept'][split]:,}" for split in SPLITS))
+    vocabulary, lengths = packed(folder)
     print_lengths(lengths)
     print_coverage(vocabulary)
     draw(folder / "stats.png", report, lengths, vocabulary)
@@ -53,41 +52,16 @@ def main(arguments=None):
 
 # ---------------------------------------------------------------- counting
 
-def packed(folder, report):
-    """From the packed corpus: its vocabulary, and each side's histogram of lengths in words."""
+def packed(folder):
+    """The vocabulary of the packed corpus, and each side's histogram of lengths in words."""
     corpus = load_corpus([folder / "pairs.jsonl.zst"], TextConfig(), folder / "cache")
-    print("\npacked for training: " + ", ".join(
-        f"{split} {report['packed']['kept'][split]:,}" for split in SPLITS))
-    lengths = {side: np.zeros(1, np.int64) for side in SIDES}
-    pairs = sum(getattr(corpus, split).pairs for split in SPLITS)
-    with tqdm(total=pairs, unit=" pairs", leave=False) as bar:
-        for split in SPLITS:
-            offsets = getattr(corpus, split).offsets
-            for start in range(0, len(offsets) - 1, 2 * AT_A_TIME):
-                some = np.diff(offsets[start:start + 2 * AT_A_TIME + 1])
-                for k, side in enumerate(SIDES):
-                    lengths[side] = _add(lengths[side], np.bincount(some[k::2]))
-                bar.update(len(some) // 2)
-    return corpus.vocabulary, lengths
-
-
-def unpacked(folder, _):
-    """The same from the pairs themselves, if they were too few to be packed."""
-    words, lengths = Counter(), {side: np.zeros(1, np.int64) for side in SIDES}
-    for part in read_rows(folder / "pairs.jsonl.zst"):
-        for side in SIDES:
-            tokens = [tokenize(getattr(pair, side)) for pair in part.pairs]
-            words.update(chain(*tokens))
-            lengths[side] = _add(lengths[side], np.bincount([*map(len, tokens)]))
-    return Vocabulary.from_counts(words, TextConfig.words, TextConfig.oov_buckets), lengths
-
-
-def _add(one, other):
-    """Sum of two histograms of different lengths."""
-    total = np.zeros(max(len(one), len(other)), np.int64)
-    total[:len(one)] += one
-    total[:len(other)] += other
-    return total
+    lengths = np.zeros((2, LONGEST), np.int64)
+    for split in (corpus.train, corpus.dev, corpus.test):
+        for start in range(0, 2 * split.pairs, 2 * AT_A_TIME):
+            some = np.diff(split.offsets[start:start + 2 * AT_A_TIME + 1])
+            for side in range(2):
+                lengths[side] += np.bincount(some[side::2], minlength=LONGEST)
+    return corpus.vocabulary, dict(zip(SIDES, lengths))
 
 
 def percentile(histogram, per_cent):

@@ -35,7 +35,6 @@ NAME_THEM = ("name two of them: --columns INPUT RESPONSE (in encode one: --colum
 ROWS, CHATS = "a pair in each row", "a conversation in each row"
 REPLIES, THREADS = "messages and replies to them", "the messages of each thread in turn"
 LOOKED_AT = 100    # rows that may name a column: a first message has no reply_to
-LONG_TURN = 65_536    # characters, from which on a turn takes no more messages
 
 
 def default_corpus():
@@ -66,9 +65,9 @@ def read_records(path, progress=None, columns=()):
         return FIELDS, records
     layout, found = (ROWS, dict(zip(FIELDS, columns))) if columns else layout_of(rows)
     names = dict.fromkeys(chain.from_iterable(rows))
-    if not layout or not names.keys() >= {*columns}:
-        fault = ("cannot tell which columns hold input and response" if not columns else
-                 f"has no column {' or '.join(name for name in columns if name not in names)}")
+    missing = [f'has no column "{name}"' for name in columns if name not in names]
+    if missing or not layout:
+        fault = missing[0] if missing else "cannot tell which columns hold input and response"
         raise UserError(f"{path}: {fault}; it has {', '.join(map(str, names))}; {NAME_THEM}")
     if tuple(found.values()) != FIELDS:
         told = ", ".join(f'{what} = "{name}"' for what, name in found.items())
@@ -135,8 +134,8 @@ def read_table(path, progress=None, columns=()):
     if with_tabs and not columns and not layout_of([dict.fromkeys(header)])[0]:
         table, header, start = chain([header], table), FIELDS, 1
     for number, cells in enumerate(table, start):
-        if len(cells) > len(header) or with_tabs and len(cells) == 1 and cells[0]:
-            advice = "input TAB response" if start == 1 else "quote cells that hold a comma"
+        if len(cells) > len(header) or (len(cells) < 2 and header is FIELDS and cells[0]):
+            advice = "input TAB response" if header is FIELDS else "quote cells that hold a comma"
             yield number, ValueError(f"{len(cells)} columns, expected {len(header)} ({advice})")
         elif any(cells):                                      # or it is a blank line
             yield number, dict(zip_longest(header, cells))
@@ -245,8 +244,7 @@ def _adjacent_turns(messages):
         if not message["text"]:
             yield _pair(message, message)                     # which is counted as "no text"
         elif turn and message["speaker"] and turn["speaker"] == message["speaker"]:
-            if len(turn["text"]) < LONG_TURN:
-                turn["text"] += f" {message['text']}"
+            turn["text"] += f" {message['text']}"
         elif thread:
             if thread in before:
                 yield _pair(before[thread], turn)

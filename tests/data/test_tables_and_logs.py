@@ -10,7 +10,7 @@ import pytest
 
 from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.data import tables_and_logs
-from convsim_mini.data.pairs import Pair, read_rows, removed_by
+from convsim_mini.data.pairs import Pair, read_rows
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.tables_and_logs import PAIRS as NAMES
 
@@ -54,8 +54,10 @@ def test_tsv_with_a_header_is_read_by_its_names(tmp_path):
     path = tmp_path / "mine.tsv"
     path.write_text('id\tresponse\tinput\n1\t"yes\tis it?\n', encoding="utf-8")
     assert read(path) == [Pair("is it?", '"yes')]              # a mark of quotation is a character
-    path.write_text("answer\tquestion\nyes\tis it?\n", encoding="utf-8")
-    assert read(path) == [Pair("is it?", "yes")]
+    path.write_text("answer\tquestion\nyes\tis it?\nalone\n", encoding="utf-8")
+    assert read(path) == [Pair("is it?", "yes"), Pair("", "alone")]
+    path.write_text("one\nyes\n", encoding="utf-8")
+    assert read(path, ["one"]) == [Pair("yes", "yes")]
 
 
 def test_jsonl_with_other_fields(tmp_path):
@@ -89,13 +91,6 @@ def test_consecutive_messages_of_a_thread_become_pairs(tmp_path):
         *[Pair("", "")] * 3, Pair("hello", "hi")]    # without text: counted, and no turns
 
 
-def test_a_turn_of_many_messages_has_an_end(tmp_path):
-    rows = [["t", "ann", "hello"], *[["t", "bob", "x" * 99]] * 3_000, ["t", "ann", "y"]]
-    pairs = read(write_csv(tmp_path / "log.csv", ["thread", "speaker", "text"], rows))
-    assert [len(text) for pair in pairs for text in pair[:2]] == [5, 65_599, 65_599, 1]
-    assert {removed_by(turn) for turn in pairs[1][:1]} == {"long"}
-
-
 def test_replies_find_their_messages(tmp_path):
     rows = [{"id": 1, "text": "who?"}, {"id": 2, "reply_to": 1, "text": "me"},
             {"id": 3, "reply_to": 1, "text": "you"}, {"id": 4, "reply_to": 99, "text": "lost"},
@@ -111,7 +106,7 @@ def test_replies_find_their_messages(tmp_path):
 @pytest.mark.parametrize("name, text, columns, message", [
     ("a.csv", "id,frage,antwort\n1,a,b\n", [], "cannot tell which columns hold input and response; "
      "it has id, frage, antwort; name two of them: --columns INPUT RESPONSE"),
-    ("a.csv", "question,answer\na,b\n", ["question", "reply"], "has no column reply; it has "
+    ("a.csv", "question,answer\na,b\n", ["question", "reply"], 'has no column "reply"; it has '
      "question, answer; name two of them"),
     ("a.csv", "question,answer\n", [], "holds no row below its header"),
     ("a.csv", "sep=;", [], "holds no row below its header"),

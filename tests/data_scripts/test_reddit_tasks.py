@@ -16,6 +16,8 @@ import pytest
 
 from convsim_mini.common.cli import UserError, errors_in_one_line
 from convsim_mini.common.files import zstd
+from convsim_mini.core.text import tokenize
+from convsim_mini.data.pairs import left_out, read_rows
 from data_scripts import prepare_reddit, stats, tasks
 
 import synthetic_dumps
@@ -204,37 +206,22 @@ def test_the_report_accounts_for_every_line_and_every_comment(dumps, tmp_path, c
         assert f"{number:,}" in printed
 
 
-def test_stats_of_pairs_known_in_advance(tmp_path, capsys):
-    bodies = ["a b c d e"] * 3 + ["two words"] * 2            # each answers the one before
-    lines = [json.dumps({"id": f"c{k}", "link_id": "t3_p", "parent_id": f"t1_c{k - 1}",
-                         "body": body}) for k, body in enumerate(bodies)]
-    (tmp_path / "RC").write_text("\n".join(lines))
-    prepare_reddit.prepare([tmp_path / "RC"], tmp_path / "out", 1, None)
-    capsys.readouterr()
-    stats.main([str(tmp_path / "out")])
+def test_stats_are_those_of_the_packed_pairs(whole, capsys, monkeypatch):
+    monkeypatch.setattr(stats, "AT_A_TIME", 1_000)
+    stats.main([str(whole[0])])
+    (whole[0] / "stats.png").unlink()
     printed = capsys.readouterr().out.splitlines()
-    assert any(row.startswith("pairs") and row.split()[-2] == "4" for row in printed)
-    assert [row.split() for row in printed if row.startswith(("input ", "response "))] == [
-        ["input", "2", "2", "2", "5", "5", "5", "5"],
-        ["response", "2", "2", "2", "2", "5", "5", "5"]]
-    assert "the 7 most frequent words cover 100.0% of the text" in printed
-    assert (tmp_path / "out" / "stats.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_stats_of_a_packed_corpus_are_those_of_its_pairs(whole):
-    out = whole[0]
-    report = json.loads((out / "report.json").read_text())
-    vocabulary, lengths = stats.packed(out, report)
-    _, all_lengths = stats.unpacked(out, report)
-    left_out = sum(report["packed"]["removed"].values())
-    assert left_out < report["pairs"] / 100                   # such as begin with @ only now
+    pairs = [pair for part in read_rows(whole[0] / "pairs.jsonl.zst") for pair in part.pairs
+             if not left_out(pair)]
     for side in stats.SIDES:
-        packed = sum(report["packed"]["kept"].values())
-        assert lengths[side].sum() == packed == report["pairs"] - left_out
-        differences = stats._add(all_lengths[side], -lengths[side])
-        assert differences.sum() == left_out and differences.min() >= 0
+        lengths = [len(tokenize(getattr(pair, side))) for pair in pairs]
+        expected = np.percentile(lengths, stats.PERCENTILES, method="inverted_cdf")
+        assert [side, *map(str, expected)] in [row.split() for row in printed]
+    vocabulary, histograms = stats.packed(whole[0])
+    assert [histogram.sum() for histogram in histograms.values()] == [len(pairs)] * 2
     shares = stats.coverage(vocabulary)
     assert 0 < shares[0] and shares[-1] <= 1 and (np.diff(shares) > 0).all()
+    assert f"the 1,000 most frequent words cover {shares[999]:.1%} of the text" in printed
 
 
 # ---------------------------------------------------------------- mistakes
@@ -293,5 +280,5 @@ def test_stats_of_what_is_no_report_or_holds_no_pairs(tmp_path, text):
     with pytest.raises(UserError, match="report.json: cannot be read"):
         stats.main([str(tmp_path)])
     prepare_reddit.prepare([dump(tmp_path / "RC", [GOOD])], tmp_path / "out", 1, None)
-    with pytest.raises(UserError, match="holds no pairs"):
+    with pytest.raises(UserError, match="holds 0 pairs, too few"):
         stats.main([str(tmp_path / "out")])

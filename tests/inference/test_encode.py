@@ -205,6 +205,7 @@ def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, cap
 
 
 @pytest.mark.parametrize("options, told", [
+    ("--file lines.txt --out lines.txt", "--out is the file of --file"),
     ("--file lines.txt --out no/v.npy", "no/v.npy: cannot be written"),
     ("--file none.txt --out v.npy", "none.txt: cannot be read"),
     ("one --search lines.txt --index i", "--index: not allowed with argument --search"),
@@ -213,10 +214,13 @@ def test_what_cannot_be_done_is_one_line(trained, tmp_path, monkeypatch, capsys,
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lines.txt").write_text("one\n")
     stdin(monkeypatch, b"")
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as left:
         encode.main([str(trained[0]), *options.split()])
-    assert told in capsys.readouterr().err
+    line = capsys.readouterr().err.rsplit("\r", 1)[-1]
+    assert left.value.code == 2 and told in line
+    assert line.startswith("error: ") and line.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["lines.txt"]
+    assert (tmp_path / "lines.txt").read_text() == "one\n"
 
 
 def test_memory_does_not_grow_with_a_file_whose_vectors_are_written(

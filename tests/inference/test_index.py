@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import json
 import sys
 
 import numpy as np
@@ -126,6 +127,8 @@ def test_the_best_answers_are_those_of_the_response_side(table, encoder, pairs, 
         assert shown.startswith(f"{question}\n  {scores[best]:.3f}  {pairs[best][1]}\n         "
                                 f"ticket: T{best + 1}\n         question: {pairs[best][0]}\n  ")
         assert shown.count("ticket: ") == 4
+        lines = said(question, "--json", "--top", 4, *source).splitlines()
+        assert len(lines) == 4 and json.loads(lines[0])["number"] == best + 1
     hit, = encoder.search("index", question, k=1)
     assert (hit.number, hit.score) == (best + 1, pytest.approx(scores[best], abs=1e-5))
     assert hit.row == {"ticket": f"T{best + 1}", "question": pairs[best][0],

@@ -10,6 +10,7 @@ from convsim_mini.config import ModelConfig
 from convsim_mini.core import (
     attention, dan, dropout, embeddings, layers, losses, model, nli, transformer,
     transformer_layers)
+from convsim_mini.core.arrays import twinned
 from convsim_mini.core.gradcheck import dense, directional_error, layer_error
 from convsim_mini.core.packed import Packed, words_and_bigrams
 from convsim_mini.core.pairs import Batch
@@ -157,6 +158,13 @@ def test_functions_follow_the_dtype_of_their_inputs_and_leave_them_alone(case):
     assert all((x == k).all() for x, k in zip(inputs, kept)), "an input was changed"
     for a, b in zip(first, second, strict=True):
         assert (a == b).all(), "a second backward differs"
+
+
+def test_the_first_array_with_an_axis_chooses_the_twin():
+    function = twinned(lambda *arguments: "plain")
+    function.register(np.ndarray, lambda *arguments: "twin")
+    assert function(1.0, np.ones(()), None, [np.float32(1)]) == "plain"
+    assert function(np.ones(()), [], ([np.ones(1)],)) == function(None, np.ones(1)) == "twin"
 
 
 def test_equal_rows_are_added_up():

@@ -212,6 +212,8 @@ def test_the_true_text_is_no_wrong_response_and_99_are_needed():
     pairs, candidates = draw_candidates(split._replace(keys=keys), 150)
     for query in np.flatnonzero(keys[pairs, 1] == 7):
         assert (keys[pairs[candidates[query, 1:]], 1] != 7).all()
-    keys[:60, 1] = 7
-    with pytest.raises(ValueError, match="60 of 150 are the same text"):
+    keys[:51, 1] = 7                                          # 99 others
+    draw_candidates(split._replace(keys=keys), 150)
+    keys[:52, 1] = 7
+    with pytest.raises(ValueError, match="52 of 150 are the same text"):
         draw_candidates(split._replace(keys=keys), 150)

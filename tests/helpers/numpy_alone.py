@@ -13,6 +13,7 @@ sys.path.insert(0, sys.argv[1])
 import model, numpy
 encoder = model.SentenceEncoder()
 numpy.save("vectors.npy", encoder.encode(sys.argv[2:]))
+assert [name for name in sys.modules if name.startswith("convsim_mini")] == ["convsim_mini"]
 print(encoder.encoder.__file__)
 """
 

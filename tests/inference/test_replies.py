@@ -1,7 +1,6 @@
 """Replies ranked for a message: the response side, echoes, the command chat."""
 
-import os
-import subprocess
+import io
 import sys
 from dataclasses import replace
 
@@ -9,18 +8,18 @@ import numpy as np
 import pytest
 
 import convsim_mini
+from convsim_mini import chat as command
 from convsim_mini.common.cli import UserError
 from convsim_mini.data.pairs import removed_by
 from convsim_mini.evaluation import response
 from convsim_mini.inference import replies as module
 from convsim_mini.inference.index import build_index, index_of
-from convsim_mini.inference.replies import best_replies, replies_of_file, replies_of_run
+from convsim_mini.inference.replies import (
+    best_replies, pairs_of_run, replies_of_file, replies_of_run)
 from convsim_mini.inference.rows import Rows
 from convsim_mini.inference.sentence_encoder import SentenceEncoder
 from convsim_mini.core.counting import side_by_side
 from convsim_mini.training.run import load_run
-
-from conftest import PATH
 
 
 @pytest.fixture(scope="module")
@@ -123,27 +122,39 @@ def test_pairs_that_are_gone_are_named_and_old_replies_stay(run_copy, encoder):
     assert len(replies_of_run(encoder, gone)) > 1_000
 
 
-def chat(text, *options, cwd):
-    done = subprocess.run([sys.executable, "-m", "convsim_mini.chat", *map(str, options)], cwd=cwd,
-                          input=text, capture_output=True,
-                          env={**os.environ, "PYTHONPATH": PATH})
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+def test_the_pairs_of_a_run_are_read_as_training_reads_them(trained, tmp_path):
+    path, config = tmp_path / "a.csv", load_run(trained[0]).config
+    path.write_text("id,Frage,Antwort\n1,who?,me\n2,why?,@you\n3,when?,12 3\n")
+    config = replace(config, pairs=[str(path)], columns=["Frage", "Antwort"],
+                     text=replace(config.text, filters_off=["link_or_mention"]))
+    assert [*pairs_of_run(config)] == [("who?", "me"), ("why?", "@you")]
 
 
-def test_the_command_answers_line_by_line(trained, tmp_path):
-    (tmp_path / "table.csv").write_text("Frage,Antwort\n" + "".join(
+@pytest.fixture
+def chat(monkeypatch, capsys):
+    """A function: what is typed, as bytes, options of chat → what it prints, its errors."""
+    def chat(text, *options):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        command.main([*map(str, options)])
+        return capsys.readouterr()
+    return chat
+
+
+def test_the_command_answers_line_by_line(trained, tmp_path, chat):
+    table = tmp_path / "table.csv"
+    table.write_text("Frage,Antwort\n" + "".join(
         f'"{message}","{reply}"\n' for message, reply in TALK))
-    code, out, err = chat(b"how old are you\n\nok\xff", trained[0], "--replies", "table.csv",
-                          "--columns", "Frage", "Antwort", "--k", 2, cwd=tmp_path)
-    unknown = [line for line in err.splitlines() if "words are known" in line]
-    assert code == 0 and len(unknown) == 2, err               # the small run knows neither line
+    out, err = chat(b"how old are you\n\nok\xff", trained[0], "--replies", table,
+                    "--columns", "Frage", "Antwort", "--k", 2)
+    assert err.count("words are known") == 2                  # the small run knows neither line
     title, first, empty, last, end = out.split("> ")
-    assert title.startswith("8 replies. ") and empty == "\n" and last.startswith("ok")
+    assert title.startswith("8 replies. ") and (empty, end) == ("\n", "\n")
+    assert first.startswith("how old are you\n  0.") and last.startswith("ok\ufffd\n  0.")
     assert first.count("        to: ") == last.count("        to: ") == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["table.csv"]
+    assert [*tmp_path.iterdir()] == [table]
 
 
 @pytest.mark.parametrize("text", [b"", b"\n\n"])
-def test_an_end_without_a_message_is_no_error(run_copy, tmp_path, text):
-    code, out, err = chat(text, run_copy, cwd=tmp_path)
-    assert code == 0 and "error" not in err and out.count("\n") == 2 + len(text)
+def test_an_end_without_a_message_is_no_error(run_copy, chat, text):
+    out, err = chat(text, run_copy)
+    assert "known" not in err and out.count("\n") == 2 + len(text)

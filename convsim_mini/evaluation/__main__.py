@@ -14,9 +14,7 @@ from .command import evaluate, parser_of
 @errors_in_one_line()
 def main(argv=None):
     """The command: the tasks in turn, then which could not be measured, and why."""
-    parser = parser_of("evaluation", __doc__, "--vectors", "--device", data="folder with "
-                       "stsbenchmark/, snli_1.0/, cqa/ and senteval/, as far as they are there; "
-                       "without it the small own sets, and the NLI data of the run")
+    parser = parser_of("evaluation", __doc__, "--data", "--vectors", "--device")
     parser.add_argument("--on", nargs="+", choices=EVALUATIONS, default=EVALUATIONS,
                         help="which tasks (default: all)")
     options = parser.parse_intermixed_args(argv)

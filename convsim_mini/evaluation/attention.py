@@ -9,16 +9,17 @@ from matplotlib.figure import Figure
 from ..common.cli import UserError, errors_in_one_line
 from ..common.figures import save_figure
 from ..common.tables import table
-from ..core.text import tokenize
 from ..core.model import ENCODERS
+from ..core.text import tokenize
 from ..training.run import load_run
 from . import response
 from .command import parser_of
-from .metrics import mean_interval, with_interval
+from .metrics import mean_interval, verdict, with_interval
 
-SAMPLE = 2_000    # sentences of dev over which distances are averaged
-BATCH = 200
+SAMPLE, AT_ONCE = 2_000, 200    # sentences of dev over which distances are averaged
 CLAIM = "The paper sees nearby words in the first layer and more distant ones higher up. This run "
+SAID = {"better than": "shows it", "worse than": "shows the opposite",
+        "not told apart from": "does not show it"}
 
 
 def distances(model, packed):
@@ -28,8 +29,8 @@ def distances(model, packed):
     the host → (layers, B), and (B,) of uniform attention. Each 200 sentences are sorted by length.
     """
     reaches = []
-    for first in range(0, len(packed.lengths), BATCH):
-        part = packed.part(first, min(first + BATCH, len(packed.lengths)))
+    for first in range(0, len(packed.lengths), AT_ONCE):
+        part = packed.part(first, min(first + AT_ONCE, len(packed.lengths)))
         weights = ENCODERS[model.config.encoder].attention(model, part)
         for of_layers in zip(*weights):       # sentences of one length
             positions = np.arange(of_layers[0].shape[2])
@@ -38,13 +39,6 @@ def distances(model, packed):
             reaches.append([*reach, np.full(len(of_layers[0]), gap.mean())])
     *layers, uniform = np.concatenate(reaches, axis=1)
     return np.array(layers), uniform
-
-
-def reach_on_dev(run):
-    """`distances` of a Run on sentences of its corpus's dev split that have two words or more."""
-    dev = response.find(None, run)["test"].dev
-    lengths = np.diff(dev.offsets[:SAMPLE + 1])
-    return distances(run.model, dev.sentences(np.flatnonzero(lengths > 1)))
 
 
 def summary(reach, uniform):
@@ -56,12 +50,7 @@ def summary(reach, uniform):
         return (f"{figures}\n\n{CLAIM}has one layer, so there is nothing to compare; train one "
                 "with --model.transformer_layers 2.")
     gain = mean_interval(reach[-1] - reach[0])
-    verdict = "does not show it"
-    if gain[1] > 0:
-        verdict = "shows it"
-    elif gain[2] < 0:
-        verdict = "shows the opposite"
-    return (f"{figures}\n\n{CLAIM}{verdict}: the last layer reaches "
+    return (f"{figures}\n\n{CLAIM}{SAID[verdict(*gain[1:])]}: the last layer reaches "
             f"{with_interval(gain, '+.2f')} words beyond the first.")
 
 
@@ -104,7 +93,10 @@ def main(argv=None):
                         "train one with --encoder transformer")
     picture = run.folder / "attention.png"
     plot(picture, *of_sentence(run, options.sentence))
-    print(f"{picture}\n\n{summary(*reach_on_dev(run))}")
+    dev = response.find(None, run)["test"].dev
+    lengths = np.diff(dev.offsets[:SAMPLE + 1])
+    longer = dev.sentences(np.flatnonzero(lengths > 1))
+    print(f"{picture}\n\n{summary(*distances(run.model, longer))}")
 
 
 if __name__ == "__main__":

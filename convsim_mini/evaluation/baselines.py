@@ -11,14 +11,13 @@ import numpy as np
 import scipy.sparse.linalg
 
 from ..core.arrays import to_host
-from ..fast.threads import product
-from ..core.text import Vocabulary, tokenize
 from ..core.layers import l2_normalize_forward
+from ..core.text import Vocabulary, tokenize
+from ..fast.threads import product
 from ..inference.projection import all_but_the_top
 
 FITTED_ON = 200_000    # sentences of train from which document frequencies are taken
 TEXTS_AT_ONCE = 50_000
-WEIGHTED = "word cosine weighted a/(a+p)"
 
 
 def term_counts(packed, words):
@@ -72,12 +71,22 @@ def dot_products(left, right):
 def pair_baselines(texts, left, right, run=None, vectors=None):
     """All baselines for the pairs texts[left[i]], texts[right[i]]: row name → (n,).
 
-    run: its word embeddings and its p(word) are used; vectors: of a file, row name → word → vector
+    SIF, smooth inverse frequency (Arora, Liang and Ma 2017), weighs words by a/(a + p(word)) and
+    projects out the first singular vector of the means. run: its word embeddings and its p(word)
+    are used, else those of the texts; vectors: of a file, row name → word → vector
     """
-    own = {"own vectors": run_vectors(run, words_of(texts))} if run else {}
     vocabulary = run.vocabulary if run else None
-    return (bag_cosines(texts, left, right, vocabulary)
-            | pair_similarities(texts, left, right, own | (vectors or {}), vocabulary))
+    own = {"own vectors": run_vectors(run, words_of(texts))} if run else {}
+    weight = frequency_weight(vocabulary or vocabulary_of(texts)[0])
+    rows = bag_cosines(texts, left, right, vocabulary)
+    for name, of_words in (own | (vectors or {})).items():
+        means, weighted = (means_of_texts(texts, of_words, of_word, np.float64)
+                           for of_word in (None, weight))
+        sif = weighted @ all_but_the_top(weighted)
+        for kind, matrix in (("mean of", means), ("SIF of", sif)):
+            unit, _ = l2_normalize_forward(matrix)
+            rows[f"{kind} {name}"] = (unit[left] * unit[right]).sum(axis=1)
+    return rows
 
 
 def bag_cosine(sentence1, sentence2, weight=None):
@@ -98,12 +107,11 @@ def frequency_weight(vocabulary, a=1e-3):
 
 def bag_cosines(texts, left, right, vocabulary=None):
     """`bag_cosine` of the pairs, and with a Vocabulary also of weighted words: row name → (n,)."""
-    pairs = [(texts[x], texts[y]) for x, y in zip(left, right)]
-    rows = {"binary word cosine": np.array([bag_cosine(*pair) for pair in pairs])}
+    weights = {"binary word cosine": None}
     if vocabulary:
-        weight = frequency_weight(vocabulary)
-        rows[WEIGHTED] = np.array([bag_cosine(*pair, weight) for pair in pairs])
-    return rows
+        weights["word cosine weighted a/(a+p)"] = frequency_weight(vocabulary)
+    return {row: np.array([bag_cosine(texts[x], texts[y], weight) for x, y in zip(left, right)])
+            for row, weight in weights.items()}
 
 
 def words_of(texts):
@@ -122,25 +130,6 @@ def run_vectors(run, words):
     """A run's embeddings of words: word → (d,). Rare words have the embedding of their bucket."""
     rows = [run.vocabulary.id(word) for word in words]
     return dict(zip(words, to_host(run.model.params["encoder.embedding.weight"][rows])))
-
-
-def pair_similarities(texts, left, right, sources, vocabulary=None):
-    """The baselines from vectors for the pairs texts[left[i]], texts[right[i]]: name → (n,).
-
-    SIF, smooth inverse frequency (Arora, Liang and Ma 2017), weighs words by a/(a + p(word)) and
-    projects out the first singular vector of the means. sources: row name → vectors; vocabulary:
-    where p(word) is from, or None for the texts
-    """
-    weight = frequency_weight(vocabulary or vocabulary_of(texts)[0])
-    rows = {}
-    for name, vectors in sources.items():
-        means, weighted = (means_of_texts(texts, vectors, of_word, np.float64)
-                           for of_word in (None, weight))
-        sif = weighted @ all_but_the_top(weighted)
-        for kind, matrix in (("mean of", means), ("SIF of", sif)):
-            unit, _ = l2_normalize_forward(matrix)
-            rows[f"{kind} {name}"] = (unit[left] * unit[right]).sum(axis=1)
-    return rows
 
 
 def means_of_texts(texts, vectors, weight=None, dtype=np.float32):

@@ -17,6 +17,8 @@ from .word_vectors import read_vectors
 # Figures of other systems, by task, and their sources.
 PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_bytes())
 OPTIONS = {
+    "--data": {"type": Path, "help": "folder with stsbenchmark/, snli_1.0/, cqa/ and senteval/, as "
+               "far as they are there; without it the small own sets, and the NLI data of the run"},
     "--vectors": {"type": Path, "help": "word vectors to compare with: word2vec or GloVe text, "
                   "perhaps .gz or .zst"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"}}
@@ -70,11 +72,10 @@ def evaluate(name, encode, sources, vectors=None):
 
 
 @errors_in_one_line()
-def main(name, *options, data=None, argv=None, **of_run):
+def main(name, *options, argv=None, **of_run):
     """The command of one task, `python -m convsim_mini.evaluation.NAME RUN`; of_run: of RUN."""
     task = import_module(f".{name}", __package__)
-    parser = parser_of(f"evaluation.{name}", task.__doc__, *options, "--device", data=data,
-                       **of_run)
+    parser = parser_of(f"evaluation.{name}", task.__doc__, *options, "--device", **of_run)
     given = parser.parse_intermixed_args(argv)
     run = load_run(given.run, given.device) if given.run else None
     sources = task.find(getattr(given, "data", None), run)

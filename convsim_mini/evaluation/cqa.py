@@ -11,7 +11,6 @@ from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 import numpy as np
-from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import ParseError, parse
 
 from ..common.cli import UserError, user_errors
@@ -21,7 +20,7 @@ from ..inference.sentence_encoder import encoder_of
 from ..training.run import Run
 from .baselines import document_frequency, dot_products, pair_baselines, tfidf, vocabulary_of
 from .command import main, unit_vectors
-from .metrics import map_difference, ranking_scores, top_of_ranking, with_interval
+from .metrics import map_difference, ranking_scores, top_of_ranking, verdict, with_interval
 
 TASK_3 = DataSet("the English XML of SemEval Task 3", ("*.xml",), ("cqa",))
 BOTH = "as encode gives it"
@@ -74,17 +73,15 @@ def find(data, run=None):
 def read(path):
     """The Questions in an official XML file, which repeats each beside each of its candidates.
 
-    Raises UserError with file and place.
+    The file's inline DTD is accepted, entities are refused. Raises UserError with file and place.
     """
-    with (user_errors(f"{path}: cannot be read as XML", f"expected {TASK_3.name}",
-                      (OSError, ParseError, ValueError, LookupError)),
-          user_errors(f"{path}: defines or refers to entities, which are refused",
-                      "expected the official XML, whose DTD defines none", DefusedXmlException)):
-        root = parse(path).getroot()    # accepts the file's inline DTD, refuses entities
-    questions = {}
+    with user_errors(f"{path}: cannot be read as XML", f"expected {TASK_3.name}; entities of its "
+                     "own are refused", (OSError, ParseError, ValueError, LookupError)):
+        root = parse(path).getroot()
     records = ({key: value for part in element.iter()
                 for key, value in (*part.items(), (part.tag, part.text or ""))}
                for element in root.iter("OrgQuestion"))
+    questions = {}
     for row in rows_of(path, Row, enumerate(records, start=1), unit="OrgQuestion"):
         question = Question(row.ORGQ_ID, _joined(row.OrgQSubject, row.OrgQBody), [])
         questions.setdefault(question.id, question).candidates.append(Candidate(
@@ -95,9 +92,8 @@ def read(path):
     return list(questions.values())
 
 
-def _joined(*parts):
-    """Two texts, joined by a space; an empty one is left out."""
-    return " ".join(word for part in parts for word in part.split())
+def _joined(subject, body):
+    return " ".join(f"{subject} {body}".split())
 
 
 def scores(encode, questions):
@@ -185,16 +181,10 @@ def differences(questions, scores):
     trained = top_ten(questions, scores["trained"])
     for name in (SEARCH_ENGINE, TFIDF):
         figures = 100 * np.array(map_difference(trained, top_ten(questions, scores[name])))
-        verdict = "not told apart from"
-        if figures[1] > 0:
-            verdict = "better than"
-        elif figures[2] < 0:
-            verdict = "worse than"
-        lines.append(f"  {verdict:20}{name} ({with_interval(figures, '+.2f')})")
+        lines.append(f"  {verdict(*figures[1:]):20}{name} ({with_interval(figures, '+.2f')})")
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    main("cqa", "--vectors", nargs="?",
-         help="the run's folder; without one, only the others are scored",
-         data="folder with the official XML files, or with cqa/; without it the small own set")
+    main("cqa", "--data", "--vectors", nargs="?",
+         help="the run's folder; without one, only the others are scored")

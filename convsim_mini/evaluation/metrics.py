@@ -51,6 +51,11 @@ def with_interval(figures, form=".1f"):
     return f"{value} [{low}, {high}]"
 
 
+def verdict(low, high):
+    """What the 95% interval of a difference, or of a gain, says of it."""
+    return "better than" if low > 0 else "worse than" if high < 0 else "not told apart from"
+
+
 def r_with_interval(x, y):
     """Pearson's r × 100 and its 95% interval as text: x, y: (n,)."""
     return with_interval([100 * r for r in (pearson(x, y), *pearson_interval(x, y))])
@@ -75,9 +80,9 @@ def bootstrap_interval(statistic, *samples):
     """The 95% interval of a statistic: percentiles over resamples (Efron 1979), by a fixed seed.
 
     samples: one or more (n,), resampled together; statistic(*samples, axis) may return several rows
-    → low, high; nan for n = 1. Resamples that give nan are left out.
+    → low, high; nan for n < 4. Resamples that give nan are left out.
     """
-    if len(samples[0]) < 2:
+    if len(samples[0]) < 4:
         return np.nan, np.nan
     resamples = _quietly(lambda: scipy.stats.bootstrap(
         samples, statistic, paired=True, vectorized=True, method="percentile", batch=500,
@@ -88,16 +93,15 @@ def bootstrap_interval(statistic, *samples):
 def pearson_difference(x, z, y):
     """How much more does x correlate with y than z does? By the paired bootstrap.
 
-    x, z, y: (n,) → r(x, y) − r(z, y), low, high; all nan where an r is nan, and for n < 4.
+    x, z, y: (n,) → r(x, y) − r(z, y), low, high; all nan where an r is nan.
     """
-    difference = pearson(x, y) - pearson(z, y)
-    if len(y) < 4 or np.isnan(difference):
-        return np.nan, np.nan, np.nan
-
     def of_resamples(x, z, y, axis):
         r_x, r_z = (scipy.stats.pearsonr(one, y, axis=axis).statistic for one in (x, z))
         return r_x - r_z
 
+    difference = pearson(x, y) - pearson(z, y)
+    if np.isnan(difference):
+        return np.nan, np.nan, np.nan
     return difference, *map(float, bootstrap_interval(of_resamples, x, z, y))
 
 
@@ -142,9 +146,7 @@ def average_precision(relevant):
 def map_difference(relevant, other):
     """How much higher is the MAP of one order than the MAP of another? By the paired bootstrap.
 
-    relevant, other: (q, 10) bool, best first → difference, low, high. For q < 4 low and high are
-    nan.
+    relevant, other: (q, 10) bool, best first → difference, low, high.
     """
     difference = average_precision(relevant) - average_precision(other)   # (q,)
-    low, high = bootstrap_interval(np.mean, difference) if len(difference) > 3 else (np.nan, np.nan)
-    return float(difference.mean()), float(low), float(high)
+    return float(difference.mean()), *map(float, bootstrap_interval(np.mean, difference))

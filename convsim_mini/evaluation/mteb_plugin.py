@@ -20,29 +20,24 @@ from mteb.models.model_meta import ScoringFunction
 class MtebModel:
     """What mteb's tasks ask of a model, around what `convsim_mini.load` returned.
 
-    name: "someone/model", as mteb wants it. The revision stands for the run's step, weights and
-    matrix, because mteb reads results that it kept of the same name and revision.
+    name: "someone/model", as mteb wants it. mteb keeps results by the name and the revision, which
+    is a checksum of all that the vectors depend on.
     """
 
     def __init__(self, encoder, name="convsim_mini/run"):
-        self.encoder = encoder
+        self.encoder, self.similarity = encoder, encoder.similarity
         of_run = json.dumps(encoder.identity, sort_keys=True).encode()
         self.mteb_model_meta = ModelMeta.create_empty({
             "name": name, "revision": f"{zlib.crc32(of_run):08x}", "framework": ["NumPy"],
             "embed_dim": encoder.dimension, "similarity_fn_name": ScoringFunction.COSINE})
 
-    def encode(self, inputs, *, task_metadata, hf_split, hf_subset, prompt_type=None, **kwargs):
-        """The vectors of all n texts: float32 (n, dimension).
+    def encode(self, inputs, *, show_progress_bar=False, **of_task):
+        """The vectors of all n texts, float32 (n, dimension): the same whatever the task is.
 
-        inputs: batches, each a dict with a list of str under "text". The task, the split and mteb's
-        batch_size have no influence: a run has one vector for a text.
+        inputs: batches, each a dict with a list of str under "text"
         """
         texts = [text for batch in inputs for text in batch["text"]]
-        return self.encoder.encode(texts, show_progress_bar=kwargs.get("show_progress_bar", False))
-
-    def similarity(self, embeddings1, embeddings2):
-        """Cosines of all pairs: (n, e), (m, e) → float32 (n, m)."""
-        return self.encoder.similarity(embeddings1, embeddings2)
+        return self.encoder.encode(texts, show_progress_bar=show_progress_bar)
 
     def similarity_pairwise(self, embeddings1, embeddings2):
         """Cosines row by row of unit vectors: (n, e), (n, e) → float32 (n,)."""

@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 from scipy.optimize import minimize
-from scipy.stats.contingency import crosstab
 
-from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, python_m
 from ..common.tables import table
+from ..core.arrays import array_module, to_host
 from ..core.model import embed
 from ..core.nli import (
     LABELS, classifier_forward, cross_entropy_backward, cross_entropy_forward)
@@ -41,14 +40,13 @@ class Inference(NamedTuple):
 def find(data, run):
     """dev and test in DIR or where the run trained: split → Inference. Raises UserError."""
     if not run.config.classifies:
-        raise UserError(f"{run.folder}: was trained without NLI; train on from it with: " +
-                        python_m("convsim_mini.train --task multitask --init "
-                                 f"{run.folder} --nli DIR"))
-    paths = find_snli(data or run.config.nli)
-    if "train" not in paths or len(paths) < 2:
-        raise UserError(f"{data or run.config.nli}: needs snli_1.0_train and snli_1.0_dev or "
-                        f"snli_1.0_test, found {', '.join(paths)}")
-    train = paths.pop("train")
+        command = python_m(f"convsim_mini.train --task multitask --init {run.folder} --nli DIR")
+        raise UserError(f"{run.folder}: was trained without NLI; train on from it with: {command}")
+    folder = data or run.config.nli
+    paths = find_snli(folder)
+    train = paths.pop("train", None)
+    if not train or not paths:
+        raise UserError(f"{folder}: needs snli_1.0_train and snli_1.0_dev or snli_1.0_test")
     return {split: Inference(path, train, run.config.nli_fraction) for split, path in paths.items()}
 
 
@@ -65,25 +63,24 @@ def scores(run, inference):
 def baselines(run, inference, vectors=None):
     """The classes by the hypothesis alone, and the most frequent class: row name → int (n,)."""
     most = np.bincount(inference.pairs.labels).argmax()
-    return {"hypothesis alone, n-grams": _control(inference.train)[1](inference.pairs),
+    return {"hypothesis alone, n-grams": hypothesis_only(inference.train)[1](inference.pairs),
             "always the most frequent class": np.full(len(inference.pairs.labels), most)}
 
 
 def summary(name, inference, scores, baselines):
     """Accuracy of each row on one file, and the first one's confusion matrix."""
-    pairs = inference.pairs
-    predicted = scores | baselines
+    pairs, predicted = inference.pairs, scores | baselines
     rows = [[row, with_interval(per_cent(classes == pairs.labels))]
             for row, classes in predicted.items()]
     first, *_ = predicted.values()
-    counts = crosstab(pairs.labels, first, levels=[range(len(LABELS))] * 2).count
+    counts = np.bincount(3 * pairs.labels + first, minlength=9).reshape(3, 3)
     matrix = [[f"is {label}", *(f"{n:,}" for n in row)] for label, row in zip(LABELS, counts)]
     left_out = f"{pairs.dropped:,} without a label or a text left out"
     return "\n\n".join([
         table([f"SNLI {name}, {len(pairs.labels):,} pairs ({left_out})", "right, %"], rows),
         table(["", *(f"taken for {label}" for label in LABELS)], matrix),
-        f"trained on {inference.fraction:.0%} of {_control(inference.train)[0]:,} pairs; all of "
-        "SNLI has 550,152"])
+        f"trained on {inference.fraction:.0%} of {hypothesis_only(inference.train)[0]:,} pairs; "
+        "all of SNLI has 550,152"])
 
 
 def classify(model, split):
@@ -94,28 +91,24 @@ def classify(model, split):
     return np.argmax(to_host(logits), axis=1)
 
 
-@lru_cache(maxsize=1)    # dev and test share one training
-def _control(path):
-    train = read_snli(path)
-    return len(train.labels), hypothesis_only(train)
-
-
 def ngrams(text):
-    """The distinct words and bigrams of a sentence."""
+    """The distinct words and bigrams of a sentence, and (), which stands in every sentence."""
     tokens = tokenize(text)
-    return set(tokens) | set(zip(tokens, tokens[1:]))
+    return {*tokens, *zip(tokens, tokens[1:]), ()}
 
 
-def hypothesis_only(train):
+@lru_cache(maxsize=1)    # dev and test share one training
+def hypothesis_only(path):
     """Logistic regression on n-grams of the hypothesis alone (Gururangan et al. 2018).
 
-    train: Snli → a function from Snli to classes, int (n,)
+    path: the file to learn from → how many pairs it holds; a function from Snli to classes, (n,)
     """
+    train = read_snli(path)
     counts = Counter(gram for text in train.hypotheses for gram in ngrams(text))
-    frequent = (gram for gram, count in counts.items() if count >= RARE)
-    columns = {gram: column for column, gram in enumerate(frequent)}
-    x = _indicators(train.hypotheses, columns)                                  # (n, columns + 1)
-    shape = (len(columns) + 1, len(LABELS))
+    frequent = [gram for gram, count in counts.items() if count >= RARE]
+    columns = dict(zip(frequent, range(len(frequent))))
+    x = _indicators(train.hypotheses, columns)                                  # (n, columns)
+    shape = len(columns), len(LABELS)
 
     def loss_and_gradient(flat):
         weight = flat.reshape(shape)
@@ -125,17 +118,17 @@ def hypothesis_only(train):
 
     weight = minimize(loss_and_gradient, np.zeros(np.prod(shape)), jac=True, method="L-BFGS-B",
                       options={"maxiter": 100}).x.reshape(shape)
-    return lambda snli: np.argmax(_indicators(snli.hypotheses, columns) @ weight, axis=1)
+    return len(train.labels), lambda snli: np.argmax(
+        _indicators(snli.hypotheses, columns) @ weight, axis=1)
 
 
 def _indicators(texts, columns):
-    """Which n-grams each text holds, and a last column of ones: CSR (n, columns + 1) of 0 and 1."""
-    rows = [[columns[gram] for gram in ngrams(text) if gram in columns] + [len(columns)]
-            for text in texts]
+    """Which n-grams each of n texts holds: CSR (n, columns) of 0 and 1."""
+    rows = [[columns[gram] for gram in ngrams(text) if gram in columns] for text in texts]
     indices, indptr = np.concatenate(rows), np.cumsum([0, *map(len, rows)])
-    shape = (len(rows), len(columns) + 1)
-    return scipy.sparse.csr_matrix((np.ones(len(indices)), indices, indptr), shape=shape)
+    parts = np.ones(len(indices)), indices, indptr
+    return scipy.sparse.csr_matrix(parts, shape=(len(rows), len(columns)))
 
 
 if __name__ == "__main__":
-    main("nli", data="folder with snli_1.0/; without it the one that the run was trained on")
+    main("nli", "--data")

@@ -15,16 +15,16 @@ import numpy as np
 
 from ..common.cli import user_errors
 from ..common.tables import table
+from ..core.counting import count_vectors
+from ..core.model import embed, respond
+from ..core.ranking import candidate_scores, draw_candidates, true_ranks
 from ..data.corpus import Corpus
 from ..data.prepare import open_corpus
-from ..core.counting import count_vectors
 from ..inference.sentence_encoder import directions_of
 from ..training.initial import initial_model
-from ..core.model import embed, respond
 from ..training.run import check_corpus, describe, load_run
 from .baselines import bm25_documents, dot_products, fitted_on_train, term_counts, tfidf
 from .command import main
-from ..core.ranking import candidate_scores, draw_candidates, true_ranks
 from .metrics import mean_interval, per_cent, with_interval
 
 QUERIES = 10_000
@@ -65,39 +65,30 @@ def scores(run, test):
     have the weight of WEIGHTS that is best on 2,000 inputs of dev.
     """
     corpus = test.corpus
-    of_dev = drawn(corpus.dev, DEV_QUERIES)
-    on_dev = candidate_scores(*vectors(run.model, corpus.dev, of_dev[0]), of_dev[1],
-                              dot_products)
-    on_test = candidate_scores(*vectors(run.model, corpus.test, test.pairs), test.candidates,
-                               dot_products)
-    rows = {"trained": true_ranks(on_test)}
+    dev_pairs, of_dev = drawn(corpus.dev, DEV_QUERIES)
     directions = directions_of(run.model, run.vocabulary)
-    for name, words, source in (("words", word_scores, directions),
-                                ("TF-IDF cosine", tfidf_scores, corpus)):
-        extra = words(source, corpus.dev, *of_dev)
-        right = [(true_ranks(on_dev + weight * extra) == 1).sum() for weight in WEIGHTS]
+
+    def on_dev_and_test(vectors, source):
+        """Dot products of the two sides' vectors, for the candidates of dev and of test."""
+        return [candidate_scores(*vectors(source, split, pairs), candidates, dot_products)
+                for split, pairs, candidates in ((corpus.dev, dev_pairs, of_dev),
+                                                 (corpus.test, test.pairs, test.candidates))]
+
+    on_dev, on_test = on_dev_and_test(vectors, run.model)
+    rows = {"trained": true_ranks(on_test)}
+    for name, of_words, source in (("words", word_vectors, directions),
+                                   ("TF-IDF cosine", tfidf_vectors, corpus)):
+        words_on_dev, words_on_test = on_dev_and_test(of_words, source)
+        right = [(true_ranks(on_dev + weight * words_on_dev) == 1).sum() for weight in WEIGHTS]
         weight = WEIGHTS[np.argmax(right)]
-        extra = words(source, corpus.test, test.pairs, test.candidates)
-        rows[f"trained + {weight} {name}"] = true_ranks(on_test + weight * extra)
+        rows[f"trained + {weight} {name}"] = true_ranks(on_test + weight * words_on_test)
     return rows
-
-
-def word_scores(directions, split, pairs, candidates):
-    """Cosines of the halves that count words, for pairs (n,) of a split: (n, 100)."""
-    both = (count_vectors(directions, packed) for packed in sides(split, pairs))
-    return candidate_scores(*both, candidates, dot_products)
-
-
-def tfidf_scores(corpus, split, pairs, candidates):
-    """Cosines of TF-IDF, fitted on a Corpus: as `word_scores`."""
-    return candidate_scores(*tfidf_vectors(corpus, split, pairs), candidates, dot_products)
 
 
 def baselines(run, test, vectors=None):
     """The same for the model before training, TF-IDF and BM25."""
     name, model = before_training(run.config, test.corpus)
-    ranks = model_ranks(model, test.corpus.test, test.pairs, test.candidates)
-    return {name: ranks, **of_words(test)}
+    return {name: model_ranks(model, test.corpus.test, *test[1:]), **of_words(test)}
 
 
 def of_words(test):
@@ -128,10 +119,10 @@ def summary(name, test, scores, baselines):
     """The table of P@1, P@3 and P@10 with 95% intervals, and the verdict against words alone."""
     rows = [[row, *(with_interval(precision(ranks, n)) for n in N)]
             for row, ranks in (scores | baselines).items()]
-    title = (f"Picking the true reply among 100, {len(test.pairs):,} {name} inputs; per cent, 95% "
-             "interval; ties count against")
-    shown = table(["", *(f"P@{n}" for n in N)], rows)
-    return f"{title}\n\n{shown}\n\n{verdict(scores, baselines['TF-IDF cosine'])}"
+    return "\n\n".join([
+        f"Picking the true reply among 100, {len(test.pairs):,} {name} inputs; per cent, 95% "
+        "interval; ties count against",
+        table(["", *(f"P@{n}" for n in N)], rows), verdict(scores, baselines["TF-IDF cosine"])])
 
 
 def verdict(scores, tfidf):
@@ -170,6 +161,11 @@ def vectors(model, split, pairs):
     """u of the inputs and v′ of the responses of pairs (n,) of a split: (n, e) each."""
     u, v = (embed(model, packed) for packed in sides(split, pairs))
     return u, respond(model, v)
+
+
+def word_vectors(directions, split, pairs):
+    """The halves that count words, of the inputs and responses of pairs (n,): (n, 512) each."""
+    return [count_vectors(directions, packed) for packed in sides(split, pairs)]
 
 
 def tfidf_vectors(corpus, split, pairs):

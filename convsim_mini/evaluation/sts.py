@@ -10,7 +10,7 @@ each with the mean over its sets, plain and weighted by their pairs, as SentEval
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,13 +25,10 @@ from ..inference.sentence_encoder import SentenceEncoder
 from ..training.run import Run
 from .baselines import pair_baselines
 from .command import PUBLISHED, main, unit_vectors
-from .metrics import pearson, r_with_interval, spearman, williams_test
+from .metrics import pearson, r_with_interval, spearman, verdict, williams_test
 
-SPLITS = ("train", "dev", "test")
 GENRES = ("all", "captions", "forums", "news")
 COLUMNS = "genre", "file", "year", "id", "score", "sentence1", "sentence2"
-# The official train file says main-forum, dev and test main-forums.
-GENRE_OF = {f"main-{genre}": genre for genre in GENRES[1:]} | {"main-forum": "forums"}
 OWN = Path(__file__).with_name("own_sts.csv")
 OWN_NOTE = ("The own set is 120 pairs made for this project, each scored once: good for seeing "
             "that learning works, too small to compare, and never to be read beside the paper's "
@@ -39,57 +36,43 @@ OWN_NOTE = ("The own set is 120 pairs made for this project, each scored once: g
 MATRICES = {"trained": None, "trained, all but the top": "all_but_the_top",
             "trained, tuned": "tuned"}
 COUNTS = PUBLISHED["sts_years"]["counts"]    # year → set → number of scored pairs
-BENCHMARK = DataSet("the STS Benchmark", tuple(f"sts-{split}.csv" for split in SPLITS),
+BENCHMARK = DataSet("the STS Benchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv"),
                     ("stsbenchmark",))
-YEARS = DataSet("SemEval's STS", tuple(COUNTS),
-                ("STS", "downstream/STS", "senteval/downstream/STS"))
+YEARS = DataSet("SemEval's STS", COUNTS, ("STS", "downstream/STS", "senteval/downstream/STS"))
 
 
-class Judged(msgspec.Struct):
-    """a score from 0 to 5, and two sentences between tabs"""
+class Row(msgspec.Struct):
+    """a score from 0 to 5 and two sentences between tabs; in the benchmark columns 5 to 7, after
+    genre, file, year and id"""
 
+    genre: str
     score: Annotated[float, msgspec.Meta(ge=0, le=5)]
     sentence1: str
     sentence2: str
 
 
-class Row(Judged):
-    """7 columns between tabs: genre (main-captions, main-forums or main-news), file, year, id,
-    score (from 0 to 5), sentence, sentence"""
-
-    file: str
-    genre: Literal[*GENRE_OF]
-
-
 class Sts(NamedTuple):
     """The n sentence pairs of one split, or of one year."""
 
-    genres: np.ndarray                 # (n,): of a year, the names of its sets
-    labels: np.ndarray                 # (n,): people's scores, 0 (unrelated) to 5 (the same)
+    genres: np.ndarray    # (n,): of a year, the names of its sets
+    labels: np.ndarray    # (n,): people's scores, 0 (unrelated) to 5 (the same)
     sentences1: list
     sentences2: list
-    files: np.ndarray | None = None    # (n,): the benchmark's source of each pair, as MSRvid
 
 
 def find(data, run=None):
-    """Split → file in DIR or DIR/stsbenchmark, year → folder in DIR, DIR/STS or SentEval's places.
-
-    Without DIR the own set.
-    """
+    """Split → file of the STS Benchmark, year → folder, of what DIR holds; the own set without."""
     if data is None:
         return {"own set": OWN}
     found = find_files([BENCHMARK, YEARS], data)
-    files = found.get(BENCHMARK.name, {}) | found.get(YEARS.name, {})
-    return {name.removeprefix("sts-").removesuffix(".csv"): path for name, path in files.items()}
+    return {name.removeprefix("sts-").removesuffix(".csv"): path
+            for files in found.values() for name, path in files.items()}
 
 
 def read_splits(folder, *names):
     """The Sts of each of these splits in DIR or DIR/stsbenchmark. Raises UserError without them."""
-    files = find_files([BENCHMARK], folder)[BENCHMARK.name]
     wanted = [f"sts-{name}.csv" for name in names]
-    if not files.keys() >= {*wanted}:
-        raise UserError(f"{folder}: expected {' and '.join(wanted)}, found {', '.join(files)}; get "
-                        f"{BENCHMARK.name}")
+    files = find_files([BENCHMARK._replace(files=wanted, needed=wanted)], folder)[BENCHMARK.name]
     return [read(files[name]) for name in wanted]
 
 
@@ -100,44 +83,40 @@ def read(path):
     lose 38 and 30 rows.
     """
     if path.is_dir():
-        return _read_year(path)
-    lines = enumerate(lines_of(path, BENCHMARK.name), start=1)
-    rows = [*rows_of(path, Row, ((number, dict(zip(COLUMNS, line.rstrip("\r").split("\t"))))
-                                 for number, line in lines if line.strip()))]
+        rows = [row for name, count in COUNTS[path.name].items() for row in _set(path, name, count)]
+    else:
+        lines = enumerate(lines_of(path, BENCHMARK.name), start=1)
+        records = ((number, dict(zip(COLUMNS, line.rstrip("\r").split("\t"))))
+                   for number, line in lines if line.strip())
+        rows = [*rows_of(path, Row, records)]
     if not rows:
         raise UserError(f"{path}: is empty; expected a file of {BENCHMARK.name}")
-    found = _sts([GENRE_OF[row.genre] for row in rows], rows)
-    return found._replace(files=np.array([row.file for row in rows]))
-
-
-def _sts(genres, rows):
+    genres = [row.genre.removeprefix("main-") for row in rows]
+    genres = ["forums" if genre == "forum" else genre for genre in genres]    # train's, once
     return Sts(np.array(genres), np.array([row.score for row in rows]),
                [row.sentence1 for row in rows], [row.sentence2 for row in rows])
 
 
-def _read_year(folder):
-    """The Sts of a year's folder, its sets as genres.
+def _set(folder, name, count):
+    """The Rows of one set of a year.
 
     STS.input.SET.txt holds two sentences a line, in 2016 also where they are from; STS.gs.SET.txt
     their score from 0 to 5, or nothing where no one judged the pair.
     """
-    genres, rows = [], []
-    for name, count in COUNTS[folder.name].items():
-        inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
-        texts, scores = (lines_of(path, YEARS.name) for path in (inputs, gold))
-        if len(texts) != len(scores):
-            raise UserError(f"{gold}: {len(scores):,} lines, expected one for each of the "
-                            f"{len(texts):,} of {inputs.name}; fetch both again")
-        records = ((number, dict(zip(COLUMNS[-3:], [score, *map(str.strip, text.split("\t"))])))
-                   for number, (text, score) in enumerate(zip(texts, scores), start=1)
-                   if score.strip())
-        of_set = [*rows_of(gold, Judged, records)]
-        if len(of_set) != count:
-            raise UserError(f"{gold}: {len(of_set):,} scores, expected the official {count:,}; "
-                            "fetch it again by SentEval's own script")
-        genres += [name] * count
-        rows += of_set
-    return _sts(genres, rows)
+    inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
+    texts, scores = (lines_of(path, YEARS.name) for path in (inputs, gold))
+    if len(texts) != len(scores):
+        raise UserError(f"{gold}: {len(scores):,} lines, expected one for each of the "
+                        f"{len(texts):,} of {inputs.name}; fetch both again")
+    lines = enumerate(zip(texts, scores), start=1)
+    records = ((number, {"genre": name, "score": score,
+                         **dict(zip(COLUMNS[5:], map(str.strip, text.split("\t"))))})
+               for number, (text, score) in lines if score.strip())
+    rows = [*rows_of(gold, Row, records)]
+    if len(rows) != count:
+        raise UserError(f"{gold}: {len(rows):,} scores, expected the official {count:,}; fetch it "
+                        "again by SentEval's own script")
+    return rows
 
 
 def scores(encode, sts):
@@ -149,22 +128,19 @@ def scores(encode, sts):
     """
     if not isinstance(encode, Run):
         u, v = map(unit_vectors(encode), (sts.sentences1, sts.sentences2))
-        return _two_readings("trained", angular_similarity(u, v))
-    rows, vocabulary = {}, encode.vocabulary
+        angle = angular_similarity(u, v)
+        return {"trained": angle, "trained, as cosine": np.cos(angle)}
+    rows, matrices = {}, {None: None, **encode.matrices}
     for row, name in MATRICES.items():
-        matrix = encode.matrices.get(name)
-        if name and matrix is None:
-            continue
-        model = with_matrix(encode.model, matrix)
-        rows |= _two_readings(row, similarity(model, vocabulary, sts))
-        if name:
-            both = SentenceEncoder(model, vocabulary, None, encode.config.model.word_weight)
+        if name in matrices:
+            model = with_matrix(encode.model, matrices[name])
+            rows[row] = similarity(model, encode.vocabulary, sts)
+            rows[f"{row}, as cosine"] = np.cos(rows[row])
+        if name in encode.matrices:
+            weight = encode.config.model.word_weight
+            both = SentenceEncoder(model, encode.vocabulary, word_weight=weight)
             rows[f"{row} + words"] = cosines(both.encode, sts)
     return rows
-
-
-def _two_readings(row, similarity):
-    return {row: similarity, f"{row}, as cosine": np.cos(similarity)}
 
 
 def baselines(run, sts, vectors=None):
@@ -264,12 +240,10 @@ def comparison(similarity, baselines, labels):
     groups = {"better than": [], "not told apart from": [], "worse than": []}
     for name, other in baselines.items():
         t, p = williams_test(similarity, other, labels)
-        verdict = "not told apart from"
-        if p < 0.05:
-            verdict = "better than" if t > 0 else "worse than"
+        sure = t if p < 0.05 else 0
         difference = 100 * (pearson(similarity, labels) - pearson(other, labels))
-        groups[verdict].append(f"{name} ({difference:+.1f}, p = {p:.1g})")
-    lines = [f"  {verdict:20}{', '.join(names)}" for verdict, names in groups.items() if names]
+        groups[verdict(sure, sure)].append(f"{name} ({difference:+.1f}, p = {p:.1g})")
+    lines = [f"  {said:20}{', '.join(names)}" for said, names in groups.items() if names]
     return "\n".join(["Williams' test at p < 0.05: trained is", *lines])
 
 
@@ -300,5 +274,4 @@ def plot(path, name, sts, similarity):
 
 
 if __name__ == "__main__":
-    main("sts", "--vectors", data="folder with the STS Benchmark's sts-*.csv or stsbenchmark/, or "
-         "that SentEval's own script fills; without it the small set written for this project")
+    main("sts", "--data", "--vectors")

@@ -2,12 +2,12 @@
 
 import re
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 
 from ..common.cli import UserError, progress
 from ..common.files import read_lines
+from ..data.labelled import mistake
 
 HEADER = re.compile(rb"(\d{1,18}) (\d{1,18})")    # word2vec's: number of words, numbers in each
 
@@ -19,32 +19,27 @@ def read_vectors(path, words):
     with or without word2vec's first line "count dim". Where a word stands twice, the first counts.
     Raises UserError with file and line.
     """
-    path = Path(path)
     wanted = {word.encode(): word for word in words}
-    vectors = {}
-    count = dim = None
+    vectors, count, dim = {}, None, None
     size = path.stat().st_size if path.is_file() else None
     with progress(total=size, unit="B", unit_scale=True, desc=path.name, delay=1) as bar:
         lines = read_lines(path, lambda position: bar.update(position - bar.n))
         for number, line in enumerate(lines, start=1):
             line = line.rstrip(b" ")
-            header = HEADER.fullmatch(line) if number == 1 else None
-            if header:
+            if number == 1 and (header := HEADER.fullmatch(line)):
                 count, dim = map(int, header.groups())
                 continue
             word, _, numbers = line.partition(b" ")
             spaces = line.count(b" ")
             dim = dim or spaces
-            is_row = 0 < dim <= spaces
-            if spaces > dim:    # a few words of GloVe hold spaces, such as ". . ."; no token does
-                is_row = is_row and _floats(numbers.split(b" ", 1)[:1]) is None
-            elif is_row and word in wanted and wanted[word] not in vectors:
-                vectors[wanted[word]] = _floats(numbers.split(b" "))
-                is_row = vectors[wanted[word]] is not None
+            is_row = 0 < dim <= spaces    # a few words of GloVe hold spaces, as ". . ."; no token
+            if is_row and dim == spaces and word in wanted:
+                vector = _floats(numbers.split(b" "))
+                vectors.setdefault(wanted[word], vector)
+                is_row = vector is not None
             if not is_row:
-                shown = line[:40].decode(errors="replace") + ("…" if len(line) > 40 else "")
-                raise UserError(f'{path}, line {number}: "{shown}", expected a word and '
-                                f'{dim or "its"} numbers, separated by single spaces')
+                raise mistake(path, number, f'"{line[:40].decode(errors="replace")}"',
+                              f'a word and {dim or "its"} numbers, separated by single spaces')
     if count is not None and number - 1 != count:
         raise UserError(f"{path}: ends after {number - 1:,} vectors, but its first line says "
                         f"{count:,}; fetch the file again")

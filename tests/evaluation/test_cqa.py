@@ -60,7 +60,7 @@ def test_the_participants_published_map(data_folder, name):
 
 
 def test_the_command_without_a_run(data_folder, capsys):
-    command.main("cqa", nargs="?", data="folder", argv=["--data", str(data_folder)])
+    command.main("cqa", "--data", nargs="?", argv=["--data", str(data_folder)])
     out = capsys.readouterr().out
     assert "SemEval2016-Task3-CQA-QL-dev: 50 questions, 500 pairs" in out and "trained" not in out
     # dev, test, train-part2; not test-input
@@ -80,21 +80,22 @@ def test_scores_of_two_short_rankings():
 
 def test_a_question_without_a_relevant_candidate_counts_as_0():
     relevant = np.zeros((4, 10), bool)
-    assert ranking_scores(relevant)[[0, 2], 0].tolist() == [0, 0]
+    assert ranking_scores(relevant)[:, 0].tolist() == [0, 0, 0]
     relevant[0, 0] = True
     assert ranking_scores(relevant)[:, 0] == pytest.approx([1 / 4, 1, 1 / 4])
 
 
-def test_ties_stay_in_the_gold_files_order():
+def test_ties_stay_in_the_gold_files_order_and_ten_count():
     relevant = [True, False, True, False]
-    assert top_of_ranking(relevant, [1, 1, 1, 1])[:4].tolist() == relevant
+    assert top_of_ranking(relevant, [1, 1, 1, 1]).tolist() == [*relevant, *[False] * 6]
     assert top_of_ranking(relevant, [0, 1, 1, 0])[:4].tolist() == [False, True, True, False]
+    assert top_of_ranking([True] * 3 + [False] * 9, np.arange(12)).sum() == 1
 
 
 # ---------------------------------------------------------------- the model
 
 def test_the_own_set_under_a_run(trained, capsys):
-    command.main("cqa", data="folder", argv=[str(trained[0])])
+    command.main("cqa", argv=[str(trained[0])])
     out = capsys.readouterr().out
     assert "own set: 10 questions, 60 pairs" in out and cqa.OWN_NOTE in out
     for row in ("search engine's order", "trained", cqa.BOTH, "TF-IDF cosine"):

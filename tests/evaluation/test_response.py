@@ -1,32 +1,30 @@
 """Picking the true reply: candidates, vectors, ranks, what words know, what is said of it."""
 
 import dataclasses
-import os
-import shutil
-import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from convsim_mini import train
 from convsim_mini.common.cli import UserError
 from convsim_mini.core.model import embed, response_forward
 from convsim_mini.core.pairs import Split
 from convsim_mini.core.ranking import true_ranks
+from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation
+from convsim_mini.evaluation import command as evaluate
 from convsim_mini.evaluation import cqa, response, sts
 from convsim_mini.evaluation.baselines import (
     bm25_documents, document_frequency, term_counts, tfidf)
 from convsim_mini.training.initial import initial_model
 from convsim_mini.training.run import load_run
-from convsim_mini.training.tasks import Tasks
 
-from conftest import ROOT, command
+from conftest import command
 
 
 @pytest.fixture(scope="module")
 def run(trained):
-    """The run that tests must not change."""
+    """It must not be changed."""
     return load_run(trained[0])
 
 
@@ -43,18 +41,15 @@ def split_with_responses(keys):
     return Split(np.ones(2 * n, np.int32), np.arange(2 * n + 1), keys)
 
 
-def unit_vectors(rng, *shape):
-    x = rng.standard_normal(shape)
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
-
-
 # ---------------------------------------------------------------- candidates and ranks
 
-@pytest.mark.parametrize("queries", [10_000, 150])
-def test_candidates_are_the_truth_and_99_others_of_different_text(queries):
-    split = split_with_responses(np.arange(700) // 3)         # every response stands three times
+@pytest.mark.parametrize("keys, queries", [
+    (np.arange(700) // 3, 10_000), (np.arange(700) // 3, 150),    # each response three times
+    (np.arange(100), 100), (np.maximum(np.arange(120), 20), 120)])    # just enough different ones
+def test_candidates_are_the_truth_and_99_others_of_different_text(keys, queries):
+    split = split_with_responses(keys)
     pairs, candidates = response.drawn(split, queries)
-    assert len(pairs) == len(set(pairs.tolist())) == min(queries, 700)
+    assert len(pairs) == len(set(pairs.tolist())) == min(queries, len(keys))
     assert candidates.shape == (len(pairs), 100)
     assert candidates[:, 0].tolist() == list(range(len(pairs)))
     texts = split.keys[pairs, 1][candidates]                  # (n, 100)
@@ -75,34 +70,24 @@ def test_too_few_different_responses_are_a_user_error(keys):
         response.drawn(split_with_responses(keys))
 
 
-@pytest.mark.parametrize("keys", [np.arange(100), np.maximum(np.arange(120), 20)])
-def test_just_enough_different_responses_will_do(keys):
-    pairs, candidates = response.drawn(split_with_responses(keys))
-    texts = keys[pairs][candidates]
-    assert (texts[:, 1:] != texts[:, :1]).all()
-
-
 def test_ties_count_against_the_truth():
     scores = np.array([[1.0, 0, 0, 0], [0, 0, 0, 0], [0.5, 0.5, 1, 0], [-1, 0, 1, 2]])
     assert true_ranks(scores).tolist() == [1, 4, 3, 4]
 
-
-def test_ranks_are_those_of_a_loop_over_the_candidates():
-    rng = np.random.default_rng(0)
-    _, candidates = response.drawn(split_with_responses(np.arange(600)))
-    u, v = rng.integers(-3, 4, (2, 600, 3)).astype(float)     # small integers: many ties
-    expected = [1 + sum(u[i] @ v[j] >= u[i] @ v[i] for j in row[1:])
-                for i, row in enumerate(candidates)]
-    assert response.ranks_of_truth(u, v, candidates).tolist() == expected
-
-
-# ---------------------------------------------------------------- what is ranked
 
 def ranks_by_hand(u, v, candidates):
     """A loop over the candidates of each input."""
     return [1 + sum(u[k] @ v[other] >= u[k] @ v[k] for other in row[1:])
             for k, row in enumerate(candidates)]
 
+
+def test_ranks_are_those_of_a_loop_over_the_candidates():
+    _, candidates = response.drawn(split_with_responses(np.arange(600)))
+    u, v = np.random.default_rng(0).integers(-3, 4, (2, 600, 3)).astype(float)    # many ties
+    assert response.ranks_of_truth(u, v, candidates).tolist() == ranks_by_hand(u, v, candidates)
+
+
+# ---------------------------------------------------------------- what is ranked
 
 def test_replies_are_ranked_by_u_and_the_response_networks_v(run, test_set):
     split, pairs = test_set.corpus.test, test_set.pairs
@@ -115,21 +100,6 @@ def test_replies_are_ranked_by_u_and_the_response_networks_v(run, test_set):
     expected = ranks_by_hand(u.astype(np.float64), answered.astype(np.float64),
                              test_set.candidates)
     assert (response.scores(run, test_set)["trained"] == expected).mean() > 0.99
-
-
-def test_dev_is_measured_by_its_own_pairs(run, test_set):
-    """Or the checkpoint would be chosen by what it was trained on."""
-    corpus = test_set.corpus
-    record = train.measuring_dev(run.config, corpus, Tasks(corpus.train))(run.model)
-    pairs, candidates = response.drawn(corpus.dev, response.DEV_QUERIES)
-    u, v = (embed(run.model, corpus.dev.sentences(2 * pairs + side)).astype(np.float64)
-            for side in (0, 1))
-    answered, _ = response_forward(run.model.params, v, run.config.model)
-    ranks = np.array(ranks_by_hand(u, answered, candidates))
-    for n in response.N:
-        assert record[f"dev_p{n}"] == pytest.approx(100 * np.mean(ranks <= n), abs=0.6)
-    garbage = corpus._replace(train=corpus.train._replace(ids=corpus.train.ids[::-1].copy()))
-    assert train.measuring_dev(run.config, garbage, Tasks(garbage.train))(run.model) == record
 
 
 def test_the_weights_of_words_are_fitted_on_train_alone(test_set):
@@ -156,21 +126,23 @@ def test_the_weights_of_words_are_fitted_on_train_alone(test_set):
 
 def test_words_weigh_what_is_best_on_dev_whatever_test_would_like(run, test_set, monkeypatch):
     """On dev one kind of words knows the replies and the other nothing; on test it is reversed."""
-    choices = test_set
     truth = np.eye(1, 100)                                    # the true reply stands in column 0
 
     def knowing(split):
-        def extra(source, asked, pairs, candidates):
-            if asked.pairs == getattr(choices.corpus, split).pairs:
-                return np.repeat(truth, len(candidates), axis=0)
-            return 3 * np.random.default_rng(0).standard_normal(candidates.shape)
-        return extra
+        def pair_of(source, asked, pairs):
+            return split, asked.pairs == getattr(test_set.corpus, split or "dev").pairs
+        return pair_of
 
-    monkeypatch.setattr(response, "candidate_scores", lambda u, v, candidates, dot_products: (
-        truth + 0.6 * np.random.default_rng(1).standard_normal(candidates.shape)))
-    monkeypatch.setattr(response, "word_scores", knowing("dev"))
-    monkeypatch.setattr(response, "tfidf_scores", knowing("test"))
-    found = response.scores(run, choices)
+    def scored(split, knows, candidates, dot_products):
+        noise = np.random.default_rng(split is None).standard_normal(candidates.shape)
+        if split is None:
+            return truth + 0.6 * noise
+        return np.repeat(truth, len(candidates), axis=0) if knows else 3 * noise
+
+    monkeypatch.setattr(response, "candidate_scores", scored)
+    for name, split in (("vectors", None), ("word_vectors", "dev"), ("tfidf_vectors", "test")):
+        monkeypatch.setattr(response, name, knowing(split))
+    found = response.scores(run, test_set)
     assert [*found] == ["trained", "trained + 2.0 words", "trained + 0.1 TF-IDF cosine"]
     alone, words, tfidf = (100 * (ranks == 1).mean() for ranks in found.values())
     assert words < 10 < alone < tfidf < 50                    # 2.0 of TF-IDF would have 99 on test
@@ -195,10 +167,9 @@ def test_the_verdict_is_by_the_paired_interval_of_right_answers(run, tfidf, said
 
 
 def test_another_model_is_scored_by_the_same_functions(run, test_set):
-    choices = test_set
-    untrained = run._replace(model=initial_model(run.config, choices.corpus))
-    expected = response.baselines(run, choices)["the same, untrained"]
-    assert (response.scores(untrained, choices)["trained"] == expected).all()
+    untrained = run._replace(model=initial_model(run.config, test_set.corpus))
+    expected = response.baselines(run, test_set)["the same, untrained"]
+    assert (response.scores(untrained, test_set)["trained"] == expected).all()
     for task in (response, sts, cqa):
         (source,) = task.find(None, run).values()
         dataset = task.read(source)
@@ -234,41 +205,21 @@ def test_a_run_is_evaluated_on_what_is_there_and_the_rest_is_named(run_copy, tmp
     assert cqa_line.startswith(f"cqa: not measured. {tmp_path}: holds no *.xml")
 
 
-TOY = """'''How long are its texts?'''
-from pathlib import Path
-from .command import main
-
-def find(data, run=None):
-    return {path.stem: path for path in Path(data).glob("*.toy")}
-
-def read(path):
-    return path.read_text().splitlines()
-
-def scores(run, texts):
-    return {"trained": run.vocabulary.encode(texts).lengths}
-
-def baselines(run, texts, vectors=None):
-    return {"characters": [len(text) for text in texts]}
-
-def summary(name, texts, scores, baselines):
-    return f"{name} {[list(map(int, row)) for row in (scores | baselines).values()]}"
-
-if __name__ == "__main__":
-    main("toy", data="folder of *.toy")
-"""
-
-
-def test_a_new_evaluation_is_one_file_and_one_name_in_a_list(trained, tmp_path):
-    package = shutil.copytree(ROOT / "convsim_mini", tmp_path / "convsim_mini")
-    (package / "evaluation" / "toy.py").write_text(TOY)
-    listed = package / "evaluation" / "__init__.py"
-    listed.write_text(listed.read_text().replace("EVALUATIONS = {",
-                                                 'EVALUATIONS = {"toy": "a toy",'))
+def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(
+        trained, tmp_path, monkeypatch, capsys):
+    toy = SimpleNamespace(
+        __doc__="How long are its texts?",
+        find=lambda data, run=None: {path.stem: path for path in data.glob("*.toy")},
+        read=lambda path: path.read_text().splitlines(),
+        scores=lambda run, texts: {"words": run.vocabulary.encode(texts).lengths},
+        baselines=lambda run, texts, vectors=None: {"letters": np.array([*map(len, texts)])},
+        summary=lambda name, texts, scores, baselines: f"{name} " + " ".join(
+            f"{row} {values.tolist()}" for row, values in (scores | baselines).items()))
+    monkeypatch.setitem(sys.modules, "convsim_mini.evaluation.toy", toy)
+    monkeypatch.setitem(EVALUATIONS, "toy", "a toy")
     (tmp_path / "some.toy").write_text("one two\nthree")
-    for line in (["evaluation", "--on", "toy"], ["evaluation.toy"]):
-        done = subprocess.run([sys.executable, "-m", f"convsim_mini.{line[0]}", trained[0],
-                               "--data", tmp_path, *line[1:]],
-                              cwd=tmp_path, capture_output=True, text=True,
-                              env={**os.environ, "PYTHONPATH": str(tmp_path)})
-        assert ((done.returncode, done.stdout.strip(), done.stderr)
-                == (0, "some [[2, 1], [7, 5]]", ""))
+    options = [str(trained[0]), "--data", str(tmp_path)]
+    evaluation.main([*options, "--on", "toy"])
+    evaluate.main("toy", "--data", argv=options)
+    assert capsys.readouterr().out.split("\n\n") == [
+        "some words [2, 1] letters [7, 5]", "\nsome words [2, 1] letters [7, 5]", ""]

@@ -148,10 +148,13 @@ def test_a_new_evaluation_shows_up(runs, tmp_path, monkeypatch, capsys):
         summary=lambda name, dataset, scores, baselines: f"{name}: {scores | baselines}")
     monkeypatch.setitem(EVALUATIONS, "new", "what nobody measured")
     monkeypatch.setitem(sys.modules, "convsim_mini.evaluation.new", module)
-    report.main([str(runs[0]), "--on", "new", "--out", str(tmp_path / "out")])
-    text = (tmp_path / "out" / "report.md").read_text()
-    assert "## new: what nobody measured\n\nstart:\n\n    own: {'trained': 38, 'chance': 8}" in text
-    assert str(tmp_path / "out" / "report.md") in capsys.readouterr().out
+    out = tmp_path / "new" / "out"
+    for _ in range(2):                                        # the second replaces the first
+        report.main([str(runs[0]), "--on", "new", "--out", str(out)])
+        text = (out / "report.md").read_text()
+        assert ("## new: what nobody measured\n\nstart:\n\n    own: {'trained': 38, 'chance': 8}"
+                in text)
+        assert f"{out / 'report.md'}: 1 runs" in capsys.readouterr().out
 
 
 def test_each_task_shows_what_its_command_prints_or_why_it_does_not(runs, data, text):

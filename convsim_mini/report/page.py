@@ -3,10 +3,10 @@
 Wherever a function takes `results`, that is a list of Results. It returns a list of paragraphs.
 """
 
-import json
 from pathlib import Path
 from textwrap import indent
 
+import msgspec
 import numpy as np
 from scipy.stats import rankdata
 
@@ -22,8 +22,8 @@ from .compare import alike, side_by_side
 from .results import TRAINED, TUNED, summaries
 
 # Figures from the literature, × 100, as printed there; published.json names the source of each.
-PUBLISHED = {name: table["figures"] for name, table in json.loads(
-    Path(__file__).with_name("published.json").read_text(encoding="utf-8")).items()}
+PUBLISHED = {name: table["figures"] for name, table in msgspec.json.decode(
+    Path(__file__).with_name("published.json").read_bytes()).items()}
 INTRODUCTION = """Figures are per cent, or × 100. The paper is Yang et al. 2018. It trained on 600
 million pairs. Its rows of STS, SNLI and CQA are all by its Transformer, also where a DAN of ours
 stands beside them. "Published" rows are figures of other systems, as the paper quotes them. P@N is

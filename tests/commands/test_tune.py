@@ -8,10 +8,10 @@ import pytest
 from convsim_mini import tune
 from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.metrics import pearson
-from convsim_mini.core.model import embed, encoder_forward
+from convsim_mini.core.model import encoder_forward
 from convsim_mini.core.layers import l2_normalize_forward
-from convsim_mini.inference.projection import all_but_the_top, with_matrix
-from convsim_mini.training.run import load_run, save_matrix
+from convsim_mini.inference.projection import with_matrix
+from convsim_mini.training.run import load_run
 from convsim_mini.inference.sentence_encoder import load
 
 from conftest import command
@@ -27,6 +27,19 @@ def toy(pairs, seed=0):
     return u1, u2, -np.arccos(cosine)
 
 
+def test_similarity_and_correlation_are_what_they_are_called():
+    u1, u2, labels = toy(30)
+    rng = np.random.default_rng(1)
+    matrix, counts = rng.standard_normal((8, 8)), rng.random(30)
+    a, b = (l2_normalize_forward(u @ matrix)[0] for u in (u1, u2))
+    similarity, _ = tune.similarity_forward(matrix, u1, u2)
+    assert similarity == pytest.approx(sts.angular_similarity(a, b))
+    both, _ = tune.similarity_forward(matrix, u1, u2, (counts, 0.4))
+    assert np.cos(both) == pytest.approx(((a * b).sum(axis=1) + 0.4 * counts) / 1.4)
+    assert tune.correlation_forward(similarity, labels)[0] == pytest.approx(
+        pearson(similarity, labels))
+
+
 def test_the_matrix_learns_which_directions_count():
     u1, u2, labels = toy(400)
     matrix = tune.fit(u1, u2, labels, strength=1e-4, iterations=60)
@@ -39,7 +52,8 @@ def test_the_matrix_learns_which_directions_count():
 
 
 def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path):
-    assert "tuned" not in load_run(run_copy).matrices
+    done = command("encode", run_copy, "--tuned", "hello", cwd=tmp_path)
+    assert done.returncode == 2 and "no tuned matrix; make it: " in done.stderr
     rng, words = np.random.default_rng(0), "fudazi vobamu setodi tufome nozozi".split()
     for name, pairs in (("train", 120), ("dev", 40)):
         rows = []
@@ -59,22 +73,6 @@ def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path):
     assert run.matrices["tuned"].shape == (16, 16)
 
 
-def test_a_tuned_encoder_multiplies_by_the_matrix(run_copy, tmp_path):
-    sentences = ["fudazi vobamu setodi", "tufome", ""]
-    done = command("encode", run_copy, "--tuned", *sentences[:2], cwd=tmp_path)
-    assert done.returncode == 2 and "no tuned matrix; make it: " in done.stderr
-    save_matrix(load_run(run_copy), "tuned", np.random.default_rng(0).standard_normal((16, 16)))
-    run = load_run(run_copy)
-    plain = embed(run.model, run.vocabulary.encode(sentences))
-    for name in ("all_but_the_top", "tuned"):
-        expected = plain @ run.matrices[name]
-        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-        found = load(run_copy, tuned=name == "tuned", words=False).encode(sentences)
-        both = load(run_copy, tuned=name == "tuned").encode(sentences)[:, :16]
-        assert np.abs(np.sqrt(1.4) * both - expected).max() < 1e-5
-        assert found.dtype == np.float32 and np.abs(found - expected).max() < 1e-5
-
-
 @pytest.mark.parametrize("change", [
     {"encoder": "dan", "layers": [10, 12], "encoder_bias": True}, {"encoder": "dan"}, {},
     {"bag": True, "encoder_bias": True}])
@@ -85,12 +83,3 @@ def test_a_matrix_becomes_part_of_the_last_linear_layers(change):
     found = encoder_forward(with_matrix(model, matrix), packed)[0]
     assert np.abs(found - expected).max() < 1e-10
     assert with_matrix(model, None) is model
-
-
-def test_the_direction_that_all_vectors_share_is_removed():
-    rng = np.random.default_rng(0)
-    vectors = rng.standard_normal((500, 6)) + 2 * np.eye(6)[3]
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    matrix = all_but_the_top(vectors)
-    assert np.abs(matrix @ matrix - matrix).max() < 1e-12     # a projection
-    assert np.linalg.matrix_rank(matrix) == 5 and abs(matrix[3, 3]) < 0.01

@@ -153,9 +153,10 @@ def workshop(tmp_path_factory, pairs, write_tsv, pair_file, trained):
     (folder / "folder.tsv").mkdir()
     write_tsv(pair_file.with_name("other.tsv"), pairs[:3_500])
     encoder = load(trained[0])
+    weights = encoder.identity["weights"]
     for name, damage in DAMAGED.items():
         if name.startswith("index"):
-            encoder.identity["step"] = 7 if name == "index-other" else 30
+            encoder.identity["weights"] = 7 if name == "index-other" else weights
             build_index(encoder, rows_of_texts(["one", "two"]), folder / name)
         else:
             shutil.copytree(trained[0], folder / name)

@@ -61,12 +61,6 @@ def set_precision(precision):
                             and capability >= 80 else linalg.COMPUTE_TYPE_DEFAULT)
 
 
-def shared_memory():
-    """Bytes of shared memory that a block of a kernel can have on this GPU."""
-    import cupy
-    return cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
-
-
 def machine(xp):
     """The name of what computes: the processor, its cores in use and perhaps numba; or the GPU."""
     if xp is not np:
@@ -81,7 +75,8 @@ def machine(xp):
 
 def to_device(x, xp):
     """Twin of `arrays.to_device`: nested tuples of host arrays travel to a GPU in one transfer."""
-    host_arrays = _arrays(x)
+    host_arrays = []
+    mapped(host_arrays.append, x)
     if xp is np or len(host_arrays) < 2:
         return arrays.to_device.plain(x, xp)
     begins = np.cumsum([0, *(-(-array.nbytes // 16) * 16 for array in host_arrays)])
@@ -91,19 +86,12 @@ def to_device(x, xp):
     packed = xp.asarray(packed)                               # through page-locked memory
     moved = (packed[begin:begin + array.nbytes].view(array.dtype).reshape(array.shape)
              for array, begin in zip(host_arrays, begins))
-    return _rebuilt(x, moved)
+    return mapped(lambda array: next(moved), x)
 
 
-def _arrays(x):
-    """The arrays in nested tuples, in order."""
+def mapped(function, x):
+    """The same nested tuples with function(array) in the place of each array; None stays None."""
     if isinstance(x, tuple):
-        return [array for part in x for array in _arrays(part)]
-    return [] if x is None else [x]
-
-
-def _rebuilt(x, moved):
-    """The same nested tuples with other arrays, taken one by one."""
-    if isinstance(x, tuple):
-        parts = [_rebuilt(part, moved) for part in x]
+        parts = [mapped(function, part) for part in x]
         return x._make(parts) if hasattr(x, "_make") else tuple(parts)
-    return None if x is None else next(moved)
+    return None if x is None else function(x)

@@ -4,16 +4,14 @@ Large passes run on all cores, and where core makes a new array, some of these w
 fresh memory is dear.
 """
 
-
 import numpy as np
 import scipy.sparse
 
 from ..core import attention as plain_attention
-from ..core.dropout import dropout_backward, dropout_forward
 from ..core.embeddings import joined
 from ..core.transformer_layers import EPSILON
 from . import loops
-from .threads import add_to, by_rows, fair_shares, on_all_cores, products
+from .threads import add_to, by_rows, fair_shares, for_rows, on_all_cores, products
 
 MANY = 4_096       # rows that are worth the import of numba
 AT_ONCE = 2_048    # rows of a table, which caches hold: 2.5 MB of the paper's
@@ -62,18 +60,17 @@ def l2_normalize_backward(dy, cache):
 
 def embedding_bag_forward(table, rows, lengths):
     scale = (1 / np.sqrt(lengths)).astype(table.dtype)[:, None]
-    y = np.empty((len(scale), table.shape[1]), table.dtype)
-
-    def bags(part):
-        sum_into(y[part], table, rows.ids, rows.offsets[part.start:part.stop + 1])
-        y[part] *= scale[part]
-    on_all_cores(bags, fair_shares(rows.offsets[:-1]))
+    y = sum_rows(table, rows)
+    y *= scale
     return y, (rows.ids, rows.sentence_numbers, scale)
 
 
 def sum_rows(table, packed):
     y = np.empty((len(packed.offsets) - 1, table.shape[1]), table.dtype)
-    sum_into(y, table, packed.ids, packed.offsets)
+
+    def sums(part):
+        sum_into(y[part], table, packed.ids, packed.offsets[part.start:part.stop + 1])
+    on_all_cores(sums, fair_shares(packed.offsets[:-1]))
     return y
 
 
@@ -203,15 +200,15 @@ def relu_backward(dy, y):
 
 
 def layer_norm_forward(x, weight, bias):
-    def rows(x):
-        normal = x - x.mean(axis=1, keepdims=True)
-        variance = (normal * normal).mean(axis=1, keepdims=True)
-        scale = 1 / np.sqrt(variance + EPSILON)
-        normal *= scale
-        y = normal * weight
-        y += bias
-        return y, normal, scale
-    y, normal, scale = by_rows(rows, x)
+    y, normal, scale = np.empty_like(x), np.empty_like(x), np.empty((len(x), 1), x.dtype)
+
+    def norm(rows):
+        part = x[rows] - x[rows].mean(axis=1, keepdims=True)
+        variance = (part * part).mean(axis=1, keepdims=True)
+        scale[rows] = 1 / np.sqrt(variance + EPSILON)
+        normal[rows] = part * scale[rows]
+        y[rows] = normal[rows] * weight + bias
+    for_rows(norm, x)
     return y, (normal, scale, weight)
 
 
@@ -227,27 +224,3 @@ def layer_norm_backward(dy, cache):
         dx *= scale
         return dx
     return by_rows(rows, dy, normal, scale), dweight, dbias
-
-
-def add_norm_forward(x, y, weight, bias, dropout=plain_attention.NO_DROPOUT):
-    y, dropout_cache = dropout_forward(y, dropout)
-    add_to(y, x)
-    z, norm_cache = layer_norm_forward(y, weight, bias)
-    return y, z, (dropout_cache, norm_cache)
-
-
-def add_norm_backward(dy, cache):
-    dz, ds = dy
-    dropout_cache, norm_cache = cache
-    dx, dweight, dbias = layer_norm_backward(dz, norm_cache)
-    if ds is not None:
-        add_to(dx, ds)
-    return dx, dropout_backward(dx, dropout_cache), dweight, dbias
-
-
-def mean_pool_forward(x, packed):
-    share = (1 / packed.lengths).astype(x.dtype)
-    y = np.empty((len(share), x.shape[1]), x.dtype)
-    sum_into(y, x, np.arange(len(x), dtype=np.int32), packed.offsets)
-    y *= share[:, None]
-    return y, (share, packed.sentence_numbers)

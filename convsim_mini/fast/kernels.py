@@ -1,10 +1,8 @@
 """What a GPU runs in place of the NumPy functions: each stands here under its name and contract.
 
 The kernels are CUDA C, in the .cu files. The comment above a kernel says which of the loops a
-block, a warp and a thread do. It ends with what a step of the paper's Transformer, 128 pairs, moves
-and the time for that at an H200's 4.8 TB/s: arithmetic, not measured
-(tests/benchmarks/kernel_table.py). Results are the same up to rounding; dropout draws the same
-bits. No function waits for the device. Shapes stand in the docstrings in core.
+block, a warp and a thread do. Results are the same up to rounding; dropout draws the same bits. No
+function waits for the device. Shapes stand in the docstrings in core.
 """
 
 import re
@@ -16,7 +14,6 @@ import numpy as np
 from ..common.cli import UserError
 from ..core.dropout import NO_DROPOUT
 from ..core.embeddings import joined
-from . import devices
 
 FILES = ("layers.cu", "embeddings.cu", "attention.cu", "losses.cu", "optim.cu")
 HERE = Path(__file__).parent
@@ -33,14 +30,9 @@ def source(file, dtype, width=64):
 
 
 @cache
-def _module(code):
-    import cupy
-    return cupy.RawModule(code=code, options=("-std=c++17",))
-
-
-@cache
 def _kernel(kernel, dtype, width):
     """The kernel "file.name", compiled, and for each of its parameters what makes an argument."""
+    import cupy
     file, name = kernel.split(".")
     code = source(f"{file}.cu", dtype, width)
     parameters = re.search(rf"__global__ void {name}\((.*?)\)", code, re.S)[1]
@@ -48,7 +40,7 @@ def _kernel(kernel, dtype, width):
              "Parameters": np.asarray}                        # is one of PARAMETERS already
     makers = [_pointer if "*" in parameter else kinds[parameter.split()[0]]
               for parameter in parameters.split(",")]
-    return _module(code).get_function(name), makers
+    return cupy.RawKernel(code, name, options=("-std=c++17",)), makers
 
 
 def _pointer(x):
@@ -71,7 +63,8 @@ def launch(kernel, blocks, threads, like, *arguments, shared=0, width=64):
     function, makers = _kernel(kernel, like.dtype, width)
     shared *= like.dtype.itemsize
     if shared > UNASKED:
-        most = devices.shared_memory() - 1024
+        import cupy
+        most = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"] - 1024
         if shared > most:
             raise UserError(f"--device gpu: {kernel} needs {shared:,} bytes of shared memory, the "
                             f"device has {most:,}; use more --model.heads or a smaller "

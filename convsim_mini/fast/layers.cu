@@ -2,7 +2,7 @@
 // hardware schedules together.
 
 // linear_forward after the product, y + b; half of position_wise_forward: dropout(relu(y + b)).
-// A block has a row, a thread some columns. Moves 8 bytes a number, 1,246 MB a step, so 260 µs.
+// A block has a row, a thread some columns.
 extern "C" __global__ void bias_activation(real* y, const real* bias, int e, int relu, u64 key,
                                            int threshold) {
     u64 row = (u64)blockIdx.x * e;
@@ -30,8 +30,7 @@ __device__ real column_sum(real x) {
 // where one of them took a number y is 0. A block has 8 columns (8 floats are 32 bytes, the least
 // that memory delivers) and 64 threads for the rows of each. Blocks with other blockIdx.y share the
 // rows out; each gives a row of `sums`. A load takes hundreds of cycles: unrolled, with arrays that
-// no other overlaps (__restrict__), a thread has the loads of four rows under way at once. Moves 4
-// bytes a number, after relu 12: 1,177 MB, so 245 µs.
+// no other overlaps (__restrict__), a thread has the loads of four rows under way at once.
 extern "C" __global__ void bias_activation_backward(
         const real* __restrict__ dy, const real* __restrict__ y, real* __restrict__ dx,
         int threshold, real* sums, int rows, int e) {
@@ -53,7 +52,7 @@ extern "C" __global__ void bias_activation_backward(
 }
 
 // add_norm_forward: s = x + y · factor, in place of y; z = ŝ w + b. A warp has a row. Without x it
-// is layer_norm_forward of y, which is only read. Moves 20 bytes a number, 727 MB, so 151 µs.
+// is layer_norm_forward of y, which is only read.
 extern "C" __global__ void add_norm_forward(const real* x, real* y, const real* weight,
                                             const real* bias, real* z, real* normal, real* scale,
                                             int rows, int d, u64 key, int threshold) {
@@ -78,7 +77,7 @@ extern "C" __global__ void add_norm_forward(const real* x, real* y, const real* 
 }
 
 // add_norm_backward: dx = s (dŝ − mean(dŝ) − ŝ mean(dŝ ŝ)) + ds, dŝ = dz w; dy = dx · factor. A
-// warp has a row. Without dropout dy is dx itself. Moves 20 bytes a number, 750 MB, so 156 µs.
+// warp has a row. Without dropout dy is dx itself.
 extern "C" __global__ void add_norm_backward(const real* dz, const real* ds, const real* normal,
                                              const real* scale, const real* weight, real* dx,
                                              real* dy, int rows, int d, u64 key, int threshold) {
@@ -102,7 +101,7 @@ extern "C" __global__ void add_norm_backward(const real* dz, const real* ds, con
 }
 
 // layer_norm_backward's other results, dw = Σ dz ŝ and db = Σ dz side by side in `sums`: threads as
-// in bias_activation_backward. Moves 8 bytes a number, 300 MB a step, so 63 µs.
+// in bias_activation_backward.
 extern "C" __global__ void norm_weights_backward(const real* dz, const real* normal, real* sums,
                                                  int rows, int d) {
     int c = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.y * blockDim.y;
@@ -121,7 +120,7 @@ extern "C" __global__ void norm_weights_backward(const real* dz, const real* nor
     sums[blockIdx.y * 2 * d + d + c] = bias;
 }
 
-// l2_normalize_forward: a warp has a row. Moves 1 MB: a launch's 2 µs.
+// l2_normalize_forward: a warp has a row.
 extern "C" __global__ void l2_normalize_forward(const real* x, real* y, real* norm, int rows,
                                                 int d) {
     int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -135,7 +134,7 @@ extern "C" __global__ void l2_normalize_forward(const real* x, real* y, real* no
     if (lane == 0) norm[row] = length;
 }
 
-// l2_normalize_backward: a warp has a row. Moves 2 MB: a launch's 2 µs.
+// l2_normalize_backward: a warp has a row.
 extern "C" __global__ void l2_normalize_backward(const real* dy, const real* y, const real* norm,
                                                  real* dx, int rows, int d) {
     int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -148,7 +147,7 @@ extern "C" __global__ void l2_normalize_backward(const real* dy, const real* y, 
         dx[begin + c] = (dy[begin + c] - along * y[begin + c]) / norm[row];
 }
 
-// dropout_forward, and backward: a thread has a number. Moves 8 bytes a number, 23 MB, so 5 µs.
+// dropout_forward, and backward: a thread has a number.
 extern "C" __global__ void dropout(const real* x, real* y, i64 size, u64 key, int threshold) {
     i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     if (at < size) y[at] = x[at] * dropout_factor(key, threshold, at);

@@ -35,9 +35,8 @@ def _threads():
 def on_all_cores(function, parts):
     """[function(part) for part in parts], each part in a thread of its own.
 
-    It pays from a tenth of a millisecond of NumPy's and SciPy's work, which releases the GIL. What
-    no thread has begun when the first part is done is computed here: on a busy machine a thread may
-    start late.
+    It pays from a tenth of a millisecond of work. What no thread has begun when the first part is
+    done is computed here: on a busy machine a thread may start late.
     """
     first, *others = parts
     running = [_threads().submit(function, part) for part in others]
@@ -57,23 +56,34 @@ def fair_shares(work):
     return [slice(a, b) for a, b in zip(cuts, cuts[1:])]
 
 
-def by_rows(function, *arrays):
-    """function(*arrays), for one that treats each row on its own, in chunks and on all cores."""
-    chunks = _chunks(arrays[0])
-    if len(chunks) <= 1:
-        return function(*arrays)
+def for_rows(function, x):
+    """function(slice) for slices that hold each row of x once, on all cores.
 
-    def parts(rows):
-        result = function(*(array[rows] for array in arrays))
-        return result if isinstance(result, tuple) else (result,)
-    whole = tuple(np.empty((len(arrays[0]), *part.shape[1:]), part.dtype)
-                  for part in parts(slice(1)))                # one row tells widths and dtypes
+    A slice is a megabyte of x, which a core's cache holds.
+    """
+    at_once = max(1, 2**20 // max(1, x[:1].nbytes))
+    slices = [slice(first, first + at_once) for first in range(0, len(x), at_once)]
+    if slices:
+        on_all_cores(lambda share: [function(rows) for rows in slices[share]],
+                     fair_shares(np.arange(len(slices))))
+
+
+def by_rows(function, *arrays):
+    """function(*arrays), for one that treats each row on its own; the result is like arrays[0]."""
+    y = np.empty_like(arrays[0])
 
     def fill(rows):
-        for target, part in zip(whole, parts(rows)):
-            target[rows] = part
-    _share_out(fill, chunks)
-    return whole if len(whole) > 1 else whole[0]
+        y[rows] = function(*(array[rows] for array in arrays))
+    for_rows(fill, y)
+    return y
+
+
+def add_to(y, x, factor=1):
+    """y += factor · x in place, on all cores. y: (n, …); x: like y, or one row for all."""
+    def add(rows):
+        part = x[rows] if x.ndim == y.ndim else x
+        y[rows] += part if factor == 1 else factor * part
+    for_rows(add, y)
 
 
 def product(a, b):
@@ -100,34 +110,12 @@ def products(*pairs):
     return results
 
 
-def add_to(y, x, factor=1):
-    """y += factor · x in place, on all cores. y: (n, …); x: like y, or one row for all."""
-    def add(rows):
-        part = x[rows] if x.ndim == y.ndim else x
-        y[rows] += part if factor == 1 else factor * part
-    _share_out(add, _chunks(y))
-
-
-def _chunks(x):
-    """Slices of x's rows, each a megabyte, which a core's cache holds; on the device one slice."""
-    at_once = max(1, 2**20 // max(1, x[:1].nbytes)) if array_module(x) is np else max(1, len(x))
-    return [slice(first, first + at_once) for first in range(0, len(x), at_once)]
-
-
-def _share_out(function, chunks):
-    """function(chunk) for every chunk, shared out among the cores."""
-    if chunks:
-        on_all_cores(lambda share: [function(chunk) for chunk in chunks[share]],
-                     fair_shares(np.arange(len(chunks))))
-
-
 def claim_process():
     """A command that computes much calls this first: install(), and the process is its own.
 
-    Each BLAS library that is loaded, and that threadpoolctl knows, gets one thread, whatever
-    OPENBLAS_NUM_THREADS says; `products` shares its work out among our own. OpenBLAS's threads wait
-    for each other by spinning, which beside other busy processes takes most of a step's time. Freed
-    memory is kept.
+    Each BLAS library that threadpoolctl knows gets one thread, whatever OPENBLAS_NUM_THREADS says;
+    `products` shares its work out among our own. OpenBLAS's threads wait for each other by
+    spinning, which beside other busy processes takes most of a step's time. Freed memory is kept.
     """
     global _own_threads
     install()

@@ -140,5 +140,5 @@ def encoder_of(run, tuned=False, words=True):
                         python_m(f"convsim_mini.tune {run.path} --data DIR"))
     crc = None if matrix is None else zlib.crc32(np.ascontiguousarray(matrix))
     weight = run.config.model.word_weight if words else 0.0
-    identity = {**run.identity, "tuned": tuned, "matrix": crc, "word_weight": weight}
+    identity = {"weights": run.weights, "tuned": tuned, "matrix": crc, "word_weight": weight}
     return SentenceEncoder(with_matrix(run.model, matrix), run.vocabulary, identity, weight)

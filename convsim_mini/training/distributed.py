@@ -8,7 +8,6 @@ the workers add theirs up, and all take the same step. The batch softmax is the 
 negatives are on other workers: see `gather` and `reduce_scatter`.
 """
 
-import math
 import os
 import signal
 import sys
@@ -51,13 +50,12 @@ def launched():
 class Group:
     """Some of the workers, and what they exchange: MPI between processes, NCCL between GPUs.
 
-    All workers of a group must call its methods, in the same order. If one does not, the others
-    wait for ever.
+    All of them must call its methods in the same order, or they wait for ever.
     """
 
     def __init__(self, comm):
         self.comm, self.rank, self.size = comm, comm.rank, comm.size
-        self.gpus = None                                      # made when they are needed
+        self.gpus = None                                      # NCCL's, made when it is needed
 
     def all_rows(self, x):
         """All rows of a group, end to end: x: (b, …) → (B, …), where each worker's begin."""
@@ -65,13 +63,13 @@ class Group:
         begins = np.cumsum([0, *self.comm.allgather(len(x))]).tolist()
         whole = xp.empty((begins[-1], *x.shape[1:]), x.dtype)
         if xp is np:
-            counts = np.diff(begins) * math.prod(x.shape[1:])
+            counts = np.diff(begins) * int(np.prod(x.shape[1:]))
             self.comm.Allgatherv(np.ascontiguousarray(x), [whole, counts])
             return whole, begins
-        nccl, gpus, stream = self._nccl()
+        nccl, stream = self._nccl()
         whole[begins[self.rank]:begins[self.rank + 1]] = x
         for rank, rows in enumerate(map(slice, begins, begins[1:])):
-            gpus.bcast(whole[rows].data.ptr, whole[rows].nbytes, nccl.NCCL_UINT8, rank, stream)
+            self.gpus.bcast(whole[rows].data.ptr, whole[rows].nbytes, nccl.NCCL_UINT8, rank, stream)
         return whole, begins
 
     def sum(self, arrays):
@@ -82,28 +80,28 @@ class Group:
         if xp is np:
             self.comm.Allreduce(flat, total)
         else:
-            nccl, gpus, stream = self._nccl()
+            nccl, stream = self._nccl()
             kind = {4: nccl.NCCL_FLOAT32, 8: nccl.NCCL_FLOAT64}[flat.itemsize]
-            gpus.allReduce(flat.data.ptr, total.data.ptr, flat.size, kind, nccl.NCCL_SUM, stream)
+            self.gpus.allReduce(flat.data.ptr, total.data.ptr, flat.size, kind, nccl.NCCL_SUM,
+                                stream)
         parts = xp.split(total, np.cumsum([array.size for array in arrays.values()]).tolist())
         return {name: part.reshape(array.shape)
                 for (name, array), part in zip(arrays.items(), parts)}
 
     def _nccl(self):
-        """CuPy's NCCL, its communicator of this group, the current stream."""
         from cupy.cuda import get_current_stream, nccl
         if not self.gpus:
             key = self.comm.bcast(nccl.get_unique_id() if self.rank == 0 else None)
             self.gpus = nccl.NcclCommunicator(self.size, key, self.rank)
-        return nccl, self.gpus, get_current_stream().ptr
+        return nccl, get_current_stream().ptr
 
 
-class Workers:
+class Workers(Group):
     """The processes of one job, numbered from 0; see also Alone."""
 
     def __init__(self, mpi):
-        self.everyone = self.group = Group(mpi.COMM_WORLD)    # group: those with this one's task
-        self.comm, self.rank, self.size = mpi.COMM_WORLD, self.everyone.rank, self.everyone.size
+        super().__init__(mpi.COMM_WORLD)
+        self.group = self                                     # those with this one's task
         self.gpu = self.comm.Split_type(mpi.COMM_TYPE_SHARED).rank        # its number on its host
         self.broadcast = self.comm.bcast                      # gives all the first one's value
         self.trains_nli = None
@@ -117,55 +115,49 @@ class Workers:
 
     def gradients(self, model, config, batch, step):
         """As `step_gradients` of core/loop.py, of a Batch that all workers have."""
-        optim, task = config.optim, TASKS[batch.task]
+        of_nli, task = config.optim.nli_workers, TASKS[batch.task]
         weight = task.weight_in(config)
-        batch = self.part(batch)
-        if optim.nli_workers:
-            weight *= optim.nli_workers if self.trains_nli else 1 - optim.nli_workers
-        share = 1.0
-        if batch.labels is not None:                          # a mean over this worker's pairs
-            share = len(batch.labels) / self.group.comm.allreduce(len(batch.labels))
+        if of_nli:
+            weight *= of_nli if self.trains_nli else 1 - of_nli
+        part, share = self.part(batch), 1.0
+        if batch.labels is not None:                          # its loss is a mean over the part
+            share = len(part.labels) / len(batch.labels)
         key = config.seed, step * self.size + self.rank       # each Transformer drops other numbers
-        loss, grads = of_batch(config)(model, batch, key, weight * share, self)
+        loss, grads = of_batch(config)(model, part, key, weight * share, self)
         losses = {task.loss: share * loss}
-        if optim.nli_workers:                                 # the other task's are zero here
+        if of_nli:                                            # the other task's are zero here
             losses = {"loss": 0 * loss, "nli_loss": 0 * loss} | losses
             grads = {name: 0 * p for name, p in model.params.items() if name != TABLE} | grads
         table = self.all_places(joined(grads.pop(TABLE)))
-        whole = self.everyone.sum(losses | grads) | {TABLE: [table]}
+        whole = self.sum(losses | grads) | {TABLE: [table]}
         # copies: a loss that is kept would keep the array of all gradients
         return {name: whole.pop(name).copy() for name in losses}, whole
 
     def all_places(self, grad):
-        """All workers' SparseRows as one. Equal rows are not summed yet.
+        """All workers' SparseRows as one, equal rows not yet summed.
 
-        So a DAN sends one vector for each sentence. The sums of its rows would be about ten times
-        as large.
+        So a DAN sends a vector for each sentence; the sums of its rows would be ten times as large.
         """
         xp = array_module(grad.values)
-        values, begins = self.everyone.all_rows(grad.values)              # (V, d) of all
+        values, begins = self.all_rows(grad.values)              # (V, d) of all
         places = xp.stack([grad.rows, grad.sources + begins[self.rank]], axis=1).astype(np.int32)
-        rows, sources = xp.ascontiguousarray(self.everyone.all_rows(places)[0].T)    # (M,) of all
+        rows, sources = xp.ascontiguousarray(self.all_rows(places)[0].T)    # (M,) of all
         return SparseRows(rows, values, sources)
 
     def part(self, batch):
         """This worker's b pairs of a Batch of B, as a Batch.
 
-        In its false negatives the rows count from this worker's first pair, the columns from the
-        batch's.
+        Rows of its false negatives count from its own first pair, columns from the batch's.
         """
         pairs = len(batch.sentences.lengths) // 2
-        cuts = pairs * np.arange(self.group.size + 1) // self.group.size
-        begin, end = cuts[self.group.rank:][:2]
-        which = np.arange(begin, end)
-        sentences = batch.sentences.take(np.concatenate([which, pairs + which]))
-        masked = batch.false_negatives
+        begin, end = (pairs * (self.group.rank + k) // self.group.size for k in (0, 1))
+        sentences = batch.sentences.take(np.r_[begin:end, pairs + begin:pairs + end])
+        masked, labels = batch.false_negatives, batch.labels
         if masked is not None:
             rows, columns = masked
             inside = (rows >= begin) & (rows < end)
             masked = (rows[inside] - begin, columns[inside]) if inside.any() else None
-        labels = None if batch.labels is None else batch.labels[begin:end]
-        return Batch(sentences, masked, labels, batch.task)
+        return Batch(sentences, masked, None if labels is None else labels[begin:end], batch.task)
 
     def gather(self, v):
         """All responses of this task's workers, v: (b, e) → (B, e), the number of the first own."""
@@ -173,10 +165,9 @@ class Workers:
         return everyone, self.begins[self.group.rank]
 
     def reduce_scatter(self, dv):
-        """The sum of the workers' gradients of what was gathered last, cut to the own rows.
+        """The sum of the gradients of what was gathered last, cut to the own rows: (B, e) → (b, e).
 
-        Gathering copied a response to every worker, and each copy got a gradient: the backward of
-        a gather is a sum. dv: (B, e) → (b, e)
+        Each worker's copy of a response has got a gradient: the backward of a gather is a sum.
         """
         begin, end = self.begins[self.group.rank:][:2]
         return self.group.sum({"dv": dv})["dv"][begin:end]
@@ -190,8 +181,8 @@ class Workers:
         """Raise a UserError where CuPy does not find NCCL."""
         from cupy.cuda import nccl
         if not nccl.available:
-            install = python_m("pip install nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)")
-            raise UserError(f"--device gpu: several workers need NCCL: {install}")
+            raise UserError("--device gpu: several workers need NCCL: " + python_m(
+                "pip install nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)"))
 
     def wait(self):
         """Wait for all workers. Meanwhile the processor is free for workers that still compute."""
@@ -203,11 +194,7 @@ class Workers:
     def in_turn(self):
         """The first worker does something; then the others do the same and print nothing."""
         if self.rank == 0:
-            try:
-                yield
-            except SystemExit:                                # --help ends all of them
-                self.wait()
-                raise
+            yield
         self.wait()
         if self.rank:
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
@@ -220,7 +207,9 @@ class Workers:
             with errors_in_one_line():
                 yield
         except BaseException as error:
-            code = getattr(error, "code", 1)                  # 0: of --help
+            code = getattr(error, "code", 1)
+            if code == 0 and self.rank == 0:                  # of --help: now it is their turn
+                self.wait()
             if self.agreed and code in [128 + number for number in ENDING] or code == 0:
                 self.wait()
                 raise

@@ -29,10 +29,10 @@ class Job(NamedTuple):
     workers: Alone = ALONE              # or Workers, of several processes
     folder: Path | None = None          # of the run; only the first worker knows it
 
-    def run(self, step=0, model=None, measured=(), state=None):
-        """The Run that training.safetensors holds after a step."""
+    def run(self, step=0, model=None, **more):
+        """The Run that training.safetensors holds after a step; more: its other fields."""
         return Run(Path(self.folder, TRAINING), self.config, self.corpus.vocabulary, model, step,
-                   list(measured), self.corpus.checksum, self.tasks.nli_checksum, {}, state or {})
+                   corpus=self.corpus.checksum, nli=self.tasks.nli_checksum, **more)
 
 
 class Start(NamedTuple):
@@ -84,7 +84,4 @@ def begin(job, start):
     for name, saved in (start.state or {}).items():
         own = optimizer.state[name]
         own[...] = array_module(own).asarray(saved)
-    monitor = Silent()
-    if workers.rank == 0:
-        monitor = Monitor(job, start, machine(xp))
-    return model, optimizer, monitor
+    return model, optimizer, Silent() if workers.rank else Monitor(job, start, machine(xp))

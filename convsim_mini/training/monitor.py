@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 
 from ..core.arrays import array_module, to_host
-from ..common.cli import progress, python_m, user_errors
+from ..common.cli import UserError, progress, python_m, user_errors
 from ..common.figures import plot_loss, plot_precision, precisions
 from ..common.files import write_text
 from ..core.model import TASKS
@@ -16,7 +16,6 @@ from .tasks import pairs_before
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
 EXPLODED = 100    # a run is stopped at 100 times the loss of picking at random
-LARGEST = 1e19    # the largest parameter: its square is still a float32
 
 
 class Monitor:
@@ -28,79 +27,69 @@ class Monitor:
 
     def __init__(self, job, start, machine="unknown"):
         self.job, self.folder, self.config = job, job.folder, job.config
-        config, step = job.config, start.step
-        self.log_every = max(10, config.steps // LOGGED)
-        self.choices = choices_of(config)
-        self.most = {task: EXPLODED * math.log(number) for task, number in self.choices.items()}
+        self.log_every = max(10, self.config.steps // LOGGED)
+        self.choices = choices_of(self.config)
         self.path = self.folder / LOG
         self.resume = python_m(f"convsim_mini.train --resume {self.folder}")
-        records = []    # a run without a checkpoint starts anew, and so does its log
-        if step:
-            records = [record for record in read_log(self.path) if record["step"] <= step]
-        write_text(self.path, "".join(map(line_of, records)))
-        self.losses = []
-        self.steps = [record for record in records if {"loss", "nli_loss"} & record.keys()]
+        log = read_log(self.path) if start.step else []       # else the run starts anew
+        log = [record for record in log if record["step"] <= start.step]
+        write_text(self.path, "".join(f"{json.dumps(record)}\n" for record in log))
+        self.losses = []                                      # (task, loss) since its last line
+        self.steps = [record for record in log if {"loss", "nli_loss"} & record.keys()]
         self.measured = [*start.measured]
         self.seconds = self.measured[-1]["seconds"] if self.measured else 0.0
-        machines = [record["machine"] for record in records if "machine" in record]
-        if machines[-1:] != [machine]:
-            self._write([], {"step": step, "machine": machine})
+        self._write([], {"step": start.step, "machine": machine})
         self.bar = progress(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05,
-                            leave=True, total=pairs_before(config, config.steps))
-        self.bar.update(pairs_before(config, step))
+                            leave=True, initial=pairs_before(self.config, start.step),
+                            total=pairs_before(self.config, self.config.steps))
         self.began = time.perf_counter()
 
     @property
     def best(self):
         """The step after 0 that is best on dev, by P@1, NLI's accuracy or their sum; or None."""
-        scores = {}
-        for record in self.measured:
-            of_tasks = {"replies": record["dev_p1"], "classes": record.get("nli", 0)}
-            scores[record["step"]] = sum(of_tasks.get(task, 0) for task in self.config.taught)
-        scores.pop(0, None)
+        named = {"replies": "dev_p1", "classes": "nli"}
+        scores = {record["step"]: sum(record[named[task]] for task in self.config.taught
+                                      if task in named)
+                  for record in self.measured if record["step"]}
         return max(scores, key=scores.get, default=None)
 
     def after_step(self, step, losses):
-        """Keep a step's losses, 0-d arrays by name; log after every `log_every` steps."""
-        self.losses.append(losses)
-        if len(self.losses) >= self.log_every:
+        """Keep a step's losses, 0-d arrays by name; log at every `log_every` steps."""
+        self.losses += losses.items()
+        if step % self.log_every == 0:
             self.log(step)
         self.bar.update(pairs_before(self.config, step) - self.bar.n)
 
     def log(self, step):
-        """Log the mean of each task's losses since the last time. Raises Diverged if one is bad."""
-        of_steps = [loss for losses in self.losses for loss in losses.values()]
-        if not of_steps:
+        """Log the mean of each task's losses since the last time. Raises UserError for a bad one."""
+        if not self.losses:
             return
-        values = iter(to_host(array_module(of_steps[0]).stack(of_steps)).tolist())    # one wait
+        tasks, losses = zip(*self.losses)
+        values = to_host(array_module(losses[0]).stack(losses)).tolist()    # one wait for a device
         of_tasks = defaultdict(list)
-        for at, losses in enumerate(self.losses, start=step - len(self.losses) + 1):
-            for task in losses:
-                of_tasks[task].append(loss := next(values))
-                if not loss < self.most[task]:                # nan is not
-                    raise Diverged(at, loss)
+        for task, loss in zip(tasks, values):
+            of_tasks[task].append(loss)
+        means = {task: sum(some) / len(some) for task, some in sorted(of_tasks.items())}
+        for task, mean in means.items():
+            if not mean < EXPLODED * math.log(self.choices[task]):        # nan is not
+                raise UserError(f"step {step:,}: the loss is {mean:.4g}, expected less than "
+                                f"{EXPLODED} times that of picking at random; the checkpoints "
+                                "before it are kept; train again with a lower --optim.rate and "
+                                "--optim.table_rate")
         self.losses = []
-        means = {task: sum(losses) / len(losses) for task, losses in sorted(of_tasks.items())}
-        self.bar.set_postfix({task: f"{means[task]:.3f}" for task in means}, refresh=False)
+        self.bar.set_postfix({task: f"{mean:.3f}" for task, mean in means.items()}, refresh=False)
         self._write(self.steps, {"step": step, **means})
 
     def checkpoint(self, step, model, state, measured):
-        """Measure, if `measured`, and save. Raises Diverged if a loss or a parameter is bad."""
+        """Measure, if `measured`, and save. Raises UserError if a loss is bad."""
         self.log(step)
         self.seconds += time.perf_counter() - self.began
-        for p in model.params.values():
-            if not (p.min() > -LARGEST and p.max() < LARGEST):            # nan is neither
-                raise Diverged(step, math.nan)
         if measured:
             self.measure(step, model)
-        self.save(step, model, state)
-        self.began = time.perf_counter()
-
-    def save(self, step, model, state):
-        """Save the newest weights, and keep them as the run's model if they are the best so far."""
-        save_run(self.job.run(step, model, self.measured, state))
+        save_run(self.job.run(step, model, measured=self.measured, state=state))
         if self.best in (None, step):
             keep_as_model(self.folder)
+        self.began = time.perf_counter()
 
     def measure(self, step, model):
         """Measure a Model on dev; print, record and draw the measures."""
@@ -111,18 +100,19 @@ class Monitor:
         self._write(self.measured, record)
         self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {'   '.join(figures)}   "
                        f"loss {record['dev_loss']:.3f}")
-        self.draw(plot_precision, "p_at_n.png", self.measured, self.best)
-        if self.steps:
-            self.draw(plot_loss, "loss.png", self.steps, self.measured, self.choices, self.best)
-        self.began = time.perf_counter()
-
-    def draw(self, plot, name, *given):
-        """Draw a figure of the run, or say in a line why it cannot be drawn."""
         try:
-            plot(self.folder / name, *given)
+            self.draw()
         except Exception as error:                            # any: training needs no picture
             reason = " ".join(str(error).splitlines())
-            self.bar.write(f"{name}: is not drawn, training goes on ({reason})", file=sys.stderr)
+            self.bar.write(f"the curves are not drawn, training goes on ({reason})",
+                           file=sys.stderr)
+        self.began = time.perf_counter()
+
+    def draw(self):
+        """Draw the run's curves."""
+        plot_precision(self.folder / "p_at_n.png", self.measured, self.best)
+        if self.steps:
+            plot_loss(self.folder / "loss.png", self.steps, self.measured, self.choices, self.best)
 
     def stopped(self):
         """Say how to go on."""
@@ -136,29 +126,18 @@ class Monitor:
         records.append(record)
         advice = f"make room, then go on: {self.resume}"
         with (user_errors(f"{self.path}: cannot be written", advice),
-              open(self.path, "a", encoding="utf-8", newline="\n") as log):
-            log.write(line_of(record))
+              open(self.path, "a", encoding="utf-8") as file):
+            print(json.dumps(record), file=file)
 
 
 class Silent:
-    """The Monitor of all workers but the first. It shows and records nothing."""
+    """Watches nothing: in the place of a Monitor for all workers but the first."""
 
-    def _nothing(self, *arguments):
-        pass
-
-    after_step = checkpoint = measure = stopped = close = _nothing
-
-
-def line_of(record):
-    """A record as a line of the log."""
-    return json.dumps(record) + "\n"
+    def __getattr__(self, name):
+        return lambda *arguments: None
 
 
 def choices_of(config):
     """Name of a Config's loss → number of answers that it picks from."""
     return {task.loss: task.classes or getattr(config.optim, task.batch_size)
             for task in map(TASKS.get, config.taught)}
-
-
-class Diverged(Exception):
-    """A loss or a parameter is nan or far too large: Diverged(step, loss)."""

@@ -42,9 +42,9 @@ class Run(NamedTuple):
     measured: list = []    # records of what was measured on dev, up to the step
     corpus: int = 0        # checksum of the Corpus that it was trained on
     nli: int | None = None    # checksum of the NLI data that it was trained on
+    weights: int = 0       # checksum of the weights and the vocabulary
     matrices: dict = {}    # name → (e, e) for its vectors: "tuned", "all_but_the_top"
     state: dict = {}       # the optimiser's, in training.safetensors
-    weights: int = 0       # checksum of the weights and the vocabulary
 
     @property
     def folder(self):
@@ -56,11 +56,6 @@ class Run(NamedTuple):
         """What to call it: its folder, or the file where somebody gave that a name."""
         return self.folder.resolve().name if self.path.name == MODEL else self.path.stem
 
-    @property
-    def identity(self):
-        """What its vectors depend on."""
-        return {"step": self.step, "weights": self.weights}
-
 
 def save_config(folder, config):
     """Write config.json: the whole configuration, with which `--config` replays the run."""
@@ -69,20 +64,21 @@ def save_config(folder, config):
 
 def save_run(run):
     """Write a Run into the file of its path, whole or not at all."""
-    weights = to_host(run.model.params) if run.model else {}
-    arrays = dict(weights)
-    arrays |= {MATRIX + name: matrix for name, matrix in run.matrices.items()}
-    arrays |= {STATE + name: array for name, array in to_host(run.state).items()}
-    about = {"settings": dataclasses.asdict(run.config), "vocabulary": run.vocabulary.to_dict(),
-             "step": run.step, "measured": run.measured, "corpus": run.corpus, "nli": run.nli,
-             "weights": checksum_of_arrays(weights, json.dumps(run.vocabulary.to_dict()))}
-    save_arrays(run.path, arrays, about)
+    params = to_host(run.model.params) if run.model else {}
+    words = run.vocabulary.to_dict()
+    arrays = {**params,
+              **{MATRIX + name: matrix for name, matrix in run.matrices.items()},
+              **{STATE + name: array for name, array in to_host(run.state).items()}}
+    save_arrays(run.path, arrays, {
+        "settings": dataclasses.asdict(run.config), "vocabulary": words, "step": run.step,
+        "measured": run.measured, "corpus": run.corpus, "nli": run.nli,
+        "weights": checksum_of_arrays(params, json.dumps(words))})
 
 
 def keep_as_model(folder):
     """Make the newest weights the ones that a run is known by."""
     def link(temporary):
-        Path(temporary).unlink(missing_ok=True)
+        Path(temporary).unlink()
         try:
             os.link(Path(folder, TRAINING), temporary)
         except OSError:                                       # a file system without links
@@ -109,13 +105,12 @@ def load_run(run, device="cpu"):
     """Open a run on the host or "gpu": its folder or its file. Raises UserError."""
     path = file_of(run)
     arrays, about = load_arrays(path)
-    run = _described(path, about)
+    run = _run_of(path, about)
     parts = {MATRIX: {}, STATE: {}, "": {}}
     for name, array in arrays.items():
         kind = next(prefix for prefix in parts if name.startswith(prefix))
         parts[kind][name.removeprefix(kind)] = array
-    # they may be stored in 16 bits
-    params = {name: np.asarray(p, np.float32) for name, p in parts[""].items()}
+    params = {name: np.asarray(p, np.float32) for name, p in parts[""].items()}    # or 16 bits
     params = to_device(params, device_module(device, run.config.precision))
     model = Model(params, run.config.model, run.vocabulary.size)
     return run._replace(model=model, matrices=parts[MATRIX], state=parts[STATE])
@@ -124,15 +119,14 @@ def load_run(run, device="cpu"):
 def describe(run):
     """A Run without its arrays, from its folder or its file. Raises UserError."""
     path = file_of(run)
-    return _described(path, load_about(path))
+    return _run_of(path, load_about(path))
 
 
-def _described(path, about):
+def _run_of(path, about):
     with user_errors(f"{path}: is damaged", OLDER, DAMAGE):
-        config = config_from_dict(about["settings"], path)
-        return Run(path, config, Vocabulary(**about["vocabulary"]), None,
-                   *(about[name] for name in ("step", "measured", "corpus", "nli")),
-                   weights=about["weights"])
+        return Run(path, config_from_dict(about["settings"], path),
+                   Vocabulary(**about["vocabulary"]), None,
+                   *(about[name] for name in ("step", "measured", "corpus", "nli", "weights")))
 
 
 def file_of(run):
@@ -140,23 +134,20 @@ def file_of(run):
     path = Path(run)
     if path.is_file():
         return path
-    if not path.is_dir():
-        raise UserError(f"{path}: no such run; train one: {python_m('convsim_mini.train')}")
     if Path(path, MODEL).is_file():
         return path / MODEL
     if Path(path, TRAINING).is_file():
         raise UserError(f"{path}: holds no {MODEL}, for the run stopped before its first "
                         f"checkpoint; go on: {python_m(f'convsim_mini.train --resume {path}')}")
-    advice = f"train one: {python_m('convsim_mini.train')}"
     if Path(path, "modules.json").exists():
-        advice = "it is an exported one, and its README.md says how to use that"
-    raise UserError(f"{path}: is no run folder, for it holds no {MODEL}; {advice}")
+        raise UserError(f"{path}: is an exported run; its README.md says how to use that")
+    fault = f"is no run folder, for it holds no {MODEL}" if path.is_dir() else "no such run"
+    raise UserError(f"{path}: {fault}; train one: {python_m('convsim_mini.train')}")
 
 
 def newest(folder):
     """The file to go on from: training.safetensors, or the model of a finished run."""
-    training = Path(folder, TRAINING)
-    return training if training.is_file() else file_of(folder)
+    return file_of(folder) if finished(folder) else Path(folder, TRAINING)
 
 
 def finished(folder):
@@ -169,14 +160,9 @@ def read_log(path):
 
     Raises UserError where it is damaged.
     """
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    records = []
-    for number, line in enumerate(lines, start=1):
-        if line.endswith(b"\n"):
-            where = f"{path}, line {number}: is damaged"
-            with user_errors(where, "move the file away", ValueError):
-                records.append(json.loads(line))
-    return records
+    with user_errors(f"{path}: is damaged", "move the file away", ValueError):
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+        return json.loads(f"[{','.join(lines)}]")
 
 
 def log_of(run):

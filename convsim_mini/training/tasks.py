@@ -22,12 +22,11 @@ class Tasks(NamedTuple):
     @property
     def nli_checksum(self):
         """The CRC-32 of all numbers of the NLI splits, or None without any."""
-        splits = [split for split in (self.nli, self.nli_dev) if split]
-        arrays = [array for split in splits for array in split[:4] if array is not None]
         crc = 0
-        for array in arrays:
-            crc = zlib.crc32(np.ascontiguousarray(array), crc)
-        return crc if splits else None
+        for split in filter(None, (self.nli, self.nli_dev)):
+            for array in split[:4]:
+                crc = crc if array is None else zlib.crc32(np.ascontiguousarray(array), crc)
+        return crc if self.nli else None
 
 
 def batches(config, tasks, first_step=0, trains_nli=None):
@@ -42,11 +41,10 @@ def batches(config, tasks, first_step=0, trains_nli=None):
     drop = math.ceil(config.optim.drop_at * config.steps)
     for step in itertools.count(first_step):
         if step in (first_step, drop):
-            begin = drop if step >= drop else 0
-            size, nli_size = batch_sizes(config.optim, step, config.steps)
-            done, of_nli = steps_of_tasks(config, begin, step)
-            order = batch_order(tasks.conversation.pairs, size, config.seed, done)
-            nli_order = batch_order(tasks.nli.pairs, nli_size, config.seed, of_nli)
+            done = steps_of_tasks(config, drop if step >= drop else 0, step)
+            sizes = batch_sizes(config.optim, step, config.steps)
+            order, nli_order = (batch_order(split.pairs, size, config.seed, steps)
+                                for split, size, steps in zip(tasks[:2], sizes, done))
         is_nli = trains_nli
         if is_nli is None:
             is_nli = nli_steps(config, step + 1) > nli_steps(config, step)
@@ -64,12 +62,10 @@ def batch_sizes(optim, step, steps):
 
 def pairs_before(config, step):
     """How many pairs of both tasks the first `step` steps see."""
-    drop = min(step, math.ceil(config.optim.drop_at * config.steps))
-    total = 0
+    drop, total = min(step, math.ceil(config.optim.drop_at * config.steps)), 0
     for begin, end in ((0, drop), (drop, step)):
-        size, nli_size = batch_sizes(config.optim, begin, config.steps)
-        steps, of_nli = steps_of_tasks(config, begin, end)
-        total += steps * size + of_nli * nli_size
+        sizes = batch_sizes(config.optim, begin, config.steps)
+        total += int(np.dot(sizes, steps_of_tasks(config, begin, end)))
     return total
 
 

@@ -62,7 +62,7 @@ def child(preset, steps):
     model = model._replace(params=workers.broadcast(model.params))
     optimizer, counted = OPTIMIZERS[config.optim.optimizer](model.params), Counted(None)
     if workers.size > 1:
-        counted = workers.comm = workers.everyone.comm = Counted(workers.comm)
+        counted = workers.comm = Counted(workers.comm)
 
     def after_step(done, losses):
         nonlocal began

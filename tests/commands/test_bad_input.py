@@ -127,8 +127,9 @@ def workshop(tmp_path_factory, pair_file, trained):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     encoder = load(trained[0])
-    for name, step in (("index", 30), ("index-other", 7)):
-        encoder.identity["step"] = step
+    weights = encoder.identity["weights"]
+    for name, other in (("index", weights), ("index-other", 7)):
+        encoder.identity["weights"] = other
         build_index(encoder, rows_of_texts(["one", "two"]), folder / name)
     for name, damage in DAMAGED.items():
         shutil.copytree(trained[0], folder / name)

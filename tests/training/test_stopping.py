@@ -1,4 +1,4 @@
-"""What a training does when a signal asks it to stop, and when a figure cannot be drawn."""
+"""What a training does when a signal asks it to stop, and when its curves cannot be drawn."""
 
 import os
 import signal
@@ -10,27 +10,35 @@ from pathlib import Path
 import pytest
 
 from convsim_mini import train
-from convsim_mini.common.cli import ENDING, errors_in_one_line
-from convsim_mini.training import loop, stopping
+from convsim_mini.common.cli import ENDING, UserError, errors_in_one_line
+from convsim_mini.training import stopping
+from convsim_mini.training.monitor import Monitor
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import finished, load_run, read_log
 
-from conftest import PATH, ended, wait_for
+from conftest import PATH, command, ended, wait_for
 
 
-@pytest.mark.parametrize("number", ENDING[1:])
-def test_sigterm_stops_a_training_after_the_step_as_ctrl_c_does(arguments, tmp_path, number):
-    command = [sys.executable, "-m", "convsim_mini.train", *arguments, "--steps", 10**6, "--run"]
-    process = subprocess.Popen([*map(str, command), "run"], cwd=tmp_path, stdout=subprocess.PIPE,
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_stops_a_training_after_the_step_and_it_says_how_to_go_on(
+        arguments, tmp_path, number):
+    words = [sys.executable, "-m", "convsim_mini.train", *arguments, "--steps", 10**6, "--run"]
+    process = subprocess.Popen([*map(str, words), "run"], cwd=tmp_path, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": PATH})
-    wait_for(lambda: any("loss" in record for record in read_log(tmp_path / "run" / "log.jsonl")),
-             process)
+    run = tmp_path / "run"
+    wait_for(lambda: any("loss" in record for record in read_log(run / "log.jsonl")), process)
+    config = parse_config([*map(str, arguments), "--run", str(run)])
+    for second in (lambda: train.resume(run), lambda: train.train(config)):
+        with pytest.raises(UserError, match="run: another process trains in it; wait"):
+            second()
     process.send_signal(number)
     stderr = ended(process)[1].decode()
     assert process.returncode == 128 + number
     assert stderr.startswith("stopped; go on with:  ") and stderr.count("\n") == 1
     assert stderr.endswith("python -m convsim_mini.train --resume run\n")
-    assert load_run(tmp_path / "run").step > 0
+    assert load_run(run).step > 0
+    done = command("evaluation.sts", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_is_ignored_stays_ignored():
@@ -42,6 +50,14 @@ def test_what_is_ignored_stays_ignored():
             assert not asked.is_set()
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_a_second_signal_ends_the_step_and_the_first_one_counts():
+    with pytest.raises(KeyboardInterrupt) as ended, stopping.asked_to_stop() as asked:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert asked.is_set()
+        os.kill(os.getpid(), signal.SIGINT)
+    assert ended.value.args == (signal.SIGTERM,)
 
 
 def test_handlers_are_put_back_and_another_thread_sets_none():
@@ -60,16 +76,16 @@ def test_handlers_are_put_back_and_another_thread_sets_none():
     assert [*map(signal.getsignal, numbers)] == before
 
 
-def test_a_figure_that_cannot_be_drawn_is_a_line(arguments, tmp_path, monkeypatch, capsys):
-    def monitor(job, *more):
-        Path(job.folder, "p_at_n.png").mkdir()
-        return real(job, *more)
+def test_curves_that_cannot_be_drawn_are_a_line(arguments, tmp_path, monkeypatch, capsys):
+    def draw(self):
+        Path(self.folder, "p_at_n.png").mkdir(exist_ok=True)
+        real(self)
 
-    real = loop.Monitor
-    monkeypatch.setattr(loop, "Monitor", monitor)
+    real = Monitor.draw
+    monkeypatch.setattr(Monitor, "draw", draw)
     options = [*map(str, arguments), "--steps", "9", "--evaluations", "1"]
     folder, *_ = train.train(parse_config([*options, "--run", str(tmp_path / "run")]))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and all(
-        line.startswith("p_at_n.png: is not drawn, training goes on (") for line in lines)
-    assert finished(folder) and (folder / "loss.png").is_file() and load_run(folder).step == 9
+        line.startswith("the curves are not drawn, training goes on (") for line in lines)
+    assert finished(folder) and load_run(folder).step == 9

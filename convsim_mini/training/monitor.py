@@ -61,7 +61,7 @@ class Monitor:
         self.bar.update(pairs_before(self.config, step) - self.bar.n)
 
     def log(self, step):
-        """Log the mean of each task's losses since the last time. Raises UserError for a bad one."""
+        """Log each task's mean loss since the last time. Raises UserError if one is bad."""
         if not self.losses:
             return
         tasks, losses = zip(*self.losses)

@@ -29,7 +29,7 @@ from convsim_mini.core.model import Model
 from convsim_mini.core.text import Vocabulary
 from convsim_mini.training import chunks, loop, monitor
 
-from conftest import PATH, SMALL, command, ended, wait_for, weights
+from conftest import SMALL, weights
 
 STEPS = 40
 OPTIONS = {

@@ -224,11 +224,6 @@ def mean_pool_forward(x, packed):
     return y, (packed.offsets, len(x))
 
 
-def embedding_bag_forward(table, rows, lengths):
-    scale = (1 / lengths ** 0.5).astype(table.dtype)[:, None]
-    return sum_rows(table, rows) * scale, (rows.ids, rows.sentence_numbers, scale)
-
-
 def sum_rows(table, packed):
     means, _ = mean_pool_forward(table.take(packed.ids, axis=0), packed)
     return means * packed.lengths.astype(table.dtype)[:, None]

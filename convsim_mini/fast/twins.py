@@ -13,7 +13,7 @@ TWINS = {    # function of core: (its twin for NumPy's arrays, for CuPy's)
     layers.l2_normalize_forward: (host.l2_normalize_forward, kernels.l2_normalize_forward),
     layers.l2_normalize_backward: (host.l2_normalize_backward, kernels.l2_normalize_backward),
     embeddings.word_bag_forward: (None, kernels.word_bag_forward),
-    embeddings.embedding_bag_forward: (host.embedding_bag_forward, kernels.embedding_bag_forward),
+    embeddings.embedding_bag_forward: (host.embedding_bag_forward, None),
     embeddings.sum_rows: (host.sum_rows, kernels.sum_rows),
     losses.batch_softmax_forward: (host.batch_softmax_forward, kernels.batch_softmax_forward),
     losses.batch_softmax_backward: (host.batch_softmax_backward, kernels.batch_softmax_backward),

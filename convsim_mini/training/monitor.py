@@ -34,7 +34,7 @@ class Monitor:
         log = read_log(self.path) if start.step else []       # else the run starts anew
         log = [record for record in log if record["step"] <= start.step]
         write_text(self.path, "".join(f"{json.dumps(record)}\n" for record in log))
-        self.losses = []                                      # (task, loss) since its last line
+        self.losses = defaultdict(list)                       # by task, since its last line
         self.steps = [record for record in log if {"loss", "nli_loss"} & record.keys()]
         self.measured = [*start.measured]
         self.seconds = self.measured[-1]["seconds"] if self.measured else 0.0
@@ -47,38 +47,35 @@ class Monitor:
     @property
     def best(self):
         """The step after 0 that is best on dev, by P@1, NLI's accuracy or their sum; or None."""
-        named = {"replies": "dev_p1", "classes": "nli"}
-        scores = {record["step"]: sum(record[named[task]] for task in self.config.taught
-                                      if task in named)
+        named = [name for task, name in (("replies", "dev_p1"), ("classes", "nli"))
+                 if task in self.config.taught]
+        scores = {record["step"]: sum(record[name] for name in named)
                   for record in self.measured if record["step"]}
         return max(scores, key=scores.get, default=None)
 
     def after_step(self, step, losses):
         """Keep a step's losses, 0-d arrays by name; log at every `log_every` steps."""
-        self.losses += losses.items()
+        for task, loss in losses.items():
+            self.losses[task].append(loss)
         if step % self.log_every == 0:
             self.log(step)
         self.bar.update(pairs_before(self.config, step) - self.bar.n)
 
     def log(self, step):
         """Log each task's mean loss since the last time. Raises UserError if one is bad."""
-        if not self.losses:
-            return
-        tasks, losses = zip(*self.losses)
-        values = to_host(array_module(losses[0]).stack(losses)).tolist()    # one wait for a device
-        of_tasks = defaultdict(list)
-        for task, loss in zip(tasks, values):
-            of_tasks[task].append(loss)
-        means = {task: sum(some) / len(some) for task, some in sorted(of_tasks.items())}
-        for task, mean in means.items():
+        means = {}
+        for task, losses in sorted(self.losses.items()):
+            values = to_host(array_module(losses[0]).stack(losses)).tolist()           # one wait
+            means[task] = mean = sum(values) / len(values)
             if not mean < EXPLODED * math.log(self.choices[task]):        # nan is not
                 raise UserError(f"step {step:,}: the loss is {mean:.4g}, expected less than "
                                 f"{EXPLODED} times that of picking at random; the checkpoints "
                                 "before it are kept; train again with a lower --optim.rate and "
                                 "--optim.table_rate")
-        self.losses = []
-        self.bar.set_postfix({task: f"{mean:.3f}" for task, mean in means.items()}, refresh=False)
-        self._write(self.steps, {"step": step, **means})
+        if means:
+            self.losses.clear()
+            self.bar.set_postfix({task: f"{means[task]:.3f}" for task in means}, refresh=False)
+            self._write(self.steps, {"step": step, **means})
 
     def checkpoint(self, step, model, state, measured):
         """Measure, if `measured`, and save. Raises UserError if a loss is bad."""

@@ -6,11 +6,10 @@ The parts, in this order; --parts picks some, --tools, --encoders and --cases pi
   tests      pytest on the GPU's tests
   sanitizer  the kernels' tests under compute-sanitizer, where that is installed
   batches    what speed reads, into --batches; wants no GPU
-  speed      beside PyTorch in one run (gpu_contenders.py): by turns, each in a process of its own
+  speed      beside PyTorch in one run (contenders.py): by turns, each in a process of its own
   train      some steps of each encoder, and what it learned
 A part that fails is reported and the others go on; when --minutes are spent, the rest is skipped.
 FOLDER/summary.md is written after each item of a part, log.txt holds what the commands printed.
---smoke makes all but tests and sanitizer small and runs them on the CPU, to try this script.
 """
 
 import argparse
@@ -31,12 +30,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from contenders import ROOT, pair_files
-from gpu_contenders import CASES, FULL, SMOKE
+from contenders import ROOT, Case, pair_files
 
-PYTHON, CONTENDERS = sys.executable, ROOT / "tests" / "benchmarks" / "gpu_contenders.py"
+PYTHON, CONTENDERS = sys.executable, ROOT / "tests" / "benchmarks" / "contenders.py"
 KERNEL_TESTS = "tests/gpu/test_kernels.py"
-TESTS = ["tests/gpu/test_gpu.py", KERNEL_TESTS]
 ALONE = ["-q", "-o", "addopts=", "-m", "gpu and not emulated"]    # in one process
 # without CuPy's pool a kernel that leaves its array meets no other array, so memcheck sees it
 WITHOUT_POOL = ("import sys, cupy, pytest; cupy.cuda.set_allocator(None); "
@@ -45,16 +42,25 @@ WITHOUT_POOL = ("import sys, cupy, pytest; cupy.cuda.set_allocator(None); "
 TOOLS = {"memcheck": ["--report-api-errors", "no"], "racecheck": [], "synccheck": [],
          "initcheck": []}
 RUNS = {"DAN": ["--preset", "chat"], "Transformer": ["--preset", "transformer"]}
-SMALL_PRINT = ["--smoke: everything small and on the CPU, so no figure below means anything"]
+CASES = {
+    "Transformer, 128 pairs": Case("transformer", "training", 128, (
+        "ours", "padded", "packed", "nested", "compiled")),
+    "Transformer, 1,024 pairs": Case("transformer", "training", 1024, ("ours", "sgemm")),
+    "DAN, 128 pairs": Case("paper", "training", 128, ("ours", "bag")),
+    "DAN, 1,024 pairs": Case("paper", "training", 1024, ("ours", "bag")),
+    "encoding, DAN": Case("paper", "bulk", 500_000, ("ours", "bag"), steps=(1, 1, 1)),
+    "encoding, Transformer": Case("transformer", "bulk", 50_000, ("ours", "padded", "nested"),
+                                  steps=(1, 1, 1)),
+}
 
 
 class Row(NamedTuple):
-    """A line of the summary. reached: True, False, or None where there is no target."""
+    """A line of the summary. reached: "yes", "no", or "" where there is no target."""
 
     part: str
     measured: str
     target: str = ""
-    reached: bool | None = None
+    reached: str = ""
 
 
 class NoTime(Exception):
@@ -98,8 +104,9 @@ def last_line(text):
 def tests(options, file):
     """The GPU's tests, but for those that want the emulated one; a skipped test shows nothing."""
     code, text = run([PYTHON, "-m", "pytest", *ALONE, "-rs", file], options, 10)
+    good = code == 0 and "skipped" not in last_line(text)
     return [Row(f"tests: {file}", last_line(text), "all pass, none is skipped",
-                code == 0 and "skipped" not in last_line(text))]
+                "yes" if good else "no")]
 
 
 def sanitizer(options, tool):
@@ -111,7 +118,7 @@ def sanitizer(options, tool):
     found = re.findall(r"=+ (\w+ SUMMARY: .*)", text)
     if not found:                                             # some machines refuse it the device
         return [Row(f"sanitizer: {tool}", f"not measured: {last_line(text)}")]
-    return [Row(f"sanitizer: {tool}", found[-1], "0 errors", code == 0)]
+    return [Row(f"sanitizer: {tool}", found[-1], "0 errors", "no" if code else "yes")]
 
 
 def batches(options, name):
@@ -121,40 +128,46 @@ def batches(options, name):
 
 def batch_file(options, name):
     """The path of a case's batches, which are prepared where there is no file."""
-    case, scale = CASES[name], SMOKE if options.smoke else FULL
-    path = options.batches / f"{case.task}-{min(case.size, scale.most)}.npz"
+    case = CASES[name]
+    path = options.batches / f"{case.task}-{case.size}.npz"
     if not path.exists():
-        contend(options, [name, path, "--pairs", *options.pairs])
+        contend(options, ["--prepare", json.dumps(case), path, *options.pairs])
     return path
 
 
 def contend(options, arguments):
-    """Run gpu_contenders.py; → its output. Raises RuntimeError where it fails."""
-    smoke = ["--smoke"] if options.smoke else []
-    code, text = run([PYTHON, CONTENDERS, *smoke, *arguments], options, 5)
+    """Run contenders.py; → its output. Raises RuntimeError where it fails."""
+    code, text = run([PYTHON, CONTENDERS, *arguments], options, 5)
     if code:
         raise RuntimeError(last_line(text))
     return text
 
 
 def speed(options, name):
-    """The medians of a case's contenders: seconds, and how many times ours; operations a second."""
-    measured = {contender: tuple(map(statistics.median, zip(*runs))) for contender, runs
-                in turns(options, name, batch_file(options, name)).items()}
-    ours, _ = measured.get("ours tf32", (0, 0))
-    return [Row(f"speed: {name}, {contender}", "not measured: see log.txt" if not some else
-                f"{1e6 * some[0]:,.1f} µs, {some[0] / ours if ours else 0:.2f} × ours, "
-                f"{some[1] / 1e12:,.1f} TFLOP/s") for contender, some in measured.items()]
+    """A case's contenders, medians of their turns: time, how many times ours, operations."""
+    path, case = batch_file(options, name), CASES[name]
+    measured = {contender: tuple(map(statistics.median, zip(*runs)))
+                for contender, runs in turns(options, case, path).items()}
+    ours, rows = (measured["ours"] or [0])[0], []
+    for contender, some in measured.items():
+        told = "not measured: see log.txt"
+        if some:
+            seconds, _, rate, sentences = some
+            each = seconds / sentences if case.task == "bulk" else seconds
+            told = (f"{1e6 * each:,.1f} µs, {seconds / ours if ours else 0:.2f} × ours, "
+                    f"{rate / 1e12:,.1f} TFLOP/s")
+        rows.append(Row(f"speed: {name}, {contender}", told))
+    return rows
 
 
-def turns(options, name, path):
+def turns(options, case, path):
     """Let contenders work by turns: name → what each turn measured; one that fails drops out."""
-    measured = {contender: [] for contender in CASES[name].contenders}
+    measured = {contender: [] for contender in case.contenders}
     left = list(measured)
     for _ in range(options.rounds):
         for contender in list(left):
             try:
-                text = contend(options, ["--work", contender, name, path])
+                text = contend(options, ["--work", contender, json.dumps(case), path])
                 measured[contender].append(json.loads(last_line(text)))
             except RuntimeError:
                 left.remove(contender)
@@ -168,18 +181,16 @@ def turns(options, name, path):
 def train(options, encoder):
     """Steps of an encoder on real conversations; the log and the curves are kept."""
     folder, data = options.scratch / encoder, os.environ.get("CONVSIM_DATA")
-    device, steps, small = ("cpu", 20, SMOKE.options) if options.smoke else (
-        "gpu", options.train_steps, ())
     extra = ["--pairs", *options.pairs] if options.pairs else []
     extra += ["--data", data] if data and Path(data, "stsbenchmark").is_dir() else []
-    code, text = run([PYTHON, "-m", "convsim_mini.train", *RUNS[encoder], "--device", device,
-                      "--steps", str(steps), "--evaluations", "8", "--run", folder, *small, *extra],
-                     options, 10)
+    code, text = run([PYTHON, "-m", "convsim_mini.train", *RUNS[encoder], "--device", "gpu",
+                      "--steps", str(options.train_steps), "--evaluations", "8", "--run", folder,
+                      *extra], options, 10)
     for kept in ("log.jsonl", "p_at_n.png", "loss.png"):
         with suppress(FileNotFoundError):
             shutil.copy(folder / kept, options.out / f"train-{encoder}-{kept}")
     if code:
-        return [Row(f"train: {encoder}", f"failed: {last_line(text)}", "", False)]
+        return [Row(f"train: {encoder}", f"failed: {last_line(text)}", "", "no")]
     tables = re.findall(r"^(.*?) {3,}.*\n-.*\ntrained {2,}(.*)", text, re.MULTILINE)
     return [Row(f"train: {encoder}, {name or 'test P@1, P@3, P@10'}", " ".join(scores.split()))
             for name, scores in tables]
@@ -207,22 +218,20 @@ def missing(options):
 
 
 def versions():
-    """What computes, in a list of one line."""
+    """What computes, in a line."""
     try:
         done = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total",
                                "--format=csv,noheader"], capture_output=True, text=True)
-        return [f"card, driver, memory: {last_line(done.stdout or done.stderr)}"]
+        return f"card, driver, memory: {last_line(done.stdout or done.stderr)}"
     except OSError as error:
-        return [f"nvidia-smi: {error}"]
+        return f"nvidia-smi: {error}"
 
 
 def summary(about, rows):
     """The versions and the rows as Markdown."""
-    word = {True: "yes", False: "no", None: ""}
-    cells = [[*(text.replace("|", "\\|") for text in row[:3]), word[row.reached]] for row in rows]
-    table = ["| part | measured | target | reached |", "| --- | --- | --- | --- |",
-             *(f"| {' | '.join(row)} |" for row in cells)]
-    return "\n".join([*(f"- {line}" for line in about), "", *table, ""])
+    rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    table = [["part", "measured", "target", "reached"], ["---"] * 4, *rows]
+    return "\n".join([about, "", *(f"| {' | '.join(row)} |" for row in table), ""])
 
 
 def rows_of(options, part, item):
@@ -232,7 +241,7 @@ def rows_of(options, part, item):
     except NoTime:
         return [Row(f"{part}: {item}", f"skipped: the {options.minutes:g} minutes are spent")]
     except Exception as error:                                # the others still count
-        return [Row(f"{part}: {item}", f"failed: {type(error).__name__}: {error}", "", False)]
+        return [Row(f"{part}: {item}", f"failed: {type(error).__name__}: {error}", "", "no")]
 
 
 def parse_options():
@@ -248,7 +257,6 @@ def parse_options():
     parser.add_argument("--pairs", type=Path, nargs="+", default=pair_files(),
                         help="pair files; Reddit's of CONVSIM_DATA, or the default corpus")
     parser.add_argument("--batches", type=Path, help="folder that keeps the batches of speed")
-    parser.add_argument("--smoke", action="store_true", help="small, on the CPU")
     options = parser.parse_args()
     options.until = time.monotonic() + 60 * options.minutes
     # commands run in the repository
@@ -267,9 +275,9 @@ def main():
     options = parse_options()
     for number in (signal.SIGTERM, signal.SIGHUP):    # so that `run` ends what it has started
         signal.signal(number, lambda *_: sys.exit("ended by a signal"))
-    items = {"tests": TESTS, "sanitizer": options.tools, "batches": options.cases,
-             "speed": options.cases, "train": options.encoders}
-    about, rows = versions() + SMALL_PRINT * options.smoke, []
+    items = {"tests": ["tests/gpu/test_gpu.py", KERNEL_TESTS], "sanitizer": options.tools,
+             "batches": options.cases, "speed": options.cases, "train": options.encoders}
+    about, rows = versions(), []
     with tempfile.TemporaryDirectory() as scratch:
         options.scratch = Path(scratch)
         options.batches = (options.batches or options.scratch).resolve()

@@ -15,33 +15,19 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
-
+import contenders  # noqa: F401  (it makes the repository's folders known)
 from convsim_mini.common.files import zstd
 from synthetic_dumps import FIELDS, write_dump
 
 MILLION = 1_000_000
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--millions", type=int, nargs="+", default=[1, 5, 20])
-    options = parser.parse_args()
-    options.folder.mkdir(exist_ok=True)
-    with ProcessPoolExecutor(2) as workers:
-        most = max(options.millions)
-        dumps = list(workers.map(make_dump, range(most), [options.folder] * most))
-    for millions in options.millions:
-        measure(dumps[:millions], options.folder / f"out{millions}", millions * MILLION)
-
-
-def make_dump(number, folder):
+def make_dump(folder, number):
     """A dump of a million comments, of one year's fields; → path."""
     year = list(FIELDS)[number % len(FIELDS)]
     path = folder / f"RC_{year}-{number:02d}.zst"
@@ -53,39 +39,32 @@ def make_dump(number, folder):
     return path
 
 
-def measure(dumps, out, comments):
+def measure(dumps, out):
     """Run the script and print what it took, phase by phase."""
     shutil.rmtree(out, ignore_errors=True)
-    begin, before = time.perf_counter(), processor_seconds()
+    begin, ends, most, disk = time.perf_counter(), {}, 0, 0
     process = psutil.Popen([sys.executable, "-m", "data_scripts.prepare_reddit", *dumps,
                             "--out", out, "--workers", "2"],
                            stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    phases, most, disk = {}, 0, 0
     while process.poll() is None:
         most, disk = max(most, resident(process)), max(disk, size(out))
         for phase, sign in (("parse", "work/joined/*"), ("join", "pairs.jsonl.zst")):
-            if phase not in phases and any(out.glob(sign)):
-                phases[phase] = time.perf_counter() - begin
+            if any(out.glob(sign)):
+                ends.setdefault(phase, time.perf_counter() - begin)
         time.sleep(0.2)
-    whole, busy = time.perf_counter() - begin, processor_seconds() - before
     assert process.returncode == 0
-    phases = {"parse": phases["parse"], "join": phases["join"] - phases["parse"],
-              "pack": whole - phases["join"]}
+    ends["pack"] = whole = time.perf_counter() - begin
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)      # of those before, too
+    comments, before = len(dumps) * MILLION, 0
+    print(f"{comments:,} comments in {whole:,.0f} s; a second: {comments / whole:,.0f}", end="")
+    for phase, end in ends.items():
+        print(f", {comments / (end - before):,.0f} ({phase})", end="")
+        before = end
+    print(f"; processor time so far {usage.ru_utime + usage.ru_stime:,.0f} s; {most / 1e9:.2f} GB")
     sizes = {"dumps": sum(map(size, dumps)), "most on the way": disk,
              **{name: size(out / name) for name in ("pairs", "pairs.jsonl.zst", "cache")}}
-    print(f"{comments:,} comments in {whole:,.0f} s, {comments / whole:,.0f}/s ("
-          + ", ".join(f"{phase} {comments / seconds:,.0f}/s" for phase, seconds in phases.items())
-          + f"); {busy:,.0f} s of processor time, {1e6 * busy / comments:.1f} µs a comment; "
-          f"{most / 1e9:.2f} GB")
-    print("  bytes per comment: "
-          + ", ".join(f"{name} {number / comments:.1f}" for name, number in sizes.items()),
-          flush=True)
-
-
-def processor_seconds():
-    """Seconds that all ended processes started here have computed; other work does not count."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    print("  bytes per comment: " + ", ".join(
+        f"{name} {number / comments:.1f}" for name, number in sizes.items()), flush=True)
 
 
 def resident(process):
@@ -104,6 +83,18 @@ def size(path):
         with suppress(FileNotFoundError):                     # it has just been renamed
             total += one.stat().st_size if one.is_file() else 0
     return total
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--millions", type=int, nargs="+", default=[1, 5, 20])
+    options = parser.parse_args()
+    options.folder.mkdir(exist_ok=True)
+    with ProcessPoolExecutor(2) as workers:
+        dumps = list(workers.map(partial(make_dump, options.folder), range(max(options.millions))))
+    for millions in options.millions:
+        measure(dumps[:millions], options.folder / f"out{millions}")
 
 
 if __name__ == "__main__":

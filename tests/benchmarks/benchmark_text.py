@@ -76,9 +76,8 @@ def fasttext(lines):
 
 def hashing(lines):
     from sklearn.feature_extraction.text import HashingVectorizer
-
-    vectorizer = HashingVectorizer(n_features=WIDTH, dtype="float32")
-    return lambda chunk: vectorizer.transform(chunk).toarray()
+    return lambda chunk: HashingVectorizer(n_features=WIDTH, dtype="float32").transform(
+        chunk).toarray()
 
 
 CONTENDERS = {"convsim_mini": ("ours", ours), "convsim_mini, numba": ("numba", ours),

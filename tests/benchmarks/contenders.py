@@ -1,6 +1,9 @@
 """What the benchmarks time: a step of ours and of PyTorch's, on batches of real pairs.
 
 PyTorch is given the rows of words and bigrams ready-made; ours computes the bigrams in the step.
+
+    python contenders.py --prepare CASE FILE PAIRS…     writes the batches of a case
+    python contenders.py --work CONTENDER CASE FILE     prints what a contender takes, see `work`
 """
 
 import json
@@ -11,10 +14,25 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
 os.environ.pop("OPENBLAS_CORETYPE", None)    # of an older processor, it slows NumPy's products down
+AT_ONCE = 2_048    # sentences in a part of a bulk
+
+
+class Case(NamedTuple):
+    """One thing to time. It travels to a process of its own as JSON."""
+
+    preset: str
+    task: str               # "training", "encoding", or "bulk": to encode one large batch by parts
+    size: int               # pairs in a batch
+    contenders: tuple       # names, see `step_of`, and "sgemm"
+    device: str = "gpu"
+    steps: tuple = (20, 50, 10)    # to warm up; to time; between two looks at the clock
+    similar: bool = False   # sentences of similar lengths in a batch
+    options: tuple = ()     # settings of the model
 
 
 def pair_files():
@@ -25,11 +43,8 @@ def pair_files():
 
 # ---------------------------------------------------------------- batches in a file
 
-def prepare(path, size, pairs, steps, similar=False):
-    """Write batches of pairs to a file, at random or of similar lengths; → the share of padding.
-
-    pairs: pair files, or none for the default corpus
-    """
+def prepare(case, path, pairs):
+    """Write a Case's batches to a file; → the share of padding. pairs: files, or the default's."""
     import numpy as np
 
     from convsim_mini.config import Config
@@ -38,12 +53,14 @@ def prepare(path, size, pairs, steps, similar=False):
 
     config = Config(pairs=pairs)
     corpus = open_corpus(config)
+    size = min(case.size, corpus.train.pairs)
     order = batch_order(corpus.train.pairs, size, seed=1)
-    if similar:
+    if case.similar:
         some = np.arange(200 * size)
         longest = np.diff(corpus.train.offsets)[:2 * len(some)].reshape(-1, 2).max(axis=1)
         order = iter(np.argsort(longest, kind="stable").reshape(-1, size)[100:])
-    batches = [corpus.train.batch(next(order), mask_false_negatives=False) for _ in range(steps)]
+    number = 1 if case.task == "bulk" else sum(case.steps[:2])
+    batches = [corpus.train.batch(next(order), mask_false_negatives=False) for _ in range(number)]
     words = corpus.vocabulary.size
     save_batches(path, batches, words, words + config.text.bigram_buckets)
     lengths = [batch.sentences.lengths for batch in batches]
@@ -79,16 +96,16 @@ def load_batches(path):
 
 # ---------------------------------------------------------------- a step
 
-def step_of(name, batches, words, rows, config, training, device="cpu", precision="fp32"):
+def step_of(name, batches, words, rows, config, training, device):
     """A contender's function of k: one step on batch k, or its sentences' vectors.
 
-    name: "ours", "bag" (PyTorch's DAN) or a PyTorch Transformer: "padded", "packed", "nested", or
-    nested and "compiled". On a GPU a step returns before it is done.
+    name: "ours", the same with "numba", "bag" (PyTorch's DAN) or a PyTorch Transformer: "padded",
+    "packed", "nested", or nested and "compiled". On a GPU a step returns before it is done.
     """
-    if name == "ours":
-        return ours(batches, words, rows, config, training, device, precision)
+    if name in ("ours", "numba"):
+        return ours(batches, words, rows, config, training, device)
     import torch
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count())))
     if device == "gpu":                                       # TF32, as ours
         torch.set_float32_matmul_precision("high")
         device = "cuda"
@@ -97,7 +114,7 @@ def step_of(name, batches, words, rows, config, training, device="cpu", precisio
     return torch_transformer(name, batches, words, config, training, device)
 
 
-def ours(batches, words, rows, config, training, device, precision):
+def ours(batches, words, rows, config, training, device):
     import numpy as np
 
     from convsim_mini.core.arrays import to_device
@@ -109,8 +126,8 @@ def ours(batches, words, rows, config, training, device, precision):
     rng = np.random.default_rng(0)
     rows = rows if config.encoder == "dan" else words
     table = rng.standard_normal((rows, config.embedding_dim), np.float32)
-    xp = device_module("gpu", precision) if device == "gpu" else device_module("cpu")
-    model = Model(to_device(initial_parameters(config, table, rng), xp), config, words)
+    params = to_device(initial_parameters(config, table, rng), device_module(device))
+    model = Model(params, config, words)
     optimizer = SGD(model.params)
 
     def step(k):
@@ -130,7 +147,7 @@ def torch_dan(batches, words, rows, config, training, device):
     ready = [pinned(torch_batch(batch, words, rows), device) for batch in batches]
     if training:
         return lambda k: descend(twin(*on(device, ready[k])), optimizers)
-    return torch.inference_mode()(lambda k: twin.encode(*on(device, ready[k][:3])))
+    return torch.inference_mode()(lambda k: twin.encode(*on(device, ready[k][:3])).cpu())
 
 
 def torch_transformer(name, batches, words, config, training, device):
@@ -158,7 +175,8 @@ def torch_transformer(name, batches, words, config, training, device):
 
     def embeddings(k):
         unsorted, *arguments = on(device, ready[k])
-        return twin(*arguments)[unsorted]
+        y = twin(*arguments)[unsorted]
+        return y if training else y.cpu()
 
     def step(k):
         u, v = embeddings(k).chunk(2)
@@ -196,6 +214,69 @@ def on(device, arguments):
 
 # ---------------------------------------------------------------- times
 
+def work(name, case, path):
+    """What a contender of a Case takes: seconds of a step, peak MB, operations a second, sentences.
+
+    Operations are those of a Transformer's products, 0 of a DAN's; sentences: of a batch.
+    """
+    from convsim_mini.training.options import parse_config
+
+    settle(name)
+    warm_up, timed, _ = case.steps
+    if name == "sgemm":
+        return [0, 0, sgemm(case.device), 0]
+    batches, *sizes = load_batches(path)
+    config = parse_config(["--preset", case.preset, *case.options]).model
+    training, sentences = case.task == "training", batches[0].sentences
+    if case.task == "bulk" and name not in ("ours", "numba"):
+        batches = by_length(sentences)
+    step = each = step_of(name, batches, *sizes, config, training, case.device)
+    if case.task == "bulk":
+        step = lambda k: [each(part) for part in range(len(batches))]    # noqa: E731
+    seconds = step_time(step, case.steps, synchronizer(name, case.device))
+    counted = 0 if config.encoder == "dan" else operations(
+        batches[warm_up:], config, training) / timed
+    return [seconds, peak(), counted / seconds, len(sentences.lengths)]
+
+
+def by_length(packed):
+    """Batches of sentences of similar length, as PyTorch's users encode to save padding."""
+    import numpy as np
+
+    from convsim_mini.core.pairs import Batch
+
+    order = np.argsort(packed.lengths, kind="stable")
+    return [Batch(packed.take(order[first:first + AT_ONCE]))
+            for first in range(0, len(order), AT_ONCE)]
+
+
+def synchronizer(name, device):
+    """A function that waits for a contender's GPU. It comes last: ours sets CuPy up first."""
+    if device == "cpu":
+        return lambda: None
+    if name == "ours":
+        import cupy
+        return cupy.cuda.Device().synchronize
+    import torch
+    return torch.cuda.synchronize
+
+
+def step_time(step, steps, synchronize=lambda: None):
+    """Seconds of one step: the median over chunks of steps, each waited for at its end."""
+    warm_up, timed, chunk = steps
+    for k in range(warm_up):
+        step(k)
+    synchronize()
+    seconds = []
+    for first in range(warm_up, warm_up + timed, chunk):
+        begin = time.perf_counter()
+        for k in range(first, first + chunk):
+            step(k)
+        synchronize()
+        seconds.append((time.perf_counter() - begin) / chunk)
+    return statistics.median(seconds)
+
+
 def operations(batches, config, training):
     """Operations of a Transformer's products: 6 · words · parameters of its layers, or 2 ·."""
     import numpy as np
@@ -209,17 +290,17 @@ def operations(batches, config, training):
     return (6 if training else 2) * words * parameters
 
 
-def sgemm():
-    """Seconds of NumPy's float32 product at 2048³, the median of ten; operations a second."""
+def sgemm(device="cpu"):
+    """Operations a second of a float32 product: NumPy's at 2048³, or cuBLAS's at 8192³ in TF32."""
     import numpy as np
 
-    x, seconds = np.ones((2048, 2048), np.float32), []
-    for _ in range(11):
-        begin = time.perf_counter()
-        x @ x
-        seconds.append(time.perf_counter() - begin)
-    median = statistics.median(seconds[1:])
-    return median, 2 * 2048**3 / median
+    width, xp = 2_048, np
+    if device == "gpu":
+        from convsim_mini.fast.devices import device_module
+        width, xp = 8_192, device_module("gpu")
+    x = xp.ones((width, width), np.float32)
+    wait = synchronizer("ours", device)
+    return 2 * width**3 / step_time(lambda k: x @ x, (1, 10, 1), wait)
 
 
 def settle(name):
@@ -254,3 +335,11 @@ def in_turns(script, contenders, arguments, rounds):
                                  env={**os.environ, "OMP_NUM_THREADS": str(threads)})
             measured[name].append(json.loads(run.stdout))
     return {name: tuple(map(statistics.median, zip(*runs))) for name, runs in measured.items()}
+
+
+if __name__ == "__main__":
+    what, *arguments = sys.argv[1:]
+    if what == "--prepare":
+        prepare(Case(*json.loads(arguments[0])), *arguments[1:2], arguments[2:])
+    else:
+        print(json.dumps(work(arguments[0], Case(*json.loads(arguments[1])), arguments[2])))

@@ -18,7 +18,7 @@ SCRIPT = ROOT / "tests" / "benchmarks" / "benchmark_gpu.py"
 PATCHED = f"""
 import sys; sys.path.insert(0, {str(SCRIPT.parent)!r})
 import benchmark_gpu as b
-b.missing, b.versions = lambda options: [], lambda: []
+b.missing, b.versions = lambda options: [], lambda: ""
 """
 
 
@@ -39,7 +39,7 @@ def test_what_no_longer_fits_is_skipped_and_named(tmp_path):
     output, errors = ended(started(
         "-c", PATCHED + "b.main()", "--out", tmp_path / "out", "--minutes", "0", "--parts", "tests",
         "speed", "train", "--encoders", "DAN", "--cases", "DAN, 128 pairs"))
-    rows = (tmp_path / "out" / "summary.md").read_text(encoding="utf-8").splitlines()[3:]
+    rows = (tmp_path / "out" / "summary.md").read_text(encoding="utf-8").splitlines()[4:]
     assert rows == [f"| {name} | skipped: the 0 minutes are spent |  |  |" for name in (
         "tests: tests/gpu/test_gpu.py", "tests: tests/gpu/test_kernels.py",
         "speed: DAN, 128 pairs", "train: DAN")], errors
@@ -56,6 +56,22 @@ b.main()"""
     ended(process)
     with pytest.raises(ProcessLookupError):
         os.kill(int(log.read_text().split()[-1]), 0)
+
+
+@pytest.mark.long
+def test_every_contender_works_on_the_host(tmp_path, pair_file, monkeypatch):
+    pytest.importorskip("torch", reason="PyTorch is what ours is timed beside")
+    monkeypatch.setenv("HOME", str(tmp_path))                 # where a corpus is prepared
+    small = ("--model.embedding_dim", "32", "--model.layers", "32", "--model.response_hidden", "32",
+             "--model.hidden", "64", "--model.heads", "2", "--model.transformer_layers", "2")
+    code = PATCHED + f"""
+b.CASES = {{name: case._replace(size=8, device="cpu", steps=(1, 2, 1), options={small})
+           for name, case in b.CASES.items()}}
+b.main()"""
+    output, errors = ended(started("-c", code, "--out", tmp_path / "out", "--parts", "speed",
+                                   "--rounds", "1", "--pairs", pair_file))
+    rows = [line for line in output.splitlines() if line.startswith("| speed")]
+    assert len(rows) == 16 and all("µs, " in row for row in rows), output + errors
 
 
 def test_batches_come_back_from_16_bits(tmp_path):

@@ -15,9 +15,10 @@ from convsim_mini.core.packed import Packed
 from convsim_mini.core.pairs import Batch
 from convsim_mini.fast.devices import device_module
 from convsim_mini.inference.sentence_encoder import load
-from convsim_mini.training import run
 from convsim_mini.training.initial import initial_parameters
+from convsim_mini.training.monitor import Monitor
 from convsim_mini.training.options import parse_config
+from convsim_mini.training.run import read_log
 
 from conftest import SMALL, command
 
@@ -101,31 +102,26 @@ def test_too_little_memory_is_one_line(pair_file, cache_folder, tmp_path, memory
 
 
 @pytest.mark.parametrize("preset", ["chat", "transformer-small"])
-def test_ten_steps_agree_and_a_run_goes_on_on_the_other_device(
+def test_ten_steps_agree_and_a_run_opens_on_either_device(
         cupy, pair_file, cache_folder, tmp_path, monkeypatch, preset):
-    monkeypatch.setattr("convsim_mini.training.monitor.plot_loss", lambda *_: None)
-    monkeypatch.setattr("convsim_mini.training.monitor.plot_precision", lambda *_: None)
-    monkeypatch.setattr(run, "_keep", lambda *_: None)        # the checkpoint in the middle stays
+    monkeypatch.setattr(Monitor, "draw", lambda self: None)
     small = [*SMALL, "--model.heads", "2", "--model.hidden", "24",
              "--model.transformer_layers", "2", "--optim.batch_size", "64"]
-    losses_of = {}
+    losses_of, texts = {}, ["fudazi vobamu", "setodi"]
     for device in ("cpu", "gpu"):
         config = parse_config(["--preset", preset, *small, "--pairs", str(pair_file),
                                "--cache", str(cache_folder), "--steps", "10", "--evaluations", "2",
                                "--device", device, "--precision", "fp32",
                                "--run", str(tmp_path / device)])
         train.train(config)
-        records = run.read_log(tmp_path / device / "log.jsonl")
-        losses_of[device] = [record["loss"] for record in records if "loss" in record]
+        losses_of[device] = [record["loss"] for record in read_log(tmp_path / device / "log.jsonl")
+                             if "loss" in record]
     # float32 sums in another order
     np.testing.assert_allclose(losses_of["gpu"], losses_of["cpu"], rtol=1e-5)
-    here = load(tmp_path / "gpu").encode(["fudazi vobamu", "setodi"])
-    there = load(tmp_path / "cpu").encode(["fudazi vobamu", "setodi"])
-    assert np.abs(here - there).max() < 1e-4
-    on_gpu = load(tmp_path / "gpu", "gpu").encode(["fudazi vobamu", "setodi"])
+    here = load(tmp_path / "gpu").encode(texts)
+    assert np.abs(here - load(tmp_path / "cpu").encode(texts)).max() < 1e-4
+    on_gpu = load(tmp_path / "gpu", "gpu").encode(texts)
     assert on_gpu.shape == (2, 528) and np.abs(on_gpu - here).max() < 1e-5
-
-
 
 def test_a_worker_without_a_gpu_of_its_own_is_told_so(cupy):
     found = cupy.cuda.runtime.getDeviceCount()

@@ -34,7 +34,7 @@ train --resume run --steps 9                | --resume folder no other option
 train --encoder lstm                        | lstm
 train --encoder transformer --model.embedding_dim 18 --model.heads 4 | --model.embedding_dim 18 even
 train --config cut.json                     | cut.json JSON
-train --config deep.json                    | deep.json JSON nested
+train --config deep.json                    | deep.json JSON recursion
 train --config unknown.json                 | unknown.json stepz steps?
 train --config nested.json                  | nested.json model.layers array
 train --config encoder.json                 | encoder.json encoder model.encoder

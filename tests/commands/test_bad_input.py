@@ -54,7 +54,7 @@ train --task nli --nli nli-label --pairs good.tsv | nli-label line 2 maybe
 evaluation run --on stz                     | --on stz
 evaluation.sts                              | run
 evaluation.sts . --bogus 3                  | --bogus
-evaluation.sts exported                     | exported no run README.md
+evaluation.sts exported                     | exported exported README.md
 evaluation.sts run --vectors LONG            | xxx
 evaluation.sts run-weights                  | run-weights damaged
 evaluation.sts run-cut                      | run-cut damaged
@@ -74,7 +74,7 @@ encode run --file latin-1 --out kept.npy    | latin-1 line 1 UTF-8
 encode run hello --out /dev/null            | /dev/null replaced
 encode run hello --file good.tsv            | arguments --file
 encode run --file good.tsv --index index    | index exists already
-encode run hello --index index-other        | index-other made by another run step
+encode run hello --index index-other        | index-other weights
 """.strip().splitlines()
 CASES = [[part.strip() for part in case.split("|", 1)] for case in CASES]
 SHORT = {"NINES": "9" * 5_000, "LONG": "x" * 300}    # in the lines above

@@ -55,5 +55,4 @@ def side_by_side(u, counts, weight):
     The dot product of two such vectors is (u₁ · u₂ + w c₁ · c₂)/(1 + w).
     """
     return np.concatenate([math.sqrt(1 / (1 + weight)) * u,
-                           math.sqrt(weight / (1 + weight)) * counts], axis=1,
-                          dtype=u.dtype)
+                           math.sqrt(weight / (1 + weight)) * counts], axis=1, dtype=u.dtype)

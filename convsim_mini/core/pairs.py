@@ -7,7 +7,7 @@ import numpy as np
 
 from .packed import Packed
 
-BLOCK, SHUFFLED = 256, 4096    # neighbours that stay together, blocks shuffled at once: a million
+BLOCK, SHUFFLED = 256, 4096    # pairs in a block, blocks shuffled at once: see `_epoch`
 
 
 class Batch(NamedTuple):

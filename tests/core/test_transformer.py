@@ -141,4 +141,5 @@ def test_the_papers_size_and_the_small_preset():
     assert config.bigram_rows == 0 and config.optim.rate == 0.01 and config.steps == 40_000_000
     assert (parse_config(["--encoder", "transformer"])
             == parse_config(["--preset", "transformer-small"]))
-    assert parse_config(["--encoder=dan", "--steps", "5"]) == parse_config(["--steps", "5"])
+    dan = parse_config(["--encoder=dan", "--steps", "5"])
+    assert dan == parse_config(["--steps", "5"]) and dan.bigram_rows == dan.text.bigram_buckets

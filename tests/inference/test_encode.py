@@ -14,10 +14,11 @@ from tqdm import tqdm
 
 import convsim_mini
 from convsim_mini import encode
+from convsim_mini.common.cli import UserError
 from convsim_mini.core.text import tokenize
 from convsim_mini.inference import rows, sentence_encoder
 from convsim_mini.inference.projection import all_but_the_top, with_matrix
-from convsim_mini.inference.sentence_encoder import encoder_of, tell_cut
+from convsim_mini.inference.sentence_encoder import SentenceEncoder, encoder_of, tell_cut
 from convsim_mini.core.model import embed
 from convsim_mini.core.counting import word_directions
 from convsim_mini.training.run import load_run
@@ -28,7 +29,7 @@ SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu",
 
 @pytest.fixture(scope="module")
 def encoder(trained):
-    return convsim_mini.load(trained[0])
+    return sentence_encoder.load(trained[0])
 
 
 def test_embeddings_are_float32_unit_vectors(encoder, monkeypatch):
@@ -115,6 +116,8 @@ def test_what_a_transformer_cuts_is_counted(encoder, capsys):
 def test_a_vector_is_the_learned_half_beside_the_weighted_count_of_all_words(trained, encoder):
     learned = convsim_mini.load(trained[0], words=False)
     assert learned.dimension == 16 and learned.word_weight == 0
+    two = learned.model._replace(config=replace(learned.model.config, layers=[12, 16]))
+    assert SentenceEncoder(two, learned.vocabulary).dimension == 16
     both, u = encoder.encode(SENTENCES), learned.encode(SENTENCES)
     np.testing.assert_allclose(both[:, :16] * np.sqrt(1.4), u, rtol=0, atol=1e-6)
     vocabulary = encoder.vocabulary
@@ -138,6 +141,11 @@ def test_the_learned_half_is_the_models_times_the_runs_matrix(trained):
     expected = plain @ matrix
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(u, expected, rtol=0, atol=1e-5)
+    with pytest.raises(UserError, match="holds no tuned matrix; make it: .*tune"):
+        encoder_of(run, tuned=True)
+    tuned = run._replace(matrices={"tuned": matrix})
+    np.testing.assert_array_equal(encoder_of(tuned, True, False).encode(SENTENCES), u)
+    assert np.abs(encoder_of(tuned, False, False).encode(SENTENCES) - plain).max() < 1e-6
     assert with_matrix(run.model, None) is run.model
     vectors = np.array([[3, 4], [3, 4.1]])                    # they agree most along (3, 4)/5
     left = vectors @ all_but_the_top(vectors)

@@ -1,6 +1,7 @@
 """Labelled data sets of others: where their files are, and rows whose mistakes are told one way."""
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,9 +14,9 @@ class DataSet(NamedTuple):
     """A data set as its publishers pack it."""
 
     name: str
-    files: tuple            # patterns of their names
-    below: tuple = ()       # folders of DIR that may hold them in its place
-    needed: tuple = ()      # the names without which the others are of no use
+    files: Collection            # patterns of their names
+    below: Collection = ()       # folders of DIR that may hold them in its place
+    needed: Collection = ()      # the names without which the others are of no use
 
 
 def find(sets, data):

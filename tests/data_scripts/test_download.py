@@ -122,7 +122,7 @@ def test_senteval_is_all_that_its_evaluations_find(official, tmp_path, monkeypat
     tasks = senteval.read(found)
     assert tasks["MR"].texts[1] == "" and tasks["MR"].texts[0].endswith("doesn't \x85 end")
     assert tasks["TREC"].texts[0].endswith("label doesnt \x85 end")    # as SentEval's script does
-    assert tasks["MRPC"].sides[1][3] == "MRPC/msr_paraphrase_test.txt"
+    assert tasks["MRPC"].texts[-3] == "MRPC/msr_paraphrase_test.txt"
     assert set(tasks["SST-5"].labels) == {4} and set(tasks["SST-2"].labels) == {1}
     files = sts.find(tmp_path)
     years = {year: sts.read(files[year]) for year in sts.COUNTS}
@@ -218,7 +218,7 @@ def sts_archive(pairs):
                              "first pair as expected; expected"),
     ({"sts-train.csv": tabbed(sts_rows("train"))}, ": holds no sts-dev.csv"),
     ({f"sts-{split}.csv": b"no table" for split in SPLITS},
-     '/sts-train.csv, line 1: genre "no table", expected 7 columns')])
+     '/sts-train.csv, line 1: no score, expected a score from 0 to 5')])
 def test_a_fetched_set_must_be_the_official_one(members, message, official, tmp_path, capsys):
     """Here only the checks after unpacking can tell: the checksum is the archive's."""
     body = tarred(members)

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager, suppress
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -20,14 +19,15 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from conftest import PATH, SMALL, Finished, generate_pairs
+from convsim_mini.train import OURS
+from convsim_mini.training.run import LOG, PLACES
 from synthetic_dumps import write_dump
 
-LEFT_OVER = (".convsim_mini-*", "*.tmp", ".tmp*", "preparing-*")
+LEFT_OVER = f"{OURS}-"     # how the names of unfinished work begin
 OWN = "v.npy.tmp"          # the user's own file, not left over
 # what counts of a run's files, here and in `digest`
-LOG, CONFIG, UNCOUNTED = "log.jsonl", "config.json", ("log.jsonl", ".png")
+CONFIG, UNCOUNTED = "config.json", (LOG, ".png")
 UNREAD = "training", "config"    # files of a run that `load` does not read
-PLACES = ("run", "data", "cache", "pairs", "nli", "init")    # settings that say where things are
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 HALF = """
 import os, signal, sys
@@ -224,13 +224,14 @@ def write_data(root):
         write_dump(file, 12_000, 2012, 1)
 
 
-def check_left(folder, stopped=False):
-    """The user's own file is there, unchanged; and nothing temporary, but after a stop."""
+def check_left(folder, killed=False):
+    """The user's own file is there, unchanged; and no unfinished work, but after SIGKILL."""
     path = folder / OWN
     expect(path.exists() and path.read_text() == "own", f"the user's {OWN} has changed")
-    left = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.name != OWN
-            and any(fnmatch(path.name, pattern) for pattern in LEFT_OVER)]
-    expect(stopped or not left, f"left lying about: {', '.join(left)}")
+    known = {OWN, "cache", "index", *(action.makes for action in ACTIONS.values())}
+    left = [str(path.relative_to(folder)) for path in folder.rglob("*") if
+            path.name.startswith(LEFT_OVER) or path.parent == folder and path.name not in known]
+    expect(killed or not left, f"left lying about: {', '.join(left)}")
 
 
 def last(done):
@@ -241,20 +242,20 @@ def last(done):
 def check_end(done, codes=(0, 2), what=""):
     """A command's end: an exit code, no traceback, with 2 one line that begins "error: "."""
     # a Ctrl-C while Python loads or ends may show Python's own traceback
-    loading = "KeyboardInterrupt" in done.stderr and "initialization failed" in last(done)
-    expect("Traceback" not in done.stdout + done.stderr or loading
-           or last(done).startswith("KeyboardInterrupt"),
+    loading = last(done).startswith("KeyboardInterrupt") or (
+        "KeyboardInterrupt" in done.stderr and "initialization failed" in last(done))
+    expect("Traceback" not in done.stdout + done.stderr or loading,
            f"{what}: a traceback ({done.returncode}): {done.stderr[-2_000:]}")
     expect(done.returncode in codes or loading, f"{what}: code {done.returncode}: {last(done)}")
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    expect(done.returncode != 2 or errors == [last(done)] or "usage: " in done.stderr,
+    expect(done.returncode != 2 or errors == [last(done)] or loading or "usage: " in done.stderr,
            f"{what}: exit code 2, and not one line of error last: {done.stderr[-300:]!r}")
 
 
 def digest(path):
     """Relative name → what must be the same in a file, or a folder's, but for unfinished work."""
-    files = sorted(p for p in path.rglob("*") if p.is_file() and "/.convsim_mini-" not in str(p)
-                   ) if path.is_dir() else [path][:path.exists()]
+    files = sorted(p for p in path.rglob("*") if p.is_file() and f"/{LEFT_OVER}" not in str(p)
+                   and p.name != f"{OURS}.lock") if path.is_dir() else [path][:path.exists()]
     is_run = (path / CONFIG).exists()
     return {re.sub("cache/[0-9a-f]{20}", "cache", str(file.relative_to(path))): content(file)
             for file in files if file.name != OWN

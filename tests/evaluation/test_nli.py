@@ -51,17 +51,14 @@ def test_both_official_formats_hold_the_same_pairs(data_folder):
     text, lines = (
         read_snli(data_folder / "snli_official_samples" / f"CooperUrich_snli_1.0_dev{suffix}")
         for suffix in (".txt", ".jsonl"))
-    shared = min(len(text.labels), len(lines.labels))
-    assert shared >= 5
-    assert (text.premises[:shared] == lines.premises[:shared]
-            and text.hypotheses[:shared] == lines.hypotheses[:shared])
-    assert (text.labels[:shared] == lines.labels[:shared]).all()
+    pairs = [[*zip(snli.premises, snli.hypotheses, snli.labels)] for snli in (text, lines)]
+    shared = min(map(len, pairs))
+    assert shared >= 5 and pairs[0][:shared] == pairs[1][:shared]
 
 
 def test_train_and_dev_are_tokenised_alike(data_folder):
     """Train writes don't, dev do n't: were it not undone, dev would hold tokens new to training."""
-    files = find_snli(data_folder)
-    dev = read_snli(files["dev"])
+    dev = read_snli(find_snli(data_folder)["dev"])
     pieces = [text for text in dev.hypotheses if " n't" in text or " 's" in text]
     assert len(pieces) > 100
     assert not any(token in ("n't", "'s") for text in pieces for token in tokenize(text))
@@ -103,8 +100,7 @@ def test_an_even_share_of_the_steps_trains_nli_and_any_step_can_be_taken_up(
     assert pairs_before(settings, 150) == sum(
         len(batch.sentences.lengths) // 2 for batch in whole[:150])
     for first in (1, 99, 100, 131):
-        for expected, found in zip(whole[first:first + 30],
-                                   batches(settings, tasks, first)):
+        for expected, found in zip(whole[first:first + 30], batches(settings, tasks, first)):
             assert expected.task == found.task
             assert (expected.sentences.ids == found.sentences.ids).all()
 
@@ -170,8 +166,7 @@ def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(trained, nli_f
                                    7 * dense(grad, model.params[name]), atol=1e-6)
     losses, of_step = step_gradients(model, settings, batch, 0)
     assert losses == {"nli_loss": loss}
-    name = "nli.linear1.weight"
-    np.testing.assert_array_equal(of_step[name], heavy[name])
+    assert (of_step["nli.linear1.weight"] == heavy["nli.linear1.weight"]).all()
 
 
 def test_entailments_are_the_entailed_pairs_and_equal_sentences_leave_the_softmax(corpus):
@@ -187,19 +182,15 @@ def test_entailments_are_the_entailed_pairs_and_equal_sentences_leave_the_softma
 
 
 def test_a_run_with_entailments_learns_both(arguments, nli_folder, tmp_path, capsys):
-    options = [*map(str, arguments), "--task", "entailment", "--nli", str(nli_folder),
-               "--nli_share", "0.5", "--optim.nli_batch_size", "50", "--steps", "40",
-               "--evaluations", "2"]
-    whole = tmp_path / "whole"
-    train.train(parse_config([*options, "--run", str(whole)]))
-    dropped = read_snli(nli_folder / "snli_1.0_train.jsonl").dropped
-    told = f"(100%); {dropped} pairs of the file have no label or no text"
-    assert told in capsys.readouterr().out
-    losses = [record["nli_loss"] for record in read_log(whole / "log.jsonl")
+    train.train(config(arguments, nli_folder, "--task", "entailment", "--nli_share", 0.5,
+                       "--optim.nli_batch_size", 50, "--steps", 40, "--evaluations", 2,
+                       "--run", tmp_path))
+    assert "(100%); 1 pairs of the file have no label or no text" in capsys.readouterr().out
+    losses = [record["nli_loss"] for record in read_log(tmp_path / "log.jsonl")
               if "nli_loss" in record]
-    assert losses[-1] < 0.8 * losses[0]
-    assert load_run(whole).config.task == "entailment"
-    assert not [name for name in load_run(whole).model.params if name.startswith("nli.")]
+    run = load_run(tmp_path)
+    assert losses[-1] < 0.8 * losses[0] and run.config.task == "entailment"
+    assert not [name for name in run.model.params if name.startswith("nli.")]
 
 
 def test_a_second_stage_with_the_seed_of_the_first_sees_other_batches(trained, corpus, arguments):
@@ -209,8 +200,7 @@ def test_a_second_stage_with_the_seed_of_the_first_sees_other_batches(trained, c
     tasks = Tasks(corpus.train)
     one, two = (next(batches(config, tasks)).sentences for config in (first, second))
     assert not np.array_equal(one.ids, two.ids)
-    again = next(batches(second, tasks)).sentences
-    assert np.array_equal(two.ids, again.ids)
+    assert np.array_equal(two.ids, next(batches(second, tasks)).sentences.ids)
 
 
 def test_the_papers_second_stage():

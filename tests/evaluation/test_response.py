@@ -10,7 +10,6 @@ import pytest
 from convsim_mini.common.cli import UserError
 from convsim_mini.core.model import embed, response_forward
 from convsim_mini.core.pairs import Split
-from convsim_mini.core.ranking import true_ranks
 from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation
 from convsim_mini.evaluation import command as evaluate
 from convsim_mini.evaluation import cqa, response, sts
@@ -43,20 +42,6 @@ def split_with_responses(keys):
 
 # ---------------------------------------------------------------- candidates and ranks
 
-@pytest.mark.parametrize("keys, queries", [
-    (np.arange(700) // 3, 10_000), (np.arange(700) // 3, 150),    # each response three times
-    (np.arange(100), 100), (np.maximum(np.arange(120), 20), 120)])    # just enough different ones
-def test_candidates_are_the_truth_and_99_others_of_different_text(keys, queries):
-    split = split_with_responses(keys)
-    pairs, candidates = response.drawn(split, queries)
-    assert len(pairs) == len(set(pairs.tolist())) == min(queries, len(keys))
-    assert candidates.shape == (len(pairs), 100)
-    assert candidates[:, 0].tolist() == list(range(len(pairs)))
-    texts = split.keys[pairs, 1][candidates]                  # (n, 100)
-    assert (texts[:, 1:] != texts[:, :1]).all()
-    assert all(len(set(row)) == 100 for row in candidates.tolist())
-
-
 def test_candidates_are_the_same_every_time_and_drawn_from_all(corpus):
     pairs, candidates = response.drawn(corpus.test)
     again = response.drawn(corpus.test)
@@ -68,11 +53,7 @@ def test_candidates_are_the_same_every_time_and_drawn_from_all(corpus):
 def test_too_few_different_responses_are_a_user_error(keys):
     with pytest.raises(UserError, match="99 wrong responses"):
         response.drawn(split_with_responses(keys))
-
-
-def test_ties_count_against_the_truth():
-    scores = np.array([[1.0, 0, 0, 0], [0, 0, 0, 0], [0.5, 0.5, 1, 0], [-1, 0, 1, 2]])
-    assert true_ranks(scores).tolist() == [1, 4, 3, 4]
+    response.drawn(split_with_responses(np.maximum(np.arange(120), 20)))
 
 
 def ranks_by_hand(u, v, candidates):

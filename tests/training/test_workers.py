@@ -200,12 +200,12 @@ def on_emulated_gpus(number, *arguments, cwd):
 
 
 def test_gpus_with_nccl_have_the_loss_and_the_gradients_of_one_process(tmp_path):
-    done = on_emulated_gpus(2, SCRIPTS / "worker_gpus.py", cwd=tmp_path)
+    done = on_emulated_gpus(2, SCRIPTS / "worker_gradients.py", "gpu", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = json.loads(done.stdout)["differences"]
     exact = {case: size for case, size in found.items() if "float32" not in case}
-    assert len(exact) == 10 and max(exact.values()) < 1e-10, found
-    assert len(found) == 20 and max(found.values()) < 1e-4, found
+    assert len(exact) == 20 and max(exact.values()) < 1e-10, found
+    assert len(found) == 40 and max(found.values()) < 1e-4, found
 
 
 def test_several_gpus_without_nccl_are_refused(options, tmp_path):

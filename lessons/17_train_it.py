@@ -485,8 +485,8 @@ expect(np.exp(measured[-1][2]), 20, 190, "e^loss: replies that the model hesitat
 # ## Where this lives
 #
 # - `core/loop.py`: `train_steps` is this lesson's loop; `run_steps` in `training/loop.py` adds
-#   checkpoints. `divergence`, in `training/stopping.py`, saves the batch as text where the loss is
-#   100 times ln K or not a number (`training/monitor.py` looks at it).
+#   checkpoints. A loss of 100 times ln K, or one that is not a number, ends the run
+#   (`training/monitor.py: log`).
 #   `core/schedule.py`: `rates` is the schedule, `batches` the order.
 # - `core/ranking.py`: `draw_candidates`, `true_ranks`; ties count against the model, or all
 #   sentences alike would score 100%.

@@ -1,6 +1,5 @@
 """The loops that numba may compile: equal to what they replace, in Python and compiled."""
 
-import inspect
 import sys
 
 import numpy as np
@@ -32,10 +31,7 @@ def sums_error(sum_rows, dtype=np.float64):
     offsets = 3 + np.cumsum([0, *LENGTHS])    # a part: what stands before it is another one's
     ids = rng.integers(0, 23, offsets[-1] + 2).astype(np.int32)
     y = np.full((len(LENGTHS), 11), np.nan, dtype)
-    try:
-        sum_rows(ids, offsets, table, y)
-    except (IndexError, UnboundLocalError):
-        return np.inf
+    sum_rows(ids, offsets, table, y)
     expected = [table[ids[a:b]].sum(axis=0, dtype=np.float64) for a, b in zip(offsets, offsets[1:])]
     return np.abs(y - expected).max()
 
@@ -65,27 +61,6 @@ def test_loops_are_what_they_replace(way):
         assert steps_error(host.step_rows_of_numpy, adagrad) < 1e-14
         assert steps_error(way(loops.step_rows), adagrad) < 1e-14
         assert steps_error(way(loops.step_rows), adagrad, np.float32) < 1e-5
-
-
-@pytest.mark.parametrize("name, old, new", [
-    ("sum_rows", "total[:] = 0", "pass"),
-    ("sum_rows", "m + 8 <= end", "m + 8 < end + 2"),
-    ("sum_rows", "m += 8", "m += 9"),
-    ("sum_rows", "(x[k] + z[k])", "(x[k] + x[k])"),
-    ("sum_rows", "m += 1", "m += 2"),
-    ("step_rows", "square / len(grad)", "square"),
-    ("step_rows", "+= square", "= square"),
-    ("step_rows", "rate / np.sqrt", "rate * np.sqrt"),
-    ("step_rows", "row[k] -=", "row[k] +="),
-])
-def test_a_wrong_loop_is_noticed(name, old, new):
-    source = inspect.getsource(getattr(loops, name))
-    assert old in source, f"{name} no longer holds {old!r}: the mutant tests nothing"
-    namespace = {"np": np}
-    exec(source.replace(old, new), namespace)
-    error = (sums_error(namespace[name]) if name == "sum_rows" else
-             steps_error(namespace[name], adagrad=True))
-    assert not error < 1e-3
 
 
 def test_what_is_not_finite_stays_so(way):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from convsim_mini import fast
-from convsim_mini.core.layers import linear_forward
 from convsim_mini.fast import host, threads
 from convsim_mini.fast.twins import TWINS
 
@@ -52,11 +51,3 @@ def test_rows_that_many_places_share_are_added_up_alike(cores):
 
 def test_every_twin_has_a_case():
     assert set(TWINS) == set(CASES) | set(PAIRS.values()) & set(TWINS)
-
-
-def test_a_wrong_twin_is_noticed(monkeypatch):
-    monkeypatch.setitem(TWINS, linear_forward, (lambda x, weight, bias=None: (
-        1.001 * (x @ weight), (x, weight)), None))
-    fast.install()
-    assert max(errors(linear_forward, CASES[linear_forward], np.float64, 0)) > 1e-4
-    fast.uninstall()

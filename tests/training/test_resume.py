@@ -6,7 +6,6 @@ import random
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from functools import partial
@@ -323,26 +322,16 @@ def save(folder, step, size):
     keep_as_model(folder)
 
 
-@pytest.mark.parametrize("fault", ["disk", "quota"])
-def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path, fault):
-    folder, before = tmp_path / "small", resource.getrlimit(resource.RLIMIT_FSIZE)
-    folder.mkdir()
-    if fault == "disk":
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder],
-                                 capture_output=True)
-        if mounted.returncode:
-            pytest.skip(f"a small disk cannot be mounted: {mounted.stderr.decode().strip()}")
+def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    save(tmp_path, 1, 150_000)                                # 600 kB
     try:
-        save(folder, 1, 150_000)                              # 600 kB of 1 MB
-        if fault == "quota":
-            resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
         with pytest.raises(UserError, match="training.safetensors: cannot be written"):
-            save(folder, 2, 150_000)
-        for file in (MODEL, TRAINING):
-            weight = np.frombuffer(weights(folder, file)["weight"], np.float32)
-            assert weight.tolist() == [1] * 150_000
-        assert len(list(folder.iterdir())) == 2
+            save(tmp_path, 2, 150_000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        if fault == "disk":
-            subprocess.run(["umount", folder], check=True)
+    for file in (MODEL, TRAINING):
+        weight = np.frombuffer(weights(tmp_path, file)["weight"], np.float32)
+        assert weight.tolist() == [1] * 150_000
+    assert len(list(tmp_path.iterdir())) == 2

@@ -13,26 +13,24 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from convsim_mini.core.arrays import to_device, to_host
 from convsim_mini.common.cli import UserError, handling
 from convsim_mini.common.figures import precisions
-from convsim_mini.config import Config
 from convsim_mini.core.pairs import Split
-from convsim_mini.training.initial import parameter_shapes
-from convsim_mini.core.model import Model, loss_and_gradients
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import describe, load_run, newest, read_log
 from convsim_mini.training.distributed import Workers, launched
 from convsim_mini.training.tasks import Tasks, batches
 
 from conftest import ROOT, Finished, command, generate_nli, write_snli
-from worker_gradients import CONFIGS, PAIRS, data
 
 pytest.importorskip("mpi4py", reason="without mpi4py no workers can be started")
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join(
     [str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 if MPIEXEC is None:
     pytest.skip("no mpiexec to start workers with: pip install mpich", allow_module_level=True)
+STEPS = 50    # with more, the first checkpoint comes after 50
+SCRIPTS = ROOT / "tests" / "training"
+
 
 def test_a_signal_ends_a_worker_while_mpi_starts_and_waits_for_the_others(monkeypatch):
     """A handler in Python would wait until MPI has started, which may be for ever."""
@@ -51,9 +49,6 @@ def test_a_signal_ends_a_worker_while_mpi_starts_and_waits_for_the_others(monkey
     assert found and {*found} == {signal.SIG_DFL}
 
 
-STEPS = 50    # with more, the first checkpoint comes after 50
-
-
 def job(number, *arguments, cwd, path=ROOT):
     """Run python with these arguments as `number` workers, for five minutes at most; → Finished."""
     done = subprocess.run(
@@ -65,7 +60,7 @@ def job(number, *arguments, cwd, path=ROOT):
 
 def happens(what, step, *arguments, cwd):
     """Train with two workers until something happens to worker 1 at a step; → Finished."""
-    return job(2, ROOT / "tests" / "training" / "worker_job.py", what, step, *arguments, cwd=cwd)
+    return job(2, SCRIPTS / "worker_job.py", what, step, *arguments, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +89,7 @@ def assert_same_run(folder, other):
 
 @pytest.mark.parametrize("number", [2, 3, 4])
 def test_workers_have_the_loss_and_the_gradients_of_one_process(number, tmp_path):
-    done = job(number, ROOT / "tests" / "training" / "worker_gradients.py", cwd=tmp_path)
+    done = job(number, SCRIPTS / "worker_gradients.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert len(found["differences"]) == 22
@@ -144,7 +139,7 @@ def test_what_two_workers_began_three_and_one_finish(what, code, alone, options,
     assert done.returncode == code if code else done.returncode != 0
     assert "Traceback" not in done.stderr
     assert describe(newest(tmp_path / "run")).step == (25 if code else 20)
-    done = job(3, ROOT / "tests" / "training" / "worker_job.py", "is interrupted", 10, "--resume",
+    done = job(3, SCRIPTS / "worker_job.py", "is interrupted", 10, "--resume",
                tmp_path / "run", cwd=tmp_path)
     assert done.returncode == 130, done.stderr
     assert done.stderr.count("stopped; go on with") == 1
@@ -184,13 +179,16 @@ def test_an_error_of_one_worker_ends_the_job(what, line, options, tmp_path):
     assert load_run(tmp_path / "run").step == 25
 
 
-def test_a_users_mistake_is_one_line_of_ours(options, tmp_path):
-    done = job(3, "-m", "convsim_mini.train", *options, "--optim.batch_size", 2, cwd=tmp_path)
-    assert done.returncode == 2
-    assert [line for line in done.stderr.splitlines() if line.startswith("error:")] == [
-        "error: --optim.batch_size 2: expected 3 or more pairs in a batch; there are 3,436 to "
-        "train on"]
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("more, code, told", [
+    (["--optim.batch_size", 2], 2, "error: --optim.batch_size 2: expected 3 or more pairs in a "
+     "batch; there are 3,436 to train on\n"),
+    (["--stepps", 3], 2, "error: unrecognized arguments: --stepps"),
+    (["--help"], 0, "Train a sentence encoder on conversations.\n")])
+def test_what_ends_all_workers_is_told_once_by_one_of_them(more, code, told, options, tmp_path):
+    done = job(3, "-m", "convsim_mini.train", *options, *more, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert (done.stdout + done.stderr).count(told) == 1 and "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == [] and (code or done.stderr == "")
 
 
 def on_emulated_gpus(number, *arguments, cwd):
@@ -202,32 +200,12 @@ def on_emulated_gpus(number, *arguments, cwd):
 
 
 def test_gpus_with_nccl_have_the_loss_and_the_gradients_of_one_process(tmp_path):
-    done = on_emulated_gpus(2, ROOT / "tests" / "training" / "worker_gpus.py", cwd=tmp_path)
+    done = on_emulated_gpus(2, SCRIPTS / "worker_gradients.py", "gpu", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = json.loads(done.stdout)["differences"]
     exact = {case: size for case, size in found.items() if "float32" not in case}
-    assert len(exact) == 10 and max(exact.values()) < 1e-10, found
-    assert len(found) == 20 and max(found.values()) < 1e-4, found
-
-
-def test_nccl_with_one_gpu_changes_nothing():
-    cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
-    if not (cupy.is_available() and pytest.importorskip("cupy.cuda.nccl").available):
-        pytest.skip("no GPU, or no NCCL")
-    from mpi4py import MPI
-    config, rng = CONFIGS["dan"], np.random.default_rng(0)
-    shapes = parameter_shapes(config, 70)
-    model = Model(to_device({name: rng.standard_normal(shape) for name, shape in shapes.items()},
-                            cupy), config, 30)
-    batch, losses, grads = data(rng)[0].batch(np.arange(PAIRS)), [], []
-    for loss, grad in (loss_and_gradients(model, batch),
-                       Workers(MPI).gradients(model, Config(), batch, 0)):
-        losses.append(float(loss["loss"] if isinstance(loss, dict) else loss))
-        grads.append({name: to_host(array) for name, array in grad.items()
-                      if not isinstance(array, list)})
-    assert losses[0] == pytest.approx(losses[1], abs=1e-12)
-    for name, array in grads[0].items():
-        np.testing.assert_allclose(grads[1][name], array, atol=1e-12, err_msg=name)
+    assert len(exact) == 20 and max(exact.values()) < 1e-10, found
+    assert len(found) == 40 and max(found.values()) < 1e-4, found
 
 
 def test_several_gpus_without_nccl_are_refused(options, tmp_path):
@@ -237,12 +215,6 @@ def test_several_gpus_without_nccl_are_refused(options, tmp_path):
     assert "error: --device gpu: several workers need NCCL: " in done.stderr
     assert " -m pip install nvidia-nccl-cu12 " in done.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_help_is_shown_once(tmp_path):
-    done = job(3, "-m", "convsim_mini.train", "--help", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("Train a sentence encoder on conversations.") == 1
 
 
 def test_without_mpi4py_one_line_says_what_to_install(options, tmp_path):

@@ -112,10 +112,11 @@ def _open(folder):
 
 def _prepare(paths, text, columns, vocabulary, folder):
     """Fill a folder in two passes: filter, tokenise and count; split, and turn words into ids."""
-    path = folder.with_name("tokenized")
-    counts, report = _tokenize_files(paths, text.filters_off, columns, path)
+    parts = folder.with_name("parts")
+    parts.mkdir()
+    counts, report = _tokenize_files(paths, text.filters_off, columns, parts)
     own = vocabulary or Vocabulary.from_counts(counts, text.words, text.oov_buckets)
-    kept = _encode(path, folder, own, _tenths(path) if vocabulary else None)
+    kept = _encode(parts, folder, own, _tenths(parts) if vocabulary else None)
     if min(kept.values()) < FEWEST:
         enough = "500" if vocabulary else "3,500 (500 with --init RUN)"
         raise UserError(f"{', '.join(map(str, paths))}: {sum(kept.values()):,} pairs are left "
@@ -129,12 +130,12 @@ def _prepare(paths, text, columns, vocabulary, folder):
     (folder / "meta.json").write_text(meta, encoding="utf-8")
 
 
-def _tenths(path):
+def _tenths(parts):
     """How many tenths of few pairs go to test, and as many to dev; None for enough pairs.
 
     Each reply in them has FEWEST wrong ones beside it, if that can be.
     """
-    keys = np.concatenate([np.empty((0, 2), np.uint64), *(kept.keys for _, kept in _kept(path))])
+    keys = np.concatenate([np.empty((0, 2), np.uint64), *(kept.keys for _, kept in _kept(parts))])
     for tenths in (None, 1, 2):
         names = _splits_of(keys[:, 0], tenths)
         replies = [keys[names == split, 1] for split in ("dev", "test")]
@@ -149,8 +150,12 @@ def _splits_of(keys, tenths):
     return np.array([split_of(key, tenths) for key in keys.tolist()], "U5")
 
 
-def _tokenize_files(paths, filters_off, columns, path):
-    """The first pass: write what is kept to a file; → the words of train with counts, a report."""
+def _tokenize_files(paths, filters_off, columns, parts):
+    """The first pass, into files in the folder `parts`; → the words of train with counts, a report.
+
+    What processes find goes through files: Python waits for ever for a result from one that is
+    killed while it sends it.
+    """
     counts, removed = Counter(), Counter()
     report = {"read": 0, "malformed": 0, "removed": removed, "examples": []}
     off = [name.replace("_", " ") for name in filters_off]    # as RULES names them
@@ -164,29 +169,30 @@ def _tokenize_files(paths, filters_off, columns, path):
                 report["malformed"] += part.records - len(part.pairs)
                 yield part.pairs
 
-    with (open(path, "wb") as file, local_processes(os.cpu_count(), advice) as workers,
+    with (local_processes(os.cpu_count(), advice) as workers,
           progress(total=sum(Path(path).stat().st_size for path in paths), desc="reading", unit="B",
                    unit_scale=True) as bar):
-        # few ahead, or results would pile up before they are written
-        for result in map_in_order(workers, partial(_tokenize, off=off), pairs_of_files(),
-                                   4 * os.cpu_count()):
-            some_removed, examples, some_counts, kept = result
+        tasks = ((parts / f"{number:09}", pairs) for number, pairs in enumerate(pairs_of_files()))
+        # few ahead, or pairs would pile up before they are tokenised
+        for path in map_in_order(workers, partial(_tokenize, off=off), tasks, 4 * os.cpu_count()):
+            with open(path, "rb") as file:
+                some_removed, examples, some_counts = pickle.load(file)
             removed.update(some_removed)
             report["examples"] = (report["examples"] + examples)[:EXAMPLES]
             counts.update(some_counts)
             if len(counts) > MOST_WORDS_COUNTED:              # in memory; the rarest half goes
                 counts = Counter(dict(counts.most_common(MOST_WORDS_COUNTED // 2)))
-            file.write(kept)
     return counts, report
 
 
-def _tokenize(pairs, off=()):
-    """What one process does with some Pairs: filter, tokenise, hash.
+def _tokenize(task, off=()):
+    """What one process does with a task, a path and Pairs: filter, tokenise, hash; → the path.
 
-    → side and rule that removed pairs, with their number; the first pairs that are kept, as
-    written; the words of train, with their number; pickled, a list of words and a Split of numbers
-    into it
+    Two values are pickled there. The first: what the filters removed, with its number; the first
+    pairs that are kept, as written; the words of train, with their number. The second: a list of
+    words, and a Split of numbers into it.
     """
+    path, pairs = task
     removed, examples, counts = Counter(), [], Counter()
     numbers = {"": 0}    # word → its number here; "" stands for an empty sentence
     sentences, keys = [], []
@@ -204,17 +210,21 @@ def _tokenize(pairs, off=()):
                       for tokens in sides]
     kept = Split(np.array([*chain(*sentences)], np.int32), offsets_of([*map(len, sentences)]),
                  np.array(keys, np.uint64).reshape(-1, 2))
-    return removed, examples, counts, pickle.dumps(([*numbers], kept))
+    with open(path, "wb") as file:
+        pickle.dump((removed, examples, counts), file)
+        pickle.dump(([*numbers], kept), file)
+    return path
 
 
-def _kept(path):
+def _kept(parts):
     """Yield what the first pass kept: a list of words, and a Split of numbers into it."""
-    with open(path, "rb") as parts:
-        while parts.peek(1):
-            yield pickle.load(parts)
+    for path in sorted(parts.iterdir()):
+        with open(path, "rb") as file:
+            pickle.load(file)
+            yield pickle.load(file)
 
 
-def _encode(path, folder, vocabulary, tenths):
+def _encode(parts, folder, vocabulary, tenths):
     """The second pass: write ids, offsets and keys of each split; → split → number of pairs."""
     base, pairs = dict.fromkeys(SPLITS, 0), dict.fromkeys(SPLITS, 0)
     with ExitStack() as files:
@@ -222,7 +232,7 @@ def _encode(path, folder, vocabulary, tenths):
                for split in SPLITS for name in FILES}
         for split in SPLITS:
             out[split, "offsets"].write(np.zeros(1, np.int64))
-        for words, kept in _kept(path):
+        for words, kept in _kept(parts):
             id_of = np.array([UNKNOWN, *map(vocabulary.id, words[1:])], np.int32)
             names = _splits_of(kept.keys[:, 0], tenths)
             for split in SPLITS:

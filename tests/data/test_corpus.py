@@ -310,7 +310,7 @@ def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
         [sys.executable, "-m", *map(str, words), "--run", "run"], cwd=tmp_path,
         start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": PATH})
-    wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("cache/.*/tokenized")),
+    wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("cache/.*/parts/*")),
              process)
     os.killpg(process.pid, number)                            # as a terminal does: to all of them
     assert ended(process) == (b"", b"") and process.returncode == 128 + number
@@ -389,12 +389,12 @@ def test_a_file_that_breaks_off_leaves_no_cache_behind(pair_file, text_config, t
     assert caches(tmp_path / "cache") == []
 
 
-def killed(pairs, **_):
+def killed(task, **_):
     """A worker that dies as the out-of-memory killer ends it."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def failing(pairs, **_):
+def failing(task, **_):
     """A worker with a mistake in it."""
     raise ZeroDivisionError
 

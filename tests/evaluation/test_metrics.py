@@ -54,6 +54,19 @@ def test_the_interval_of_a_share_is_wilsons(hits, n):
     assert metrics.per_cent(np.arange(n) < hits) == pytest.approx(expected, abs=1e-5)
 
 
+def test_the_interval_of_a_mean_is_1_96_standard_errors_to_both_sides():
+    half = 1.959964 * math.sqrt(14 / 3 / 4)
+    assert metrics.mean_interval(np.array([1.0, 2, 3, 6])) == pytest.approx((3, 3 - half, 3 + half))
+    assert metrics.with_interval((1, -0.25, 2.25), "+.1f") == "+1.0 [-0.2, +2.2]"
+
+
+@pytest.mark.parametrize("interval, said", [
+    ((0.1, 2), "better than"), ((-2, -0.1), "worse than"), ((0, 1), "not told apart from"),
+    ((-1, 0), "not told apart from"), ((np.nan, np.nan), "not told apart from")])
+def test_a_difference_is_only_called_one_where_its_interval_leaves_out_0(interval, said):
+    assert metrics.verdict(*interval) == said
+
+
 def sample(n, rx, rz, between):
     """x, z, y: (n,) whose correlations are exactly r(x, y), r(z, y), r(x, z)."""
     noise = np.random.default_rng(0).standard_normal((n, 3))

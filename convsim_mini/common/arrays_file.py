@@ -12,6 +12,7 @@ from .files import replace_file
 
 FORMAT = 7
 MOST = 100_000_000    # bytes of a header, as safetensors has it
+DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8"}
 FAULT = "is missing, damaged or cannot be read"
 OLDER = "restore it, or train again"
 DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError)    # what damage raises
@@ -39,8 +40,7 @@ def load_arrays(path, advice=OLDER):
             begin, end = entry["data_offsets"]
             if data + end > os.fstat(file.fileno()).st_size:
                 raise ValueError("it is cut short")
-            kind, bits = entry["dtype"][0].lower(), int(entry["dtype"][1:])    # of F32, I64, …
-            dtype = np.dtype(f"<{kind}{bits // 8}")
+            dtype = np.dtype(DTYPES[entry["dtype"]])
             file.seek(data + begin)
             array = np.fromfile(file, dtype, (end - begin) // dtype.itemsize)
             arrays[name] = array.reshape(entry["shape"])

@@ -51,6 +51,11 @@ class Run(NamedTuple):
         """The folder of its file."""
         return self.path.parent
 
+    @property
+    def name(self):
+        """What to call it: its folder, or the file where somebody gave that a name."""
+        return self.folder.resolve().name if self.path.name == MODEL else self.path.stem
+
 
 def save_config(folder, config):
     """Write config.json: the whole configuration, with which `--config` replays the run."""

@@ -152,7 +152,7 @@ def test_a_lock_has_one_holder_and_leaves_nothing(tmp_path):
     with locked(tmp_path, "busy"), pytest.raises(UserError, match="^busy$"):
         with locked(tmp_path, "busy"):
             pass
-    with locked(tmp_path, "busy"), locked(tmp_path, name="another"):
+    with locked(tmp_path, "busy"), locked(tmp_path, name="another.lock"):
         pass
     assert not [*tmp_path.iterdir()]
 

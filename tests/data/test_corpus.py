@@ -283,6 +283,7 @@ def test_a_pair_file_changed_with_its_size_and_time_kept_is_prepared_again(
     assert before.vocabulary.words != after.vocabulary.words
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the test starts processes by fork")
 def test_of_two_that_prepare_one_corpus_the_second_takes_the_firsts(
         corpus, pair_file, text_config, tmp_path):
     """A second process comes while the first is at work."""
@@ -302,6 +303,7 @@ def test_of_two_that_prepare_one_corpus_the_second_takes_the_firsts(
     assert caches(tmp_path / "cache") == [folder]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the signal would end Python's own processes")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
         pair_file, tmp_path, number):

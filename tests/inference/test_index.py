@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 import sys
 
 import numpy as np
@@ -249,6 +250,7 @@ def test_an_interrupted_index_or_addition_leaves_what_was_there(
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows replaces no index that is open")
 def test_of_two_that_add_at_the_same_time_the_second_ends(encoder, tmp_path):
     def chunks():
         add_to_index(encoder, rows_of_texts(["three"]), folder)

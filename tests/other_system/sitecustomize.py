@@ -59,7 +59,7 @@ def rename(source, target):
 
 def removal(name):
     def remove(path, *, dir_fd=None):
-        if in_use(path):
+        if in_use(path) and not os.fspath(path).endswith(".lock"):    # as filelock does there
             refuse(path)
         real[name](path)
     return remove

@@ -16,6 +16,7 @@ URL = "<url>"
 MOST_PIECES, LONGEST_PIECE = 2**18, 40    # of a Pieces: up to 60 MB
 
 _SURROGATE = regex.compile(r"\p{Cs}")
+_MARKS = regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]++")    # NFKC makes U+FF9E a mark
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"'})
 _BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
 # The Penn Treebank splits "don't" into "do n't" and "it's" into "it 's".
@@ -28,7 +29,8 @@ _TOKEN = regex.compile(
     | [#*\p{N}]\ufe0f?\u20e3                                # a keycap emoji
     | \p{N}++ (?:[.,:]\p{N}++)*+ (?![\p{L}\p{M}_])          # 7  1,000.50  12:30
     | [\p{L}\p{M}\p{N}_]++ (?:'[\p{L}\p{M}\p{N}]++)*+       # word  don't  2nd  o'clock
-    | (?=[\p{Extended_Pictographic}\p{Regional_Indicator}])\X   # an emoji with all its modifiers
+    | \p{Regional_Indicator}{1,2}+ [\p{GCB=Extend}\p{GCB=SpacingMark}\u200d]*+    # a flag
+    | (?=\p{Extended_Pictographic})\X                        # an emoji with all its modifiers
     | [^\s\ufeff]                                           # every other mark, but no order mark
     """,
     regex.VERBOSE | regex.VERSION1,
@@ -36,9 +38,14 @@ _TOKEN = regex.compile(
 
 
 def normalize(text):
-    """NFKC, lower case, straight quotes; lone surrogates replaced, Treebank pieces joined."""
+    """NFKC, lower case, straight quotes; lone surrogates replaced, Treebank pieces joined.
+
+    Of a run of combining marks 30 are kept, as in Unicode's Stream-Safe Format, for NFKC needs
+    quadratic time to sort them.
+    """
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", _SURROGATE.sub("\ufffd", text.translate(_QUOTES)))
+        text = _MARKS.sub(r"\1", _SURROGATE.sub("\ufffd", text.translate(_QUOTES)))
+        text = unicodedata.normalize("NFKC", text)
     text = text.lower()
     if "'" in text or "`" in text:
         text = text.replace("``", '"').replace("''", '"').replace("`", "'")

@@ -239,3 +239,17 @@ def test_dropping_takes_the_share_asked_for():
     kept = drop_words(pack(np.zeros(100_000)), 0.4, np.random.default_rng(0))
     # 5 standard deviations
     assert len(kept.ids) == pytest.approx(60_000, abs=5 * np.sqrt(100_000 * 0.4 * 0.6))
+
+
+@pytest.mark.parametrize("unit", [
+    "\U0001F1E6", "\u0301\u094d", "\uff9e\u0301", "\u0f71\u0f72", "\U0001F44D\U0001F3FB", "\u200d",
+    "\U0001F469\u200d", "\ufe0f", "#\ufe0f\u20e3", "a\u0301", "1.", "1,", "'", "a'", " 's", "-lrb-",
+    "``", "http://", "www.", "\u1100", "_", "\ufeff", "\ud800"])
+def test_no_long_run_takes_quadratic_time(unit):
+    """A quadratic pattern would need a minute or an hour for one of these."""
+    assert len(tokenize(unit * 100_000)) <= 100_000 * len(unit)
+
+
+def test_of_a_run_of_combining_marks_30_are_kept():
+    assert tokenize("e" + 100 * "\u0323" + " a") == ["\u1eb9" + 29 * "\u0323", "a"]
+    assert tokenize("\U0001F1E9\U0001F1EA\U0001F1EB") == ["\U0001F1E9\U0001F1EA", "\U0001F1EB"]

@@ -16,7 +16,7 @@ URL = "<url>"
 MOST_PIECES, LONGEST_PIECE = 2**18, 40    # of a Pieces: up to 60 MB
 
 _SURROGATE = regex.compile(r"\p{Cs}")
-_MARKS = regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]++")    # NFKC makes U+FF9E a mark
+_MARKS = regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]++")    # U+FF9E becomes a mark
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"'})
 _BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
 # The Penn Treebank splits "don't" into "do n't" and "it's" into "it 's".

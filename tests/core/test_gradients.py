@@ -346,13 +346,16 @@ def test_no_sentence_gives_no_vector():
     assert model.encoder_forward(small, empty)[0].shape == (0, 5)
 
 
-def test_embedding_takes_so_many_words_or_sentences_at_once(monkeypatch):
+@pytest.mark.parametrize("words, sentences, expected", [
+    (99, 2, [[4, 1], [1, 3], [2, 3]]), (3, 9, [[4], [1, 1], [3], [2], [3]])])
+def test_embedding_takes_so_many_words_or_sentences_at_once(words, sentences, expected,
+                                                            monkeypatch):
     small, sizes = tiny_model("chat", 0), []
     monkeypatch.setitem(model.ENCODERS, "dan", model.ENCODERS["dan"]._replace(
-        words_at_once=5, forward=lambda small, packed, key: (
+        words_at_once=words, forward=lambda small, packed, key: (
             sizes.append(packed.lengths.tolist()) or np.zeros((len(packed.lengths), 5)), None)))
-    assert model.embed(small, SENTENCES, 2).shape == (6, 5)
-    assert sizes == [[4, 1], [1, 3], [2, 3]]
+    assert model.embed(small, SENTENCES, sentences).shape == (6, 5)
+    assert sizes == expected
 
 
 def test_vectors_that_are_not_finite_are_an_error():

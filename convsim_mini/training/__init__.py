@@ -1,7 +1,6 @@
-"""Batches in, trained parameters out.
+"""A run from its first values to its last step, in a folder; the steps themselves are in core.
 
-Read schedule.py: what each step is; optim.py: how a step changes parameters; loop.py: step after
-step. You may skip the rest: monitor.py, what is recorded and shown; run.py, a run's folder;
-options.py, the command line; stopping.py, signals and failures; workers.py and distributed.py,
-several processes on one batch; optim.cu, optim.py on a GPU.
+Read initial.py and word_vectors.py (first values), tasks.py (what each step trains on), loop.py,
+run.py (its files), monitor.py, stopping.py; options.py for the command line, chunks.py for large
+batches, workers.py and distributed.py for several processes.
 """

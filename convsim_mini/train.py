@@ -57,7 +57,7 @@ def train(config, workers=ALONE):
         job = job._replace(folder=folder, config=dataclasses.replace(job.config, run=str(folder)))
         save_run(job.run())    # so that it can be resumed from now on
         save_config(folder, job.config)
-        before = None if job.config.init else untrained(job.config, job.corpus, model)
+        before = None if job.config.init else untrained(job.config, job.corpus, job.tests, model)
         return *run_to_the_end(job, Start(model.params)), before
 
 
@@ -156,8 +156,8 @@ def prepare(config, vocabulary=None, workers=ALONE):
     if config.second_task:
         tasks = Tasks(corpus.train, *open_nli(config, corpus.vocabulary))
     config = fitting_batches(config, tasks, workers.size)
-    measured_on(config, corpus)                               # or a mistake there would tell late
-    return Job(config, corpus, tasks, measuring_dev(config, corpus, tasks), workers)
+    tests = measured_on(config, corpus)                       # now, or a mistake would tell late
+    return Job(config, corpus, tasks, measuring_dev(config, corpus, tasks), tests, workers)
 
 
 def fitting_batches(config, tasks, workers):
@@ -262,16 +262,16 @@ def measured_on(config, corpus):
     return response.read(corpus), sts.read(files.get(split, sts.OWN)), split
 
 
-def untrained(config, corpus, model=None):
-    """The ranks and the similarity of the model before training, each as row name → (n,).
+def untrained(config, corpus, tests, model=None):
+    """`tests`, and the ranks and similarity there of the model before training: row name → (n,).
 
-    model: the one with its first values, if it is at hand
+    tests: from `measured_on`; model: the one with its first values, if it is at hand
     """
-    choices, pairs, _ = measured_on(config, corpus)
+    choices, pairs, _ = tests
     name = "the same, untrained"
     if model is None:
         name, model = response.before_training(config, corpus)
-    return ({name: response.model_ranks(model, corpus.test, *choices[1:])},
+    return (tests, {name: response.model_ranks(model, corpus.test, *choices[1:])},
             {name: sts.similarity(model, corpus.vocabulary, pairs)})
 
 
@@ -280,9 +280,11 @@ def summary(folder, corpus, before=None):
 
     before: from `untrained`; None: build that model, and free it before the run's
     """
-    ranks, similarity = before or untrained(describe(folder).config, corpus)
+    if not before:
+        config = describe(folder).config
+        before = untrained(config, corpus, measured_on(config, corpus))
+    (choices, pairs, split), ranks, similarity = before
     run = load_run(folder)
-    choices, pairs, split = measured_on(run.config, corpus)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     command = "  " + python_m("convsim_mini")
     return "\n\n".join([

@@ -1,11 +1,13 @@
 """What test files share: real data, generated data, a prepared corpus, commands, a small run."""
 
+import importlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -89,6 +91,18 @@ def ended(process, seconds=300):
 def weights(folder, file="model.safetensors"):
     """Array name → bytes, of a run's file."""
     return {name: array.tobytes() for name, array in load_file(folder / file).items()}
+
+
+def pytest_configure(config):
+    """Matplotlib lists its fonts once, for this session alone: the list at home may be broken."""
+    if not hasattr(config, "workerinput"):                    # xdist's processes find it so
+        os.environ["MPLCONFIGDIR"] = config.fonts = tempfile.mkdtemp(prefix="matplotlib-")
+        importlib.import_module("matplotlib.font_manager")
+
+
+def pytest_unconfigure(config):
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(config.fonts, ignore_errors=True)
 
 
 def pytest_xdist_auto_num_workers(config):

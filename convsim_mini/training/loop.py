@@ -26,6 +26,7 @@ class Job(NamedTuple):
     corpus: Corpus
     tasks: Tasks
     dev: Callable                       # Model → its measures on dev, for a Monitor
+    tests: tuple = ()                   # what train.py's summary measures on
     workers: Alone = ALONE              # or Workers, of several processes
     folder: Path | None = None          # of the run; only the first worker knows it
 

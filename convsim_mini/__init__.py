@@ -21,10 +21,10 @@ import os
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
 
 
-def load(run, device="cpu", tuned=False, words=True):
+def load(run, device="cpu", tuned=False, words=None):
     """Open a run's folder: `load(run).encode(list_of_str)` → float32 (n, 1012) unit vectors.
 
-    500 numbers are learned and 512 count words. words=False: the 500 of the paper.
+    500 numbers are learned and 512 count words. words=0: the 500 of the paper.
     """
     from .inference.sentence_encoder import load
     return load(run, device, tuned, words)

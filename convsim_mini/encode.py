@@ -61,8 +61,9 @@ def parse_options(argv):
     parser.add_argument("--json", action="store_true", help="print each hit as a JSON object")
     parser.add_argument("--top", type=positive_int, default=10, help="rows that a search prints")
     parser.add_argument("--tuned", action="store_true", help="with the matrix that `tune` learned")
-    parser.add_argument("--no_words", action="store_true",
-                        help="the learned half of the vectors alone, as the paper has it")
+    parser.add_argument("--words", type=float, metavar="W", help="the weight of words in common "
+                        "beside meaning: 1 in a search; 0: the learned vectors alone, as the paper "
+                        "has them")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
     if options.add and not (options.index and options.file):
@@ -81,7 +82,8 @@ def print_hits(query, hits, column):
     print(query)
     for hit in hits:
         place = f"line {hit.number:,}: " if hit.row.keys() == {LINE} else ""
-        print(f"  {hit.score:.3f}  {place}{one_line(hit.row[column])}")
+        parts = f"{hit.meaning:.3f} meaning + {hit.score - hit.meaning:.3f} words"
+        print(f"  {hit.score:.3f} = {parts}  {place}{one_line(hit.row[column])}")
         for name, value in hit.row.items():
             if name != column and value not in (None, ""):
                 print(f"         {name}: {one_line(value)}")
@@ -116,7 +118,7 @@ def main(argv=None):
     """The command: a table of cosines, nearest rows, an index of rows, or a file of vectors."""
     options = parse_options(argv)
     claim_process()
-    encoder = load(options.run, options.device, options.tuned, not options.no_words)
+    encoder = load(options.run, options.device, options.tuned, options.words)
     if options.texts:
         rows = rows_of_texts(options.texts)
     elif options.file:
@@ -134,7 +136,8 @@ def main(argv=None):
         if options.index or options.search:
             index = (open_index(options.index, encoder) if options.index else index_of(
                 encoder, rows_of_file(options.search, options.columns, options.side)))
-            for query, hits in zip(sentences, index.search(sentences, options.top)):
+            for query, hits in zip(sentences, index.search(
+                    sentences, options.top, 1.0 if options.words is None else options.words)):
                 if options.json:
                     for hit in hits:
                         print(json.dumps({"query": query, **hit._asdict()}, default=str))

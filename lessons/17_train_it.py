@@ -28,7 +28,8 @@ from convsim_mini.core.packed import drop_words
 from convsim_mini.core.pairs import batch_order
 from convsim_mini.core.ranking import draw_candidates
 from convsim_mini.core.schedule import rates
-from convsim_mini.evaluation.baselines import fitted_on_train, tfidf
+from convsim_mini.evaluation.baselines import fitted_on_train
+from convsim_mini.inference.tfidf import tfidf
 from convsim_mini.evaluation.response import model_ranks, precision, ranks_of_truth
 from convsim_mini.training.initial import initial_model
 

@@ -12,6 +12,7 @@ import numpy as np
 from .arrays import array_module, to_device, to_host
 from .embeddings import embedding_bag_forward
 from .layers import l2_normalize_forward
+from .packed import once
 
 NUMBERS, SEED = 512, 2018
 A = 3e-4    # of a/(a + p), as in config.frequency_weight; 1e-3 and 1e-4 are as good
@@ -38,8 +39,11 @@ def word_directions(probabilities):
 
 
 def count_vectors(directions, packed):
-    """The halves that count words: Packed of n sentences, on the host → (n, 512) there, unit."""
-    packed = to_device(packed, array_module(directions))
+    """The halves that count words, each once: Packed of n sentences, on the host → (n, 512) there.
+
+    Unit vectors. A word that is said twice tells no more than once (ours: measured on STS dev).
+    """
+    packed = to_device(once(packed), array_module(directions))
     sums, _ = embedding_bag_forward(directions, packed, packed.lengths)   # √n does not matter here
     return to_host(l2_normalize_forward(sums)[0])
 

@@ -18,7 +18,8 @@ from ..common.tables import table
 from ..data.labelled import DataSet, find as find_files, rows_of
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import Run
-from .baselines import document_frequency, dot_products, pair_baselines, tfidf, vocabulary_of
+from ..inference.tfidf import document_frequency, tfidf, vocabulary_of
+from .baselines import dot_products, pair_baselines
 from .command import main, unit_vectors
 from .metrics import map_difference, ranking_scores, top_of_ranking, verdict, with_interval
 

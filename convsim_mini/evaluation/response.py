@@ -21,9 +21,10 @@ from ..core.ranking import candidate_scores, draw_candidates, true_ranks
 from ..data.corpus import Corpus
 from ..data.prepare import open_corpus
 from ..inference.sentence_encoder import directions_of
+from ..inference.tfidf import term_counts, tfidf
 from ..training.initial import initial_model
 from ..training.run import check_corpus, describe, load_run
-from .baselines import bm25_documents, dot_products, fitted_on_train, term_counts, tfidf
+from .baselines import bm25_documents, dot_products, fitted_on_train
 from .command import main
 from .metrics import mean_interval, per_cent, with_interval
 

@@ -93,12 +93,13 @@ def compare(explored, question):
 
 
 def neighbours(explored, question):
-    """The lines whose vectors have the largest cosine with that of your sentence, of the first
-    20,000 pairs. Lesson 23, The shape of the space, says why some are near to many."""
+    """The lines nearest to your sentence, of the first 20,000 pairs: by meaning, the cosine of the
+    learned vectors, plus by words, the cosine of TF-IDF. Lesson 23, The shape of the space, says
+    why some are near to many."""
     hits, = explored.lines.search([question["sentence"]], NEAREST)
     return {"status": f"The best of {len(explored.lines):,} lines.",
-            "tables": [("Nearest lines", ["cosine", "line"],
-                        [(hit.score, hit.row[LINE]) for hit in hits])]}
+            "tables": [("Nearest lines", ["score", "meaning", "words", "line"],
+                        [(*hit[:3], hit.row[LINE]) for hit in hits])]}
 
 
 def attention(explored, question):
@@ -122,7 +123,7 @@ def sentence_map(explored, question):
     """Lines of the corpus in the two directions in which they differ most: the bluer, the nearer to
     yours in all directions. Lesson 23, The shape of the space, explains such directions."""
     vectors, texts, axes = explored.map
-    yours = explored.encoder.encode([question["sentence"]])
+    yours = explored.lines.encoder.encode([question["sentence"]])
     cosines = vectors @ yours[0]
     places = np.concatenate([vectors, yours]) @ axes.T
     places = ((places - places.min(axis=0)) / np.ptp(places, axis=0)).tolist()    # 0 to 1

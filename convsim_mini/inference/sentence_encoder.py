@@ -2,6 +2,7 @@
 
 import sys
 import zlib
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -48,6 +49,8 @@ class SentenceEncoder:
         """
         if isinstance(sentences, str):
             return self.encode([sentences], as_responses=as_responses)[0]
+        if isinstance(sentences, Mapping) or hasattr(sentences, "columns"):
+            raise TypeError("sentences is a table, expected str: give one of its columns")
         texts = list(sentences)
         for number, text in enumerate(texts):
             if not isinstance(text, str):
@@ -74,6 +77,10 @@ class SentenceEncoder:
             vectors[first:first + AT_ONCE] = with_words(u, self.directions, part, self.word_weight)
         return vectors
 
+    def without_words(self):
+        """The same encoder without the half that counts words, as an Index wants it."""
+        return SentenceEncoder(self.model, self.vocabulary, {**self.identity, "word_weight": 0.0})
+
     def fit(self, sentences, y=None):
         """What scikit-learn calls first. There is nothing left to learn. → the encoder itself"""
         return self
@@ -82,19 +89,20 @@ class SentenceEncoder:
         """`encode`, by the name that a pipeline of scikit-learn calls."""
         return self.encode(sentences)
 
-    def search(self, index, sentence, k=10):
+    def search(self, index, sentence, k=10, words=1.0):
         """The k rows of an Index, or of the folder of one, nearest to a sentence: Hits, best first.
 
-        A folder is read and checked as a whole each time.
+        words: the weight of the rows' TF-IDF; 0: meaning alone. A folder is read and checked as a
+        whole each time.
         """
         index = index if isinstance(index, Index) else open_index(index, self)
-        return index.search([sentence], k)[0]
+        return index.search([sentence], k, words)[0]
 
     @staticmethod
     def similarity(a, b):
         """Cosines of vectors a: (n, e) or one (e,), with b: (m, e) or one (e,) → float32 (n, m)."""
-        a, b = (l2_normalize_forward(np.atleast_2d(np.asarray(x, np.float32)))[0] for x in (a, b))
-        return a @ b.T
+        a, b = (l2_normalize_forward(np.atleast_2d(np.asarray(x, np.float64)))[0] for x in (a, b))
+        return (a @ b.T).astype(np.float32)
 
 
 def directions_of(model, vocabulary):
@@ -121,24 +129,25 @@ def tell_unknown(sentences, vocabulary):
                   file=sys.stderr)
 
 
-def load(run, device="cpu", tuned=False, words=True):
+def load(run, device="cpu", tuned=False, words=None):
     """The SentenceEncoder of a run, its folder or its file, on "cpu" or "gpu".
 
     A vector has two halves. The learned one is the model's times a matrix of the run. With `tuned`
     that is what `tune` learned, else "all_but_the_top", where the run has it: it removes
-    the direction in which all vectors agree (Mu et al. 2018). The other half counts words; without
-    `words` it is left out. Raises UserError as `load_run`, or without a tuned matrix.
+    the direction in which all vectors agree (Mu et al. 2018). The other half counts words; `words`
+    is its weight, None the run's own; 0 leaves it out. Raises UserError as `load_run`, or without
+    a tuned matrix.
     """
     return encoder_of(load_run(run, device), tuned, words)
 
 
-def encoder_of(run, tuned=False, words=True):
+def encoder_of(run, tuned=False, words=None):
     """The SentenceEncoder of a Run that is loaded already; the rest as `load`."""
     matrix = run.matrices.get("tuned" if tuned else "all_but_the_top")
     if tuned and matrix is None:
         raise UserError(f"{run.path}: holds no tuned matrix; make it: " +
                         python_m(f"convsim_mini.tune {run.path} --data DIR"))
     crc = None if matrix is None else zlib.crc32(np.ascontiguousarray(matrix))
-    weight = run.config.model.word_weight if words else 0.0
+    weight = run.config.model.word_weight if words is None else float(words)
     identity = {"weights": run.weights, "tuned": tuned, "matrix": crc, "word_weight": weight}
     return SentenceEncoder(with_matrix(run.model, matrix), run.vocabulary, identity, weight)

@@ -105,7 +105,7 @@ def test_the_own_set_under_a_run(trained, capsys):
 def test_one_row_is_the_learned_half_and_one_has_words(trained):
     questions = cqa.read(cqa.OWN)
     found = cqa.scores(load_run(trained[0]), questions)
-    half = load(trained[0], words=False)
+    half = load(trained[0], words=0)
     half.model = load_run(trained[0]).model
     for row, encoder in (("trained", half), (cqa.BOTH, load(trained[0]))):
         expected = [float(encoder.encode(question.text) @ encoder.encode(candidate.text))

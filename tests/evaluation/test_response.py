@@ -13,8 +13,8 @@ from convsim_mini.core.pairs import Split
 from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation
 from convsim_mini.evaluation import command as evaluate
 from convsim_mini.evaluation import cqa, response, sts
-from convsim_mini.evaluation.baselines import (
-    bm25_documents, document_frequency, term_counts, tfidf)
+from convsim_mini.evaluation.baselines import bm25_documents
+from convsim_mini.inference.tfidf import document_frequency, term_counts, tfidf
 from convsim_mini.training.initial import initial_model
 from convsim_mini.training.run import load_run
 

@@ -191,7 +191,7 @@ def test_a_runs_rows_are_its_halves_under_each_of_its_matrices(run_copy):
         "trained, tuned", "trained, tuned, as cosine", "trained, tuned + words"]
     for name, matrix in (("", None), (", all but the top", run.matrices["all_but_the_top"]),
                          (", tuned", turn.astype(np.float32))):
-        half = encoder_of(run, words=False)
+        half = encoder_of(run, words=0)
         half.model = with_matrix(run.model, matrix)
         cosines = sts.cosines(half.encode, own)
         np.testing.assert_allclose(found[f"trained{name}, as cosine"], cosines, atol=1e-5)

@@ -4,7 +4,9 @@ import gzip
 import io
 import sys
 import tracemalloc
+from collections import UserDict
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -68,7 +70,9 @@ def test_a_progress_bar_is_shown_when_asked_for(encoder, capsys, monkeypatch):
 
 @pytest.mark.parametrize("sentences, said", [
     (["a", None], "sentence 1 is None, expected a str"), ([["a"]], r"sentence 0 is \['a'\]"),
-    (b"bytes", "sentence 0 is 98"), (None, "not iterable"), (7, "not iterable")])
+    (b"bytes", "sentence 0 is 98"), (None, "not iterable"), (7, "not iterable"),
+    ({"text": ["a"]}, "is a table"), (UserDict(text=["a"]), "is a table"),
+    (SimpleNamespace(columns=["text"]), "is a table")])
 def test_what_is_no_string_is_refused_by_name(encoder, sentences, said):
     with pytest.raises(TypeError, match=said):
         encoder.encode(sentences)
@@ -82,9 +86,10 @@ def test_any_iterable_is_a_list(encoder):
 
 def test_similarity_is_the_cosine_of_vectors_of_any_length(encoder):
     a, b = encoder.encode(SENTENCES[:2]), encoder.encode(SENTENCES[2:5])
-    cosines = encoder.similarity(3 * a, b)
-    assert cosines.shape == (2, 3) and cosines.dtype == np.float32
-    np.testing.assert_allclose(cosines, a @ b.T, rtol=0, atol=1e-6)
+    for scale in (3, 1e-30, 1e30):
+        cosines = encoder.similarity(scale * a, b)
+        assert cosines.shape == (2, 3) and cosines.dtype == np.float32
+        np.testing.assert_allclose(cosines, a @ b.T, rtol=0, atol=1e-6)
     np.testing.assert_allclose(encoder.similarity(a[1].tolist(), b), cosines[1:], atol=1e-6)
 
 
@@ -114,7 +119,7 @@ def test_what_a_transformer_cuts_is_counted(encoder, capsys):
 # ---------------------------------------------------------------- the half that counts words
 
 def test_a_vector_is_the_learned_half_beside_the_weighted_count_of_all_words(trained, encoder):
-    learned = convsim_mini.load(trained[0], words=False)
+    learned = convsim_mini.load(trained[0], words=0)
     assert learned.dimension == 16 and learned.word_weight == 0
     two = learned.model._replace(config=replace(learned.model.config, layers=[12, 16]))
     assert SentenceEncoder(two, learned.vocabulary).dimension == 16
@@ -135,7 +140,7 @@ def test_a_vector_is_the_learned_half_beside_the_weighted_count_of_all_words(tra
 
 def test_the_learned_half_is_the_models_times_the_runs_matrix(trained):
     """Which takes out the direction in which all vectors agree most."""
-    run, u = load_run(trained[0]), convsim_mini.load(trained[0], words=False).encode(SENTENCES)
+    run, u = load_run(trained[0]), convsim_mini.load(trained[0], words=0).encode(SENTENCES)
     plain = embed(run.model, run.vocabulary.encode(SENTENCES))
     matrix = run.matrices["all_but_the_top"]
     expected = plain @ matrix
@@ -209,8 +214,8 @@ def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, cap
     np.testing.assert_allclose(vectors, encoder.encode(sentences), rtol=0, atol=1e-6)
     assert "5 vectors of 528 numbers" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.npy"]
-    encode.main([str(trained[0]), "--no_words", *sentences, "--out", str(out)])
-    learned = convsim_mini.load(trained[0], words=False).encode(sentences)
+    encode.main([str(trained[0]), "--words", "0", *sentences, "--out", str(out)])
+    learned = convsim_mini.load(trained[0], words=0).encode(sentences)
     np.testing.assert_allclose(np.load(out), learned, rtol=0, atol=1e-6)    # batches of other sizes
 
 

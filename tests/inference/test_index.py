@@ -5,6 +5,8 @@ import gzip
 import json
 import os
 import sys
+from collections import Counter
+from math import log, sqrt
 
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ import pytest
 import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
+from convsim_mini.common.files import checksum
+from convsim_mini.core.text import tokenize
 from convsim_mini.inference import index, rows
 from convsim_mini.inference.index import (
     add_to_index, build_index, index_of, nearest, open_index)
@@ -70,36 +74,53 @@ def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, sa
     assert sorted(path.name for path in file.parent.iterdir()) == ["index", "lines.txt"]
     shown = said("--search", file, *QUERIES)
     first = [line.split()[0] for line in shown.split("\n\n")[0].splitlines()[1:]]
-    assert len(first) == 10 and first[:2] == ["1.000", "1.000"] and shown.count("line ") == 30
+    assert len(first) == 10 and first[:2] == ["2.000", "2.000"] and shown.count("line ") == 30
     in_memory = index_of(encoder, rows_of_file(file))
     file.unlink()                                             # from here on the index has all
     assert said("--index", "index", *QUERIES) == shown
     opened = open_index("index", encoder)
     assert opened.column == "line" and in_memory.texts == opened.texts == lines
-    cosines = encoder.encode(QUERIES) @ encoder.encode(lines).T
+    learned = encoder.without_words()
+    cosines = learned.encode(QUERIES) @ learned.encode(lines).T
+    words = tfidf_in_loops(QUERIES, lines)
     # a cosine adds up errors of two unit vectors' numbers, with random signs
-    error = 2 * np.sqrt(encoder.dimension) * rounding(encoder, lines)
+    error = 2 * np.sqrt(learned.dimension) * rounding(learned, lines)
     assert error < 1e-4
-    for found in (in_memory.search(QUERIES, 2_000), opened.search(QUERIES, 2_000)):
-        for hits, right in zip(found, cosines):
-            scores = [hit.score for hit in hits]
-            assert sorted(number for _, number, _ in hits) == [*range(1, 1_406)]
-            assert all(lines[hit.number - 1] == hit.row["line"] for hit in hits)
-            assert scores == sorted(scores, reverse=True)
-            np.testing.assert_allclose(scores, [right[hit.number - 1] for hit in hits],
-                                       rtol=0, atol=error)
+    for weight in (0, 1, 2.5):
+        for some in (in_memory, opened):
+            for hits, right, by_words in zip(some.search(QUERIES, 2_000, weight), cosines, words):
+                scores, meanings, counted, numbers, found = map(np.array, zip(*hits))
+                assert sorted(numbers) == [*range(1, 1_406)]
+                assert [row["line"] for row in found] == [lines[n - 1] for n in numbers]
+                assert (np.diff(scores) <= 0).all()
+                np.testing.assert_allclose(meanings, right[numbers - 1], rtol=0, atol=error)
+                np.testing.assert_allclose(counted, by_words[numbers - 1], rtol=0, atol=1e-5)
+                np.testing.assert_allclose(scores, meanings + weight * counted, rtol=0, atol=1e-6)
+
+
+def tfidf_in_loops(queries, texts):
+    """The cosines of TF-IDF by its definition: (queries, texts)."""
+    texts = [Counter(tokenize(text) or [""]) for text in texts]
+
+    def vector(counts):
+        weights = {}
+        for word, tf in counts.items():
+            if df := sum(word in text for text in texts):
+                weights[word] = (1 + log(tf)) * log((1 + len(texts)) / (1 + df))
+        norm = sqrt(sum(weight ** 2 for weight in weights.values()))
+        return {word: weight / norm for word, weight in weights.items()}
+
+    rows = [*map(vector, texts)]
+    return np.array([[sum(row.get(word, 0) * weight for word, weight in query.items())
+                      for row in rows]
+                     for query in (vector(Counter(tokenize(q) or [""])) for q in queries)])
 
 
 @pytest.mark.parametrize("top", [1, 4, 60])
 def test_the_nearest_are_the_best_and_of_equals_the_first(top):
     cosines = np.random.default_rng(3).permutation(50) / 50
-    best, worst = nearest(np.eye(2), np.stack([cosines, -cosines], axis=1), top)
-    order = np.argsort(-cosines)
-    assert best == [(cosines[place], place) for place in order[:top]]
-    assert worst == [(-cosines[place], place) for place in order[::-1][:top]]
-    equal = np.array([[0.5], [1], [0.5], [1], [0.5], [0.5]])
-    assert [place for _, place in nearest(np.ones((1, 1)), equal, top)[0]] == [
-        1, 3, 0, 2, 4, 5][:top]
+    assert nearest(cosines, top).tolist() == np.argsort(-cosines)[:top].tolist()
+    assert nearest(np.array([0.5, 1, 0.5, 1, 0.5, 0.5]), top).tolist() == [1, 3, 0, 2, 4, 5][:top]
 
 
 # ---------------------------------------------------------------- tables
@@ -107,26 +128,30 @@ def test_the_nearest_are_the_best_and_of_equals_the_first(top):
 def test_a_hit_shows_the_question_its_answer_and_the_ticket(table, pairs, said):
     question, answer = pairs[200]
     first = [text for text, _ in pairs].index(question)
-    shown = (f"{question}\n  1.000  {question}\n         ticket: T{first + 1}\n"
+    same = "2.000 = 1.000 meaning + 1.000 words"
+    shown = (f"{question}\n  {same}  {question}\n         ticket: T{first + 1}\n"
              f"         answer: {pairs[first][1]}\n  ")
     from_file = said("--search", "tickets.csv", question)
     assert from_file.startswith(shown) and "note" not in from_file
     assert said("--file", "tickets.csv", "--index", "index") == "index: 300 rows\n"
     assert said("--index", "index", question).startswith(shown)
     by_answer = said("--search", "tickets.csv", "--column", "answer", answer)
-    assert f"  1.000  {answer}\n" in by_answer
+    assert f"  {same}  {answer}\n" in by_answer
 
 
 def test_the_best_answers_are_those_of_the_response_side(table, encoder, pairs, said):
     question = pairs[200][0]
     said("--file", "tickets.csv", "--replies", "--index", "index")
-    answers = encoder.encode_responses([reply for _, reply in pairs[:300]])
-    scores = answers @ encoder.encode(question)
+    learned, replies = encoder.without_words(), [reply for _, reply in pairs[:300]]
+    meanings = learned.encode_responses(replies) @ learned.encode(question)
+    scores = meanings + tfidf_in_loops([question], replies)[0]
     best = scores.argmax()
     for source in (["--index", "index"], ["--search", "tickets.csv", "--replies"]):
         shown = said(question, "--top", 4, *source)
-        assert shown.startswith(f"{question}\n  {scores[best]:.3f}  {pairs[best][1]}\n         "
-                                f"ticket: T{best + 1}\n         question: {pairs[best][0]}\n  ")
+        assert shown.startswith(
+            f"{question}\n  {scores[best]:.3f} = {meanings[best]:.3f} meaning + "
+            f"{scores[best] - meanings[best]:.3f} words  {pairs[best][1]}\n"
+            f"         ticket: T{best + 1}\n         question: {pairs[best][0]}\n  ")
         assert shown.count("ticket: ") == 4
         lines = said(question, "--json", "--top", 4, *source).splitlines()
         assert len(lines) == 4 and json.loads(lines[0])["number"] == best + 1
@@ -147,6 +172,28 @@ def test_tables_of_all_kinds_are_read_as_training_reads_them(
     (tmp_path / name).write_bytes(data)
     read = rows_of_file(tmp_path / name, **options)
     assert (read.columns[0], [*read.chunks]) == (column, [found])
+
+
+def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"input": "a?", "response": "b", "x": NaN, "y": 1e999}\n')
+    assert index_of(encoder, rows_of_file(path)).search(["a?"])[0][0].row == {
+        "input": "a?", "response": "b", "x": None, "y": None}
+    shown = said("--search", path, "--json", "a?")
+    assert json.loads(shown, parse_constant=pytest.fail)["row"]["y"] is None
+
+
+def test_a_search_while_rows_are_added_reads_again(encoder, tmp_path, monkeypatch):
+    def adding(path):
+        if not added:
+            added.append(path)
+            add_to_index(encoder, rows_of_texts(["three"]), folder)
+        return checksum(path)
+
+    folder, added = tmp_path / "index", []
+    build_index(encoder, rows_of_texts(["one", "two"]), folder)
+    monkeypatch.setattr(index, "checksum", adding)
+    assert open_index(folder, encoder).texts == ["one", "two", "three"]
 
 
 # ---------------------------------------------------------------- what is refused
@@ -180,8 +227,8 @@ def test_an_index_of_other_weights_or_options_is_refused(encoder, trained, tmp_p
         with pytest.raises(UserError, match=f"different: {name}"):
             open_index(tmp_path / "index", encoder)
         monkeypatch.undo()
-    with pytest.raises(UserError, match="different: word_weight"):
-        open_index(tmp_path / "index", convsim_mini.load(trained[0], words=False))
+    without = convsim_mini.load(trained[0], words=0)          # vectors of an index have no words
+    assert len(open_index(tmp_path / "index", without)) == 2
     monkeypatch.setattr(index, "FORMAT", 9)
     with pytest.raises(UserError, match="different: format"):
         open_index(tmp_path / "index", encoder)
@@ -190,7 +237,7 @@ def test_an_index_of_other_weights_or_options_is_refused(encoder, trained, tmp_p
 def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
     folder = tmp_path / "index"
     build_index(encoder, rows_of_texts(["one", "two"]), folder)
-    for name in ("vectors.npy", "rows.jsonl"):
+    for name in ("vectors.npy", "tfidf.npz", "rows.jsonl"):
         whole = (folder / name).read_bytes()
         for data in (whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1])):
             (folder / name).write_bytes(data)
@@ -199,7 +246,7 @@ def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
         (folder / name).write_bytes(whole)
     assert len(open_index(folder, encoder).search(["one"])[0]) == 2
     (folder / "meta.json").write_text("{}")
-    with pytest.raises(UserError, match="is damaged.*; delete it and make the index"):
+    with pytest.raises(UserError, match="is damaged.*; make another"):
         open_index(folder, encoder)
 
 
@@ -207,7 +254,8 @@ def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
 
 def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said):
     said("--file", "tickets.csv", "--index", "index")
-    modes = {"": 0o750, "vectors.npy": 0o640, "rows.jsonl": 0o600, "meta.json": 0o606}
+    modes = {"": 0o750, "vectors.npy": 0o640, "tfidf.npz": 0o604, "rows.jsonl": 0o600,
+             "meta.json": 0o606}
     for name, mode in modes.items():
         (table.parent / "index" / name).chmod(mode)
     (table.parent / "index" / "mine").write_text("precious")

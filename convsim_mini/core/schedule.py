@@ -60,9 +60,7 @@ def training_batch(config, split, which, step):
     batch = split.batch(which, config.optim.mask_false_negatives)
     if not config.optim.word_dropout:
         return batch
-    # The key's upper half: in batch_order an epoch, below 2⁶³; here a number from 2⁶³ on. float()
-    # rounds it, so the steps 0 to 1,024 share one stream; that stays, for runs to have equal bits.
-    stream = int(float(2**63 + step))
-    rng = np.random.Generator(np.random.Philox(key=config.seed + (stream << 64)))
+    # The key's upper half: in batch_order an epoch, below 2⁶³; here a number from 2⁶³ on
+    rng = np.random.Generator(np.random.Philox(key=config.seed + (2**63 + step << 64)))
     kept = drop_words(batch.sentences, config.optim.word_dropout, rng)
     return batch._replace(sentences=kept)

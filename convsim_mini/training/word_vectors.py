@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse
 
-from ..fast.threads import fair_shares, on_all_cores
+from ..fast.threads import fair_shares, on_all_cores, product
 
 WINDOW = 5
 SMOOTHING = 0.75
@@ -41,18 +41,34 @@ def ppmi_svd(split, words, dim, rng):
 def left_singular_vectors(matrix, k, rng):
     """The k left singular vectors of the largest singular values, nearly (Halko et al. 2011).
 
-    Products with the matrix turn random columns towards these vectors; QR keeps them apart.
-    matrix: CSR (n, m); rng: numpy Generator → (n, k), best first
+    Products with the matrix turn random columns towards these vectors, and `orthonormal` keeps
+    them apart. matrix: CSR (n, m); rng: numpy Generator → (n, k), best first
     """
     transposed = matrix.T.tocsr()
     columns = rng.standard_normal((matrix.shape[1], min(k + MORE, *matrix.shape)), np.float32)
-    basis, _ = np.linalg.qr(_product(matrix, columns))        # (n, k + 20)
+    basis = orthonormal(_product(matrix, columns))            # (n, k + 20)
     for _ in range(POWERS):
-        basis, _ = np.linalg.qr(_product(transposed, basis))
-        basis, _ = np.linalg.qr(_product(matrix, basis))
+        basis = orthonormal(_product(transposed, basis))
+        basis = orthonormal(_product(matrix, basis))
     small = _product(transposed, basis)                       # (m, k + 20)
     values, vectors = np.linalg.eigh(small.T @ small)         # by rising eigenvalue
     return basis @ vectors[:, ::-1][:, :k]
+
+
+def orthonormal(columns):
+    """Orthonormal columns that span what these do: CholeskyQR2 (Yamamoto et al. 2015).
+
+    A = Q Lᵀ with AᵀA = L Lᵀ; the second time takes away the first one's rounding. It takes a third
+    of the time of QR, which is left for columns that depend on each other. (n, k) → (n, k)
+    """
+    basis = columns
+    try:
+        for _ in range(2):
+            factor = np.linalg.cholesky(product(basis.T, basis))
+            basis = product(basis, np.linalg.inv(factor).T)
+    except np.linalg.LinAlgError:                             # AᵀA is not positive definite
+        basis, _ = np.linalg.qr(columns)
+    return basis
 
 
 def _product(matrix, columns):

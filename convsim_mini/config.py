@@ -106,9 +106,6 @@ class OptimConfig:
     nli_weight: PositiveFloat = 30.0
     """Factor on the gradients of NLI's classes, not of entailments (ours: with 1, 10 and 30 its
     accuracy on dev was 63.5, 66.5 and 67.2 with an older start)."""
-    nli_workers: Annotated[float, Meta(gt=0, lt=1)] | None = None
-    """Share of several workers that trains NLI in each step while the others train on conversations
-    (paper §3.1: 5%), and weight of its gradients. none: nli_share says how tasks take turns."""
     rate: PositiveFloat = 1e-3
     """Learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: Adam's usual)."""
     table_rate: PositiveFloat = 0.06
@@ -125,9 +122,6 @@ class OptimConfig:
     §3.1: after 30 of 40 million steps batches of 256, not 128, and a rate of 0.001, not 0.01)."""
     word_dropout: Share = 0.4
     """Share of words left out in training (Iyyer et al. 2015; ours: a small corpus overfits)."""
-    chunk: PositiveInt | None = None
-    """Pairs encoded at once, for batches that do not fit into memory (GradCache, Gao et al. 2021);
-    none: the whole batch. A step takes longer; gradients are the same (dropout's bits are not)."""
     mask_false_negatives: bool = True
     """Equal inputs or responses in a batch are no wrong answers (ours; P@1 is the same without).
     Among entailments this always holds."""

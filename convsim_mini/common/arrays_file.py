@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 from .cli import UserError, user_errors
 from .files import replace_file
 
-FORMAT = 7
+FORMAT = 8
 MOST = 100_000_000    # bytes of a header, as safetensors has it
 DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8"}
 FAULT = "is missing, damaged or cannot be read"

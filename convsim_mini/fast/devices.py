@@ -18,9 +18,9 @@ INSTALL_CUPY = 'pip install "cupy-cuda12x[ctk]"   (CUDA 13 drivers: "cupy-cuda13
 def device_module(device, precision="tf32", number=0):
     """numpy for "cpu", cupy for "gpu", with their twins installed.
 
-    precision: of a GPU's products, as for `set_precision`; number: of the GPU on this host. Raises
-    UserError where it cannot be used, or where a first small product fails (cuBLAS is loaded only
-    then).
+    precision: of a GPU's products, as for `set_precision`; number: of the worker on this host.
+    Raises UserError where it cannot be used, or where a first small product fails (cuBLAS is loaded
+    only then).
     """
     install()
     if device == "cpu":
@@ -34,10 +34,7 @@ def device_module(device, precision="tf32", number=0):
     if not cupy.is_available():
         raise UserError("--device gpu: CuPy is installed but finds no CUDA device; nvidia-smi must "
                         f"list a GPU, and the wheel fit its CUDA version: {python_m(INSTALL_CUPY)}")
-    if number >= (found := cupy.cuda.runtime.getDeviceCount()):
-        raise UserError(f"--device gpu: {number + 1} or more workers on a host with {found} GPUs; "
-                        "start one worker for each, and let each see all of them")
-    cupy.cuda.Device(number).use()
+    cupy.cuda.Device(number % cupy.cuda.runtime.getDeviceCount()).use()
     set_precision(precision)
     try:
         float((cupy.ones((8, 8), cupy.float32) @ cupy.ones((8, 8), cupy.float32)).sum())

@@ -1,10 +1,13 @@
 """A training from its start to its end: measured, saved, stopped, and gone on with later."""
 
+import threading
 from collections.abc import Callable
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from ..common.cli import ENDING, UserError, handling, memory_reason
 from ..config import Config
 from ..core.arrays import array_module, to_device
 from ..core.loop import train_steps
@@ -12,11 +15,10 @@ from ..core.model import Model
 from ..core.optim import OPTIMIZERS
 from ..data.corpus import Corpus
 from ..fast.devices import device_module, machine
+from .distributed import ALONE, Alone
 from .monitor import Monitor, Silent
 from .run import TRAINING, Run
-from .stopping import asked_to_stop, errors_explained
 from .tasks import Tasks, batches
-from .workers import ALONE, Alone
 
 
 class Job(NamedTuple):
@@ -70,7 +72,7 @@ def run_steps(job, start):
         if start.step == 0:
             monitor.measure(0, model)
             workers.wait()
-        of_steps = batches(config, job.tasks, start.step, workers.trains_nli)
+        of_steps = batches(config, job.tasks, start.step)
         train_steps(model, optimizer, config, islice(of_steps, config.steps - start.step),
                     start.step, after_step, workers.gradients)
 
@@ -86,3 +88,39 @@ def begin(job, start):
         own = optimizer.state[name]
         own[...] = array_module(own).asarray(saved)
     return model, optimizer, Silent() if workers.rank else Monitor(job, start, machine(xp))
+
+
+@contextmanager
+def asked_to_stop():
+    """An event that a first signal of ENDING sets; a second raises KeyboardInterrupt(the first)."""
+    asked, signals = threading.Event(), []
+
+    def ask(number, frame):
+        signals.append(number)
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    try:
+        with handling(dict.fromkeys(ENDING, ask)):
+            yield asked
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(*signals[:1]) from None
+
+
+@contextmanager
+def errors_explained(job, monitor):
+    """Say after a signal how to go on; raise a UserError where memory is too little."""
+    try:
+        yield
+    except MemoryError as error:
+        size = job.config.optim.batch_size
+        raise UserError(
+            f"too little memory for batches of {size:,} pairs ({memory_reason(error)}); the "
+            "checkpoints are kept; to need less, train again with "
+            f"--optim.batch_size {max(2, size // 4)}") from None
+    except KeyboardInterrupt:
+        monitor.stopped()
+        raise
+    finally:
+        monitor.close()

@@ -11,7 +11,7 @@ import pytest
 
 from convsim_mini import train
 from convsim_mini.common.cli import ENDING, UserError, errors_in_one_line
-from convsim_mini.training import stopping
+from convsim_mini.training.loop import asked_to_stop
 from convsim_mini.training.monitor import Monitor
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import finished, load_run, read_log
@@ -45,7 +45,7 @@ def test_what_is_ignored_stays_ignored():
     """As nohup and a job in the background want it."""
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        with errors_in_one_line(), stopping.asked_to_stop() as asked:
+        with errors_in_one_line(), asked_to_stop() as asked:
             os.kill(os.getpid(), signal.SIGTERM)
             assert not asked.is_set()
     finally:
@@ -53,7 +53,7 @@ def test_what_is_ignored_stays_ignored():
 
 
 def test_a_second_signal_ends_the_step_and_the_first_one_counts():
-    with pytest.raises(KeyboardInterrupt) as ended, stopping.asked_to_stop() as asked:
+    with pytest.raises(KeyboardInterrupt) as ended, asked_to_stop() as asked:
         os.kill(os.getpid(), signal.SIGTERM)
         assert asked.is_set()
         os.kill(os.getpid(), signal.SIGINT)
@@ -62,7 +62,7 @@ def test_a_second_signal_ends_the_step_and_the_first_one_counts():
 
 def test_handlers_are_put_back_and_another_thread_sets_none():
     def inside():
-        with errors_in_one_line(), stopping.asked_to_stop() as asked:
+        with errors_in_one_line(), asked_to_stop() as asked:
             seen.append([*map(signal.getsignal, numbers), asked.is_set()])
 
     numbers, seen = (signal.SIGINT, signal.SIGTERM), []

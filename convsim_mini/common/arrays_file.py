@@ -1,21 +1,22 @@
 """Named arrays in a safetensors file, with a dict that describes them and one checksum."""
 
 import json
-import os
 import zlib
+from functools import partial
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from .cli import UserError, user_errors
 from .files import replace_file
 
 FORMAT = 8
-MOST = 100_000_000    # bytes of a header, as safetensors has it
-DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8"}
 FAULT = "is missing, damaged or cannot be read"
 OLDER = "restore it, or train again"
-DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError)    # what damage raises
+# what damage raises
+DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError)
+opened = partial(safe_open, framework="np", backend="pread")    # mapped, it takes memory twice
 
 
 def save_arrays(path, arrays, about):
@@ -29,21 +30,10 @@ def save_arrays(path, arrays, about):
 
 
 def load_arrays(path, advice=OLDER):
-    """Read (arrays, about) of `save_arrays`. Raises UserError, with advice, for damage.
-
-    The arrays are read straight into memory. safetensors would map the file, and take it twice.
-    """
-    with user_errors(f"{path}: {FAULT}", advice, DAMAGE), open(path, "rb") as file:
-        entries, crc, text, about = _read_header(path, file)
-        data, arrays = file.tell(), {}
-        for name, entry in entries.items():
-            begin, end = entry["data_offsets"]
-            if data + end > os.fstat(file.fileno()).st_size:
-                raise ValueError("it is cut short")
-            dtype = np.dtype(DTYPES[entry["dtype"]])
-            file.seek(data + begin)
-            array = np.fromfile(file, dtype, (end - begin) // dtype.itemsize)
-            arrays[name] = array.reshape(entry["shape"])
+    """Read (arrays, about) of `save_arrays`. Raises UserError, with advice, for damage."""
+    with user_errors(f"{path}: {FAULT}", advice, DAMAGE), opened(path) as file:
+        crc, text, about = _metadata(path, file)
+        arrays = {name: file.get_tensor(name) for name in file.keys()}
         if int(crc) != checksum_of_arrays(arrays, text):
             raise ValueError("its checksum is wrong")
     return arrays, about
@@ -51,20 +41,18 @@ def load_arrays(path, advice=OLDER):
 
 def load_about(path, advice=OLDER):
     """Read `about` alone, unchecked. Raises UserError, with advice, for damage."""
-    with user_errors(f"{path}: {FAULT}", advice, DAMAGE), open(path, "rb") as file:
-        return _read_header(path, file)[-1]
+    with user_errors(f"{path}: {FAULT}", advice, DAMAGE), opened(path) as file:
+        return _metadata(path, file)[-1]
 
 
-def _read_header(path, file):
-    """What stands before the arrays: their entries, the checksum, `about` as text and as a dict."""
-    size = int.from_bytes(file.read(8), "little")
-    entries = json.loads(file.read(min(size, MOST)))
-    crc, _, text = entries.pop("__metadata__")["convsim_mini"].partition(" ")
+def _metadata(path, file):
+    """The checksum, `about` as text and as a dict."""
+    crc, _, text = file.metadata()["convsim_mini"].partition(" ")
     about = json.loads(text)
     if about["format"] != FORMAT:
         raise UserError(f"{path}: was written by another version of convsim_mini (format "
                         f"{about['format']}, expected {FORMAT}); use that version, or train again")
-    return entries, crc, text, about
+    return crc, text, about
 
 
 def checksum_of_arrays(arrays, text=""):

@@ -13,7 +13,7 @@ import scipy.sparse.linalg
 from ..core.arrays import to_host
 from ..core.layers import l2_normalize_forward
 from ..core.text import Vocabulary, tokenize
-from ..fast.threads import product
+from ..fast.threads import products
 from ..inference.projection import all_but_the_top
 
 FITTED_ON = 200_000    # sentences of train from which document frequencies are taken
@@ -65,7 +65,8 @@ def bm25_documents(packed, sentences, df, k1=1.2, b=0.75):
 
 def dot_products(left, right):
     """All dot products of the rows of two arrays, or of two sparse matrices: dense, (n, m)."""
-    return product(left, right.T) if isinstance(left, np.ndarray) else (left @ right.T).toarray()
+    dense = isinstance(left, np.ndarray)
+    return products((left, right.T))[0] if dense else (left @ right.T).toarray()
 
 
 def pair_baselines(texts, left, right, run=None, vectors=None):

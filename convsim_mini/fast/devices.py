@@ -27,24 +27,14 @@ def device_module(device, precision="tf32", number=0):
         return np
     try:
         import cupy
-    except ImportError as error:
-        reason = str(error).strip().splitlines()[0]
-        raise UserError(f"--device gpu: CuPy cannot be loaded ({reason}); uninstall what there is "
-                        f"and install it for your driver: {python_m(INSTALL_CUPY)}") from None
-    if not cupy.is_available():
-        raise UserError("--device gpu: CuPy is installed but finds no CUDA device; nvidia-smi must "
-                        f"list a GPU, and the wheel fit its CUDA version: {python_m(INSTALL_CUPY)}")
-    cupy.cuda.Device(number % cupy.cuda.runtime.getDeviceCount()).use()
-    set_precision(precision)
-    try:
+        cupy.cuda.Device(number % cupy.cuda.runtime.getDeviceCount()).use()
+        set_precision(precision)
         float((cupy.ones((8, 8), cupy.float32) @ cupy.ones((8, 8), cupy.float32)).sum())
-    except MemoryError:
-        raise UserError(f"--device gpu: {machine(cupy)} has no free memory; stop what else runs "
-                        "on it (nvidia-smi lists it)") from None
-    except Exception as error:
+    except Exception as error:    # no CuPy, driver, GPU, free memory, or CUDA library
         reason = str(error).strip().splitlines()[0]
-        raise UserError(f"--device gpu: the GPU was found but a first product failed ({reason}); "
-                        f"install CuPy with its CUDA libraries: {python_m(INSTALL_CUPY)}") from None
+        raise UserError(f"--device gpu: CuPy cannot compute ({reason}); nvidia-smi must list a GPU "
+                        "with free memory, and CuPy fit its CUDA version: "
+                        f"{python_m(INSTALL_CUPY)}") from None
     install(cupy)
     return cupy
 

@@ -86,11 +86,6 @@ def add_to(y, x, factor=1):
     for_rows(add, y)
 
 
-def product(a, b):
-    """The matrix product a b: (n, k), (k, m) → (n, m), as `products`."""
-    return products((a, b))[0]
-
-
 def products(*pairs):
     """The matrix products a b of pairs (a, b), on either device; a list. Factors may be transposed.
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..common.cli import UserError, python_m, user_errors
 from ..common.files import checksum, new_folder, read_object, write_rows, write_text
-from ..fast.threads import product
+from ..fast.threads import products
 
 FORMAT = 4       # of the three files
 META = "meta.json"
@@ -43,7 +43,7 @@ def nearest(queries, vectors, top):
     Of equal scores the first place comes first.
     """
     found, top = [], min(top, len(vectors))
-    for scores in product(vectors, queries.T).T:              # (n,)
+    for scores in products((vectors, queries.T))[0].T:        # (n,)
         lowest = np.partition(scores, -top)[-top]
         near = np.flatnonzero(scores >= lowest)               # more than `top` where some are equal
         near = near[np.argsort(-scores[near], kind="stable")[:top]]

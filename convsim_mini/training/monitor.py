@@ -8,7 +8,7 @@ from collections import defaultdict
 
 from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, progress, python_m, user_errors
-from ..common.figures import plot_loss, plot_precision, precisions
+from ..common.figures import plot_curves, precisions
 from ..common.files import write_text
 from ..core.model import TASKS
 from .run import LOG, keep_as_model, read_log, save_run
@@ -107,9 +107,7 @@ class Monitor:
 
     def draw(self):
         """Draw the run's curves."""
-        plot_precision(self.folder / "p_at_n.png", self.measured, self.best)
-        if self.steps:
-            plot_loss(self.folder / "loss.png", self.steps, self.measured, self.choices, self.best)
+        plot_curves(self.folder / "curves.png", self.steps, self.measured, self.choices, self.best)
 
     def stopped(self):
         """Say how to go on."""

@@ -8,9 +8,7 @@ import argparse
 import ast
 import dataclasses
 import inspect
-import json
 import os
-from contextlib import suppress
 from itertools import pairwise
 from typing import get_args
 
@@ -35,7 +33,6 @@ def parse_config(argv):
     """Command line to Config. Raises UserError for options and files that cannot be used."""
     asked = parse(argv)
     encoder = asked.pop("encoder", None)
-    is_shown = asked.pop("print_config", False)
     start, inherited = {}, {}
     if "init" in asked:
         start = flat(dataclasses.asdict(describe(asked["init"]).config))
@@ -65,9 +62,6 @@ def parse_config(argv):
     if bool(config.nli) != bool(config.second_task):
         raise UserError(f"--task {config.task}, --nli {config.nli}: expected both, a --task "
                         "that learns inference and the folder with SNLI's files, or neither")
-    if is_shown:
-        print(json.dumps(dataclasses.asdict(config), indent=2))
-        raise SystemExit(0)
     return config
 
 
@@ -90,24 +84,12 @@ def for_other_pairs(start, asked):
     return OTHER_PAIRS | {name: of_preset[name] / SLOWER for name in SLOWED}
 
 
-def resumed_folder(argv):
-    """RUN of `--resume RUN`, or None. Raises UserError where another option stands beside it."""
-    given = parse(argv)
+def parse(argv):
+    """The options on a command line, not yet checked: name → text or list of texts."""
+    given = vars(config_parser("--help-all" in argv).parse_args(argv))
     if len(given) > 1 and "resume" in given:
         raise UserError("--resume: expected a run's folder and no other option; to train with "
                         "other settings: --config RUN/config.json")
-    return given.get("resume")
-
-
-def parse(argv):
-    """The options on a command line, not yet checked: name → text or list of texts."""
-    # --pairs=a b as --pairs a b
-    argv = [part for arg in argv for part in (arg.split("=", 1) if arg[:2] == "--" else [arg])]
-    given = vars(config_parser("--help-all" in argv).parse_args(argv))
-    for name, value in given.items():
-        if isinstance(value, list) and len(value) == 1 and value[0].startswith("["):
-            with suppress(ValueError):                        # a list as JSON is welcome, too
-                given[name] = json.loads(value[0])
     return given
 
 
@@ -123,7 +105,6 @@ def config_parser(all_options=False):
                         "optim as well.")
     parser.add_argument("--config", metavar="FILE",
                         help="JSON file of settings, such as a run's config.json.")
-    parser.add_argument("--print_config", action="store_true", help="Print all settings as JSON.")
     parser.add_argument("--encoder", choices=ENCODERS,
                         help="Short for the --preset that learns in minutes with this encoder.")
     parser.add_argument("--resume", metavar="RUN",

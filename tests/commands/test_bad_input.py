@@ -54,7 +54,7 @@ train --task nli --nli nli-label --pairs good.tsv | nli-label line 2 maybe
 evaluation run --on stz                     | --on stz
 evaluation.sts                              | run
 evaluation.sts . --bogus 3                  | --bogus
-evaluation.sts exported                     | exported exported README.md
+evaluation.sts exported                     | exported model.safetensors
 evaluation.sts run --vectors LONG            | xxx
 evaluation.sts run-weights                  | run-weights damaged
 evaluation.sts run-cut                      | run-cut damaged

@@ -89,8 +89,8 @@ def test_arrays_are_whole_however_they_lie(tmp_path):
 
 
 @pytest.mark.parametrize("files, words", [
-    ([], "is no run folder"), (["modules.json"], "is an exported run"),
-    ([TRAINING], "stopped before its first checkpoint; go on: .* --resume"), (None, "no such run")])
+    ([], "is no run"), ([TRAINING], "stopped before its first checkpoint; go on: .* --resume"),
+    (None, "is no run")])
 def test_a_folder_without_a_run_is_named(tmp_path, files, words):
     folder = tmp_path / "run"
     if files is not None:

@@ -78,7 +78,7 @@ def test_handlers_are_put_back_and_another_thread_sets_none():
 
 def test_curves_that_cannot_be_drawn_are_a_line(arguments, tmp_path, monkeypatch, capsys):
     def draw(self):
-        Path(self.folder, "p_at_n.png").mkdir(exist_ok=True)
+        Path(self.folder, "curves.png").mkdir(exist_ok=True)
         real(self)
 
     real = Monitor.draw

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from functools import partial
+from contextlib import contextmanager
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -12,11 +12,9 @@ from .cli import UserError, user_errors
 from .files import replace_file
 
 FORMAT = 8
-FAULT = "is missing, damaged or cannot be read"
 OLDER = "restore it, or train again"
 # what damage raises
 DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError)
-opened = partial(safe_open, framework="np", backend="pread")    # mapped, it takes memory twice
 
 
 def save_arrays(path, arrays, about):
@@ -29,30 +27,33 @@ def save_arrays(path, arrays, about):
     replace_file(path, lambda temporary: save_file(arrays, temporary, metadata))
 
 
-def load_arrays(path, advice=OLDER):
-    """Read (arrays, about) of `save_arrays`. Raises UserError, with advice, for damage."""
-    with user_errors(f"{path}: {FAULT}", advice, DAMAGE), opened(path) as file:
-        crc, text, about = _metadata(path, file)
+def load_arrays(path):
+    """Read (arrays, about) of `save_arrays`. Raises UserError for damage."""
+    with _opened(path) as (file, crc, text, about):
         arrays = {name: file.get_tensor(name) for name in file.keys()}
         if int(crc) != checksum_of_arrays(arrays, text):
             raise ValueError("its checksum is wrong")
     return arrays, about
 
 
-def load_about(path, advice=OLDER):
-    """Read `about` alone, unchecked. Raises UserError, with advice, for damage."""
-    with user_errors(f"{path}: {FAULT}", advice, DAMAGE), opened(path) as file:
-        return _metadata(path, file)[-1]
+def load_about(path):
+    """Read `about` alone, unchecked. Raises UserError for damage."""
+    with _opened(path) as (*_, about):
+        return about
 
 
-def _metadata(path, file):
-    """The checksum, `about` as text and as a dict."""
-    crc, _, text = file.metadata()["convsim_mini"].partition(" ")
-    about = json.loads(text)
-    if about["format"] != FORMAT:
-        raise UserError(f"{path}: was written by another version of convsim_mini (format "
-                        f"{about['format']}, expected {FORMAT}); use that version, or train again")
-    return crc, text, about
+@contextmanager
+def _opened(path):
+    """An open file, its checksum, `about` as text and as a dict; damage becomes a UserError."""
+    with (user_errors(f"{path}: is missing, damaged or cannot be read", OLDER, DAMAGE),
+          safe_open(path, "np", backend="pread") as file):    # mapped, it takes memory twice
+        crc, _, text = file.metadata()["convsim_mini"].partition(" ")
+        about = json.loads(text)
+        if about["format"] != FORMAT:
+            raise UserError(f"{path}: was written by another version of convsim_mini (format "
+                            f"{about['format']}, expected {FORMAT}); use that version, or train "
+                            "again")
+        yield file, crc, text, about
 
 
 def checksum_of_arrays(arrays, text=""):

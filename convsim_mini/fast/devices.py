@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from ..common.cli import UserError, python_m
-from ..core import arrays
 from . import install
 from .loops import numba_module
 from .threads import number_of_cores
@@ -58,27 +57,3 @@ def machine(xp):
     name = (names or [platform.processor() or platform.machine()])[0]
     loops = f", numba {numba_module().__version__}" if numba_module() else ""
     return f"{name}, {number_of_cores()} cores{loops}"
-
-
-def to_device(x, xp):
-    """Twin of `arrays.to_device`: nested tuples of host arrays travel to a GPU in one transfer."""
-    host_arrays = []
-    mapped(host_arrays.append, x)
-    if xp is np or len(host_arrays) < 2:
-        return arrays.to_device.plain(x, xp)
-    begins = np.cumsum([0, *(-(-array.nbytes // 16) * 16 for array in host_arrays)])
-    packed = np.zeros(begins[-1], np.uint8)
-    for array, begin in zip(host_arrays, begins):
-        packed[begin:begin + array.nbytes] = array.reshape(-1).view(np.uint8)
-    packed = xp.asarray(packed)                               # through page-locked memory
-    moved = (packed[begin:begin + array.nbytes].view(array.dtype).reshape(array.shape)
-             for array, begin in zip(host_arrays, begins))
-    return mapped(lambda array: next(moved), x)
-
-
-def mapped(function, x):
-    """The same nested tuples with function(array) in the place of each array; None stays None."""
-    if isinstance(x, tuple):
-        parts = [mapped(function, part) for part in x]
-        return x._make(parts) if hasattr(x, "_make") else tuple(parts)
-    return None if x is None else function(x)

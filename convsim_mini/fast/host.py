@@ -32,15 +32,6 @@ def linear_backward(dy, cache):
     return dx, dweight, dy.sum(axis=0)
 
 
-def tanh_forward(x):
-    y = by_rows(np.tanh, x)
-    return y, y
-
-
-def tanh_backward(dy, y):
-    return by_rows(lambda dy, y: dy * (1 - y * y), dy, y)
-
-
 def l2_normalize_forward(x):
     norm = np.sqrt(np.vecdot(x, x))[:, None]
     norm = np.where(norm > 0, norm, 1)
@@ -189,15 +180,6 @@ def each_group(function, sentences, *others):
 
 
 # ---------------------------------------------------------------- transformer_layers.py
-
-def relu_forward(x):
-    y = by_rows(lambda x: np.maximum(x, 0), x)
-    return y, y
-
-
-def relu_backward(dy, y):
-    return by_rows(lambda dy, y: dy * (y > 0), dy, y)
-
 
 def layer_norm_forward(x, weight, bias):
     y, normal, scale = np.empty_like(x), np.empty_like(x), np.empty((len(x), 1), x.dtype)

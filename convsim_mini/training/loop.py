@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from ..common.cli import ENDING, UserError, handling, memory_reason
+from ..common.cli import ENDING, handling
 from ..config import Config
 from ..core.arrays import array_module, to_device
 from ..core.loop import train_steps
@@ -51,30 +51,36 @@ def run_steps(job, start):
     """Train a Job from its Start to the last step; measure and save `evaluations` times.
 
     Ctrl-C, SIGTERM and SIGHUP save a checkpoint after the current step and raise KeyboardInterrupt.
-    Raises UserError, and saves no checkpoint, for a loss that is nan or far too large, and for too
-    little memory. Of several workers the first alone measures, shows and saves.
+    Raises UserError, and saves no checkpoint, for a loss that is nan or far too large. Of several
+    workers the first alone measures, shows and saves.
     """
     model, optimizer, monitor = begin(job, start)
     config, workers = job.config, job.workers
     every = -(-config.steps // config.evaluations)
-    with errors_explained(job, monitor), asked_to_stop() as stop:
 
-        def after_step(done, losses):
-            monitor.after_step(done, losses)
-            due = done == config.steps or done % every == 0
-            stopping = workers.agree(stop.is_set())
-            if due or stopping:
-                monitor.checkpoint(done, model, optimizer.state, due)
-                workers.wait()
-            if stopping:
-                raise KeyboardInterrupt
-
-        if start.step == 0:
-            monitor.measure(0, model)
+    def after_step(done, losses):
+        monitor.after_step(done, losses)
+        due = done == config.steps or done % every == 0
+        stopping = workers.agree(stop.is_set())
+        if due or stopping:
+            monitor.checkpoint(done, model, optimizer.state, due)
             workers.wait()
-        of_steps = batches(config, job.tasks, start.step)
-        train_steps(model, optimizer, config, islice(of_steps, config.steps - start.step),
-                    start.step, after_step, workers.gradients)
+        if stopping:
+            raise KeyboardInterrupt
+
+    try:
+        with asked_to_stop() as stop:
+            if start.step == 0:
+                monitor.measure(0, model)
+                workers.wait()
+            of_steps = batches(config, job.tasks, start.step)
+            train_steps(model, optimizer, config, islice(of_steps, config.steps - start.step),
+                        start.step, after_step, workers.gradients)
+    except KeyboardInterrupt:
+        monitor.stopped()
+        raise
+    finally:
+        monitor.close()
 
 
 def begin(job, start):
@@ -106,21 +112,3 @@ def asked_to_stop():
             yield asked
     except KeyboardInterrupt:
         raise KeyboardInterrupt(*signals[:1]) from None
-
-
-@contextmanager
-def errors_explained(job, monitor):
-    """Say after a signal how to go on; raise a UserError where memory is too little."""
-    try:
-        yield
-    except MemoryError as error:
-        size = job.config.optim.batch_size
-        raise UserError(
-            f"too little memory for batches of {size:,} pairs ({memory_reason(error)}); the "
-            "checkpoints are kept; to need less, train again with "
-            f"--optim.batch_size {max(2, size // 4)}") from None
-    except KeyboardInterrupt:
-        monitor.stopped()
-        raise
-    finally:
-        monitor.close()

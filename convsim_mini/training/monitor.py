@@ -28,7 +28,9 @@ class Monitor:
     def __init__(self, job, start, machine="unknown"):
         self.job, self.folder, self.config = job, job.folder, job.config
         self.log_every = max(10, self.config.steps // LOGGED)
-        self.choices = choices_of(self.config)
+        # name of a loss → number of answers that it picks from
+        self.choices = {task.loss: task.classes or getattr(self.config.optim, task.batch_size)
+                        for task in map(TASKS.get, self.config.taught)}
         self.path = self.folder / LOG
         self.resume = python_m(f"convsim_mini.train --resume {self.folder}")
         log = read_log(self.path) if start.step else []       # else the run starts anew
@@ -97,12 +99,7 @@ class Monitor:
         self._write(self.measured, record)
         self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {'   '.join(figures)}   "
                        f"loss {record['dev_loss']:.3f}")
-        try:
-            self.draw()
-        except Exception as error:                            # any: training needs no picture
-            reason = " ".join(str(error).splitlines())
-            self.bar.write(f"the curves are not drawn, training goes on ({reason})",
-                           file=sys.stderr)
+        self.draw()
         self.began = time.perf_counter()
 
     def draw(self):
@@ -130,9 +127,3 @@ class Silent:
 
     def __getattr__(self, name):
         return lambda *arguments: None
-
-
-def choices_of(config):
-    """Name of a Config's loss → number of answers that it picks from."""
-    return {task.loss: task.classes or getattr(config.optim, task.batch_size)
-            for task in map(TASKS.get, config.taught)}

@@ -163,11 +163,6 @@ def read_log(path):
         return json.loads(f"[{','.join(lines)}]")
 
 
-def log_of(run):
-    """The records of a Run's log, [] where it has none. Raises UserError where it is damaged."""
-    return read_log(run.path.with_name(LOG))
-
-
 def settings_of(config):
     """The settings of a Config that its results depend on: dotted name → value."""
     values = flat(dataclasses.asdict(config))

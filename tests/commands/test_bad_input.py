@@ -25,7 +25,7 @@ NEW = "--cache cache --run new --steps 4 --evaluations 1"    # with SMALL after 
 CASES = """
 train --stepz 3                             | --stepz 3 --steps
 train --learning-rate 0.01                  | --learning-rate --optim.rate
-train --preset chatt                        | chatt similarity transformer-small chat?
+train --preset chatt                        | chatt chat, similarity transformer-small
 train --steps many                          | --steps many int
 train --optim.rate nan                      | --optim.rate nan > 0
 train --steps NINES                         | --steps 99999 out of range

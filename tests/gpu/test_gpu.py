@@ -85,7 +85,7 @@ def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
 
 @pytest.mark.emulated    # a real GPU cannot be made smaller
 @pytest.mark.parametrize("memory, message", [
-    ("100000", "error: too little memory for batches of 64 pairs (Out of memory allocating"),
+    ("100000", "error: too little memory (Out of memory allocating"),
     ("20000", "error: too little memory (Out of memory allocating"),
     ("100", "error: --device gpu: CuPy cannot compute (Out of memory allocating"),
 ])

@@ -14,7 +14,7 @@ TWINS = {    # function of core: (its twin for NumPy's arrays, for CuPy's)
     embeddings.sum_rows: (host.sum_rows, kernels.sum_rows),
     losses.batch_softmax_forward: (host.batch_softmax_forward, kernels.batch_softmax_forward),
     losses.batch_softmax_backward: (host.batch_softmax_backward, kernels.batch_softmax_backward),
-    optim.sgd: (host.sgd, kernels.sgd),
+    optim.sgd: (None, kernels.sgd),
     optim.adam: (None, kernels.adam),
     optim.update_rows: (host.update_rows, kernels.update_rows),
     attention.attention_forward: (host.attention_forward, kernels.attention_forward),

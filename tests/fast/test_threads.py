@@ -52,7 +52,7 @@ def test_a_thread_that_has_not_begun_its_part_is_not_waited_for(cores):
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("rows", [0, 1, 1024, 1025, 5000])
-def test_by_rows_and_add_to_reach_every_row_once(rows, number, cores):
+def test_by_rows_and_add_row_reach_every_row_once(rows, number, cores):
     cores(number)
     rng = np.random.default_rng(0)
     x, y, row = (rng.standard_normal(shape) for shape in ((rows, 128), (rows, 1), (128,)))
@@ -64,10 +64,8 @@ def test_by_rows_and_add_to_reach_every_row_once(rows, number, cores):
     assert (threads.by_rows(function, x, y) == x * y).all()
     assert max(calls, default=0) <= 1024 and sum(calls) == rows       # a megabyte at a time
     found = x.copy()
-    threads.add_to(found, x)
-    threads.add_to(found, row, -0.5)
-    assert (found == x + x + -0.5 * row).all()
-    threads.add_to(row, row)                                  # one axis
+    threads.add_row(found, row)
+    assert (found == x + row).all()
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 50])

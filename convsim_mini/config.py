@@ -102,6 +102,9 @@ class OptimConfig:
     """Pairs in a batch of NLI (paper §3.1: 128; ours: as many pairs in fewer steps)."""
     nli_weight: PositiveFloat = 30.0
     """Factor on the gradients of NLI's classes (ours: from 1, 10, 30 dev was 63.5, 66.5, 67.2)."""
+    nli_workers: Annotated[float, Meta(gt=0, lt=1)] | None = None
+    """Share of several workers that trains NLI in each step while the others train on conversations
+    (paper §3.1: 5%), and weight of its gradients. none: nli_share says how tasks take turns."""
     rate: PositiveFloat = 1e-3
     """Learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: Adam's usual)."""
     table_rate: PositiveFloat = 0.06
@@ -118,6 +121,9 @@ class OptimConfig:
     §3.1: after 30 of 40 million steps)."""
     word_dropout: Share = 0.4
     """Share of words left out in training (Iyyer et al. 2015; ours: a small corpus overfits)."""
+    chunk: PositiveInt | None = None
+    """Pairs encoded at once, for batches that do not fit into memory (GradCache, Gao et al. 2021);
+    none: the whole batch. A step takes longer; gradients are the same (dropout's bits are not)."""
     mask_false_negatives: bool = True
     """Equal inputs or responses in a batch are no wrong answers (ours; P@1 is the same without)."""
 

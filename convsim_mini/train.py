@@ -31,13 +31,14 @@ from .fast.devices import device_module
 from .fast.threads import claim_process
 from .inference.projection import all_but_the_top
 from .inference.sentence_encoder import tell_cut
-from .training.distributed import ALONE, launched
+from .training.distributed import launched
 from .training.initial import initial_model, initial_parameters
 from .training.loop import Job, Start, run_steps
 from .training.options import parse, parse_config
 from .training.run import (
     TRAINING, check_corpus, describe, finished, load_run, newest, save_config, save_run)
 from .training.tasks import Tasks
+from .training.workers import ALONE
 
 DEV_QUERIES = 5_000
 TOP_FROM = 20_000    # sentences, from which all_but_the_top takes its direction
@@ -95,6 +96,8 @@ def run_to_the_end(job, start):
     The parameters in Start are deleted: whoever needs the best ones afterwards loads them.
     """
     workers = job.workers
+    if job.config.optim.nli_workers:
+        workers.take_roles(job.config.optim.nli_workers)
     folder = workers.broadcast(job.folder)
     start = Start(*map(workers.broadcast, start))
     job = job._replace(folder=folder)
@@ -135,7 +138,12 @@ def starting_model(config, corpus):
 
 def prepare(config, vocabulary=None, workers=ALONE):
     """Make the Job of a Config, after every check that needs no training. Raises UserError."""
+    if config.optim.nli_workers and (workers.size == 1 or len(config.taught) == 1):
+        raise UserError(f"--optim.nli_workers {config.optim.nli_workers}: expected several workers "
+                        "and --task multitask or entailment; a single worker has --nli_share")
     device_module(config.device, config.precision, workers.gpu)
+    if config.device == "gpu":
+        workers.check_nccl()
     claim_process()
     if config.second_task:
         nli_files(config)                                     # before the pairs: they take longer

@@ -276,13 +276,13 @@ for pairs, most in ((100, 5_000), (1_024, 25_000)):
 # ## Where this lives
 #
 # - `training/distributed.py`: `Workers`, over MPI; the only file that knows of it. A step meets
-#   them at two doors: `gather` before the loss, `reduce_scatter` after it. `Workers.sum` then adds
-#   up all dense gradients. `Alone`: one worker.
+#   them at two doors: `gather` before the loss, `reduce_scatter` after it. `Group.sum` then adds up
+#   all dense gradients. `training/workers.py`: one worker that is alone.
 # - `core/model.py`: `pick` opens both. `core/losses.py`: `batch_softmax_forward` with `first`.
 # - `tests/training/test_workers.py`: real processes; 2, 3 and 4 workers give the loss and every
 #   gradient of one to ten digits.
-# - The paper, §3.1, trains with many workers, 95% of them on conversations. Here all workers share
-#   each step, and `--nli_share 0.05` gives NLI every twentieth step.
+# - The paper, §3.1, trains with many workers, 95% of them on conversations.
+#   `--optim.nli_workers 0.05` does so.
 #
 # ## What you know now
 #

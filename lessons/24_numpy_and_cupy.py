@@ -347,8 +347,8 @@ check(2, checked_take, judge_checked_take)
 # ## Where this lives
 #
 # - `core/arrays.py`: `array_module`, `to_device`, `to_host`, `twinned`. `fast/devices.py`:
-#   `device_module` tries a small product before it promises a GPU. Only `core/arrays.py` and `fast/`
-#   import CuPy.
+#   `device_module` tries a small product before it promises a GPU. Beside `core/arrays.py` and
+#   `fast/` only `training/distributed.py` imports CuPy.
 # - `fast/twins.py`: the table of twins. `fast/kernels.py`: what runs on a GPU in a function's
 #   place; `fast/*.cu`: the kernels.
 # - `training/loop.py: run_steps` looks at the loss only where it is logged

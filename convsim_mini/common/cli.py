@@ -100,7 +100,7 @@ def errors_in_one_line():
         except MemoryError as error:
             reason = str(error).strip(" .") or "the system gives no more"
             _fail(f"too little memory ({reason}); stop what else uses it, or give less to work on "
-                  "at once, in training by a lower --optim.batch_size")
+                  "at once, in training by --optim.chunk or a lower --optim.batch_size")
         except KeyboardInterrupt as error:                    # of a training that was asked to stop
             sys.exit(128 + (error.args[0] if error.args else signal.SIGINT))
 

@@ -4,10 +4,13 @@ from .model import TASKS, loss_and_gradients
 from .schedule import rates
 
 
-def step_gradients(model, config, batch, step):
-    """The losses by name, 0-d arrays, and the gradients of one step, counted from 0."""
+def step_gradients(model, config, batch, step, of_batch=loss_and_gradients):
+    """The losses by name, 0-d arrays, and the gradients of one step, counted from 0.
+
+    of_batch: `loss_and_gradients`, or a function like it
+    """
     task = TASKS[batch.task]
-    loss, grads = loss_and_gradients(model, batch, (config.seed, step), task.weight_in(config))
+    loss, grads = of_batch(model, batch, (config.seed, step), task.weight_in(config))
     return {task.loss: loss}, grads
 
 

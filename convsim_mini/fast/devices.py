@@ -17,16 +17,16 @@ INSTALL_CUPY = 'pip install "cupy-cuda12x[ctk]"   (CUDA 13 drivers: "cupy-cuda13
 def device_module(device, precision="tf32", number=0):
     """numpy for "cpu", cupy for "gpu", with their twins installed.
 
-    precision: of a GPU's products, as for `set_precision`; number: of the worker on this host.
-    Raises UserError where it cannot be used, or where a first small product fails (cuBLAS is loaded
-    only then).
+    precision: of a GPU's products, as for `set_precision`; number: of the GPU on this host. Raises
+    UserError where it cannot be used, or where a first small product fails (cuBLAS is loaded only
+    then).
     """
     install()
     if device == "cpu":
         return np
     try:
         import cupy
-        cupy.cuda.Device(number % cupy.cuda.runtime.getDeviceCount()).use()
+        cupy.cuda.Device(number).use()                        # one GPU for each worker of a host
         set_precision(precision)
         float((cupy.ones((8, 8), cupy.float32) @ cupy.ones((8, 8), cupy.float32)).sum())
     except Exception as error:    # no CuPy, driver, GPU, free memory, or CUDA library

@@ -13,17 +13,18 @@ import signal
 import sys
 import time
 import traceback
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 
 import numpy as np
 
+from ..core.arrays import array_module
 from ..common.cli import ENDING, UserError, errors_in_one_line, handling, python_m
-from ..core.arrays import array_module, to_device, to_host
-from ..core.embeddings import SparseRows, joined
-from ..core.loop import step_gradients
-from ..core.model import TABLE, TASKS, loss_and_gradients
 from ..core.pairs import Batch
+from ..core.model import TABLE, TASKS
+from ..core.embeddings import SparseRows, joined
+from .chunks import of_batch
+from .workers import ALONE
 
 
 def launched():
@@ -46,69 +47,91 @@ def launched():
     raise UserError(f"started as one of {number} workers, but {fault}")
 
 
-class Alone:
-    """One process has nothing to exchange: see the methods of Workers."""
+class Group:
+    """Some of the workers, and what they exchange: MPI between processes, NCCL between GPUs.
 
-    rank, size, gpu = 0, 1, 0
-    gradients = staticmethod(step_gradients)
-
-    def _same(self, x):
-        return x
-
-    agree = broadcast = _same
-    in_turn = job = nullcontext
-
-    def wait(self):
-        pass
-
-
-ALONE = Alone()
-
-
-class Workers:
-    """The processes of one job, numbered from 0. Arrays of GPUs travel through the hosts.
-
-    All workers must call its methods in the same order, or they wait for ever.
+    All of them must call its methods in the same order, or they wait for ever.
     """
 
-    def __init__(self, mpi):
-        self.comm = mpi.COMM_WORLD
-        self.rank, self.size = self.comm.rank, self.comm.size
-        self.gpu = self.comm.Split_type(mpi.COMM_TYPE_SHARED).rank        # its number on its host
-        self.broadcast = self.comm.bcast                      # gives all the first one's value
-        self.agreed = False
+    def __init__(self, comm):
+        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        self.gpus = None                                      # NCCL's, made when it is needed
 
     def all_rows(self, x):
-        """All workers' rows, end to end: x: (b, …) → (B, …), where each worker's begin."""
+        """All rows of a group, end to end: x: (b, …) → (B, …), where each worker's begin."""
+        xp = array_module(x)
         begins = np.cumsum([0, *self.comm.allgather(len(x))]).tolist()
-        whole = np.empty((begins[-1], *x.shape[1:]), x.dtype)
-        counts = np.diff(begins) * int(np.prod(x.shape[1:]))
-        self.comm.Allgatherv(np.ascontiguousarray(to_host(x)), [whole, counts])
-        return to_device(whole, array_module(x)), begins
+        whole = xp.empty((begins[-1], *x.shape[1:]), x.dtype)
+        if xp is np:
+            counts = np.diff(begins) * int(np.prod(x.shape[1:]))
+            self.comm.Allgatherv(np.ascontiguousarray(x), [whole, counts])
+            return whole, begins
+        nccl, stream = self._nccl()
+        whole[begins[self.rank]:begins[self.rank + 1]] = x
+        for rank, rows in enumerate(map(slice, begins, begins[1:])):
+            self.gpus.bcast(whole[rows].data.ptr, whole[rows].nbytes, nccl.NCCL_UINT8, rank, stream)
+        return whole, begins
 
     def sum(self, arrays):
         """The sums of the workers' arrays, by name. They travel as one; all get the same bits."""
         xp = array_module(next(iter(arrays.values())))
-        flat = to_host(xp.concatenate([*map(xp.ravel, arrays.values())]))
-        total = np.empty_like(flat)
-        self.comm.Allreduce(flat, total)
-        ends = np.cumsum([array.size for array in arrays.values()]).tolist()
-        parts = xp.split(to_device(total, xp), ends)
+        flat = xp.concatenate([*map(xp.ravel, arrays.values())])
+        total = xp.empty_like(flat)
+        if xp is np:
+            self.comm.Allreduce(flat, total)
+        else:
+            nccl, stream = self._nccl()
+            kind = {4: nccl.NCCL_FLOAT32, 8: nccl.NCCL_FLOAT64}[flat.itemsize]
+            self.gpus.allReduce(flat.data.ptr, total.data.ptr, flat.size, kind, nccl.NCCL_SUM,
+                                stream)
+        parts = xp.split(total, np.cumsum([array.size for array in arrays.values()]).tolist())
         return {name: part.reshape(array.shape)
                 for (name, array), part in zip(arrays.items(), parts)}
 
+    def _nccl(self):
+        from cupy.cuda import get_current_stream, nccl
+        if not self.gpus:
+            key = self.comm.bcast(nccl.get_unique_id() if self.rank == 0 else None)
+            self.gpus = nccl.NcclCommunicator(self.size, key, self.rank)
+        return nccl, get_current_stream().ptr
+
+
+class Workers(Group):
+    """The processes of one job, numbered from 0; see also Alone."""
+
+    def __init__(self, mpi):
+        super().__init__(mpi.COMM_WORLD)
+        self.group = self                                     # those with this one's task
+        self.gpu = self.comm.Split_type(mpi.COMM_TYPE_SHARED).rank        # its number on its host
+        self.broadcast = self.comm.bcast                      # gives all the first one's value
+        self.trains_nli = None
+        self.agreed = False
+
+    def take_roles(self, nli_share):
+        """Let this share of the workers, the last ones, train NLI. Each task has its group."""
+        of_nli = min(self.size - 1, max(1, round(nli_share * self.size)))
+        self.trains_nli = self.rank >= self.size - of_nli
+        self.group = Group(self.comm.Split(self.trains_nli))
+
     def gradients(self, model, config, batch, step):
         """As `step_gradients` of core/loop.py, of a Batch that all workers have."""
-        task = TASKS[batch.task]
+        of_nli, task = config.optim.nli_workers, TASKS[batch.task]
+        weight = task.weight_in(config)
+        if of_nli:
+            weight *= of_nli if self.trains_nli else 1 - of_nli
         part, share = self.part(batch), 1.0
         if batch.labels is not None:                          # its loss is a mean over the part
             share = len(part.labels) / len(batch.labels)
         key = config.seed, step * self.size + self.rank       # each Transformer drops other numbers
-        loss, grads = loss_and_gradients(model, part, key, task.weight_in(config) * share, self)
+        loss, grads = of_batch(config)(model, part, key, weight * share, self)
+        losses = {task.loss: share * loss}
+        if of_nli:                                            # the other task's are zero here
+            losses = {"loss": 0 * loss, "nli_loss": 0 * loss} | losses
+            grads = {name: 0 * p for name, p in model.params.items() if name != TABLE} | grads
         table = self.all_places(joined(grads.pop(TABLE)))
-        whole = self.sum({task.loss: share * loss} | grads) | {TABLE: [table]}
-        # a copy: a loss that is kept would keep the array of all gradients
-        return {task.loss: whole.pop(task.loss).copy()}, whole
+        whole = self.sum(losses | grads) | {TABLE: [table]}
+        # copies: a loss that is kept would keep the array of all gradients
+        return {name: whole.pop(name).copy() for name in losses}, whole
 
     def all_places(self, grad):
         """All workers' SparseRows as one, equal rows not yet summed.
@@ -127,7 +150,7 @@ class Workers:
         Rows of its false negatives count from its own first pair, columns from the batch's.
         """
         pairs = len(batch.sentences.lengths) // 2
-        begin, end = (pairs * (self.rank + k) // self.size for k in (0, 1))
+        begin, end = (pairs * (self.group.rank + k) // self.group.size for k in (0, 1))
         sentences = batch.sentences.take(np.r_[begin:end, pairs + begin:pairs + end])
         masked, labels = batch.false_negatives, batch.labels
         if masked is not None:
@@ -137,22 +160,29 @@ class Workers:
         return Batch(sentences, masked, None if labels is None else labels[begin:end], batch.task)
 
     def gather(self, v):
-        """All responses of all workers, v: (b, e) → (B, e), the number of the first own."""
-        everyone, self.begins = self.all_rows(v)
-        return everyone, self.begins[self.rank]
+        """All responses of this task's workers, v: (b, e) → (B, e), the number of the first own."""
+        everyone, self.begins = self.group.all_rows(v)
+        return everyone, self.begins[self.group.rank]
 
     def reduce_scatter(self, dv):
         """The sum of the gradients of what was gathered last, cut to the own rows: (B, e) → (b, e).
 
         Each worker's copy of a response has got a gradient: the backward of a gather is a sum.
         """
-        begin, end = self.begins[self.rank:][:2]
-        return self.sum({"dv": dv})["dv"][begin:end]
+        begin, end = self.begins[self.group.rank:][:2]
+        return self.group.sum({"dv": dv})["dv"][begin:end]
 
     def agree(self, stop):
         """Whether any worker is asked to stop. Then all of them have finished the same step."""
         self.agreed = self.comm.allreduce(stop) > 0
         return self.agreed
+
+    def check_nccl(self):
+        """Raise a UserError where CuPy does not find NCCL."""
+        from cupy.cuda import nccl
+        if not nccl.available:
+            raise UserError("--device gpu: several workers need NCCL: " + python_m(
+                "pip install nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)"))
 
     def wait(self):
         """Wait for all workers. Meanwhile the processor is free for workers that still compute."""

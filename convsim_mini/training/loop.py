@@ -15,10 +15,10 @@ from ..core.model import Model
 from ..core.optim import OPTIMIZERS
 from ..data.corpus import Corpus
 from ..fast.devices import device_module, machine
-from .distributed import ALONE, Alone
 from .monitor import Monitor, Silent
 from .run import TRAINING, Run
 from .tasks import Tasks, batches
+from .workers import ALONE, Alone
 
 
 class Job(NamedTuple):
@@ -73,7 +73,7 @@ def run_steps(job, start):
             if start.step == 0:
                 monitor.measure(0, model)
                 workers.wait()
-            of_steps = batches(config, job.tasks, start.step)
+            of_steps = batches(config, job.tasks, start.step, workers.trains_nli)
             train_steps(model, optimizer, config, islice(of_steps, config.steps - start.step),
                         start.step, after_step, workers.gradients)
     except KeyboardInterrupt:

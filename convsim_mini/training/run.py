@@ -28,7 +28,7 @@ from ..core.model import Model
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"
 MATRIX, STATE = "matrix.", "state."    # what the names of arrays begin with that are no weights
 # Settings that change no result. Some are places of files that have checksums of their own.
-PLACES = {"run", "init", "pairs", "columns", "nli", "data", "cache", "device"}
+PLACES = {"run", "init", "pairs", "columns", "nli", "data", "cache", "device", "optim.chunk"}
 
 
 class Run(NamedTuple):

@@ -29,8 +29,11 @@ class Tasks(NamedTuple):
         return crc if self.nli else None
 
 
-def batches(config, tasks, first_step=0):
-    """Yield the Batch of each step from `first_step` on; seed, stage and step decide it."""
+def batches(config, tasks, first_step=0, trains_nli=None):
+    """Yield the Batch of each step from `first_step` on; seed, stage and step decide it.
+
+    trains_nli: whether this worker trains NLI in every step; None: tasks take turns
+    """
     # a run that --init continues sees other batches than its parent of the same seed
     config = dataclasses.replace(config, seed=config.seed + (config.stage << 112))
     if not tasks.nli:
@@ -42,7 +45,10 @@ def batches(config, tasks, first_step=0):
             sizes = batch_sizes(config.optim, step, config.steps)
             order, nli_order = (batch_order(split.pairs, size, config.seed, steps)
                                 for split, size, steps in zip(tasks[:2], sizes, done))
-        if nli_steps(config, step + 1) > nli_steps(config, step):
+        is_nli = trains_nli
+        if is_nli is None:
+            is_nli = nli_steps(config, step + 1) > nli_steps(config, step)
+        if is_nli:
             yield tasks.nli.batch(next(nli_order))            # every word counts: "not" may decide
         else:
             yield schedule.training_batch(config, tasks.conversation, next(order), step)
@@ -72,5 +78,7 @@ def nli_steps(config, step):
 
 def steps_of_tasks(config, begin, end):
     """How many of the steps `begin` … `end` − 1 train on conversations, how many train NLI."""
+    if config.optim.nli_workers:                              # each trains both
+        return end - begin, end - begin
     of_nli = nli_steps(config, end) - nli_steps(config, begin)
     return end - begin - of_nli, of_nli

@@ -16,6 +16,7 @@ from convsim_mini.fast import host
 from convsim_mini.train import prepare, starting_model
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.tasks import batches
+from convsim_mini.training.workers import ALONE
 
 from .exercises import EXERCISES
 from .judge import of_inputs
@@ -78,7 +79,7 @@ def curve(config, tasks, model, whose):
     optimizer = OPTIMIZERS[config.optim.optimizer](model.params)
     losses, begin = [], time.perf_counter()
     of_steps = progress(islice(batches(config, tasks), config.steps), whose, config.steps)
-    train_steps(model, optimizer, config, of_steps,
+    train_steps(model, optimizer, config, of_steps, gradients=ALONE.gradients,
                 after_step=lambda done, found: losses.append(float(sum(found.values()))))
     return losses, time.perf_counter() - begin
 

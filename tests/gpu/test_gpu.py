@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
+from convsim_mini.common.cli import UserError
 from convsim_mini.config import ModelConfig
 from convsim_mini.core import packed
 from convsim_mini.core.arrays import to_device, to_host
@@ -122,7 +123,7 @@ def test_ten_steps_agree_and_a_run_opens_on_either_device(
     on_gpu = load(tmp_path / "gpu", "gpu").encode(texts)
     assert on_gpu.shape == (2, 528) and np.abs(on_gpu - here).max() < 1e-5
 
-
-def test_more_workers_than_gpus_share_them(cupy):
-    device_module("gpu", number=cupy.cuda.runtime.getDeviceCount())
-    assert cupy.cuda.Device().id == 0
+def test_a_worker_without_a_gpu_of_its_own_is_told_so(cupy):
+    found = cupy.cuda.runtime.getDeviceCount()
+    with pytest.raises(UserError, match=f"{found + 1} or more workers on a host with {found} GPU"):
+        device_module("gpu", number=found)

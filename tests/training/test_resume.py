@@ -26,8 +26,7 @@ from convsim_mini.training.run import (
 from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.core.model import Model
 from convsim_mini.core.text import Vocabulary
-from convsim_mini.core import loop as core_loop
-from convsim_mini.training import loop, monitor
+from convsim_mini.training import chunks, loop, monitor
 
 from conftest import SMALL, weights
 
@@ -70,14 +69,14 @@ def config(pair_file, cache_folder, nli_folder, tmp_path):
 
 def wrap_step(monkeypatch, before):
     """Let before(number of the call, from 0) run before each step; its result replaces the loss."""
-    real, calls = core_loop.loss_and_gradients, iter(range(10**9))
+    real, calls = chunks.loss_and_gradients, iter(range(10**9))
 
     def wrapped(*arguments):
         replaced = before(next(calls))
         loss, grads = real(*arguments)
         return (loss if replaced is None else np.float32(replaced)), grads
 
-    monkeypatch.setattr(core_loop, "loss_and_gradients", wrapped)
+    monkeypatch.setattr(chunks, "loss_and_gradients", wrapped)
 
 
 def interrupt_at(step):
@@ -288,6 +287,15 @@ def test_too_little_memory_keeps_the_checkpoints(config, monkeypatch, tmp_path):
     monkeypatch.undo()
     train.resume(tmp_path / "run")
     assert finished(tmp_path / "run")
+
+
+def test_a_run_in_chunks_learns_what_a_run_of_whole_batches_does(config, tmp_path):
+    for name, options in (("whole", []), ("chunks", ["--optim.chunk", "24"])):
+        train.train(config(name, options))
+    whole, chunks = (read_log(tmp_path / name / "log.jsonl") for name in ("whole", "chunks"))
+    for mine, theirs in zip(whole, chunks, strict=True):
+        for measure in mine.keys() & {"loss", "dev_loss"}:
+            assert abs(mine[measure] - theirs[measure]) < 1e-3
 
 
 @pytest.mark.parametrize("rate, steps", [

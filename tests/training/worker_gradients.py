@@ -4,12 +4,15 @@
 
 It prints, on the first worker, one line of JSON: the largest difference by case; whether all
 workers have the same bits; how many false negatives each has at least among others' responses.
-gpu: each has an emulated device.
+gpu: each has an emulated device. NCCL itself cannot run without a GPU, so MPI plays the few calls
+that are made of it.
 """
 
+import ctypes
 import json
 import sys
 import zlib
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -19,8 +22,9 @@ from convsim_mini.core.pairs import Split
 from convsim_mini.core.packed import Packed, drop_words, offsets_of
 from convsim_mini.core.gradcheck import dense
 from convsim_mini.training.initial import parameter_shapes
-from convsim_mini.core.model import Model
-from convsim_mini.training.distributed import ALONE, launched
+from convsim_mini.core.model import Model, loss_and_gradients
+from convsim_mini.training.distributed import launched
+from convsim_mini.training.workers import ALONE
 
 WORDS, BIGRAMS, PAIRS = 30, 40, 23
 CONFIGS = {
@@ -36,8 +40,8 @@ def main(workers, xp=np, dtypes=("float64",)):
         rng = np.random.default_rng(0)
         model = model_of(config, rng, workers)
         for case, batch in cases(rng).items():
-            for dtype in dtypes:
-                settings = Config(optim=OptimConfig(nli_weight=3))
+            for chunk, dtype in ((chunk, dtype) for chunk in (None, 2) for dtype in dtypes):
+                settings = Config(optim=OptimConfig(chunk=chunk, nli_weight=3))
                 params = {name: p.astype(dtype) for name, p in model.params.items()}
                 there = model._replace(params=to_device(params, xp))
                 losses, found = workers.gradients(there, settings, batch, 0)
@@ -45,13 +49,20 @@ def main(workers, xp=np, dtypes=("float64",)):
                 found = {name: on_host(grad) for name, grad in found.items()}
                 expected = ALONE.gradients(model, settings, batch, 0)
                 assert expected[1].keys() == found.keys()
-                differences[f"{encoder}, {case}, {dtype}"] = difference(
+                differences[f"{encoder}, {case}, {chunk}, {dtype}"] = difference(
                     model, expected, (to_host(losses), found))
                 bits = [dense(found[name], p).tobytes() for name, p in model.params.items()
                         if name in found]
                 same_bits &= len(set(workers.comm.allgather(zlib.crc32(b"".join(bits))))) == 1
             masked += of_others(workers.part(batch).false_negatives, workers)
     masked = min(workers.comm.allgather(masked))
+    if xp is np:
+        workers.take_roles(0.5)                               # of four workers two train NLI
+        for encoder, config in CONFIGS.items():
+            model = model_of(config, np.random.default_rng(0), workers)
+            differences[f"{encoder}, roles"] = difference(model, *roles(model, workers))
+    differences = workers.comm.allgather(differences)         # those of heads are their workers'
+    differences = {case: max(each[case] for each in differences) for case in differences[0]}
     if workers.rank == 0:
         print(json.dumps({"differences": differences, "same bits": same_bits,
                           "false negatives of others": masked}))
@@ -78,6 +89,20 @@ def difference(model, expected, found):
         *(abs(loss - losses_found[name]) for name, loss in losses.items()),
         *(np.abs(dense(grads[name], model.params[name]) - dense(grad, model.params[name])).max()
           for name, grad in grads_found.items())))
+
+
+def roles(model, workers):
+    """Losses and gradients of both tasks in one process, 0.7 and 0.3; those of the workers."""
+    split, which, nli, _ = data(np.random.default_rng(1))
+    conversation, inference = split.batch(which), nli.batch(which[:7])
+    losses, both = {}, {}
+    for name, weight, batch in (("loss", 0.7, conversation), ("nli_loss", 0.3 * 5, inference)):
+        losses[name], grads = loss_and_gradients(model, batch)
+        for key, grad in grads.items():
+            both[key] = both.get(key, 0) + weight * dense(grad, model.params[key])
+    config = Config(optim=OptimConfig(nli_workers=0.3, nli_weight=5))
+    batch = inference if workers.trains_nli else conversation
+    return (losses, both), workers.gradients(model, config, batch, 0)
 
 
 def of_others(false_negatives, workers):
@@ -109,10 +134,37 @@ def cases(rng):
             "entailment": entailed.batch(which)}
 
 
+# ---------------------------------------------------------------- NCCL, played by MPI
+
+KINDS = {"float32": ctypes.c_float, "float64": ctypes.c_double, "bytes": ctypes.c_uint8}
+
+
+class PlayedCommunicator:
+    """NcclCommunicator, whose devices' memory is the host's here."""
+
+    def __init__(self, size, key, rank):
+        self.comm = workers.comm.Split(len(key), rank)
+        assert (self.comm.size, self.comm.rank) == (size, rank)
+
+    def allReduce(self, source, target, count, kind, operation, stream):
+        assert operation == "sum"
+        self.comm.Allreduce(memory(source, count, kind), memory(target, count, kind))
+
+    def bcast(self, buffer, count, kind, root, stream):
+        self.comm.Bcast(memory(buffer, count, kind), root)
+
+
+def memory(pointer, count, kind):
+    return np.ctypeslib.as_array(ctypes.cast(pointer, ctypes.POINTER(KINDS[kind])), (count,))
+
+
 if __name__ == "__main__":
     workers = launched()
     if sys.argv[1:] == ["gpu"]:
         import cupy
+        cupy.cuda.nccl = SimpleNamespace(
+            available=True, get_unique_id=lambda: b"a key", NcclCommunicator=PlayedCommunicator,
+            NCCL_UINT8="bytes", NCCL_FLOAT32="float32", NCCL_FLOAT64="float64", NCCL_SUM="sum")
         main(workers, cupy, ("float64", "float32"))
     else:
         main(workers)

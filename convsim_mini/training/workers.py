@@ -1,0 +1,32 @@
+"""One worker that is alone. A reader who trains with one process can skip what its methods do.
+
+distributed.py has Workers, several processes that train on one batch together.
+"""
+
+from contextlib import nullcontext
+
+from ..core.loop import step_gradients
+from .chunks import of_batch
+
+
+class Alone:
+    """With one process there is nothing to exchange. Workers has methods of the same names."""
+
+    rank, size, gpu, trains_nli = 0, 1, 0, None
+
+    def gradients(self, model, config, batch, step):
+        """`step_gradients`, in chunks where optim.chunk is set."""
+        return step_gradients(model, config, batch, step, of_batch(config))
+
+    def _same(self, x):
+        return x
+
+    def _nothing(self, *arrays):
+        pass
+
+    agree = broadcast = _same
+    check_nccl = wait = _nothing
+    in_turn = job = nullcontext
+
+
+ALONE = Alone()

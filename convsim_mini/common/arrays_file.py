@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 from .cli import UserError, user_errors
 from .files import replace_file
 
-FORMAT = 8
+FORMAT = 7
 OLDER = "restore it, or train again"
 # what damage raises
 DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError)

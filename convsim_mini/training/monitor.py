@@ -99,7 +99,10 @@ class Monitor:
         self._write(self.measured, record)
         self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {'   '.join(figures)}   "
                        f"loss {record['dev_loss']:.3f}")
-        self.draw()
+        try:
+            self.draw()
+        except Exception as error:                            # any: training needs no picture
+            self.bar.write(f"the curves are not drawn, training goes on ({error})", sys.stderr)
         self.began = time.perf_counter()
 
     def draw(self):

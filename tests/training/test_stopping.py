@@ -1,4 +1,4 @@
-"""What a training does when a signal asks it to stop."""
+"""What a training does when a signal asks it to stop, and when its curves cannot be drawn."""
 
 import os
 import signal
@@ -10,6 +10,7 @@ import pytest
 
 from convsim_mini import train
 from convsim_mini.common.cli import ENDING, UserError, errors_in_one_line
+from convsim_mini.training import monitor
 from convsim_mini.training.loop import asked_to_stop
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run, read_log
@@ -72,3 +73,16 @@ def test_handlers_are_put_back_and_another_thread_sets_none():
     inside()
     assert seen[1][0] == seen[1][1] != before[0]
     assert [*map(signal.getsignal, numbers)] == before
+
+
+def test_curves_that_cannot_be_drawn_are_a_line(arguments, tmp_path, monkeypatch, capsys):
+    def draw(*_):
+        raise RuntimeError("no font")
+
+    monkeypatch.setattr(monitor, "plot_curves", draw)
+    options = [*map(str, arguments), "--steps", "9", "--evaluations", "1"]
+    folder, *_ = train.train(parse_config([*options, "--run", str(tmp_path / "run")]))
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2 and all(
+        line.startswith("the curves are not drawn, training goes on (") for line in lines)
+    assert load_run(folder).step == 9

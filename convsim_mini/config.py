@@ -38,7 +38,7 @@ class TextConfig:
     filters_off: list[Literal["long", "not_alphabetic", "link_or_mention", "bot"]] = field(
         default_factory=list)
     """Filters of the paper's §3 that remove nothing: "long" (350 characters), "not_alphabetic" (70%
-    letters or less), "link_or_mention", "bot" (ours: 350 characters would drop support mail)."""
+    letters or less), "link_or_mention", "bot" (ours: for mail and the like)."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,7 @@ class ModelConfig:
     encoder: str = "dan"
     """The "dan" of the paper's §2.3.1, the "transformer" of §2.3.2, or another in ENCODERS."""
     embedding_dim: Width = 500
-    """Width of embeddings and of a Transformer (ours: the sentence embedding's width, so that the
-    layer between them can start as the identity)."""
+    """Width of embeddings and of a Transformer (ours: as the sentence embedding's)."""
     layers: Annotated[Widths, Meta(min_length=1)] = field(default_factory=lambda: [500])
     """Widths of the encoder's fully connected layers, the sentence embedding's last (paper §3.1:
     300, 300, 500; ours: one layer learns more in minutes: P@1 29, not 27, STS 2 points more)."""
@@ -70,8 +69,7 @@ class ModelConfig:
     frequency_weight: Annotated[float, Meta(ge=0, le=1e6)] = 3e-4
     """The a in a/(a + p(word)), a word row's first length; 0: none (ours: Arora et al. 2017)."""
     svd_share: Share = 1.0
-    """Share of a word's numbers that start from co-occurrences, the others at random (ours). Words
-    beyond the 30,000 most frequent have random ones alone."""
+    """Share of a word's numbers that start from co-occurrences, the others at random (ours)."""
     zero_bigrams: bool = True
     """Bigram rows start at zero (ours: random ones drown the words, P@1 16 instead of 29)."""
     transformer_layers: Annotated[int, Meta(ge=1, le=1_000)] = 6
@@ -87,8 +85,7 @@ class ModelConfig:
     bag: bool = False
     """A Transformer adds to a DAN's sentence vector and starts as that DAN (ours)."""
     word_weight: Annotated[float, Meta(ge=0, le=100)] = 0.4
-    """Weight of a vector's half that counts words, in `encode` and `tune`; training has none (ours:
-    near 0.4 STS and replies gain in most runs: report/README.md)."""
+    """Weight of a vector's half that counts words; training has none (ours: report/README.md)."""
     max_tokens: PositiveInt = 256
     """Words after which a sentence is cut (ours: attention's cost grows with the square)."""
 
@@ -104,8 +101,7 @@ class OptimConfig:
     nli_batch_size: PositiveInt = 256
     """Pairs in a batch of NLI (paper §3.1: 128; ours: as many pairs in fewer steps)."""
     nli_weight: PositiveFloat = 30.0
-    """Factor on the gradients of NLI's classes, not of entailments (ours: with 1, 10 and 30 its
-    accuracy on dev was 63.5, 66.5 and 67.2 with an older start)."""
+    """Factor on the gradients of NLI's classes (ours: from 1, 10, 30 dev was 63.5, 66.5, 67.2)."""
     nli_workers: Annotated[float, Meta(gt=0, lt=1)] | None = None
     """Share of several workers that trains NLI in each step while the others train on conversations
     (paper §3.1: 5%), and weight of its gradients. none: nli_share says how tasks take turns."""
@@ -114,23 +110,22 @@ class OptimConfig:
     table_rate: PositiveFloat = 0.06
     """Learning rate of the embedding table (paper: the same; ours: found on dev)."""
     loss: Literal["mean", "sum"] = "mean"
-    """The loss is the batch's "mean" or its "sum"; the paper does not say which. 4,000 steps of its
-    SGD took P@1 to 5.6 with the sum, to 1.6 with the mean. "adaptive" learns the same from both."""
+    """The batch's "mean" or "sum"; the paper does not say. 4,000 steps of its SGD took P@1 to 5.6
+    with the sum, to 1.6 with the mean. "adaptive" learns the same from both."""
     warmup: Annotated[int, Meta(ge=0, le=MOST_STEPS)] = 50
     """Steps over which the rates rise from zero (ours: Adam's first steps are noise)."""
     decay: Literal["linear", "none"] = "linear"
     """"linear": the rates fall to zero at the last step (ours: short runs gain from it)."""
     drop_at: Share = 1.0
     """Share of the steps after which batches are twice as large and rates a tenth; 1: never (paper
-    §3.1: after 30 of 40 million steps batches of 256, not 128, and a rate of 0.001, not 0.01)."""
+    §3.1: after 30 of 40 million steps)."""
     word_dropout: Share = 0.4
     """Share of words left out in training (Iyyer et al. 2015; ours: a small corpus overfits)."""
     chunk: PositiveInt | None = None
     """Pairs encoded at once, for batches that do not fit into memory (GradCache, Gao et al. 2021);
     none: the whole batch. A step takes longer; gradients are the same (dropout's bits are not)."""
     mask_false_negatives: bool = True
-    """Equal inputs or responses in a batch are no wrong answers (ours; P@1 is the same without).
-    Among entailments this always holds."""
+    """Equal inputs or responses in a batch are no wrong answers (ours; P@1 is the same without)."""
 
 
 @dataclass(frozen=True)
@@ -139,20 +134,17 @@ class Config:
 
     preset: Literal["chat", "similarity", "paper", "paper-multitask", "transformer",
                     "transformer-small"] = "chat"
-    """A named set of changes to the defaults. "chat" (a DAN) and "transformer-small" learn most in
-    minutes; "similarity" is "chat" with --task entailment. "paper" (a DAN) and "transformer" follow
-    the paper; "paper-multitask" is its second stage, for a run of these two with --init."""
+    """A named set of changes to the defaults. "chat" (a DAN), "similarity" (that, with entailments)
+    and "transformer-small" take minutes; "paper" (a DAN), "transformer" and their second stage,
+    "paper-multitask", follow the paper."""
     task: Literal["conversation", "multitask", "nli", "entailment"] = "conversation"
-    """Train on conversations alone; "multitask": on natural language inference beside them (paper
-    §2.4); "nli": on that alone (ours: the control); "entailment": beside them on picking what a
-    premise entails (ours: STS dev 79.3, P@1 on Reddit 41.5; conversations alone 76.5 and 43.0)."""
+    """What to learn beside conversations: "multitask": natural language inference (paper §2.4);
+    "entailment": picking what a premise entails (ours). "nli": inference alone (ours: control)."""
     init: str | None = None
-    """Folder of a run to start from, as the paper's multitask model does (§3.1). Its preset, pairs,
-    text, model and optim hold where no option says otherwise. Other pairs (ours): 300 steps at a
-    tenth of the rates."""
+    """Folder of a run to start from (paper §3.1: the multitask model). Its settings hold where no
+    option says otherwise. Other pairs (ours): 300 steps at a tenth of the rates."""
     stage: Annotated[int, Meta(ge=0, lt=2**15)] = 0
-    """How many runs came before this one through --init, which sets it (ours: each sees other
-    batches than its parent of the same seed)."""
+    """How many runs came before this one, which --init sets (ours: each sees other batches)."""
     nli: str | None = None
     """Folder with snli_1.0_train and snli_1.0_dev, .jsonl or .txt, or with snli_1.0/."""
     nli_share: Annotated[float, Meta(gt=0, lt=1)] = 0.05
@@ -160,8 +152,8 @@ class Config:
     nli_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Share of the NLI pairs, or of the entailments, to train on (the paper's figure 8)."""
     pairs: list[str] = field(default_factory=list)
-    """Files of pairs or logs of conversations: .tsv (input TAB response), .jsonl, .csv, .parquet;
-    plain, .gz or .zst; none for chitchat-dataset."""
+    """Files of pairs or logs: .tsv (input TAB response), .jsonl, .csv, .parquet, also .gz or .zst;
+    none: chitchat-dataset."""
     columns: list[str] = field(default_factory=list)
     """A table's columns of input and response, where its header does not tell."""
     pairs_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
@@ -169,8 +161,7 @@ class Config:
     device: Literal["cpu", "gpu"] = "cpu"
     """Where to compute."""
     precision: Literal["tf32", "fp32"] = "tf32"
-    """Bits of fraction in the factors of a GPU's products: "tf32" 10, "fp32" all 23; sums are
-    float32 (ours: the paper does not say)."""
+    """Bits of fraction in the factors of a GPU's products: "tf32" 10, "fp32" all 23 (ours)."""
     half: bool = False
     """Weights in 16 bits at the end (ours: equal P@1 and STS)."""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
@@ -320,8 +311,7 @@ def _explained(message, values):
     value, choices = str(values[name]), get_args(settings()[name].type)
     if expected.startswith("Invalid"):
         choices = [choice for kind in choices for choice in get_args(kind) or [kind]]    # of a list
-        near = did_you_mean(value.strip("[]'"), choices)
-        expected = f"expected {', '.join(choices)}{near}"
+        expected = f"expected {', '.join(choices)}"
     return f"{name} {value:.200}: {expected[0].lower()}{expected[1:]}"
 
 
@@ -329,8 +319,7 @@ def _fault(config):
     """What is wrong with a Config where every value is in its range; or None."""
     model, dim = config.model, config.model.embedding_dim
     if model.encoder not in ENCODERS:
-        near = did_you_mean(model.encoder, ENCODERS)
-        return f"model.encoder {model.encoder}: expected {', '.join(ENCODERS)}{near}"
+        return f"model.encoder {model.encoder}: expected {', '.join(ENCODERS)}"
     encoder = ENCODERS[model.encoder]
     if "heads" in encoder.settings and (dim % model.heads or dim % 2):
         return f"model.embedding_dim {dim}: expected an even multiple of the {model.heads} heads"

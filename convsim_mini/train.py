@@ -34,7 +34,7 @@ from .inference.sentence_encoder import tell_cut
 from .training.distributed import launched
 from .training.initial import initial_model, initial_parameters
 from .training.loop import Job, Start, run_steps
-from .training.options import parse_config, resumed_folder
+from .training.options import parse, parse_config
 from .training.run import (
     TRAINING, check_corpus, describe, finished, load_run, newest, save_config, save_run)
 from .training.tasks import Tasks
@@ -292,8 +292,8 @@ def summary(folder, corpus, before=None):
                          ranks | response.of_words(choices)),
         sts.summary(split, pairs, sts.scores(run, pairs), similarity | sts.baselines(run, pairs)),
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
-        f"{run.config.steps:,}, the best on dev.\nLook at {folder}/p_at_n.png and "
-        f"{folder}/loss.png. Try next:\n"
+        f"{run.config.steps:,}, the best on dev.\nLook at {folder}/curves.png. "
+        "Try next:\n"
         f'{command}.encode {folder} "How old are you?" "What is your age?"\n'
         f"{command}.evaluation {folder}\n"
         f"{command}.train --config {folder}/config.json --run {folder}-again"])
@@ -306,7 +306,7 @@ def main(argv=None):
     workers = launched()    # with one process its methods do nothing: skip them
     with workers.job():
         with workers.in_turn():
-            folder = resumed_folder(argv)
+            folder = parse(argv).get("resume")
             config = None if folder else parse_config(argv)
         if folder:
             done = resume(Path(folder), workers)

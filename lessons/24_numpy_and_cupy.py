@@ -98,7 +98,7 @@ x, dy, y = rng.standard_normal((3, 4, 3))
 norm, weight = np.ones((4, 1)), np.ones(3)
 for name, made, number in (
         ("l2_normalize_forward", launches(l2_normalize_forward.plain, x), 6),
-        ("tanh_backward", launches(tanh_backward.plain, dy, y), 3),
+        ("tanh_backward", launches(tanh_backward, dy, y), 3),
         ("l2_normalize_backward",
          launches(lambda dy, y, norm: l2_normalize_backward.plain(dy, (y, norm)), dy, y, norm), 5),
         ("layer_norm_forward", launches(layer_norm_forward.plain, x, weight, weight), 12)):

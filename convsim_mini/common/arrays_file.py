@@ -1,21 +1,20 @@
 """Named arrays in a safetensors file, with a dict that describes them and one checksum."""
 
 import json
-import os
 import zlib
+from contextlib import contextmanager
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from .cli import UserError, user_errors
 from .files import replace_file
 
 FORMAT = 7
-MOST = 100_000_000    # bytes of a header, as safetensors has it
-DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8"}
-FAULT = "is missing, damaged or cannot be read"
 OLDER = "restore it, or train again"
-DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError)    # what damage raises
+# what damage raises
+DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError)
 
 
 def save_arrays(path, arrays, about):
@@ -28,43 +27,33 @@ def save_arrays(path, arrays, about):
     replace_file(path, lambda temporary: save_file(arrays, temporary, metadata))
 
 
-def load_arrays(path, advice=OLDER):
-    """Read (arrays, about) of `save_arrays`. Raises UserError, with advice, for damage.
-
-    The arrays are read straight into memory. safetensors would map the file, and take it twice.
-    """
-    with user_errors(f"{path}: {FAULT}", advice, DAMAGE), open(path, "rb") as file:
-        entries, crc, text, about = _read_header(path, file)
-        data, arrays = file.tell(), {}
-        for name, entry in entries.items():
-            begin, end = entry["data_offsets"]
-            if data + end > os.fstat(file.fileno()).st_size:
-                raise ValueError("it is cut short")
-            dtype = np.dtype(DTYPES[entry["dtype"]])
-            file.seek(data + begin)
-            array = np.fromfile(file, dtype, (end - begin) // dtype.itemsize)
-            arrays[name] = array.reshape(entry["shape"])
+def load_arrays(path):
+    """Read (arrays, about) of `save_arrays`. Raises UserError for damage."""
+    with _opened(path) as (file, crc, text, about):
+        arrays = {name: file.get_tensor(name) for name in file.keys()}
         if int(crc) != checksum_of_arrays(arrays, text):
             raise ValueError("its checksum is wrong")
     return arrays, about
 
 
-def load_about(path, advice=OLDER):
-    """Read `about` alone, unchecked. Raises UserError, with advice, for damage."""
-    with user_errors(f"{path}: {FAULT}", advice, DAMAGE), open(path, "rb") as file:
-        return _read_header(path, file)[-1]
+def load_about(path):
+    """Read `about` alone, unchecked. Raises UserError for damage."""
+    with _opened(path) as (*_, about):
+        return about
 
 
-def _read_header(path, file):
-    """What stands before the arrays: their entries, the checksum, `about` as text and as a dict."""
-    size = int.from_bytes(file.read(8), "little")
-    entries = json.loads(file.read(min(size, MOST)))
-    crc, _, text = entries.pop("__metadata__")["convsim_mini"].partition(" ")
-    about = json.loads(text)
-    if about["format"] != FORMAT:
-        raise UserError(f"{path}: was written by another version of convsim_mini (format "
-                        f"{about['format']}, expected {FORMAT}); use that version, or train again")
-    return entries, crc, text, about
+@contextmanager
+def _opened(path):
+    """An open file, its checksum, `about` as text and as a dict; damage becomes a UserError."""
+    with (user_errors(f"{path}: is missing, damaged or cannot be read", OLDER, DAMAGE),
+          safe_open(path, "np", backend="pread") as file):    # mapped, it takes memory twice
+        crc, _, text = file.metadata()["convsim_mini"].partition(" ")
+        about = json.loads(text)
+        if about["format"] != FORMAT:
+            raise UserError(f"{path}: was written by another version of convsim_mini (format "
+                            f"{about['format']}, expected {FORMAT}); use that version, or train "
+                            "again")
+        yield file, crc, text, about
 
 
 def checksum_of_arrays(arrays, text=""):

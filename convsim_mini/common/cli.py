@@ -77,11 +77,6 @@ def user_errors(where, advice, errors=OSError):
         raise UserError(f"{where} ({reason}); {advice}") from None
 
 
-def memory_reason(error):
-    """What a MemoryError, of the host or of a GPU, says, in one line."""
-    return " ".join(str(error).split()).rstrip(".") or "the system gives no more"
-
-
 @contextmanager
 def errors_in_one_line():
     """Turn what a user or the system can cause into one line on standard error and an exit code.
@@ -103,8 +98,9 @@ def errors_in_one_line():
             where = "the system" if error.filename is None else os.fsdecode(error.filename)
             _fail(f"{where}: {error.strerror or error}; check the name, room and permissions there")
         except MemoryError as error:
-            _fail(f"too little memory ({memory_reason(error)}); stop what else uses it, or give "
-                  "less to work on at once")
+            reason = str(error).strip(" .") or "the system gives no more"
+            _fail(f"too little memory ({reason}); stop what else uses it, or give less to work on "
+                  "at once, in training by --optim.chunk or a lower --optim.batch_size")
         except KeyboardInterrupt as error:                    # of a training that was asked to stop
             sys.exit(128 + (error.args[0] if error.args else signal.SIGINT))
 

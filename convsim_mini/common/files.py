@@ -13,6 +13,7 @@ import sys
 import zlib
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -79,20 +80,9 @@ def text_lines(path, progress=None, file=None):
 
 
 def chunked(records, number):
-    """Yield lists of up to `number` records, fewer where they hold more than 16 MiB of text.
-
-    record: a row, which is a dict; or its number and the row
-    """
-    chunk, size = [], 0
-    for record in records:
-        chunk.append(record)
-        row = record[1] if isinstance(record, tuple) else record
-        if isinstance(row, dict):
-            size += sum(len(value) for value in row.values() if isinstance(value, str))
-        if len(chunk) == number or size > MOST:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
+    """Yield lists of `number` records; the last may be shorter."""
+    records = iter(records)
+    while chunk := list(islice(records, number)):
         yield chunk
 
 

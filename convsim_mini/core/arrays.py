@@ -40,7 +40,6 @@ def first_array(values):
     return None
 
 
-@twinned
 def to_device(x, xp):
     """An array, or a dict or tuple of them, as arrays of module xp; None stays None."""
     if isinstance(x, dict):

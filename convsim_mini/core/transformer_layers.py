@@ -14,14 +14,12 @@ from .packed import Packed
 EPSILON = 1e-6    # of layer norm: tensor2tensor's
 
 
-@twinned
 def relu_forward(x):
     """y = max(x, 0), elementwise; any shape."""
     y = array_module(x).maximum(x, 0)
     return y, y
 
 
-@twinned
 def relu_backward(dy, cache):
     """Forward: y = max(x, 0). ∂y/∂x is 1 where y > 0, else 0 (at 0 by convention)."""
     y = cache

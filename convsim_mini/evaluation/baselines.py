@@ -38,7 +38,8 @@ def bm25_documents(packed, sentences, df, k1=1.2, b=0.75):
 
 def dot_products(left, right):
     """All dot products of the rows of two arrays, or of two sparse matrices: dense, (n, m)."""
-    return product(left, right.T) if isinstance(left, np.ndarray) else (left @ right.T).toarray()
+    dense = isinstance(left, np.ndarray)
+    return product(left, right.T) if dense else (left @ right.T).toarray()
 
 
 def pair_baselines(texts, left, right, run=None, vectors=None):

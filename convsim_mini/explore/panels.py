@@ -134,10 +134,10 @@ def sentence_map(explored, question):
 
 def learning(explored, question):
     """Loss and P@N, the share of messages whose true reply is among the best N of 100, while the
-    run learned: the figures in its folder. Lesson 17, Train it, explains such curves."""
+    run learned: the figure in its folder. Lesson 17, Train it, explains such curves."""
     run = explored.run
-    paths = (run.folder / name for name in ("p_at_n.png", "loss.png"))
-    images = [b64encode(path.read_bytes()).decode() for path in paths if path.exists()]
+    path = run.folder / "curves.png"
+    images = [b64encode(path.read_bytes()).decode()] if path.exists() else []
     rows = [[f"{record['step']:,}", *(str(record[name]) for name in MEASURED.values())]
             for record in run.measured]
     return {"status": f"The weights of step {run.step:,} are used.", "images": images,

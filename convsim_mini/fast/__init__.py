@@ -23,11 +23,3 @@ def install(xp=np):
         for plain, (on_host, on_gpu) in TWINS.items():
             if twin := on_host if xp is np else on_gpu:
                 plain.register(xp.ndarray, twin)
-
-
-def uninstall(xp=np):
-    """Take the twins for arrays of module xp out again: everything runs as core has it."""
-    from .twins import TWINS
-    INSTALLED.discard(xp)
-    for plain in TWINS:
-        plain.register(xp.ndarray, plain.plain)

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from ..common.cli import UserError, python_m
-from ..core import arrays
 from . import install
 from .loops import numba_module
 from .threads import number_of_cores
@@ -27,27 +26,14 @@ def device_module(device, precision="tf32", number=0):
         return np
     try:
         import cupy
-    except ImportError as error:
-        reason = str(error).strip().splitlines()[0]
-        raise UserError(f"--device gpu: CuPy cannot be loaded ({reason}); uninstall what there is "
-                        f"and install it for your driver: {python_m(INSTALL_CUPY)}") from None
-    if not cupy.is_available():
-        raise UserError("--device gpu: CuPy is installed but finds no CUDA device; nvidia-smi must "
-                        f"list a GPU, and the wheel fit its CUDA version: {python_m(INSTALL_CUPY)}")
-    if number >= (found := cupy.cuda.runtime.getDeviceCount()):
-        raise UserError(f"--device gpu: {number + 1} or more workers on a host with {found} GPUs; "
-                        "start one worker for each, and let each see all of them")
-    cupy.cuda.Device(number).use()
-    set_precision(precision)
-    try:
+        cupy.cuda.Device(number).use()                        # one GPU for each worker of a host
+        set_precision(precision)
         float((cupy.ones((8, 8), cupy.float32) @ cupy.ones((8, 8), cupy.float32)).sum())
-    except MemoryError:
-        raise UserError(f"--device gpu: {machine(cupy)} has no free memory; stop what else runs "
-                        "on it (nvidia-smi lists it)") from None
-    except Exception as error:
+    except Exception as error:    # no CuPy, driver, GPU, free memory, or CUDA library
         reason = str(error).strip().splitlines()[0]
-        raise UserError(f"--device gpu: the GPU was found but a first product failed ({reason}); "
-                        f"install CuPy with its CUDA libraries: {python_m(INSTALL_CUPY)}") from None
+        raise UserError(f"--device gpu: CuPy cannot compute ({reason}); nvidia-smi must list a GPU "
+                        "with free memory, and CuPy fit its CUDA version: "
+                        f"{python_m(INSTALL_CUPY)}") from None
     install(cupy)
     return cupy
 
@@ -71,27 +57,3 @@ def machine(xp):
     name = (names or [platform.processor() or platform.machine()])[0]
     loops = f", numba {numba_module().__version__}" if numba_module() else ""
     return f"{name}, {number_of_cores()} cores{loops}"
-
-
-def to_device(x, xp):
-    """Twin of `arrays.to_device`: nested tuples of host arrays travel to a GPU in one transfer."""
-    host_arrays = []
-    mapped(host_arrays.append, x)
-    if xp is np or len(host_arrays) < 2:
-        return arrays.to_device.plain(x, xp)
-    begins = np.cumsum([0, *(-(-array.nbytes // 16) * 16 for array in host_arrays)])
-    packed = np.zeros(begins[-1], np.uint8)
-    for array, begin in zip(host_arrays, begins):
-        packed[begin:begin + array.nbytes] = array.reshape(-1).view(np.uint8)
-    packed = xp.asarray(packed)                               # through page-locked memory
-    moved = (packed[begin:begin + array.nbytes].view(array.dtype).reshape(array.shape)
-             for array, begin in zip(host_arrays, begins))
-    return mapped(lambda array: next(moved), x)
-
-
-def mapped(function, x):
-    """The same nested tuples with function(array) in the place of each array; None stays None."""
-    if isinstance(x, tuple):
-        parts = [mapped(function, part) for part in x]
-        return x._make(parts) if hasattr(x, "_make") else tuple(parts)
-    return None if x is None else function(x)

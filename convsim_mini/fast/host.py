@@ -11,7 +11,7 @@ from ..core import attention as plain_attention
 from ..core.embeddings import joined
 from ..core.transformer_layers import EPSILON
 from . import loops
-from .threads import add_to, by_rows, fair_shares, for_rows, on_all_cores, products
+from .threads import add_row, by_rows, fair_shares, for_rows, on_all_cores, products
 
 MANY = 4_096       # rows that are worth the import of numba
 AT_ONCE = 2_048    # rows of a table, which caches hold: 2.5 MB of the paper's
@@ -22,7 +22,7 @@ AT_ONCE = 2_048    # rows of a table, which caches hold: 2.5 MB of the paper's
 def linear_forward(x, weight, bias=None):
     y, = products((x, weight))
     if bias is not None:
-        add_to(y, bias)
+        add_row(y, bias)
     return y, (x, weight)
 
 
@@ -30,15 +30,6 @@ def linear_backward(dy, cache):
     x, weight = cache
     dx, dweight = products((dy, weight.T), (x.T, dy))         # one dispatch for both
     return dx, dweight, dy.sum(axis=0)
-
-
-def tanh_forward(x):
-    y = by_rows(np.tanh, x)
-    return y, y
-
-
-def tanh_backward(dy, y):
-    return by_rows(lambda dy, y: dy * (1 - y * y), dy, y)
 
 
 def l2_normalize_forward(x):
@@ -87,11 +78,6 @@ def sum_into(y, table, ids, offsets):
     counts = scipy.sparse.csr_matrix((np.ones(end - begin, table.dtype), ids[begin:end],
                                       (offsets - begin).astype(np.int32)), (len(y), len(table)))
     y[...] = counts @ table
-
-
-def sgd(params, grads, rate):
-    for p, grad in zip(params, grads):
-        add_to(p, grad, -rate)
 
 
 def update_rows(table, parts, rate, squares=None):
@@ -189,15 +175,6 @@ def each_group(function, sentences, *others):
 
 
 # ---------------------------------------------------------------- transformer_layers.py
-
-def relu_forward(x):
-    y = by_rows(lambda x: np.maximum(x, 0), x)
-    return y, y
-
-
-def relu_backward(dy, y):
-    return by_rows(lambda dy, y: dy * (y > 0), dy, y)
-
 
 def layer_norm_forward(x, weight, bias):
     y, normal, scale = np.empty_like(x), np.empty_like(x), np.empty((len(x), 1), x.dtype)

@@ -4,13 +4,9 @@ NumPy and SciPy need several passes over the same numbers; a loop needs one. Tes
 loops, in Python as they stand here, with the functions that they replace.
 """
 
-import sys
-import threading
 from functools import cache
 
 import numpy as np
-
-_compiling = threading.Lock()
 
 
 def sum_rows(ids, offsets, table, y):
@@ -54,14 +50,9 @@ def step_rows(rows, grads, table, rate, squares):
             row[k] -= step * grad[k]
 
 
+@cache
 def compiled(loop):
     """The loop as numba compiles it, without the GIL, or None where numba is not used."""
-    with _compiling:                                          # two threads may want it at once
-        return _compiled(loop)
-
-
-@cache
-def _compiled(loop):
     if not (numba := numba_module()):
         return None
     options = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
@@ -76,9 +67,6 @@ def numba_module():
     """numba where it is installed and fits this Python and this NumPy, else None."""
     try:
         import numba
-    except ModuleNotFoundError:
-        return None
-    except ImportError as error:                              # it tells what it needs
-        print(f"numba is not used: {error}", file=sys.stderr)
+    except ImportError:
         return None
     return numba

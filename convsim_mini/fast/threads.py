@@ -78,11 +78,10 @@ def by_rows(function, *arrays):
     return y
 
 
-def add_to(y, x, factor=1):
-    """y += factor · x in place, on all cores. y: (n, …); x: like y, or one row for all."""
+def add_row(y, x):
+    """y += x in place, on all cores. y: (n, d); x: (d,)."""
     def add(rows):
-        part = x[rows] if x.ndim == y.ndim else x
-        y[rows] += part if factor == 1 else factor * part
+        y[rows] += x
     for_rows(add, y)
 
 

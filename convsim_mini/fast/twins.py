@@ -1,15 +1,12 @@
 """The table: which function of core has which faster twin."""
 
 from ..core import (
-    arrays, attention, dropout, embeddings, layers, losses, optim, transformer_layers)
-from . import devices, host, kernels
+    attention, dropout, embeddings, layers, losses, optim, transformer_layers)
+from . import host, kernels
 
 TWINS = {    # function of core: (its twin for NumPy's arrays, for CuPy's)
-    arrays.to_device: (devices.to_device, None),
     layers.linear_forward: (host.linear_forward, kernels.linear_forward),
     layers.linear_backward: (host.linear_backward, kernels.linear_backward),
-    layers.tanh_forward: (host.tanh_forward, None),
-    layers.tanh_backward: (host.tanh_backward, None),
     layers.l2_normalize_forward: (host.l2_normalize_forward, kernels.l2_normalize_forward),
     layers.l2_normalize_backward: (host.l2_normalize_backward, kernels.l2_normalize_backward),
     embeddings.word_bag_forward: (None, kernels.word_bag_forward),
@@ -17,15 +14,13 @@ TWINS = {    # function of core: (its twin for NumPy's arrays, for CuPy's)
     embeddings.sum_rows: (host.sum_rows, kernels.sum_rows),
     losses.batch_softmax_forward: (host.batch_softmax_forward, kernels.batch_softmax_forward),
     losses.batch_softmax_backward: (host.batch_softmax_backward, kernels.batch_softmax_backward),
-    optim.sgd: (host.sgd, kernels.sgd),
+    optim.sgd: (None, kernels.sgd),
     optim.adam: (None, kernels.adam),
     optim.update_rows: (host.update_rows, kernels.update_rows),
     attention.attention_forward: (host.attention_forward, kernels.attention_forward),
     attention.attention_backward: (host.attention_backward, kernels.attention_backward),
     dropout.dropout_forward: (None, kernels.dropout_forward),
     dropout.dropout_backward: (None, kernels.dropout_backward),
-    transformer_layers.relu_forward: (host.relu_forward, None),
-    transformer_layers.relu_backward: (host.relu_backward, None),
     transformer_layers.layer_norm_forward: (host.layer_norm_forward, kernels.layer_norm_forward),
     transformer_layers.layer_norm_backward: (host.layer_norm_backward, kernels.layer_norm_backward),
     transformer_layers.add_norm_forward: (None, kernels.add_norm_forward),

@@ -16,7 +16,7 @@ from ..common.tables import markdown
 from ..evaluation import EVALUATIONS, cqa, sts
 from ..evaluation.metrics import per_cent, ranking_scores
 from ..evaluation.response import N, precision
-from ..training.run import log_of
+from ..training.run import LOG, read_log
 from ..training.tasks import pairs_before
 from .compare import alike, side_by_side
 from .results import TRAINED, TUNED, summaries
@@ -71,7 +71,7 @@ def runs_table(results):
     rows = []
     for result in results:
         config = result.run.config
-        log = log_of(result.run)
+        log = read_log(result.run.path.with_name(LOG))
         files = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
         seconds = [f"{record['seconds']:,.0f}" for record in log if "seconds" in record]
         machines = {record["machine"] for record in log if "machine" in record}

@@ -21,9 +21,8 @@ def initial_parameters(config, table, rng, classifies=False):
     Matrices are drawn uniformly, with the variance that keeps signal and gradient the same size
     (Glorot and Bengio 2010); with identity_start square layers of the encoder are the identity.
     With residual_response the last layer of the response network starts small. With `bag` the last
-    layer of the encoder starts at zero, so at first the bag alone makes the vector. Biases are
-    zero, the scales of layer norms one. config: ModelConfig; table: (R, d) initial embeddings;
-    rng: numpy Generator; classifies: with NLI's classifier
+    layer of the encoder starts at zero, so at first the bag alone makes the vector. config:
+    ModelConfig; table: (R, d) initial embeddings; classifies: with NLI's classifier
     """
     params = {}
     last_of_response = f"response.linear{len(config.response_hidden)}.weight"
@@ -68,11 +67,9 @@ def parameter_shapes(config, rows, classifies=False):
 def initial_table(corpus, bigrams, model, rng):
     """Word rows, then bigram rows: float32 (vocabulary size + bigrams, embedding_dim).
 
-    Words are drawn from a normal distribution. A share `svd_share` of their dimensions comes from
-    the corpus's own co-occurrences instead. With `frequency_weight` a the row of a word is scaled
-    by a/(a + p(word)). So a sum of embeddings starts as a weighted bag of words, in which "the"
-    hardly counts (Arora et al. 2017). Bigrams start at zero or like words. The encoder's
-    table_divisor divides them all.
+    Rows are drawn from a normal distribution, but a share `svd_share` of a word's numbers comes
+    from co-occurrences. With `frequency_weight` a sum of embeddings starts as a weighted bag of
+    words, in which "the" hardly counts (Arora et al. 2017).
     """
     words, dim = corpus.vocabulary.size, model.embedding_dim
     of_words = rng.standard_normal((words, dim), np.float32)

@@ -1,10 +1,13 @@
 """A training from its start to its end: measured, saved, stopped, and gone on with later."""
 
+import threading
 from collections.abc import Callable
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from ..common.cli import ENDING, handling
 from ..config import Config
 from ..core.arrays import array_module, to_device
 from ..core.loop import train_steps
@@ -14,7 +17,6 @@ from ..data.corpus import Corpus
 from ..fast.devices import device_module, machine
 from .monitor import Monitor, Silent
 from .run import TRAINING, Run
-from .stopping import asked_to_stop, errors_explained
 from .tasks import Tasks, batches
 from .workers import ALONE, Alone
 
@@ -49,30 +51,36 @@ def run_steps(job, start):
     """Train a Job from its Start to the last step; measure and save `evaluations` times.
 
     Ctrl-C, SIGTERM and SIGHUP save a checkpoint after the current step and raise KeyboardInterrupt.
-    Raises UserError, and saves no checkpoint, for a loss that is nan or far too large, and for too
-    little memory. Of several workers the first alone measures, shows and saves.
+    Raises UserError, and saves no checkpoint, for a loss that is nan or far too large. Of several
+    workers the first alone measures, shows and saves.
     """
     model, optimizer, monitor = begin(job, start)
     config, workers = job.config, job.workers
     every = -(-config.steps // config.evaluations)
-    with errors_explained(job, monitor), asked_to_stop() as stop:
 
-        def after_step(done, losses):
-            monitor.after_step(done, losses)
-            due = done == config.steps or done % every == 0
-            stopping = workers.agree(stop.is_set())
-            if due or stopping:
-                monitor.checkpoint(done, model, optimizer.state, due)
-                workers.wait()
-            if stopping:
-                raise KeyboardInterrupt
-
-        if start.step == 0:
-            monitor.measure(0, model)
+    def after_step(done, losses):
+        monitor.after_step(done, losses)
+        due = done == config.steps or done % every == 0
+        stopping = workers.agree(stop.is_set())
+        if due or stopping:
+            monitor.checkpoint(done, model, optimizer.state, due)
             workers.wait()
-        of_steps = batches(config, job.tasks, start.step, workers.trains_nli)
-        train_steps(model, optimizer, config, islice(of_steps, config.steps - start.step),
-                    start.step, after_step, workers.gradients)
+        if stopping:
+            raise KeyboardInterrupt
+
+    try:
+        with asked_to_stop() as stop:
+            if start.step == 0:
+                monitor.measure(0, model)
+                workers.wait()
+            of_steps = batches(config, job.tasks, start.step, workers.trains_nli)
+            train_steps(model, optimizer, config, islice(of_steps, config.steps - start.step),
+                        start.step, after_step, workers.gradients)
+    except KeyboardInterrupt:
+        monitor.stopped()
+        raise
+    finally:
+        monitor.close()
 
 
 def begin(job, start):
@@ -86,3 +94,21 @@ def begin(job, start):
         own = optimizer.state[name]
         own[...] = array_module(own).asarray(saved)
     return model, optimizer, Silent() if workers.rank else Monitor(job, start, machine(xp))
+
+
+@contextmanager
+def asked_to_stop():
+    """An event that a first signal of ENDING sets; a second raises KeyboardInterrupt(the first)."""
+    asked, signals = threading.Event(), []
+
+    def ask(number, frame):
+        signals.append(number)
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    try:
+        with handling(dict.fromkeys(ENDING, ask)):
+            yield asked
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(*signals[:1]) from None

@@ -8,7 +8,7 @@ from collections import defaultdict
 
 from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, progress, python_m, user_errors
-from ..common.figures import plot_loss, plot_precision, precisions
+from ..common.figures import plot_curves, precisions
 from ..common.files import write_text
 from ..core.model import TASKS
 from .run import LOG, keep_as_model, read_log, save_run
@@ -28,7 +28,9 @@ class Monitor:
     def __init__(self, job, start, machine="unknown"):
         self.job, self.folder, self.config = job, job.folder, job.config
         self.log_every = max(10, self.config.steps // LOGGED)
-        self.choices = choices_of(self.config)
+        # name of a loss → number of answers that it picks from
+        self.choices = {task.loss: task.classes or getattr(self.config.optim, task.batch_size)
+                        for task in map(TASKS.get, self.config.taught)}
         self.path = self.folder / LOG
         self.resume = python_m(f"convsim_mini.train --resume {self.folder}")
         log = read_log(self.path) if start.step else []       # else the run starts anew
@@ -100,16 +102,12 @@ class Monitor:
         try:
             self.draw()
         except Exception as error:                            # any: training needs no picture
-            reason = " ".join(str(error).splitlines())
-            self.bar.write(f"the curves are not drawn, training goes on ({reason})",
-                           file=sys.stderr)
+            self.bar.write(f"the curves are not drawn, training goes on ({error})", sys.stderr)
         self.began = time.perf_counter()
 
     def draw(self):
         """Draw the run's curves."""
-        plot_precision(self.folder / "p_at_n.png", self.measured, self.best)
-        if self.steps:
-            plot_loss(self.folder / "loss.png", self.steps, self.measured, self.choices, self.best)
+        plot_curves(self.folder / "curves.png", self.steps, self.measured, self.choices, self.best)
 
     def stopped(self):
         """Say how to go on."""
@@ -132,9 +130,3 @@ class Silent:
 
     def __getattr__(self, name):
         return lambda *arguments: None
-
-
-def choices_of(config):
-    """Name of a Config's loss → number of answers that it picks from."""
-    return {task.loss: task.classes or getattr(config.optim, task.batch_size)
-            for task in map(TASKS.get, config.taught)}

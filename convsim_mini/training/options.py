@@ -8,9 +8,7 @@ import argparse
 import ast
 import dataclasses
 import inspect
-import json
 import os
-from contextlib import suppress
 from itertools import pairwise
 from typing import get_args
 
@@ -21,28 +19,25 @@ from ..config import (
 from ..core.model import ENCODERS
 from .run import describe
 
-# What suits a run that goes on with other pairs (ours: in a debate forum 36.9% of 9,988 replies
-# were picked before, 37.5 to 37.8% after 600 pairs of it; at the whole rates 35.7 to 36.1%).
-OTHER_PAIRS = {"task": "conversation", "steps": 300, "evaluations": Config().evaluations}
 # What a run that goes on must have as the run that --init names had it.
 KEPT = {name for name in settings() if name.startswith(("text.", "model."))} - {
     "text.filters_off", "model.dropout", "model.max_tokens", "model.scale", "model.word_weight"}
-SLOWED = ("optim.rate", "optim.table_rate")
-SLOWER = 10    # times
 
 
 def parse_config(argv):
     """Command line to Config. Raises UserError for options and files that cannot be used."""
     asked = parse(argv)
     encoder = asked.pop("encoder", None)
-    is_shown = asked.pop("print_config", False)
     start, inherited = {}, {}
     if "init" in asked:
         start = flat(dataclasses.asdict(describe(asked["init"]).config))
         inherited = {name: value for name, value in start.items() if name in INHERITED}
         asked = {"stage": start["stage"] + 1} | asked
     if path := asked.pop("config", None):
-        asked = _settings_in(path) | asked
+        in_file = read_object(path, "cannot be read as JSON", "expected a run's config.json",
+                              "--config")
+        config_from_dict(in_file, f"--config {path}")
+        asked = flat(in_file) | asked
     if encoder:
         asked["model.encoder"] = encoder
         inherited["preset"] = ENCODERS[encoder].preset
@@ -54,8 +49,8 @@ def parse_config(argv):
         changes = {name: value for name, value in changes.items() if name not in INHERITED}
         changes |= for_other_pairs(start, asked)
     config = config_from_dict(inherited | changes | asked | {"preset": preset})
-    named = {name: getattr(config, name) for name in ("init", "nli", "data", "cache", "pairs")}
-    places = {name: absolute(place) for name, place in named.items() if place}
+    places = {name: absolute(place) for name in ("init", "nli", "data", "cache", "pairs")
+              if (place := getattr(config, name))}
     config = dataclasses.replace(config, **places)            # to be found from any folder
     values = flat(dataclasses.asdict(config))
     for name in KEPT & start.keys():
@@ -65,9 +60,6 @@ def parse_config(argv):
     if bool(config.nli) != bool(config.second_task):
         raise UserError(f"--task {config.task}, --nli {config.nli}: expected both, a --task "
                         "that learns inference and the folder with SNLI's files, or neither")
-    if is_shown:
-        print(json.dumps(dataclasses.asdict(config), indent=2))
-        raise SystemExit(0)
     return config
 
 
@@ -81,49 +73,38 @@ def absolute(place):
 def for_other_pairs(start, asked):
     """Settings that suit a run which goes on with other pairs; {} for the same pairs and for NLI.
 
-    start: settings of the run to go on from; asked: the user's. Learning rates are a tenth of its
-    preset's, whatever number of runs came before.
+    Rates are a tenth of the preset's, whatever number of runs came before (ours: in a debate forum
+    36.9% of 9,988 replies were picked before, 37.5 to 37.8% after 600 pairs of it; at the whole
+    rates 35.7 to 36.1%). start: settings of the run to go on from; asked: the user's
     """
     if "nli" in asked or absolute(asked.get("pairs", start["pairs"])) == start["pairs"]:
         return {}
-    of_preset = flat(dataclasses.asdict(Config())) | PRESETS[start["preset"]]
-    return OTHER_PAIRS | {name: of_preset[name] / SLOWER for name in SLOWED}
-
-
-def resumed_folder(argv):
-    """RUN of `--resume RUN`, or None. Raises UserError where another option stands beside it."""
-    given = parse(argv)
-    if len(given) > 1 and "resume" in given:
-        raise UserError("--resume: expected a run's folder and no other option; to train with "
-                        "other settings: --config RUN/config.json")
-    return given.get("resume")
+    defaults = flat(dataclasses.asdict(Config()))
+    preset = defaults | PRESETS[start["preset"]]
+    return {"task": "conversation", "steps": 300, "evaluations": defaults["evaluations"],
+            **{name: preset[name] / 10 for name in ("optim.rate", "optim.table_rate")}}
 
 
 def parse(argv):
     """The options on a command line, not yet checked: name → text or list of texts."""
-    # --pairs=a b as --pairs a b
-    argv = [part for arg in argv for part in (arg.split("=", 1) if arg[:2] == "--" else [arg])]
     given = vars(config_parser("--help-all" in argv).parse_args(argv))
-    for name, value in given.items():
-        if isinstance(value, list) and len(value) == 1 and value[0].startswith("["):
-            with suppress(ValueError):                        # a list as JSON is welcome, too
-                given[name] = json.loads(value[0])
+    if len(given) > 1 and "resume" in given:
+        raise UserError("--resume: expected a run's folder and no other option; to train with "
+                        "other settings: --config RUN/config.json")
     return given
 
 
 def config_parser(all_options=False):
     """The parser of the training command; with all_options its help shows every setting."""
     parser = Parser(
-        prog="python -m convsim_mini.train", usage="%(prog)s [options]", add_help=False,
+        prog="python -m convsim_mini.train", usage="%(prog)s [options]",
         description="Train a sentence encoder on conversations.",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=24, width=100),
         argument_default=argparse.SUPPRESS)
-    parser.add_argument("--help", action="help", help="Show this help.")
     parser.add_argument("--help-all", action="help", help="Show the options of text, model and "
                         "optim as well.")
     parser.add_argument("--config", metavar="FILE",
                         help="JSON file of settings, such as a run's config.json.")
-    parser.add_argument("--print_config", action="store_true", help="Print all settings as JSON.")
     parser.add_argument("--encoder", choices=ENCODERS,
                         help="Short for the --preset that learns in minutes with this encoder.")
     parser.add_argument("--resume", metavar="RUN",
@@ -148,10 +129,3 @@ def _docs():
         docs |= {group + setting.target.id: " ".join(doc.value.value.split()).replace("%", "%%")
                  for setting, doc in pairwise(body) if isinstance(doc, ast.Expr)}
     return docs
-
-
-def _settings_in(path):
-    """The settings in the JSON file of --config: dotted name → value. Raises UserError."""
-    values = read_object(path, "cannot be read as JSON", "expected a run's config.json", "--config")
-    config_from_dict(values, f"--config {path}")
-    return flat(values)

@@ -139,10 +139,8 @@ def file_of(run):
     if Path(path, TRAINING).is_file():
         raise UserError(f"{path}: holds no {MODEL}, for the run stopped before its first "
                         f"checkpoint; go on: {python_m(f'convsim_mini.train --resume {path}')}")
-    if Path(path, "modules.json").exists():
-        raise UserError(f"{path}: is an exported run; its README.md says how to use that")
-    fault = f"is no run folder, for it holds no {MODEL}" if path.is_dir() else "no such run"
-    raise UserError(f"{path}: {fault}; train one: {python_m('convsim_mini.train')}")
+    raise UserError(f"{path}: is no run, for there is no {MODEL}; train one: "
+                    f"{python_m('convsim_mini.train')}")
 
 
 def newest(folder):
@@ -163,11 +161,6 @@ def read_log(path):
     with user_errors(f"{path}: is damaged", "move the file away", ValueError):
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
         return json.loads(f"[{','.join(lines)}]")
-
-
-def log_of(run):
-    """The records of a Run's log, [] where it has none. Raises UserError where it is damaged."""
-    return read_log(run.path.with_name(LOG))
 
 
 def settings_of(config):

@@ -186,7 +186,7 @@ def train(options, encoder):
     code, text = run([PYTHON, "-m", "convsim_mini.train", *RUNS[encoder], "--device", "gpu",
                       "--steps", str(options.train_steps), "--evaluations", "8", "--run", folder,
                       *extra], options, 10)
-    for kept in ("log.jsonl", "p_at_n.png", "loss.png"):
+    for kept in ("log.jsonl", "curves.png"):
         with suppress(FileNotFoundError):
             shutil.copy(folder / kept, options.out / f"train-{encoder}-{kept}")
     if code:

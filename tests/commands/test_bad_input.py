@@ -25,7 +25,7 @@ NEW = "--cache cache --run new --steps 4 --evaluations 1"    # with SMALL after 
 CASES = """
 train --stepz 3                             | --stepz 3 --steps
 train --learning-rate 0.01                  | --learning-rate --optim.rate
-train --preset chatt                        | chatt similarity transformer-small chat?
+train --preset chatt                        | chatt chat, similarity transformer-small
 train --steps many                          | --steps many int
 train --optim.rate nan                      | --optim.rate nan > 0
 train --steps NINES                         | --steps 99999 out of range
@@ -54,7 +54,7 @@ train --task nli --nli nli-label --pairs good.tsv | nli-label line 2 maybe
 evaluation run --on stz                     | --on stz
 evaluation.sts                              | run
 evaluation.sts . --bogus 3                  | --bogus
-evaluation.sts exported                     | exported exported README.md
+evaluation.sts exported                     | exported model.safetensors
 evaluation.sts run --vectors LONG            | xxx
 evaluation.sts run-weights                  | run-weights damaged
 evaluation.sts run-cut                      | run-cut damaged

@@ -93,9 +93,6 @@ def test_what_is_read_is_text_and_json_in_pieces(tmp_path):
     with pytest.raises(UserError, match="/a, line 2: is not UTF-8 .* byte 1\\); save"):
         list(text_lines(written(tmp_path / "a", b"a\nb\xff")))
     assert list(chunked("abcde", 2)) == [["a", "b"], ["c", "d"], ["e"]]
-    long = {"a": "x" * (1 << 23), "b": 3}
-    assert [len(some) for some in chunked([long] * 4, 9)] == [3, 1]    # over 16 MiB
-    assert [len(some) for some in chunked([(7, long)] * 4, 9)] == [3, 1]
     assert parse_object(b'{"a": 1}') == {"a": 1}
     for text, words in (("[1]", "no JSON object"), ("{", "no JSON object: Exp"),
                         ("[" * 100_000, "no JSON object: .*recursion")):

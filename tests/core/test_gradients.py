@@ -18,6 +18,7 @@ from convsim_mini.training.options import parse_config
 
 import plain_forward
 from small_transformer import pack, small_model
+from twin_cases import uninstall
 
 SEEDS = (0, 1, 2)
 SMALL = 1e-6
@@ -34,9 +35,9 @@ DROPOUT = dropout.Dropout(0.4, key=5)
 @pytest.fixture(autouse=True, params=["plain", "twins"])
 def way(request):
     """The functions of core as they stand; with the faster twins of fast/."""
-    (fast.uninstall if request.param == "plain" else fast.install)()
+    (uninstall if request.param == "plain" else fast.install)()
     yield
-    fast.uninstall()
+    uninstall()
 
 
 def add_norm_stream(x, y, weight, bias):

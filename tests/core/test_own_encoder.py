@@ -9,19 +9,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from convsim_mini import encode, fast, load, train
+from convsim_mini import encode, load, train
 from convsim_mini.core.gradcheck import directional_error
 from convsim_mini.core.model import ENCODERS, loss_and_gradients
 from convsim_mini.core.pairs import Batch
 from convsim_mini.evaluation import __main__ as evaluation
 from convsim_mini.export import __main__ as export
 from convsim_mini.report import __main__ as report
-from convsim_mini.training import chunks
 from convsim_mini.training.run import describe, newest
 
 from conftest import SMALL
 from numpy_alone import with_numpy_alone
 from small_transformer import CONFIG, random_sentences, small_model
+from twin_cases import uninstall
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def gru():
     sys.modules.pop("gru", None)
     yield importlib.import_module("gru")
     del ENCODERS["gru"]
-    fast.uninstall()                                          # what the commands put in
+    uninstall()                                               # what the commands put in
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -52,7 +52,7 @@ def test_it_is_trained_stopped_resumed_measured_reported_and_exported(
     run, steps = str(tmp_path / "run"), []
     options = [*SMALL, "--encoder", "gru", "--steps", "8", "--evaluations", "2", "--run", run,
                "--pairs", str(pair_file), "--cache", str(cache_folder)]
-    monkeypatch.setattr(chunks, "loss_and_gradients", stopped)
+    monkeypatch.setattr("convsim_mini.training.chunks.loss_and_gradients", stopped)
     with pytest.raises(SystemExit) as ended:
         train.main(options)
     assert ended.value.code == 130 and describe(newest(run)).step == 4

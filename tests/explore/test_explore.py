@@ -133,7 +133,7 @@ def test_learning_shows_the_figures_and_the_step_that_is_used(explored):
     assert rows[1][1:] == [str(explored.run.measured[1][name])
                            for name in ("dev_p1", "dev_p3", "dev_p10", "dev_loss")]
     assert [base64.b64decode(image) for image in answer["images"]] == [
-        (explored.run.folder / name).read_bytes() for name in ("p_at_n.png", "loss.png")]
+        (explored.run.folder / "curves.png").read_bytes()]
 
 
 def test_a_run_that_is_one_file_says_what_is_missing(run_copy, tmp_path):

@@ -90,19 +90,15 @@ def test_few_rows_do_not_wait_for_numba(monkeypatch):
 @pytest.fixture
 def fresh():
     """numba is looked for anew, and once more after the test."""
-    for kept in (loops.numba_module, loops._compiled):
+    for kept in (loops.numba_module, loops.compiled):
         kept.cache_clear()
     yield
-    for kept in (loops.numba_module, loops._compiled):
+    for kept in (loops.numba_module, loops.compiled):
         kept.cache_clear()
 
 
-@pytest.mark.parametrize("error, said", [
-    (ModuleNotFoundError("No module named 'numba'"), ""),
-    (ImportError("Numba needs NumPy 2.4 or less. Got NumPy 2.9."),
-     "numba is not used: Numba needs NumPy 2.4 or less. Got NumPy 2.9.\n"),
-])
-def test_without_a_fitting_numba_scipy_computes(error, said, fresh, monkeypatch, capsys):
+@pytest.mark.parametrize("error", [ModuleNotFoundError, ImportError])    # ImportError: another's
+def test_without_a_fitting_numba_scipy_computes(error, fresh, monkeypatch):
     class Finder:
         def find_spec(self, name, *_):
             if name == "numba":
@@ -113,7 +109,6 @@ def test_without_a_fitting_numba_scipy_computes(error, said, fresh, monkeypatch,
     monkeypatch.setattr(host, "MANY", 0)
     assert sums_error(sums_by_scipy) < 1e-14
     assert loops.compiled(loops.step_rows) is None
-    assert capsys.readouterr().err == said                    # once
     assert "numba" not in devices.machine(np)
 
 

@@ -7,7 +7,7 @@ from convsim_mini import fast
 from convsim_mini.fast import host, threads
 from convsim_mini.fast.twins import TWINS
 
-from twin_cases import CASES, PAIRS, SEEDS, plain, results_of, touched_rows
+from twin_cases import CASES, PAIRS, SEEDS, plain, results_of, touched_rows, uninstall
 
 
 @pytest.fixture(params=[1, 2, 5])
@@ -21,7 +21,7 @@ def cores(request, monkeypatch):
     fast.install()
     yield
     threads._threads.cache_clear()
-    fast.uninstall()
+    uninstall()
 
 
 def errors(function, case, dtype, seed):

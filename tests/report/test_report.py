@@ -167,7 +167,7 @@ def test_each_task_shows_what_its_command_prints_or_why_it_does_not(runs, data, 
 def test_without_data_and_pairs_it_says_so(runs, tmp_path, monkeypatch):
     run, tasks = load_run(runs[0]), [*EVALUATIONS]
     run = run._replace(config=dataclasses.replace(run.config, pairs=[str(tmp_path / "gone")]))
-    monkeypatch.setattr(page, "log_of", lambda run: [])
+    monkeypatch.setattr(page, "read_log", lambda path: [])
     text = page.page([measure(run, tmp_path, tasks)], tasks, tmp_path)
     assert text.count("start: not measured. ") == len(tasks) and "gone: cannot be read" in text
     assert table_under(text, "Table 1")["start"][1] == "–"

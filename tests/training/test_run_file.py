@@ -13,7 +13,7 @@ from convsim_mini import train
 from convsim_mini.common.cli import UserError
 from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.training.run import (
-    MODEL, TRAINING, describe, finished, load_run, log_of, newest, read_log, save_matrix)
+    MODEL, TRAINING, describe, finished, load_run, newest, read_log, save_matrix)
 
 from conftest import command
 
@@ -24,7 +24,8 @@ def test_one_file_is_the_whole_run(trained, tmp_path):
     np.testing.assert_array_equal(load(alone).encode(texts), load(trained[0]).encode(texts))
     one, other = load_run(alone), load_run(trained[0])
     assert one.config == other.config and one.weights == other.weights != 0
-    assert not one.state and one.step == one.measured[-1]["step"] == 30 and log_of(one) == []
+    assert not one.state and one.step == one.measured[-1]["step"] == 30 and read_log(
+        one.path.with_name("log.jsonl")) == []
 
 
 def test_config_json_is_for_people_alone(run_copy):
@@ -82,15 +83,15 @@ def test_arrays_are_whole_however_they_lie(tmp_path):
     arrays = {"strided": np.arange(60.).reshape(6, 10)[::2, ::3], "columns": np.eye(3, 5).T,
               "one": np.zeros(1, np.float16), "number": np.array(3), "none": np.zeros((0, 4), "f4")}
     arrays_file.save_arrays(tmp_path / "a.safetensors", arrays, {"step": 3})
-    found, about = arrays_file.load_arrays(tmp_path / "a.safetensors", "")
+    found, about = arrays_file.load_arrays(tmp_path / "a.safetensors")
     assert about["step"] == 3 and found.keys() == arrays.keys()
     for name in arrays:
         np.testing.assert_array_equal(found[name], arrays[name], strict=name != "number")
 
 
 @pytest.mark.parametrize("files, words", [
-    ([], "is no run folder"), (["modules.json"], "is an exported run"),
-    ([TRAINING], "stopped before its first checkpoint; go on: .* --resume"), (None, "no such run")])
+    ([], "is no run"), ([TRAINING], "stopped before its first checkpoint; go on: .* --resume"),
+    (None, "is no run")])
 def test_a_folder_without_a_run_is_named(tmp_path, files, words):
     folder = tmp_path / "run"
     if files is not None:

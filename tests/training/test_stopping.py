@@ -5,16 +5,15 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
 from convsim_mini import train
 from convsim_mini.common.cli import ENDING, UserError, errors_in_one_line
-from convsim_mini.training import stopping
-from convsim_mini.training.monitor import Monitor
+from convsim_mini.training import monitor
+from convsim_mini.training.loop import asked_to_stop
 from convsim_mini.training.options import parse_config
-from convsim_mini.training.run import finished, load_run, read_log
+from convsim_mini.training.run import load_run, read_log
 
 from conftest import PATH, command, ended, wait_for
 
@@ -45,7 +44,7 @@ def test_what_is_ignored_stays_ignored():
     """As nohup and a job in the background want it."""
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        with errors_in_one_line(), stopping.asked_to_stop() as asked:
+        with errors_in_one_line(), asked_to_stop() as asked:
             os.kill(os.getpid(), signal.SIGTERM)
             assert not asked.is_set()
     finally:
@@ -53,7 +52,7 @@ def test_what_is_ignored_stays_ignored():
 
 
 def test_a_second_signal_ends_the_step_and_the_first_one_counts():
-    with pytest.raises(KeyboardInterrupt) as ended, stopping.asked_to_stop() as asked:
+    with pytest.raises(KeyboardInterrupt) as ended, asked_to_stop() as asked:
         os.kill(os.getpid(), signal.SIGTERM)
         assert asked.is_set()
         os.kill(os.getpid(), signal.SIGINT)
@@ -62,7 +61,7 @@ def test_a_second_signal_ends_the_step_and_the_first_one_counts():
 
 def test_handlers_are_put_back_and_another_thread_sets_none():
     def inside():
-        with errors_in_one_line(), stopping.asked_to_stop() as asked:
+        with errors_in_one_line(), asked_to_stop() as asked:
             seen.append([*map(signal.getsignal, numbers), asked.is_set()])
 
     numbers, seen = (signal.SIGINT, signal.SIGTERM), []
@@ -77,15 +76,13 @@ def test_handlers_are_put_back_and_another_thread_sets_none():
 
 
 def test_curves_that_cannot_be_drawn_are_a_line(arguments, tmp_path, monkeypatch, capsys):
-    def draw(self):
-        Path(self.folder, "p_at_n.png").mkdir(exist_ok=True)
-        real(self)
+    def draw(*_):
+        raise RuntimeError("no font")
 
-    real = Monitor.draw
-    monkeypatch.setattr(Monitor, "draw", draw)
+    monkeypatch.setattr(monitor, "plot_curves", draw)
     options = [*map(str, arguments), "--steps", "9", "--evaluations", "1"]
     folder, *_ = train.train(parse_config([*options, "--run", str(tmp_path / "run")]))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and all(
         line.startswith("the curves are not drawn, training goes on (") for line in lines)
-    assert finished(folder) and load_run(folder).step == 9
+    assert load_run(folder).step == 9

@@ -33,10 +33,9 @@ def records_of(folder):
 def test_a_run_leaves_everything_in_its_folder(trained):
     folder, done = trained
     assert {path.name for path in folder.iterdir()} == {
-        "config.json", "log.jsonl", "loss.png", "p_at_n.png", "model.safetensors"}
+        "config.json", "log.jsonl", "curves.png", "model.safetensors"}
     assert list(folder.parent.iterdir()) == [folder]
-    for name in ("loss.png", "p_at_n.png"):
-        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
     for expected in ("pairs read", "4,000", "P@10", "TF-IDF cosine", "BM25", "STS own set",
                      "trained", "the same, untrained", str(folder)):
         assert expected in done.stdout
@@ -216,14 +215,6 @@ def test_encoder_is_short_for_its_preset_and_what_a_file_lacks_an_option_may_giv
     assert (config.task, config.nli) == ("entailment", str(tmp_path))
 
 
-@pytest.mark.parametrize("options", [
-    ["--pairs", "a.tsv", "b.tsv"], ["--pairs", '["a.tsv", "b.tsv"]'],
-    ['--pairs=["a.tsv", "b.tsv"]'], ["--pairs=a.tsv", "b.tsv"]])
-def test_lists_may_be_given_plainly_or_as_json(options):
-    assert parse_config([*options, "--steps", "5"]).pairs == [
-        str(Path(name).absolute()) for name in ("a.tsv", "b.tsv")]
-
-
 def test_every_number_of_a_parsed_or_loaded_config_is_exactly_an_int_or_a_float():
     """CuPy refuses subclasses of float, such as a parser may make."""
     parsed = parse_config(["--model.scale", "3", "--steps", "7", "--model.layers", "8", "9"])
@@ -245,13 +236,3 @@ def test_the_help_is_two_screens_and_the_long_one_has_every_setting(capsys):
     assert len(texts["--help"].splitlines()) <= 60 and "--optim" not in texts["--help"]
     assert all(f"--{name} " in texts["--help-all"] for name in settings())
     assert "Adam" in texts["--help-all"]                      # from the docstring under the setting
-
-
-@pytest.mark.parametrize("preset", ["chat", "paper"])
-def test_what_print_config_prints_can_be_given_back(tmp_path, capsys, preset):
-    with pytest.raises(SystemExit):
-        parse_config(["--preset", preset, "--print_config"])
-    (tmp_path / "mine.json").write_text(capsys.readouterr().out)
-    config = parse_config(["--config", str(tmp_path / "mine.json")])
-    assert config == parse_config(["--preset", preset])
-    assert config_from_dict(asdict(config), "here") == config

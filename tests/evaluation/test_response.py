@@ -106,7 +106,7 @@ def test_the_weights_of_words_are_fitted_on_train_alone(test_set):
 
 
 def test_words_weigh_what_is_best_on_dev_whatever_test_would_like(run, test_set, monkeypatch):
-    """On dev one kind of words knows the replies and the other nothing; on test it is reversed."""
+    """On dev words know the replies or nothing, on test the reverse."""
     truth = np.eye(1, 100)                                    # the true reply stands in column 0
 
     def knowing(split):
@@ -121,29 +121,35 @@ def test_words_weigh_what_is_best_on_dev_whatever_test_would_like(run, test_set,
         return np.repeat(truth, len(candidates), axis=0) if knows else 3 * noise
 
     monkeypatch.setattr(response, "candidate_scores", scored)
-    for name, split in (("vectors", None), ("word_vectors", "dev"), ("tfidf_vectors", "test")):
-        monkeypatch.setattr(response, name, knowing(split))
-    found = response.scores(run, test_set)
-    assert [*found] == ["trained", "trained + 2.0 words", "trained + 0.1 TF-IDF cosine"]
-    alone, words, tfidf = (100 * (ranks == 1).mean() for ranks in found.values())
-    assert words < 10 < alone < tfidf < 50                    # 2.0 of TF-IDF would have 99 on test
+    monkeypatch.setattr(response, "vectors", knowing(None))
+    right = {}
+    for split in ("dev", "test"):
+        monkeypatch.setattr(response, "tfidf_vectors", knowing(split))
+        for name, ranks in response.scores(run, test_set).items():
+            right[split, name] = 100 * (ranks == 1).mean()
+    alone = right["dev", "trained"]
+    assert right["dev", "trained + 2.0 TF-IDF"] < 10 < alone
+    _, told = [*right][-1]
+    assert told in ("trained + 0.0 TF-IDF", "trained + 0.1 TF-IDF")
+    assert alone <= right["test", told] < 50                  # 2.0 would have 99 on test
 
 
 @pytest.mark.parametrize("run, tfidf, said", [
     # right at the same 200 of 400 inputs and at 15 more: certain because the inputs are paired
     (np.repeat([1, 2], [215, 185]), np.repeat([1, 2], [200, 200]),
-     "The run is better than words alone: P@1 +3.8 [+1.9, +5.6]; together they have "
-     "75.0, and search uses both."),
+     "The run is better than words alone: P@1 +3.8 [+1.9, +5.6]. Both together have 75.0, with "
+     "the weight of words that is best on dev: to search for replies, give --words 0.3."),
     (np.repeat([1, 2], [200, 200]), np.repeat([1, 2], [200, 200]),
-     "Words alone are as good here (P@1: TF-IDF 50.0 [45.1, 54.9], this run 50.0): together "
-     "they have 75.0, and search uses both."),
+     "Words alone are as good here (P@1: TF-IDF 50.0 [45.1, 54.9], this run 50.0). Both "
+     "together have 75.0, with the weight of words that is best on dev: to search for replies, "
+     "give --words 0.3."),
     # right at 10 more, but mostly at others: not certain
     (np.repeat([1, 2], [210, 190]), np.repeat([2, 1], [200, 200]), "Words alone are as good here"),
     (np.repeat([1, 9], [100, 300]), np.repeat([1, 2], [200, 200]), "Words alone are as good here"),
     (np.repeat([2, 3], [300, 100]), np.full(400, 90), "Words alone are as good here")])
 def test_the_verdict_is_by_the_paired_interval_of_right_answers(run, tfidf, said):
     both = np.repeat([1, 5], [300, 100])
-    rows = {"trained": run, "trained + 0.3 words": both, "trained + 0.2 TF-IDF cosine": tfidf}
+    rows = {"trained": run, "trained + 0.3 TF-IDF": both}
     assert response.verdict(rows, tfidf).startswith(said)
 
 

@@ -168,6 +168,9 @@ class Config:
     """The seed of every random number."""
     steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 1_000
     """Number of batches."""
+    visits: PositiveInt | None = 15
+    """Most visits of each pair: few pairs get fewer steps (ours: more made dev worse). none, and
+    where --steps is given: as many as it takes."""
     evaluations: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 8
     """How many times in a run dev is measured and a checkpoint saved."""
     run: str | None = None

@@ -7,7 +7,10 @@ too. training/distributed.py says how to start several workers.
 
 import dataclasses
 import itertools
+import json
+import math
 import sys
+import tempfile
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from textwrap import shorten
@@ -15,7 +18,7 @@ from textwrap import shorten
 import numpy as np
 
 from .common.cli import UserError, errors_in_one_line, python_m
-from .common.files import OURS, locked
+from .common.files import OURS, locked, write_text
 from .common.tables import table
 from .core.arrays import array_module, to_device
 from .core.model import TABLE, Alone, Model, embed, replies, respond
@@ -24,24 +27,28 @@ from .core.ranking import precision
 from .core.schedule import GROWN
 from .data.pairs import RULES
 from .data.prepare import open_corpus
+from .data.tables_and_logs import FIELDS
 from .data.snli import encode_entailments, encode_snli, find_snli, read_snli
 from .evaluation import response, sts
 from .evaluation.nli import classify
 from .fast.devices import device_module
 from .fast.threads import claim_process
 from .inference.projection import all_but_the_top
-from .inference.sentence_encoder import tell_cut
+from .inference.sentence_encoder import load, tell_cut
 from .training.distributed import launched
 from .training.initial import initial_model, initial_parameters
 from .training.loop import Job, Start, run_steps
 from .training.options import parse, parse_config
 from .training.run import (
-    TRAINING, check_corpus, describe, finished, load_run, newest, save_config, save_run)
+    LOG, TRAINING, check_corpus, describe, finished, load_run, newest, read_log, save_config,
+    save_run)
+from .training.monitor import scores_on_dev
 from .training.tasks import Tasks
 from .training.workers import ALONE
 
 DEV_QUERIES = 5_000
 TOP_FROM = 20_000    # sentences, from which all_but_the_top takes its direction
+NO_BETTER = "Training made it no better. With so few pairs start from a run: --init RUN. "
 IN_USE = "{}: another process trains in it; wait until it ends, or stop it"
 
 
@@ -59,6 +66,32 @@ def train(config, workers=ALONE):
         save_config(folder, job.config)
         before = None if job.config.init else untrained(job.config, job.corpus, job.tests, model)
         return *run_to_the_end(job, Start(model.params)), before
+
+
+def fit(pairs, run=None, **settings):
+    """As convsim_mini.fit: pairs that stand in no file are written into RUN.pairs.jsonl."""
+    own = None if run else tempfile.TemporaryDirectory(prefix="convsim_mini-")
+    folder, rows = Path(run or own.name + "/run"), None
+    files = [pairs] if isinstance(pairs, (str, Path)) else pairs
+    if hasattr(pairs, "columns"):
+        rows = pairs.to_dict("records")
+    elif not all(isinstance(file, (str, Path)) for file in files):
+        rows = [dict(zip(FIELDS, pair, strict=True)) for pair in files]
+    if rows is not None:
+        files = [f"{folder}.pairs.jsonl"]
+    argv = ["--run", str(folder), "--pairs", *map(str, files)]
+    for name, value in settings.items():
+        argv += [f"--{name}", *map(str, value if isinstance(value, (list, tuple)) else [value])]
+    config = parse_config(argv)
+    if rows is not None:
+        if folder.exists():
+            raise UserError(f"{folder}: exists already; choose another folder with run=")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        write_text(Path(*files), "".join(f"{json.dumps(row, default=str)}\n" for row in rows))
+    train(config)
+    encoder = load(folder)
+    encoder.log, encoder.folder = read_log(folder / LOG), own or folder
+    return encoder
 
 
 def resume(folder, workers=ALONE):
@@ -109,7 +142,13 @@ def run_to_the_end(job, start):
 
 
 def finish(run, corpus):
-    """Save a Run's best weights for good, with the matrix that `encode` applies."""
+    """Save a Run's best weights for good, with the matrix that `encode` applies.
+
+    They are the first ones where no step was better on dev.
+    """
+    scores = scores_on_dev(run.config, run.measured)
+    if 0 in scores and scores[0] > scores[run.step]:
+        run = run._replace(model=starting_model(run.config, corpus), step=0)
     kept = run.model.params
     if run.config.half:
         kept = {name: p.astype(np.float16) for name, p in kept.items()}
@@ -155,7 +194,7 @@ def prepare(config, vocabulary=None, workers=ALONE):
     tasks = Tasks(corpus.train)
     if config.second_task:
         tasks = Tasks(corpus.train, *open_nli(config, corpus.vocabulary))
-    config = fitting_batches(config, tasks, workers.size)
+    config = fitting_steps(fitting_batches(config, tasks, workers.size), tasks)
     tests = measured_on(config, corpus)                       # now, or a mistake would tell late
     return Job(config, corpus, tasks, measuring_dev(config, corpus, tasks), tests, workers)
 
@@ -175,6 +214,17 @@ def fitting_batches(config, tasks, workers):
         if most < asked:
             print(f"--optim.{name} {most}: there are no more pairs to train on\n")
     return dataclasses.replace(config, optim=dataclasses.replace(config.optim, **sizes))
+
+
+def fitting_steps(config, tasks):
+    """A Config whose steps visit each pair of conversations at most `visits` times."""
+    visits, pairs = config.visits, tasks.conversation.pairs
+    most = visits and math.ceil(visits * pairs / config.optim.batch_size)
+    if not most or config.steps <= most:
+        return config
+    print(f"{most:,} steps in the place of {config.steps:,}: with {pairs:,} pairs each comes "
+          f"{visits} times; --visits or --steps changes it\n")
+    return dataclasses.replace(config, steps=most)
 
 
 def nli_files(config):
@@ -293,7 +343,7 @@ def summary(folder, corpus, before=None):
         sts.summary(split, pairs, sts.scores(run, pairs), similarity | sts.baselines(run, pairs)),
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
         f"{run.config.steps:,}, the best on dev.\nLook at {folder}/curves.png. "
-        "Try next:\n"
+        f"{NO_BETTER * (run.step == 0)}Try next:\n"
         f'{command}.encode {folder} "How old are you?" "What is your age?"\n'
         f"{command}.evaluation {folder}\n"
         f"{command}.train --config {folder}/config.json --run {folder}-again"])

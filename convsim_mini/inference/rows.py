@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
 from ..common.cli import UserError
@@ -25,6 +26,21 @@ class Rows(NamedTuple):
 def rows_of_texts(texts):
     """An iterable of str as Rows."""
     return Rows((LINE, LINE), 0, chunked(({LINE: text} for text in texts), CHUNK))
+
+
+def rows_of(source, columns=(), side=0):
+    """The Rows of a file's name, a DataFrame or an iterable of str. Raises UserError."""
+    if isinstance(source, (str, Path)):
+        return rows_of_file(Path(source), columns, side)
+    if not hasattr(source, "columns"):
+        return rows_of_texts(source)
+    names = [*map(str, source.columns)]
+    name, = columns or (names if len(names) == 1 else [None])
+    if name not in names:
+        raise UserError(f"a table needs column=NAME; it has {', '.join(names)}")
+    rows = (dict(zip(names, row)) for row in source.itertuples(index=False))
+    return Rows((name, name), side, chunked(
+        (row for row in rows if row[name] and isinstance(row[name], str)), CHUNK))
 
 
 def rows_of_file(path, columns=(), side=0):

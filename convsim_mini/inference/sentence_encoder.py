@@ -2,7 +2,7 @@
 
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from ..core.layers import l2_normalize_forward
 from .projection import with_matrix
 from ..core.counting import NUMBERS, with_words, word_directions
 from ..training.run import load_run
-from .index import Index, open_index
+from .index import Hit, Index, index_of, open_index
+from .rows import rows_of
 
 AT_ONCE = 1_024    # sentences: all halves at once would not fit
 
@@ -35,12 +36,18 @@ class SentenceEncoder:
         self.directions = directions_of(model, vocabulary) if word_weight else None
         self.identity = identity or {}    # what its vectors depend on; an Index compares it
 
+    def __repr__(self):
+        kind = ENCODERS[self.model.config.encoder].short
+        return (f"SentenceEncoder({kind}, {len(self.vocabulary.words):,} words → "
+                f"{self.dimension:,} numbers)")
+
     @property
-    def dimension(self):
+    def dimension(self) -> int:
         """Length of an embedding."""
         return self.model.config.layers[-1] + (NUMBERS if self.word_weight else 0)
 
-    def encode(self, sentences, show_progress_bar=False, as_responses=False):
+    def encode(self, sentences: str | Iterable[str], show_progress_bar: bool = False,
+               as_responses: bool = False) -> np.ndarray:
         """Embeddings of sentences; the dot product of two embeddings is their cosine.
 
         sentences: n str in any iterable, or one str → float32 (n, dimension), or (dimension,). ""
@@ -57,7 +64,7 @@ class SentenceEncoder:
                 raise TypeError(f"sentence {number} is {text!r}, expected a str")
         return self.embed(self.vocabulary.encode(texts), show_progress_bar, as_responses)
 
-    def encode_responses(self, sentences):
+    def encode_responses(self, sentences: str | Iterable[str]) -> np.ndarray:
         """Embeddings of sentences as replies, by the response network; the rest as `encode`.
 
         encode(messages) @ encode_responses(replies).T scores each reply to each message. Training
@@ -89,7 +96,16 @@ class SentenceEncoder:
         """`encode`, by the name that a pipeline of scikit-learn calls."""
         return self.encode(sentences)
 
-    def search(self, index, sentence, k=10, words=1.0):
+    def index(self, rows, column: str | None = None, replies: bool = False) -> Index:
+        """An Index of rows to search, in memory: texts, a DataFrame, or a file of lines or a table.
+
+        column: the one to embed, if its name does not tell; replies: embed a table's replies.
+        Raises UserError.
+        """
+        columns = [column] if column else ()
+        return index_of(self, rows_of(rows, columns, int(replies)))
+
+    def search(self, index, sentence: str, k: int = 10, words: float = 1.0) -> list[Hit]:
         """The k rows of an Index, or of the folder of one, nearest to a sentence: Hits, best first.
 
         words: the weight of the rows' TF-IDF; 0: meaning alone. A folder is read and checked as a
@@ -99,7 +115,7 @@ class SentenceEncoder:
         return index.search([sentence], k, words)[0]
 
     @staticmethod
-    def similarity(a, b):
+    def similarity(a, b) -> np.ndarray:
         """Cosines of vectors a: (n, e) or one (e,), with b: (m, e) or one (e,) → float32 (n, m)."""
         a, b = (l2_normalize_forward(np.atleast_2d(np.asarray(x, np.float64)))[0] for x in (a, b))
         return (a @ b.T).astype(np.float32)

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,19 +52,23 @@ def run_steps(job, start):
 
     Ctrl-C, SIGTERM and SIGHUP save a checkpoint after the current step and raise KeyboardInterrupt.
     Raises UserError, and saves no checkpoint, for a loss that is nan or far too large. Of several
-    workers the first alone measures, shows and saves.
+    workers the first alone measures, shows and saves. Training ends early where dev has fallen
+    three times.
     """
     model, optimizer, monitor = begin(job, start)
     config, workers = job.config, job.workers
     every = -(-config.steps // config.evaluations)
+    ended = workers.broadcast(monitor.has_fallen())
 
     def after_step(done, losses):
+        nonlocal ended
         monitor.after_step(done, losses)
         due = done == config.steps or done % every == 0
         stopping = workers.agree(stop.is_set())
         if due or stopping:
             monitor.checkpoint(done, model, optimizer.state, due)
             workers.wait()
+            ended = workers.broadcast(monitor.has_fallen())
         if stopping:
             raise KeyboardInterrupt
 
@@ -74,7 +78,8 @@ def run_steps(job, start):
                 monitor.measure(0, model)
                 workers.wait()
             of_steps = batches(config, job.tasks, start.step, workers.trains_nli)
-            train_steps(model, optimizer, config, islice(of_steps, config.steps - start.step),
+            of_steps = islice(of_steps, config.steps - start.step)
+            train_steps(model, optimizer, config, takewhile(lambda _: not ended, of_steps),
                         start.step, after_step, workers.gradients)
     except KeyboardInterrupt:
         monitor.stopped()

@@ -5,6 +5,7 @@ import math
 import sys
 import time
 from collections import defaultdict
+from itertools import pairwise
 
 from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, progress, python_m, user_errors
@@ -15,6 +16,7 @@ from .run import LOG, keep_as_model, read_log, save_run
 from .tasks import pairs_before
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
+FALLS = 3         # of dev, one after the other, end a training
 EXPLODED = 100    # a run is stopped at 100 times the loss of picking at random
 
 
@@ -48,12 +50,14 @@ class Monitor:
 
     @property
     def best(self):
-        """The step after 0 that is best on dev, by P@1, NLI's accuracy or their sum; or None."""
-        named = [name for task, name in (("replies", "dev_p1"), ("classes", "nli"))
-                 if task in self.config.taught]
-        scores = {record["step"]: sum(record[name] for name in named)
-                  for record in self.measured if record["step"]}
-        return max(scores, key=scores.get, default=None)
+        """The step after 0 that is best on dev, or None."""
+        scores = scores_on_dev(self.config, self.measured)
+        return max(filter(None, scores), key=scores.get, default=None)
+
+    def has_fallen(self):
+        """Whether dev was worse each of the last three times: pairs are known by heart (ours)."""
+        last = [*scores_on_dev(self.config, self.measured).values()][-1 - FALLS:]
+        return len(last) > FALLS and all(one > next for one, next in pairwise(last))
 
     def after_step(self, step, losses):
         """Keep a step's losses, 0-d arrays by name; log at every `log_every` steps."""
@@ -85,6 +89,8 @@ class Monitor:
         self.seconds += time.perf_counter() - self.began
         if measured:
             self.measure(step, model)
+            if step < self.config.steps and self.has_fallen():
+                self.bar.write(f"dev has fallen {FALLS} times: training ends here")
         save_run(self.job.run(step, model, measured=self.measured, state=state))
         if self.best in (None, step):
             keep_as_model(self.folder)
@@ -123,6 +129,13 @@ class Monitor:
         with (user_errors(f"{self.path}: cannot be written", advice),
               open(self.path, "a", encoding="utf-8") as file):
             print(json.dumps(record), file=file)
+
+
+def scores_on_dev(config, measured):
+    """Step → P@1, NLI's accuracy or their sum, by what a Config's tasks teach."""
+    named = [name for task, name in (("replies", "dev_p1"), ("classes", "nli"))
+             if task in config.taught]
+    return {record["step"]: sum(map(record.get, named)) for record in measured}
 
 
 class Silent:

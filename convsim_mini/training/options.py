@@ -27,6 +27,8 @@ KEPT = {name for name in settings() if name.startswith(("text.", "model."))} - {
 def parse_config(argv):
     """Command line to Config. Raises UserError for options and files that cannot be used."""
     asked = parse(argv)
+    if "steps" in asked:
+        asked = {"visits": None} | asked
     encoder = asked.pop("encoder", None)
     start, inherited = {}, {}
     if "init" in asked:

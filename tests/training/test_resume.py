@@ -156,8 +156,8 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(
         def at_its_best(model):
             record = measure(model)
             measured.append(record)
-            step = 10 * (len(measured) - 1)                   # 0 first, which does not count
-            return {**record, "dev_p1": 100.0 if step == 0 else 99.0 if step == best else 5.0}
+            step = 10 * (len(measured) - 1)                   # 0 first
+            return {**record, "dev_p1": 50.0 if step == 0 else 99.0 if step == best else 5.0}
         return at_its_best
 
     monkeypatch.setattr(train, "measuring_dev", measuring)
@@ -170,6 +170,40 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(
     ended = weights(folder)
     assert load_run(folder).step == best and ended.pop("matrix.all_but_the_top")
     assert ended == {name: data for name, data in kept.items() if not name.startswith("state.")}
+
+
+def on_dev(monkeypatch, *figures):
+    """Let dev have these P@1, one at each measurement."""
+    real, left = train.measuring_dev, [*figures]
+
+    def measuring(*arguments):
+        measure = real(*arguments)
+        return lambda model: {**measure(model), "dev_p1": left.pop(0)}
+
+    monkeypatch.setattr(train, "measuring_dev", measuring)
+
+
+def test_a_run_that_no_step_makes_better_keeps_its_first_values(config, monkeypatch, tmp_path):
+    on_dev(monkeypatch, 50.0, 49.0, 30.0, 49.5, 20.0)
+    folder, corpus, before = train.train(config("run"))
+    found = load_run(folder)
+    assert found.step == 0 and finished(folder)
+    first = train.starting_model(found.config, corpus).params
+    assert all((found.model.params[name] == first[name]).all() for name in first)
+    assert "Training made it no better. With so few pairs start from a run: --init RUN." in (
+        train.summary(folder, corpus, before))
+
+
+def test_a_training_ends_when_dev_has_fallen_three_times(
+        config, last_checkpoint_kept, monkeypatch, tmp_path, capsys):
+    on_dev(monkeypatch, 10.0, 60.0, 50.0, 55.0, 40.0, 30.0, 20.0)
+    folder, *_ = train.train(config("run", ["--evaluations", "8"]))
+    assert (describe(folder).step, describe(newest(folder)).step) == (5, 30)
+    assert capsys.readouterr().out.count("dev has fallen 3 times: training ends here") == 1
+    monkeypatch.undo()
+    train.resume(folder)                                      # killed before its end
+    assert load_run(folder).step == 5 and finished(folder)
+    assert max(record["step"] for record in read_log(folder / "log.jsonl")) == 30
 
 
 def test_half_the_bits_of_a_finished_run_measure_the_same(config):

@@ -1,0 +1,87 @@
+"""convsim_mini.fit: pairs of Python in, a SentenceEncoder out; its index of a table."""
+
+import gc
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import convsim_mini
+from convsim_mini.common.cli import UserError
+
+from conftest import SMALL
+
+
+class Frame:
+    """What is used of a pandas DataFrame."""
+
+    def __init__(self, **columns):
+        self.columns, self.rows = [*columns], [*zip(*columns.values())]
+
+    def to_dict(self, orient):
+        assert orient == "records"
+        return [dict(zip(self.columns, row)) for row in self.rows]
+
+    def itertuples(self, index):
+        assert not index
+        return iter(self.rows)
+
+
+@pytest.fixture
+def settings(cache_folder):
+    """Of a small run of two steps, as keywords."""
+    values = {name.removeprefix("--"): value for name, value in zip(SMALL[::2], SMALL[1::2])}
+    return {**values, "steps": 2, "evaluations": 1, "cache": cache_folder}
+
+
+def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path):
+    messages, replies = zip(*pairs)
+    runs = [convsim_mini.fit(some, tmp_path / str(k), **settings) for k, some in enumerate(
+        [pairs, Frame(question=messages, answer=replies), str(pair_file), [pair_file]])]
+    vectors = [run.encode(["fudazi vobamu", "you?"]) for run in runs]
+    assert len({found.tobytes() for found in vectors}) == 1
+    assert [record["step"] for record in runs[0].log if "dev_p1" in record] == [0, 2]
+    opened = convsim_mini.load(tmp_path / "0")
+    np.testing.assert_allclose(opened.encode(["you?"]), vectors[0][1:], rtol=0, atol=1e-6)
+    assert repr(opened).startswith("SentenceEncoder(DAN, 300 words → 528 numbers)")
+
+
+def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
+    encoder = convsim_mini.fit(pairs, **settings)
+    folder = Path(encoder.folder.name)
+    assert (folder / "run" / "model.safetensors").exists()
+    del encoder
+    gc.collect()
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("change, told", [
+    ({"stepz": 3}, "unrecognized arguments: --stepz 3; did you mean --steps?"),
+    ({"steps": "many"}, "--steps many: expected int"),
+    ({"init": "nowhere"}, "nowhere: is no run"), ({"run": "taken"}, "taken: exists already")])
+def test_mistakes_are_named_before_anything_is_written(
+        pairs, settings, tmp_path, monkeypatch, change, told):
+    monkeypatch.chdir(tmp_path)
+    Path("taken").mkdir()
+    with pytest.raises(UserError, match=told.replace("?", r"\?")):
+        convsim_mini.fit(pairs, **{"run": "new", **settings, **change})
+    assert [*tmp_path.iterdir()] == [tmp_path / "taken"]
+
+
+def test_a_pair_is_two_texts(settings):
+    with pytest.raises(ValueError, match="zip"):
+        convsim_mini.fit([("a", "b", "c")], **settings)
+
+
+def test_an_index_of_a_table_is_searched(trained):
+    encoder = convsim_mini.load(trained[0])
+    table = Frame(id=[7, 8, 9], text=["fudazi vobamu", "you?", None])
+    index = encoder.index(table, column="text")
+    hit, = encoder.search(index, "you?", k=1)
+    assert (hit.number, hit.row) == (2, {"id": 8, "text": "you?"}) and len(index) == 2
+    assert len(encoder.index(["one", "two"])) == len(encoder.index(Frame(a=["one", "two"]))) == 2
+    with pytest.raises(UserError, match="a table needs column=NAME; it has id, text"):
+        encoder.index(table)
+    with pytest.raises(UserError, match="it has a, b"):
+        encoder.index(SimpleNamespace(columns=["a", "b"]), column="c")

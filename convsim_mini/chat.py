@@ -49,7 +49,7 @@ def talk(index, k):
 @errors_in_one_line()
 def main(argv=None):
     """The command: open the replies, then answer."""
-    parser = Parser(prog="python -m convsim_mini.chat", description=__doc__.splitlines()[0])
+    parser = Parser("convsim_mini.chat", __doc__)
     parser.add_argument("run", type=Path, help="the run's folder; up to 200,000 replies of its "
                         "pairs are embedded once, into RUN/replies")
     parser.add_argument("--replies", type=Path, metavar="FILE", help="take the replies from here: "

@@ -38,7 +38,7 @@ def comparison(encoder, sentences):
 
 def parse_options(argv):
     """The command's options."""
-    parser = Parser(prog="python -m convsim_mini.encode", description=__doc__.splitlines()[0])
+    parser = Parser("convsim_mini.encode", __doc__)
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("texts", nargs="*", metavar="SENTENCE",
                         help="without any, and without --file, the lines of standard input")

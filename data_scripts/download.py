@@ -205,7 +205,7 @@ def describe(name, data):
 
 def parse_options(argv):
     """The command's options."""
-    parser = Parser(prog="python -m data_scripts.download", description=__doc__.splitlines()[0])
+    parser = Parser("data_scripts.download", __doc__)
     parser.add_argument("names", nargs="*", metavar="NAME",
                         help=f"data sets: {', '.join([*REGISTRY, *GROUPS])}")
     parser.add_argument("--list", action="store_true",

@@ -7,7 +7,6 @@ cache/ (the packed corpus, so that training starts at once) and report.json. If 
 stopped, run it again: it goes on after the last finished dump or bucket.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -37,8 +36,7 @@ FEW = 5_000                                  # pairs; fewer may leave a split to
 
 def main(arguments=None):
     """The command."""
-    parser = Parser(prog="python -m data_scripts.prepare_reddit", description=__doc__,
-                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("data_scripts.prepare_reddit", __doc__)
     parser.add_argument("inputs", nargs="+", type=Path, metavar="INPUT",
                         help="a dump (RC_YYYY-MM: plain, gzip, bzip2, xz, zstd), a folder of them, "
                              "or a ConvoKit corpus")

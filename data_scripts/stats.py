@@ -6,7 +6,6 @@ Lengths are in words as the encoder counts them. Coverage is the share of the tr
 most frequent words make up.
 """
 
-import argparse
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +26,7 @@ LONGEST = 350          # characters, which a text does not have, so nor words
 
 def main(arguments=None):
     """The command."""
-    parser = Parser(prog="python -m data_scripts.stats", description=__doc__,
-                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("data_scripts.stats", __doc__)
     parser.add_argument("folder", type=Path, metavar="DIR", help="the --out of prepare_reddit")
     folder = parser.parse_args(arguments).folder.resolve()
     try:

@@ -1,65 +1,38 @@
-"""The README's picture: scores of eight messages and eight replies before and after training.
+"""The README's picture: how often the true reply is picked among 100, before and after training.
 
     python lessons/picture.py RUN      (a run of the default command; draws lessons/picture.png)
-
-The pairs are the first eight of the test split whose sides have 4 to 9 words, none twice.
 """
 
 import sys
 
-import numpy as np
 from lesson import HERE, plt
 
-from convsim_mini.data.prepare import open_corpus
-from convsim_mini.evaluation.response import vectors
-from convsim_mini.training.initial import initial_model
+from convsim_mini.evaluation import response
 from convsim_mini.training.run import load_run
 
-PAIRS, SHORTEST, LONGEST = 8, 4, 9
-
-
-def choose(split):
-    """The numbers of the first eight short pairs of a Split, no side of which is there twice."""
-    lengths = np.diff(split.offsets).reshape(-1, 2)
-    short = np.flatnonzero(((lengths >= SHORTEST) & (lengths <= LONGEST)).all(axis=1))
-    chosen, seen = [], set()
-    for pair in short:
-        keys = set(split.keys[pair].tolist())
-        if len(chosen) < PAIRS and len(keys) == 2 and not keys & seen:
-            chosen.append(pair)
-            seen |= keys
-    return np.array(chosen)
+BARS = {"picking at random": "random", "before training": "the same, untrained",
+        "TF-IDF, without training": "TF-IDF cosine", "after training": "trained"}
 
 
 def main(folder):
-    """Draw both score matrices side by side, the true replies on the diagonal."""
+    """Draw P@1 on the test split of a run's corpus as bars with 95% intervals."""
     run = load_run(folder)
-    corpus = open_corpus(run.config, run.vocabulary)
-    pairs = choose(corpus.test)
-    texts = [[" ".join(map(run.vocabulary.token, corpus.test.sentences(np.array([sentence])).ids))
-              for sentence in 2 * pairs + side] for side in (0, 1)]
-    figure, panels = plt.subplots(1, 2, figsize=(12.5, 5.2), sharey=True)
-    for axes, model, title in zip(panels, (initial_model(run.config, corpus), run.model),
-                                  ("before training", f"after {run.step:,} steps")):
-        u, v = vectors(model, corpus.test, pairs)
-        scores = u @ v.T
-        axes.imshow(scores, cmap="Blues", vmin=0, vmax=0.7)
-        axes.grid(False)
-        for row, column in np.ndindex(scores.shape):
-            best = column == scores[row].argmax()
-            axes.text(column, row, f"{scores[row, column]:.2f}".replace("0.", "."), fontsize=8,
-                      ha="center", va="center", weight="bold" if best else "normal",
-                      color="white" if scores[row, column] > 0.45 else "black")
-            if row == column:
-                axes.add_patch(plt.Rectangle((row - 0.5, row - 0.5), 1, 1, fill=False, lw=2,
-                                             edgecolor="tab:orange"))
-        right = int((scores.argmax(axis=1) == np.arange(PAIRS)).sum())
-        axes.set_title(f"{title}: {right} of {PAIRS} true replies score highest")
-        axes.set_xticks(range(PAIRS), texts[1], rotation=38, ha="right", fontsize=8)
-        axes.set_yticks(range(PAIRS), texts[0], fontsize=8)
-    panels[0].set_ylabel("message")
-    figure.supxlabel("reply (the true one is framed)", fontsize=10)
-    figure.savefig(HERE / "picture.png", dpi=110)
+    test = response.read(*response.find(None, run).values())
+    ranks = response.scores(run, test) | response.baselines(run, test)
+    found = {row: response.precision(some, 1) for row, some in ranks.items()} | {
+        "random": (1.0, 1.0, 1.0)}
+    figure, axes = plt.subplots(figsize=(7.5, 2.6))
+    for place, (name, row) in enumerate(BARS.items()):
+        value, low, high = found[row]
+        axes.barh(place, value, color="tab:blue" if row == "trained" else "0.75",
+                  xerr=[[value - low], [high - value]], capsize=3)
+        axes.text(high + 0.4, place, f"{value:.1f}%", va="center")
+    axes.set_yticks(range(len(BARS)), BARS)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 35)
+    axes.set_xlabel(f"true reply picked among 100, {len(test.pairs):,} new messages, per cent")
+    axes.grid(visible=False, axis="y")
+    figure.savefig(HERE / "picture.png", dpi=110, bbox_inches="tight")
     print(HERE / "picture.png")
 
 

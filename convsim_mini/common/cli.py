@@ -31,10 +31,14 @@ class UserError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises UserErrors; they name the option that may have been meant."""
+    """A parser that raises UserErrors; they name the option that may have been meant.
 
-    def __init__(self, **kwargs):
-        super().__init__(allow_abbrev=False, **kwargs)
+    doc: the command's docstring, None under -OO; its first line is shown
+    """
+
+    def __init__(self, prog, doc, **kwargs):
+        super().__init__(f"python -m {prog}", description=(doc or "").partition("\n")[0],
+                         allow_abbrev=False, **kwargs)
         self.color = False                                    # of Python 3.14: control characters
 
     def error(self, message):

@@ -7,6 +7,7 @@ processes of one machine.
 
 import codecs
 import gzip
+import io
 import json
 import os
 import sys
@@ -46,7 +47,7 @@ def read_lines(path, progress=None, file=None):
     try:
         with file or open(path, "rb") as file:
             text = SUFFIXES.get(Path(path).suffix, lambda file: file)(file)
-            while line := text.readline(MOST + 1):
+            for line in _lines(text):
                 if len(line) > MOST and not line.endswith(b"\n"):
                     raise UserError(f"{path}: after line {number} there is a line of more than "
                                     f"{MOST:,} bytes, the limit; expected a sentence or a record a "
@@ -62,11 +63,28 @@ def read_lines(path, progress=None, file=None):
     except DAMAGE as error:
         raise UserError(f"{path}: the compressed data is damaged or cut short after line {number} "
                         f"({error}); fetch or write the file again") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}; give the name of a "
-                        "text file") from None
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{path}: cannot be read: {reason}; give the name of a text file") from None
     if number == 0:
         raise UserError(f"{path}: is empty; expected one or more lines of text")
+
+
+def _lines(text):
+    """Yield the lines of an open file, with their ends, as UTF-8 where a mark says UTF-16.
+
+    A file without a line feed has lines that end in a carriage return, as on old Macs.
+    """
+    line = text.readline(MOST + 1)
+    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        yield from io.BytesIO((line + text.read()).decode("utf-16").encode())
+        return
+    if b"\n" not in line and len(line) <= MOST:
+        yield from io.BytesIO(line.replace(b"\r", b"\n"))
+        return
+    while line:
+        yield line
+        line = text.readline(MOST + 1)
 
 
 def text_lines(path, progress=None, file=None):

@@ -70,4 +70,5 @@ def rows_of(path, row, records, unit="line"):
         except msgspec.ValidationError as error:
             field = re.search(r"(\w+)`$", str(error))[1]
             found = f'{field} "{str(record[field])[:60]}"' if field in record else f"no {field}"
-            raise mistake(path, number, found, " ".join(row.__doc__.split()), unit) from None
+            expected = " ".join((row.__doc__ or "").split())
+            raise mistake(path, number, found, expected, unit) from None

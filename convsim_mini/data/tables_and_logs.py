@@ -7,6 +7,7 @@ with its thread, a message with the one that it replies to, or a list of message
 
 import csv
 import sys
+from collections import Counter
 from importlib.util import find_spec
 from itertools import chain, islice, pairwise, zip_longest
 from pathlib import Path
@@ -125,20 +126,37 @@ def _sound(path, records):
 def read_table(path, progress=None, columns=()):
     """The records of a .csv, or of another file with tabs between its cells.
 
-    Where `columns` are not given and the first line names none that tell anything, a file with tabs
-    has no header: each line is an input and its response.
+    Where `columns` are not given and the first line names no columns, a file with tabs has no
+    header: each line is an input and its response.
     """
     with_tabs, lines = kind_of(path) != ".csv", text_lines(path, progress)
     table = (line.split("\t") for line in lines) if with_tabs else _cells_of_csv(path, lines)
     header, start = next(table), 2
-    if with_tabs and not columns and not layout_of([dict.fromkeys(header)])[0]:
+    twice = [name for name, number in Counter(header).items() if name and number > 1]
+    begin = [*islice(table, LOOKED_AT)]
+    table = chain(begin, table)
+    if with_tabs and not columns and not _is_header(header, begin):
         table, header, start = chain([header], table), FIELDS, 1
+    elif twice:
+        raise UserError(f'{path}: two columns are called "{twice[0]}"; expected one; give each a '
+                        "name of its own")
     for number, cells in enumerate(table, start):
         if len(cells) > len(header) or (len(cells) < 2 and header is FIELDS and cells[0]):
             advice = "input TAB response" if header is FIELDS else "quote cells that hold a comma"
             yield number, ValueError(f"{len(cells)} columns, expected {len(header)} ({advice})")
         elif any(cells):                                      # or it is a blank line
             yield number, dict(zip_longest(header, cells))
+
+
+def _is_header(header, rows):
+    """Whether the first line of a file with tabs names columns.
+
+    It does with known names, or with words alone above a column of ids: single words or numbers.
+    """
+    words = len(rows) > 1 and all(cell.strip().isidentifier() for cell in header)
+    columns = zip_longest(*rows, fillvalue="")
+    ids = any(all(" " not in cell for cell in column) for column in columns)
+    return bool(layout_of([dict.fromkeys(header)])[0]) or words and ids
 
 
 def _cells_of_csv(path, lines):

@@ -24,13 +24,12 @@ OPTIONS = {
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"}}
 
 
-def parser_of(command, description, *options, data=None, **of_run):
+def parser_of(command, doc, *options, data=None, **of_run):
     """The parser of `python -m convsim_mini.COMMAND RUN`.
 
     options: names from OPTIONS; data: help of --data, if any; of_run: further settings of RUN
     """
-    parser = Parser(prog=f"python -m convsim_mini.{command}",
-                    description=description.splitlines()[0])
+    parser = Parser(f"convsim_mini.{command}", doc)
     parser.add_argument("run", type=Path, **{"help": "the run's folder", **of_run})
     if data:
         parser.add_argument("--data", type=Path, help=data)

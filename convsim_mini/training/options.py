@@ -99,8 +99,8 @@ def parse(argv):
 def config_parser(all_options=False):
     """The parser of the training command; with all_options its help shows every setting."""
     parser = Parser(
-        prog="python -m convsim_mini.train", usage="%(prog)s [options]",
-        description="Train a sentence encoder on conversations.",
+        "convsim_mini.train", "Train a sentence encoder on conversations.",
+        usage="%(prog)s [options]",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=24, width=100),
         argument_default=argparse.SUPPRESS)
     parser.add_argument("--help-all", action="help", help="Show the options of text, model and "

@@ -218,7 +218,7 @@ def make_book(lessons, out):
 @errors_in_one_line()
 def main(argv=None):
     """The command."""
-    parser = Parser(prog="python -m lessons.book", description=__doc__.split("\n")[0])
+    parser = Parser("lessons.book", __doc__)
     parser.add_argument("numbers", nargs="*", type=int, help="which lessons (default: all)")
     parser.add_argument("--out", type=Path, default="book", help="folder (default: book)")
     parser.add_argument("--notebooks", type=Path, metavar="FOLDER",

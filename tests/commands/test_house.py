@@ -49,7 +49,8 @@ def test_the_commands_are_listed(tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"minimal"}))    # it has no options
-def test_each_command_has_a_help(name, tmp_path):
+def test_each_command_has_a_help_even_without_docstrings(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONOPTIMIZE", "2")                 # as python -OO
     done = command(name, "--help", cwd=tmp_path)
     assert ((done.returncode, done.stderr) == (0, "")
             and f"usage: python -m convsim_mini.{name} " in done.stdout)

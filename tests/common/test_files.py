@@ -90,6 +90,14 @@ def test_a_line_of_gigabytes_is_not_read(tmp_path, suffix):
 
 def test_what_is_read_is_text_and_json_in_pieces(tmp_path):
     assert list(text_lines(written(tmp_path / "a", b"\xef\xbb\xbfa\n\xc3\xa9"))) == ["a", "\u00e9"]
+    for marked in ("utf-16", "utf-16-le", "utf-16-be"):
+        mark = "" if marked == "utf-16" else "\ufeff"
+        data = f"{mark}a\r\n\u00e9\u0a0d".encode(marked)
+        assert list(text_lines(written(tmp_path / "a", data))) == ["a", "\u00e9\u0a0d"]
+    assert list(text_lines(written(tmp_path / "a", b"a\rb\r"))) == ["a", "b"]
+    assert list(text_lines(written(tmp_path / "a", b"a\rb\nc"))) == ["a\rb", "c"]
+    with pytest.raises(UserError, match="cannot be read: .*utf-16"):
+        list(text_lines(written(tmp_path / "a", "\ufeffabc".encode("utf-16-le") + b"d")))
     with pytest.raises(UserError, match="/a, line 2: is not UTF-8 .* byte 1\\); save"):
         list(text_lines(written(tmp_path / "a", b"a\nb\xff")))
     assert list(chunked("abcde", 2)) == [["a", "b"], ["c", "d"], ["e"]]

@@ -116,7 +116,7 @@ def test_of_a_hundred_rows_one_may_be_malformed_and_is_told(tmp_path, capsys, na
 
 def test_a_file_that_goes_bad_ends_before_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr(pairs_module, "CHUNK", 10)
-    parts = read_rows(written(tmp_path / "a.tsv", "a\tb\n" * 20 + "bad\n" * 2_000))
+    parts = read_rows(written(tmp_path / "a.tsv", "a b\tb c\n" * 20 + "bad\n" * 2_000))
     assert [len(next(parts).pairs) for _ in range(2)] == [10, 10]
     with pytest.raises(UserError, match="10 of the first 30 rows are malformed"):
         next(parts)
@@ -132,10 +132,10 @@ def test_another_kind_of_file_is_told(tmp_path, name):
     ("input\tresponse", True), ("Context\tResponse", True), ('"question"\t"answer"', True),
     ("\ufeffinput\tresponse", True), ("hello\tresponse", False), ("question\tyes, ask", False)])
 def test_a_first_line_that_names_the_columns_is_no_pair(tmp_path, line, is_heading):
-    path = written(tmp_path / "pairs.tsv", f"{line}\nhello\tinput\ninput\tresponse\n")
+    path = written(tmp_path / "pairs.tsv", f"{line}\nhello you\tinput\ninput\tmy response\n")
     pairs = read(path)
     assert len(pairs) == 3 - is_heading
-    assert pairs[-2:] == [Pair("hello", "input"), Pair("input", "response")]
+    assert pairs[-2:] == [Pair("hello you", "input"), Pair("input", "my response")]
 
 
 @given(st.lists(st.tuples(*[st.text(st.characters(exclude_categories=["Cs"],

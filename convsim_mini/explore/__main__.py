@@ -1,4 +1,4 @@
-"""Look at a run in a browser: replies, words, neighbours, attention, a map, curves.
+"""Look at a run in a browser: replies, words, neighbours, attention.
 
     python -m convsim_mini.explore RUN
 """

@@ -154,7 +154,7 @@ class Config:
     """How many runs came before this one through --init, which sets it (ours: each sees other
     batches than its parent of the same seed)."""
     nli: str | None = None
-    """Folder with snli_1.0_train and snli_1.0_dev, .jsonl or .txt, or with snli_1.0/."""
+    """Folder with snli_1.0_train.jsonl and snli_1.0_dev.jsonl, or with snli_1.0/."""
     nli_share: Annotated[float, Meta(gt=0, lt=1)] = 0.05
     """Share of the steps that train NLI beside conversations (paper §3.1: 5% of the workers)."""
     nli_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0

@@ -5,8 +5,7 @@
 The figure is Pearson's r of the angular similarity, −arccos of the cosine, with people's scores. A
 second row reads the cosine itself, as all baselines do. Beside the run stand baselines from words
 alone and from word vectors: the run's own embeddings and the vectors in FILE. Williams' test says
-whether the run is better. The data are the STS Benchmark, and SemEval's years 2012 to 2016 (ours),
-each with the mean over its sets, plain and weighted by their pairs, as SentEval counts it.
+whether the run is better. The data are the STS Benchmark's.
 """
 
 from pathlib import Path
@@ -21,10 +20,10 @@ from ..common.tables import table
 from ..core.model import embed
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..inference.projection import with_matrix
-from ..inference.sentence_encoder import SentenceEncoder
+from ..inference.sentence_encoder import SentenceEncoder, encoder_of
 from ..training.run import Run
-from .baselines import pair_baselines
-from .command import PUBLISHED, main, unit_vectors
+from .baselines import bag_cosines, pair_baselines
+from .command import main, unit_vectors
 from .metrics import pearson, r_with_interval, spearman, verdict, williams_test
 
 GENRES = ("all", "captions", "forums", "news")
@@ -33,17 +32,17 @@ OWN = Path(__file__).with_name("own_sts.csv")
 OWN_NOTE = ("The own set is 120 pairs made for this project, each scored once: good for seeing "
             "that learning works, too small to compare, and never to be read beside the paper's "
             "figures.")
+NOTES = {"own set": OWN_NOTE, "dev": (
+    "Published (Yang et al. 2018, Table 3), r × 100 on all: the paper's Transformer, from 600 "
+    "million pairs, 76.2; SIF, which is weighted means of word vectors, 80.1.")}
 MATRICES = {"trained": None, "trained, all but the top": "all_but_the_top",
             "trained, tuned": "tuned"}
-COUNTS = PUBLISHED["sts_years"]["counts"]    # year → set → number of scored pairs
 BENCHMARK = DataSet("the STS Benchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv"),
                     ("stsbenchmark",))
-YEARS = DataSet("SemEval's STS", COUNTS, ("STS", "downstream/STS", "senteval/downstream/STS"))
 
 
 class Row(msgspec.Struct):
-    """a score from 0 to 5 and two sentences between tabs; in the benchmark columns 5 to 7, after
-    genre, file, year and id"""
+    """a score from 0 to 5 and two sentences between tabs, after genre, file, year and id"""
 
     genre: str
     score: Annotated[float, msgspec.Meta(ge=0, le=5)]
@@ -52,21 +51,20 @@ class Row(msgspec.Struct):
 
 
 class Sts(NamedTuple):
-    """The n sentence pairs of one split, or of one year."""
+    """The n sentence pairs of one split."""
 
-    genres: np.ndarray    # (n,): of a year, the names of its sets
+    genres: np.ndarray    # (n,)
     labels: np.ndarray    # (n,): people's scores, 0 (unrelated) to 5 (the same)
     sentences1: list
     sentences2: list
 
 
 def find(data, run=None):
-    """Split → file of the STS Benchmark, year → folder, of what DIR holds; the own set without."""
+    """Split → file of the STS Benchmark, of what DIR holds; the own set without."""
     if data is None:
         return {"own set": OWN}
-    found = find_files([BENCHMARK, YEARS], data)
-    return {name.removeprefix("sts-").removesuffix(".csv"): path
-            for files in found.values() for name, path in files.items()}
+    found = find_files([BENCHMARK], data)[BENCHMARK.name]
+    return {path.stem.removeprefix("sts-"): path for path in found.values()}
 
 
 def read_splits(folder, *names):
@@ -77,46 +75,21 @@ def read_splits(folder, *names):
 
 
 def read(path):
-    """The Sts of a file of the STS Benchmark, or of a year's folder. Raises UserError.
+    """The Sts of a file of the STS Benchmark. Raises UserError.
 
     The file is tab-separated, without a header or quoting. Read as quoted CSV the official files
     lose 38 and 30 rows.
     """
-    if path.is_dir():
-        rows = [row for name, count in COUNTS[path.name].items() for row in _set(path, name, count)]
-    else:
-        lines = enumerate(lines_of(path, BENCHMARK.name), start=1)
-        records = ((number, dict(zip(COLUMNS, line.rstrip("\r").split("\t"))))
-                   for number, line in lines if line.strip())
-        rows = [*rows_of(path, Row, records)]
+    lines = enumerate(lines_of(path, BENCHMARK.name), start=1)
+    records = ((number, dict(zip(COLUMNS, line.rstrip("\r").split("\t"))))
+               for number, line in lines if line.strip())
+    rows = [*rows_of(path, Row, records)]
     if not rows:
         raise UserError(f"{path}: is empty; expected a file of {BENCHMARK.name}")
     genres = [row.genre.removeprefix("main-") for row in rows]
     genres = ["forums" if genre == "forum" else genre for genre in genres]    # train's, once
     return Sts(np.array(genres), np.array([row.score for row in rows]),
                [row.sentence1 for row in rows], [row.sentence2 for row in rows])
-
-
-def _set(folder, name, count):
-    """The Rows of one set of a year.
-
-    STS.input.SET.txt holds two sentences a line, in 2016 also where they are from; STS.gs.SET.txt
-    their score from 0 to 5, or nothing where no one judged the pair.
-    """
-    inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
-    texts, scores = (lines_of(path, YEARS.name) for path in (inputs, gold))
-    if len(texts) != len(scores):
-        raise UserError(f"{gold}: {len(scores):,} lines, expected one for each of the "
-                        f"{len(texts):,} of {inputs.name}; fetch both again")
-    lines = enumerate(zip(texts, scores), start=1)
-    records = ((number, {"genre": name, "score": score,
-                         **dict(zip(COLUMNS[5:], map(str.strip, text.split("\t"))))})
-               for number, (text, score) in lines if score.strip())
-    rows = [*rows_of(gold, Row, records)]
-    if len(rows) != count:
-        raise UserError(f"{gold}: {len(rows):,} scores, expected the official {count:,}; fetch it "
-                        "again by SentEval's own script")
-    return rows
 
 
 def scores(encode, sts):
@@ -149,22 +122,21 @@ def baselines(run, sts, vectors=None):
 
 
 def summary(name, sts, scores, baselines):
-    """The table of one file, Williams' test of the first row, and what that row sees."""
-    if name in COUNTS:
-        return year_table(name, sts, scores | baselines)
+    """The table of one file, and Williams' test of its first row."""
     trained, *_ = scores.values()
-    parts = [score_table(name, sts, scores | baselines),
-             comparison(trained, baselines, sts.labels), closest_and_furthest(trained, sts)]
-    if name == "own set":
-        parts.append(OWN_NOTE)
-    return "\n\n".join(parts)
+    return (score_table(name, sts, scores | baselines) + "\n\n"
+            + comparison(trained, baselines, sts.labels))
 
 
-def draw(run, name, sts, scores):
-    """Draw predicted scores against people's scores; → the file, in the run's folder."""
-    path = run.folder / f"sts_{name.replace(' ', '_')}.png"
-    plot(path, name, sts, scores["trained"])
-    return path
+def short_summary(name, sts, run, before):
+    """What a training ends with: the table of before and after it, and of words alone.
+
+    before: row name → similarity (n,) under the model before training
+    """
+    after = {"trained": similarity(run.model, run.vocabulary, sts),
+             "trained, as encode gives it": cosines(encoder_of(run).encode, sts)}
+    words = bag_cosines(texts_of(sts), *sides(sts), run.vocabulary)
+    return score_table(name, sts, before | after | words)
 
 
 def angular_similarity(u, v):
@@ -199,10 +171,10 @@ def sides(sts):
     return np.arange(2 * len(sts.sentences1)).reshape(2, -1)
 
 
-def correlations(similarity, sts, genres=GENRES):
+def correlations(similarity, sts):
     """Genre → Pearson's r and Spearman's rho of its pairs; the genre "all" is all pairs."""
     figures = {}
-    for genre in genres:
+    for genre in GENRES:
         of_genre = (sts.genres == genre) | (genre == "all")
         x, y = similarity[of_genre], sts.labels[of_genre]
         figures[genre] = pearson(x, y), spearman(x, y)
@@ -217,22 +189,8 @@ def score_table(name, sts, similarities):
         rows.append([row, f"{r_with_interval(similarity, sts.labels)} / {100 * rho:.1f}",
                      *(f"{100 * r:.1f} / {100 * rho:.1f}" for r, rho in by_genre)])
     counts = (f"{genre} {(sts.genres == genre).sum()}" for genre in GENRES[1:])
-    return table([f"STS {name}, r / rho × 100", f"all {len(sts.labels)}", *counts], rows)
-
-
-def year_table(name, sts, similarities):
-    """r / rho × 100 of each row: the two means over the sets, then each set; published figures."""
-    sets, counts = np.unique(sts.genres, return_counts=True)
-    rows = []
-    for row, values in similarities.items():
-        figures = 100 * np.array([*correlations(values, sts, sets).values()])
-        means = np.mean(figures, axis=0), np.average(figures, axis=0, weights=counts)
-        rows.append([row, *("{:.1f} / {:.1f}".format(*pair) for pair in (*means, *figures))])
-    published = PUBLISHED["sts_years"]
-    rows += [[f"{row}, published", r] for row, r in published["figures"][name].items()]
-    titles = (f"{one} {count}" for one, count in zip(sets, counts))
-    header = [f"{name}, r / rho × 100", "mean", "weighted", *titles]
-    return f"{table(header, rows)}\n{published['source']}"
+    shown = table([f"STS {name}, r / rho × 100", f"all {len(sts.labels)}", *counts], rows)
+    return f"{shown}\n\n{NOTES[name]}" if name in NOTES else shown
 
 
 def comparison(similarity, baselines, labels):
@@ -245,17 +203,6 @@ def comparison(similarity, baselines, labels):
         groups[verdict(sure, sure)].append(f"{name} ({difference:+.1f}, p = {p:.1g})")
     lines = [f"  {said:20}{', '.join(names)}" for said, names in groups.items() if names]
     return "\n".join(["Williams' test at p < 0.05: trained is", *lines])
-
-
-def closest_and_furthest(similarity, sts):
-    """The 3 closest and 3 furthest pairs as the model sees them, its score beside people's."""
-    scores = score_0_to_5(similarity)
-    order = np.argsort(similarity)
-    lines = []
-    for title, pairs in (("closest", order[:-4:-1]), ("furthest", order[:3])):
-        lines += [f"{title:9}{scores[k]:4.1f} (people: {sts.labels[k]:.1f})  {sts.sentences1[k]}  |"
-                  f"  {sts.sentences2[k]}" for k in pairs]
-    return "\n".join(lines)
 
 
 def plot(path, name, sts, similarity):

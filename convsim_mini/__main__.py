@@ -8,7 +8,7 @@ COMMANDS = {    # python -m convsim_mini.NAME
     "train": "train a sentence encoder on conversations",
     "encode": "embed sentences, compare them, search lines",
     "chat": "type a message, get the best replies of the corpus",
-    "explore": "look at a run in a browser: replies, words, neighbours, attention",
+    "explore": "look at a run in a browser: replies, words, neighbours, attention, map",
     "evaluation": "measure a run on every task whose data are there",
     **{f"evaluation.{name}": f"… {purpose}" for name, purpose in EVALUATIONS.items()},
     "evaluation.attention": "how far a Transformer's attention reaches",

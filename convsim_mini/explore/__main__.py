@@ -1,4 +1,4 @@
-"""Look at a run in a browser: replies, words, neighbours, attention.
+"""Look at a run in a browser: replies, words, neighbours, attention, a map, curves.
 
     python -m convsim_mini.explore RUN
 """

@@ -37,6 +37,19 @@ function makeTable([caption, head, rows]) {
     make("thead", {}, row("th", head)), make("tbody", {}, ...rows.map(cells => row("td", cells)))));
 }
 
+// points: text, place from 0 to 1, share of blue; the last one is yours
+function makeMap(points) {
+  const dots = points.map(([text, [x, y], share]) => {
+    const dot = make("i", {title: text});
+    dot.style.cssText = `left: ${98 * x}%; top: ${97 * y}%; --share: ${100 * share}%`;
+    return dot;
+  });
+  return make("div", {class: "map", role: "img", "aria-label": "Map of sentences"}, ...dots);
+}
+
+const makeImage = png => make("img", {
+  src: `data:image/png;base64,${png}`, alt: "Curves of what was measured"});
+
 // Ask for the open panel, and show its answer unless something newer was asked meanwhile.
 async function ask() {
   clearTimeout(timer);
@@ -48,11 +61,12 @@ async function ask() {
 }
 
 // A button that has the focus keeps it.
-function show({about = "", status, tables = []}) {
+function show({about = "", status, map, images = [], tables = []}) {
   const focus = [...shown.querySelectorAll("button")].indexOf(document.activeElement);
   byId("about").textContent = about;
   byId("status").textContent = status;
-  shown.replaceChildren(...tables.map(makeTable));
+  shown.replaceChildren(...map ? [makeMap(map)] : [], ...images.map(makeImage),
+                        ...tables.map(makeTable));
   shown.querySelectorAll("button")[focus]?.focus();
 }
 

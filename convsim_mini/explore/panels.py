@@ -1,10 +1,11 @@
 """What each panel shows: a function of an Explored run and a question, a dict of page.js's fields.
 
-It returns a dict for JSON: a `status`, and `tables` of (caption, head, rows). A cell is a text, a
-number, or a dict: `content`, a `note` below it, the `word` to ask for when it is pressed, and
-whether it is `pressed`. The page shows the docstrings.
+It returns a dict for JSON: a `status`; `tables` of (caption, head, rows); a `map`; PNG `images`.
+A cell is a text, a number, or a dict: `content`, a `note` below it, the `word` to ask for when it
+is pressed, and whether it is `pressed`. The page shows the docstrings.
 """
 
+from base64 import b64encode
 from functools import cached_property
 from itertools import chain, islice
 
@@ -18,8 +19,10 @@ from ..inference.rows import LINE, rows_of_texts
 from ..inference.sentence_encoder import encoder_of
 from ..core.layers import l2_normalize_forward
 
-REPLIES, PAIRS, NEAREST = 5, 20_000, 10
+REPLIES, PAIRS, POINTS, NEAREST = 5, 20_000, 1_000, 10
 LONGEST = 100    # words of a sentence of Compare, which embeds it once without each of them
+CURVES = "p_at_n.png", "loss.png"    # in the run's folder
+MEASURED = {"P@1": "dev_p1", "P@3": "dev_p3", "P@10": "dev_p10", "loss": "dev_loss"}
 
 
 class Explored:
@@ -38,6 +41,14 @@ class Explored:
         """An Index of the texts of the first 20,000 pairs of the run's files, each once."""
         texts = {*chain.from_iterable(islice(pairs_of_run(self.run.config), PAIRS))}
         return index_of(self.encoder, rows_of_texts(sorted(texts)))
+
+    @cached_property
+    def map(self):
+        """1,000 of these lines: vectors, texts, the two directions in which they differ most."""
+        some = slice(0, None, max(1, len(self.lines) // POINTS))
+        vectors, texts = (every[some][:POINTS] for every in (self.lines.vectors, self.lines.texts))
+        axes = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)[2]
+        return vectors, texts, axes[:2]
 
 
 def marked(explored, tokens):
@@ -110,4 +121,30 @@ def attention(explored, question):
         for number, layer in enumerate(weights[:, :, word].tolist(), start=1)]}
 
 
-PANELS = {"reply": reply, "compare": compare, "neighbours": neighbours, "attention": attention}
+def sentence_map(explored, question):
+    """Lines of the corpus in the two directions in which they differ most: the bluer, the nearer to
+    yours in all directions. Lesson 23, The shape of the space, explains such directions."""
+    vectors, texts, axes = explored.map
+    yours = explored.encoder.encode([question["sentence"]])
+    places = np.concatenate([vectors, yours]) @ axes.T
+    places = (places - places.min(axis=0)) / np.ptp(places, axis=0)       # 0 to 1
+    cosines = vectors @ yours[0]
+    shares = np.maximum(0, cosines / np.abs(cosines).max()).tolist()
+    return {"status": f"Your sentence, the orange square, among {len(texts):,} others.",
+            "map": [*zip([*texts, "yours"], places.tolist(), [*shares, 1])]}
+
+
+def learning(explored, question):
+    """Loss and P@N, the share of messages whose true reply is among the best N of 100, while the
+    run learned: the pictures in its folder. Lesson 17, Train it, explains such curves."""
+    run = explored.run
+    paths = (run.folder / name for name in CURVES)
+    images = [b64encode(path.read_bytes()).decode() for path in paths if path.exists()]
+    rows = [[f"{record['step']:,}", *(str(record[name]) for name in MEASURED.values())]
+            for record in run.measured]
+    return {"status": f"The weights of step {run.step:,} are used.", "images": images,
+            "tables": [("Measured on dev", ["step", *MEASURED], rows)]}
+
+
+PANELS = {"reply": reply, "compare": compare, "neighbours": neighbours, "attention": attention,
+          "map": sentence_map, "learning": learning}

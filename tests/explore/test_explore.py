@@ -18,7 +18,7 @@ from convsim_mini import train
 from convsim_mini.core.model import ENCODERS
 from convsim_mini.core.text import tokenize
 from convsim_mini.explore.__main__ import Server
-from convsim_mini.explore.panels import PANELS, Explored
+from convsim_mini.explore.panels import CURVES, PANELS, Explored
 from convsim_mini.inference.replies import best_replies, replies_of_run
 from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.training.options import parse_config
@@ -113,12 +113,37 @@ def test_attention_is_that_of_the_word_that_is_chosen(explored, transformer, pai
     assert "DAN has no attention" in ask(explored, "attention", sentence="a")["status"]
 
 
+def test_the_map_shows_what_is_near(explored):
+    vectors, texts, _ = explored.map
+    *points, (_, yours, _) = ask(explored, "map", sentence=texts[3])["map"]
+    assert [text for text, *_ in points] == texts and len(texts) == 1_000
+    assert points[3] == [texts[3], pytest.approx(yours, abs=1e-5), 1]
+    cosines = vectors @ vectors[3]
+    np.testing.assert_allclose([share for *_, share in points], cosines.clip(0), atol=1e-5)
+    places = np.array([place for _, place, _ in points])
+    assert places.min(0).tolist() == [0, 0] and places.max(0).tolist() == [1, 1]
+    centred = vectors - vectors.mean(axis=0)
+    spread = (places - places.mean(axis=0)).std(axis=0) * np.ptp(centred @ explored.map[2].T, 0)
+    np.testing.assert_allclose(spread, np.linalg.svd(centred)[1][:2] / np.sqrt(1_000), rtol=1e-3)
+
+
+def test_learning_shows_the_curves_and_the_step_that_is_used(explored):
+    answer = ask(explored, "learning")
+    (_, _, rows), = answer["tables"]
+    assert [row[0] for row in rows] == ["0", "30"] and "step 30" in answer["status"]
+    assert rows[1][1:] == [str(explored.run.measured[1][name])
+                           for name in ("dev_p1", "dev_p3", "dev_p10", "dev_loss")]
+    assert [base64.b64decode(image) for image in answer["images"]] == [
+        (explored.run.folder / name).read_bytes() for name in CURVES]
+
+
 def test_a_run_that_is_one_file_says_what_is_missing(run_copy, tmp_path):
     run = load_run(shutil.copy(run_copy / "model.safetensors", tmp_path / "mine.safetensors"))
     run = run._replace(config=dataclasses.replace(run.config, pairs=[str(tmp_path / "gone.tsv")]))
     with served(Explored(run)) as server:
-        for panel in ("reply", "neighbours"):
+        for panel in ("reply", "neighbours", "map"):
             assert "gone.tsv: cannot be read" in json.loads(request(server, panel, {})[1])["status"]
+        assert json.loads(request(server, "learning", {})[1])["images"] == []
 
 
 # ---------------------------------------------------------------- whom it answers
@@ -156,7 +181,7 @@ def test_only_who_knows_the_token_and_names_the_right_host_is_answered(server):
     host = f"127.0.0.1:{server.server_port}"
     assert server.server_address[0] == "127.0.0.1"            # no other computer reaches it
     assert request(server, "", Host=host)[0] == request(server, "page.js")[0] == 200
-    assert request(server, "compare", {})[0] == 200
+    assert request(server, "learning", {})[0] == 200
     for question in (None, {}):
         name = "page.js" if question is None else "compare"
         for token in ("", "x", server.token[:-1], server.token + "x", f"x/{server.token}"):
@@ -244,7 +269,11 @@ def test_the_page_shows_what_a_panel_answers(browser, server, explored, transfor
         written = json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
         browser.wait_for(f"JSON.stringify({TABLES}) === {json.dumps(written)}")
         assert browser.run("document.getElementById('status').textContent") == answer["status"]
-        assert browser.run("document.images.length") == 0     # HOSTILE is none
+        browser.wait_for("[...document.images].every(image => image.complete)")
+        images = browser.run("[...document.images].map(image => image.naturalWidth > 0)")
+        assert images == [True] * len(answer.get("images", ()))    # and HOSTILE is none
+        points = browser.run("[...document.querySelectorAll('i')].map(dot => dot.title)")
+        assert points == [text for text, *_ in answer.get("map", ())]
         assert browser.console == []
 
 
@@ -272,7 +301,7 @@ def test_no_panel_is_wider_than_its_window_and_dark_is_dark(browser, server):
 
 
 def test_a_mistake_in_the_page_would_be_seen(browser, server):
-    visit(browser, server, "compare")
+    visit(browser, server, "learning")
     browser.run("setTimeout(() => no_such_thing())")
     browser.run("fetch('nothing')")
     browser.wait_for("new Promise(done => setTimeout(() => done(true), 300))")

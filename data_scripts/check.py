@@ -8,6 +8,7 @@ import hashlib
 from typing import NamedTuple
 
 from convsim_mini.common.cli import UserError
+from convsim_mini.common.files import text_lines
 from convsim_mini.data.labelled import lines_of
 from convsim_mini.data.tables_and_logs import read_jsonl, read_table
 from convsim_mini.evaluation.cqa import read as read_questions
@@ -81,13 +82,21 @@ def _named(read, *fields):
     return rows_and_first
 
 
+def _sts_year(path):
+    """Pairs, or one score a line; an empty line stands for a pair without a score."""
+    rows = [line.split("\t") for line in text_lines(path) if line.strip()]
+    if not rows:
+        raise UserError(f"{path}: holds no row")
+    return len(rows), tuple((rows[0] + ["", ""])[:2])
+
+
 def _senteval_lines(path):
     """A sentence a line, perhaps with its label. Empty lines are rows; the first two are a pair."""
     rows = lines_of(path, "SentEval", "latin-1")
     return len(rows), (rows[0], *rows[1:2])
 
 
-READERS = {"sts": _sts, "cqa": _cqa, "lines": _senteval_lines,
+READERS = {"sts": _sts, "cqa": _cqa, "sts_year": _sts_year, "lines": _senteval_lines,
            "snli": _named(read_jsonl, "sentence1", "sentence2"),
            "convokit": _named(read_jsonl, "speaker", "text"),    # a first one has no partner
            "sick": _named(read_table, "sentence_A", "sentence_B"),

@@ -135,7 +135,7 @@ def take(name, archive, own, stage):
     """Take an archive's files from a user's own copy.
 
     own: an archive, or a folder that holds the files or archives at any depth. Of files with one
-    name the one whose folder has our name, too, is taken: SST's two tasks have files of one name.
+    name the one whose folder has our name, too, is taken: many years have a file for headlines.
     """
     dataset = REGISTRY[name]
     wanted = {file.fetched for file in archive.files} | set(dataset.extras)

@@ -12,6 +12,7 @@ None stands for what is not known; it is then not checked. Where the figures com
 from typing import NamedTuple
 
 from convsim_mini.evaluation.senteval import FILES
+from convsim_mini.evaluation.sts import COUNTS
 
 WIKI = "https://ixa2.si.ehu.eus/stswiki/images/"
 QCRI = "https://alt.qcri.org/"
@@ -87,6 +88,26 @@ def mirrored(url, **known):
 def archived(url, **known):
     """The Internet Archive's copy of a source."""
     return Source(f"https://web.archive.org/web/20220101000000id_/{url}", **known)
+
+
+def sts_of_year(year, path, prefix="STS", all_scored=True):
+    """The English test data of an STS task.
+
+    prefix: of the names in the archive; all_scored: False from 2015 on, when the input holds many
+    more pairs, whose number is not known.
+    """
+    name = f"STS{year - 2000}-en-test"
+    files = []
+    for of_set, rows in COUNTS[name].items():
+        for kind, count in (("input", rows if all_scored else None), ("gs", rows)):
+            files.append(File(f"STS.{kind}.{of_set}.txt", count,
+                              inside=f"{prefix}.{kind}.{of_set}.txt"))
+    return DataSet(
+        use=f"similarity: the task of {year}, {sum(COUNTS[name].values()):,} scored pairs: "
+            "evaluation.sts",
+        licence="each source's own", size="not known",
+        folder=f"{SENTEVAL}/STS/{name}", kind="sts_year", limit=SMALL,
+        archives=(Archive(mirrored(WIKI + path), tuple(files)),))
 
 
 def of_senteval(use, kind, *archives):
@@ -197,6 +218,11 @@ REGISTRY = {
             Archive(mirrored(QCRI + "semeval2014/task1/data/uploads/sick_test_annotated.zip"), (
                 File("SICK_test_annotated.txt", 4_927),)))),
 
+    "sts2012": sts_of_year(2012, "4/40/STS2012-en-test.zip"),
+    "sts2013": sts_of_year(2013, "2/2f/STS2013-en-test.zip"),
+    "sts2014": sts_of_year(2014, "8/8c/STS2014-en-test.zip"),
+    "sts2015": sts_of_year(2015, "d/da/STS2015-en-test.zip", all_scored=False),
+    "sts2016": sts_of_year(2016, "9/98/STS2016-en-test.zip", "STS2016", all_scored=False),
     "convokit-reddit-small": DataSet(
         use="conversations in 100 subreddits: prepare_reddit.py",
         licence="not stated", size="not known",
@@ -209,5 +235,6 @@ REGISTRY = {
 }
 
 GROUPS = {
-    "senteval": ("mr-cr-subj-mpqa", "sst", "trec", "mrpc", "sick", "snli", "stsbenchmark"),
+    "senteval": ("mr-cr-subj-mpqa", "sst", "trec", "mrpc", "sick", "snli", "stsbenchmark",
+                 *(f"sts{year}" for year in range(2012, 2017))),
 }

@@ -22,7 +22,7 @@ shape and a name in EVALUATIONS, by which `evaluation` and `report` find it.
 
 EVALUATIONS = {
     "response": "picking the true reply among 100 (the paper's Table 1)",
-    "sts": "semantic textual similarity (the paper's Tables 3 and 4)",
+    "sts": "semantic textual similarity (Tables 3 and 4; SemEval's years are ours)",
     "nli": "natural language inference (Table 2)",
     "cqa": "ranking forum questions (Table 6)",
     "senteval": "vectors as features of a classifier (SentEval's tasks; ours)",

@@ -5,7 +5,8 @@
 The figure is Pearson's r of the angular similarity, −arccos of the cosine, with people's scores. A
 second row reads the cosine itself, as all baselines do. Beside the run stand baselines from words
 alone and from word vectors: the run's own embeddings and the vectors in FILE. Williams' test says
-whether the run is better. The data are the STS Benchmark's.
+whether the run is better. The data are the STS Benchmark, and SemEval's years 2012 to 2016 (ours),
+each with the mean over its sets, plain and weighted by their pairs, as SentEval counts it.
 """
 
 from pathlib import Path
@@ -39,10 +40,14 @@ MATRICES = {"trained": None, "trained, all but the top": "all_but_the_top",
             "trained, tuned": "tuned"}
 BENCHMARK = DataSet("the STS Benchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv"),
                     ("stsbenchmark",))
+YEARS = msgspec.json.decode(Path(__file__).with_name("sts_years.json").read_bytes())
+COUNTS = YEARS["counts"]    # year → set → number of scored pairs
+SEMEVAL = DataSet("SemEval's STS", COUNTS, ("STS", "downstream/STS", "senteval/downstream/STS"))
 
 
 class Row(msgspec.Struct):
-    """a score from 0 to 5 and two sentences between tabs, after genre, file, year and id"""
+    """a score from 0 to 5 and two sentences between tabs; in the benchmark columns 5 to 7, after
+    genre, file, year and id"""
 
     genre: str
     score: Annotated[float, msgspec.Meta(ge=0, le=5)]
@@ -51,20 +56,21 @@ class Row(msgspec.Struct):
 
 
 class Sts(NamedTuple):
-    """The n sentence pairs of one split."""
+    """The n sentence pairs of one split, or of one year."""
 
-    genres: np.ndarray    # (n,)
+    genres: np.ndarray    # (n,): of a year, the names of its sets
     labels: np.ndarray    # (n,): people's scores, 0 (unrelated) to 5 (the same)
     sentences1: list
     sentences2: list
 
 
 def find(data, run=None):
-    """Split → file of the STS Benchmark, of what DIR holds; the own set without."""
+    """Split → file of the STS Benchmark, year → folder, of what DIR holds; the own set without."""
     if data is None:
         return {"own set": OWN}
-    found = find_files([BENCHMARK], data)[BENCHMARK.name]
-    return {path.stem.removeprefix("sts-"): path for path in found.values()}
+    found = find_files([BENCHMARK, SEMEVAL], data)
+    return {path.stem.removeprefix("sts-"): path
+            for files in found.values() for path in files.values()}
 
 
 def read_splits(folder, *names):
@@ -75,21 +81,44 @@ def read_splits(folder, *names):
 
 
 def read(path):
-    """The Sts of a file of the STS Benchmark. Raises UserError.
+    """The Sts of a file of the STS Benchmark, or of a year's folder. Raises UserError.
 
     The file is tab-separated, without a header or quoting. Read as quoted CSV the official files
     lose 38 and 30 rows.
     """
-    lines = enumerate(lines_of(path, BENCHMARK.name), start=1)
-    records = ((number, dict(zip(COLUMNS, line.rstrip("\r").split("\t"))))
-               for number, line in lines if line.strip())
-    rows = [*rows_of(path, Row, records)]
+    if path.is_dir():
+        rows = [row for name, count in COUNTS[path.name].items() for row in _set(path, name, count)]
+    else:
+        lines = enumerate(lines_of(path, BENCHMARK.name), start=1)
+        records = ((number, dict(zip(COLUMNS, line.rstrip("\r").split("\t"))))
+                   for number, line in lines if line.strip())
+        rows = [*rows_of(path, Row, records)]
     if not rows:
         raise UserError(f"{path}: is empty; expected a file of {BENCHMARK.name}")
     genres = [row.genre.removeprefix("main-") for row in rows]
     genres = ["forums" if genre == "forum" else genre for genre in genres]    # train's, once
     return Sts(np.array(genres), np.array([row.score for row in rows]),
                [row.sentence1 for row in rows], [row.sentence2 for row in rows])
+
+
+def _set(folder, name, count):
+    """The Rows of one set of a year.
+
+    STS.input.SET.txt holds two sentences a line, in 2016 also where they are from; STS.gs.SET.txt
+    their score from 0 to 5, or nothing where no one judged the pair.
+    """
+    inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
+    texts, scores = (lines_of(path, SEMEVAL.name) for path in (inputs, gold))
+    lines = enumerate(zip(texts, scores), start=1)
+    records = ((number, {"genre": name, "score": score,
+                         **dict(zip(COLUMNS[5:], map(str.strip, text.split("\t"))))})
+               for number, (text, score) in lines if score.strip())
+    rows = [*rows_of(gold, Row, records)]
+    if len(rows) != count or len(scores) != len(texts):
+        raise UserError(f"{gold}: {len(rows):,} scores in {len(scores):,} lines, expected the "
+                        f"official {count:,} in the {len(texts):,} of {inputs.name}; fetch both "
+                        "again by SentEval's own script")
+    return rows
 
 
 def scores(encode, sts):
@@ -122,7 +151,9 @@ def baselines(run, sts, vectors=None):
 
 
 def summary(name, sts, scores, baselines):
-    """The table of one file, and Williams' test of its first row."""
+    """The table of one file, and Williams' test of its first row; of a year its table."""
+    if name in COUNTS:
+        return year_table(name, sts, scores | baselines)
     trained, *_ = scores.values()
     return (score_table(name, sts, scores | baselines) + "\n\n"
             + comparison(trained, baselines, sts.labels))
@@ -171,10 +202,10 @@ def sides(sts):
     return np.arange(2 * len(sts.sentences1)).reshape(2, -1)
 
 
-def correlations(similarity, sts):
+def correlations(similarity, sts, genres=GENRES):
     """Genre → Pearson's r and Spearman's rho of its pairs; the genre "all" is all pairs."""
     figures = {}
-    for genre in GENRES:
+    for genre in genres:
         of_genre = (sts.genres == genre) | (genre == "all")
         x, y = similarity[of_genre], sts.labels[of_genre]
         figures[genre] = pearson(x, y), spearman(x, y)
@@ -191,6 +222,20 @@ def score_table(name, sts, similarities):
     counts = (f"{genre} {(sts.genres == genre).sum()}" for genre in GENRES[1:])
     shown = table([f"STS {name}, r / rho × 100", f"all {len(sts.labels)}", *counts], rows)
     return f"{shown}\n\n{NOTES[name]}" if name in NOTES else shown
+
+
+def year_table(name, sts, similarities):
+    """r / rho × 100 of each row: the two means over the sets, then each set; published figures."""
+    sets, counts = np.unique(sts.genres, return_counts=True)
+    rows = []
+    for row, values in similarities.items():
+        figures = 100 * np.array([*correlations(values, sts, sets).values()])
+        means = np.mean(figures, axis=0), np.average(figures, axis=0, weights=counts)
+        rows.append([row, *(f"{r:.1f} / {rho:.1f}" for r, rho in (*means, *figures))])
+    rows += [[f"{row}, published", r] for row, r in YEARS["figures"][name].items()]
+    titles = (f"{one} {count}" for one, count in zip(sets, counts))
+    header = [f"{name}, r / rho × 100", "mean", "weighted", *titles]
+    return f"{table(header, rows)}\n{YEARS['source']}"
 
 
 def comparison(similarity, baselines, labels):

@@ -57,6 +57,13 @@ def cqa_xml(name):
     return f'<?xml version="1.0"?>\n{dtd}\n<root>{related}</root>'.encode()
 
 
+def sts_year(file, all_scored):
+    """Inputs or scores of an STS task; from 2015 on, some pairs are not scored."""
+    if ".gs." in file.name:
+        return b"5\n3.5\n0\n" if all_scored else b"5\n\n3.5\n0\n"
+    return tabbed([*pairs_of(file.name), *[("Not", "scored")] * (not all_scored)])
+
+
 def sick_table(name):
     """A header, then pairs."""
     return tabbed([
@@ -84,10 +91,12 @@ def senteval_rows(name):
 
 def content(dataset, file):
     """The bytes of a File, as its kind has them."""
+    all_scored = not any(one.rows is None for one in dataset.archives[0].files)
     return {"sts": lambda: tabbed(sts_rows(file.name[4:-4], 9)),
             "snli": lambda: json_lines(file.name, "sentence1", "sentence2"),
             "convokit": lambda: json_lines(file.name, "speaker", "text"),
-            "cqa": lambda: cqa_xml(file.name), "sick": lambda: sick_table(file.name)}.get(
+            "cqa": lambda: cqa_xml(file.name), "sick": lambda: sick_table(file.name),
+            "sts_year": lambda: sts_year(file, all_scored)}.get(
         dataset.kind, lambda: senteval_rows(file.name))()
 
 

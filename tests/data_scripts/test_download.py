@@ -114,6 +114,8 @@ def test_the_layout_is_what_the_evaluations_find(official, tmp_path):
 def test_senteval_is_all_that_its_evaluations_find(official, tmp_path, monkeypatch):
     for files in senteval.FILES.values():
         monkeypatch.setattr(files, "counts", dict.fromkeys(files.counts, 3))
+    for year, counts in sts.COUNTS.items():
+        monkeypatch.setitem(sts.COUNTS, year, dict.fromkeys(counts, 3))
     run(tmp_path, "senteval")
     (found,) = senteval.find(tmp_path).values()
     assert set(found) == set(senteval.FILES)
@@ -122,7 +124,11 @@ def test_senteval_is_all_that_its_evaluations_find(official, tmp_path, monkeypat
     assert tasks["TREC"].texts[0].endswith("label doesnt \x85 end")    # as SentEval's script does
     assert tasks["MRPC"].texts[-3] == "MRPC/msr_paraphrase_test.txt"
     assert set(tasks["SST-5"].labels) == {4} and set(tasks["SST-2"].labels) == {1}
-    assert len(sts.find(tmp_path)) == 3 and (tmp_path / "snli_1.0").is_dir()
+    files = sts.find(tmp_path)
+    years = {year: sts.read(files[year]) for year in sts.COUNTS}
+    assert years["STS16-en-test"].sentences1[0] == PAIRS[0][0]
+    assert [len(year.labels) for year in years.values()] == [15, 9, 18, 15, 15]
+    assert len(files) == 3 + len(years) and (tmp_path / "snli_1.0").is_dir()
 
 
 def test_only_what_is_missing_is_fetched(official, tmp_path):
@@ -238,7 +244,9 @@ def test_a_fingerprint_ignores_tokenisation_and_nothing_else():
     ("snli", b"\n\n", "expected rows with the fields sentence1"),
     ("convokit", b'{"id": 1}\n', "expected rows with the fields speaker and text"),
     ("sick", b"a\tb\n1\t2\n", "expected rows with the fields sentence_A"),
-    ("mrpc", b"#1 String\t#2 String\n", "expected rows with the fields #1 String")])
+    ("mrpc", b"#1 String\t#2 String\n", "expected rows with the fields #1 String"),
+    ("sts_year", b"\xff\xfe\n", "is not UTF-8 text"), ("sts_year", b"", "is empty"),
+    ("sts_year", b"\n \n", "holds no row")])
 def test_files_that_are_not_of_their_kind(kind, data, message, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(data)
@@ -317,9 +325,11 @@ def test_the_folder_that_sentevals_script_fills_is_taken_each_file_from_its_plac
         official, tmp_path):
     run(tmp_path / "own", "senteval")
     own = tmp_path / "own" / "senteval"
+    for path in own.rglob("STS.input.*"):                     # the same names in several years
+        path.write_bytes(path.read_bytes().replace(b"chess", path.parent.name.encode()))
     before = files_below(own)
     del official.requests[:]
-    run(tmp_path / "data", *GROUPS["senteval"][:5], "--from", own)
+    run(tmp_path / "data", *GROUPS["senteval"][:5], *GROUPS["senteval"][7:], "--from", own)
     assert files_below(tmp_path / "data" / "senteval") == before and not official.requests
 
 

@@ -1,4 +1,4 @@
-"""STS: the official files and their traps, similarity, what is said of it."""
+"""STS: the official files and their traps, the years, similarity, what is said of it."""
 
 import csv
 from collections import Counter
@@ -86,18 +86,82 @@ def test_files_are_found_in_the_folder_or_below_it_and_else_it_is_said(tmp_path)
         sts.read_splits(tmp_path, "train", "dev")
 
 
-def test_the_command_measures_the_benchmark(tmp_path, run_copy, capsys):
+# ---------------------------------------------------------------- the years
+
+@pytest.fixture
+def year(tmp_path, monkeypatch):
+    """The folder of a year of two sets, of 12 and 30 scored pairs and 5 without a score each."""
+    monkeypatch.setitem(sts.COUNTS, "STS16-en-test", {"plagiarism": 12, "headlines": 30})
+    folder = tmp_path / "senteval" / "downstream" / "STS" / "STS16-en-test"
+    folder.mkdir(parents=True)
+    for name, count in sts.COUNTS[folder.name].items():
+        scores = ["", *(f"{5 * k / count:.1f}" for k in range(count)), "", "", "", ""]
+        lines = [f'a "film {k}\tthe \u20ac {k % 7} \x85 \tsource one\tsource two'
+                 for k in range(len(scores))]
+        for kind, rows in (("input", lines), ("gs", scores)):
+            (folder / f"STS.{kind}.{name}.txt").write_bytes(("\n".join(rows) + "\n").encode())
+    return folder
+
+
+def test_a_year_is_found_beside_the_benchmark_and_read_whole(year, tmp_path):
+    assert sts.find(tmp_path) == sts.find(year.parent) == {year.name: year}
+    (tmp_path / "sts-dev.csv").write_text(ROW)
+    assert sts.find(tmp_path) == {"dev": tmp_path / "sts-dev.csv", year.name: year}
+    found = sts.read(year)
+    assert found.genres.tolist() == ["plagiarism"] * 12 + ["headlines"] * 30
+    assert found.sentences1[:2] == ['a "film 1', 'a "film 2']   # the first line has no score
+    assert found.sentences2[0] == "the \u20ac 1"
+    np.testing.assert_allclose(found.labels[:3], [0, 0.4, 0.8])
+
+
+@pytest.mark.parametrize("old, new, message", [
+    ("\n2.5\n", "\n\n", ": 29 scores in 35 lines, expected the official 30 in the 35"),
+    ("\n2.5\n", "\n2.5\n\n", ": 30 scores in 36 lines, expected the official 30 in the 35 of"),
+    ("2.5", "5.1", ', line 17: score "5.1", expected a score from 0 to 5'),
+    ("2.5", "nan", ', line 17: score "nan"'),
+])
+def test_what_is_wrong_with_a_year_is_said(year, old, new, message):
+    gold = year / "STS.gs.headlines.txt"
+    gold.write_text(gold.read_text().replace(old, new))
+    with pytest.raises(UserError) as raised:
+        sts.read(year)
+    assert str(raised.value).startswith(f"{gold}{message}"), raised.value
+    gold.unlink()
+    with pytest.raises(UserError, match="gs.headlines.txt: cannot be read as UTF-8 text"):
+        sts.read(year)
+
+
+def test_a_year_is_the_mean_over_its_sets_plain_and_weighted():
+    rng = np.random.default_rng(0)
+    genres = np.repeat(["b", "a"], [10, 90])
+    labels, values = rng.uniform(0, 5, 100), rng.standard_normal(100)
+    values[:10] += labels[:10]
+    figures = [[100 * measure(values[genres == one], labels[genres == one])
+                for measure in (pearson, spearman)] for one in "ab"]
+    text = sts.summary("STS16-en-test", Sts(genres, labels, [], []), {"trained": values}, {})
+    plain = [(x + y) / 2 for x, y in zip(*figures)]
+    weighted = [0.9 * x + 0.1 * y for x, y in zip(*figures)]
+    header, _, trained, *published, source = text.splitlines()
+    assert header.split()[-4:] == ["a", "90", "b", "10"]
+    assert [line.split()[-1] for line in published] == ["51.4", "71.5"]
+    assert "published" in source and all("published" in line for line in published)
+    shown = [float(cell) for cell in trained.replace("/", " ").split()[1:]]
+    np.testing.assert_allclose(shown, [*plain, *weighted, *figures[0], *figures[1]], atol=0.051)
+
+
+def test_one_command_measures_the_benchmark_and_the_years(year, tmp_path, run_copy, capsys):
     (tmp_path / "sts-dev.csv").write_text("\n".join(
         ROW.replace("4.5", f"{k / 2}").replace("Another", "Another a" * k) for k in range(9)))
     (tmp_path / "some.vec").write_text("a 1 0 0.5\nfilm 0 1 0\nthe 0 -1 1\n")
     command.main("sts", "--data", "--vectors", argv=[
         str(run_copy), "--data", str(tmp_path), "--vectors", str(tmp_path / "some.vec")])
     out = capsys.readouterr().out
-    assert "STS dev, r / rho × 100" in out
+    assert "STS dev, r / rho × 100" in out and "STS16-en-test, r / rho × 100" in out
+    assert "headlines 30" in out and "plagiarism 12" in out
     lines = [line.split("  ")[0] for line in out.splitlines()]
     for row in ("trained", "trained, all but the top + words", "SIF of some.vec",
                 "mean of own vectors", "binary word cosine"):
-        assert lines.count(row) == 1
+        assert lines.count(row) == 2
 
 
 # ---------------------------------------------------------------- similarity

@@ -11,7 +11,7 @@ COMMANDS = {    # python -m convsim_mini.NAME
     "explore": "look at a run in a browser: replies, words, neighbours, attention, map",
     "evaluation": "measure a run on every task whose data are there",
     **{f"evaluation.{name}": f"… {purpose}" for name, purpose in EVALUATIONS.items()},
-    "evaluation.attention": "draw a Transformer's attention to a sentence",
+    "evaluation.attention": "how far a Transformer's attention reaches",
     "tune": "learn one matrix on top from people's similarity scores",
     "export": "write a run as a folder for sentence_transformers, or for NumPy alone",
     "report": "write every table and figure of the paper from your own runs",

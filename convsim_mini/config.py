@@ -146,7 +146,7 @@ class Config:
     stage: Annotated[int, Meta(ge=0, lt=2**15)] = 0
     """How many runs came before this one, which --init sets (ours: each sees other batches)."""
     nli: str | None = None
-    """Folder with snli_1.0_train and snli_1.0_dev, .jsonl or .txt, or with snli_1.0/."""
+    """Folder with snli_1.0_train.jsonl and snli_1.0_dev.jsonl, or with snli_1.0/."""
     nli_share: Annotated[float, Meta(gt=0, lt=1)] = 0.05
     """Share of the steps that train NLI beside conversations (paper §3.1: 5% of the workers)."""
     nli_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0

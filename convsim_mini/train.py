@@ -340,7 +340,7 @@ def summary(folder, corpus, before=None):
     return "\n\n".join([
         response.summary("test", choices, response.scores(run, choices),
                          ranks | response.of_words(choices)),
-        sts.summary(split, pairs, sts.scores(run, pairs), similarity | sts.baselines(run, pairs)),
+        sts.short_summary(split, pairs, run, similarity),
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
         f"{run.config.steps:,}, the best on dev.\nLook at {folder}/curves.png. "
         f"{NO_BETTER * (run.step == 0)}Try next:\n"

@@ -105,9 +105,7 @@ def fit(u1, u2, labels, strength, iterations, words=NO_WORDS):
 @errors_in_one_line()
 def main(argv=None):
     """The command: learn on STS train without dev's pairs, then look at dev."""
-    parser = parser_of("tune", __doc__, help="the run, to which the matrix is added",
-                       data="folder with the STS Benchmark's sts-train.csv and sts-dev.csv, or "
-                       "with stsbenchmark/")
+    parser = parser_of("tune", __doc__, "--data", help="the run, to which the matrix is added")
     options = parser.parse_intermixed_args(argv)
     train, dev = sts.read_splits(options.data, "train", "dev")
     run = load_run(options.run)

@@ -44,7 +44,6 @@ class Encoder(NamedTuple):
     has_bigrams: Callable = lambda config: False    # whether its table holds rows for bigrams
     table_divisor: Callable = lambda width: 1.0     # of the table's first values
     longest: Callable = lambda config: None         # words after which it cuts a sentence
-    reads_order: bool = False                       # whether distant words' order can matter
     attention: Callable | None = None    # (Model, Packed) → weights by layer, (g, h, n, n) by group
     words_at_once: int = 2**14           # most that `embed` encodes at once
     preset: str = "chat"                 # what `train --encoder NAME` starts from

@@ -168,6 +168,6 @@ def attention_weights(model, packed):
 ENCODERS["transformer"] = Encoder(
     "Transformer", "Transformer", transformer_forward, transformer_backward, transformer_shapes,
     has_bigrams=lambda config: config.bag, table_divisor=math.sqrt,
-    longest=lambda config: config.max_tokens, reads_order=True, attention=attention_weights,
+    longest=lambda config: config.max_tokens, attention=attention_weights,
     preset="transformer-small",
     settings=("hidden", "transformer_layers", "heads", "pre_norm", "bag", "max_tokens"))

@@ -10,10 +10,9 @@ from ..core.nli import LABELS
 from ..core.pairs import Split
 from .corpus import SPLITS, share_of
 from .labelled import DataSet, find, rows_of
-from .tables_and_logs import read_jsonl, read_table
+from .tables_and_logs import read_jsonl
 
-READ_AS = {".txt": read_table, ".jsonl": read_jsonl}    # where both are there, .jsonl
-NAMES = tuple(f"snli_1.0_{split}{suffix}" for suffix in READ_AS for split in SPLITS)
+NAMES = tuple(f"snli_1.0_{split}.jsonl" for split in SPLITS)
 
 
 class Row(msgspec.Struct):
@@ -40,9 +39,8 @@ def find_snli(folder):
 
 
 def read_snli(path):
-    """An official file, .jsonl or .txt, as an Snli. Raises UserError, with the mistake's line."""
-    records = READ_AS[path.suffix](path, columns=Row.__struct_fields__)
-    rows = [*rows_of(path, Row, records)]
+    """An official file as an Snli. Raises UserError, with the mistake's line."""
+    rows = [*rows_of(path, Row, read_jsonl(path))]
     kept = [(row.sentence1, row.sentence2, LABELS.index(row.gold_label)) for row in rows
             if row.gold_label != "-" and row.sentence1.strip() and row.sentence2.strip()]
     if not kept:

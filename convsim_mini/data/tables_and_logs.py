@@ -21,18 +21,13 @@ FIELDS = ("input", "response")
 PAIRS = (FIELDS, ("question", "answer"), ("query", "answer"), ("prompt", "response"),
          ("prompt", "completion"), ("instruction", "output"), ("context", "response"),
          ("message", "reply"))
-IN_LOGS = {
-    "text": ("text", "message", "body", "content", "utterance", "value"),
-    "thread": ("thread", "thread_id", "conversation", "conversation_id", "dialogue_id", "dialog_id",
-               "ticket", "ticket_id", "case_id", "chat_id"),
-    "speaker": ("speaker", "author", "user", "sender", "role", "from"),
-    "id": ("id", "message_id"),
-    "reply_to": ("reply_to", "reply-to", "in_reply_to", "parent_id"),
-}
+IN_LOGS = ("text", "thread", "speaker", "id", "reply_to")
+IN_CHATS = {"role": "speaker", "content": "text", "from": "speaker", "value": "text"}    # ChatML …
 EXPECTED = ("pairs, one a line, in a .tsv (input TAB response) or .jsonl (fields input, response) "
             "file; or a .csv, .tsv, .jsonl, .parquet with named columns; plain, .gz or .zst")
 NAME_THEM = ("name two of them: --columns INPUT RESPONSE (in encode one: --column NAME); the "
-             "columns of a log must be called thread, text and, if known, speaker")
+             "columns of a log must be called thread, text and, if known, speaker; or id, reply_to "
+             "and text")
 ROWS, CHATS = "a pair in each row", "a conversation in each row"
 REPLIES, THREADS = "messages and replies to them", "the messages of each thread in turn"
 LOOKED_AT = 100    # rows that may name a column: a first message has no reply_to
@@ -89,27 +84,17 @@ def layout_of(rows):
 
     (None, {}) where the names do not tell.
     """
-    known = _plain_names(chain.from_iterable(rows))
+    known = {str(name).strip(' "').lower(): name for name in chain.from_iterable(rows)}
     for pair in PAIRS:
         if known.keys() >= {*pair}:
             return ROWS, {field: known[name] for field, name in zip(FIELDS, pair)}
     for name, value in chain.from_iterable(row.items() for row in rows):
         if isinstance(value, list) and value and isinstance(value[0], dict):
             return CHATS, {"messages": name}
-    log = _columns_of_log(known)
+    log = {what: known[what] for what in IN_LOGS if what in known}
     if log.keys() >= {"text", "id", "reply_to"}:
         return REPLIES, log
     return (THREADS, log) if log.keys() >= {"text", "thread"} else (None, {})
-
-
-def _plain_names(names):
-    return {str(name).strip(' "').lower(): name for name in names}
-
-
-def _columns_of_log(known):
-    """A key of IN_LOGS → the column that means it. known: as of `_plain_names`"""
-    return {what: next(known[name] for name in names if name in known)
-            for what, names in IN_LOGS.items() if known.keys() & {*names}}
 
 
 def _sound(path, records):
@@ -226,7 +211,7 @@ def kind_of(path):
 # ---------------------------------------------------------------- messages → pairs
 
 def _message(row, columns):
-    """A row of a log, with the keys of IN_LOGS; what it does not hold is ""."""
+    """A row of a log by the names of IN_LOGS; what it does not hold is ""."""
     message = dict.fromkeys(IN_LOGS, "")
     message |= {what: str(row[name]) for what, name in columns.items() if row.get(name) is not None}
     for what in ("thread", "id", "reply_to"):
@@ -246,10 +231,10 @@ def _replies(messages):
 
 
 def _chats(rows, column):
-    """Yield turns and answers as pairs of rows that hold a list of messages each: ChatML …"""
+    """Yield turns and answers as pairs of rows that hold a list of messages each."""
     for number, row in enumerate(rows, start=1):
-        said = [one for one in row.get(column) or [] if isinstance(one, dict)]
-        said = [_message(one, _columns_of_log(_plain_names(one))) for one in said]
+        said = [_message(one, {IN_CHATS[name]: name for name in one if name in IN_CHATS})
+                for one in row.get(column) or [] if isinstance(one, dict)]
         yield from _adjacent_turns(message | {"thread": str(number)} for message in said
                                    if message["speaker"] != "system")
 

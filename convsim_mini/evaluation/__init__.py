@@ -13,7 +13,7 @@
 
 `run` is the Run, or None. Replies and inference need what a Run has beside its vectors. `vectors`
 is a dict, row name → word → vector, or None. A task that uses it has a sixth function,
-`texts_of(dataset)`. A task with a picture has `draw(run, name, dataset, scores)`.
+`texts_of(dataset)`.
 
 Read response.py, then sts.py, nli.py, cqa.py, senteval.py (its classifiers are scikit-learn's);
 command.py is what their commands share; mteb_plugin.py is for mteb. A new task is a file of this

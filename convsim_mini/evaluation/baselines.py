@@ -15,7 +15,6 @@ from ..inference.projection import all_but_the_top
 from ..inference.tfidf import document_frequency, term_counts, vocabulary_of
 
 FITTED_ON = 200_000    # sentences of train from which document frequencies are taken
-TEXTS_AT_ONCE = 50_000
 
 
 def fitted_on_train(split, words):
@@ -54,7 +53,7 @@ def pair_baselines(texts, left, right, run=None, vectors=None):
     weight = frequency_weight(vocabulary or vocabulary_of(texts)[0])
     rows = bag_cosines(texts, left, right, vocabulary)
     for name, of_words in (own | (vectors or {})).items():
-        means, weighted = (means_of_texts(texts, of_words, of_word, np.float64)
+        means, weighted = (means_of_texts(texts, of_words, of_word)
                            for of_word in (None, weight))
         sif = weighted @ all_but_the_top(weighted)
         for kind, matrix in (("mean of", means), ("SIF of", sif)):
@@ -99,7 +98,7 @@ def run_vectors(run, words):
     return dict(zip(words, to_host(run.model.params["encoder.embedding.weight"][rows])))
 
 
-def means_of_texts(texts, vectors, weight=None, dtype=np.float32):
+def means_of_texts(texts, vectors, weight=None):
     """Σ weight(word) v(word) over a text's words that have a vector, by their number: (B, d).
 
     vectors: word → (d,); weight: word → float, or None for 1
@@ -111,9 +110,4 @@ def means_of_texts(texts, vectors, weight=None, dtype=np.float32):
     if weight:
         table[1:-1] *= np.array([weight(word) for word in vocabulary.words])[:, None]
     counts = term_counts(packed, vocabulary.size)
-    means = np.empty((len(texts), table.shape[1]), dtype)
-    for first in range(0, len(texts), TEXTS_AT_ONCE):
-        some = counts[first:first + TEXTS_AT_ONCE]
-        words = np.maximum(some @ has_vector, 1)[:, None]                 # (b, 1)
-        means[first:first + TEXTS_AT_ONCE] = some @ table / words
-    return means
+    return counts @ table / np.maximum(counts @ has_vector, 1)[:, None]

@@ -3,7 +3,6 @@
 from importlib import import_module
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from ..common.cli import Parser, errors_in_one_line
@@ -14,25 +13,22 @@ from ..training.run import Run, load_run
 from .baselines import words_of
 from .word_vectors import read_vectors
 
-# Figures of other systems, by task, and their sources.
-PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_bytes())
 OPTIONS = {
     "--data": {"type": Path, "help": "folder with stsbenchmark/, snli_1.0/, cqa/ and senteval/, as "
-               "far as they are there; without it the small own sets, and the NLI data of the run"},
+               "far as they are there; without it evaluations take the small own sets, and the NLI "
+               "data of the run"},
     "--vectors": {"type": Path, "help": "word vectors to compare with: word2vec or GloVe text, "
                   "perhaps .gz or .zst"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"}}
 
 
-def parser_of(command, doc, *options, data=None, **of_run):
+def parser_of(command, doc, *options, **of_run):
     """The parser of `python -m convsim_mini.COMMAND RUN`.
 
-    options: names from OPTIONS; data: help of --data, if any; of_run: further settings of RUN
+    options: names from OPTIONS; of_run: further settings of RUN
     """
     parser = Parser(f"convsim_mini.{command}", doc)
     parser.add_argument("run", type=Path, **{"help": "the run's folder", **of_run})
-    if data:
-        parser.add_argument("--data", type=Path, help=data)
     for option in options:
         parser.add_argument(option, **OPTIONS[option])
     return parser
@@ -66,8 +62,6 @@ def evaluate(name, encode, sources, vectors=None):
         scores = task.scores(encode, dataset) if encode else {}
         baselines = task.baselines(run, dataset, vectors)
         print(task.summary(source, dataset, scores, baselines) + "\n")
-        if run and hasattr(task, "draw"):
-            print(f"{task.draw(run, source, dataset, scores)}\n")
 
 
 @errors_in_one_line()

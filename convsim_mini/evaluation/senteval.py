@@ -3,16 +3,15 @@
     python -m convsim_mini.evaluation.senteval RUN --data DIR [--vectors FILE]
 
 The encoder stays as it is; a logistic regression learns each task from its vectors. A sentence is
-seen as its vector u, a pair as |u − v| and u · v element by element, in SNLI as u and v, too.
-Beside the run stand the most frequent class and means of word vectors, its own also weighted by
-a/(a + p(word)). Where a task's test file is missing, dev is measured, and train alone chooses λ.
+seen as its vector u, a pair as |u − v| and u · v element by element. Beside the run stand the most
+frequent class and means of word vectors, its own also weighted by a/(a + p(word)). Where a task's
+test file is missing, dev is measured, and train alone chooses λ.
 
 The classifiers are scikit-learn's, which is needed for this alone: pip install scikit-learn.
 SentEval's own engine takes `lambda params, batch: encoder.encode([*map(" ".join, batch)])`.
 """
 
 import re
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -23,11 +22,10 @@ import numpy as np
 from ..common.cli import UserError, progress, python_m, user_errors
 from ..common.tables import table
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
-from ..data.snli import read_snli
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import Run
 from .baselines import frequency_weight, means_of_texts, run_vectors, words_of
-from .command import PUBLISHED, main
+from .command import main
 from .metrics import per_cent, r_with_interval, spearman, with_interval
 
 
@@ -63,6 +61,7 @@ class Files(msgspec.Struct):
 
 
 FILES = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, Files])
+PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_bytes())
 
 
 class Task(NamedTuple):
@@ -72,7 +71,6 @@ class Task(NamedTuple):
     labels: np.ndarray     # (n,): a label's number, an int; or a score, a float
     parts: np.ndarray      # (n,): "train", "dev" or "test"; all "test" without a split
     on_dev: bool = False   # the part "test" is dev, because its file is missing
-    large: bool = False    # SNLI: the features of all rows would be 9 GB
 
     @property
     def tested(self):
@@ -102,7 +100,7 @@ def read(source):
                 for row in _rows(files, file, path, label)]
         parts, labels, *sides = zip(*rows)
         tasks[name] = Task([text for side in sides for text in side], np.array(labels),
-                           np.array(parts), on_dev, name == "SNLI")
+                           np.array(parts), on_dev)
     return tasks
 
 
@@ -111,10 +109,6 @@ def _rows(files, file, path, label):
 
     label: of a file that holds sentences alone. There an empty line is a row, too.
     """
-    if path.suffix == ".jsonl":
-        snli = read_snli(path)
-        yield from zip(snli.labels, snli.premises, snli.hypotheses)
-        return
     lines = lines_of(path, "SentEval", files.encoding)[files.header:]
     if len(lines) != files.counts[file]:
         raise UserError(f"{path}: {len(lines):,} rows, expected the official "
@@ -141,27 +135,27 @@ def baselines(run, tasks, vectors=None):
         own = run_vectors(run, words_of(texts_of(tasks)))
         kinds = [("mean of own vectors", own, None),
                  ("weighted mean of own vectors", own, frequency_weight(run.vocabulary)), *kinds]
-    return {"most frequent class": {name: most_frequent(task) for name, task in tasks.items()},
-            **{row: learned(partial(means_of_texts, vectors=of_words, weight=weight), tasks)
-               for row, of_words, weight in kinds}}
+    rows = {"most frequent class": {name: most_frequent(task) for name, task in tasks.items()}}
+    for row, of_words, weight in kinds:
+        rows[row] = learned(
+            lambda texts: means_of_texts(texts, of_words, weight).astype(np.float32), tasks)
+    return rows
 
 
 def summary(name, tasks, scores, baselines):
     """A table with a line for each task; to the right of our rows' columns published figures."""
-    rows, published = scores | baselines, PUBLISHED["senteval"]
+    rows = scores | baselines
     lines = []
     for of_task, task in tasks.items():
         part = " dev" if task.on_dev else ""
         lines.append([f"{of_task}{part}, {len(task.tested):,}",
                       *(cell(of_task, task.tested, row[of_task]) for row in rows.values()),
-                      *("-" if part else row[of_task] for row in published["figures"].values())])
+                      *("-" if part else row[of_task] for row in PUBLISHED["figures"].values())])
     notes = [f"{of_task}: not measured. {name} lacks {' or '.join(files.needed)}"
              for of_task, files in FILES.items() if of_task not in tasks]
-    notes += [f"{of_task}: learned from {(task.parts == 'train').sum():,} pairs, all of it has "
-              "549,367" for of_task, task in tasks.items() if task.large]
     header = ["SentEval, tested; right, % (MRPC / F1; SICK-R, STS-B: r / rho × 100)", *rows,
-              *published["figures"]]
-    return "\n".join([table(header, lines), published["source"], *notes])
+              *PUBLISHED["figures"]]
+    return "\n".join([table(header, lines), PUBLISHED["source"], *notes])
 
 
 def cell(name, true, predicted):

@@ -21,10 +21,10 @@ from ..common.tables import table
 from ..core.model import embed
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..inference.projection import with_matrix
-from ..inference.sentence_encoder import SentenceEncoder
+from ..inference.sentence_encoder import SentenceEncoder, encoder_of
 from ..training.run import Run
-from .baselines import pair_baselines
-from .command import PUBLISHED, main, unit_vectors
+from .baselines import bag_cosines, pair_baselines
+from .command import main, unit_vectors
 from .metrics import pearson, r_with_interval, spearman, verdict, williams_test
 
 GENRES = ("all", "captions", "forums", "news")
@@ -33,12 +33,16 @@ OWN = Path(__file__).with_name("own_sts.csv")
 OWN_NOTE = ("The own set is 120 pairs made for this project, each scored once: good for seeing "
             "that learning works, too small to compare, and never to be read beside the paper's "
             "figures.")
+NOTES = {"own set": OWN_NOTE, "dev": (
+    "Published (Yang et al. 2018, Table 3), r × 100 on all: the paper's Transformer, from 600 "
+    "million pairs, 76.2; SIF, which is weighted means of word vectors, 80.1.")}
 MATRICES = {"trained": None, "trained, all but the top": "all_but_the_top",
             "trained, tuned": "tuned"}
-COUNTS = PUBLISHED["sts_years"]["counts"]    # year → set → number of scored pairs
 BENCHMARK = DataSet("the STS Benchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv"),
                     ("stsbenchmark",))
-YEARS = DataSet("SemEval's STS", COUNTS, ("STS", "downstream/STS", "senteval/downstream/STS"))
+YEARS = msgspec.json.decode(Path(__file__).with_name("sts_years.json").read_bytes())
+COUNTS = YEARS["counts"]    # year → set → number of scored pairs
+SEMEVAL = DataSet("SemEval's STS", COUNTS, ("STS", "downstream/STS", "senteval/downstream/STS"))
 
 
 class Row(msgspec.Struct):
@@ -64,9 +68,9 @@ def find(data, run=None):
     """Split → file of the STS Benchmark, year → folder, of what DIR holds; the own set without."""
     if data is None:
         return {"own set": OWN}
-    found = find_files([BENCHMARK, YEARS], data)
-    return {name.removeprefix("sts-").removesuffix(".csv"): path
-            for files in found.values() for name, path in files.items()}
+    found = find_files([BENCHMARK, SEMEVAL], data)
+    return {path.stem.removeprefix("sts-"): path
+            for files in found.values() for path in files.values()}
 
 
 def read_splits(folder, *names):
@@ -104,17 +108,15 @@ def _set(folder, name, count):
     their score from 0 to 5, or nothing where no one judged the pair.
     """
     inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
-    texts, scores = (lines_of(path, YEARS.name) for path in (inputs, gold))
-    if len(texts) != len(scores):
-        raise UserError(f"{gold}: {len(scores):,} lines, expected one for each of the "
-                        f"{len(texts):,} of {inputs.name}; fetch both again")
+    texts, scores = (lines_of(path, SEMEVAL.name) for path in (inputs, gold))
     lines = enumerate(zip(texts, scores), start=1)
     records = ((number, {"genre": name, "score": score,
                          **dict(zip(COLUMNS[5:], map(str.strip, text.split("\t"))))})
                for number, (text, score) in lines if score.strip())
     rows = [*rows_of(gold, Row, records)]
-    if len(rows) != count:
-        raise UserError(f"{gold}: {len(rows):,} scores, expected the official {count:,}; fetch it "
+    if len(rows) != count or len(scores) != len(texts):
+        raise UserError(f"{gold}: {len(rows):,} scores in {len(scores):,} lines, expected the "
+                        f"official {count:,} in the {len(texts):,} of {inputs.name}; fetch both "
                         "again by SentEval's own script")
     return rows
 
@@ -149,22 +151,23 @@ def baselines(run, sts, vectors=None):
 
 
 def summary(name, sts, scores, baselines):
-    """The table of one file, Williams' test of the first row, and what that row sees."""
+    """The table of one file, and Williams' test of its first row; of a year its table."""
     if name in COUNTS:
         return year_table(name, sts, scores | baselines)
     trained, *_ = scores.values()
-    parts = [score_table(name, sts, scores | baselines),
-             comparison(trained, baselines, sts.labels), closest_and_furthest(trained, sts)]
-    if name == "own set":
-        parts.append(OWN_NOTE)
-    return "\n\n".join(parts)
+    return (score_table(name, sts, scores | baselines) + "\n\n"
+            + comparison(trained, baselines, sts.labels))
 
 
-def draw(run, name, sts, scores):
-    """Draw predicted scores against people's scores; → the file, in the run's folder."""
-    path = run.folder / f"sts_{name.replace(' ', '_')}.png"
-    plot(path, name, sts, scores["trained"])
-    return path
+def short_summary(name, sts, run, before):
+    """What a training ends with: the table of before and after it, and of words alone.
+
+    before: row name → similarity (n,) under the model before training
+    """
+    after = {"trained": similarity(run.model, run.vocabulary, sts),
+             "trained, as encode gives it": cosines(encoder_of(run).encode, sts)}
+    words = bag_cosines(texts_of(sts), *sides(sts), run.vocabulary)
+    return score_table(name, sts, before | after | words)
 
 
 def angular_similarity(u, v):
@@ -217,7 +220,8 @@ def score_table(name, sts, similarities):
         rows.append([row, f"{r_with_interval(similarity, sts.labels)} / {100 * rho:.1f}",
                      *(f"{100 * r:.1f} / {100 * rho:.1f}" for r, rho in by_genre)])
     counts = (f"{genre} {(sts.genres == genre).sum()}" for genre in GENRES[1:])
-    return table([f"STS {name}, r / rho × 100", f"all {len(sts.labels)}", *counts], rows)
+    shown = table([f"STS {name}, r / rho × 100", f"all {len(sts.labels)}", *counts], rows)
+    return f"{shown}\n\n{NOTES[name]}" if name in NOTES else shown
 
 
 def year_table(name, sts, similarities):
@@ -227,12 +231,11 @@ def year_table(name, sts, similarities):
     for row, values in similarities.items():
         figures = 100 * np.array([*correlations(values, sts, sets).values()])
         means = np.mean(figures, axis=0), np.average(figures, axis=0, weights=counts)
-        rows.append([row, *("{:.1f} / {:.1f}".format(*pair) for pair in (*means, *figures))])
-    published = PUBLISHED["sts_years"]
-    rows += [[f"{row}, published", r] for row, r in published["figures"][name].items()]
+        rows.append([row, *(f"{r:.1f} / {rho:.1f}" for r, rho in (*means, *figures))])
+    rows += [[f"{row}, published", r] for row, r in YEARS["figures"][name].items()]
     titles = (f"{one} {count}" for one, count in zip(sets, counts))
     header = [f"{name}, r / rho × 100", "mean", "weighted", *titles]
-    return f"{table(header, rows)}\n{published['source']}"
+    return f"{table(header, rows)}\n{YEARS['source']}"
 
 
 def comparison(similarity, baselines, labels):
@@ -245,17 +248,6 @@ def comparison(similarity, baselines, labels):
         groups[verdict(sure, sure)].append(f"{name} ({difference:+.1f}, p = {p:.1g})")
     lines = [f"  {said:20}{', '.join(names)}" for said, names in groups.items() if names]
     return "\n".join(["Williams' test at p < 0.05: trained is", *lines])
-
-
-def closest_and_furthest(similarity, sts):
-    """The 3 closest and 3 furthest pairs as the model sees them, its score beside people's."""
-    scores = score_0_to_5(similarity)
-    order = np.argsort(similarity)
-    lines = []
-    for title, pairs in (("closest", order[:-4:-1]), ("furthest", order[:3])):
-        lines += [f"{title:9}{scores[k]:4.1f} (people: {sts.labels[k]:.1f})  {sts.sentences1[k]}  |"
-                  f"  {sts.sentences2[k]}" for k in pairs]
-    return "\n".join(lines)
 
 
 def plot(path, name, sts, similarity):

@@ -9,7 +9,7 @@ from ..common.cli import UserError, progress
 from ..common.files import read_lines
 from ..data.labelled import mistake
 
-HEADER = re.compile(rb"(\d{1,18}) (\d{1,18})")    # word2vec's: number of words, numbers in each
+HEADER = re.compile(rb"\d{1,18} (\d{1,18})")    # word2vec's: number of words, numbers in each
 
 
 def read_vectors(path, words):
@@ -20,14 +20,14 @@ def read_vectors(path, words):
     Raises UserError with file and line.
     """
     wanted = {word.encode(): word for word in words}
-    vectors, count, dim = {}, None, None
+    vectors, dim = {}, None
     size = path.stat().st_size if path.is_file() else None
     with progress(total=size, unit="B", unit_scale=True, desc=path.name, delay=1) as bar:
         lines = read_lines(path, lambda position: bar.update(position - bar.n))
         for number, line in enumerate(lines, start=1):
             line = line.rstrip(b" ")
             if number == 1 and (header := HEADER.fullmatch(line)):
-                count, dim = map(int, header.groups())
+                dim = int(header[1])
                 continue
             word, _, numbers = line.partition(b" ")
             spaces = line.count(b" ")
@@ -40,9 +40,6 @@ def read_vectors(path, words):
             if not is_row:
                 raise mistake(path, number, f'"{line[:40].decode(errors="replace")}"',
                               f'a word and {dim or "its"} numbers, separated by single spaces')
-    if count is not None and number - 1 != count:
-        raise UserError(f"{path}: ends after {number - 1:,} vectors, but its first line says "
-                        f"{count:,}; fetch the file again")
     if not vectors:
         raise UserError(f"{path}: holds none of the {len(words):,} words of these texts; give "
                         "vectors of lower-case words of their language")

@@ -5,10 +5,9 @@ const shown = byId("shown"), links = [...document.querySelectorAll("nav a")];
 const fields = [...document.querySelectorAll("input, textarea")];
 let panel, word = 0, asked = 0, timer;    // word: whose attention is shown
 
-// An element of HTML or SVG. Texts become text nodes, never HTML.
+// An element. Texts become text nodes, never HTML.
 function make(tag, attributes, ...content) {
-  const kind = ["svg", "title", "circle", "path"].includes(tag) ? "2000/svg" : "1999/xhtml";
-  const element = document.createElementNS(`http://www.w3.org/${kind}`, tag);
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...content);
   return element;
@@ -38,16 +37,14 @@ function makeTable([caption, head, rows]) {
     make("thead", {}, row("th", head)), make("tbody", {}, ...rows.map(cells => row("td", cells)))));
 }
 
-function makeMap({points, yours}) {
-  const at = ([x, y]) => ({cx: 20 + 940 * x, cy: 20 + 560 * y});
-  const circles = points.map(([text, place, share]) => {
-    const circle = make("circle", at(place), make("title", {}, text));
-    circle.style.setProperty("--share", `${100 * share}%`);
-    return circle;
+// points: text, place from 0 to 1, share of blue; the last one is yours
+function makeMap(points) {
+  const dots = points.map(([text, [x, y], share]) => {
+    const dot = make("i", {title: text});
+    dot.style.cssText = `left: ${98 * x}%; top: ${97 * y}%; --share: ${100 * share}%`;
+    return dot;
   });
-  const {cx, cy} = at(yours);
-  return make("svg", {viewBox: "0 0 980 600", role: "img", "aria-label": "Map of sentences"},
-    ...circles, make("path", {d: `M${cx - 14} ${cy}h28m-14-14v28`}, make("title", {}, "yours")));
+  return make("div", {class: "map", role: "img", "aria-label": "Map of sentences"}, ...dots);
 }
 
 const makeImage = png => make("img", {

@@ -13,7 +13,6 @@ import numpy as np
 
 from ..core.model import ENCODERS
 from ..core.text import tokenize
-from ..evaluation.attention import of_sentence
 from ..inference.index import index_of
 from ..inference.replies import best_replies, pairs_of_run, replies_of_run
 from ..inference.rows import LINE, rows_of_texts
@@ -109,7 +108,10 @@ def attention(explored, question):
     if not encoder.attention:
         return {"status": f"A {encoder.short} has no attention. A run with --encoder transformer "
                           "has."}
-    tokens, weights = of_sentence(explored.run, question["sentence"])
+    text = question["sentence"]
+    tokens = tokenize(text)[:explored.run.config.model.max_tokens] or [""]
+    layers = encoder.attention(explored.run.model, explored.run.vocabulary.encode([text]))
+    weights = np.concatenate([layer[0] for layer in layers])              # (layers, heads, n, n)
     word = min(question["word"], len(tokens) - 1)
     head = [cell | {"word": k, "pressed": k == word}
             for k, cell in enumerate(marked(explored, tokens))]
@@ -124,12 +126,12 @@ def sentence_map(explored, question):
     yours in all directions. Lesson 23, The shape of the space, explains such directions."""
     vectors, texts, axes = explored.map
     yours = explored.lines.encoder.encode([question["sentence"]])
-    cosines = vectors @ yours[0]
     places = np.concatenate([vectors, yours]) @ axes.T
-    places = ((places - places.min(axis=0)) / np.ptp(places, axis=0)).tolist()    # 0 to 1
+    places = (places - places.min(axis=0)) / np.ptp(places, axis=0)       # 0 to 1
+    cosines = vectors @ yours[0]
     shares = np.maximum(0, cosines / np.abs(cosines).max()).tolist()
-    return {"status": f"Your sentence, the cross, among {len(texts):,} others.",
-            "map": {"points": [*zip(texts, places, shares)], "yours": places[-1]}}
+    return {"status": f"Your sentence, the orange square, among {len(texts):,} others.",
+            "map": [*zip([*texts, "yours"], places.tolist(), [*shares, 1])]}
 
 
 def learning(explored, question):

@@ -7,7 +7,6 @@ model.py and a model card. It gives the vectors that `encode` gives.
 """
 
 import dataclasses
-import html
 import json
 import runpy
 import sys
@@ -36,11 +35,11 @@ def open_exported(folder):
     return runpy.run_path(str(Path(folder, "model.py")))["SentenceEncoder"](folder)
 
 
-def write_model(folder, encoder, half):
+def write_model(folder, encoder):
     """Write all files but the card. The response network and NLI's classifier are left out."""
     config = encoder.model.config
-    arrays = {name: array.astype(np.float16 if half else np.float32)
-              for name, array in encoder.model.params.items() if name.startswith("encoder.")}
+    arrays = {name: array for name, array in encoder.model.params.items()
+              if name.startswith("encoder.")}
     np.savez(folder / "model.npz", **arrays)
     code = Path(sys.modules[ENCODERS[config.encoder].forward.__module__].__file__)
     settings = {"module": code.stem, "vocabulary": encoder.vocabulary.to_dict(),
@@ -59,28 +58,13 @@ def write_model(folder, encoder, half):
 def training_data(run):
     """On which files a Run was trained, and on how many pairs."""
     config = run.config
-    files = [] if config.task == "nli" else [*map(quoted, config.pairs or ["chitchat-dataset"])]
+    pairs = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
+    files = [] if config.task == "nli" else pairs
     if config.second_task:
         files.append("SNLI")
-    before = ""
-    if config.init:
-        before = f" It started from the run {quoted(config.init)}, which had learned before."
+    before = f" It went on from the run {Path(config.init).name}." if config.init else ""
     return (f"{', '.join(files)}. Training drew {pairs_before(config, run.step):,} pairs in all, "
             f"repeats counted.{before}")
-
-
-def quoted(path):
-    """The last part of a path as code in Markdown, which ends at the next backtick."""
-    return f"`{' '.join(Path(path).name.split()).replace('`', chr(39))}`"
-
-
-def limits(config):
-    """What a run's encoder does not see, in a sentence."""
-    encoder = ENCODERS[config.model.encoder]
-    if not encoder.reads_order:
-        return "The order of words hardly counts, and a negation changes a vector little."
-    longest = encoder.longest(config.model)
-    return f"It reads the first {longest:,} words of a sentence and no more." if longest else ""
 
 
 def card(run, encoder, folder, measured):
@@ -90,9 +74,9 @@ def card(run, encoder, folder, measured):
     if encoder.word_weight:
         numbers += f" and {NUMBERS} that count its words"
     return Path(PACKAGE, "export/card.md").read_text(encoding="utf-8").format(
-        title=html.escape(name), quoted=json.dumps(name, ensure_ascii=False), numbers=numbers,
+        title=name, quoted=json.dumps(name, ensure_ascii=False), numbers=numbers,
         encoder=ENCODERS[run.config.model.encoder].title, data=training_data(run),
-        measured=measured, note=sts.OWN_NOTE, limits=limits(run.config))
+        measured=measured, note=sts.OWN_NOTE)
 
 
 @errors_in_one_line()
@@ -101,13 +85,12 @@ def main(argv=None):
     parser = parser_of("export", __doc__)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR",
                         help="the folder to write; it must be new or empty")
-    parser.add_argument("--half", action="store_true", help="store numbers in half precision")
     parser.add_argument("--tuned", action="store_true", help="with the matrix that `tune` learned")
     options = parser.parse_intermixed_args(argv)
     run, pairs = load_run(options.run), sts.read(sts.OWN)
     encoder = encoder_of(run, options.tuned)
     with new_folder(options.out, "choose another folder with --out") as folder:
-        write_model(folder, encoder, options.half)
+        write_model(folder, encoder)
         of_run, of_folder = (r_with_interval(sts.cosines(one.encode, pairs), pairs.labels)
                              for one in (encoder, open_exported(folder)))
         write_text(folder / "README.md", card(run, encoder, options.out, of_folder))

@@ -21,9 +21,8 @@ class SentenceEncoder:
         settings = json.loads(Path(folder, "settings.json").read_text(encoding="utf-8"))
         text, self.counting, self.encoder, _ = own_code(folder, settings["module"])
         self.vocabulary = text.Vocabulary(**settings["vocabulary"])
-        arrays, config = np.load(Path(folder, "model.npz")), SimpleNamespace(**settings["model"])
-        params = {name: p.astype(np.float32) for name, p in arrays.items()}
-        self.model = self.encoder.Model(params, config, self.vocabulary.size)
+        params, config = np.load(Path(folder, "model.npz")), SimpleNamespace(**settings["model"])
+        self.model = self.encoder.Model(dict(params), config, self.vocabulary.size)
         self.directions = self.counting.word_directions(self.vocabulary.probabilities())
         self.dimension = len(self.encode(""))
 

@@ -17,9 +17,7 @@ from .results import measure
 @errors_in_one_line()
 def main(argv=None):
     """The command: measure every run on all data, write the page and its figures."""
-    parser = parser_of("report", __doc__, nargs="+", help="folders of runs", data="folder with "
-                       "stsbenchmark/, snli_1.0/, cqa/ and senteval/, as far as they are there; "
-                       "without it the small own sets, and the NLI data of each run")
+    parser = parser_of("report", __doc__, "--data", nargs="+", help="folders of runs")
     parser.add_argument("--on", nargs="+", choices=EVALUATIONS, default=[*EVALUATIONS],
                         help="which tasks (default: all; senteval takes minutes a run)")
     parser.add_argument("--out", type=Path, default=Path("report"),

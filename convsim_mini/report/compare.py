@@ -76,7 +76,7 @@ def side_by_side(results, table):
                      if to_choose_by(name)]
     scores = [[name, *(with_interval(one.scores[k]) for one in measures)]
               for k, name in enumerate(names)]
-    for group in alike(results, "seed"):
+    for group in alike(results):
         if len(group) > 1:
             values = [[one.scores[k][0] for k in group] for one in measures]
             scores.append(["mean of " + ", ".join(names[k] for k in group),
@@ -89,12 +89,12 @@ def side_by_side(results, table):
             "Settings that differ:", table(["setting", *names], differing(results))]
 
 
-def alike(results, free):
-    """The places in `results` of runs on the same pairs that agree in all settings but `free`."""
+def alike(results):
+    """The places in `results` of runs on the same pairs that agree in all settings but the seed."""
     groups = {}
     for k, result in enumerate(results):
         config = result.run.config
-        same = result.run.corpus, config.init, config.nli, str(settings_of(config) | {free: None})
+        same = result.run.corpus, config.init, config.nli, str(settings_of(config) | {"seed": None})
         groups.setdefault(same, []).append(k)
     return [*groups.values()]
 
@@ -110,9 +110,7 @@ def differing(results):
 @errors_in_one_line()
 def main(argv=None):
     """The command: measure every run, print the tables."""
-    parser = parser_of("report.compare", __doc__, nargs="+", help="folders of two runs or more",
-                       data="folder with stsbenchmark/ and cqa/, as far as they are there; without "
-                       "it the small own sets")
+    parser = parser_of("report.compare", __doc__, "--data", nargs="+", help="two runs or more")
     options = parser.parse_intermixed_args(argv)
     if len(options.run) < 2:
         raise UserError(f"{options.run[0]}: expected two runs or more; name another one")

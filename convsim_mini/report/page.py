@@ -18,7 +18,7 @@ from ..evaluation.metrics import per_cent, ranking_scores
 from ..evaluation.response import N, precision
 from ..training.run import LOG, read_log
 from ..training.tasks import pairs_before
-from .compare import alike, side_by_side
+from .compare import side_by_side
 from .results import TRAINED, TUNED, summaries
 
 # Figures from the literature, × 100, as printed there; published.json names the source of each.
@@ -114,7 +114,7 @@ def table_2(results):
     for result in results:
         classes = result.predicted("nli", "test")
         if classes is not None:
-            right = classes == result.data["nli"]["test"].pairs.labels
+            right = classes == result.data["nli"]["test"].labels
             paper = PUBLISHED["SNLI"].get(PAPER_ROW.get(result.run.config.task), [])
             rows.append([result.name, paper, [per_cent(right)[0]]])
     rows += [[f"{name}, published; {PUBLISHED['SNLI_PAIRS']:,} pairs", figure, []]
@@ -187,8 +187,14 @@ def table_6(results):
 
 
 def figure_8(results, folder):
-    """r against the share of the NLI data, where three runs or more show it."""
-    shares, curves = shares_of_nli(results), {}
+    """r against the share of the NLI data, where three runs or more show it.
+
+    Runs on conversations alone stand at 0; of several runs at one share the last one counts.
+    """
+    configs = [result.run.config for result in results]
+    shares = {config.nli_fraction if config.task == "multitask" else 0.0: result
+              for config, result in zip(configs, results) if config.task in PAPER_ROW}
+    shares, curves = dict(sorted(shares.items())), {}
     for split in ("dev", "test"):
         r = [by_genre(result, split) for result in shares.values()]
         for genre, curve in zip(sts.GENRES[:2], zip(*r)):
@@ -207,21 +213,6 @@ def figure_8(results, folder):
     rows = [[name, *(f"{r:.1f}" for r in curve)] for name, curve in curves.items()]
     return ["### Figure 8: how much NLI data it takes", "![figure 8](figure_8.png)",
             markdown(header, rows), FIGURE_8]
-
-
-def shares_of_nli(results):
-    """Share of the NLI data → Results: multitask runs from one run, which stands at 0.
-
-    They agree in all other settings. The group with most runs is taken.
-    """
-    started = [result for result in results
-               if result.run.config.task == "multitask" and result.run.config.init]
-    group = max(alike(started, "nli_fraction"), key=len, default=[])
-    shares = {started[k].run.config.nli_fraction: started[k] for k in group}
-    for result in results:
-        if group and result.run.folder.resolve() == Path(started[group[0]].run.config.init):
-            shares[0.0] = result
-    return dict(sorted(shares.items()))
 
 
 PAPER = {"response": table_1, "sts": tables_3_and_4, "nli": table_2, "cqa": table_6}

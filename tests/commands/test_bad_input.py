@@ -59,11 +59,10 @@ evaluation.sts run --vectors LONG            | xxx
 evaluation.sts run-weights                  | run-weights damaged
 evaluation.sts run-cut                      | run-cut damaged
 evaluation.sts run-none                     | run-none
-evaluation.sts run-unwritable               | run-unwritable replaced
 evaluation.cqa --data cqa-entity            | cqa-entity/a.xml entities refused
 evaluation.nli run                          | run NLI
 evaluation.senteval run                     | --data
-evaluation.attention run hello              | run DAN attention
+evaluation.attention run                    | run DAN attention
 tune run                                    | --data STS
 report run --out here.csv/out               | here.csv/out Not a directory
 report.compare run                          | run two
@@ -96,8 +95,7 @@ DAMAGED = {    # folder → what is done to a copy of the run
     "run": lambda run: None, "run-none": lambda run: (run / WEIGHTS).unlink(),
     "run-cut": lambda run: change(run / WEIGHTS, lambda data: data[:500]),
     "run-weights": lambda run: change(run / WEIGHTS, lambda data: data[:-1] + b"x"),
-    "run-nan": not_finite,
-    "run-unwritable": lambda run: (run / "sts_own_set.png").mkdir()}
+    "run-nan": not_finite}
 NLI_PAIR = b'{"gold_label": "neutral", "sentence1": "a", "sentence2": "b"}\n'
 
 

@@ -84,7 +84,7 @@ def test_consecutive_messages_of_a_thread_become_pairs(tmp_path):
     rows = [{"thread": thread, "speaker": speaker, "text": text} for thread, speaker, text in log]
     assert read(write_jsonl(tmp_path / "log.jsonl", rows)) == [
         Pair("hello", "hi all well?", "ann", "bob"), Pair("hi all well?", "yes", "bob", "ann")]
-    path = write_csv(tmp_path / "log.csv", ["thread_id", "message"], [[a, c] for a, _, c in log])
+    path = write_csv(tmp_path / "log.csv", ["Thread", "text"], [[a, c] for a, _, c in log])
     assert read(path) == [Pair("hello", "hi"), Pair("hi", "all well?"), Pair("all well?", "yes")]
     rows = [{"thread": "t1", "text": text} for text in ("hello", "", None, "hi")] + [{"thread": 1}]
     assert read(write_jsonl(tmp_path / "log.jsonl", rows)) == [
@@ -99,7 +99,7 @@ def test_replies_find_their_messages(tmp_path):
     path = write_jsonl(tmp_path / "log.jsonl", rows)
     assert [pair[:2] for pair in read(path)] == [*expected, ("me", "")]
     rows = [["1", "", "who?"], ["2", "1.0", "me"], ["3", "t1_1", "you"], ["", "2.5", "lost 2.0"]]
-    path = write_csv(tmp_path / "log.csv", ["id", "parent_id", "body"], rows)
+    path = write_csv(tmp_path / "log.csv", ["id", "reply_to", "text"], rows)
     assert [pair[:2] for pair in read(path)] == expected
 
 

@@ -31,7 +31,7 @@ def whitened(tasks, tmp_path_factory):
     texts = senteval.texts_of(tasks)
     words = baselines.words_of(texts)
     vectors = read_vectors(glove_file(tmp_path_factory.mktemp("glove"), words), words)
-    means = baselines.means_of_texts(texts, vectors, dtype=np.float64)
+    means = baselines.means_of_texts(texts, vectors)
     variance, directions = np.linalg.eigh(np.cov(means.T))
     turn, mean = directions / np.sqrt(variance), means.mean(axis=0)
     return lambda texts: ((baselines.means_of_texts(texts, vectors) - mean) @ turn).astype("f4")

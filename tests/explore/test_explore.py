@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
+from convsim_mini.core.model import ENCODERS
 from convsim_mini.core.text import tokenize
-from convsim_mini.evaluation.attention import of_sentence
 from convsim_mini.explore.__main__ import Server
 from convsim_mini.explore.panels import PANELS, Explored
 from convsim_mini.inference.replies import best_replies, replies_of_run
@@ -99,7 +99,9 @@ def test_neighbours_are_lines_of_the_corpus(explored):
 
 
 def test_attention_is_that_of_the_word_that_is_chosen(explored, transformer, pairs):
-    tokens, weights = of_sentence(transformer.run, pairs[0][0])
+    tokens, run = tokenize(pairs[0][0]), transformer.run
+    layers = ENCODERS["transformer"].attention(run.model, run.vocabulary.encode([pairs[0][0]]))
+    weights = np.concatenate([layer[0] for layer in layers])
     tables = ask(transformer, "attention", sentence=pairs[0][0], word=2)["tables"]
     assert [rows[1][0] for _, _, rows in tables] == ["head 2"] * 2
     shown = [[row[1:] for row in rows] for _, _, rows in tables]
@@ -113,8 +115,7 @@ def test_attention_is_that_of_the_word_that_is_chosen(explored, transformer, pai
 
 def test_the_map_shows_what_is_near(explored):
     vectors, texts, _ = explored.map
-    answer = ask(explored, "map", sentence=texts[3])
-    points, yours = answer["map"]["points"], answer["map"]["yours"]
+    *points, (_, yours, _) = ask(explored, "map", sentence=texts[3])["map"]
     assert [text for text, *_ in points] == texts and len(texts) == 1_000
     assert points[3] == [texts[3], pytest.approx(yours, abs=1e-5), 1]
     cosines = vectors @ vectors[3]
@@ -126,7 +127,7 @@ def test_the_map_shows_what_is_near(explored):
     np.testing.assert_allclose(spread, np.linalg.svd(centred)[1][:2] / np.sqrt(1_000), rtol=1e-3)
 
 
-def test_learning_shows_the_figures_and_the_step_that_is_used(explored):
+def test_learning_shows_the_curves_and_the_step_that_is_used(explored):
     answer = ask(explored, "learning")
     (_, _, rows), = answer["tables"]
     assert [row[0] for row in rows] == ["0", "30"] and "step 30" in answer["status"]
@@ -271,8 +272,8 @@ def test_the_page_shows_what_a_panel_answers(browser, server, explored, transfor
         browser.wait_for("[...document.images].every(image => image.complete)")
         images = browser.run("[...document.images].map(image => image.naturalWidth > 0)")
         assert images == [True] * len(answer.get("images", ()))    # and HOSTILE is none
-        points = answer.get("map", {"points": []})["points"]
-        assert browser.run("document.querySelectorAll('circle > title').length") == len(points)
+        points = browser.run("[...document.querySelectorAll('i')].map(dot => dot.title)")
+        assert points == [text for text, *_ in answer.get("map", ())]
         assert browser.console == []
 
 

@@ -73,4 +73,4 @@ def gru_shapes(config):
 
 
 ENCODERS["gru"] = Encoder(title="gated recurrent unit", short="GRU", forward=gru_forward,
-                          backward=gru_backward, shapes=gru_shapes, reads_order=True)
+                          backward=gru_backward, shapes=gru_shapes)

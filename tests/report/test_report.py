@@ -3,7 +3,6 @@
 import dataclasses
 import shutil
 import sys
-from pathlib import Path
 from textwrap import indent
 from types import SimpleNamespace
 
@@ -104,7 +103,7 @@ def test_every_table_of_the_paper_has_what_was_measured(runs, data, text):
 
     result = measure(whole, data, ["sts", "nli", "cqa"])
     two = table_under(text, "Table 2")
-    right = result.scores["nli"]["test"]["trained"] == result.data["nli"]["test"].pairs.labels
+    right = result.scores["nli"]["test"]["trained"] == result.data["nli"]["test"].labels
     assert "start" not in two and two["nli-1"][0] == "84.1"
     assert float(two["nli-1"][1]) == pytest.approx(100 * right.mean(), abs=0.051)
 
@@ -192,21 +191,3 @@ def test_cells_keep_apart_what_is_absent():
                      ["b", "–", "1.0", "–"], ["c", "1.0", "–", "–"]]
     assert page.figures([1.0, np.nan]) == "1.0 / –"
     assert markdown(["a"], [["b|c"]]).splitlines()[-1] == r"| b\|c |"
-
-
-def test_figure_8_keeps_runs_of_other_settings_apart(trained):
-    run = load_run(trained[0])
-
-    def result(name, **settings):
-        config = dataclasses.replace(run.config, **settings)
-        folder = SimpleNamespace(resolve=lambda: Path(f"/{name}"))
-        return SimpleNamespace(name=name, run=SimpleNamespace(config=config, folder=folder,
-                                                              corpus=run.corpus))
-
-    mixed = [result(f"{share}-{steps}", task="multitask", init="/start", steps=steps,
-                    nli_fraction=share)
-             for share, steps in ((1.0, 10), (0.5, 20), (0.1, 10), (0.1, 20), (0.2, 10))]
-    found = page.shares_of_nli([result("start"), *mixed, result("other")])
-    assert {share: one.name for share, one in found.items()} == {
-        0.0: "start", 0.1: "0.1-10", 0.2: "0.2-10", 1.0: "1.0-10"}
-    assert page.shares_of_nli([result("start")]) == {}

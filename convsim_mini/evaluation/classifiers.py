@@ -8,13 +8,18 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
+from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from ..common.cli import user_errors
+from ..core.nli import nli_features_forward
 from .metrics import pearson
 
 STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2)    # SentEval's grid of λ
 FOLDS = StratifiedKFold(10, shuffle=True, random_state=2018)
+BATCH, PASSES, STEPS = 64, 5, 2_000     # of a large task: passes over the rows and steps, at least
+ROWS_AT_ONCE = 10_000                   # features of a large task that are made at once
 
 
 class Classifier(BaseEstimator):
@@ -60,6 +65,8 @@ def learn(x, task):
     with (warnings.catch_warnings(action="ignore", category=UserWarning),    # rare classes, steps
           user_errors("a process of this command was killed, perhaps for want of memory",
                       "measure fewer tasks at once", BrokenProcessPool), threadpool_limits(1)):
+        if task.large:
+            return learn_by_blocks(*np.split(x, 2), labels, train, tested)
         if len(x) > len(labels):
             u, v = np.split(x, 2)
             x = np.hstack([np.abs(u - v), u * v])
@@ -69,3 +76,21 @@ def learn(x, task):
         search.cv = [(train, dev)] if len(dev) else [(train[one], train[two]) for one, two in folds]
         best = search.set_params(n_jobs=-1).fit(x, labels).best_params_
         return Classifier(**best).fit(x[train], labels[train]).predict(x[tested])
+
+
+def learn_by_blocks(u, v, labels, train, tested):
+    """The same of pairs u, v (n, d) whose features would not fit in memory, with λ = 0.
+
+    A network without a hidden layer is trained by steps on batches.
+    """
+    def features(rows):
+        return nli_features_forward(u[rows], v[rows])[0]                  # (rows, 4d)
+
+    rng = np.random.default_rng(2018)
+    scale = StandardScaler().fit(features(rng.permutation(train)[:ROWS_AT_ONCE]))
+    model = MLPClassifier([], alpha=0, batch_size=BATCH, random_state=2018)
+    for _ in range(max(PASSES, STEPS * BATCH // len(train))):
+        for rows in np.array_split(rng.permutation(train), -(-len(train) // ROWS_AT_ONCE)):
+            model.partial_fit(scale.transform(features(rows)), labels[rows],
+                              classes=np.unique(labels))
+    return model.predict(scale.transform(features(tested)))

@@ -3,9 +3,9 @@
     python -m convsim_mini.evaluation.senteval RUN --data DIR [--vectors FILE]
 
 The encoder stays as it is; a logistic regression learns each task from its vectors. A sentence is
-seen as its vector u, a pair as |u − v| and u · v element by element. Beside the run stand the most
-frequent class and means of word vectors, its own also weighted by a/(a + p(word)). Where a task's
-test file is missing, dev is measured, and train alone chooses λ.
+seen as its vector u, a pair as |u − v| and u · v element by element, in SNLI as u and v, too.
+Beside the run stand the most frequent class and means of word vectors, its own also weighted by
+a/(a + p(word)). Where a task's test file is missing, dev is measured, and train alone chooses λ.
 
 The classifiers are scikit-learn's, which is needed for this alone: pip install scikit-learn.
 SentEval's own engine takes `lambda params, batch: encoder.encode([*map(" ".join, batch)])`.
@@ -22,6 +22,7 @@ import numpy as np
 from ..common.cli import UserError, progress, python_m, user_errors
 from ..common.tables import table
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
+from ..data.snli import read_snli
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import Run
 from .baselines import frequency_weight, means_of_texts, run_vectors, words_of
@@ -71,6 +72,7 @@ class Task(NamedTuple):
     labels: np.ndarray     # (n,): a label's number, an int; or a score, a float
     parts: np.ndarray      # (n,): "train", "dev" or "test"; all "test" without a split
     on_dev: bool = False   # the part "test" is dev, because its file is missing
+    large: bool = False    # SNLI: the features of all rows would be 9 GB
 
     @property
     def tested(self):
@@ -100,7 +102,7 @@ def read(source):
                 for row in _rows(files, file, path, label)]
         parts, labels, *sides = zip(*rows)
         tasks[name] = Task([text for side in sides for text in side], np.array(labels),
-                           np.array(parts), on_dev)
+                           np.array(parts), on_dev, name == "SNLI")
     return tasks
 
 
@@ -109,6 +111,10 @@ def _rows(files, file, path, label):
 
     label: of a file that holds sentences alone. There an empty line is a row, too.
     """
+    if path.suffix == ".jsonl":
+        snli = read_snli(path)
+        yield from zip(snli.labels, snli.premises, snli.hypotheses)
+        return
     lines = lines_of(path, "SentEval", files.encoding)[files.header:]
     if len(lines) != files.counts[file]:
         raise UserError(f"{path}: {len(lines):,} rows, expected the official "
@@ -153,6 +159,8 @@ def summary(name, tasks, scores, baselines):
                       *("-" if part else row[of_task] for row in PUBLISHED["figures"].values())])
     notes = [f"{of_task}: not measured. {name} lacks {' or '.join(files.needed)}"
              for of_task, files in FILES.items() if of_task not in tasks]
+    notes += [f"{of_task}: learned from {(task.parts == 'train').sum():,} pairs, all of it has "
+              "549,367" for of_task, task in tasks.items() if task.large]
     header = ["SentEval, tested; right, % (MRPC / F1; SICK-R, STS-B: r / rho × 100)", *rows,
               *PUBLISHED["figures"]]
     return "\n".join([table(header, lines), PUBLISHED["source"], *notes])

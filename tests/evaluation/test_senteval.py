@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from convsim_mini.common.cli import UserError
+from convsim_mini.core.nli import nli_features_forward
 from convsim_mini.evaluation import baselines, command, senteval
 from convsim_mini.evaluation.metrics import pearson, spearman
 from convsim_mini.evaluation.senteval import FILES, Task
@@ -25,17 +26,20 @@ FORMS = {    # a line of each file, as it is published
     "SST-2": "{one} \t{label}\n", "SST-5": "{label} {one}\n", "TREC": "{label}:other {one}\n",
     "MRPC": "{label}\t1\t2\t{one}\t{other}\r\n",
     "SICK-E": "{k}\t{one}\t{other}\t{score}\t{label}\n",
-    "STS-B": "main-news\tfile\t2012\t1\t{score}\t{one}\t{other}\tfree\n"}
+    "STS-B": "main-news\tfile\t2012\t1\t{score}\t{one}\t{other}\tfree\n",
+    "SNLI": '{{"gold_label": "{label}", "sentence1": "{one}", "sentence2": "{other}"}}\n'}
+PLACES = {"SNLI": "snli_1.0", "STS-B": "senteval/downstream/STS/STSBenchmark"}
 HEADERS = {"MRPC": "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n",
            "SICK-E": "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"}
 
 
 def row(name, k):
     """What row k of a task holds: label, score, two sentences with every trap of the originals."""
+    quote = "'" if name == "SNLI" else '"'                    # it never ends
     accent = "\x85" if FILES[name].encoding == "latin-1" else "cr\u00e8me \u20ac"
     words = ("good", "bad", "film", "who")
-    one, other = (f'a {words[(k + side) % 4]} "{accent} {words[k % 3]}' for side in (0, 1))
-    if "label" not in FILES[name].row and k == 3:
+    one, other = (f"a {words[(k + side) % 4]} {quote}{accent} {words[k % 3]}" for side in (0, 1))
+    if "label" not in FILES[name].row and name != "SNLI" and k == 3:
         one = ""                                              # an empty line is a row
     names, (low, high) = FILES[name].labels, FILES[name].grades or (1, 5)
     return {"k": k, "label": names[k % len(names)] if names else "NEUTRAL",
@@ -49,8 +53,7 @@ def small(tmp_path, monkeypatch):
         monkeypatch.setattr(files, "counts", {
             file: 60 + place for place, file in enumerate(files.counts)})
         for file, count in files.counts.items():
-            below = "STS/STSBenchmark" if name == "STS-B" else ""
-            path = tmp_path / "senteval/downstream" / below / file
+            path = tmp_path / PLACES.get(name, "senteval/downstream") / file
             path.parent.mkdir(parents=True, exist_ok=True)
             if name != "SICK-R":                              # its files are those of SICK-E
                 form = FORMS.get(name, "{one} \n")
@@ -80,9 +83,9 @@ def test_a_task_of_the_official_shape_is_read_whole(small, name):
     task = senteval.read({name: found_in(small)[name]})[name]
     files, rows = FILES[name], [row("SICK-E" if name == "SICK-R" else name, k)
                                 for count in FILES[name].counts.values() for k in range(count)]
-    sides = ["one", "other"] if name in ("MRPC", "SICK-E", "SICK-R", "STS-B") else ["one"]
+    sides = ["one", "other"] if name in ("MRPC", "SICK-E", "SICK-R", "STS-B", "SNLI") else ["one"]
     assert task.texts == [one[side] for side in sides for one in rows]
-    assert not task.on_dev
+    assert task.large == (name == "SNLI") and not task.on_dev
     assert task.parts.tolist() == [part for part, count in zip(files.parts, files.counts.values())
                                    for _ in range(count)]
     if len(sides) == 1 and "label" not in files.row:
@@ -123,8 +126,9 @@ def test_where_test_is_missing_dev_is_measured_and_train_alone_chooses(small):
     (folder / "SST" / "fine" / "sentiment-test").unlink()
     (folder / "STS" / "STSBenchmark" / "sts-test.csv").unlink()
     (folder / "TREC" / "TREC_10.label").unlink()              # TREC has no dev
+    (small / "snli_1.0" / "snli_1.0_dev.jsonl").unlink()
     found = found_in(small)
-    assert FILES.keys() - found.keys() == {"TREC"}
+    assert FILES.keys() - found.keys() == {"TREC", "SNLI"}
     for name, task in senteval.read({name: found[name] for name in ("SST-5", "STS-B")}).items():
         assert task.on_dev and task.parts.tolist() == ["train"] * 60 + ["test"] * 61
         vectors = rng.standard_normal((len(task.texts), 8))
@@ -261,6 +265,19 @@ def test_pairs_are_seen_as_differences_and_products():
 
 
 @needs_scikit_learn
+def test_a_large_task_learned_by_blocks_is_the_same_regression_on_vectors_too(monkeypatch):
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(classifiers, "ROWS_AT_ONCE", 300)
+    u, v = rng.standard_normal((2, 1_500, 3)) * np.array([[[1, 2, 5]], [[1, 1, 1]]])
+    x, _ = nli_features_forward(u, v)                         # (1500, 12)
+    labels = (x[:, 2:11:4] + rng.gumbel(size=(1_500, 3))).argmax(axis=1)
+    found = classifiers.learn(np.concatenate([u, v]),
+                              task_of(labels, 1_000, 200, 300, sides=2, large=True))
+    expected = classifiers.Classifier(1e-9).fit(x[:1_000], labels[:1_000]).predict(x[1_200:])
+    assert len(found) == 300 and np.mean(found != expected) < 0.1
+
+
+@needs_scikit_learn
 def test_a_score_is_shared_among_its_two_grades():
     x, scores = np.repeat(np.eye(4), 50, axis=0), np.repeat([1, 3.6, 4, 2.25], 50)
     model = classifiers.Classifier(1e-5).fit(x, scores)
@@ -326,12 +343,12 @@ def test_a_run_and_word_vectors_are_measured_on_all_tasks_there(small, run_copy,
                 "weighted mean of own vectors", "mean of some.vec"):
         assert row in header
     names = [name for name in FILES if not name.startswith("SICK")]
-    assert [line.split(",")[0] for line in lines[:9]] == names
+    assert [line.split(",")[0] for line in lines[:10]] == names
     assert lines[7].count(" / ") == 5 and lines[8].count(" / ") == 4
     assert lines[0].split()[-3:] == ["77.4", "81.1", "83.64"] and lines[5].split()[-1] == "-"
-    assert lines[8].split()[-3:] == ["64.7", "75.6", "-"]
-    assert lines[9].startswith("published: ¹ Conneau and Kiela (2018)")
-    assert lines[10].startswith(f"SICK-E: not measured. {small} lacks SICK/SICK_train.txt or ")
+    assert lines[8].split()[-3:] == ["64.7", "75.6", "-"] and lines[9].split()[-3:] == ["-"] * 3
+    assert lines[10].startswith("published: ¹ Conneau and Kiela (2018)")
+    assert lines[11].startswith(f"SICK-E: not measured. {small} lacks SICK/SICK_train.txt or ")
 
 
 @needs_scikit_learn
@@ -355,3 +372,9 @@ def test_each_row_learns_from_its_own_vectors(trained, monkeypatch):
     np.testing.assert_allclose(seen[4][2], (vectors["setodi"] + 2 * vectors["a"]) / 3, atol=1e-6)
     np.testing.assert_allclose(seen[6][1], weight("a") * vectors["a"], atol=1e-6)
     assert seen[8].tolist() == [[0] * 3, [1, 2, 3], [1, 2, 3]]
+
+
+def test_how_much_of_snli_was_learned_from_is_said():
+    task = task_of(np.arange(3), 2, 0, 1, sides=2, large=True)
+    shown = senteval.summary("folder", {"SNLI": task}, {"trained": {"SNLI": np.array([2])}}, {})
+    assert "SNLI: learned from 2 pairs, all of it has 549,367" in shown and "100.0 [" in shown

@@ -178,7 +178,7 @@ def test_a_run_with_entailments_learns_both(arguments, nli_folder, tmp_path, cap
     losses = [record["nli_loss"] for record in read_log(tmp_path / "log.jsonl")
               if "nli_loss" in record]
     run = load_run(tmp_path)
-    assert losses[-1] < 0.8 * losses[0] and run.config.task == "entailment"
+    assert losses[-1] < 0.1 and run.config.task == "entailment"
     assert not [name for name in run.model.params if name.startswith("nli.")]
 
 

@@ -27,6 +27,7 @@ from .tfidf import Tfidf, read_tfidf, tfidf_of, write_tfidf
 FORMAT = 5       # of the four files
 META = "meta.json"
 FILES = VECTORS, TFIDF, ROWS = "vectors.npy", "tfidf.npz", "rows.jsonl"
+WORDS = 1.0, 0.3    # weights of TF-IDF for messages and replies (ours: report/README.md)
 DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError)
 
 
@@ -75,11 +76,13 @@ class Index:
         """The row at a place from 0 on. Numbers that JSON does not have, as NaN, are None."""
         return json.loads(self.rows[place], parse_constant=lambda name: None)
 
-    def search(self, sentences, top=10, words=1.0):
+    def search(self, sentences: list[str], top: int = 10, words: float | None = None
+               ) -> list[list[Hit]]:
         """For each sentence its nearest rows, as Hits, best first.
 
-        words: the weight of TF-IDF beside the learned vectors; 0: meaning alone
+        words: the weight of TF-IDF beside the learned vectors; 0: meaning alone; None: WORDS
         """
+        words = WORDS[self.side] if words is None else words
         learned = product(self.vectors, self.encoder.encode(sentences).T).T    # (q, n)
         return [[Hit(float(both[place]), float(meaning[place]), float(counted[place]),
                      int(place) + 1, self.row(place))

@@ -105,11 +105,11 @@ class SentenceEncoder:
         columns = [column] if column else ()
         return index_of(self, rows_of(rows, columns, int(replies)))
 
-    def search(self, index, sentence: str, k: int = 10, words: float = 1.0) -> list[Hit]:
+    def search(self, index, sentence: str, k: int = 10, words: float | None = None
+               ) -> list[Hit]:
         """The k rows of an Index, or of the folder of one, nearest to a sentence: Hits, best first.
 
-        words: the weight of the rows' TF-IDF; 0: meaning alone. A folder is read and checked as a
-        whole each time.
+        words: as of Index.search. A folder is read and checked as a whole each time.
         """
         index = index if isinstance(index, Index) else open_index(index, self)
         return index.search([sentence], k, words)[0]

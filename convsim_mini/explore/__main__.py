@@ -13,6 +13,9 @@ import webbrowser
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
 
 from ..fast.threads import claim_process
 from ..common.cli import UserError, errors_in_one_line
@@ -21,7 +24,16 @@ from ..training.run import load_run
 from .panels import PANELS, Explored
 
 FILES = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+MOST = 100_000    # bytes of a question
 POLICY = "default-src 'self'; img-src data:; frame-ancestors 'none'"    # nothing from elsewhere
+
+
+class Question(msgspec.Struct):
+    """What the page sends."""
+
+    sentence: str = ""
+    compared: str = ""
+    word: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Server(ThreadingHTTPServer):
@@ -33,8 +45,16 @@ class Server(ThreadingHTTPServer):
         self.address = f"http://127.0.0.1:{self.server_port}/{self.token}/"
 
 
+    def handle_error(self, request, client_address):
+        """Say nothing of a connection that broke or was idle."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
 class Handler(BaseHTTPRequestHandler):
-    """GET gives a file of the page, POST a panel's answer to a question in JSON."""
+    """GET gives a file of the page, POST a panel's answer to a Question in JSON."""
+
+    timeout = 30    # seconds for a request to arrive
 
     def do_GET(self):
         if (name := self.allowed(FILES)) is not None:
@@ -44,10 +64,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         if panel := self.allowed(PANELS):
-            question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            try:
+                size = range(MOST).index(int(self.headers["Content-Length"]))
+                question = msgspec.json.decode(self.rfile.read(size), type=Question)
+            except (TypeError, ValueError, msgspec.DecodeError):    # of the length; of the JSON
+                self.send(400, "text/plain", "Expected a question in JSON.")
+                return
             try:
                 with self.server.lock:                        # a model takes all cores
-                    answer = PANELS[panel](self.server.explored, question)
+                    answer = PANELS[panel](self.server.explored, msgspec.to_builtins(question))
             except UserError as error:
                 answer = {"status": str(error)}
             answer["about"] = PANELS[panel].__doc__

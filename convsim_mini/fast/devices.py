@@ -21,6 +21,8 @@ def device_module(device, precision="tf32", number=0):
     UserError where it cannot be used, or where a first small product fails (cuBLAS is loaded only
     then).
     """
+    if device not in ("cpu", "gpu"):
+        raise UserError(f'device {device!r}: expected "cpu" or "gpu"')
     install()
     if device == "cpu":
         return np

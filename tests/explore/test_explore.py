@@ -6,6 +6,8 @@ import http.client
 import json
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -17,7 +19,7 @@ import pytest
 from convsim_mini import train
 from convsim_mini.core.model import ENCODERS
 from convsim_mini.core.text import tokenize
-from convsim_mini.explore.__main__ import Server
+from convsim_mini.explore.__main__ import Handler, Server
 from convsim_mini.explore.panels import PANELS, Explored
 from convsim_mini.inference.replies import best_replies, replies_of_run
 from convsim_mini.inference.sentence_encoder import load
@@ -192,6 +194,31 @@ def test_only_who_knows_the_token_and_names_the_right_host_is_answered(server):
             assert request(server, name, question, Host=other)[0] == 403
     for name in ("../panels.py", "panels.py", "%2e%2e/config.json", "compare"):
         assert request(server, name)[0] == 403
+
+
+@pytest.mark.parametrize("length, body", [
+    ("", b"{}"), ("-1", b"{}"), ("many", b"{}"), ("100001", b"{}"), ("1", b"{"), ("2", b"[]"),
+    ("2", b"\xff\xff"), ("13", b'{"sentence":1}'), ("11", b'{"word":-1}')])
+def test_what_is_no_question_is_refused(server, length, body, capfd):
+    with socket.create_connection(server.server_address, timeout=60) as connection:
+        connection.sendall(f"POST /{server.token}/compare HTTP/1.1\r\n"
+                           f"Host: 127.0.0.1:{server.server_port}\r\n"
+                           f"Content-Length: {length}\r\n\r\n".encode() + body)
+        assert b" 400 " in connection.recv(100)
+    assert capfd.readouterr().err == ""
+
+
+def test_connections_that_break_or_wait_print_nothing_and_end(server, monkeypatch, capfd):
+    for _ in range(5):
+        with socket.create_connection(server.server_address) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.sendall(b"GET /x")                     # and closed by a reset
+    assert Handler.timeout == 30
+    monkeypatch.setattr(Handler, "timeout", 0.1)
+    with socket.create_connection(server.server_address, timeout=60) as connection:
+        connection.sendall(b"GET /x")
+        assert connection.recv(100) == b""
+    assert request(server, "page.js")[0] == 200 and capfd.readouterr().err == ""
 
 
 def test_nothing_of_it_is_from_elsewhere(server):

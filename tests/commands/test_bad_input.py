@@ -104,7 +104,7 @@ def files(text):
     xml = OWN_CQA.read_bytes()
     return {
         "good.tsv": text, "here.csv": b"a,b\n", "empty": b"",
-        "three.tsv": b"a\tb\tc\n" * 2_000, "latin-1": b"caf\xe9\n",
+        "three.tsv": b"a b\tb c\tc d\n" * 2_000, "latin-1": b"caf\xe9\n",
         "kept.npy": b"as it was", "fields.jsonl": b'{"input": "a", "reply": "b"}\n' * 200,
         "exported/modules.json": b"[]", "exported/README.md": b"",
         "cut.json": b'{"steps": ', "deep.json": b"[" * 100_000,

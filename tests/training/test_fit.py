@@ -80,6 +80,8 @@ def test_an_index_of_a_table_is_searched(trained):
     index = encoder.index(table, column="text")
     hit, = encoder.search(index, "you?", k=1)
     assert (hit.number, hit.row) == (2, {"id": 8, "text": "you?"}) and len(index) == 2
+    vectors = encoder.without_words().encode(["fudazi vobamu", "you?"])
+    np.testing.assert_allclose(index.vectors, vectors, rtol=0, atol=1e-6)
     assert len(encoder.index(["one", "two"])) == len(encoder.index(Frame(a=["one", "two"]))) == 2
     with pytest.raises(UserError, match="a table needs column=NAME; it has id, text"):
         encoder.index(table)

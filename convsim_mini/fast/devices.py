@@ -28,7 +28,8 @@ def device_module(device, precision="tf32", number=0):
         return np
     try:
         import cupy
-        cupy.cuda.Device(number).use()                        # one GPU for each worker of a host
+        found = cupy.cuda.runtime.getDeviceCount()
+        cupy.cuda.Device(min(number, found - 1)).use()
         set_precision(precision)
         float((cupy.ones((8, 8), cupy.float32) @ cupy.ones((8, 8), cupy.float32)).sum())
     except Exception as error:    # no CuPy, driver, GPU, free memory, or CUDA library
@@ -36,6 +37,9 @@ def device_module(device, precision="tf32", number=0):
         raise UserError(f"--device gpu: CuPy cannot compute ({reason}); nvidia-smi must list a GPU "
                         "with free memory, and CuPy fit its CUDA version: "
                         f"{python_m(INSTALL_CUPY)}") from None
+    if number >= found:
+        raise UserError(f"--device gpu: {number + 1} or more workers on a host with {found} GPUs; "
+                        "start one worker for each, and let each see all of them")
     install(cupy)
     return cupy
 

@@ -180,10 +180,10 @@ for name, scores in (("before", cosine_before), ("after", cosine), ("words alone
 replies = list(dict.fromkeys(reply for _, reply in held_out))
 reply_vectors = after.encode(replies)
 questions = ["Do you have a dog?", "I am so tired today.", "What music do you like?"]
-for question, hits in zip(questions, nearest(after.encode(questions), reply_vectors, top=3)):
+for question, cosines in zip(questions, after.encode(questions) @ reply_vectors.T):
     print(question)
-    for cosine_, place in hits:
-        print(f"    {cosine_:.2f}  {replies[place][:90]}")
+    for place in nearest(cosines, top=3):
+        print(f"    {cosines[place]:.2f}  {replies[place][:90]}")
 messages = after.encode([message for message, _ in asked])
 (hub, times), = Counter((messages @ reply_vectors.T).argmax(axis=1)).most_common(1)
 print(f"the nearest reply of {times} of the {n:,} messages: {replies[hub][:60]}")
@@ -202,8 +202,8 @@ def search(question, lines, top):
 def judge_search(search):
     lines = replies[:300]
     for question in questions:
-        right = [lines[place] for _, place in nearest(after.encode([question]),
-                                                      reply_vectors[:300], top=4)[0]]
+        cosines = reply_vectors[:300] @ after.encode(question)
+        right = [lines[place] for place in nearest(cosines, top=4)]
         found = list(search(question, lines, 4))
         assert len(found) == 4, f"{len(found)} lines, expected 4"
         assert set(found) == set(right), f"{question!r}: these are not the nearest: {found[0]!r} …"

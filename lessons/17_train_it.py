@@ -293,7 +293,7 @@ def scores_of(model, batch):
     scores = model.config.scale * both[:B] @ v_prime.T
     wrong = scores[~np.eye(B, dtype=bool)].reshape(B, B - 1)
     spread, gap = wrong.std(axis=1).mean(), (scores.diagonal() - wrong.mean(axis=1)).mean()
-    return float(spread), float(gap / spread)
+    return float(spread), float(gap / max(spread, 1e-3))      # equal vectors have no spread
 
 
 def patient(steps=80, shuffled=False, wrong_sign=False, rate=1.0, scale=scale, unknown=False):

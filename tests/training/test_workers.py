@@ -133,7 +133,7 @@ def test_an_epoch_has_every_pair_once_whatever_the_number_of_workers(number):
 
 @pytest.mark.long
 @pytest.mark.parametrize("what, code", [("is interrupted", 130), ("is killed", None)])
-def test_what_two_workers_began_three_and_one_finish(what, code, alone, options, tmp_path):
+def test_what_two_workers_began_three_and_one_finish(what, code, options, tmp_path):
     often = [*options, "--evaluations", 5, "--run", tmp_path / "run"]
     done = happens(what, 24, *often, cwd=tmp_path)
     assert done.returncode == code if code else done.returncode != 0
@@ -146,7 +146,9 @@ def test_what_two_workers_began_three_and_one_finish(what, code, alone, options,
     assert describe(newest(tmp_path / "run")).step == (36 if code else 31)
     done = job(1, "-m", "convsim_mini.train", "--resume", tmp_path / "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert_same_run(tmp_path / "run", alone[0])
+    done = command("train", *often[:-1], tmp_path / "alone", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(tmp_path / "run", tmp_path / "alone")
 
 
 @pytest.mark.long

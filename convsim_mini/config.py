@@ -5,15 +5,11 @@
 defaults.
 """
 
-import dataclasses
-import re
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta
 
-from .common.cli import UserError, did_you_mean
 from .core.model import ENCODERS
 from .core.optim import OPTIMIZERS
 
@@ -169,8 +165,8 @@ class Config:
     steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 1_000
     """Number of batches."""
     visits: PositiveInt | None = 15
-    """Most visits of each pair: few pairs get fewer steps (ours: more made dev worse). none, and
-    where --steps is given: as many as it takes."""
+    """Most visits of each pair: few pairs get fewer steps (ours: later ones made dev worse). null,
+    and where `steps` are given: as many as it takes."""
     evaluations: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 8
     """How many times in a run dev is measured and a checkpoint saved."""
     run: str | None = None
@@ -262,72 +258,3 @@ PRESETS = {
     },
 }
 GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
-
-
-def settings():
-    """Every setting under its dotted name: name → dataclass field."""
-    return {group + setting.name: setting for group, cls in GROUPS.items()
-            for setting in dataclasses.fields(cls) if f"{setting.name}." not in GROUPS}
-
-
-# from the run that --init names
-INHERITED = {"preset", "pairs", "columns", *(name for name in settings() if "." in name)}
-
-
-def flat(values, group=""):
-    """Nested dicts as one dict with dotted names."""
-    named = {}
-    for name, value in values.items():
-        if isinstance(value, dict) and not group:             # groups have no groups
-            named |= flat(value, f"{name}.")
-        else:
-            named[group + name] = value
-    return named
-
-
-def config_from_dict(values, where=""):
-    """A dict of settings, nested or with dotted names, as a Config. Raises UserError.
-
-    where: the file that they come from; "": the command line, where numbers are texts
-    """
-    prefix = f"{where}: " if where else "--"
-    values, known, nested = flat(values), settings(), {}
-    for name, value in values.items():
-        if name not in known:
-            raise UserError(f"{prefix}{name}: is no setting{did_you_mean(name, known)}")
-        group, _, last = name.rpartition(".")
-        target = nested.setdefault(group, {}) if group else nested
-        target[last] = value
-    try:
-        config = msgspec.convert(nested, Config, strict=bool(where))
-    except msgspec.ValidationError as error:
-        raise UserError(prefix + _explained(str(error), values)) from None
-    if fault := _fault(config):
-        raise UserError(prefix + fault)
-    return config
-
-
-def _explained(message, values):
-    """msgspec's "Expected `int`, got `str` - at `$.steps`" as "steps many: expected int"."""
-    expected, _, place = message.rpartition(" - at `$.")
-    expected, name = re.sub(r"`|, got `\w+`", "", expected), re.match(r"[\w.]+", place)[0]
-    value, choices = str(values[name]), get_args(settings()[name].type)
-    if expected.startswith("Invalid"):
-        choices = [choice for kind in choices for choice in get_args(kind) or [kind]]    # of a list
-        expected = f"expected {', '.join(choices)}"
-    return f"{name} {value:.200}: {expected[0].lower()}{expected[1:]}"
-
-
-def _fault(config):
-    """What is wrong with a Config where every value is in its range; or None."""
-    model, dim = config.model, config.model.embedding_dim
-    if model.encoder not in ENCODERS:
-        return f"model.encoder {model.encoder}: expected {', '.join(ENCODERS)}"
-    encoder = ENCODERS[model.encoder]
-    if "heads" in encoder.settings and (dim % model.heads or dim % 2):
-        return f"model.embedding_dim {dim}: expected an even multiple of the {model.heads} heads"
-    if model.bag and "bag" not in encoder.settings:
-        return f"model.bag true: a {encoder.short} has none; use it with --encoder transformer"
-    if len(config.columns) not in (0, 2):
-        return f"columns {' '.join(config.columns)}: expected two names, of input and response"
-    return None

@@ -8,7 +8,6 @@ too. training/distributed.py says how to start several workers.
 import dataclasses
 import itertools
 import json
-import math
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager
@@ -17,19 +16,19 @@ from textwrap import shorten
 
 import numpy as np
 
-from .common.cli import UserError, errors_in_one_line, python_m
+from .common.cli import UserError, errors_in_one_line
 from .common.files import OURS, locked, write_text
 from .common.tables import table
 from .core.arrays import array_module, to_device
 from .core.model import TABLE, Alone, Model, embed, replies, respond
 from .core.pairs import Batch
 from .core.ranking import precision
-from .core.schedule import GROWN
 from .data.pairs import RULES
 from .data.prepare import open_corpus
-from .data.tables_and_logs import FIELDS
 from .data.snli import encode_entailments, encode_snli, find_snli, read_snli
-from .evaluation import response, sts
+from .data.tables_and_logs import FIELDS
+from .evaluation import response
+from .evaluation.after_training import measured_on, summary, untrained
 from .evaluation.nli import classify
 from .fast.devices import device_module
 from .fast.threads import claim_process
@@ -38,17 +37,16 @@ from .inference.sentence_encoder import load, tell_cut
 from .training.distributed import launched
 from .training.initial import initial_model, initial_parameters
 from .training.loop import Job, Start, run_steps
+from .training.monitor import scores_on_dev
 from .training.options import parse, parse_config
 from .training.run import (
     LOG, TRAINING, check_corpus, describe, finished, load_run, newest, read_log, save_config,
     save_run)
-from .training.monitor import scores_on_dev
-from .training.tasks import Tasks
+from .training.tasks import Tasks, fitting_batches, fitting_steps
 from .training.workers import ALONE
 
 DEV_QUERIES = 5_000
 TOP_FROM = 20_000    # sentences, from which all_but_the_top takes its direction
-NO_BETTER = "Training made it no better. With so few pairs start from a run: --init RUN. "
 IN_USE = "{}: another process trains in it; wait until it ends, or stop it"
 
 
@@ -72,16 +70,20 @@ def fit(pairs, run=None, **settings):
     """As convsim_mini.fit: pairs that stand in no file are written into RUN.pairs.jsonl."""
     own = None if run else tempfile.TemporaryDirectory(prefix="convsim_mini-")
     folder, rows = Path(run or own.name + "/run"), None
-    files = [pairs] if isinstance(pairs, (str, Path)) else pairs
     if hasattr(pairs, "columns"):
-        rows = pairs.to_dict("records")
-    elif not all(isinstance(file, (str, Path)) for file in files):
-        rows = [dict(zip(FIELDS, pair, strict=True)) for pair in files]
+        files = rows = pairs.to_dict("records")
+    else:
+        files = [pairs] if isinstance(pairs, (str, Path)) else [*pairs]
+        if not all(isinstance(file, (str, Path)) for file in files):
+            rows = [dict(zip(FIELDS, pair, strict=True)) for pair in files]
+    if not files:
+        raise UserError("pairs: there are none; expected about 3,500, or 500 with init=RUN")
     if rows is not None:
         files = [f"{folder}.pairs.jsonl"]
     argv = ["--run", str(folder), "--pairs", *map(str, files)]
     for name, value in settings.items():
-        argv += [f"--{name}", *map(str, value if isinstance(value, (list, tuple)) else [value])]
+        values = value if isinstance(value, (list, tuple)) else [value]
+        argv += [f"--{name}", *("null" if one is None else str(one) for one in values)]
     config = parse_config(argv)
     if rows is not None:
         if folder.exists():
@@ -147,7 +149,7 @@ def finish(run, corpus):
     They are the first ones where no step was better on dev.
     """
     scores = scores_on_dev(run.config, run.measured)
-    if 0 in scores and scores[0] > scores[run.step]:
+    if scores[0] > scores[run.step]:
         run = run._replace(model=starting_model(run.config, corpus), step=0)
     kept = run.model.params
     if run.config.half:
@@ -197,34 +199,6 @@ def prepare(config, vocabulary=None, workers=ALONE):
     config = fitting_steps(fitting_batches(config, tasks, workers.size), tasks)
     tests = measured_on(config, corpus)                       # now, or a mistake would tell late
     return Job(config, corpus, tasks, measuring_dev(config, corpus, tasks), tests, workers)
-
-
-def fitting_batches(config, tasks, workers):
-    """A Config whose batches are no larger than what there is to train on. Raises UserError."""
-    grown = GROWN if config.optim.drop_at < 1 else 1
-    sizes = {}
-    for name, split in (("batch_size", tasks.conversation), ("nli_batch_size", tasks.nli)):
-        if not split:
-            continue
-        asked, most = getattr(config.optim, name), split.pairs // grown
-        sizes[name] = min(asked, most)
-        if sizes[name] < max(2, workers):
-            raise UserError(f"--optim.{name} {sizes[name]}: expected {max(2, workers)} or more "
-                            f"pairs in a batch; there are {most:,} to train on")
-        if most < asked:
-            print(f"--optim.{name} {most}: there are no more pairs to train on\n")
-    return dataclasses.replace(config, optim=dataclasses.replace(config.optim, **sizes))
-
-
-def fitting_steps(config, tasks):
-    """A Config whose steps visit each pair of conversations at most `visits` times."""
-    visits, pairs = config.visits, tasks.conversation.pairs
-    most = visits and math.ceil(visits * pairs / config.optim.batch_size)
-    if not most or config.steps <= most:
-        return config
-    print(f"{most:,} steps in the place of {config.steps:,}: with {pairs:,} pairs each comes "
-          f"{visits} times; --visits or --steps changes it\n")
-    return dataclasses.replace(config, steps=most)
 
 
 def nli_files(config):
@@ -303,50 +277,6 @@ def corpus_report(report):
                     for text, reply in report["examples"])
     counted = table(["the corpus, after the paper's filters", ""], rows)
     return f"{counted}\n\nThe first pairs:\n{shown}"
-
-
-def measured_on(config, corpus):
-    """What `summary` measures on: the TestSet of a Corpus; an Sts and its name."""
-    files = sts.find(config.data)                             # evaluation.sts shows all of them
-    split = next((split for split in ("dev", "train") if split in files), "own set")
-    return response.read(corpus), sts.read(files.get(split, sts.OWN)), split
-
-
-def untrained(config, corpus, tests, model=None):
-    """`tests`, and the ranks and similarity there of the model before training: row name → (n,).
-
-    tests: from `measured_on`; model: the one with its first values, if it is at hand
-    """
-    choices, pairs, _ = tests
-    name = "the same, untrained"
-    if model is None:
-        name, model = response.before_training(config, corpus)
-    return (tests, {name: response.model_ranks(model, corpus.test, *choices[1:])},
-            {name: sts.similarity(model, corpus.vocabulary, pairs)})
-
-
-def summary(folder, corpus, before=None):
-    """What the run has learned, measured on the saved weights: test P@N, STS, what to try next.
-
-    before: from `untrained`; None: build that model, and free it before the run's
-    """
-    if not before:
-        config = describe(folder).config
-        before = untrained(config, corpus, measured_on(config, corpus))
-    (choices, pairs, split), ranks, similarity = before
-    run = load_run(folder)
-    megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-    command = "  " + python_m("convsim_mini")
-    return "\n\n".join([
-        response.summary("test", choices, response.scores(run, choices),
-                         ranks | response.of_words(choices)),
-        sts.short_summary(split, pairs, run, similarity),
-        f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
-        f"{run.config.steps:,}, the best on dev.\nLook at {folder}/curves.png. "
-        f"{NO_BETTER * (run.step == 0)}Try next:\n"
-        f'{command}.encode {folder} "How old are you?" "What is your age?"\n'
-        f"{command}.evaluation {folder}\n"
-        f"{command}.train --config {folder}/config.json --run {folder}-again"])
 
 
 @errors_in_one_line()

@@ -221,7 +221,8 @@ expect(abs(r["trained on replies"] - r["words, weighted a/(a + p)"]), 0, 0.23,
 # same. It keeps names and numbers apart, which a learned vector blurs. So `encode` gives a vector
 # of two halves: the learned one, and 512 numbers that only count words. In that half each word has
 # a fixed random direction of length a/(a + p), here with a = 0.003, and a sentence has the sum of
-# its words, each once (`core/counting.py`). The score is the cosine plus 0.4 times the cosine of the counts.
+# its words, each once (`core/counting.py`). The score is the cosine plus 0.4 times the cosine of
+# the counts.
 #
 # **Predict:** on the six pairs where the halves disagree most, which one is nearer to people?
 

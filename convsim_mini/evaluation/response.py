@@ -124,8 +124,8 @@ def verdict(scores, tfidf):
     (_, run), (name, both) = scores.items()
     weight = name.split()[2]
     gain = mean_interval(100 * ((run == 1).astype(float) - (tfidf == 1)))
-    together = (f"Both together have {precision(both, 1)[0]:.1f}, with the weight of words that is "
-                f"best on dev: to search for replies, give --words {weight}.")
+    together = (f"Run and TF-IDF together have {precision(both, 1)[0]:.1f}; to search for replies "
+                f"so, give --words {weight}, which is best on dev.")
     if gain[1] > 0:
         return f"The run is better than words alone: P@1 {with_interval(gain, '+.1f')}. {together}"
     return (f"Words alone are as good here (P@1: TF-IDF {with_interval(precision(tfidf, 1))}, this "

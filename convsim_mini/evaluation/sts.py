@@ -167,7 +167,8 @@ def short_summary(name, sts, run, before):
     after = {"trained": similarity(run.model, run.vocabulary, sts),
              "trained, as encode gives it": cosines(encoder_of(run).encode, sts)}
     words = bag_cosines(texts_of(sts), *sides(sts), run.vocabulary)
-    return score_table(name, sts, before | after | words)
+    return ("Agreement with people's scores of similarity: Pearson's r, its 95% interval, "
+            f"Spearman's rho\n\n{score_table(name, sts, before | after | words)}")
 
 
 def angular_similarity(u, v):

@@ -44,7 +44,6 @@ class Server(ThreadingHTTPServer):
         self.explored, self.lock, self.token = explored, threading.Lock(), secrets.token_urlsafe()
         self.address = f"http://127.0.0.1:{self.server_port}/{self.token}/"
 
-
     def handle_error(self, request, client_address):
         """Say nothing of a connection that broke or was idle."""
         if not isinstance(sys.exception(), OSError):

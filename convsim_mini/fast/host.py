@@ -1,4 +1,4 @@
-"""Twins for NumPy's arrays. What a function computes stands in core, under the same name.
+"""Twins for NumPy's arrays. The docstring of core's function of the same name holds for each.
 
 Large passes run on all cores, and where core makes a new array, some of these write in place:
 fresh memory is dear.

@@ -11,8 +11,8 @@ A search is exact, for it reads every vector.
 import json
 import os
 import shutil
-import time
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ import numpy as np
 from ..common.cli import UserError, python_m, user_errors
 from ..common.files import checksum, new_folder, read_object, write_rows, write_text
 from ..fast.threads import product
-from .tfidf import Tfidf, read_tfidf, tfidf_of, write_tfidf
+from .tfidf import read_tfidf, tfidf_of, write_tfidf
 
 FORMAT = 5       # of the four files
 META = "meta.json"
@@ -50,13 +50,12 @@ def nearest(scores, top):
 
 @dataclass
 class Index:
-    """n rows, their vectors and their words, in memory or mapped from a folder's files."""
+    """n rows and their vectors, in memory or mapped from a folder's files."""
 
     encoder: Any           # the SentenceEncoder that made the vectors, without a half for words
     columns: tuple         # as of Rows
     side: int              # as of Rows
     vectors: np.ndarray    # float32 (n, e), unit length
-    tfidf: Tfidf           # of the n texts
     rows: list             # n JSON objects: column → value
 
     def __len__(self):
@@ -72,6 +71,11 @@ class Index:
         """The n texts that were embedded."""
         return [self.row(place)[self.column] for place in range(len(self))]
 
+    @cached_property
+    def tfidf(self):
+        """The Tfidf of the n texts."""
+        return tfidf_of(self.texts)
+
     def row(self, place):
         """The row at a place from 0 on. Numbers that JSON does not have, as NaN, are None."""
         return json.loads(self.rows[place], parse_constant=lambda name: None)
@@ -84,10 +88,12 @@ class Index:
         """
         words = WORDS[self.side] if words is None else words
         learned = product(self.vectors, self.encoder.encode(sentences).T).T    # (q, n)
-        return [[Hit(float(both[place]), float(meaning[place]), float(counted[place]),
-                     int(place) + 1, self.row(place))
-                 for both in [meaning + words * counted] for place in nearest(both, top)]
-                for meaning, counted in zip(learned, self.tfidf.scores(sentences))]
+        found = []
+        for meaning, counted in zip(learned, self.tfidf.scores(sentences)):
+            both = meaning + words * counted
+            found.append([Hit(*(float(scores[place]) for scores in (both, meaning, counted)),
+                              int(place) + 1, self.row(place)) for place in nearest(both, top)])
+        return found
 
 
 def index_of(encoder, rows):
@@ -100,23 +106,26 @@ def index_of(encoder, rows):
         raise UserError("no row has text to embed; choose another column or file")
     encoder = encoder.without_words()
     vectors = encoder.encode(texts, show_progress_bar=True, as_responses=rows.side == 1)
-    return Index(encoder, rows.columns, rows.side, vectors, tfidf_of(texts), kept)
+    return Index(encoder, rows.columns, rows.side, vectors, kept)
 
 
 def open_index(folder, encoder):
     """The Index in a folder, for a SentenceEncoder. Its vectors stay on disk and are mapped.
 
-    Raises UserError where a file is missing or damaged, or another run or setting made the vectors.
+    It is read again where rows were added meanwhile. Raises UserError where a file is missing or
+    damaged, or another run or setting made the vectors.
     """
+    meta = Path(folder, META)
+    before = meta.exists() and meta.read_bytes()
     try:
-        return _open(folder, encoder)
+        return _open(folder, encoder.without_words())
     except UserError:
-        time.sleep(0.2)                                       # rows may just be added to it
-        return _open(folder, encoder)
+        if not before or (meta.exists() and meta.read_bytes() == before):
+            raise
+        return open_index(folder, encoder)
 
 
 def _open(folder, encoder):
-    encoder = encoder.without_words()
     again = f"make another: {python_m('convsim_mini.encode RUN --file FILE --index DIR')}"
     meta = read_object(Path(folder, META), "is missing or damaged", again)
     with user_errors(f"{folder}: is damaged", again, DAMAGE):
@@ -128,9 +137,11 @@ def _open(folder, encoder):
         for name in FILES:
             if checksum(Path(folder, name)) != meta["crc32"][name]:
                 raise ValueError(f"{name} is not as it was written")
-        return Index(encoder, tuple(meta["columns"]), meta["side"],
-                     np.load(Path(folder, VECTORS), mmap_mode="r"),
-                     read_tfidf(Path(folder, TFIDF)), Path(folder, ROWS).read_bytes().splitlines())
+        index = Index(encoder, tuple(meta["columns"]), meta["side"],
+                      np.load(Path(folder, VECTORS), mmap_mode="r"),
+                      Path(folder, ROWS).read_bytes().splitlines())
+        index.tfidf = read_tfidf(Path(folder, TFIDF))
+        return index
 
 
 def build_index(encoder, rows, folder):
@@ -175,7 +186,7 @@ def add_to_index(encoder, rows, folder):
 
 def identity(encoder):
     """What the vectors of an index depend on: a dict."""
-    return {**encoder.without_words().identity, "format": FORMAT}
+    return {**encoder.identity, "format": FORMAT}
 
 
 def _write(folder, *parts):
@@ -183,10 +194,8 @@ def _write(folder, *parts):
     encoder, columns, side = parts[0].encoder, parts[0].columns, parts[0].side
     with open(folder / ROWS, "wb") as file:
         file.writelines(row + b"\n" for part in parts for row in part.rows)
-    vectors = (part.vectors for part in parts)
-    write_tfidf(folder / TFIDF, parts[0].tfidf if len(parts) == 1 else tfidf_of(
-        [text for part in parts for text in part.texts]))
-    number = write_rows(folder / VECTORS, vectors, encoder.dimension)
+    number = write_rows(folder / VECTORS, (part.vectors for part in parts), encoder.dimension)
+    write_tfidf(folder / TFIDF, tfidf_of([text for part in parts for text in part.texts]))
     meta = {"made_by": identity(encoder), "columns": columns, "side": side,
             "crc32": {name: checksum(folder / name) for name in FILES}}
     write_text(folder / META, json.dumps(meta))

@@ -1,7 +1,7 @@
 """Rows to embed: the lines of a text file, or the rows of a table, read as training reads it."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +32,8 @@ def rows_of(source, columns=(), side=0):
     """The Rows of a file's name, a DataFrame or an iterable of str. Raises UserError."""
     if isinstance(source, (str, Path)):
         return rows_of_file(Path(source), columns, side)
+    if isinstance(source, Mapping):
+        raise TypeError("rows are a mapping, expected texts, a DataFrame or a file's name")
     if not hasattr(source, "columns"):
         return rows_of_texts(source)
     names = [*map(str, source.columns)]

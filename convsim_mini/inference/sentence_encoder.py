@@ -165,5 +165,7 @@ def encoder_of(run, tuned=False, words=None):
                         python_m(f"convsim_mini.tune {run.path} --data DIR"))
     crc = None if matrix is None else zlib.crc32(np.ascontiguousarray(matrix))
     weight = run.config.model.word_weight if words is None else float(words)
+    if not 0 <= weight < np.inf:
+        raise UserError(f"words {weight}: expected a weight of 0 or more")
     identity = {"weights": run.weights, "tuned": tuned, "matrix": crc, "word_weight": weight}
     return SentenceEncoder(with_matrix(run.model, matrix), run.vocabulary, identity, weight)

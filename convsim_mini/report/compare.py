@@ -10,7 +10,6 @@ import numpy as np
 
 from ..common.cli import UserError, errors_in_one_line, progress
 from ..common.tables import table
-from ..config import flat
 from ..evaluation import cqa, sts
 from ..evaluation.command import parser_of
 from ..evaluation.metrics import (
@@ -18,6 +17,7 @@ from ..evaluation.metrics import (
     ranking_scores, with_interval)
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import load_run, settings_of
+from ..training.settings import flat
 from .results import measure, to_choose_by
 
 TASKS = ("response", "sts", "cqa")

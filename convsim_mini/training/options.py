@@ -14,10 +14,10 @@ from typing import get_args
 
 from ..common.cli import Parser, UserError
 from ..common.files import read_object
-from ..config import (
-    GROUPS, INHERITED, PRESETS, Config, config_from_dict, flat, settings)
+from ..config import GROUPS, PRESETS, Config
 from ..core.model import ENCODERS
 from .run import describe
+from .settings import INHERITED, config_from_dict, flat, settings
 
 # What a run that goes on must have as the run that --init names had it.
 KEPT = {name for name in settings() if name.startswith(("text.", "model."))} - {
@@ -26,9 +26,7 @@ KEPT = {name for name in settings() if name.startswith(("text.", "model."))} - {
 
 def parse_config(argv):
     """Command line to Config. Raises UserError for options and files that cannot be used."""
-    asked = parse(argv)
-    if "steps" in asked:
-        asked = {"visits": None} | asked
+    asked = with_all_visits(parse(argv))
     encoder = asked.pop("encoder", None)
     start, inherited = {}, {}
     if "init" in asked:
@@ -39,7 +37,7 @@ def parse_config(argv):
         in_file = read_object(path, "cannot be read as JSON", "expected a run's config.json",
                               "--config")
         config_from_dict(in_file, f"--config {path}")
-        asked = flat(in_file) | asked
+        asked = with_all_visits(flat(in_file)) | asked
     if encoder:
         asked["model.encoder"] = encoder
         inherited["preset"] = ENCODERS[encoder].preset
@@ -63,6 +61,11 @@ def parse_config(argv):
         raise UserError(f"--task {config.task}, --nli {config.nli}: expected both, a --task "
                         "that learns inference and the folder with SNLI's files, or neither")
     return config
+
+
+def with_all_visits(given):
+    """Settings that somebody has given; where `steps` are among them, pairs come as often."""
+    return ({"visits": None} if "steps" in given else {}) | given
 
 
 def absolute(place):

@@ -21,9 +21,10 @@ from ..common.arrays_file import (
     DAMAGE, OLDER, checksum_of_arrays, load_about, load_arrays, save_arrays)
 from ..common.cli import UserError, python_m, user_errors
 from ..common.files import replace_file, write_text
-from ..config import Config, config_from_dict, flat
+from ..config import Config
 from ..core.text import Vocabulary
 from ..core.model import Model
+from .settings import config_from_dict, flat
 
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"
 MATRIX, STATE = "matrix.", "state."    # what the names of arrays begin with that are no weights

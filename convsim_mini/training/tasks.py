@@ -1,4 +1,4 @@
-"""Which task each step trains on, where there are two: conversations, and inference (NLI)."""
+"""What each step trains on: conversations, inference (NLI) or both; in which batches."""
 
 import dataclasses
 import itertools
@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..common.cli import UserError
 from ..core import schedule
 from ..core.pairs import Split, batch_order
 
@@ -82,3 +83,34 @@ def steps_of_tasks(config, begin, end):
         return end - begin, end - begin
     of_nli = nli_steps(config, end) - nli_steps(config, begin)
     return end - begin - of_nli, of_nli
+
+
+def fitting_batches(config, tasks, workers):
+    """A Config whose batches are no larger than what there is to train on. Raises UserError."""
+    grown = schedule.GROWN if config.optim.drop_at < 1 else 1
+    sizes = {}
+    for name, split in (("batch_size", tasks.conversation), ("nli_batch_size", tasks.nli)):
+        if not split:
+            continue
+        asked, most = getattr(config.optim, name), split.pairs // grown
+        sizes[name] = min(asked, most)
+        if sizes[name] < max(2, workers):
+            raise UserError(f"--optim.{name} {sizes[name]}: expected {max(2, workers)} or more "
+                            f"pairs in a batch; there are {most:,} to train on")
+        if most < asked:
+            print(f"--optim.{name} {most}: there are no more pairs to train on\n")
+    return dataclasses.replace(config, optim=dataclasses.replace(config.optim, **sizes))
+
+
+def fitting_steps(config, tasks):
+    """A Config whose steps visit each pair of conversations at most `visits` times."""
+    visits, pairs = config.visits, tasks.conversation.pairs
+    if not visits or "replies" not in config.taught:
+        return config
+    largest, _ = batch_sizes(config.optim, config.steps - 1, config.steps)
+    most = math.ceil(visits * pairs / largest)
+    if config.steps <= most:
+        return config
+    print(f"{most:,} steps in the place of {config.steps:,}: with {pairs:,} pairs each comes "
+          f"{visits} times; --visits or --steps changes it\n")
+    return dataclasses.replace(config, steps=most)

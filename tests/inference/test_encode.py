@@ -150,6 +150,9 @@ def test_the_learned_half_is_the_models_times_the_runs_matrix(trained):
         encoder_of(run, tuned=True)
     tuned = run._replace(matrices={"tuned": matrix})
     np.testing.assert_array_equal(encoder_of(tuned, True, False).encode(SENTENCES), u)
+    for weight in (-0.1, float("nan"), float("inf")):
+        with pytest.raises(UserError, match="words .*: expected a weight of 0 or more"):
+            encoder_of(run, words=weight)
     assert np.abs(encoder_of(tuned, False, False).encode(SENTENCES) - plain).max() < 1e-6
     assert with_matrix(run.model, None) is run.model
     vectors = np.array([[3, 4], [3, 4.1]])                    # they agree most along (3, 4)/5

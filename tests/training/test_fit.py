@@ -48,7 +48,7 @@ def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path)
 
 
 def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
-    encoder = convsim_mini.fit(pairs, **settings)
+    encoder = convsim_mini.fit(pairs, **settings, visits=None)
     folder = Path(encoder.folder.name)
     assert (folder / "run" / "model.safetensors").exists()
     del encoder
@@ -69,6 +69,14 @@ def test_mistakes_are_named_before_anything_is_written(
     assert [*tmp_path.iterdir()] == [tmp_path / "taken"]
 
 
+def test_pairs_may_come_one_by_one_but_must_be_there(pairs, settings, tmp_path):
+    convsim_mini.fit((pair for pair in pairs), tmp_path / "run", **settings)
+    assert (tmp_path / "run.pairs.jsonl").read_text().count("\n") == len(pairs)
+    for none in ([], iter(()), Frame(input=[], response=[])):
+        with pytest.raises(UserError, match="pairs: there are none"):
+            convsim_mini.fit(none, **settings)
+
+
 def test_a_pair_is_two_texts(settings):
     with pytest.raises(ValueError, match="zip"):
         convsim_mini.fit([("a", "b", "c")], **settings)
@@ -85,5 +93,7 @@ def test_an_index_of_a_table_is_searched(trained):
     assert len(encoder.index(["one", "two"])) == len(encoder.index(Frame(a=["one", "two"]))) == 2
     with pytest.raises(UserError, match="a table needs column=NAME; it has id, text"):
         encoder.index(table)
+    with pytest.raises(TypeError, match="rows are a mapping"):
+        encoder.index({"text": ["one"]})
     with pytest.raises(UserError, match="it has a, b"):
         encoder.index(SimpleNamespace(columns=["a", "b"]), column="c")

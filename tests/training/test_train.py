@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
-from convsim_mini.config import config_from_dict, flat, settings
+from convsim_mini.training.settings import config_from_dict, flat, settings
 from convsim_mini.core.model import embed, response_forward
 from convsim_mini.core.schedule import rates
 from convsim_mini.evaluation.response import drawn
 from convsim_mini.training.initial import initial_model
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import describe, load_run
-from convsim_mini.training.tasks import Tasks, batch_sizes
+from convsim_mini.training.tasks import Tasks, fitting_steps, batch_sizes
 
 from conftest import SMALL, command, generate_pairs, weights
 
@@ -235,3 +235,19 @@ def test_the_help_is_two_screens_and_the_long_one_has_every_setting(capsys):
     assert len(texts["--help"].splitlines()) <= 60 and "--optim" not in texts["--help"]
     assert all(f"--{name} " in texts["--help-all"] for name in settings())
     assert "Adam" in texts["--help-all"]                      # from the docstring under the setting
+
+
+@pytest.mark.parametrize("options, steps", [
+    ([], 150),                                                # 15 · 1,000 pairs in batches of 100
+    (["--visits", "2"], 20), (["--visits", "null"], 1_000), (["--steps", "700"], 700),
+    (["--steps", "700", "--visits", "15"], 150), (["--config", "steps.json"], 700),
+    (["--config", "run.json", "--steps", "800"], 800), (["--config", "run.json"], 150),
+    (["--optim.drop_at", "0.5"], 75),                         # batches of 200
+    (["--task", "nli", "--nli", "here"], 1_000)])             # it learns from no conversation
+def test_few_pairs_come_fifteen_times_at_most(options, steps, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("steps.json").write_text('{"steps": 700}')
+    Path("run.json").write_text('{"steps": 700, "visits": 15}')
+    config = parse_config([*options, "--optim.batch_size", "100"])
+    conversation = SimpleNamespace(pairs=1_000)
+    assert fitting_steps(config, Tasks(conversation)).steps == steps

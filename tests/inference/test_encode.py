@@ -78,6 +78,11 @@ def test_what_is_no_string_is_refused_by_name(encoder, sentences, said):
         encoder.encode(sentences)
 
 
+def test_a_device_that_there_is_not_is_named(trained):
+    with pytest.raises(UserError, match='device .tpu.: expected "cpu" or "gpu"'):
+        convsim_mini.load(trained[0], device="tpu")
+
+
 def test_any_iterable_is_a_list(encoder):
     for container in (tuple, np.array, iter):
         np.testing.assert_array_equal(encoder.encode(container(SENTENCES)),

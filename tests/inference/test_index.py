@@ -86,6 +86,8 @@ def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, sa
     # a cosine adds up errors of two unit vectors' numbers, with random signs
     error = 2 * np.sqrt(learned.dimension) * rounding(learned, lines)
     assert error < 1e-4
+    known, unknown = opened.tfidf.scores(["fudazi", "fudazi zucchini"])
+    assert (known == unknown).all() and known.max() > 0       # words of no row do not count
     for weight in (0, 1, 2.5):
         for some in (in_memory, opened):
             for hits, right, by_words in zip(some.search(QUERIES, 2_000, weight), cosines, words):

@@ -32,7 +32,8 @@ def test_left_singular_vectors_are_those_of_the_exact_decomposition():
 def test_orthonormal_columns_span_what_these_do(condition):
     rng, scales = np.random.default_rng(0), np.ones(20, np.float32)
     scales[:5] = 1 / condition
-    columns = rng.standard_normal((300, 20), np.float32) * scales
+    rotation, _ = np.linalg.qr(rng.standard_normal((20, 20), np.float32))
+    columns = rng.standard_normal((300, 20), np.float32) * scales @ rotation
     found = orthonormal(columns)
     np.testing.assert_allclose(found.T @ found, np.eye(20), rtol=0, atol=2e-6)
     np.testing.assert_allclose(found @ (found.T @ columns), columns, rtol=0, atol=1e-4)

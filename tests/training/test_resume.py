@@ -184,6 +184,9 @@ def on_dev(monkeypatch, *figures):
 
 
 def test_a_run_that_no_step_makes_better_keeps_its_first_values(config, monkeypatch, tmp_path):
+    on_dev(monkeypatch, 50.0, 49.0, 50.0, 49.5, 20.0)
+    assert load_run(train.train(config("equal"))[0]).step == 20
+    monkeypatch.undo()
     on_dev(monkeypatch, 50.0, 49.0, 30.0, 49.5, 20.0)
     folder, corpus, before = train.train(config("run"))
     found = load_run(folder)

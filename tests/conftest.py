@@ -96,13 +96,9 @@ def weights(folder, file="model.safetensors"):
 def pytest_configure(config):
     """Matplotlib lists its fonts once, for this session alone: the list at home may be broken."""
     if not hasattr(config, "workerinput"):                    # xdist's processes find it so
-        os.environ["MPLCONFIGDIR"] = config.fonts = tempfile.mkdtemp(prefix="matplotlib-")
+        os.environ["MPLCONFIGDIR"] = folder = tempfile.mkdtemp(prefix="matplotlib-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
         importlib.import_module("matplotlib.font_manager")
-
-
-def pytest_unconfigure(config):
-    if not hasattr(config, "workerinput"):
-        shutil.rmtree(config.fonts, ignore_errors=True)
 
 
 def pytest_xdist_auto_num_workers(config):

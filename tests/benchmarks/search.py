@@ -1,12 +1,12 @@
-"""Which search finds the right row first?  python tests/benchmarks/search.py RUN… --data DIR
+"""Which search finds the right row first?  python tests/benchmarks/search.py RUN… DIR
 
-Forum questions of SemEval's task B: those of train and dev that people asked are the queries, and
-all questions that its search engine found for them are the rows. DIR/cqa holds the official files
-and, as a table, part 1 of train. A row is right where people judged it relevant to the query.
+Forum questions of SemEval's task B, train and dev, are the queries; all questions that its search
+engine found for them are the rows. A row is right where people judged it relevant to the query.
+DIR/cqa holds the official files and, as a table, part 1 of train.
 """
 
-import argparse
 import csv
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +32,8 @@ def questions_of(data):
     with open(Path(data, "cqa", PART_1), encoding="utf-8", newline="") as file:
         found = {}
         for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            candidate = row["rel_body"], row["relevance"] != "Irrelevant"
-            found.setdefault(row["org_body"], []).append(candidate)
+            found.setdefault(row["org_body"], []).append(
+                (row["rel_body"], row["relevance"] != "Irrelevant"))
     yield from found.items()
 
 
@@ -42,45 +42,36 @@ def places_of_first(scores, right):
     return np.array([1 + (some > some[[*rows]].max()).sum() for some, rows in zip(scores, right)])
 
 
-def bm25(queries, rows):
-    vocabulary, packed = vocabulary_of(rows)
-    documents = bm25_documents(packed, *document_frequency(packed, vocabulary.size))
-    counts = term_counts(vocabulary.encode(queries), vocabulary.size)
-    return (counts @ documents.T).toarray()
-
-
 def ways(run, queries, rows):
     """Name → scores (queries, rows) of each way that a run can search."""
     encoder = load(run)
     index = index_of(encoder, rows_of_texts(rows))
     learned = index.encoder.encode(queries) @ index.vectors.T
     words = np.array([*index.tfidf.scores(queries)])
-    return {"TF-IDF of the rows": words, "vectors of encode": encoder.encode(queries) @
-            encoder.encode(rows).T, "learned alone": learned,
-            **{f"learned + {w} · TF-IDF": learned + w * words for w in (0.3, 0.5, 1.0, 1.5, 2.0)}}
+    weighted = {f"{run}: learned + {w} · TF-IDF": learned + w * words for w in (0, 0.5, 1, 1.5, 2)}
+    vectors = encoder.encode(queries) @ encoder.encode(rows).T
+    return {"TF-IDF of the rows": words, f"{run}: vectors of encode": vectors, **weighted}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("runs", nargs="+")
-    parser.add_argument("--data", required=True)
-    options = parser.parse_args()
-    asked = [(text, found) for text, found in questions_of(options.data)
+def main(*runs, data):
+    asked = [(text, found) for text, found in questions_of(data)
              if any(relevant for _, relevant in found)]
     rows = sorted({text for _, found in asked for text, _ in found})
     place = {text: k for k, text in enumerate(rows)}
     right = [{place[text] for text, relevant in found if relevant} for _, found in asked]
     queries = [text for text, _ in asked]
-    shown = {"BM25": bm25(queries, rows)}
-    for run in options.runs:
-        for name, scores in ways(run, queries, rows).items():
-            shown[name if name.startswith("TF") else f"{Path(run).name}: {name}"] = scores
-    places = {name: places_of_first(scores, right) for name, scores in shown.items()}
+    vocabulary, packed = vocabulary_of(rows)
+    documents = bm25_documents(packed, *document_frequency(packed, vocabulary.size))
+    counts = term_counts(vocabulary.encode(queries), vocabulary.size)
+    shown = {"BM25": (counts @ documents.T).toarray()}
+    for run in runs:
+        shown |= ways(run, queries, rows)
     print(f"{len(queries):,} questions, {len(rows):,} rows")
+    places = {name: places_of_first(scores, right) for name, scores in shown.items()}
     print(table(["", "P@1", "MRR"], [
         [name, f"{100 * (first == 1).mean():.1f}", f"{100 * (1 / first).mean():.1f}"]
         for name, first in places.items()]))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:-1], data=sys.argv[-1])

@@ -13,19 +13,12 @@ from convsim_mini.common.cli import UserError
 from conftest import SMALL
 
 
-class Frame:
+def frame(**columns):
     """What is used of a pandas DataFrame."""
-
-    def __init__(self, **columns):
-        self.columns, self.rows = [*columns], [*zip(*columns.values())]
-
-    def to_dict(self, orient):
-        assert orient == "records"
-        return [dict(zip(self.columns, row)) for row in self.rows]
-
-    def itertuples(self, index):
-        assert not index
-        return iter(self.rows)
+    rows = [*zip(*columns.values())]
+    return SimpleNamespace(
+        columns=[*columns], itertuples=lambda index: iter(rows),
+        to_dict=lambda orient: [dict(zip(columns, row)) for row in rows])
 
 
 @pytest.fixture
@@ -38,7 +31,7 @@ def settings(cache_folder):
 def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path):
     messages, replies = zip(*pairs)
     runs = [convsim_mini.fit(some, tmp_path / str(k), **settings) for k, some in enumerate(
-        [pairs, Frame(question=messages, answer=replies), str(pair_file), [pair_file]])]
+        [pairs, frame(question=messages, answer=replies), str(pair_file), [pair_file]])]
     vectors = [run.encode(["fudazi vobamu", "you?"]) for run in runs]
     assert len({found.tobytes() for found in vectors}) == 1
     assert [record["step"] for record in runs[0].log if "dev_p1" in record] == [0, 2]
@@ -50,7 +43,7 @@ def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path)
 def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
     encoder = convsim_mini.fit(pairs, **settings, visits=None)
     folder = Path(encoder.folder.name)
-    assert (folder / "run" / "model.safetensors").exists()
+    assert Path(folder, "run", "model.safetensors").exists()
     del encoder
     gc.collect()
     assert not folder.exists()
@@ -72,7 +65,7 @@ def test_mistakes_are_named_before_anything_is_written(
 def test_pairs_may_come_one_by_one_but_must_be_there(pairs, settings, tmp_path):
     convsim_mini.fit((pair for pair in pairs), tmp_path / "run", **settings)
     assert (tmp_path / "run.pairs.jsonl").read_text().count("\n") == len(pairs)
-    for none in ([], iter(()), Frame(input=[], response=[])):
+    for none in ([], iter(()), frame(input=[], response=[])):
         with pytest.raises(UserError, match="pairs: there are none"):
             convsim_mini.fit(none, **settings)
 
@@ -84,13 +77,13 @@ def test_a_pair_is_two_texts(settings):
 
 def test_an_index_of_a_table_is_searched(trained):
     encoder = convsim_mini.load(trained[0])
-    table = Frame(id=[7, 8, 9], text=["fudazi vobamu", "you?", None])
+    table = frame(id=[7, 8, 9], text=["fudazi vobamu", "you?", None])
     index = encoder.index(table, column="text")
     hit, = encoder.search(index, "you?", k=1)
     assert (hit.number, hit.row) == (2, {"id": 8, "text": "you?"}) and len(index) == 2
     vectors = encoder.without_words().encode(["fudazi vobamu", "you?"])
     np.testing.assert_allclose(index.vectors, vectors, rtol=0, atol=1e-6)
-    assert len(encoder.index(["one", "two"])) == len(encoder.index(Frame(a=["one", "two"]))) == 2
+    assert len(encoder.index(["one", "two"])) == len(encoder.index(frame(a=["one", "two"]))) == 2
     with pytest.raises(UserError, match="a table needs column=NAME; it has id, text"):
         encoder.index(table)
     with pytest.raises(TypeError, match="rows are a mapping"):

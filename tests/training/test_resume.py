@@ -144,34 +144,6 @@ def test_resuming_a_finished_run_changes_nothing(config, tmp_path, monkeypatch):
 
 # ---------------------------------------------------------------- the best step
 
-@pytest.mark.parametrize("best", [10, 20, 40])
-def test_a_run_ends_with_the_step_that_is_best_on_dev(
-        config, last_checkpoint_kept, monkeypatch, tmp_path, best):
-    """P@1 is made to be highest at one step, whose bits are then what `load` opens."""
-    real, measured = train.measuring_dev, []
-
-    def measuring(*arguments):
-        measure = real(*arguments)
-
-        def at_its_best(model):
-            record = measure(model)
-            measured.append(record)
-            step = 10 * (len(measured) - 1)                   # 0 first
-            return {**record, "dev_p1": 50.0 if step == 0 else 99.0 if step == best else 5.0}
-        return at_its_best
-
-    monkeypatch.setattr(train, "measuring_dev", measuring)
-    folder, *_ = train.train(config("run"))
-    assert (describe(folder).step, describe(newest(folder)).step) == (best, 40)
-    kept = weights(folder)
-    monkeypatch.undo()
-    train.resume(folder)
-    assert [path.name for path in folder.glob("*.safetensors")] == [MODEL]
-    ended = weights(folder)
-    assert load_run(folder).step == best and ended.pop("matrix.all_but_the_top")
-    assert ended == {name: data for name, data in kept.items() if not name.startswith("state.")}
-
-
 def on_dev(monkeypatch, *figures):
     """Let dev have these P@1, one at each measurement."""
     real, left = train.measuring_dev, [*figures]
@@ -181,6 +153,22 @@ def on_dev(monkeypatch, *figures):
         return lambda model: {**measure(model), "dev_p1": left.pop(0)}
 
     monkeypatch.setattr(train, "measuring_dev", measuring)
+
+
+@pytest.mark.parametrize("best", [10, 20, 40])
+def test_a_run_ends_with_the_step_that_is_best_on_dev(
+        config, last_checkpoint_kept, monkeypatch, tmp_path, best):
+    """P@1 is made to be highest at one step, whose bits are then what `load` opens."""
+    on_dev(monkeypatch, 50.0, *(99.0 if step == best else 5.0 for step in (10, 20, 30, 40)))
+    folder, *_ = train.train(config("run"))
+    assert (describe(folder).step, describe(newest(folder)).step) == (best, 40)
+    kept = weights(folder)
+    monkeypatch.undo()
+    train.resume(folder)
+    assert [path.name for path in folder.glob("*.safetensors")] == [MODEL]
+    ended = weights(folder)
+    assert load_run(folder).step == best and ended.pop("matrix.all_but_the_top")
+    assert ended == {name: data for name, data in kept.items() if not name.startswith("state.")}
 
 
 def test_a_run_that_no_step_makes_better_keeps_its_first_values(config, monkeypatch, tmp_path):

@@ -249,5 +249,4 @@ def test_few_pairs_come_fifteen_times_at_most(options, steps, tmp_path, monkeypa
     Path("steps.json").write_text('{"steps": 700}')
     Path("run.json").write_text('{"steps": 700, "visits": 15}')
     config = parse_config([*options, "--optim.batch_size", "100"])
-    conversation = SimpleNamespace(pairs=1_000)
-    assert fitting_steps(config, Tasks(conversation)).steps == steps
+    assert fitting_steps(config, Tasks(SimpleNamespace(pairs=1_000))).steps == steps

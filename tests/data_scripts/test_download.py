@@ -117,6 +117,7 @@ def test_senteval_is_all_that_its_evaluations_find(official, tmp_path, monkeypat
     for year, counts in sts.COUNTS.items():
         monkeypatch.setitem(sts.COUNTS, year, dict.fromkeys(counts, 3))
     run(tmp_path, "senteval")
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     (found,) = senteval.find(tmp_path).values()
     assert set(found) == set(senteval.FILES)
     tasks = senteval.read(found)

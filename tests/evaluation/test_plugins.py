@@ -38,7 +38,8 @@ def whitened(tasks, tmp_path_factory):
 
 
 @pytest.mark.filterwarnings("ignore")                         # the engine's, of its classifiers
-@pytest.mark.parametrize("name", ["MR", "TREC", "MRPC"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("MR", marks=pytest.mark.long), "TREC", "MRPC"])
 def test_sentevals_own_engine_finds_what_ours_finds(
         name, data_folder, monkeypatch, tasks, whitened):
     """The two accuracies differ by at most one standard error.

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import convsim_mini
+from convsim_mini import train
 from convsim_mini.export import __main__ as export
 from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.metrics import r_with_interval
+from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run, save_matrix, save_run
 from convsim_mini.training.tasks import pairs_before
 
@@ -59,11 +61,9 @@ def test_one_sentence_none_and_many(trained, exported):
 @pytest.mark.parametrize("change", [["--model.layers", 12, 16, "--model.encoder_bias", "true"],
                                     ["--model.word_weight", 0], ["--model.word_weight", 2.5]])
 def test_layers_biases_and_the_weight_of_words_are_exported(arguments, tmp_path, change):
-    done = command("train", *arguments, "--steps", 5, "--evaluations", 1, "--run", "run", *change,
-                   cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    done = command("export", "run", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    options = [*arguments, "--steps", 5, "--evaluations", 1, "--run", tmp_path / "run", *change]
+    train.train(parse_config([*map(str, options)]))
+    export.main([str(tmp_path / "run"), "--out", str(tmp_path / "out")])
     vectors = export.open_exported(tmp_path / "out").encode(SENTENCES)
     np.testing.assert_allclose(vectors, convsim_mini.load(tmp_path / "run").encode(SENTENCES),
                                rtol=0, atol=1e-6)
@@ -75,8 +75,7 @@ def test_a_tuned_matrix_is_exported(run_copy, tmp_path):
     done = command("export", run_copy, "--tuned", "--out", "out", cwd=tmp_path)
     assert done.returncode == 2 and "holds no tuned matrix" in done.stderr
     save_matrix(load_run(run_copy), "tuned", np.random.default_rng(0).standard_normal((16, 16)))
-    done = command("export", run_copy, "--tuned", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    export.main([str(run_copy), "--tuned", "--out", str(tmp_path / "out")])
     vectors = with_numpy_alone(tmp_path / "out", SENTENCES, tmp_path)
     np.testing.assert_allclose(vectors, convsim_mini.load(run_copy, tuned=True).encode(SENTENCES),
                                rtol=0, atol=1e-6)
@@ -103,8 +102,7 @@ def test_no_name_becomes_code_and_each_task_names_its_data(run_copy, tmp_path):
     gone = dataclasses.replace(run.config, pairs=[str(tmp_path / "gone.tsv")],
                                init=str(tmp_path / "first"))
     save_run(run._replace(config=gone))
-    done = command("export", run_copy, "--out", name, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    export.main([str(run_copy), "--out", str(tmp_path / name)])
     card = (tmp_path / name / "README.md").read_text()
     code = ast.parse(card.split("```python\n")[1].split("```")[0])
     assert code.body[1].value.args[0].value == name
@@ -121,15 +119,15 @@ def test_what_exists_is_refused_and_an_empty_folder_is_filled(trained, tmp_path)
     done = command("export", trained[0], "--out", full, cwd=tmp_path)
     assert done.returncode == 2 and f"{full}: exists already and is left as" in done.stderr
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty", "full", "mine"]
-    done = command("export", trained[0], "--out", "empty", cwd=tmp_path)
-    assert done.returncode == 0 and (empty / "README.md").exists(), done.stderr
+    export.main([str(trained[0]), "--out", str(empty)])
+    assert (empty / "README.md").exists()
 
 
 # ---------------------------------------------------------------- Transformers
 
 # a high rate, for after five steps nothing may be near its first value
 TINY = ("--encoder transformer --model.transformer_layers 2 --model.heads 2 --model.hidden 24 "
-        "--model.max_tokens 8 --optim.rate 0.01 --steps 5 --evaluations 1 --run run").split()
+        "--model.max_tokens 8 --optim.rate 0.01 --steps 5 --evaluations 1").split()
 VARIANTS = {"bag": [], "post_norm": ["--model.bag", "false", "--model.pre_norm", "false",
                                      "--model.layers", 12, 16, "--model.encoder_bias", "true"]}
 
@@ -140,10 +138,9 @@ def export_of_a(arguments, tmp_path_factory):
     @cache
     def make(variant):
         folder = tmp_path_factory.mktemp(variant)
-        done = command("train", *arguments, *TINY, *VARIANTS[variant], cwd=folder)
-        assert done.returncode == 0, done.stderr
-        done = command("export", "run", "--out", f"{variant}.model", cwd=folder)
-        assert (done.returncode, done.stderr) == (0, "")
+        options = [*arguments, *TINY, "--run", folder / "run", *VARIANTS[variant]]
+        train.train(parse_config([*map(str, options)]))
+        export.main([str(folder / "run"), "--out", str(folder / f"{variant}.model")])
         return folder / "run", folder / f"{variant}.model"
     return make
 

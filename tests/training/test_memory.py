@@ -11,7 +11,7 @@ from convsim_mini import train
 from convsim_mini.common.arrays_file import save_arrays
 from convsim_mini.training.options import parse_config
 
-ROWS, WIDTH = 600_000, 16
+ROWS, WIDTH = 300_000, 16
 
 
 @pytest.mark.parametrize("again", (False, True))

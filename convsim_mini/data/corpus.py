@@ -28,13 +28,6 @@ def share_of(number, fraction, seed):
     return np.sort(order[:max(1, round(fraction * number))])
 
 
-def share_of_pairs(split, fraction, seed):
-    """A share of a Split's pairs, as a Split in memory; see `share_of`."""
-    if fraction == 1:
-        return split
-    return some_pairs(split, share_of(split.pairs, fraction, seed))
-
-
 def some_pairs(split, which):
     """The pairs `which` (m,) of a Split, as a Split in memory."""
     return Split(*split.sentences((2 * which[:, None] + np.arange(2)).ravel()), split.keys[which])

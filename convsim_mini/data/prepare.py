@@ -27,7 +27,7 @@ from ..common.processes import local_processes, map_in_order
 from ..core.packed import offsets_of
 from ..core.pairs import Split
 from ..core.text import UNKNOWN, Vocabulary, stable_hash, tokenize
-from .corpus import SPLITS, Corpus, share_of_pairs, some_pairs, split_of, text_key
+from .corpus import SPLITS, Corpus, share_of, some_pairs, split_of, text_key
 from .pairs import left_out, read_rows
 from .tables_and_logs import default_corpus
 
@@ -43,8 +43,10 @@ def open_corpus(config, vocabulary=None):
     """The Corpus of a Config's pairs. With --init `vocabulary` gives its ids."""
     corpus = load_corpus(config.pairs or [default_corpus()], config.text, config.cache,
                          config.columns, vocabulary if config.init else None)
-    return corpus._replace(
-        train=share_of_pairs(corpus.train, config.pairs_fraction, config.seed))
+    if config.pairs_fraction == 1:
+        return corpus
+    kept = share_of(corpus.train.pairs, config.pairs_fraction, config.seed)
+    return corpus._replace(train=some_pairs(corpus.train, kept))
 
 
 def load_corpus(paths, text, cache, columns=(), vocabulary=None):

@@ -58,7 +58,7 @@ def marked(explored, tokens):
 
 def reply(explored, question):
     """The replies of the corpus with the best scores for your sentence. Lesson 9, The batch softmax
-    loss, explains the scores."""
+    loss, explains the learned part of the scores; the rest is TF-IDF."""
     rows = best_replies(explored.replies, question["sentence"], REPLIES)
     return {"status": f"The best of {len(explored.replies):,} replies.",
             "tables": [("Best replies", ["score", "reply", "once said to"], rows)]}

@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..common.cli import UserError, python_m, user_errors
-from ..common.files import checksum, new_folder, read_object, write_rows, write_text
+from ..common.files import (
+    OURS, checksum, locked, new_folder, read_object, write_rows, write_text,
+)
 from ..fast.threads import product
 from .tfidf import read_tfidf, tfidf_of, write_tfidf
 
@@ -157,11 +159,16 @@ def add_to_index(encoder, rows, folder):
     """Embed Rows and add them to the index in a folder, all or none; → a report.
 
     The folder is written anew beside the old one, and takes its place at the end. Raises UserError
-    where the rows have other columns, or another process has added rows meanwhile.
+    where the rows have other columns, or another process is adding rows.
     """
     folder = Path(os.path.realpath(folder))
-    new, old, meta = Path(f"{folder}.new"), Path(f"{folder}.old"), folder / META
-    before, index = meta.read_bytes(), open_index(folder, encoder)
+    busy = f"{folder}: another process is adding to it; wait for it, and try again"
+    with locked(folder.parent, busy, f"{OURS}-{folder.name}.lock"):
+        return _add(encoder, rows, folder)
+
+
+def _add(encoder, rows, folder):
+    new, old, index = Path(f"{folder}.new"), Path(f"{folder}.old"), open_index(folder, encoder)
     if (rows.columns, rows.side) != (index.columns, index.side):
         raise UserError(f"{folder}: holds {' and '.join(index.columns)}, the new rows "
                         f"{' and '.join(rows.columns)}; add rows with its columns, with --replies "
@@ -171,8 +178,6 @@ def add_to_index(encoder, rows, folder):
         report = _write(work, index, added)
         for name in ("", *FILES, META):
             shutil.copymode(folder / name, work / name)
-        if meta.read_bytes() != before:
-            raise UserError(f"{folder}: another process has added to it; try again")
     index.vectors = None                                      # Windows moves no mapped file
     with user_errors(f"{folder}: cannot be replaced", f"the whole index is {new}"):
         folder.rename(old)

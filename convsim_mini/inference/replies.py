@@ -24,7 +24,7 @@ ECHO = 0.6          # of all words of both, in an echo (ours: less would also hi
 class Reply(NamedTuple):
     """A reply to a message."""
 
-    score: float    # of the reply to the message: a cosine
+    score: float    # meaning + 0.3 · words, as a search has it
     reply: str
     message: str    # the one that it once answered, or ""
 

@@ -41,7 +41,7 @@ class Job(NamedTuple):
 class Start(NamedTuple):
     """Where a training starts."""
 
-    params: dict | None = None          # only the first worker knows them, and the rest
+    params: dict | None = None          # the first worker alone has these values
     step: int = 0
     state: dict | None = None           # the optimiser's, from a checkpoint
     measured: list = []                 # records of what was measured until then

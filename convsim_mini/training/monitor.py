@@ -55,7 +55,7 @@ class Monitor:
         return max(filter(None, scores), key=scores.get, default=None)
 
     def has_fallen(self):
-        """Whether dev was worse each of the last three times: pairs are known by heart (ours)."""
+        """Whether dev was worse each of the last three times: the model overfits (ours)."""
         last = [*scores_on_dev(self.config, self.measured).values()][-1 - FALLS:]
         return len(last) > FALLS and all(one > next for one, next in pairwise(last))
 
@@ -106,14 +106,11 @@ class Monitor:
         self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {'   '.join(figures)}   "
                        f"loss {record['dev_loss']:.3f}")
         try:
-            self.draw()
+            plot_curves(self.folder / "curves.png", self.steps, self.measured, self.choices,
+                        self.best)
         except Exception as error:                            # any: training needs no picture
             self.bar.write(f"the curves are not drawn, training goes on ({error})", sys.stderr)
         self.began = time.perf_counter()
-
-    def draw(self):
-        """Draw the run's curves."""
-        plot_curves(self.folder / "curves.png", self.steps, self.measured, self.choices, self.best)
 
     def stopped(self):
         """Say how to go on."""

@@ -19,7 +19,7 @@ from ..core.model import ENCODERS
 from .run import describe
 from .settings import INHERITED, config_from_dict, flat, settings
 
-# What a run that goes on must have as the run that --init names had it.
+# Settings that a run with --init must keep from the run that --init names.
 KEPT = {name for name in settings() if name.startswith(("text.", "model."))} - {
     "text.filters_off", "model.dropout", "model.max_tokens", "model.scale", "model.word_weight"}
 

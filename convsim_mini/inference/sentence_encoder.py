@@ -3,21 +3,32 @@
 import sys
 import zlib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..core.arrays import array_module, to_device
 from ..common.cli import UserError, progress, python_m
-from ..core.text import tokenize
-from ..core.model import ENCODERS, TABLE, embed, respond
+from ..config import ModelConfig
+from ..core.packed import Packed
+from ..core.text import Vocabulary, tokenize
+from ..core.model import ENCODERS, TABLE, Model, embed, respond
 from ..core.layers import l2_normalize_forward
 from .projection import with_matrix
 from ..core.counting import NUMBERS, with_words, word_directions
-from ..training.run import load_run
+from ..training.run import Run, load_run
 from .index import Hit, Index, index_of, open_index
 from .rows import rows_of
 
 AT_ONCE = 1_024    # sentences: all halves at once would not fit
+
+
+class DataFrame(Protocol):
+    """By what a table of pandas is told from texts."""
+
+    columns: Any
 
 
 class SentenceEncoder:
@@ -31,12 +42,15 @@ class SentenceEncoder:
     is the whole vector
     """
 
-    def __init__(self, model, vocabulary, identity=None, word_weight=0.0):
+    log: list[dict[str, Any]]    # what `fit` measured and logged
+
+    def __init__(self, model: Model, vocabulary: Vocabulary,
+                 identity: dict[str, Any] | None = None, word_weight: float = 0.0) -> None:
         self.model, self.vocabulary, self.word_weight = model, vocabulary, word_weight
         self.directions = directions_of(model, vocabulary) if word_weight else None
         self.identity = identity or {}    # what its vectors depend on; an Index compares it
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         kind = ENCODERS[self.model.config.encoder].short
         return (f"SentenceEncoder({kind}, {len(self.vocabulary.words):,} words → "
                 f"{self.dimension:,} numbers)")
@@ -72,7 +86,8 @@ class SentenceEncoder:
         """
         return self.encode(sentences, as_responses=True)
 
-    def embed(self, packed, show_progress_bar=False, as_responses=False):
+    def embed(self, packed: Packed, show_progress_bar: bool = False, as_responses: bool = False
+              ) -> np.ndarray:
         """The unit vectors of a Packed of n sentences: float32 (n, dimension)."""
         vectors = np.empty((len(packed.lengths), self.dimension), np.float32)
         firsts = range(0, len(vectors), AT_ONCE)
@@ -84,19 +99,20 @@ class SentenceEncoder:
             vectors[first:first + AT_ONCE] = with_words(u, self.directions, part, self.word_weight)
         return vectors
 
-    def without_words(self):
+    def without_words(self) -> "SentenceEncoder":
         """The same encoder without the half that counts words, as an Index wants it."""
         return SentenceEncoder(self.model, self.vocabulary, {**self.identity, "word_weight": 0.0})
 
-    def fit(self, sentences, y=None):
+    def fit(self, sentences: Any, y: Any = None) -> Self:
         """What scikit-learn calls first. There is nothing left to learn. → the encoder itself"""
         return self
 
-    def transform(self, sentences):
+    def transform(self, sentences: str | Iterable[str]) -> np.ndarray:
         """`encode`, by the name that a pipeline of scikit-learn calls."""
         return self.encode(sentences)
 
-    def index(self, rows, column: str | None = None, replies: bool = False) -> Index:
+    def index(self, rows: str | Path | Iterable[str] | DataFrame, column: str | None = None,
+              replies: bool = False) -> Index:
         """An Index of rows to search, in memory: texts, a DataFrame, or a file of lines or a table.
 
         column: the one to embed, if its name does not tell; replies: embed a table's replies.
@@ -105,8 +121,8 @@ class SentenceEncoder:
         columns = [column] if column else ()
         return index_of(self, rows_of(rows, columns, int(replies)))
 
-    def search(self, index, sentence: str, k: int = 10, words: float | None = None
-               ) -> list[Hit]:
+    def search(self, index: Index | str | Path, sentence: str, k: int = 10,
+               words: float | None = None) -> list[Hit]:
         """The k rows of an Index, or of the folder of one, nearest to a sentence: Hits, best first.
 
         words: as of Index.search. A folder is read and checked as a whole each time.
@@ -115,19 +131,19 @@ class SentenceEncoder:
         return index.search([sentence], k, words)[0]
 
     @staticmethod
-    def similarity(a, b) -> np.ndarray:
+    def similarity(a: ArrayLike, b: ArrayLike) -> np.ndarray:
         """Cosines of vectors a: (n, e) or one (e,), with b: (m, e) or one (e,) → float32 (n, m)."""
-        a, b = (l2_normalize_forward(np.atleast_2d(np.asarray(x, np.float64)))[0] for x in (a, b))
-        return (a @ b.T).astype(np.float32)
+        u, v = (l2_normalize_forward(np.atleast_2d(np.asarray(x, np.float64)))[0] for x in (a, b))
+        return (u @ v.T).astype(np.float32)
 
 
-def directions_of(model, vocabulary):
+def directions_of(model: Model, vocabulary: Vocabulary) -> Any:
     """`word_directions` of a Vocabulary, on a Model's device."""
     xp = array_module(model.params[TABLE])
     return to_device(word_directions(vocabulary.probabilities()), xp)
 
 
-def tell_cut(config, lengths):
+def tell_cut(config: ModelConfig, lengths: np.ndarray) -> None:
     """Print how many sentences of these lengths (n,) a ModelConfig's encoder cuts, if any."""
     longest = ENCODERS[config.encoder].longest(config)
     if longest and (lengths > longest).any():
@@ -135,7 +151,7 @@ def tell_cut(config, lengths):
               f"{longest} words and are cut there")
 
 
-def tell_unknown(sentences, vocabulary):
+def tell_unknown(sentences: Iterable[str], vocabulary: Vocabulary) -> None:
     """Print to standard error which sentences hold no word of the Vocabulary."""
     for sentence in sentences:
         tokens = tokenize(sentence)
@@ -145,7 +161,8 @@ def tell_unknown(sentences, vocabulary):
                   file=sys.stderr)
 
 
-def load(run, device="cpu", tuned=False, words=None):
+def load(run: str | Path, device: str = "cpu", tuned: bool = False, words: float | None = None
+         ) -> SentenceEncoder:
     """The SentenceEncoder of a run, its folder or its file, on "cpu" or "gpu".
 
     A vector has two halves. The learned one is the model's times a matrix of the run. With `tuned`
@@ -157,13 +174,13 @@ def load(run, device="cpu", tuned=False, words=None):
     return encoder_of(load_run(run, device), tuned, words)
 
 
-def encoder_of(run, tuned=False, words=None):
+def encoder_of(run: Run, tuned: bool = False, words: float | None = None) -> SentenceEncoder:
     """The SentenceEncoder of a Run that is loaded already; the rest as `load`."""
     matrix = run.matrices.get("tuned" if tuned else "all_but_the_top")
     if tuned and matrix is None:
         raise UserError(f"{run.path}: holds no tuned matrix; make it: " +
                         python_m(f"convsim_mini.tune {run.path} --data DIR"))
-    crc = None if matrix is None else zlib.crc32(np.ascontiguousarray(matrix))
+    crc = None if matrix is None else zlib.crc32(matrix.tobytes())
     weight = run.config.model.word_weight if words is None else float(words)
     if not 0 <= weight < np.inf:
         raise UserError(f"words {weight}: expected a weight of 0 or more")

@@ -150,6 +150,13 @@ def test_the_loss_on_dev_masks_what_the_training_loss_masks(arguments, corpus):
     assert losses[0] < losses[1]                              # fewer wrong answers to choose from
 
 
+def test_a_long_training_without_numba_is_told_of_it(arguments, monkeypatch, capsys):
+    for steps, numba, told in ((300, None, 1), (299, None, 0), (300, np, 0)):
+        monkeypatch.setattr(train, "numba_module", lambda: numba)
+        train.prepare(parse_config([*map(str, arguments), "--steps", str(steps)]))
+        assert capsys.readouterr().out.count("pip install numba") == told
+
+
 # ---------------------------------------------------------------- evaluating a run
 
 def test_evaluations_show_what_training_reported(run_copy, trained, tmp_path):

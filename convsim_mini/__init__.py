@@ -31,11 +31,10 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
         run: str | Path | None = None, **settings: Any) -> "SentenceEncoder":
     """Train on your own pairs; → the SentenceEncoder of the step that is best on dev.
 
-    pairs: (message, reply) tuples of str, a DataFrame, or a file's name or a list of them. run: a
-    new folder for the run; None: a temporary one, as long as the encoder lives. settings: those of
-    `python -m convsim_mini.train`, as steps=300, init="runs/chat", columns=["question", "answer"].
-    `encoder.log` lists what was measured and logged. The process is taken over as a command's would
-    be: NumPy's own products have one thread from then on. Raises UserError.
+    pairs: (message, reply) tuples, a DataFrame, or files. run: a new folder; None: a temporary one,
+    as long as the encoder lives. settings: those of `python -m convsim_mini.train`, as steps=300,
+    init="runs/chat", columns=["question", "answer"]. `encoder.log` lists what was measured and
+    logged. NumPy's own products have one thread from then on, as in a command. Raises UserError.
     """
     from .train import fit
     return fit(pairs, run, **settings)

@@ -3,8 +3,7 @@
     python -m convsim_mini.export RUN --out DIR
 
 The folder holds the files of core/ as they are, the weights, settings with the vocabulary, a short
-model.py and a model card. It gives the vectors that `encode` gives, but for weights in
-16 bits, by which no cosine that we measured changed by more than 0.0002 (report/README.md).
+model.py and a model card. It gives the vectors that `encode` gives, from weights in 16 bits.
 """
 
 import dataclasses
@@ -28,8 +27,7 @@ from ..training.tasks import pairs_before
 
 PACKAGE = Path(__file__).parents[1]
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "torch_module.TorchModule"}]
-LARGE = 100    # MB, above which the settings of a smaller model are named
-SMALLER = "--text.bigram_buckets 100000 --model.embedding_dim 300 --model.layers 300"
+MOST, SMALLER = 100, "--text.bigram_buckets 100000 --model.embedding_dim 300 --model.layers 300"
 
 
 def open_exported(folder):
@@ -101,7 +99,7 @@ def main(argv=None):
     megabytes = sum(path.stat().st_size for path in options.out.rglob("*")) / 1e6
     print(f"{options.out}/README.md says how to use the folder of {megabytes:,.0f} MB. It names no "
           "license yet: choose one before you publish it.")
-    if megabytes > LARGE:
+    if megabytes > MOST:
         print(f"For a smaller folder train with {SMALLER} (report/README.md).")
 
 

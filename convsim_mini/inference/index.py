@@ -91,9 +91,8 @@ class Index:
         found = []
         for meaning, counted in zip(learned, self.tfidf.scores(sentences)):
             both = meaning + words * counted
-            found.append([
-                Hit(float(both[place]), float(meaning[place]), float(counted[place]), place + 1,
-                    self.row(place)) for place in nearest(both, top).tolist()])
+            found.append([Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
+                              self.row(k)) for k in nearest(both, top).tolist()])
         return found
 
 

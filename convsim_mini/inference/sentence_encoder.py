@@ -11,14 +11,12 @@ from numpy.typing import ArrayLike
 
 from ..core.arrays import array_module, to_device
 from ..common.cli import UserError, progress, python_m
-from ..config import ModelConfig
-from ..core.packed import Packed
-from ..core.text import Vocabulary, tokenize
-from ..core.model import ENCODERS, TABLE, Model, embed, respond
+from ..core.text import tokenize
+from ..core.model import ENCODERS, TABLE, embed, respond
 from ..core.layers import l2_normalize_forward
 from .projection import with_matrix
 from ..core.counting import NUMBERS, with_words, word_directions
-from ..training.run import Run, load_run
+from ..training.run import load_run
 from .index import Hit, Index, index_of, open_index
 from .rows import rows_of
 
@@ -26,9 +24,7 @@ AT_ONCE = 1_024    # sentences: all halves at once would not fit
 
 
 class DataFrame(Protocol):
-    """By what a table of pandas is told from texts."""
-
-    columns: Any
+    columns: Any    # by which a table of pandas is told from texts
 
 
 class SentenceEncoder:
@@ -42,13 +38,11 @@ class SentenceEncoder:
     is the whole vector
     """
 
-    log: list[dict[str, Any]]    # what `fit` measured and logged
-
-    def __init__(self, model: Model, vocabulary: Vocabulary,
-                 identity: dict[str, Any] | None = None, word_weight: float = 0.0) -> None:
+    def __init__(self, model, vocabulary, identity=None, word_weight=0.0):
         self.model, self.vocabulary, self.word_weight = model, vocabulary, word_weight
         self.directions = directions_of(model, vocabulary) if word_weight else None
         self.identity = identity or {}    # what its vectors depend on; an Index compares it
+        self.log = []    # of dicts: what `fit` measured and logged
 
     def __repr__(self) -> str:
         kind = ENCODERS[self.model.config.encoder].short
@@ -86,8 +80,7 @@ class SentenceEncoder:
         """
         return self.encode(sentences, as_responses=True)
 
-    def embed(self, packed: Packed, show_progress_bar: bool = False, as_responses: bool = False
-              ) -> np.ndarray:
+    def embed(self, packed, show_progress_bar=False, as_responses=False):
         """The unit vectors of a Packed of n sentences: float32 (n, dimension)."""
         vectors = np.empty((len(packed.lengths), self.dimension), np.float32)
         firsts = range(0, len(vectors), AT_ONCE)
@@ -99,7 +92,7 @@ class SentenceEncoder:
             vectors[first:first + AT_ONCE] = with_words(u, self.directions, part, self.word_weight)
         return vectors
 
-    def without_words(self) -> "SentenceEncoder":
+    def without_words(self):
         """The same encoder without the half that counts words, as an Index wants it."""
         return SentenceEncoder(self.model, self.vocabulary, {**self.identity, "word_weight": 0.0})
 
@@ -137,13 +130,13 @@ class SentenceEncoder:
         return (u @ v.T).astype(np.float32)
 
 
-def directions_of(model: Model, vocabulary: Vocabulary) -> Any:
+def directions_of(model, vocabulary):
     """`word_directions` of a Vocabulary, on a Model's device."""
     xp = array_module(model.params[TABLE])
     return to_device(word_directions(vocabulary.probabilities()), xp)
 
 
-def tell_cut(config: ModelConfig, lengths: np.ndarray) -> None:
+def tell_cut(config, lengths):
     """Print how many sentences of these lengths (n,) a ModelConfig's encoder cuts, if any."""
     longest = ENCODERS[config.encoder].longest(config)
     if longest and (lengths > longest).any():
@@ -151,7 +144,7 @@ def tell_cut(config: ModelConfig, lengths: np.ndarray) -> None:
               f"{longest} words and are cut there")
 
 
-def tell_unknown(sentences: Iterable[str], vocabulary: Vocabulary) -> None:
+def tell_unknown(sentences, vocabulary):
     """Print to standard error which sentences hold no word of the Vocabulary."""
     for sentence in sentences:
         tokens = tokenize(sentence)
@@ -161,8 +154,7 @@ def tell_unknown(sentences: Iterable[str], vocabulary: Vocabulary) -> None:
                   file=sys.stderr)
 
 
-def load(run: str | Path, device: str = "cpu", tuned: bool = False, words: float | None = None
-         ) -> SentenceEncoder:
+def load(run, device="cpu", tuned=False, words=None):
     """The SentenceEncoder of a run, its folder or its file, on "cpu" or "gpu".
 
     A vector has two halves. The learned one is the model's times a matrix of the run. With `tuned`
@@ -174,13 +166,13 @@ def load(run: str | Path, device: str = "cpu", tuned: bool = False, words: float
     return encoder_of(load_run(run, device), tuned, words)
 
 
-def encoder_of(run: Run, tuned: bool = False, words: float | None = None) -> SentenceEncoder:
+def encoder_of(run, tuned=False, words=None):
     """The SentenceEncoder of a Run that is loaded already; the rest as `load`."""
     matrix = run.matrices.get("tuned" if tuned else "all_but_the_top")
     if tuned and matrix is None:
         raise UserError(f"{run.path}: holds no tuned matrix; make it: " +
                         python_m(f"convsim_mini.tune {run.path} --data DIR"))
-    crc = None if matrix is None else zlib.crc32(matrix.tobytes())
+    crc = None if matrix is None else zlib.crc32(np.ascontiguousarray(matrix))
     weight = run.config.model.word_weight if words is None else float(words)
     if not 0 <= weight < np.inf:
         raise UserError(f"words {weight}: expected a weight of 0 or more")

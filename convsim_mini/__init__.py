@@ -15,30 +15,33 @@ what to open for a change, PROMISES.md what holds when something goes wrong.
 """
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .inference.sentence_encoder import SentenceEncoder
+    from .inference.sentence_encoder import DataFrame, SentenceEncoder
 
 # OpenBLAS's idle threads spin for 30 ms and so hold a core that copies and sparse products want.
 # With 2¹⁰ cycles instead of 2²⁶ a DAN step was 15% faster. NumPy reads this when it is loaded.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
 
 
-def fit(pairs, run: str | None = None, **settings) -> "SentenceEncoder":
+def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | DataFrame",
+        run: str | Path | None = None, **settings: Any) -> "SentenceEncoder":
     """Train on your own pairs; → the SentenceEncoder of the step that is best on dev.
 
-    pairs: (message, reply) tuples of str, a DataFrame, or a file's name or a list of them. run: a
-    new folder for the run; None: a temporary one, as long as the encoder lives. settings: those of
-    `python -m convsim_mini.train`, as steps=300, init="runs/chat", columns=["question", "answer"].
-    `encoder.log` lists what was measured and logged. The process is taken over as a command's would
-    be: NumPy's own products have one thread from then on. Raises UserError.
+    pairs: (message, reply) tuples, a DataFrame, or files. run: a new folder; None: a temporary one,
+    as long as the encoder lives. settings: those of `python -m convsim_mini.train`, as steps=300,
+    init="runs/chat", columns=["question", "answer"]. `encoder.log` lists what was measured and
+    logged. NumPy's own products have one thread from then on, as in a command. Raises UserError.
     """
     from .train import fit
     return fit(pairs, run, **settings)
 
 
-def load(run, device="cpu", tuned=False, words=None) -> "SentenceEncoder":
+def load(run: str | Path, device: str = "cpu", tuned: bool = False, words: float | None = None
+         ) -> "SentenceEncoder":
     """Open a run's folder: `load(run).encode(list_of_str)` → float32 (n, 1012) unit vectors.
 
     500 numbers are learned and 512 count words. words=0: the 500 of the paper.

@@ -16,7 +16,7 @@ from textwrap import shorten
 
 import numpy as np
 
-from .common.cli import UserError, errors_in_one_line
+from .common.cli import UserError, errors_in_one_line, python_m
 from .common.files import OURS, locked, write_text
 from .common.tables import table
 from .core.arrays import array_module, to_device
@@ -31,6 +31,7 @@ from .evaluation import response
 from .evaluation.after_training import measured_on, summary, untrained
 from .evaluation.nli import classify
 from .fast.devices import device_module
+from .fast.loops import numba_module
 from .fast.threads import claim_process
 from .inference.projection import all_but_the_top
 from .inference.sentence_encoder import load, tell_cut
@@ -197,6 +198,8 @@ def prepare(config, vocabulary=None, workers=ALONE):
     if config.second_task:
         tasks = Tasks(corpus.train, *open_nli(config, corpus.vocabulary))
     config = fitting_steps(fitting_batches(config, tasks, workers.size), tasks)
+    if not workers.rank and config.device == "cpu" and config.steps >= 300 and not numba_module():
+        print(f"After {python_m('pip install numba')} a DAN's steps take about 0.86 of the time\n")
     tests = measured_on(config, corpus)                       # now, or a mistake would tell late
     return Job(config, corpus, tasks, measuring_dev(config, corpus, tasks), tests, workers)
 

@@ -3,7 +3,7 @@
     python -m convsim_mini.export RUN --out DIR
 
 The folder holds the files of core/ as they are, the weights, settings with the vocabulary, a short
-model.py and a model card. It gives the vectors that `encode` gives.
+model.py and a model card. It gives the vectors that `encode` gives, from weights in 16 bits.
 """
 
 import dataclasses
@@ -27,6 +27,7 @@ from ..training.tasks import pairs_before
 
 PACKAGE = Path(__file__).parents[1]
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "torch_module.TorchModule"}]
+MOST, SMALLER = 100, "--text.bigram_buckets 100000 --model.embedding_dim 300 --model.layers 300"
 
 
 def open_exported(folder):
@@ -38,7 +39,7 @@ def open_exported(folder):
 def write_model(folder, encoder):
     """Write all files but the card. The response network and NLI's classifier are left out."""
     config = encoder.model.config
-    arrays = {name: array for name, array in encoder.model.params.items()
+    arrays = {name: array.astype(np.float16) for name, array in encoder.model.params.items()
               if name.startswith("encoder.")}
     np.savez(folder / "model.npz", **arrays)
     code = Path(sys.modules[ENCODERS[config.encoder].forward.__module__].__file__)
@@ -95,8 +96,11 @@ def main(argv=None):
                              for one in (encoder, open_exported(folder)))
         write_text(folder / "README.md", card(run, encoder, options.out, of_folder))
     print(f"STS own set, r × 100: the run {of_run}, the folder {of_folder}")
-    print(f"{options.out}/README.md says how to use the folder. It names no license yet: choose "
-          "one before you publish it.")
+    megabytes = sum(path.stat().st_size for path in options.out.rglob("*")) / 1e6
+    print(f"{options.out}/README.md says how to use the folder of {megabytes:,.0f} MB. It names no "
+          "license yet: choose one before you publish it.")
+    if megabytes > MOST:
+        print(f"For a smaller folder train with {SMALLER} (report/README.md).")
 
 
 if __name__ == "__main__":

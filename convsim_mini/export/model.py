@@ -22,7 +22,8 @@ class SentenceEncoder:
         text, self.counting, self.encoder, _ = own_code(folder, settings["module"])
         self.vocabulary = text.Vocabulary(**settings["vocabulary"])
         params, config = np.load(Path(folder, "model.npz")), SimpleNamespace(**settings["model"])
-        self.model = self.encoder.Model(dict(params), config, self.vocabulary.size)
+        params = {name: array.astype(np.float32) for name, array in params.items()}    # of 16 bits
+        self.model = self.encoder.Model(params, config, self.vocabulary.size)
         self.directions = self.counting.word_directions(self.vocabulary.probabilities())
         self.dimension = len(self.encode(""))
 

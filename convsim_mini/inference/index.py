@@ -24,7 +24,7 @@ from ..common.files import (
     OURS, checksum, locked, new_folder, read_object, write_rows, write_text,
 )
 from ..fast.threads import product
-from .tfidf import read_tfidf, tfidf_of, write_tfidf
+from .tfidf import Tfidf, read_tfidf, tfidf_of, write_tfidf
 
 FORMAT = 5       # of the four files
 META = "meta.json"
@@ -40,7 +40,7 @@ class Hit(NamedTuple):
     meaning: float    # cosine of the learned vectors of query and row
     words: float      # cosine of their TF-IDF
     number: int       # of the row, from 1 on
-    row: dict         # column → value; of a text file {"line": …}
+    row: dict[str, Any]    # column → value; of a text file {"line": …}
 
 
 def nearest(scores, top):
@@ -60,25 +60,25 @@ class Index:
     vectors: np.ndarray    # float32 (n, e), unit length
     rows: list             # n JSON objects: column → value
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.rows)
 
     @property
-    def column(self):
+    def column(self) -> str:
         """The column that was embedded."""
         return self.columns[self.side]
 
     @property
-    def texts(self):
+    def texts(self) -> list[str]:
         """The n texts that were embedded."""
         return [self.row(place)[self.column] for place in range(len(self))]
 
     @cached_property
-    def tfidf(self):
+    def tfidf(self) -> Tfidf:
         """The Tfidf of the n texts."""
         return tfidf_of(self.texts)
 
-    def row(self, place):
+    def row(self, place: int) -> dict[str, Any]:
         """The row at a place from 0 on. Numbers that JSON does not have, as NaN, are None."""
         return json.loads(self.rows[place], parse_constant=lambda name: None)
 
@@ -93,8 +93,8 @@ class Index:
         found = []
         for meaning, counted in zip(learned, self.tfidf.scores(sentences)):
             both = meaning + words * counted
-            found.append([Hit(*(float(scores[place]) for scores in (both, meaning, counted)),
-                              int(place) + 1, self.row(place)) for place in nearest(both, top)])
+            found.append([Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
+                              self.row(k)) for k in nearest(both, top).tolist()])
         return found
 
 

@@ -3,8 +3,11 @@
 import sys
 import zlib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..core.arrays import array_module, to_device
 from ..common.cli import UserError, progress, python_m
@@ -18,6 +21,10 @@ from .index import Hit, Index, index_of, open_index
 from .rows import rows_of
 
 AT_ONCE = 1_024    # sentences: all halves at once would not fit
+
+
+class DataFrame(Protocol):
+    columns: Any    # by which a table of pandas is told from texts
 
 
 class SentenceEncoder:
@@ -35,8 +42,9 @@ class SentenceEncoder:
         self.model, self.vocabulary, self.word_weight = model, vocabulary, word_weight
         self.directions = directions_of(model, vocabulary) if word_weight else None
         self.identity = identity or {}    # what its vectors depend on; an Index compares it
+        self.log = []    # of dicts: what `fit` measured and logged
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         kind = ENCODERS[self.model.config.encoder].short
         return (f"SentenceEncoder({kind}, {len(self.vocabulary.words):,} words → "
                 f"{self.dimension:,} numbers)")
@@ -88,15 +96,16 @@ class SentenceEncoder:
         """The same encoder without the half that counts words, as an Index wants it."""
         return SentenceEncoder(self.model, self.vocabulary, {**self.identity, "word_weight": 0.0})
 
-    def fit(self, sentences, y=None):
+    def fit(self, sentences: Any, y: Any = None) -> Self:
         """What scikit-learn calls first. There is nothing left to learn. → the encoder itself"""
         return self
 
-    def transform(self, sentences):
+    def transform(self, sentences: str | Iterable[str]) -> np.ndarray:
         """`encode`, by the name that a pipeline of scikit-learn calls."""
         return self.encode(sentences)
 
-    def index(self, rows, column: str | None = None, replies: bool = False) -> Index:
+    def index(self, rows: str | Path | Iterable[str] | DataFrame, column: str | None = None,
+              replies: bool = False) -> Index:
         """An Index of rows to search, in memory: texts, a DataFrame, or a file of lines or a table.
 
         column: the one to embed, if its name does not tell; replies: embed a table's replies.
@@ -105,8 +114,8 @@ class SentenceEncoder:
         columns = [column] if column else ()
         return index_of(self, rows_of(rows, columns, int(replies)))
 
-    def search(self, index, sentence: str, k: int = 10, words: float | None = None
-               ) -> list[Hit]:
+    def search(self, index: Index | str | Path, sentence: str, k: int = 10,
+               words: float | None = None) -> list[Hit]:
         """The k rows of an Index, or of the folder of one, nearest to a sentence: Hits, best first.
 
         words: as of Index.search. A folder is read and checked as a whole each time.
@@ -115,10 +124,10 @@ class SentenceEncoder:
         return index.search([sentence], k, words)[0]
 
     @staticmethod
-    def similarity(a, b) -> np.ndarray:
+    def similarity(a: ArrayLike, b: ArrayLike) -> np.ndarray:
         """Cosines of vectors a: (n, e) or one (e,), with b: (m, e) or one (e,) → float32 (n, m)."""
-        a, b = (l2_normalize_forward(np.atleast_2d(np.asarray(x, np.float64)))[0] for x in (a, b))
-        return (a @ b.T).astype(np.float32)
+        u, v = (l2_normalize_forward(np.atleast_2d(np.asarray(x, np.float64)))[0] for x in (a, b))
+        return (u @ v.T).astype(np.float32)
 
 
 def directions_of(model, vocabulary):

@@ -19,7 +19,7 @@ from convsim_mini.inference.index import build_index
 from convsim_mini.inference.rows import rows_of_texts
 from convsim_mini.inference.sentence_encoder import load
 
-from conftest import SMALL, Finished, command
+from conftest import SMALL, Finished
 
 NEW = "--cache cache --run new --steps 4 --evaluations 1"    # with SMALL after every "train" below
 CASES = """
@@ -177,10 +177,6 @@ def test_a_mistake_is_one_line_and_leaves_every_file_as_it_was(
     done = in_process(line, workshop, monkeypatch, capsys)
     assert snapshot(workshop) == before
     assert_one_line(done, words)
-
-
-def test_the_same_from_a_process_of_its_own(workshop):
-    assert_one_line(command("evaluation.sts", "run-cut", cwd=workshop), "run-cut damaged")
 
 
 def test_a_gpu_that_is_not_there_is_one_line(workshop, monkeypatch, capsys):

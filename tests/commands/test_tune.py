@@ -52,8 +52,6 @@ def test_the_matrix_learns_which_directions_count():
 
 
 def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path):
-    done = command("encode", run_copy, "--tuned", "hello", cwd=tmp_path)
-    assert done.returncode == 2 and "no tuned matrix; make it: " in done.stderr
     rng, words = np.random.default_rng(0), "fudazi vobamu setodi tufome nozozi".split()
     for name, pairs in (("train", 120), ("dev", 40)):
         rows = []
@@ -82,4 +80,3 @@ def test_a_matrix_becomes_part_of_the_last_linear_layers(change):
     expected = l2_normalize_forward(encoder_forward(model, packed)[0] @ matrix)[0]
     found = encoder_forward(with_matrix(model, matrix), packed)[0]
     assert np.abs(found - expected).max() < 1e-10
-    assert with_matrix(model, None) is model

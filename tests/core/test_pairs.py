@@ -7,7 +7,7 @@ import pytest
 
 from convsim_mini.core import pairs
 from convsim_mini.core.packed import offsets_of
-from convsim_mini.core.pairs import Split, batch_order, false_negatives
+from convsim_mini.core.pairs import Split, batch_order
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,6 @@ def test_a_batch_without_repetitions_or_without_the_mask_has_no_false_negatives(
     assert len(same) > 1 and split.batch(same).false_negatives is not None
     assert split.batch(same, mask_false_negatives=False).false_negatives is None
     assert split.batch(same[:1]).false_negatives is None
-    assert false_negatives(np.arange(3), np.arange(3)) is None
 
 
 # ---------------------------------------------------------------- the order

@@ -27,18 +27,14 @@ def run(tmp_path_factory, pair_file, cache_folder):
     return str(folder)
 
 
-def test_a_transformer_is_evaluated_and_encodes(run, capsys):
+def test_a_transformer_is_evaluated_encodes_and_tells_its_reach(run, capsys):
     evaluation.main([run, "--on", "response", "sts", "cqa"])
     told = capsys.readouterr().out
     assert "P@10" in told and "STS own set" in told and "not measured" not in told
     encode.main([run, "fudazi", f"one fudazi{' two' * 7}"])
     assert "1 of 2 sentences have more than 8 words and are cut there" in capsys.readouterr().out
-
-
-def test_the_reach_of_attention_is_reported(run, capsys):
     attention.main([run])
-    told = capsys.readouterr().out
-    assert "the same attention to every word" in told
+    assert "the same attention to every word" in capsys.readouterr().out
 
 
 def test_reach_is_the_mean_distance_of_what_is_attended_to():

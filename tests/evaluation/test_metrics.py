@@ -118,14 +118,6 @@ def test_too_few_pairs_have_no_test_and_no_interval(n):
             and np.isnan(metrics.pearson_difference(x, z, y)[1:]).all())
 
 
-def scipys_interval(statistic, *samples):
-    """The paired percentile interval of 10,000 other resamples."""
-    found = scipy.stats.bootstrap(samples, statistic, paired=True, method="percentile",
-                                  vectorized=False, n_resamples=10_000,
-                                  rng=np.random.default_rng(0)).confidence_interval
-    return found.low, found.high
-
-
 def test_the_interval_of_a_difference_of_correlations_is_that_of_each_resample():
     x, z, y = graded(np.random.default_rng(1), 12, 1.5, 4)
     differences = []
@@ -151,8 +143,10 @@ def test_the_interval_of_a_difference_of_map_is_scipys():
     difference, low, high = metrics.map_difference(relevant, other)
     one, two = (metrics.ranking_scores(some)[0, 0] for some in (relevant, other))
     assert difference == pytest.approx(one - two)
-    expected = scipys_interval(lambda a, b: np.mean(a - b),
-                               *map(metrics.average_precision, (relevant, other)))
+    expected = scipy.stats.bootstrap(
+        [*map(metrics.average_precision, (relevant, other))], lambda a, b: np.mean(a - b),
+        paired=True, method="percentile", vectorized=False, n_resamples=10_000,
+        rng=np.random.default_rng(0)).confidence_interval
     assert (low, high) == pytest.approx(expected, abs=0.05 * (high - low))
 
 

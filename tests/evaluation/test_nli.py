@@ -15,11 +15,10 @@ from convsim_mini.evaluation.metrics import per_cent
 from convsim_mini.core.gradcheck import dense
 from convsim_mini.core.loop import step_gradients
 from convsim_mini.core.model import loss_and_gradients
-from convsim_mini.core.schedule import rates
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run, read_log
 from convsim_mini.data.snli import Snli, find_snli, read_snli
-from convsim_mini.training.tasks import Tasks, batch_sizes, batches, pairs_before
+from convsim_mini.training.tasks import Tasks, batches, pairs_before
 
 from conftest import command, generate_nli, write_snli
 
@@ -196,11 +195,8 @@ def test_the_papers_second_stage():
     settings = parse_config(["--preset", "paper-multitask", "--nli", "here"])
     assert ((settings.task, settings.nli_share, settings.steps, settings.model.nli_hidden)
             == ("multitask", 0.05, 30_000_000, 512))
-    for step, expected in {
-            0: (128, 0.01), 19_999_999: (128, 0.01), 20_000_000: (256, 0.001)}.items():
-        assert batch_sizes(settings.optim, step, settings.steps) == (expected[0],) * 2
-        assert (rates(settings.optim, step, settings.steps, expected[0])[0]
-                == pytest.approx(expected[0] * expected[1]))
+    assert settings.optim.drop_at * settings.steps == 20_000_000    # then as in the first stage
+    assert settings.optim.nli_batch_size == 128 and settings.optim.rate == 0.01
 
 
 # ---------------------------------------------------------------- evaluation

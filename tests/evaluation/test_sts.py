@@ -118,7 +118,6 @@ def test_a_year_is_found_beside_the_benchmark_and_read_whole(year, tmp_path):
     ("\n2.5\n", "\n\n", ": 29 scores in 35 lines, expected the official 30 in the 35"),
     ("\n2.5\n", "\n2.5\n\n", ": 30 scores in 36 lines, expected the official 30 in the 35 of"),
     ("2.5", "5.1", ', line 17: score "5.1", expected a score from 0 to 5'),
-    ("2.5", "nan", ', line 17: score "nan"'),
 ])
 def test_what_is_wrong_with_a_year_is_said(year, old, new, message):
     gold = year / "STS.gs.headlines.txt"

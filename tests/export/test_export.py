@@ -24,6 +24,15 @@ SENTENCES = ["fudazi vobamu setodi", "How old are you?", "", "don't “quote” 
              "it 's -lrb- done -rrb- https://a.b/c", "tufome", "fudazi vobamu setodi " * 30]
 
 
+def in_16_bits(run, **options):
+    """The run's SentenceEncoder with its weights as a folder keeps them."""
+    encoder = convsim_mini.load(run, **options)
+    params = {name: array.astype(np.float16).astype(np.float32)
+              for name, array in encoder.model.params.items()}
+    encoder.model = encoder.model._replace(params=params)
+    return encoder
+
+
 @pytest.fixture(scope="module")
 def exported(trained, tmp_path_factory):
     """The run, exported as it is: folder, Finished."""
@@ -39,20 +48,24 @@ def exported(trained, tmp_path_factory):
 
 def test_numpy_alone_gives_the_vectors_of_the_run(trained, exported, tmp_path):
     vectors = with_numpy_alone(exported[0], SENTENCES, tmp_path)
-    expected = convsim_mini.load(trained[0]).encode(SENTENCES)
+    expected = in_16_bits(trained[0]).encode(SENTENCES)
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-6)
+    # rows and a matrix are multiplied, and each of both is off by 2⁻¹¹ of its numbers at most
+    of_run = convsim_mini.load(trained[0]).encode(SENTENCES)
+    np.testing.assert_allclose(vectors @ vectors.T, of_run @ of_run.T, rtol=0, atol=2**-10)
+    stored = np.load(exported[0] / "model.npz")
+    assert {array.dtype for array in stored.values()} == {np.dtype(np.float16)}
 
 
 def test_one_sentence_none_and_many(trained, exported):
     encoder = export.open_exported(exported[0])
     assert encoder.encode([]).shape == (0, 528)
-    assert encoder.embed(encoder.vocabulary.encode([])).shape == (0, 528)
     assert encoder.encode("tufome").shape == (528,)
     assert encoder.encode(text for text in ["tufome", "a"]).shape == (2, 528)
     many = [f"fudazi {k}" for k in range(1_500)]
-    np.testing.assert_allclose(encoder.encode(many), convsim_mini.load(trained[0]).encode(many),
-                               rtol=0, atol=1e-6)
+    np.testing.assert_allclose(encoder.encode(many), in_16_bits(trained[0]).encode(many), rtol=0,
+                               atol=1e-6)
     encoder.model.params["encoder.linear0.weight"][0] = np.nan
     with pytest.raises(FloatingPointError, match="not finite: its weights are damaged"):
         encoder.encode("tufome")
@@ -65,20 +78,18 @@ def test_layers_biases_and_the_weight_of_words_are_exported(arguments, tmp_path,
     train.train(parse_config([*map(str, options)]))
     export.main([str(tmp_path / "run"), "--out", str(tmp_path / "out")])
     vectors = export.open_exported(tmp_path / "out").encode(SENTENCES)
-    np.testing.assert_allclose(vectors, convsim_mini.load(tmp_path / "run").encode(SENTENCES),
-                               rtol=0, atol=1e-6)
+    np.testing.assert_allclose(vectors, in_16_bits(tmp_path / "run").encode(SENTENCES), rtol=0,
+                               atol=1e-6)
     assert vectors.shape[1] == (16 if 0 in change else 528)
     assert ("count its words" in (tmp_path / "out" / "README.md").read_text()) == (0 not in change)
 
 
 def test_a_tuned_matrix_is_exported(run_copy, tmp_path):
-    done = command("export", run_copy, "--tuned", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 2 and "holds no tuned matrix" in done.stderr
     save_matrix(load_run(run_copy), "tuned", np.random.default_rng(0).standard_normal((16, 16)))
     export.main([str(run_copy), "--tuned", "--out", str(tmp_path / "out")])
     vectors = with_numpy_alone(tmp_path / "out", SENTENCES, tmp_path)
-    np.testing.assert_allclose(vectors, convsim_mini.load(run_copy, tuned=True).encode(SENTENCES),
-                               rtol=0, atol=1e-6)
+    np.testing.assert_allclose(vectors, in_16_bits(run_copy, tuned=True).encode(SENTENCES), rtol=0,
+                               atol=1e-6)
     assert np.abs(vectors - convsim_mini.load(run_copy).encode(SENTENCES)).max() > 0.01
 
 
@@ -86,8 +97,10 @@ def test_what_is_printed_and_what_the_card_says(trained, exported):
     folder, done = exported
     run, card = load_run(trained[0]), (folder / "README.md").read_text()
     own = sts.read(sts.OWN)
-    r = r_with_interval(sts.cosines(convsim_mini.load(trained[0]).encode, own), own.labels)
-    assert done.stdout.count(r) == 2 and f"95% interval: {r}. The own set" in card
+    of_run, of_folder = (r_with_interval(sts.cosines(one(trained[0]).encode, own), own.labels)
+                         for one in (convsim_mini.load, in_16_bits))
+    assert f"100: the run {of_run}, the folder {of_folder}\n" in done.stdout
+    assert f"interval: {of_folder}. The own set" in card and export.SMALLER not in done.stdout
     assert "a vector of 16 learned numbers and 512 that count its words." in card
     drawn = pairs_before(run.config, run.step)
     assert f"It was trained on pairs.tsv. Training drew {drawn:,} pairs in all" in card
@@ -113,14 +126,17 @@ def test_no_name_becomes_code_and_each_task_names_its_data(run_copy, tmp_path):
         assert export.training_data(run._replace(config=config)).startswith(says)
 
 
-def test_what_exists_is_refused_and_an_empty_folder_is_filled(trained, tmp_path):
+def test_what_exists_is_refused_and_an_empty_folder_is_filled(
+        trained, tmp_path, monkeypatch, capsys):
     full, empty = tmp_path / "full", tmp_path / "empty"
     full.mkdir(), empty.mkdir(), (full / "mine").write_text("precious")
     done = command("export", trained[0], "--out", full, cwd=tmp_path)
-    assert done.returncode == 2 and f"{full}: exists already and is left as" in done.stderr
+    assert done.returncode == 2 and done.stderr.startswith(f"error: {full}: exists already and")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty", "full", "mine"]
+    monkeypatch.setattr(export, "MOST", 0)
     export.main([str(trained[0]), "--out", str(empty)])
-    assert (empty / "README.md").exists()
+    assert (empty / "README.md").exists() and export.SMALLER in capsys.readouterr().out
+    assert parse_config(export.SMALLER.split()).model.layers == [300]
 
 
 # ---------------------------------------------------------------- Transformers
@@ -149,17 +165,13 @@ def export_of_a(arguments, tmp_path_factory):
 def test_a_transformer_with_numpy_alone_gives_the_vectors_of_the_run(export_of_a, variant,
                                                                      tmp_path):
     run, folder = export_of_a(variant)
-    encoder = convsim_mini.load(run)
+    encoder = in_16_bits(run)
     many = ["fudazi vobamu setodi tufome a"] * 1_000 + SENTENCES    # more words than go at once
     vectors = with_numpy_alone(folder, many, tmp_path)
     error = rounding(encoder, many)
     assert error < 1e-3 and vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, encoder.encode(many), rtol=0, atol=error)
-    assert export.open_exported(folder).encode([]).shape == (0, 528)
-
-
-def test_what_the_card_of_a_transformer_says(export_of_a):
-    card = (export_of_a("bag")[1] / "README.md").read_text()
+    card = (folder / "README.md").read_text()
     assert "It is a Transformer\nthat `convsim_mini` trained" in card and "{" not in card
 
 
@@ -183,7 +195,7 @@ def opened(exported, open_offline):
 
 
 def test_sentence_transformers_gives_the_vectors_of_the_run(trained, opened):
-    expected = convsim_mini.load(trained[0]).encode(SENTENCES)
+    expected = in_16_bits(trained[0]).encode(SENTENCES)
     vectors = opened.encode(SENTENCES, batch_size=3)
     np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-6)
     np.testing.assert_allclose(opened.similarity(vectors, vectors), expected @ expected.T,

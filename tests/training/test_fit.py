@@ -68,9 +68,6 @@ def test_pairs_may_come_one_by_one_but_must_be_there(pairs, settings, tmp_path):
     for none in ([], iter(()), frame(input=[], response=[])):
         with pytest.raises(UserError, match="pairs: there are none"):
             convsim_mini.fit(none, **settings)
-
-
-def test_a_pair_is_two_texts(settings):
     with pytest.raises(ValueError, match="zip"):
         convsim_mini.fit([("a", "b", "c")], **settings)
 

@@ -98,9 +98,7 @@ def test_runs_without_a_name_do_not_overwrite_one_another(arguments, tmp_path, m
 def test_the_papers_recipe_trains(arguments, corpus, tmp_path):
     config = parse_config([*map(str, arguments), "--preset", "paper", "--steps", "8",
                            "--evaluations", "1", "--run", str(tmp_path / "run")])
-    assert ((config.optim.optimizer, config.optim.loss, config.model.scale)
-            == ("sgd", "sum", 1.0))
-    assert (config.optim.batch_size, config.model.layers) == (64, [16])    # options win
+    assert config.optim.loss == "sum"
     start, (folder, *_) = initial_model(config, corpus).params, train.train(config)
     for name, p in load_run(folder).model.params.items():
         assert (p != start[name]).any(), name
@@ -150,6 +148,13 @@ def test_the_loss_on_dev_masks_what_the_training_loss_masks(arguments, corpus):
         measure = train.measuring_dev(config, corpus, Tasks(corpus.train))
         losses.append(measure(initial_model(config, corpus))["dev_loss"])
     assert losses[0] < losses[1]                              # fewer wrong answers to choose from
+
+
+def test_a_long_training_without_numba_is_told_of_it(arguments, monkeypatch, capsys):
+    for steps, numba, told in ((300, None, 1), (299, None, 0), (300, np, 0)):
+        monkeypatch.setattr(train, "numba_module", lambda: numba)
+        train.prepare(parse_config([*map(str, arguments), "--steps", str(steps)]))
+        assert capsys.readouterr().out.count("pip install numba") == told
 
 
 # ---------------------------------------------------------------- evaluating a run

@@ -29,7 +29,8 @@ from .settings import config_from_dict, flat
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"
 MATRIX, STATE = "matrix.", "state."    # what the names of arrays begin with that are no weights
 # Settings that change no result. Some are places of files that have checksums of their own.
-PLACES = {"run", "init", "pairs", "columns", "nli", "data", "cache", "device", "optim.chunk"}
+PLACES = {"run", "init", "pairs", "columns", "encoding", "nli", "data", "cache", "device",
+          "optim.chunk"}
 
 
 class Run(NamedTuple):

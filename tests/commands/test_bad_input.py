@@ -43,6 +43,7 @@ train --pairs empty                         | empty unknown kind
 train --pairs three.tsv                     | three.tsv 2000 malformed row 1 3 columns 2
 train --pairs fields.jsonl                  | fields.jsonl columns reply
 train --pairs good.tsv --columns question   | columns question two
+train --pairs good.tsv --encoding utf-16    | --encoding utf-16 ASCII cp1252
 train --pairs good.tsv --run /proc/run      | /proc/run
 train --pairs good.tsv --run run            | run exists already
 train --init run --text.words 17            | --text.words 17 --init

@@ -22,6 +22,7 @@ from convsim_mini.data import pairs as pairs_module
 from convsim_mini.data import prepare
 from convsim_mini.data.corpus import SPLITS, share_of_pairs, split_of, text_key
 from convsim_mini.data.prepare import load_corpus
+from convsim_mini.data.tables_and_logs import Reading
 from convsim_mini.core.text import stable_hash, tokenize
 from convsim_mini.training.options import parse_config
 from convsim_mini.common.files import OURS
@@ -269,7 +270,8 @@ def test_a_changed_pair_file_and_other_settings_get_a_cache_of_their_own(
     assert after.report["read"] == before.report["read"] + 100
     fewer = load_corpus([path], TextConfig(words=100, oov_buckets=20), tmp_path / "cache")
     assert len(fewer.vocabulary.words) == 100
-    assert len(caches(tmp_path / "cache")) == 3
+    load_corpus([path], text_config, tmp_path / "cache", Reading(encoding="cp1252"))
+    assert len(caches(tmp_path / "cache")) == 4
 
 
 def test_a_pair_file_changed_with_its_size_and_time_kept_is_prepared_again(

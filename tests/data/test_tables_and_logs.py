@@ -12,13 +12,13 @@ from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.data import tables_and_logs
 from convsim_mini.data.pairs import Pair, read_rows
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.data.tables_and_logs import PAIRS as NAMES
+from convsim_mini.data.tables_and_logs import PAIRS as NAMES, Reading
 
 PAIRS = [("how are you, friend?", "fine,\nthanks"), ("a; b", 'she said "no"'), ("é", "à")]
 
 
 def read(path, columns=()):
-    return [pair for part in read_rows(path, columns=columns) for pair in part.pairs]
+    return [pair for part in read_rows(path, reading=Reading(columns)) for pair in part.pairs]
 
 
 def write_csv(path, header, rows, delimiter=","):
@@ -113,7 +113,7 @@ def test_replies_find_their_messages(tmp_path):
     ("a.tsv", "id\tmessage\n17\tMy printer is broken\n18\tThe cat\n", [],
      "cannot tell which columns hold input and response; it has id, message; name two"),
     ("a.csv", "input,input,response\na,b,c\n", [], 'two columns are called "input"; expected one'),
-    ("a.csv", b"question,answer\na,b\n\xff,c\n", [], "line 3: is not UTF-8 text (invalid start"),
+    ("a.csv", b"question,answer\na,b\n\xff,c\n", [], "line 3: is not UTF-8 text ('utf-8'"),
     ("a.tsv", b"a\tb\ncaf\xe9\tb\n", [], "line 2: is not UTF-8 text"),
     ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "line 3 is no row of a table"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\nno json\n', [], "row 2: no JSON object: Exp"),

@@ -30,9 +30,9 @@ def fit(pairs, run: str | None = None, **settings) -> "SentenceEncoder":
 
     pairs: (message, reply) tuples of str, a DataFrame, or a file's name or a list of them. run: a
     new folder for the run; None: a temporary one, as long as the encoder lives. settings: those of
-    `python -m convsim_mini.train`, as steps=300, init="runs/chat", columns=["question", "answer"].
-    `encoder.log` lists what was measured and logged. The process is taken over as a command's would
-    be: NumPy's own products have one thread from then on. Raises UserError.
+    `python -m convsim_mini.train`, as steps=300, init="runs/chat", columns=["question", "answer"],
+    encoding="cp1252". `encoder.log` lists what was measured and logged. The process is taken over
+    as a command's would be: NumPy's own products have one thread from then on. Raises UserError.
     """
     from .train import fit
     return fit(pairs, run, **settings)

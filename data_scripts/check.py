@@ -69,7 +69,7 @@ def _cqa(path):
 
 
 def _named(read, *fields):
-    """A reader of rows with fields of these names. read: function(path, reading=Reading) → records"""
+    """A reader of rows with fields of these names. read: function(path, reading=…) → records"""
     def rows_and_first(path):
         records = read(path, reading=Reading(fields))
         _, first = next(records, (1, {}))

@@ -121,7 +121,10 @@ class SentenceEncoder:
     @staticmethod
     def similarity(a, b) -> np.ndarray:
         """Cosines of vectors a: (n, e) or one (e,), with b: (m, e) or one (e,) → float32 (n, m)."""
-        a, b = (l2_normalize_forward(np.atleast_2d(np.asarray(x, np.float64)))[0] for x in (a, b))
+        a, b = (np.atleast_2d(np.asarray(x, np.float64)) for x in (a, b))
+        if a.ndim != 2 or b.ndim != 2:
+            raise ValueError(f"vectors of shapes {a.shape} and {b.shape}, expected (n, e), (m, e)")
+        a, b = (l2_normalize_forward(x)[0] for x in (a, b))
         return (a @ b.T).astype(np.float32)
 
 

@@ -1,5 +1,6 @@
 """The prepared corpus: split, round trip, counts, cache, input that cannot be used."""
 
+import errno
 import gzip
 import itertools
 import json
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -403,7 +405,15 @@ def failing(task, **_):
     raise ZeroDivisionError
 
 
+def refused(task, number, **_):
+    """A worker that the system refuses something."""
+    raise OSError(number, os.strerror(number))
+
+
 @pytest.mark.parametrize("work, error, message", [
+    (partial(refused, number=errno.ENOSPC), UserError, "No space .*; make room there or .*--cache"),
+    (partial(refused, number=errno.EMFILE), OSError, "Too many open files$"),    # not the cache's
+    (partial(refused, number=errno.EROFS), OSError, "Read-only file system$"),    # /dev/shm
     (killed, UserError, "a process of this command was killed, perhaps for want of memory; stop"),
     (failing, ZeroDivisionError, None)])
 def test_a_worker_that_dies_ends_the_preparation(

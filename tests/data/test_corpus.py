@@ -323,13 +323,6 @@ def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
     assert not [*(tmp_path / "cache").iterdir()] and not (tmp_path / "run").exists()
 
 
-def test_a_cache_that_cannot_be_written_is_a_user_error(pair_file, text_config):
-    # Below a regular file not even root can make a folder.
-    with pytest.raises(UserError, match="--cache") as error:
-        load_corpus([pair_file], text_config, pair_file / "cache")
-    assert str(pair_file / "cache") in str(error.value)
-
-
 # ---------------------------------------------------------------- files that cannot be used
 
 def with_malformed(pairs, numbers):
@@ -338,21 +331,6 @@ def with_malformed(pairs, numbers):
     for number in numbers:
         lines[number - 1] = "no tab here\n"
     return "".join(lines)
-
-
-def test_malformed_lines_are_counted_and_too_many_leave_no_cache(pairs, text_config, tmp_path):
-    path = tmp_path / "a.tsv"
-    for bad, message in ((40, ""), (41, f"{path}: 41 of the first 4000 rows are malformed")):
-        lines = with_malformed(pairs, range(2_041, 2_041 + bad))
-        path.write_text(lines, encoding="utf-8")
-        if message:
-            with pytest.raises(UserError, match=message):
-                load_corpus([path], text_config, tmp_path / "cache")
-        else:
-            report = load_corpus([path], text_config, tmp_path / "cache").report
-            assert (report["read"], report["malformed"]) == (4_000, 40)
-            assert sum(report["kept"].values()) == 3_960
-    assert len(caches(tmp_path / "cache")) == 1
 
 
 def test_the_share_of_malformed_lines_counts_for_each_file(pairs, write_tsv, text_config, tmp_path):
@@ -372,27 +350,12 @@ def test_a_filter_that_is_off_removes_nothing(pairs, text_config, write_tsv, tmp
         assert sum(corpus.report["removed"].values()) == removed
 
 
-def test_a_log_without_a_reply_holds_too_few_pairs(text_config, tmp_path):
-    path = tmp_path / "log.jsonl"
-    path.write_text("".join(f'{{"thread": {k}, "text": "hello"}}\n' for k in range(9)))
-    with pytest.raises(UserError, match="0 pairs are left"):
-        load_corpus([path], text_config, tmp_path / "cache")
-
-
 def test_too_few_pairs_ask_to_start_from_a_run(pairs, write_tsv, tmp_path):
     path = write_tsv(tmp_path / "few.tsv", pairs[:500])
     done = command("train", "--pairs", path, "--cache", tmp_path / "cache", cwd=tmp_path)
     assert done.returncode == 2
     assert "about 3,500 (500 with --init RUN) in all: add files to --pairs" in done.stderr
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_file_that_breaks_off_leaves_no_cache_behind(pair_file, text_config, tmp_path):
-    path = tmp_path / "a.tsv.gz"
-    path.write_bytes(gzip.compress(pair_file.read_bytes())[:-100])
-    with pytest.raises(UserError, match="cut short"):
-        load_corpus([path], text_config, tmp_path / "cache")
-    assert caches(tmp_path / "cache") == []
 
 
 def killed(task, **_):

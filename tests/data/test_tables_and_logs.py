@@ -1,7 +1,6 @@
 """Tables and logs that people have become pairs; what is wrong with one is said in a line."""
 
 import csv
-import gzip
 import json
 import re
 import shlex
@@ -65,8 +64,6 @@ def test_tsv_with_a_header_is_read_by_its_names(tmp_path):
 
 
 def test_jsonl_with_other_fields(tmp_path):
-    path = write_jsonl(tmp_path / "mine.jsonl", [{"prompt": a, "completion": b} for a, b in PAIRS])
-    assert read(path) == [Pair(*pair) for pair in PAIRS]
     path = write_jsonl(tmp_path / "mine.jsonl", [{"x": a, "y": b, "input": 3} for a, b in PAIRS])
     assert read(path, ["x", "y"]) == [Pair(*pair) for pair in PAIRS]
 
@@ -221,27 +218,9 @@ def test_a_line_that_names_the_delimiter_is_no_header(delimiter, first, tmp_path
     assert read(path) == [Pair("a b", "c d")]
 
 
-def test_rows_with_more_cells_than_the_header_are_malformed_pairs(tmp_path):
-    rows = [["a", "b"], ["alone"], ["a", "b", "c"]]
-    path = write_csv(tmp_path / "mine.csv", ["question", "answer"], rows)
-    with pytest.raises(UserError, match=r"1 of the first 3 rows .*row 4: 3 columns, expected 2 "):
-        read(path)
-    path = write_csv(tmp_path / "mine.csv", ["question", "answer"], [*rows[:2]] * 99 + rows[2:])
-    assert read(path)[1] == Pair("alone", "")
-
-
 def test_a_malformed_row_is_named_by_its_number_whatever_lines_its_cells_take(
         pairs, text_config, tmp_path, capsys):
     rows = [[text, f"{reply}\nand more"] for text, reply in pairs]
     path = write_csv(tmp_path / "a.csv", ["question", "answer"], [*rows[:99], [1, 2, 3], *rows])
     load_corpus([path], text_config, tmp_path / "cache")
     assert "of 4,100 (first: row 101: 3 columns, expected 2 (quote" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name, text", [("a.tsv", "one\ttwo\n"),
-                                        ("a.jsonl", '{"input": "one", "response": "two"}\n'),
-                                        ("a.csv.gz", "input,response\none,two\n")])
-def test_a_byte_order_mark_is_no_part_of_the_text(name, text, tmp_path):
-    data = text.encode("utf-8-sig")
-    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    assert read(tmp_path / name) == [("one", "two", None, None)]

@@ -233,7 +233,6 @@ def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, cap
 @pytest.mark.parametrize("options, told", [
     ("--file lines.txt --out lines.txt", "--out is the file of --file"),
     ("--file lines.txt --out no/v.npy", "no/v.npy: cannot be written"),
-    ("--file none.txt --out v.npy", "none.txt: cannot be read"),
     ("one --search lines.txt --index i", "--index: not allowed with argument --search"),
     ("", "standard input: is empty")])
 def test_what_cannot_be_done_is_one_line(trained, tmp_path, monkeypatch, capsys, options, told):

@@ -17,8 +17,7 @@ from tqdm import tqdm
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
                if hasattr(signal, name))
 ELSEWHERE = {"lr": "rate", "learning_rate": "rate"}    # what others call a setting → its name here
-# Limits of the whole system, which no other file or folder mends; and refusals that are such limits
-# where no file is named, as of the memory that processes share.
+# What no other file or folder mends; and what does not where none is named, as of shared memory.
 LIMITS = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
 # What can steer a terminal: control characters but tab and line end; what turns text's direction,
@@ -78,10 +77,7 @@ def positive_int(text):
 
 @contextmanager
 def user_errors(where, advice, errors=OSError):
-    """Turn errors of these types into the UserError "WHERE (what went wrong); ADVICE".
-
-    An OSError that tells of LIMITS stays as it is: WHERE is not its cause.
-    """
+    """Turn errors of these types, but LIMITS, into a UserError "WHERE (what is wrong); ADVICE"."""
     try:
         yield
     except errors as error:

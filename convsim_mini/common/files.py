@@ -90,10 +90,9 @@ def text_lines(path, progress=None, file=None, encoding="utf-8"):
 
     encoding: of a file without a mark; one that has ASCII's bytes for ASCII, as all but UTF-16 …
     """
-    ascii_bytes = bytes(range(128))
     with user_errors(f"--encoding {encoding}: is of no use", "expected one as cp1252 or shift_jis; "
                      "UTF-16 is known by its mark, without the option", (LookupError, ValueError)):
-        if ascii_bytes.decode(encoding) != ascii_bytes.decode("ascii"):
+        if bytes(range(128)).decode(encoding) != "".join(map(chr, range(128))):
             raise ValueError("it does not keep ASCII as it is")
     for number, line in enumerate(read_lines(path, progress, file), start=1):
         if number == 1 and line.startswith(codecs.BOM_UTF8):

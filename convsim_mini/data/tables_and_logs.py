@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 
     columns: tuple = ()        # those of input and response, or the one to embed, if not by name
     encoding: str = "utf-8"    # of text without a mark
-    known: tuple = ()          # names of a run's columns, which are known as those in PAIRS are
+    known: tuple = ()          # the columns of a run, which are taken where a table has them
     one: bool = False          # whether one column of a table is wanted, or input and response
 
 
@@ -61,7 +61,7 @@ def read_records(path, progress=None, reading=Reading()):
     kind = kind_of(path)
     if kind not in KINDS or (kind == ".json" and Path(path) != default_corpus()):
         raise UserError(f'{path}: unknown kind of file "{Path(path).name}"; expected {EXPECTED}')
-    columns, records = reading.columns, KINDS[kind](path, progress, reading)
+    records = KINDS[kind](path, progress, reading)
     begin = [*islice(records, LOOKED_AT)]
     records = chain(begin, records)
     if not begin:
@@ -69,9 +69,9 @@ def read_records(path, progress=None, reading=Reading()):
     rows = [row for _, row in begin if isinstance(row, dict)]
     if not rows:                                              # whoever makes pairs tells why
         return FIELDS, records
-    layout, found = (ROWS, dict(zip(FIELDS, columns))) if columns else layout_of(
-        rows, reading.known)
     names = dict.fromkeys(chain.from_iterable(rows))
+    columns = reading.columns or (reading.known if {*reading.known} <= names.keys() else ())
+    layout, found = (ROWS, dict(zip(FIELDS, columns))) if columns else layout_of(rows)
     missing = [f'has no column "{name}"' for name in columns if name not in names]
     if missing or not layout:
         fault = missing[0] if missing else "cannot tell which columns hold input and response"
@@ -91,26 +91,22 @@ def read_records(path, progress=None, reading=Reading()):
     return FIELDS, enumerate(pairs, start=1)
 
 
-def layout_of(rows, known=()):
+def layout_of(rows):
     """What rows hold by the names of their columns: ROWS, …, and what is needed → its column.
 
-    (None, {}) where the names do not tell. known: names of input and response beside PAIRS, or ()
+    (None, {}) where the names do not tell.
     """
-    names = {_plain(name): name for name in chain.from_iterable(rows)}
-    for pair in (tuple(map(_plain, known)), *PAIRS):
-        if pair and names.keys() >= {*pair}:
-            return ROWS, {field: names[name] for field, name in zip(FIELDS, pair)}
+    known = {str(name).strip(' "').lower(): name for name in chain.from_iterable(rows)}
+    for pair in PAIRS:
+        if known.keys() >= {*pair}:
+            return ROWS, {field: known[name] for field, name in zip(FIELDS, pair)}
     for name, value in chain.from_iterable(row.items() for row in rows):
         if isinstance(value, list) and value and isinstance(value[0], dict):
             return CHATS, {"messages": name}
-    log = {what: names[what] for what in IN_LOGS if what in names}
+    log = {what: known[what] for what in IN_LOGS if what in known}
     if log.keys() >= {"text", "id", "reply_to"}:
         return REPLIES, log
     return (THREADS, log) if log.keys() >= {"text", "thread"} else (None, {})
-
-
-def _plain(name):
-    return str(name).strip(' "').lower()
 
 
 def _sound(path, records):
@@ -137,7 +133,8 @@ def read_table(path, progress=None, reading=Reading()):
     twice = [name for name, number in Counter(header).items() if name and number > 1]
     begin = [*islice(table, LOOKED_AT)]
     table = chain(begin, table)
-    if with_tabs and not reading.columns and not _is_header(header, begin, reading.known):
+    named = reading.columns or {*header} & {*reading.known}
+    if with_tabs and not named and not _is_header(header, begin):
         table, header, start = chain([header], table), FIELDS, 1
     elif twice:
         raise UserError(f'{path}: two columns are called "{twice[0]}"; expected one; give each a '
@@ -150,7 +147,7 @@ def read_table(path, progress=None, reading=Reading()):
             yield number, dict(zip_longest(header, cells))
 
 
-def _is_header(header, rows, known):
+def _is_header(header, rows):
     """Whether the first line of a file with tabs names columns.
 
     It does with known names, or with words alone above a column of ids: single words or numbers.
@@ -158,7 +155,7 @@ def _is_header(header, rows, known):
     words = len(rows) > 1 and all(cell.strip().isidentifier() for cell in header)
     columns = zip_longest(*rows, fillvalue="")
     ids = any(all(" " not in cell for cell in column) for column in columns)
-    return bool(layout_of([dict.fromkeys(header)], known)[0]) or words and ids
+    return bool(layout_of([dict.fromkeys(header)])[0]) or words and ids
 
 
 def _cells_of_csv(path, lines):

@@ -35,11 +35,10 @@ def _threads():
     try:
         for _ in range(number_of_cores() - 1):
             pool.submit(started.wait)                         # while they wait, each has its own
-        return pool
     except RuntimeError:
-        return None
-    finally:
-        started.set()
+        pool = None
+    started.set()
+    return pool
 
 
 def on_all_cores(function, parts):

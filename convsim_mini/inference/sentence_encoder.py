@@ -102,9 +102,8 @@ class SentenceEncoder:
               encoding: str = "utf-8") -> Index:
         """An Index of rows to search, in memory: texts, a DataFrame, or a file of lines or a table.
 
-        column: the one to embed, if its name does not tell, nor the names that the run was trained
-        with; replies: embed a table's replies; encoding: of a file without a mark. Raises
-        UserError.
+        column: the one to embed, if its name does not tell; replies: embed a table's replies;
+        encoding: of a file without a mark. Raises UserError.
         """
         reading = Reading([column] if column else (), encoding, self.columns, one=True)
         return index_of(self, rows_of(rows, reading, int(replies)))

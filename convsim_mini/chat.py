@@ -13,6 +13,7 @@ from textwrap import shorten
 
 from .fast.threads import claim_process
 from .common.cli import Parser, errors_in_one_line, positive_int
+from .data.tables_and_logs import Reading
 from .inference.replies import best_replies, replies_of_file, replies_of_run
 from .inference.sentence_encoder import encoder_of, tell_unknown
 from .training.run import load_run
@@ -56,13 +57,15 @@ def main(argv=None):
                         "lines, or a table; or an index that `encode --replies` made")
     parser.add_argument("--columns", nargs=2, metavar=("INPUT", "RESPONSE"), help="the columns of "
                         "--replies that hold messages and replies")
+    parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="of --replies")
     parser.add_argument("--k", type=positive_int, default=3, help="replies to each message")
     options = parser.parse_intermixed_args(argv)
     claim_process()
     run = load_run(options.run)
     encoder = encoder_of(run)
     if options.replies:
-        index = replies_of_file(encoder, options.replies, options.columns or ())
+        reading = Reading(options.columns or (), options.encoding, encoder.columns)
+        index = replies_of_file(encoder, options.replies, reading)
     else:
         index = replies_of_run(encoder, run)
     talk(index, options.k)

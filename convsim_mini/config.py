@@ -152,6 +152,8 @@ class Config:
     none: chitchat-dataset."""
     columns: list[str] = field(default_factory=list)
     """A table's columns of input and response, where its header does not tell."""
+    encoding: str = "utf-8"
+    """Of tables and logs without a mark (BOM), as cp1252 of Excel's plain CSV."""
     pairs_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Share of the pairs to train on; the vocabulary is that of all pairs (a learning curve)."""
     device: Literal["cpu", "gpu"] = "cpu"

@@ -17,6 +17,7 @@ from .fast.threads import claim_process
 from .common.cli import Parser, UserError, errors_in_one_line, positive_int, progress
 from .common.files import write_rows
 from .common.tables import table
+from .data.tables_and_logs import Reading
 from .inference.index import add_to_index, build_index, index_of, open_index
 from .inference.rows import LINE, rows_of_file, rows_of_texts
 from .inference.sentence_encoder import load, tell_cut, tell_unknown
@@ -54,8 +55,10 @@ def parse_options(argv):
                       help="write the vectors here, as .npy: float32 (sentences, dimension)")
     parser.add_argument("--add", action="store_true", help="add the rows of --file to --index")
     parser.add_argument("--column", metavar="NAME", dest="columns", nargs=1, default=(),
-                        help="the column of a table to embed, if not the question or message that "
-                        "training would find")
+                        help="the column of a table to embed, if not the one that training would "
+                        "find, or has found under this name")
+    parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="of a file without a "
+                        "mark, as cp1252 of Excel's plain CSV (default: utf-8)")
     parser.add_argument("--replies", dest="side", action="store_const", const=1, default=0,
                         help="embed a table's replies, so that a search finds the best answers")
     parser.add_argument("--json", action="store_true", help="print each hit as a JSON object")
@@ -119,12 +122,13 @@ def main(argv=None):
     options = parse_options(argv)
     claim_process()
     encoder = load(options.run, options.device, options.tuned, options.words)
+    reading = Reading(options.columns, options.encoding, encoder.columns, one=True)
     if options.texts:
         rows = rows_of_texts(options.texts)
     elif options.file:
-        rows = rows_of_file(options.file, options.columns, options.side)
+        rows = rows_of_file(options.file, reading, options.side)
     else:
-        rows = rows_of_file(None)
+        rows = rows_of_file(None, reading._replace(columns=()))
     if options.out:
         print(f"{options.out}: {write_vectors(encoder, rows, options.out)}")
     elif options.add:
@@ -135,7 +139,7 @@ def main(argv=None):
         sentences = few(rows)
         if options.index or options.search:
             index = (open_index(options.index, encoder) if options.index else index_of(
-                encoder, rows_of_file(options.search, options.columns, options.side)))
+                encoder, rows_of_file(options.search, reading, options.side)))
             found = index.search(sentences, options.top, options.words)
             for query, hits in zip(sentences, found):
                 if options.json:

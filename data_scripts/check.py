@@ -10,7 +10,7 @@ from typing import NamedTuple
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.files import text_lines
 from convsim_mini.data.labelled import lines_of
-from convsim_mini.data.tables_and_logs import read_jsonl, read_table
+from convsim_mini.data.tables_and_logs import Reading, read_jsonl, read_table
 from convsim_mini.evaluation.cqa import read as read_questions
 from convsim_mini.evaluation.sts import read as read_sts
 
@@ -69,9 +69,9 @@ def _cqa(path):
 
 
 def _named(read, *fields):
-    """A reader of rows with fields of these names. read: function(path, columns) → records"""
+    """A reader of rows with fields of these names. read: function(path, reading=…) → records"""
     def rows_and_first(path):
-        records = read(path, columns=fields)
+        records = read(path, reading=Reading(fields))
         _, first = next(records, (1, {}))
         try:
             pair = tuple(str(first[name]) for name in fields)

@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import errno
 import os
 import re
 import signal
@@ -16,6 +17,9 @@ from tqdm import tqdm
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
                if hasattr(signal, name))
 ELSEWHERE = {"lr": "rate", "learning_rate": "rate"}    # what others call a setting → its name here
+# What no other file or folder mends; and what does not where none is named, as of shared memory.
+LIMITS = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
+REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
 # What can steer a terminal: control characters but tab and line end; what turns text's direction,
 # which Unicode calls Bidi_Control.
 STEERING = re.compile("[\0-\b\v-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -73,10 +77,13 @@ def positive_int(text):
 
 @contextmanager
 def user_errors(where, advice, errors=OSError):
-    """Turn errors of these types into the UserError "WHERE (what went wrong); ADVICE"."""
+    """Turn errors of these types, but LIMITS, into a UserError "WHERE (what is wrong); ADVICE"."""
     try:
         yield
     except errors as error:
+        number, file = getattr(error, "errno", None), getattr(error, "filename", None)
+        if number in LIMITS or (number in REFUSED and file is None):
+            raise
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{where} ({reason}); {advice}") from None
 
@@ -100,7 +107,8 @@ def errors_in_one_line():
             sys.exit(141)                                     # 128 + SIGPIPE
         except OSError as error:
             where = "the system" if error.filename is None else os.fsdecode(error.filename)
-            _fail(f"{where}: {error.strerror or error}; check the name, room and permissions there")
+            _fail(f"{where}: {error.strerror or error}; check the name, room and permissions there"
+                  ", and the limits (ulimit -a)")
         except MemoryError as error:
             reason = str(error).strip(" .") or "the system gives no more"
             _fail(f"too little memory ({reason}); stop what else uses it, or give less to work on "

@@ -37,7 +37,7 @@ DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError)    # compresse
 
 
 def read_lines(path, progress=None, file=None):
-    """Yield the lines of a file as bytes, without their ends and without a byte-order mark.
+    """Yield the lines of a file as bytes, without their ends; a byte-order mark of UTF-8 stays.
 
     A .gz or .zst file is decompressed. progress(position) is called with the number of bytes read
     from disk; file: an open file, which `path` only names. Raises UserError for a file that cannot
@@ -52,8 +52,6 @@ def read_lines(path, progress=None, file=None):
                     raise UserError(f"{path}: after line {number} there is a line of more than "
                                     f"{MOST:,} bytes, the limit; expected a sentence or a record a "
                                     "line: break it up")
-                if number == 0:
-                    line = line.removeprefix(codecs.BOM_UTF8)
                 yield line.rstrip(b"\r\n")
                 number += 1
                 if progress and number % 1_000 == 0:
@@ -71,13 +69,13 @@ def read_lines(path, progress=None, file=None):
 
 
 def _lines(text):
-    """Yield the lines of an open file, with their ends, as UTF-8 where a mark says UTF-16.
+    """Yield the lines of an open file, with their ends; where a mark says UTF-16, as marked UTF-8.
 
     A file without a line feed has lines that end in a carriage return, as on old Macs.
     """
     line = text.readline(MOST + 1)
     if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        yield from io.BytesIO((line + text.read()).decode("utf-16").encode())
+        yield from io.BytesIO((line + text.read()).decode("utf-16").encode("utf-8-sig"))
         return
     if b"\n" not in line and len(line) <= MOST:
         yield from io.BytesIO(line.replace(b"\r", b"\n"))
@@ -87,14 +85,24 @@ def _lines(text):
         line = text.readline(MOST + 1)
 
 
-def text_lines(path, progress=None, file=None):
-    """Yield the same lines as str. Raises UserError where one is not UTF-8."""
+def text_lines(path, progress=None, file=None, encoding="utf-8"):
+    """Yield the same lines as str, without a mark. Raises UserError where one is no such text.
+
+    encoding: of a file without a mark; one that has ASCII's bytes for ASCII, as all but UTF-16 …
+    """
+    with user_errors(f"--encoding {encoding}: is of no use", "expected one as cp1252 or shift_jis; "
+                     "UTF-16 is known by its mark, without the option", (LookupError, ValueError)):
+        if bytes(range(128)).decode(encoding) != "".join(map(chr, range(128))):
+            raise ValueError("it does not keep ASCII as it is")
     for number, line in enumerate(read_lines(path, progress, file), start=1):
+        if number == 1 and line.startswith(codecs.BOM_UTF8):
+            line, encoding = line.removeprefix(codecs.BOM_UTF8), "utf-8"
         try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{path}, line {number}: is not UTF-8 text ({error.reason} at byte "
-                            f"{error.start}); save the file as UTF-8") from None
+            yield line.decode(encoding)
+        except UnicodeError as error:
+            raise UserError(f"{path}, line {number}: is not {encoding.upper()} text ({error}); "
+                            "save it as UTF-8 or name its encoding: Excel's plain CSV has "
+                            "--encoding cp1252") from None
 
 
 def chunked(records, number):

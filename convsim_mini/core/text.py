@@ -109,8 +109,8 @@ class Vocabulary:
     All other words share the `oov_buckets` ids after them through `stable_hash`.
     """
 
-    words: list
-    counts: list
+    words: list[str]
+    counts: list[int]
     total: int    # all tokens of the training text, also words without a row of their own
     oov_buckets: int
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..common.cli import UserError
 from ..common.files import chunked
-from .tables_and_logs import EXPECTED, FIELDS, read_records
+from .tables_and_logs import EXPECTED, FIELDS, Reading, read_records
 
 CHUNK = 5_000     # records of a Part; fewer where they hold more than 16 MiB of text
 ASCII_LETTERS = string.ascii_letters.encode()
@@ -79,13 +79,13 @@ class Part(NamedTuple):
     records: int     # number of them all
 
 
-def read_rows(path, progress=None, columns=()):
+def read_rows(path, progress=None, reading=Reading()):
     """Yield the Parts of a table, a log or chitchat-dataset. Malformed records are left out.
 
-    columns: those of input and response, or one alone, where their names do not tell. Raises
-    UserError for a file that cannot be read, and where more than 1 in 100 rows are malformed.
+    Raises UserError for a file that cannot be read, and where more than 1 in 100 rows are
+    malformed.
     """
-    fields, records = read_records(path, progress, columns)
+    fields, records = read_records(path, progress, reading)
     number, bad, first = 0, 0, ""
     for some in chunked(records, CHUNK):
         part = Part(fields, [], [], len(some))

@@ -29,7 +29,7 @@ from ..core.pairs import Split
 from ..core.text import UNKNOWN, Vocabulary, stable_hash, tokenize
 from .corpus import SPLITS, Corpus, share_of, some_pairs, split_of, text_key
 from .pairs import left_out, read_rows
-from .tables_and_logs import default_corpus
+from .tables_and_logs import Reading, default_corpus
 
 FORMAT = 7
 FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
@@ -42,20 +42,21 @@ DAMAGE = (OSError, ValueError, KeyError, TypeError, RecursionError)    # what da
 def open_corpus(config, vocabulary=None):
     """The Corpus of a Config's pairs. With --init `vocabulary` gives its ids."""
     corpus = load_corpus(config.pairs or [default_corpus()], config.text, config.cache,
-                         config.columns, vocabulary if config.init else None)
+                         Reading(config.columns, config.encoding),
+                         vocabulary if config.init else None)
     if config.pairs_fraction == 1:
         return corpus
     kept = share_of(corpus.train.pairs, config.pairs_fraction, config.seed)
     return corpus._replace(train=some_pairs(corpus.train, kept))
 
 
-def load_corpus(paths, text, cache, columns=(), vocabulary=None):
+def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
     """Open a corpus from the cache; where it is not there or is damaged, prepare it first.
 
-    paths: pair files; columns: as in `read_rows`; vocabulary: gives the ids, or None for the
+    paths: pair files; reading: as in `read_rows`; vocabulary: gives the ids, or None for the
     corpus's own. Raises UserError for files that cannot be read, or hold too few pairs.
     """
-    folder = Path(cache).expanduser() / _cache_key(paths, text, columns)
+    folder = Path(cache).expanduser() / _cache_key(paths, text, reading)
     corpus = _open(folder)
     if vocabulary and not (corpus and corpus.vocabulary == vocabulary):
         folder = folder.with_name(f"{folder.name}-{stable_hash(repr(vocabulary)):08x}")
@@ -69,12 +70,12 @@ def load_corpus(paths, text, cache, columns=(), vocabulary=None):
         with locked(folder.parent, name=f"{folder.name}.lock"):
             if not (corpus := _open(folder)):
                 with new_folder(folder, advice) as new:
-                    _prepare(paths, text, columns, vocabulary, new)
+                    _prepare(paths, text, reading, vocabulary, new)
                 corpus = _open(folder)
     return corpus
 
 
-def _cache_key(paths, text, columns):
+def _cache_key(paths, text, reading):
     files = []
     for path in map(Path, paths):
         with user_errors(f"{path}: cannot be read", "name a pair file"):
@@ -82,7 +83,7 @@ def _cache_key(paths, text, columns):
         named = str(path.parent.resolve() / path.name)        # a link's own name tells the kind
         # `cp -p`, `rsync -t` and tar keep mtime though the text is another; nothing can set ctime
         files.append([named, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino])
-    key = json.dumps([FORMAT, files, text.words, text.oov_buckets, text.filters_off, columns])
+    key = json.dumps([FORMAT, files, text.words, text.oov_buckets, text.filters_off, reading])
     return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
 
 
@@ -112,11 +113,11 @@ def _open(folder):
         return None
 
 
-def _prepare(paths, text, columns, vocabulary, folder):
+def _prepare(paths, text, reading, vocabulary, folder):
     """Fill a folder in two passes: filter, tokenise and count; split, and turn words into ids."""
     parts = folder.with_name("parts")
     parts.mkdir()
-    counts, report = _tokenize_files(paths, text.filters_off, columns, parts)
+    counts, report = _tokenize_files(paths, text.filters_off, reading, parts)
     own = vocabulary or Vocabulary.from_counts(counts, text.words, text.oov_buckets)
     kept = _encode(parts, folder, own, _tenths(parts) if vocabulary else None)
     if min(kept.values()) < FEWEST:
@@ -152,7 +153,7 @@ def _splits_of(keys, tenths):
     return np.array([split_of(key, tenths) for key in keys.tolist()], "U5")
 
 
-def _tokenize_files(paths, filters_off, columns, parts):
+def _tokenize_files(paths, filters_off, reading, parts):
     """The first pass, into files in the folder `parts`; → the words of train with counts, a report.
 
     What processes find goes through files: Python waits for ever for a result from one that is
@@ -166,7 +167,7 @@ def _tokenize_files(paths, filters_off, columns, parts):
     def pairs_of_files():
         for path in paths:
             before = bar.n
-            for part in read_rows(path, lambda at: bar.update(before + at - bar.n), columns):
+            for part in read_rows(path, lambda at: bar.update(before + at - bar.n), reading):
                 report["read"] += part.records
                 report["malformed"] += part.records - len(part.pairs)
                 yield part.pairs

@@ -11,6 +11,7 @@ from collections import Counter
 from importlib.util import find_spec
 from itertools import chain, islice, pairwise, zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 from tqdm import tqdm
 
@@ -24,13 +25,22 @@ PAIRS = (FIELDS, ("question", "answer"), ("query", "answer"), ("prompt", "respon
 IN_LOGS = ("text", "thread", "speaker", "id", "reply_to")
 IN_CHATS = {"role": "speaker", "content": "text", "from": "speaker", "value": "text"}    # ChatML …
 EXPECTED = ("pairs, one a line, in a .tsv (input TAB response) or .jsonl (fields input, response) "
-            "file; or a .csv, .tsv, .jsonl, .parquet with named columns; plain, .gz or .zst")
-NAME_THEM = ("name two of them: --columns INPUT RESPONSE (in encode one: --column NAME); the "
-             "columns of a log must be called thread, text and, if known, speaker; or id, reply_to "
-             "and text")
+            "file; or a .csv, .tsv, .jsonl, .parquet with named columns; plain, .gz or .zst; chat "
+            "exports: data_scripts/README.md")
+NAME_ONE, NAME_TWO = "name one: --column NAME", "name two of them: --columns INPUT RESPONSE"
+OF_LOGS = "the columns of a log must be called thread, text and, if known, speaker; or id, reply_to"
 ROWS, CHATS = "a pair in each row", "a conversation in each row"
 REPLIES, THREADS = "messages and replies to them", "the messages of each thread in turn"
 LOOKED_AT = 100    # rows that may name a column: a first message has no reply_to
+
+
+class Reading(NamedTuple):
+    """What a user or a run says of the files to read."""
+
+    columns: tuple = ()        # those of input and response, or the one to embed, if not by name
+    encoding: str = "utf-8"    # of text without a mark
+    known: tuple = ()          # the columns of a run, which are taken where a table has them
+    one: bool = False          # whether one column of a table is wanted, or input and response
 
 
 def default_corpus():
@@ -42,16 +52,16 @@ def default_corpus():
                     "--pairs")
 
 
-def read_records(path, progress=None, columns=()):
+def read_records(path, progress=None, reading=Reading()):
     """Open a file of pairs or a log; → the columns of input and response, and its records.
 
     A record is (number, row). A row is a dict, or the ValueError that says why it is none.
-    progress: as of `read_lines`; columns: as the user names them.
+    progress: as of `read_lines`.
     """
     kind = kind_of(path)
     if kind not in KINDS or (kind == ".json" and Path(path) != default_corpus()):
         raise UserError(f'{path}: unknown kind of file "{Path(path).name}"; expected {EXPECTED}')
-    records = KINDS[kind](path, progress, columns)
+    records = KINDS[kind](path, progress, reading)
     begin = [*islice(records, LOOKED_AT)]
     records = chain(begin, records)
     if not begin:
@@ -59,13 +69,15 @@ def read_records(path, progress=None, columns=()):
     rows = [row for _, row in begin if isinstance(row, dict)]
     if not rows:                                              # whoever makes pairs tells why
         return FIELDS, records
-    layout, found = (ROWS, dict(zip(FIELDS, columns))) if columns else layout_of(rows)
     names = dict.fromkeys(chain.from_iterable(rows))
+    columns = reading.columns or (reading.known if {*reading.known} <= names.keys() else ())
+    layout, found = (ROWS, dict(zip(FIELDS, columns))) if columns else layout_of(rows)
     missing = [f'has no column "{name}"' for name in columns if name not in names]
     if missing or not layout:
         fault = missing[0] if missing else "cannot tell which columns hold input and response"
-        raise UserError(f"{path}: {fault}; it has {', '.join(map(str, names))}; {NAME_THEM}")
-    if tuple(found.values()) != FIELDS:
+        raise UserError(f"{path}: {fault}; it has {', '.join(map(str, names))}; "
+                        f"{NAME_ONE if reading.one else NAME_TWO}; {OF_LOGS} and text")
+    if not columns and tuple(found.values()) != FIELDS and not (reading.one and layout == ROWS):
         told = ", ".join(f'{what} = "{name}"' for what, name in found.items())
         tqdm.write(f"{path}: {layout} ({told})", file=sys.stderr)
     if layout == ROWS:
@@ -108,19 +120,21 @@ def _sound(path, records):
 
 # ---------------------------------------------------------------- the records of a file
 
-def read_table(path, progress=None, columns=()):
+def read_table(path, progress=None, reading=Reading()):
     """The records of a .csv, or of another file with tabs between its cells.
 
-    Where `columns` are not given and the first line names no columns, a file with tabs has no
+    Where columns are not given and the first line names no columns, a file with tabs has no
     header: each line is an input and its response.
     """
-    with_tabs, lines = kind_of(path) != ".csv", text_lines(path, progress)
+    with_tabs = kind_of(path) != ".csv"
+    lines = text_lines(path, progress, encoding=reading.encoding)
     table = (line.split("\t") for line in lines) if with_tabs else _cells_of_csv(path, lines)
     header, start = next(table), 2
     twice = [name for name, number in Counter(header).items() if name and number > 1]
     begin = [*islice(table, LOOKED_AT)]
     table = chain(begin, table)
-    if with_tabs and not columns and not _is_header(header, begin):
+    named = reading.columns or {*header} & {*reading.known}
+    if with_tabs and not named and not _is_header(header, begin):
         table, header, start = chain([header], table), FIELDS, 1
     elif twice:
         raise UserError(f'{path}: two columns are called "{twice[0]}"; expected one; give each a '
@@ -159,9 +173,10 @@ def _cells_of_csv(path, lines):
                         ' that hold a comma or a line break, and write " in them as ""') from None
 
 
-def read_jsonl(path, progress=None, columns=()):
+def read_jsonl(path, progress=None, reading=Reading()):
     """The records of a .jsonl, an object a line; blank lines are passed over."""
-    for number, line in enumerate(text_lines(path, progress), start=1):
+    lines = text_lines(path, progress, encoding=reading.encoding)
+    for number, line in enumerate(lines, start=1):
         if number == 1 and line.lstrip().startswith("["):
             raise UserError(f"{path}: is one JSON array; write each object on a line of its own")
         if line.strip():
@@ -171,7 +186,7 @@ def read_jsonl(path, progress=None, columns=()):
                 yield number, error
 
 
-def _read_parquet(path, progress, columns):
+def _read_parquet(path, progress, reading):
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
@@ -184,7 +199,7 @@ def _read_parquet(path, progress, columns):
         yield from enumerate(chain.from_iterable(batch.to_pylist() for batch in batches), start=1)
 
 
-def _read_chitchat(path, progress, columns):
+def _read_chitchat(path, progress, reading):
     """Adjacent turns of different speakers in chitchat-dataset."""
     number = 0
     advice = "install chitchat-dataset again"
@@ -197,7 +212,7 @@ def _read_chitchat(path, progress, columns):
                 yield number, dict(zip(FIELDS, texts))
 
 
-# suffix → function(path, progress, columns) that gives the records
+# suffix → function(path, progress, Reading) that gives the records
 KINDS = {".tsv": read_table, ".csv": read_table, ".jsonl": read_jsonl, ".parquet": _read_parquet,
          ".json": _read_chitchat}
 

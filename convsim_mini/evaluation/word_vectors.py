@@ -1,5 +1,6 @@
 """Word vectors that others trained, as files of word2vec or GloVe."""
 
+import codecs
 import re
 from contextlib import suppress
 
@@ -25,7 +26,7 @@ def read_vectors(path, words):
     with progress(total=size, unit="B", unit_scale=True, desc=path.name, delay=1) as bar:
         lines = read_lines(path, lambda position: bar.update(position - bar.n))
         for number, line in enumerate(lines, start=1):
-            line = line.rstrip(b" ")
+            line = line.removeprefix(codecs.BOM_UTF8).rstrip(b" ")
             if number == 1 and (header := HEADER.fullmatch(line)):
                 dim = int(header[1])
                 continue

@@ -8,6 +8,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
+from threading import Event
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -29,16 +30,26 @@ def number_of_cores():
 
 @cache
 def _threads():
-    return ThreadPoolExecutor(number_of_cores() - 1)
+    """A pool whose threads have all started; None where the system gives not so many."""
+    pool, started = ThreadPoolExecutor(number_of_cores() - 1), Event()
+    try:
+        for _ in range(number_of_cores() - 1):
+            pool.submit(started.wait)                         # while they wait, each has its own
+    except RuntimeError:
+        pool = None
+    started.set()
+    return pool
 
 
 def on_all_cores(function, parts):
-    """[function(part) for part in parts], each part in a thread of its own.
+    """[function(part) for part in parts], each part in a thread of its own, if there are any.
 
     It pays from a tenth of a millisecond of work. What no thread has begun when the first part is
     done is computed here: on a busy machine a thread may start late.
     """
     first, *others = parts
+    if not others or not _threads():
+        return [function(part) for part in parts]
     running = [_threads().submit(function, part) for part in others]
     results = [function(first)]
     for part, task in zip(others, running):

@@ -11,7 +11,7 @@ import numpy as np
 from ..common.cli import UserError, progress
 from ..common.files import chunked
 from ..data.pairs import left_out, read_rows
-from ..data.tables_and_logs import FIELDS, default_corpus
+from ..data.tables_and_logs import FIELDS, Reading, default_corpus
 from ..core.text import tokenize
 from .index import build_index, index_of, open_index
 from .rows import CHUNK, Rows, rows_of_file
@@ -46,14 +46,13 @@ def best_replies(index, message, k=3):
     return [*best.values()][:k]
 
 
-def replies_of_file(encoder, path, columns=()):
+def replies_of_file(encoder, path, reading=Reading()):
     """The Index of the replies in a file, which are embedded now, or in an index's folder.
 
-    columns: the file's two columns of messages and replies, if their names do not tell. Raises
-    UserError where the folder holds messages.
+    Raises UserError where the folder holds messages.
     """
     if not path.is_dir():
-        return index_of(encoder, rows_of_file(path, columns, side=1))
+        return index_of(encoder, rows_of_file(path, reading, side=1))
     index = open_index(path, encoder)
     if not index.side:
         raise UserError(f"{path}: holds messages, expected replies; make it with encode --replies")
@@ -80,6 +79,7 @@ def replies_of_run(encoder, run):
 def pairs_of_run(config):
     """Yield (message, reply) of a run's files, as written, those that the filters leave."""
     off = [name.replace("_", " ") for name in config.text.filters_off]
+    reading = Reading(config.columns, config.encoding)
     for path in config.pairs or [default_corpus()]:
-        for part in read_rows(path, columns=config.columns):
+        for part in read_rows(path, reading=reading):
             yield from (pair[:2] for pair in part.pairs if not left_out(pair, off))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..common.cli import UserError
 from ..common.files import chunked, text_lines
 from ..data.pairs import read_rows
-from ..data.tables_and_logs import KINDS, kind_of
+from ..data.tables_and_logs import FIELDS, KINDS, Reading, kind_of
 
 CHUNK = 4_096    # lines in memory at a time
 LINE = "line"    # the only column of a text file
@@ -28,16 +28,16 @@ def rows_of_texts(texts):
     return Rows((LINE, LINE), 0, chunked(({LINE: text} for text in texts), CHUNK))
 
 
-def rows_of(source, columns=(), side=0):
+def rows_of(source, reading=Reading(), side=0):
     """The Rows of a file's name, a DataFrame or an iterable of str. Raises UserError."""
     if isinstance(source, (str, Path)):
-        return rows_of_file(Path(source), columns, side)
+        return rows_of_file(Path(source), reading, side)
     if isinstance(source, Mapping):
         raise TypeError("rows are a mapping, expected texts, a DataFrame or a file's name")
     if not hasattr(source, "columns"):
         return rows_of_texts(source)
     names = [*map(str, source.columns)]
-    name, = columns or (names if len(names) == 1 else [None])
+    name, = reading.columns or (names if len(names) == 1 else [None])
     if name not in names:
         raise UserError(f"a table needs column=NAME; it has {', '.join(names)}")
     rows = (dict(zip(names, row)) for row in source.itertuples(index=False))
@@ -45,25 +45,28 @@ def rows_of(source, columns=(), side=0):
         (row for row in rows if row[name] and isinstance(row[name], str)), CHUNK))
 
 
-def rows_of_file(path, columns=(), side=0):
+def rows_of_file(path, reading=Reading(), side=0):
     """The Rows of a file, plain, .gz or .zst, or of standard input (None).
 
     A table (.csv, .tsv, .jsonl, .parquet) is read as training reads it. Each line of another file
-    is a row. columns: the one to embed, or those of messages and replies, of which `side` tells
-    which to embed; without them, those that training would find. Empty cells are left out. Raises
-    UserError where the file cannot be read, a line is not UTF-8, or there is no such column.
+    is a row. side: which to embed of messages and replies, where no single column is asked for.
+    Empty cells are left out. Raises UserError where the file cannot be read, a line is no such
+    text, or there is no such column.
     """
     if path is None or kind_of(path) not in KINDS:
         name, file = ("standard input", sys.stdin.buffer) if path is None else (path, None)
-        if columns:
+        if reading.columns:
             raise UserError(f"{name}: has no columns, for it is no .csv, .tsv, .jsonl or .parquet "
                             "file; leave out --column or --columns")
-        return rows_of_texts(text_lines(name, file=file))._replace(side=side)
-    parts = read_rows(path, columns=columns)
+        return rows_of_texts(text_lines(name, file=file, encoding=reading.encoding))._replace(
+            side=side)
+    parts = read_rows(path, reading=reading)
     first = next(parts, None)
     if not first:
         raise UserError(f"{path}: holds no pair of a message and its answer; name a column to "
                         "embed with --column")
     columns = (first.fields[0], first.fields[-1])
+    if reading.one and not reading.columns and columns != FIELDS:
+        print(f'{path}: the column "{columns[side]}"', file=sys.stderr)
     rows = (row for part in chain([first], parts) for row in part.rows if row.get(columns[side]))
     return Rows(columns, side, chunked(rows, CHUNK))

@@ -13,6 +13,7 @@ from ..core.arrays import array_module, to_device
 from ..common.cli import UserError, progress, python_m
 from ..core.text import tokenize
 from ..core.model import ENCODERS, TABLE, embed, respond
+from ..data.tables_and_logs import Reading
 from ..core.layers import l2_normalize_forward
 from .projection import with_matrix
 from ..core.counting import NUMBERS, with_words, word_directions
@@ -35,11 +36,12 @@ class SentenceEncoder:
     `transform` make it a step of a scikit-learn pipeline.
 
     word_weight: weight of the half that counts words, see core/counting.py; 0: the learned half
-    is the whole vector
+    is the whole vector; columns: of the tables that it was trained on, () where their names told
     """
 
-    def __init__(self, model, vocabulary, identity=None, word_weight=0.0):
+    def __init__(self, model, vocabulary, identity=None, word_weight=0.0, columns=()):
         self.model, self.vocabulary, self.word_weight = model, vocabulary, word_weight
+        self.columns = columns
         self.directions = directions_of(model, vocabulary) if word_weight else None
         self.identity = identity or {}    # what its vectors depend on; an Index compares it
         self.log = []    # of dicts: what `fit` measured and logged
@@ -105,14 +107,14 @@ class SentenceEncoder:
         return self.encode(sentences)
 
     def index(self, rows: str | Path | Iterable[str] | DataFrame, column: str | None = None,
-              replies: bool = False) -> Index:
+              replies: bool = False, encoding: str = "utf-8") -> Index:
         """An Index of rows to search, in memory: texts, a DataFrame, or a file of lines or a table.
 
-        column: the one to embed, if its name does not tell; replies: embed a table's replies.
-        Raises UserError.
+        column: the one to embed, if its name does not tell; replies: embed a table's replies;
+        encoding: of a file without a mark. Raises UserError.
         """
-        columns = [column] if column else ()
-        return index_of(self, rows_of(rows, columns, int(replies)))
+        reading = Reading((column,) if column else (), encoding, self.columns, one=True)
+        return index_of(self, rows_of(rows, reading, int(replies)))
 
     def search(self, index: Index | str | Path, sentence: str, k: int = 10,
                words: float | None = None) -> list[Hit]:
@@ -126,8 +128,10 @@ class SentenceEncoder:
     @staticmethod
     def similarity(a: ArrayLike, b: ArrayLike) -> np.ndarray:
         """Cosines of vectors a: (n, e) or one (e,), with b: (m, e) or one (e,) → float32 (n, m)."""
-        u, v = (l2_normalize_forward(np.atleast_2d(np.asarray(x, np.float64)))[0] for x in (a, b))
-        return (u @ v.T).astype(np.float32)
+        u, v = (np.atleast_2d(np.asarray(x, np.float64)) for x in (a, b))
+        if u.ndim != 2 or v.ndim != 2:
+            raise ValueError(f"vectors of shapes {u.shape} and {v.shape}, expected (n, e), (m, e)")
+        return (l2_normalize_forward(u)[0] @ l2_normalize_forward(v)[0].T).astype(np.float32)
 
 
 def directions_of(model, vocabulary):
@@ -177,4 +181,5 @@ def encoder_of(run, tuned=False, words=None):
     if not 0 <= weight < np.inf:
         raise UserError(f"words {weight}: expected a weight of 0 or more")
     identity = {"weights": run.weights, "tuned": tuned, "matrix": crc, "word_weight": weight}
-    return SentenceEncoder(with_matrix(run.model, matrix), run.vocabulary, identity, weight)
+    return SentenceEncoder(with_matrix(run.model, matrix), run.vocabulary, identity, weight,
+                           run.config.columns)

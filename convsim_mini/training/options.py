@@ -42,7 +42,8 @@ def parse_config(argv):
         asked["model.encoder"] = encoder
         inherited["preset"] = ENCODERS[encoder].preset
     if "pairs" in asked:
-        inherited.pop("columns", None)
+        for name in ("columns", "encoding"):
+            inherited.pop(name, None)
     preset = asked.get("preset", inherited.get("preset", "chat"))
     changes = PRESETS.get(preset, {})                         # config_from_dict names the others
     if start and not encoder and "preset" not in asked:

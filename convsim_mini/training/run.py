@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from ..core.arrays import to_device, to_host
@@ -24,12 +25,14 @@ from ..common.files import replace_file, write_text
 from ..config import Config
 from ..core.text import Vocabulary
 from ..core.model import Model
+from .initial import parameter_shapes
 from .settings import config_from_dict, flat
 
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"
 MATRIX, STATE = "matrix.", "state."    # what the names of arrays begin with that are no weights
 # Settings that change no result. Some are places of files that have checksums of their own.
-PLACES = {"run", "init", "pairs", "columns", "nli", "data", "cache", "device", "optim.chunk"}
+PLACES = {"run", "init", "pairs", "columns", "encoding", "nli", "data", "cache", "device",
+          "optim.chunk"}
 
 
 class Run(NamedTuple):
@@ -40,7 +43,7 @@ class Run(NamedTuple):
     vocabulary: Vocabulary
     model: Model | None    # None: not read, or not yet trained
     step: int = 0
-    measured: list = []    # records of what was measured on dev, up to the step
+    measured: list[dict] = []    # records of what was measured on dev, up to the step
     corpus: int = 0        # checksum of the Corpus that it was trained on
     nli: int | None = None    # checksum of the NLI data that it was trained on
     weights: int = 0       # checksum of the weights and the vocabulary
@@ -112,6 +115,7 @@ def load_run(run, device="cpu"):
         kind = next(prefix for prefix in parts if name.startswith(prefix))
         parts[kind][name.removeprefix(kind)] = array
     params = {name: np.asarray(p, np.float32) for name, p in parts[""].items()}    # or 16 bits
+    _check_shapes(run, params, parts[MATRIX])
     params = to_device(params, device_module(device, run.config.precision))
     model = Model(params, run.config.model, run.vocabulary.size)
     return run._replace(model=model, matrices=parts[MATRIX], state=parts[STATE])
@@ -124,10 +128,24 @@ def describe(run):
 
 
 def _run_of(path, about):
-    with user_errors(f"{path}: is damaged", OLDER, DAMAGE):
+    with user_errors(f"{path}: is no whole run", OLDER, DAMAGE):
         return Run(path, config_from_dict(about["settings"], path),
-                   Vocabulary(**about["vocabulary"]), None,
-                   *(about[name] for name in ("step", "measured", "corpus", "nli", "weights")))
+                   msgspec.convert(about["vocabulary"], Vocabulary), None,
+                   *(msgspec.convert(about[name], Run.__annotations__[name])
+                     for name in ("step", "measured", "corpus", "nli", "weights")))
+
+
+def _check_shapes(run, params, matrices):
+    """Raise a UserError unless arrays have the shapes that a Run's settings and words call for."""
+    config, words, e = run.config, run.vocabulary, run.config.model.layers[-1]
+    wanted = parameter_shapes(config.model, words.size + config.bigram_rows, config.classifies)
+    wanted |= {"counts": (len(words.words),), **dict.fromkeys(matrices, (e, e))}
+    found = {name: array.shape for name, array in (params | matrices).items()}
+    found["counts"] = (len(words.counts),)
+    for name in sorted(wanted | found):
+        if found.get(name) != wanted.get(name):
+            raise UserError(f"{run.path}: is no whole run ({name} of shape {found.get(name)}, "
+                            f"expected {wanted.get(name)}); {OLDER}")
 
 
 def file_of(run):

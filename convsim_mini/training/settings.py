@@ -18,7 +18,8 @@ def settings():
 
 
 # from the run that --init names
-INHERITED = {"preset", "pairs", "columns", *(name for name in settings() if "." in name)}
+INHERITED = {"preset", "pairs", "columns", "encoding",
+             *(name for name in settings() if "." in name)}
 
 
 def flat(values, group=""):

@@ -39,10 +39,8 @@ train --config unknown.json                 | unknown.json stepz steps?
 train --config nested.json                  | nested.json model.layers array
 train --config encoder.json                 | encoder.json encoder model.encoder
 train --pairs here.csv                      | here.csv row
-train --pairs empty                         | empty unknown kind
-train --pairs three.tsv                     | three.tsv 2000 malformed row 1 3 columns 2
-train --pairs fields.jsonl                  | fields.jsonl columns reply
 train --pairs good.tsv --columns question   | columns question two
+train --pairs good.tsv --encoding utf-16    | --encoding utf-16 ASCII cp1252
 train --pairs good.tsv --run /proc/run      | /proc/run
 train --pairs good.tsv --run run            | run exists already
 train --init run --text.words 17            | --text.words 17 --init
@@ -57,7 +55,6 @@ evaluation.sts . --bogus 3                  | --bogus
 evaluation.sts exported                     | exported model.safetensors
 evaluation.sts run --vectors LONG            | xxx
 evaluation.sts run-weights                  | run-weights damaged
-evaluation.sts run-cut                      | run-cut damaged
 evaluation.sts run-none                     | run-none
 evaluation.cqa --data cqa-entity            | cqa-entity/a.xml entities refused
 evaluation.nli run                          | run NLI
@@ -69,11 +66,9 @@ report.compare run                          | run two
 chat run --replies index                    | index replies
 encode run-nan hello                        | not finite damaged
 encode run --file good.tsv                  | 30 sentences
-encode run --file latin-1 --out kept.npy    | latin-1 line 1 UTF-8
 encode run hello --out /dev/null            | /dev/null replaced
 encode run hello --file good.tsv            | arguments --file
 encode run --file good.tsv --index index    | index exists already
-encode run hello --index index-other        | index-other weights
 """.strip().splitlines()
 CASES = [[part.strip() for part in case.split("|", 1)] for case in CASES]
 SHORT = {"NINES": "9" * 5_000, "LONG": "x" * 300}    # in the lines above
@@ -103,12 +98,9 @@ def files(text):
     """Name → bytes. text: of good.tsv."""
     xml = OWN_CQA.read_bytes()
     return {
-        "good.tsv": text, "here.csv": b"a,b\n", "empty": b"",
-        "three.tsv": b"a b\tb c\tc d\n" * 2_000, "latin-1": b"caf\xe9\n",
-        "kept.npy": b"as it was", "fields.jsonl": b'{"input": "a", "reply": "b"}\n' * 200,
+        "good.tsv": text, "here.csv": b"a,b\n", "unknown.json": b'{"stepz": 4}',
         "exported/modules.json": b"[]", "exported/README.md": b"",
         "cut.json": b'{"steps": ', "deep.json": b"[" * 100_000,
-        "unknown.json": b'{"stepz": 4}',
         "nested.json": b'{"model": {"layers": {"a": [{}]}}}',
         "encoder.json": b'{"encoder": "transformer"}',
         "cqa-entity/a.xml": xml.replace(b"<!DOCTYPE xml [", b'<!DOCTYPE xml [<!ENTITY lol "lol">'),
@@ -124,11 +116,7 @@ def workshop(tmp_path_factory, pair_file, trained):
     for name, data in files(pair_file.read_bytes()).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
-    encoder = load(trained[0])
-    weights = encoder.identity["weights"]
-    for name, other in (("index", weights), ("index-other", 7)):
-        encoder.identity["weights"] = other
-        build_index(encoder, rows_of_texts(["one", "two"]), folder / name)
+    build_index(load(trained[0]), rows_of_texts(["one", "two"]), folder / "index")
     for name, damage in DAMAGED.items():
         shutil.copytree(trained[0], folder / name)
         damage(folder / name)

@@ -42,7 +42,7 @@ def checked(data):
 
 @pytest.mark.parametrize("name, data", [
     ("a.tsv", TEXT), ("a.tsv", TEXT[:-1]), ("a", TEXT.replace(b"\n", b"\r\n")),
-    ("a", b"\xef\xbb\xbf" + TEXT), ("a.gz", gzipped(TEXT)), ("a.zst", checked(TEXT)),
+    ("a.gz", gzipped(TEXT)), ("a.zst", checked(TEXT)),
     ("a.gz", gzipped(TEXT[:70_001]) + gzipped(TEXT[70_001:]) + bytes(600)),
     ("a.zst", checked(TEXT[:70_001]) + checked(TEXT[70_001:])), ("a.zst", long_window(TEXT))])
 def test_every_kind_of_file_gives_the_same_lines(tmp_path, name, data):
@@ -98,8 +98,15 @@ def test_what_is_read_is_text_and_json_in_pieces(tmp_path):
     assert list(text_lines(written(tmp_path / "a", b"a\rb\nc"))) == ["a\rb", "c"]
     with pytest.raises(UserError, match="cannot be read: .*utf-16"):
         list(text_lines(written(tmp_path / "a", "\ufeffabc".encode("utf-16-le") + b"d")))
-    with pytest.raises(UserError, match="/a, line 2: is not UTF-8 .* byte 1\\); save"):
+    with pytest.raises(UserError, match="/a, line 2: is not UTF-8 .* 1: .*--encoding cp1252"):
         list(text_lines(written(tmp_path / "a", b"a\nb\xff")))
+    for data in (b"\x80", "\u20ac".encode("utf-8-sig"), "\u20ac".encode("utf-16")):
+        assert [*text_lines(written(tmp_path / "a", data), encoding="cp1252")] == ["\u20ac"]
+    with pytest.raises(UserError, match="line 1: is not CP1252 text .*0x81 in position 0"):
+        list(text_lines(written(tmp_path / "a", b"\x81"), encoding="cp1252"))
+    for name in ("utf-16", "utf-7", "cp500", "rot13", "latin-x", "", "a\0", "undefined"):
+        with pytest.raises(UserError, match="^--encoding .*: is of no use .*; expected one as cp1"):
+            list(text_lines(tmp_path / "a", encoding=name))
     assert list(chunked("abcde", 2)) == [["a", "b"], ["c", "d"], ["e"]]
     assert parse_object(b'{"a": 1}') == {"a": 1}
     for text, words in (("[1]", "no JSON object"), ("{", "no JSON object: Exp"),

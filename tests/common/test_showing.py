@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from convsim_mini.common.cli import UserError, errors_in_one_line, python_m
+from convsim_mini.common.cli import errors_in_one_line, python_m
 
 from conftest import ASCII, PATH, ended
 
@@ -57,10 +57,6 @@ def test_what_the_system_refuses_is_one_line(capsys, error, message):
         raise error
     lines = capsys.readouterr().err.splitlines()
     assert ended.value.code == 2 and len(lines) == 1 and lines[0].startswith(f"error: {message}")
-
-
-def test_an_error_is_one_line_whatever_a_file_holds():
-    assert str(UserError('label "a\nb\u2028", expected c')) == 'label "a b ", expected c'
 
 
 @pytest.mark.parametrize("python, said", [

@@ -5,6 +5,7 @@ import gzip
 import json
 import sys
 from collections import Counter
+from dataclasses import replace
 from math import log, sqrt
 
 import numpy as np
@@ -15,10 +16,13 @@ from convsim_mini import encode
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.files import checksum
 from convsim_mini.core.text import tokenize
+from convsim_mini.data.tables_and_logs import Reading
 from convsim_mini.inference import index, rows
 from convsim_mini.inference.index import (
     add_to_index, build_index, index_of, nearest, open_index)
 from convsim_mini.inference.rows import rows_of_file, rows_of_texts
+from convsim_mini.inference.sentence_encoder import encoder_of
+from convsim_mini.training.run import load_run
 
 from rounding import rounding
 
@@ -166,13 +170,27 @@ def test_the_best_answers_are_those_of_the_response_side(table, encoder, pairs, 
     ("a.jsonl.gz", gzip.compress(b'{"question": "a?", "answer": "b", "id": 7}', mtime=0), {},
      "question", [{"question": "a?", "answer": "b", "id": 7}]),
     ("a.tsv", b"one\ttwo\n", {}, "input", [{"input": "one", "response": "two"}]),
-    ("a.csv", b"id,text\n1,a\n2,\n", {"columns": ["text"]}, "text", [{"id": "1", "text": "a"}]),
+    ("a.csv", b"id,text\n1,a\n2,\n", {"reading": Reading(["text"])}, "text",
+     [{"id": "1", "text": "a"}]),
     ("a.txt", b"id,text\n", {}, "line", [{"line": "id,text"}])])
 def test_tables_of_all_kinds_are_read_as_training_reads_them(
         tmp_path, name, data, options, column, found):
     (tmp_path / name).write_bytes(data)
     read = rows_of_file(tmp_path / name, **options)
     assert (read.columns[0], [*read.chunks]) == (column, [found])
+
+
+def test_the_columns_of_a_run_are_known_and_a_column_that_is_named_is_not_told(
+        trained, tmp_path, capsys):
+    path, run = tmp_path / "a.tsv", load_run(trained[0])
+    path.write_text("Id\tKunde sagt\tWir\n7\tna\xefv\tja\n8\twas?\tdas\n", encoding="cp1252")
+    own = encoder_of(run._replace(config=replace(run.config, columns=["Kunde sagt", "Wir"])))
+    for options, column, told in (({}, "Kunde sagt", f'{path}: the column "Kunde sagt"\n'),
+                                  ({"replies": True}, "Wir", f'{path}: the column "Wir"\n'),
+                                  ({"column": "Id"}, "Id", "")):
+        assert own.index(path, encoding="cp1252", **options).column == column
+        assert capsys.readouterr().err == told
+    assert own.index(path, encoding="cp1252").texts == ["na\xefv", "was?"]
 
 
 def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):
@@ -202,7 +220,7 @@ def test_a_search_while_rows_are_added_reads_again(encoder, tmp_path, monkeypatc
 @pytest.mark.parametrize("options, told", [
     ("--file lines.txt --index index --add", "holds question and answer, the new rows line and"),
     ("--file tickets.csv --replies --index index --add", "--replies or without as before"),
-    ("--file one.csv --index new", "cannot tell which columns"),
+    ("--file one.csv --index new", "it has a, b; name one: --column NAME; the columns of a log"),
     ("--file log.csv --index new", "log.csv: holds no pair of a message and its answer"),
     ("--file one.csv --column c --index new", 'one.csv: has no column "c"; it has a, b'),
     ("--file tickets.csv --column note --index new", "no row has text to embed"),

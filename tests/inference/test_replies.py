@@ -127,10 +127,10 @@ def test_pairs_that_are_gone_are_named_and_old_replies_stay(run_copy, encoder):
 
 def test_the_pairs_of_a_run_are_read_as_training_reads_them(trained, tmp_path):
     path, config = tmp_path / "a.csv", load_run(trained[0]).config
-    path.write_text("id,Frage,Antwort\n1,who?,me\n2,why?,@you\n3,when?,12 3\n")
-    config = replace(config, pairs=[str(path)], columns=["Frage", "Antwort"],
+    path.write_text("id,Frage,Antwort\n1,who?,mé\n2,why?,@you\n3,when?,12 3\n", "cp1252")
+    config = replace(config, pairs=[str(path)], columns=["Frage", "Antwort"], encoding="cp1252",
                      text=replace(config.text, filters_off=["link_or_mention"]))
-    assert [*pairs_of_run(config)] == [("who?", "me"), ("why?", "@you")]
+    assert [*pairs_of_run(config)] == [("who?", "mé"), ("why?", "@you")]
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from convsim_mini.common.arrays_file import load_arrays, save_arrays
 from convsim_mini.config import Config
 from convsim_mini.data.corpus import split_of
 from convsim_mini.data.prepare import open_corpus
@@ -98,7 +99,10 @@ def test_a_frequent_reply_is_no_wrong_answer_that_few_pairs_could_be_measured_wi
     assert corpus.train.pairs > 500
 
 
-def test_columns_are_inherited_with_the_pairs_alone(trained):
-    run = ["--init", str(trained[0])]
-    assert parse_config([*run, "--columns", "a", "b"]).columns == ["a", "b"]
-    assert parse_config([*run, "--pairs", "x.csv"]).columns == Config().columns
+def test_columns_and_encoding_are_inherited_with_the_pairs_alone(run_copy):
+    arrays, about = load_arrays(run_copy / "model.safetensors")
+    about["settings"] |= {"columns": ["a", "b"], "encoding": "cp1252"}
+    save_arrays(run_copy / "model.safetensors", arrays, about)
+    for more, kept in (([], (["a", "b"], "cp1252")), (["--pairs", "x.csv"], ([], "utf-8"))):
+        config = parse_config(["--init", str(run_copy), *more])
+        assert (config.columns, config.encoding) == kept

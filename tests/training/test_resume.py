@@ -301,19 +301,6 @@ def test_a_loss_that_is_not_sound_stops_the_run(config, monkeypatch, tmp_path, l
     assert load_run(tmp_path / "run").step == describe(newest(tmp_path / "run")).step == 10
 
 
-def test_too_little_memory_keeps_the_checkpoints(config, monkeypatch, tmp_path):
-    def full(call):
-        if call == 16:
-            raise MemoryError
-    wrap_step(monkeypatch, full)
-    with pytest.raises(MemoryError):
-        train.train(config("run"))
-    assert describe(newest(tmp_path / "run")).step == 10
-    monkeypatch.undo()
-    train.resume(tmp_path / "run")
-    assert finished(tmp_path / "run")
-
-
 def test_a_run_in_chunks_learns_what_a_run_of_whole_batches_does(config, tmp_path):
     for name, options in (("whole", []), ("chunks", ["--optim.chunk", "24"])):
         train.train(config(name, options))
@@ -323,16 +310,10 @@ def test_a_run_in_chunks_learns_what_a_run_of_whole_batches_does(config, tmp_pat
             assert abs(mine[measure] - theirs[measure]) < 1e-3
 
 
-@pytest.mark.parametrize("rate, steps", [
-    ("1e8", STEPS),    # the loss explodes
-    ("1e38", 1),       # the first update overflows, after the last loss
-])
-def test_a_rate_that_is_far_too_high_leaves_no_checkpoint_of_bad_numbers(
-        config, tmp_path, rate, steps):
-    options = ["--optim.optimizer", "sgd", "--optim.rate", rate, "--optim.table_rate", rate,
-               "--steps", str(steps), "--model.scale", "1", "--model.unit_response", "false"]
-    with (pytest.raises((UserError, FloatingPointError), match="the loss is|are not finite"),
-          np.errstate(all="ignore")):
+def test_an_update_that_overflows_after_the_last_loss_leaves_no_checkpoint(config, tmp_path):
+    options = ["--optim.optimizer", "sgd", "--optim.rate", "1e38", "--optim.table_rate", "1e38",
+               "--steps", "1", "--model.scale", "1", "--model.unit_response", "false"]
+    with pytest.raises(FloatingPointError, match="are not finite"), np.errstate(all="ignore"):
         train.train(config("run", options))
     assert not (tmp_path / "run" / MODEL).exists()
 

@@ -1,5 +1,6 @@
 """A run is one file: what it holds, and how damage to it is named."""
 
+import functools
 import json
 import shutil
 
@@ -69,6 +70,20 @@ def test_numbers_read_as_another_kind_or_shape_are_refused(run_copy):
         save_file({name: other(array) for name, array in arrays.items()}, path, metadata)
         with pytest.raises(UserError, match="its checksum is wrong"):
             load_run(run_copy)
+
+
+@pytest.mark.parametrize("place, value", [
+    ("settings", []), ("settings.model.encoder", "transformer"), ("settings.model.layers", [17]),
+    ("settings.task", "nli"), ("vocabulary", None), ("vocabulary.words", ["a"]),
+    ("vocabulary.counts", ["a"] * 300), ("vocabulary.counts", [1]), ("vocabulary.total", None),
+    ("vocabulary.oov_buckets", 10**12), ("vocabulary.oov_buckets", 1.5), ("measured", 3)])
+def test_a_forged_run_is_told(run_copy, place, value):
+    arrays, about = arrays_file.load_arrays(run_copy / MODEL)
+    *groups, name = place.split(".")
+    functools.reduce(dict.get, groups, about)[name] = value
+    arrays_file.save_arrays(run_copy / MODEL, arrays, about)
+    with pytest.raises(UserError, match="model.safetensors: is no whole run .*; restore it, or"):
+        load(run_copy)
 
 
 def test_a_file_of_another_format_is_refused(tmp_path, monkeypatch):

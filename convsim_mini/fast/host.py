@@ -11,7 +11,7 @@ from ..core import attention as plain_attention
 from ..core.embeddings import joined
 from ..core.transformer_layers import EPSILON
 from . import loops
-from .threads import add_row, by_rows, fair_shares, for_rows, on_all_cores, products
+from .threads import fair_shares, for_rows, on_all_cores, products
 
 MANY = 4_096       # rows that are worth the import of numba
 AT_ONCE = 2_048    # rows of a table, which caches hold: 2.5 MB of the paper's
@@ -21,8 +21,11 @@ AT_ONCE = 2_048    # rows of a table, which caches hold: 2.5 MB of the paper's
 
 def linear_forward(x, weight, bias=None):
     y, = products((x, weight))
+
+    def add(rows):
+        y[rows] += bias
     if bias is not None:
-        add_row(y, bias)
+        for_rows(add, y)
     return y, (x, weight)
 
 
@@ -191,13 +194,13 @@ def layer_norm_forward(x, weight, bias):
 
 def layer_norm_backward(dy, cache):
     normal, scale, weight = cache
-    dweight, dbias = np.einsum("nd,nd->d", dy, normal), dy.sum(axis=0)
+    dx = np.empty_like(dy)
 
-    def rows(dy, normal, scale):
-        dx = dy * weight
-        along = (dx * normal).mean(axis=1, keepdims=True)
-        dx -= dx.mean(axis=1, keepdims=True)
-        dx -= normal * along
-        dx *= scale
-        return dx
-    return by_rows(rows, dy, normal, scale), dweight, dbias
+    def fill(rows):
+        part = dy[rows] * weight
+        along = (part * normal[rows]).mean(axis=1, keepdims=True)
+        part -= part.mean(axis=1, keepdims=True)
+        part -= normal[rows] * along
+        dx[rows] = part * scale[rows]
+    for_rows(fill, dx)
+    return dx, np.einsum("nd,nd->d", dy, normal), dy.sum(axis=0)

@@ -79,23 +79,6 @@ def for_rows(function, x):
                      fair_shares(np.arange(len(slices))))
 
 
-def by_rows(function, *arrays):
-    """function(*arrays), for one that treats each row on its own; the result is like arrays[0]."""
-    y = np.empty_like(arrays[0])
-
-    def fill(rows):
-        y[rows] = function(*(array[rows] for array in arrays))
-    for_rows(fill, y)
-    return y
-
-
-def add_row(y, x):
-    """y += x in place, on all cores. y: (n, d); x: (d,)."""
-    def add(rows):
-        y[rows] += x
-    for_rows(add, y)
-
-
 def product(a, b):
     """The matrix product a b: (n, k), (k, m) → (n, m), as `products`."""
     return products((a, b))[0]

@@ -16,7 +16,7 @@ from ..evaluation.metrics import (
     map_difference, mean_interval, pearson, pearson_difference, pearson_interval, per_cent,
     ranking_scores, with_interval)
 from ..inference.sentence_encoder import encoder_of
-from ..training.run import load_run, settings_of
+from ..training.run import PLACES, load_run
 from ..training.settings import flat
 from .results import measure, to_choose_by
 
@@ -25,7 +25,6 @@ NOTE = """P@1 is by the learned half, per cent, on the run's own test pairs. Run
 have other inputs. STS is Pearson's r × 100, MAP is × 100, both by the vectors of `encode`. Brackets
 hold 95% intervals, and those of differences are paired. Below the runs stands the mean ± standard
 deviation of those that differ in the seed alone."""
-PLACES = {"run", "data", "cache"}    # settings that change no result
 
 
 class Measure(NamedTuple):
@@ -94,7 +93,9 @@ def alike(results):
     groups = {}
     for k, result in enumerate(results):
         config = result.run.config
-        same = result.run.corpus, config.init, config.nli, str(settings_of(config) | {"seed": None})
+        settings = {name: value for name, value in flat(dataclasses.asdict(config)).items()
+                    if name not in PLACES | {"seed"}}
+        same = result.run.corpus, config.init, config.nli, str(settings)
         groups.setdefault(same, []).append(k)
     return [*groups.values()]
 
@@ -103,7 +104,7 @@ def differing(results):
     """A row for each setting in which the runs differ: its name, its value in each run."""
     settings = [flat(dataclasses.asdict(result.run.config)) for result in results]
     rows = [[name, *(str(of_run[name]) for of_run in settings)]
-            for name in settings[0] if name not in PLACES]
+            for name in settings[0] if name not in ("run", "data", "cache")]
     return [row for row in rows if len({*row[1:]}) > 1]
 
 

@@ -26,7 +26,7 @@ from ..config import Config
 from ..core.text import Vocabulary
 from ..core.model import Model
 from .initial import parameter_shapes
-from .settings import config_from_dict, flat
+from .settings import config_from_dict
 
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"
 MATRIX, STATE = "matrix.", "state."    # what the names of arrays begin with that are no weights
@@ -180,12 +180,6 @@ def read_log(path):
     with user_errors(f"{path}: is damaged", "move the file away", ValueError):
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
         return json.loads(f"[{','.join(lines)}]")
-
-
-def settings_of(config):
-    """The settings of a Config that its results depend on: dotted name → value."""
-    values = flat(dataclasses.asdict(config))
-    return {name: value for name, value in values.items() if name not in PLACES}
 
 
 def check_corpus(run, corpus):

@@ -68,20 +68,16 @@ def test_where_the_system_gives_too_few_threads_all_is_computed_here(cores, monk
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("rows", [0, 1, 1024, 1025, 5000])
-def test_by_rows_and_add_row_reach_every_row_once(rows, number, cores):
+def test_for_rows_reaches_every_row_once(rows, number, cores):
     cores(number)
-    rng = np.random.default_rng(0)
-    x, y, row = (rng.standard_normal(shape) for shape in ((rows, 128), (rows, 1), (128,)))
-    calls = []
+    x, calls = np.zeros((rows, 128)), []
 
-    def function(x, y):
-        calls.append(len(x))
-        return x * y
-    assert (threads.by_rows(function, x, y) == x * y).all()
-    assert max(calls, default=0) <= 1024 and sum(calls) == rows       # a megabyte at a time
-    found = x.copy()
-    threads.add_row(found, row)
-    assert (found == x + row).all()
+    def function(rows):
+        calls.append(len(x[rows]))
+        x[rows] += 1
+    threads.for_rows(function, x)
+    assert (x == 1).all() and max(calls, default=0) <= 1024           # a megabyte at a time
+    assert sum(calls) == rows
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 50])

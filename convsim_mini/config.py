@@ -100,7 +100,7 @@ class OptimConfig:
     """Factor on the gradients of NLI's classes (ours: from 1, 10, 30 dev was 63.5, 66.5, 67.2)."""
     nli_workers: Annotated[float, Meta(gt=0, lt=1)] | None = None
     """Share of several workers that trains NLI in each step while the others train on conversations
-    (paper §3.1: 5%), and weight of its gradients. none: nli_share says how tasks take turns."""
+    (paper §3.1: 5%), and weight of its gradients. null: nli_share says how tasks take turns."""
     rate: PositiveFloat = 1e-3
     """Learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: Adam's usual)."""
     table_rate: PositiveFloat = 0.06
@@ -119,7 +119,7 @@ class OptimConfig:
     """Share of words left out in training (Iyyer et al. 2015; ours: a small corpus overfits)."""
     chunk: PositiveInt | None = None
     """Pairs encoded at once, for batches that do not fit into memory (GradCache, Gao et al. 2021);
-    none: the whole batch. A step takes longer; gradients are the same (dropout's bits are not)."""
+    null: the whole batch. A step takes longer; gradients are the same (dropout's bits are not)."""
     mask_false_negatives: bool = True
     """Equal inputs or responses in a batch are no wrong answers (ours; P@1 is the same without)."""
 
@@ -149,7 +149,7 @@ class Config:
     """Share of the NLI pairs, or of the entailments, to train on (the paper's figure 8)."""
     pairs: list[str] = field(default_factory=list)
     """Files of pairs or logs: .tsv (input TAB response), .jsonl, .csv, .parquet, also .gz or .zst;
-    none: chitchat-dataset."""
+    null: chitchat-dataset."""
     columns: list[str] = field(default_factory=list)
     """A table's columns of input and response, where its header does not tell."""
     encoding: str = "utf-8"

@@ -17,8 +17,8 @@ is a dict, row name → word → vector, or None. A task that uses it has a sixt
 
 Read response.py, then sts.py, nli.py, cqa.py, senteval.py (its classifiers are scikit-learn's);
 command.py is what their commands share, after_training.py what a training ends with, and
-mteb_plugin.py is for mteb. A new task is a file of this
-shape and a name in EVALUATIONS, by which `evaluation` and `report` find it.
+mteb_plugin.py is for mteb. A new task is a file of this shape and a name in EVALUATIONS, by which
+`evaluation` and `report` find it.
 """
 
 EVALUATIONS = {

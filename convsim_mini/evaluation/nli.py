@@ -59,7 +59,7 @@ def summary(name, pairs, scores, baselines):
 
 
 def classify(model, split):
-    """The class of every pair of a Split of NLI: int (n,) on the host, numbers into snli.LABELS."""
+    """The class of every pair of a Split of NLI: int (n,) on the host, numbers into LABELS."""
     xp = array_module(model.params["encoder.embedding.weight"])
     u = xp.asarray(embed(model, split.packed))                                  # (2n, e)
     logits, _ = classifier_forward(model.params, u[0::2], u[1::2])              # (n, 3)

@@ -1,4 +1,5 @@
-// The kernels of embeddings.py. But for update_rows, a block has a sentence, a thread some of its d
+// Kernels of embeddings.py, of `update_rows` (optim.py), and of the placed embedding and the mean
+// (transformer_layers.py). But for update_rows, a block has a sentence, a thread some of its d
 // columns.
 
 // packed.bigram_buckets, of one pair of words

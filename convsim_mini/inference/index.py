@@ -107,7 +107,7 @@ def index_of(encoder, rows):
     if not kept:
         raise UserError("no row has text to embed; choose another column or file")
     encoder = encoder.without_words()
-    vectors = encoder.encode(texts, show_progress_bar=True, as_responses=rows.side == 1)
+    vectors = encoder.encode(texts, show_progress_bar=None, as_responses=rows.side == 1)
     return Index(encoder, rows.columns, rows.side, vectors, kept)
 
 

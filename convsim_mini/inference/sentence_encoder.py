@@ -56,13 +56,13 @@ class SentenceEncoder:
         """Length of an embedding."""
         return self.model.config.layers[-1] + (NUMBERS if self.word_weight else 0)
 
-    def encode(self, sentences: str | Iterable[str], show_progress_bar: bool = False,
+    def encode(self, sentences: str | Iterable[str], show_progress_bar: bool | None = False,
                as_responses: bool = False) -> np.ndarray:
         """Embeddings of sentences; the dot product of two embeddings is their cosine.
 
         sentences: n str in any iterable, or one str → float32 (n, dimension), or (dimension,). ""
-        counts as one unknown word. as_responses: see `encode_responses`. Raises TypeError for other
-        sentences.
+        counts as one unknown word. show_progress_bar: None: in a terminal and in a notebook.
+        as_responses: see `encode_responses`. Raises TypeError for other sentences.
         """
         if isinstance(sentences, str):
             return self.encode([sentences], as_responses=as_responses)[0]
@@ -86,7 +86,8 @@ class SentenceEncoder:
         """The unit vectors of a Packed of n sentences: float32 (n, dimension)."""
         vectors = np.empty((len(packed.lengths), self.dimension), np.float32)
         firsts = range(0, len(vectors), AT_ONCE)
-        for first in progress(firsts, "encoding", disable=not show_progress_bar, delay=1):
+        bar = {} if show_progress_bar is None else {"disable": not show_progress_bar}
+        for first in progress(firsts, "encoding", delay=1, **bar):
             part = packed.part(first, min(first + AT_ONCE, len(vectors)))
             u = embed(self.model, part)
             if as_responses:

@@ -30,7 +30,8 @@ from .settings import config_from_dict
 
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"
 MATRIX, STATE = "matrix.", "state."    # what the names of arrays begin with that are no weights
-# Settings that change no result. Some are places of files that have checksums of their own.
+# Settings that do not tell runs apart: where files are (pairs and NLI data have checksums), and how
+# it is computed.
 PLACES = {"run", "init", "pairs", "columns", "encoding", "nli", "data", "cache", "device",
           "optim.chunk"}
 

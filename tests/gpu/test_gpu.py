@@ -16,7 +16,7 @@ from convsim_mini.core.pairs import Batch
 from convsim_mini.fast.devices import device_module
 from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.training.initial import initial_parameters
-from convsim_mini.training.monitor import Monitor
+from convsim_mini.training import monitor
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import read_log
 
@@ -104,7 +104,7 @@ def test_too_little_memory_is_one_line(pair_file, cache_folder, tmp_path, memory
 @pytest.mark.parametrize("preset", ["chat", "transformer-small"])
 def test_ten_steps_agree_and_a_run_opens_on_either_device(
         cupy, pair_file, cache_folder, tmp_path, monkeypatch, preset):
-    monkeypatch.setattr(Monitor, "draw", lambda self: None)
+    monkeypatch.setattr(monitor, "plot_curves", lambda *_: None)
     small = [*SMALL, "--model.heads", "2", "--model.hidden", "24",
              "--model.transformer_layers", "2", "--optim.batch_size", "64"]
     losses_of, texts = {}, ["fudazi vobamu", "setodi"]

@@ -47,7 +47,7 @@ OPTIONS = {
 @pytest.fixture(autouse=True)
 def no_pictures(monkeypatch):
     """Drawing takes longer than these runs."""
-    monkeypatch.setattr(monitor.Monitor, "draw", lambda self: None)
+    monkeypatch.setattr(monitor, "plot_curves", lambda *_: None)
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ def work(action, *arguments):
     """What the process to be killed does: train.ACTION(*arguments), slowly saved, nothing drawn."""
     arrays_file.save_file = slow_save
     train.finish = lambda *_: None    # the last checkpoint is compared
-    monitor.Monitor.draw = lambda self: None
+    monitor.plot_curves = lambda *_: None
     sys.stdout = sys.stderr = open(os.devnull, "w")
     getattr(train, action)(*arguments)
 

@@ -76,7 +76,10 @@ def fit(pairs, run=None, **settings):
     else:
         files = [pairs] if isinstance(pairs, (str, Path)) else [*pairs]
         if not all(isinstance(file, (str, Path)) for file in files):
-            rows = [dict(zip(FIELDS, pair, strict=True)) for pair in files]
+            wrong = [one for one in files if type(one) not in (tuple, list) or len(one) != 2]
+            if wrong:
+                raise UserError(f"pairs: one is {str(wrong[0])[:60]!r}; expected (message, reply)")
+            rows = [dict(zip(FIELDS, pair)) for pair in files]
     if not files:
         raise UserError("pairs: there are none; expected about 3,500, or 500 with init=RUN")
     if rows is not None:
@@ -91,7 +94,7 @@ def fit(pairs, run=None, **settings):
             raise UserError(f"{folder}: exists already; choose another folder with run=")
         folder.parent.mkdir(parents=True, exist_ok=True)
         write_text(Path(*files), "".join(f"{json.dumps(row, default=str)}\n" for row in rows))
-    train(config)
+    print(summary(*train(config)))
     encoder = load(folder)
     encoder.log, encoder.folder = read_log(folder / LOG), own or folder
     return encoder

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
-from ..common.cli import UserError, python_m, user_errors
+from ..common.cli import UserError, did_you_mean, python_m, user_errors
 from ..common.files import MOST, SUFFIXES, parse_object, read_object, text_lines
 
 FIELDS = ("input", "response")
@@ -27,7 +27,8 @@ IN_CHATS = {"role": "speaker", "content": "text", "from": "speaker", "value": "t
 EXPECTED = ("pairs, one a line, in a .tsv (input TAB response) or .jsonl (fields input, response) "
             "file; or a .csv, .tsv, .jsonl, .parquet with named columns; plain, .gz or .zst; chat "
             "exports: data_scripts/README.md")
-NAME_ONE, NAME_TWO = "name one: --column NAME", "name two of them: --columns INPUT RESPONSE"
+NAME_ONE = "name the one to search in (with --replies, that of the answers): --column NAME"
+NAME_TWO = "name two of them: --columns INPUT RESPONSE"
 OF_LOGS = "the columns of a log must be called thread, text and, if known, speaker; or id, reply_to"
 ROWS, CHATS = "a pair in each row", "a conversation in each row"
 REPLIES, THREADS = "messages and replies to them", "the messages of each thread in turn"
@@ -72,11 +73,14 @@ def read_records(path, progress=None, reading=Reading()):
     names = dict.fromkeys(chain.from_iterable(rows))
     columns = reading.columns or (reading.known if {*reading.known} <= names.keys() else ())
     layout, found = (ROWS, dict(zip(FIELDS, columns))) if columns else layout_of(rows)
-    missing = [f'has no column "{name}"' for name in columns if name not in names]
-    if missing or not layout:
-        fault = missing[0] if missing else "cannot tell which columns hold input and response"
-        raise UserError(f"{path}: {fault}; it has {', '.join(map(str, names))}; "
-                        f"{NAME_ONE if reading.one else NAME_TWO}; {OF_LOGS} and text")
+    has, advice = f"it has {', '.join(map(str, names))}", NAME_ONE if reading.one else NAME_TWO
+    for name in columns:
+        if name not in names:
+            hint = did_you_mean(str(name), [*map(str, names)])
+            raise UserError(f'{path}: has no column "{name}"; {has}; {advice}{hint}')
+    if not layout:
+        raise UserError(f"{path}: cannot tell which columns hold input and response; {has}; "
+                        f"{advice}; {OF_LOGS} and text")
     if not columns and tuple(found.values()) != FIELDS and not (reading.one and layout == ROWS):
         told = ", ".join(f'{what} = "{name}"' for what, name in found.items())
         tqdm.write(f"{path}: {layout} ({told})", file=sys.stderr)

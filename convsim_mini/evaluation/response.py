@@ -125,7 +125,9 @@ def verdict(scores, tfidf):
     weight = name.split()[2]
     gain = mean_interval(100 * ((run == 1).astype(float) - (tfidf == 1)))
     together = (f"Run and TF-IDF together have {precision(both, 1)[0]:.1f}; to search for replies "
-                f"so, give --words {weight}, which is best on dev.")
+                f"so, give --words {weight} to `encode`, which is best on dev."
+                if float(weight) else "TF-IDF beside it helps no search for replies on dev: give "
+                "--words 0 to `encode`.")
     if gain[1] > 0:
         return f"The run is better than words alone: P@1 {with_interval(gain, '+.1f')}. {together}"
     return (f"Words alone are as good here (P@1: TF-IDF {with_interval(precision(tfidf, 1))}, this "

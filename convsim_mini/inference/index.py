@@ -24,6 +24,7 @@ from ..common.files import (
     OURS, checksum, locked, new_folder, read_object, write_rows, write_text,
 )
 from ..fast.threads import product
+from .rows import text_of
 from .tfidf import Tfidf, read_tfidf, tfidf_of, write_tfidf
 
 FORMAT = 5       # of the four files
@@ -39,7 +40,7 @@ class Hit(NamedTuple):
     score: float      # meaning + weight · words
     meaning: float    # cosine of the learned vectors of query and row
     words: float      # cosine of their TF-IDF
-    number: int       # of the row, from 1 on
+    number: int       # of the row, from 1 on; rows without text count
     row: dict[str, Any]    # column → value; of a text file {"line": …}
 
 
@@ -50,7 +51,7 @@ def nearest(scores, top):
     return near[np.argsort(-scores[near], kind="stable")[:top]]
 
 
-@dataclass
+@dataclass(repr=False)
 class Index:
     """n rows and their vectors, in memory or mapped from a folder's files."""
 
@@ -63,6 +64,9 @@ class Index:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __repr__(self) -> str:
+        return f'Index({len(self):,} rows, column "{self.column}")'
+
     @property
     def column(self) -> str:
         """The column that was embedded."""
@@ -71,7 +75,7 @@ class Index:
     @property
     def texts(self) -> list[str]:
         """The n texts that were embedded."""
-        return [self.row(place)[self.column] for place in range(len(self))]
+        return [text_of(self.row(place), self.column) for place in range(len(self))]
 
     @cached_property
     def tfidf(self) -> Tfidf:
@@ -86,8 +90,11 @@ class Index:
                ) -> list[list[Hit]]:
         """For each sentence its nearest rows, as Hits, best first.
 
-        words: the weight of TF-IDF beside the learned vectors; 0: meaning alone; None: WORDS
+        words: the weight of TF-IDF beside the learned vectors; 0: meaning alone; None: WORDS.
+        Raises ValueError for top below 1.
         """
+        if top < 1:
+            raise ValueError(f"{top} nearest rows, expected 1 or more")
         words = WORDS[self.side] if words is None else words
         learned = product(self.vectors, self.encoder.encode(sentences).T).T    # (q, n)
         found = []
@@ -102,12 +109,13 @@ def index_of(encoder, rows):
     """The Index of Rows, in memory. Raises UserError where no row has text."""
     texts, kept = [], []
     for row in chain.from_iterable(rows.chunks):
-        texts.append(row[rows.columns[rows.side]])
+        texts.append(text_of(row, rows.columns[rows.side]))
         kept.append(json.dumps(row, default=str).encode())
-    if not kept:
+    if not any(texts):
         raise UserError("no row has text to embed; choose another column or file")
     encoder = encoder.without_words()
     vectors = encoder.encode(texts, show_progress_bar=None, as_responses=rows.side == 1)
+    vectors[[not text for text in texts]] = 0                 # which is near to nothing
     return Index(encoder, rows.columns, rows.side, vectors, kept)
 
 

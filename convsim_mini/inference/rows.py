@@ -41,8 +41,12 @@ def rows_of(source, reading=Reading(), side=0):
     if name not in names:
         raise UserError(f"a table needs column=NAME; it has {', '.join(names)}")
     rows = (dict(zip(names, row)) for row in source.itertuples(index=False))
-    return Rows((name, name), side, chunked(
-        (row for row in rows if row[name] and isinstance(row[name], str)), CHUNK))
+    return Rows((name, name), side, chunked(rows, CHUNK))
+
+
+def text_of(row, column):
+    """The text in a column of a row; "" where there is none."""
+    return row[column] if isinstance(row.get(column), str) else ""
 
 
 def rows_of_file(path, reading=Reading(), side=0):
@@ -50,7 +54,7 @@ def rows_of_file(path, reading=Reading(), side=0):
 
     A table (.csv, .tsv, .jsonl, .parquet) is read as training reads it. Each line of another file
     is a row. side: which to embed of messages and replies, where no single column is asked for.
-    Empty cells are left out. Raises UserError where the file cannot be read, a line is no such
+    Raises UserError where the file cannot be read, a line is no such
     text, or there is no such column.
     """
     if path is None or kind_of(path) not in KINDS:
@@ -60,6 +64,9 @@ def rows_of_file(path, reading=Reading(), side=0):
                             "file; leave out --column or --columns")
         return rows_of_texts(text_lines(name, file=file, encoding=reading.encoding))._replace(
             side=side)
+    if side and reading.columns and [*reading.columns] == [*reading.known[:1]]:
+        raise UserError(f"{path}: {reading.columns[0]} holds the messages that the run was trained "
+                        "on, and --replies embeds answers; name their column, or leave out both")
     parts = read_rows(path, reading=reading)
     first = next(parts, None)
     if not first:
@@ -68,5 +75,5 @@ def rows_of_file(path, reading=Reading(), side=0):
     columns = (first.fields[0], first.fields[-1])
     if reading.one and not reading.columns and columns != FIELDS:
         print(f'{path}: the column "{columns[side]}"', file=sys.stderr)
-    rows = (row for part in chain([first], parts) for row in part.rows if row.get(columns[side]))
+    rows = (row for part in chain([first], parts) for row in part.rows)
     return Rows(columns, side, chunked(rows, CHUNK))

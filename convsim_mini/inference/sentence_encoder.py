@@ -101,6 +101,8 @@ class SentenceEncoder:
 
     def fit(self, sentences: Any, y: Any = None) -> Self:
         """What scikit-learn calls first. There is nothing left to learn. → the encoder itself"""
+        if isinstance(sentences, (list, tuple)) and isinstance(next(iter(sentences), ""), tuple):
+            raise TypeError("an encoder is trained already; on pairs: convsim_mini.fit(pairs)")
         return self
 
     def transform(self, sentences: str | Iterable[str]) -> np.ndarray:
@@ -124,6 +126,8 @@ class SentenceEncoder:
         words: as of Index.search. A folder is read and checked as a whole each time.
         """
         index = index if isinstance(index, Index) else open_index(index, self)
+        if index.encoder.identity != self.without_words().identity:
+            raise ValueError("another run made the index; search it with that run's encoder")
         return index.search([sentence], k, words)[0]
 
     @staticmethod

@@ -138,11 +138,11 @@ def test_words_weigh_what_is_best_on_dev_whatever_test_would_like(run, test_set,
     # right at the same 200 of 400 inputs and at 15 more: certain because the inputs are paired
     (np.repeat([1, 2], [215, 185]), np.repeat([1, 2], [200, 200]),
      "The run is better than words alone: P@1 +3.8 [+1.9, +5.6]. Run and TF-IDF together have "
-     "75.0; to search for replies so, give --words 0.3, which is best on dev."),
+     "75.0; to search for replies so, give --words 0.3 to `encode`, which is best on dev."),
     (np.repeat([1, 2], [200, 200]), np.repeat([1, 2], [200, 200]),
      "Words alone are as good here (P@1: TF-IDF 50.0 [45.1, 54.9], this run 50.0). Run "
-     "and TF-IDF together have 75.0; to search for replies so, give --words 0.3, which is best on "
-     "dev."),
+     "and TF-IDF together have 75.0; to search for replies so, give --words 0.3 to `encode`, which "
+     "is best on dev."),
     # right at 10 more, but mostly at others: not certain
     (np.repeat([1, 2], [210, 190]), np.repeat([2, 1], [200, 200]), "Words alone are as good here"),
     (np.repeat([2, 3], [300, 100]), np.full(400, 90), "Words alone are as good here")])

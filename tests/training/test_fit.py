@@ -68,18 +68,27 @@ def test_pairs_may_come_one_by_one_but_must_be_there(pairs, settings, tmp_path):
     for none in ([], iter(()), frame(input=[], response=[])):
         with pytest.raises(UserError, match="pairs: there are none"):
             convsim_mini.fit(none, **settings)
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(UserError, match="pairs: one is .*a.*c.*; expected .message, reply."):
         convsim_mini.fit([("a", "b", "c")], **settings)
 
 
 def test_an_index_of_a_table_is_searched(trained):
     encoder = convsim_mini.load(trained[0])
-    table = frame(id=[7, 8, 9], text=["fudazi vobamu", "you?", None])
+    table = frame(id=[7, 9, 8], text=["fudazi vobamu", None, "you?"])
     index = encoder.index(table, column="text")
     hit, = encoder.search(index, "you?", k=1)
-    assert (hit.number, hit.row) == (2, {"id": 8, "text": "you?"}) and len(index) == 2
+    assert (hit.number, hit.row) == (3, {"id": 8, "text": "you?"})
+    assert repr(index) == 'Index(3 rows, column "text")' and not index.vectors[1].any()
     vectors = encoder.without_words().encode(["fudazi vobamu", "you?"])
-    np.testing.assert_allclose(index.vectors, vectors, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(index.vectors[::2], vectors, rtol=0, atol=1e-6)
+    other = convsim_mini.load(trained[0])
+    other.identity = {**other.identity, "weights": 0}
+    with pytest.raises(ValueError, match="another run made the index"):
+        other.search(index, "you?")
+    with pytest.raises(ValueError, match="0 nearest rows, expected 1 or more"):
+        encoder.search(index, "you?", k=0)
+    with pytest.raises(TypeError, match="trained already"):
+        encoder.fit([("a", "b")])
     assert len(encoder.index(["one", "two"])) == len(encoder.index(frame(a=["one", "two"]))) == 2
     with pytest.raises(UserError, match="a table needs column=NAME; it has id, text"):
         encoder.index(table)

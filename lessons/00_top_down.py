@@ -15,7 +15,7 @@
 import sys
 
 sys.path += [".", "lessons"]    # a notebook may have started in either folder
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 from small_encoder import held_out_pairs, trained_encoder
 
 from collections import Counter
@@ -79,7 +79,7 @@ expect(np.abs((vectors**2).sum(axis=1) - 1).max(), 0, 1e-5, "squared length less
 # **Predict:** guessing is right in 1% and in 10%. And before training? And after?
 
 # %%
-rng = np.random.default_rng(0)
+rng = np.random.default_rng(seed(0))
 n = 1_600
 asked = held_out[:n]
 wrong = (np.arange(n)[:, None] + rng.integers(1, n, (n, 99))) % n
@@ -199,7 +199,7 @@ def search(question, lines, top):
     raise NotImplementedError
 
 
-def judge_search(search):
+def judge_search(search, rng):
     lines = replies[:300]
     for question in questions:
         cosines = reply_vectors[:300] @ after.encode(question)
@@ -263,7 +263,7 @@ def fooled():
     raise NotImplementedError
 
 
-def judge_fooled(fooled):
+def judge_fooled(fooled, rng):
     sides = [set(tokenize(sentence)) for sentence in fooled()]
     negation = {"not", "never", "no", "nothing"}
     negated = [any(word in negation or word.endswith("n't") for word in side) for side in sides]
@@ -304,7 +304,7 @@ expect(len(rows), 2 * number - 1, 2 * number - 1, "rows of n words: 2n − 1")
 # its loss is ln 200.
 
 # %%
-params, state = minimal.first_values([counts[word] for word in ids], np.random.default_rng(1))
+params, state = minimal.first_values([counts[word] for word in ids], np.random.default_rng(seed(1)))
 u, _ = minimal.encode(params, messages)
 print("vectors of the messages:", u.shape)
 equal, *_ = minimal.batch_softmax(*np.full((2, 200, 3), 1 / np.sqrt(3)))

@@ -18,7 +18,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 
 from collections import Counter
 
@@ -32,7 +32,7 @@ from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.evaluation.metrics import pearson
 from convsim_mini.training.initial import initial_parameters
 
-rng = np.random.default_rng(1)
+rng = np.random.default_rng(seed(1))
 
 # %% [markdown]
 # ## A small world
@@ -128,7 +128,7 @@ def similarity(p, q):
     raise NotImplementedError
 
 
-def judge_similarity(similarity):
+def judge_similarity(similarity, rng):
     half, skew, far = np.array([0.5, 0.5, 0]), np.array([0.9, 0.1, 0]), np.array([0, 0, 1.0])
     for p in (half, skew, far):
         assert np.isclose(similarity(p, p), 1), (
@@ -207,7 +207,7 @@ def mean_loss(scores_of, batches=200, K=64):
 
     scores_of: sentence and reply numbers (K,) → scores (K, K).
     """
-    rng, losses = np.random.default_rng(0), []
+    rng, losses = np.random.default_rng(seed(0)), []
     for _ in range(batches):
         s = rng.integers(len(cores), size=K)
         scores = scores_of(s, answer(s, rng))
@@ -342,7 +342,7 @@ def evasive_world(P):
     raise NotImplementedError
 
 
-def judge_evasive(evasive_world):
+def judge_evasive(evasive_world, rng):
     for world in (P, reply_of):
         changed = np.asarray(evasive_world(world.copy()))
         assert np.allclose(changed.sum(axis=1), 1), "the replies to a sentence have to sum to 1"

@@ -14,7 +14,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 
 import itertools
 
@@ -23,7 +23,7 @@ import numpy as np
 from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_backward, linear_forward, tanh_backward, tanh_forward
 
-rng = np.random.default_rng(3)
+rng = np.random.default_rng(seed(3))
 
 # %% [markdown]
 # ## One weight
@@ -176,13 +176,13 @@ def unlucky_inputs(rng):
     raise NotImplementedError
 
 
-def judge_unlucky(unlucky_inputs):
-    x, weight, bias = unlucky_inputs(np.random.default_rng(0))
+def judge_unlucky(unlucky_inputs, rng):
+    x, weight, bias = unlucky_inputs(rng)
     assert len(weight) == weight.shape[1], (
         "dy @ weight has to have the shape of x: which two axes must be equal?")
     assert np.count_nonzero(weight - np.diag(np.diag(weight))) > 0, "not a diagonal matrix"
     error = layer_error(linear_forward, transposed_backward, [x, weight, bias],
-                        np.random.default_rng(1))
+                        rng)
     assert error < 1e-6, f"the check sees the bug: its error is {error:.2g}"
 
 
@@ -227,10 +227,10 @@ def sigmoid_backward(dy, cache):
     raise NotImplementedError
 
 
-def judge_sigmoid(backward):
+def judge_sigmoid(backward, rng):
     error = layer_error(sigmoid_forward, backward,
-                        [np.random.default_rng(0).standard_normal((4, 3))],
-                        np.random.default_rng(1))
+                        [rng.standard_normal((4, 3))],
+                        rng)
     assert error < 1e-6, f"the relative error is {error:.2g}; at x = 0, where y = ½, the slope is ¼"
 
 
@@ -313,8 +313,7 @@ def bilinear_backward(ds, cache):
     raise NotImplementedError
 
 
-def judge_bilinear(backward):
-    rng = np.random.default_rng(0)
+def judge_bilinear(backward, rng):
     inputs = u, weight, v = [rng.standard_normal(shape) for shape in ((4, 3), (3, 5), (4, 5))]
     ds = rng.standard_normal(4)
     found = backward(ds, (u, weight, v))

@@ -14,7 +14,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 
 from collections import Counter
 from itertools import islice
@@ -27,7 +27,7 @@ from convsim_mini.core.text import UNKNOWN, Vocabulary, normalize, tokenize
 from convsim_mini.data.pairs import read_rows
 from convsim_mini.data.tables_and_logs import default_corpus
 
-rng = np.random.default_rng(4)
+rng = np.random.default_rng(seed(4))
 pairs = (pair for chunk in read_rows(default_corpus()) for pair in chunk.pairs)
 # real chat, from the package chitchat-dataset
 texts = [pair.input for pair in islice(pairs, 60_000)]
@@ -146,7 +146,7 @@ def double_of(word, vocabulary):
     raise NotImplementedError
 
 
-def judge_double(double_of):
+def judge_double(double_of, rng):
     for word in ("zebrafish", "flibbertigibbet"):
         found = double_of(word, vocabulary)
         assert found != word, "another word, please"
@@ -198,7 +198,7 @@ def reverse_each(packed):
     raise NotImplementedError
 
 
-def judge_reverse(reverse_each):
+def judge_reverse(reverse_each, rng):
     sentences = [[1, 2, 3, 4], [5], [6, 7], [8, 9, 10]]
     packed = Packed(np.arange(1, 11, dtype=np.int32), np.array([0, 4, 5, 7, 10]))
     found = reverse_each(packed)

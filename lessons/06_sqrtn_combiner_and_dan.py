@@ -17,7 +17,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 
 from collections import Counter
 
@@ -35,7 +35,7 @@ from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.data.pairs import read_rows
 from convsim_mini.data.tables_and_logs import default_corpus
 
-rng = np.random.default_rng(6)
+rng = np.random.default_rng(seed(6))
 
 # %% [markdown]
 # ## How long is a sum of vectors?
@@ -262,15 +262,15 @@ def revealing_batch():
     raise NotImplementedError
 
 
-def judge_revealing(revealing_batch):
+def judge_revealing(revealing_batch, rng):
     sentences = revealing_batch()
     batch = Packed(np.concatenate(sentences).astype(np.int32), np.cumsum([0, *map(len, sentences)]))
     assert len(batch.ids) == 3 and batch.lengths.min() > 0, (
         f"{len(batch.ids)} words in all, expected 3, and none empty")
-    table = np.random.default_rng(0).standard_normal((5, 3))
+    table = rng.standard_normal((5, 3))
     for backward in (no_root, once_a_sentence, last_one_wins):
         error = layer_error(lambda table: (bag(table, batch), counts_of(batch, 5)), backward,
-                            [table], np.random.default_rng(1))
+                            [table], rng)
         assert error > 1e-3, f"{backward.__name__} passes on it, with an error of {error:.1e}"
 
 
@@ -397,8 +397,8 @@ def encoder_that_sees_length(x):
     raise NotImplementedError
 
 
-def judge_sees_length(encoder):
-    x = np.random.default_rng(0).standard_normal((6, 4))
+def judge_sees_length(encoder, rng):
+    x = rng.standard_normal((6, 4))
     short, long = encoder(x), encoder(3 * x)
     assert np.allclose(np.linalg.norm(short, axis=1), 1), "the rows have to have length 1"
     assert not np.allclose(short, short[0]), "u has to depend on x"

@@ -15,7 +15,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 from before_training import D, Untrained, points_over, unit
 
 import numpy as np
@@ -28,7 +28,7 @@ from convsim_mini.evaluation.metrics import pearson_interval
 from convsim_mini.training.initial import initial_parameters, initial_table
 from convsim_mini.training.word_vectors import cooccurrences, left_singular_vectors, ppmi_svd
 
-rng = np.random.default_rng(18)
+rng = np.random.default_rng(seed(18))
 
 # %% [markdown]
 # ## Pointwise mutual information, by hand
@@ -118,7 +118,7 @@ def often_but_negative():
     raise NotImplementedError
 
 
-def judge_often(often_but_negative):
+def judge_often(often_but_negative, rng):
     counts = np.array(often_but_negative())
     assert counts.shape == (3, 3) and counts.min() >= 0, "a 3 × 3 table of counts"
     assert (counts == counts.max()).sum() == 1, "two pairs are the most frequent"
@@ -256,7 +256,7 @@ def alike_by_small_words():
     raise NotImplementedError
 
 
-def judge_small_words(alike_by_small_words):
+def judge_small_words(alike_by_small_words, rng):
     packed = vocabulary.encode(list(alike_by_small_words()))
     assert packed.lengths.min() >= 4, f"{packed.lengths.min()} words, expected four or more"
     assert (packed.ids > 0).all() and packed.ids.max() < known, "a word is not in the vocabulary"

@@ -14,7 +14,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from convsim_mini.core.layers import (
 from convsim_mini.core.nli import cross_entropy_backward, cross_entropy_forward
 from convsim_mini.core.transformer_layers import layer_norm_backward, layer_norm_forward
 
-rng = np.random.default_rng(7)
+rng = np.random.default_rng(seed(7))
 
 # %% [markdown]
 # ## Scores to probabilities
@@ -246,8 +246,7 @@ def well_dressed_backward(dp, cache):
     raise NotImplementedError    # cache: p
 
 
-def judge_well_dressed(backward):
-    rng = np.random.default_rng(0)
+def judge_well_dressed(backward, rng):
     s = rng.standard_normal((4, 6))
     p, cache = softmax_forward(s)
     dp = rng.standard_normal(s.shape)
@@ -348,9 +347,9 @@ def log_softmax_backward(dy, cache):
     raise NotImplementedError    # cache: y
 
 
-def judge_log_softmax(backward):
-    s = np.random.default_rng(0).standard_normal((4, 6))
-    error = layer_error(log_softmax_forward, backward, [s], np.random.default_rng(1))
+def judge_log_softmax(backward, rng):
+    s = rng.standard_normal((4, 6))
+    error = layer_error(log_softmax_forward, backward, [s], rng)
     assert error < 1e-6, (f"the relative error is {error:.2g}; "
                           "log Σ e^s stands in every y_k of its row, so what sums?")
 

@@ -14,7 +14,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 
 import numpy as np
 from tqdm import tqdm
@@ -22,7 +22,7 @@ from tqdm import tqdm
 from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
 from convsim_mini.core.pairs import false_negatives
 
-rng = np.random.default_rng(8)
+rng = np.random.default_rng(seed(8))
 
 # %% [markdown]
 # ## The scores that the loss wants
@@ -130,12 +130,11 @@ def wanted_scores(joint, q):
     raise NotImplementedError
 
 
-def judge_wanted(wanted_scores):
-    random = np.random.default_rng(0)
-    joint = random.dirichlet(np.ones(12)).reshape(3, 4)
+def judge_wanted(wanted_scores, rng):
+    joint = rng.dirichlet(np.ones(12)).reshape(3, 4)
     given = joint / joint.sum(axis=1, keepdims=True)          # p(j | i)
     for what, q in (("p(j)", joint.sum(axis=0)), ("even", np.full(4, 0.25)),
-                    ("random", random.dirichlet(np.ones(4)))):
+                    ("rng", rng.dirichlet(np.ones(4)))):
         s = wanted_scores(joint, q)
         assert s.shape == (3, 4), f"shape {s.shape}, expected (3, 4)"
         # a true reply j against one wrong answer k: the gradient is σ(s_k − s_j), + at k, − at j
@@ -231,7 +230,7 @@ def least_batch(information):
     raise NotImplementedError
 
 
-def judge_least_batch(least_batch):
+def judge_least_batch(least_batch, rng):
     for I in (0.1, 1.0, information, 6.0):
         K = least_batch(I)
         assert K == int(K) and K >= 1, f"I = {I:.2f}: {K} is not a number of candidates"

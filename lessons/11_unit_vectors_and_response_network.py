@@ -14,7 +14,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forwa
 from convsim_mini.core.model import response_backward, response_forward
 from convsim_mini.core.optim import Adaptive
 
-rng = np.random.default_rng(9)
+rng = np.random.default_rng(seed(9))
 
 # %% [markdown]
 # ## Length 1
@@ -143,8 +143,7 @@ def length_after(norm, rate, sideways):
     raise NotImplementedError
 
 
-def judge_length_after(length_after):
-    rng = np.random.default_rng(0)
+def judge_length_after(length_after, rng):
     for norm, rate in ((1.0, 0.5), (0.3, 0.2)):
         x = rng.standard_normal((1, 4))
         x *= norm / np.linalg.norm(x)
@@ -176,7 +175,7 @@ def stuck_start():
     raise NotImplementedError
 
 
-def judge_stuck_start(stuck_start):
+def judge_stuck_start(stuck_start, rng):
     x = np.array(stuck_start(), float)
     assert x.shape == (1, 3) and np.linalg.norm(x) > 0.1, (
         "a vector of shape (1, 3) that is not zero")
@@ -322,7 +321,7 @@ expect([relative_error(dv, library_dv), relative_error(dweight, grads["response.
 # %%
 def train_circle(network, steps=600):
     """→ losses, scores (12, 12), unit vectors u (12, 16) after training the circle."""
-    rng = np.random.default_rng(9)
+    rng = np.random.default_rng(seed(9))
     params = {"x": rng.standard_normal((sentences, width))}
     if network:
         params |= {"response.linear0.weight": 0.03 * rng.standard_normal((width, width)),

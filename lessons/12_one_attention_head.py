@@ -15,7 +15,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_
 from convsim_mini.core.layers import linear_backward, linear_forward
 from convsim_mini.core.optim import Adaptive
 
-rng = np.random.default_rng(10)
+rng = np.random.default_rng(seed(10))
 
 # %% [markdown]
 # ## A dictionary that does not have to decide
@@ -241,7 +241,7 @@ def one_step(params, x, target, right_backward):
 
 def train(right_backward, steps=400):
     """Losses (steps,); p and the right places of the first and of the last step."""
-    rng = np.random.default_rng(0)    # the same start and sentences for both
+    rng = np.random.default_rng(seed(0))    # the same start and sentences for both
     params = {"qkv.weight": 0.2 * rng.standard_normal((2 * COLOURS + m, 3 * m)),
               "qkv.bias": np.zeros(3 * m)}
     optimizer, losses, seen = Adaptive(params), [], []
@@ -358,8 +358,7 @@ def attention_pool_backward(dy, cache):
     raise NotImplementedError
 
 
-def judge_attention_pool(backward):
-    rng = np.random.default_rng(0)
+def judge_attention_pool(backward, rng):
     x, w, dy = rng.standard_normal((5, 3)), rng.standard_normal(3), rng.standard_normal(3)
     loss = lambda: float(attention_pool_forward(x, w)[0] @ dy)
     dx, dw = backward(dy, attention_pool_forward(x, w)[1])
@@ -405,8 +404,7 @@ def blind_sentence(rng):
     raise NotImplementedError
 
 
-def judge_blind_sentence(blind_sentence):
-    rng = np.random.default_rng(0)
+def judge_blind_sentence(blind_sentence, rng):
     x = blind_sentence(rng)
     assert len(x) >= 3 and x.shape[1] == 6, (
         f"a sentence of three words of width 6 or more words, not {x.shape}")

@@ -14,7 +14,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 
 from itertools import islice
 
@@ -29,7 +29,7 @@ from convsim_mini.core.transformer_layers import mean_pool_backward, mean_pool_f
 from convsim_mini.data.pairs import read_rows
 from convsim_mini.data.tables_and_logs import default_corpus
 
-rng = np.random.default_rng(11)
+rng = np.random.default_rng(seed(11))
 
 
 def softmax(s):
@@ -314,8 +314,7 @@ def reorder_backward(dy, order):
     raise NotImplementedError
 
 
-def judge_reorder(backward):
-    rng = np.random.default_rng(0)
+def judge_reorder(backward, rng):
     for order in (np.array([1, 0, 2]), np.array([2, 0, 1]), rng.permutation(7)):
         x = rng.standard_normal((len(order), 3))
         error = layer_error(lambda x: (x[order], order), backward, [x], rng)
@@ -383,7 +382,7 @@ def leaks(attention):
     raise NotImplementedError
 
 
-def judge_leaks(leaks):
+def judge_leaks(leaks, rng):
     for attention in (one_long_sentence, no_mask, one_word_too_many):
         assert leaks(attention), f"{attention.__name__} leaks, and your test does not see it"
     for attention in (right_attention, padded_forward, lambda *given: loop_forward(*given)[0]):

@@ -13,7 +13,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 
 import math
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ from convsim_mini.core.packed import Packed
 from convsim_mini.core.transformer import transformer_backward, transformer_forward
 from convsim_mini.training.initial import initial_parameters
 
-rng = np.random.default_rng(12)
+rng = np.random.default_rng(seed(12))
 
 # %% [markdown]
 # ## Attention has no order
@@ -194,7 +194,7 @@ def wind(rows, steps):
     raise NotImplementedError
 
 
-def judge_wind(wind):
+def judge_wind(wind, rng):
     for width, steps in ((8, 1), (8, 3), (64, 17), (64, -2)):
         signal = timing_signal(60, width, np.float64)
         rows, wanted = signal[10:20], signal[10 + steps:20 + steps]
@@ -220,7 +220,7 @@ def broken_timescales():
     raise NotImplementedError
 
 
-def judge_broken_timescales(broken_timescales):
+def judge_broken_timescales(broken_timescales, rng):
     timescales = np.asarray(broken_timescales(), float)
     assert timescales.ndim == 1 and len(timescales) and (timescales > 0).all(), (
         "an array of positive numbers")
@@ -256,7 +256,7 @@ small = ModelConfig(encoder="transformer", embedding_dim=16, layers=[16], heads=
 
 def train(steps=250, scale=10):
     """→ losses (steps,), unit vectors of the games at the end (132, 16)."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed(0))
     table = rng.standard_normal((PLAYERS + 1, 16)) / 4
     params = {name: p.astype(np.float64)
               for name, p in initial_parameters(small, table, rng).items()}

@@ -15,7 +15,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 
 import math
 
@@ -27,7 +27,7 @@ from convsim_mini.core.layers import linear_backward, linear_forward
 from convsim_mini.core.transformer_layers import (
     EPSILON, layer_norm_backward, layer_norm_forward, relu_backward, relu_forward)
 
-rng = np.random.default_rng(13)
+rng = np.random.default_rng(seed(13))
 
 # %% [markdown]
 # ## Layer norm, forwards
@@ -148,8 +148,7 @@ def rms_norm_backward(dy, cache):
     raise NotImplementedError
 
 
-def judge_rms_norm(backward):
-    rng = np.random.default_rng(0)
+def judge_rms_norm(backward, rng):
     x, weight = 1 + rng.standard_normal((4, 6)), rng.standard_normal(6)
     dy = rng.standard_normal((4, 6))
     loss = lambda: float((rms_norm_forward(x, weight)[0] * dy).sum())
@@ -253,8 +252,7 @@ def blind_start(rng):
     raise NotImplementedError
 
 
-def judge_blind_start(blind_start):
-    rng = np.random.default_rng(0)
+def judge_blind_start(blind_start, rng):
     weight0, weight1 = blind_start(rng)
     assert weight0.shape == (3, 5) and weight1.shape == (5, 3), (
         f"shapes {weight0.shape} and {weight1.shape}")
@@ -401,8 +399,8 @@ def moved(kind, depth, delta=1e-3):
 
     delta: the relative change of all matrices
     """
-    layers = draw_layers(depth, np.random.default_rng(1))
-    noise = np.random.default_rng(2)
+    layers = draw_layers(depth, np.random.default_rng(seed(1)))
+    noise = np.random.default_rng(seed(2))
     changed = [tuple(w + delta * w.std() * noise.standard_normal(w.shape) for w in pair)
                for pair in layers]
     before, after = stack_forward(kind, words, layers)[0], stack_forward(kind, words, changed)[0]

@@ -14,7 +14,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from convsim_mini.core.gradcheck import dense, numeric_gradient, relative_error
 from convsim_mini.core.optim import SGD, Adaptive, adam, update_rows
 from convsim_mini.core.schedule import rates
 
-rng = np.random.default_rng(16)
+rng = np.random.default_rng(seed(16))
 
 # %% [markdown]
 # ## The bowl
@@ -155,7 +155,7 @@ def largest_rate(curvature, mu):
     raise NotImplementedError
 
 
-def judge_largest_rate(largest_rate):
+def judge_largest_rate(largest_rate, rng):
     for curve, mu in ((1.0, 0.0), (1.0, 0.9), (50.0, 0.5)):
         rate = largest_rate(curve, mu)
         for part, grows in ((0.99, False), (1.01, True)):
@@ -274,7 +274,7 @@ def climbing_gradients():
     raise NotImplementedError
 
 
-def judge_climbing(climbing_gradients):
+def judge_climbing(climbing_gradients, rng):
     gradients = np.asarray(climbing_gradients(), float)
     assert gradients.ndim == 1 and len(gradients) <= 5000, "a list of up to 5000 numbers"
     assert gradients.sum() > 0.001 * np.abs(gradients).sum(), "their sum has to be positive"
@@ -307,7 +307,7 @@ def gradient_of(table, draw, noise=1.0):
     return [SparseRows(rows, pull / batch, np.arange(len(rows)))]
 
 
-table, draw, rate = np.zeros((words, d)), np.random.default_rng(0), 5.0
+table, draw, rate = np.zeros((words, d)), np.random.default_rng(seed(0)), 5.0
 for _ in range(steps):
     update_rows(table, gradient_of(table, draw, 0), rate)
 left = 1 - (table * target).sum(axis=1) / (target * target).sum(axis=1)       # of the way to go
@@ -358,7 +358,7 @@ print(f"state for the default table, 251,001 × 500: Adam {251_001 * 500 * 8 / 1
 # %%
 def trained(kind, rate):
     """Mean squared error of each row after `steps` batches; the rate falls to zero."""
-    table, draw = np.zeros((words, d)), np.random.default_rng(1)
+    table, draw = np.zeros((words, d)), np.random.default_rng(seed(1))
     (m, s), squares = np.zeros((2, words, d)), np.full(words, Adaptive.FIRST_SQUARE)
     for t in range(1, steps + 1):
         grad = gradient_of(table, draw)

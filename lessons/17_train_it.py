@@ -15,7 +15,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 from small_encoder import small_config, some_chat
 
 import numpy as np
@@ -33,7 +33,7 @@ from convsim_mini.inference.tfidf import tfidf
 from convsim_mini.evaluation.response import model_ranks, precision, ranks_of_truth
 from convsim_mini.training.initial import initial_model
 
-rng = np.random.default_rng(14)
+rng = np.random.default_rng(seed(14))
 
 # %% [markdown]
 # ## A third of the default corpus
@@ -148,7 +148,7 @@ def broken_batch(split, which):
     raise NotImplementedError
 
 
-def judge_broken_batch(broken_batch):
+def judge_broken_batch(broken_batch, rng):
     which = some_pairs
     # words of a sentence or sides of a pair in another order: what is learned stays the same
     texts = lambda packed: [tuple(sorted(packed.part(b, b + 1).ids))
@@ -248,9 +248,8 @@ def table_ratio(before, after, grad):
     raise NotImplementedError
 
 
-def judge_table_ratio(table_ratio):
+def judge_table_ratio(table_ratio, rng):
     from convsim_mini.core.embeddings import SparseRows
-    rng = np.random.default_rng(0)
     before = rng.standard_normal((1000, 8))
     before[700:] = 0                                          # bigrams that nobody has met
     after = before.copy()
@@ -300,7 +299,7 @@ def patient(steps=80, shuffled=False, wrong_sign=False, rate=1.0, scale=scale, u
     """Losses of all steps, and the three numbers at the end, of a run with a fault."""
     model, optimizer = fresh()
     model = model._replace(config=ModelConfig(**{**vars(config.model), "scale": scale}))
-    losses, draw = [], np.random.default_rng(1)
+    losses, draw = [], np.random.default_rng(seed(1))
     for step, which in zip(range(steps), batch_order(train.pairs, optim.batch_size, config.seed)):
         batch = train.batch(which)
         if shuffled:

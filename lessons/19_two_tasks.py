@@ -17,7 +17,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 from two_tasks_world import (
     ACTIVITIES, ENTAILMENT, NEUTRAL, PEOPLE, TOPICS, Fact, companions, draw_fact, draw_pair, reply,
     truth,
@@ -41,7 +41,7 @@ from convsim_mini.core.text import Vocabulary
 from convsim_mini.evaluation.nli import classify
 from convsim_mini.training.initial import initial_parameters
 
-rng = np.random.default_rng(15)
+rng = np.random.default_rng(seed(15))
 
 # %% [markdown]
 # ## A world in which truth is known
@@ -105,7 +105,7 @@ def draw_leaky_pair(label):
     raise NotImplementedError
 
 
-def judge_leaky(draw):
+def judge_leaky(draw, rng):
     labels = np.arange(900) % 3
     pairs = [draw(label) for label in labels]
     true = np.mean([truth(*pair) == label for pair, label in zip(pairs, labels)])
@@ -133,7 +133,7 @@ check(1, draw_leaky_pair, judge_leaky)
 # %%
 def bag_embeddings(sentences, D=64):
     """Unit vectors: sums of random word vectors. Nothing is learned here. → (n, D)."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed(0))
     words = sorted({token for tokens in sentences for token in tokens})
     vectors = dict(zip(words, random.standard_normal((len(words), D))))
     return l2_normalize_forward(np.stack([sum(vectors[token] for token in tokens)
@@ -249,8 +249,7 @@ def square_features_backward(dy, cache):
     raise NotImplementedError    # cache: u1 − u2
 
 
-def judge_square_features(backward):
-    rng = np.random.default_rng(0)
+def judge_square_features(backward, rng):
     u1, u2 = rng.standard_normal((2, 4, 3))
     one = layer_error(lambda u1: square_features_forward(u1, u2), lambda dy, c: backward(dy, c)[0],
                       [u1], rng)
@@ -297,7 +296,7 @@ def chat_batch(which):
 
 def new_model():
     """Random embeddings, and a thousand rows of zeros for bigrams."""
-    random = np.random.default_rng(1)
+    random = np.random.default_rng(seed(1))
     table = np.zeros((vocabulary.size + 1000, config.embedding_dim), np.float32)
     table[:vocabulary.size] = random.standard_normal((vocabulary.size, config.embedding_dim))
     return Model(initial_parameters(config, table, random, classifies=True), config,
@@ -312,7 +311,7 @@ def train_model(steps, share=0.0, start=None, frozen=False, watch=None):
     model = new_model()
     if start:
         model = model._replace(params={name: p.copy() for name, p in start.params.items()})
-    optimizer, random = Adaptive(model.params), np.random.default_rng(2)
+    optimizer, random = Adaptive(model.params), np.random.default_rng(seed(2))
     losses = {"chat": [], "nli": []}
     for step in tqdm(range(steps), disable=None):
         if watch and step % 20 == 0:
@@ -495,7 +494,7 @@ def cosine(a, b):
 
 def quarrel(model, batches=40):
     """Cosine of both tasks' mean gradients; of the means of two halves of the conversations'."""
-    random, gradients = np.random.default_rng(3), []
+    random, gradients = np.random.default_rng(seed(3)), []
     for _ in range(batches):
         two = (chat_batch(random.choice(len(inputs), K, replace=False)),
                nli.batch(random.choice(nli_train, 128, replace=False)))

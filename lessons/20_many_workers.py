@@ -14,7 +14,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 
 from collections import Counter
 
@@ -29,7 +29,7 @@ from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.data.pairs import read_rows
 from convsim_mini.data.tables_and_logs import default_corpus
 
-rng = np.random.default_rng(19)
+rng = np.random.default_rng(seed(19))
 
 
 def parts_of(number, workers):
@@ -89,7 +89,7 @@ def from_means(means, sizes):
     raise NotImplementedError
 
 
-def judge_from_means(from_means):
+def judge_from_means(from_means, rng):
     error = relative_error(from_means(means, [3, 3, 4]), whole)
     assert error < 1e-12, f"off by {error:.2g}; what share of the batch does each worker have?"
 
@@ -215,9 +215,9 @@ def variance_of(summed):
     raise NotImplementedError
 
 
-def judge_variance(functions):
+def judge_variance(functions, rng):
     given, variance_of = functions
-    x = 3 + np.random.default_rng(0).standard_normal((10, 2)) * [1, 5]
+    x = 3 + rng.standard_normal((10, 2)) * [1, 5]
     sent = [np.asarray(given(x[part])) for part in parts_of(10, 3)]
     assert max(array.size for array in sent) <= 6, "more than three numbers for each column"
     error = relative_error(variance_of(sum(sent)), x.var(axis=0))

@@ -14,7 +14,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 from small_encoder import trained_encoder
 
 import numpy as np
@@ -26,7 +26,7 @@ from convsim_mini.evaluation.metrics import pearson, pearson_interval, spearman,
 from convsim_mini.evaluation.sts import OWN, angular_similarity, read, score_0_to_5
 from convsim_mini.tune import fit, similarity_forward
 
-rng = np.random.default_rng(16)
+rng = np.random.default_rng(seed(16))
 
 # %% [markdown]
 # ## What people say
@@ -96,7 +96,7 @@ def spoiled(similarity):
     raise NotImplementedError
 
 
-def judge_spoiled(spoiled):
+def judge_spoiled(spoiled, rng):
     before, after = pearson(angle, labels), pearson(spoiled(angle), labels)
     rho = spearman(spoiled(angle), angle)
     assert rho > 1 - 1e-9, (
@@ -310,7 +310,7 @@ def folds(first, second):
     raise NotImplementedError
 
 
-def judge_folds(folds):
+def judge_folds(folds, rng):
     first = list("aababacdyefgghi") + ["p"]
     second = list("bcbddzexzfqhiij") + ["o"]
     fold = np.asarray(folds(first, second))

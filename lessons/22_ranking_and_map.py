@@ -14,7 +14,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 from small_encoder import trained_encoder
 
 import itertools
@@ -26,7 +26,7 @@ from convsim_mini.evaluation import cqa
 from convsim_mini.evaluation.metrics import average_precision, ranking_scores
 from convsim_mini.report.page import PUBLISHED
 
-rng = np.random.default_rng(16)
+rng = np.random.default_rng(seed(16))
 
 # %% [markdown]
 # ## Average precision
@@ -85,7 +85,7 @@ def worst_average_precision(n, R):
     raise NotImplementedError
 
 
-def judge_worst(worst):
+def judge_worst(worst, rng):
     for n, R in ((6, 3), (10, 1), (10, 9), (5, 5)):
         order = np.arange(n) >= n - R
         right, found = average_precision(padded(order[None]))[0], worst(n, R)
@@ -194,7 +194,7 @@ def expected_average_precision(relevant, scores):
     raise NotImplementedError
 
 
-def judge_expected(expected):
+def judge_expected(expected, rng):
     relevant = [True, True, True, False, False, False]
     found = expected(relevant, [0.0] * 6)
     assert abs(found - random_average_precision(6, 3)) < 1e-9, (

@@ -15,7 +15,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 from small_encoder import some_chat
 
 import numpy as np
@@ -33,7 +33,7 @@ from convsim_mini.evaluation.sts import OWN, read
 from convsim_mini.inference.projection import all_but_the_top, with_matrix
 from convsim_mini.training.initial import initial_model
 
-rng = np.random.default_rng(23)
+rng = np.random.default_rng(seed(23))
 unit = lambda x: l2_normalize_forward(x)[0]
 
 # %% [markdown]
@@ -82,9 +82,9 @@ def mean_cosine(u):
     raise NotImplementedError
 
 
-def judge_mean_cosine(mean_cosine):
+def judge_mean_cosine(mean_cosine, rng):
     for n, shift in ((4, 0.0), (50, 0.4)):
-        u = unit(np.random.default_rng(n).standard_normal((n, 6)) + shift)
+        u = unit(np.random.default_rng(seed(n)).standard_normal((n, 6)) + shift)
         right = (u @ u.T)[~np.eye(n, dtype=bool)].mean()
         found = mean_cosine(u)
         assert abs(found - right) < 1e-9, (
@@ -111,7 +111,7 @@ text = lambda i: " ".join(map(vocabulary.token, texts.part(i, i + 1).ids))
 
 def training(scale, steps):
     """From the counted start, batches of 256 pairs: yields the step and the Model at MARKS."""
-    config = Config(text=TextConfig(WORDS, 500, 20_000), steps=240, seed=23,
+    config = Config(text=TextConfig(WORDS, 500, 20_000), steps=240, seed=seed(23),
                     model=ModelConfig(embedding_dim=D, layers=[D], scale=scale),
                     optim=OptimConfig(batch_size=256, warmup=10))
     model = started._replace(config=config.model, params=copy(started.params))
@@ -125,7 +125,7 @@ def training(scale, steps):
 
 MARKS = 10, 20, 40, 80, 160, 240
 copy = lambda params: {name: p.copy() for name, p in params.items()}
-started = initial_model(Config(text=TextConfig(WORDS, 500, 20_000), seed=23,
+started = initial_model(Config(text=TextConfig(WORDS, 500, 20_000), seed=seed(23),
                                model=ModelConfig(embedding_dim=D, layers=[D])), corpus)
 for _, model in training(20.0, 80):
     pass                                                      # the last one is after 80 steps
@@ -264,7 +264,7 @@ def hub_of_twenty():
     raise NotImplementedError
 
 
-def judge_hub(hub_of_twenty):
+def judge_hub(hub_of_twenty, rng):
     u = np.asarray(hub_of_twenty(), float)
     assert u.ndim == 2 and len(u) == 20 and np.abs((u * u).sum(axis=1) - 1).max() < 1e-9, (
         "20 rows of length 1")

@@ -16,7 +16,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 
 import time
 
@@ -32,7 +32,7 @@ from convsim_mini.core.transformer_layers import layer_norm_forward
 from convsim_mini.fast.devices import device_module
 from convsim_mini.training.initial import initial_parameters
 
-rng = np.random.default_rng(17)
+rng = np.random.default_rng(seed(17))
 try:
     cupy = device_module("gpu", "fp32")
     print("a GPU:", cupy.cuda.runtime.getDeviceProperties(0)["name"].decode())
@@ -270,7 +270,7 @@ def time_it(device, work, calls=10):
     raise NotImplementedError
 
 
-def judge_time_it(time_it):
+def judge_time_it(time_it, rng):
     device = Device()
     device.compiled = True
     for _ in range(50):
@@ -329,7 +329,7 @@ def checked_take(table, ids):
     raise NotImplementedError
 
 
-def judge_checked_take(checked_take):
+def judge_checked_take(checked_take, rng):
     for good in ([0, 4, 4, 2], []):
         ids = np.array(good, np.int32)
         assert np.array_equal(checked_take(table[:5], ids), table[ids]), f"{good} are rows"

@@ -14,7 +14,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from convsim_mini.core.pairs import Batch
 from convsim_mini.fast.devices import device_module
 from convsim_mini.training.initial import initial_parameters
 
-rng = np.random.default_rng(17)
+rng = np.random.default_rng(seed(17))
 try:
     cupy = device_module("gpu", "fp32")                       # TF32 would miss the tolerance below
     print("a GPU:", cupy.cuda.runtime.getDeviceProperties(0)["name"].decode())
@@ -126,8 +126,8 @@ def careful_sum(values):
     raise NotImplementedError
 
 
-def judge_careful_sum(careful_sum):
-    some = np.random.default_rng(0).random(2**15).astype(np.float32)
+def judge_careful_sum(careful_sum, rng):
+    some = rng.random(2**15).astype(np.float32)
     found = careful_sum(iter(some))
     assert isinstance(found, np.float32), f"float32 comes in and {type(found).__name__} goes out"
     error = abs(float(found) / some.astype(np.float64).sum() - 1) / u
@@ -154,8 +154,7 @@ def segment_sums(x, offsets):
     raise NotImplementedError
 
 
-def judge_segment_sums(segment_sums):
-    rng = np.random.default_rng(0)
+def judge_segment_sums(segment_sums, rng):
     offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 20, 20_000))])
     x = rng.random((offsets[-1], 2), np.float32)
     right = np.add.reduceat(x.astype(np.float64), offsets[:-1], axis=0)

@@ -14,14 +14,14 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, expect, plt, seed, show
 from before_training import D, Untrained, points_over, unit
 
 import numpy as np
 
 from convsim_mini.training.word_vectors import cooccurrences, left_singular_vectors
 
-rng = np.random.default_rng(18)
+rng = np.random.default_rng(seed(18))
 
 # %% [markdown]
 # ## What σ does to a cosine
@@ -155,7 +155,7 @@ def columns_needed(rho, wanted):
     raise NotImplementedError
 
 
-def judge_columns(columns_needed):
+def judge_columns(columns_needed, rng):
     for rho, wanted in ((0.0, 0.07), (0.5, 0.01), (0.9, 0.1)):
         e = columns_needed(rho, wanted)
         assert (1 - rho**2) / np.sqrt(e) <= wanted, f"ρ = {rho}: e = {e} gives more than {wanted}"
@@ -220,7 +220,7 @@ def harmful_bias():
     raise NotImplementedError
 
 
-def judge_harmful(harmful_bias):
+def judge_harmful(harmful_bias, rng):
     *vectors, b = map(np.asarray, harmful_bias())
     cosine = lambda x, y: x @ y / (np.linalg.norm(x) * np.linalg.norm(y))
     assert max(abs(cosine(vector, b)) for vector in vectors) < 1e-9, "b is not orthogonal to them"

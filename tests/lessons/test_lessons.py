@@ -100,7 +100,7 @@ def test_every_lesson_has_a_row_in_the_readme_and_a_file_of_solutions_and_holds_
 
 # ---------------------------------------------------------------- the helpers
 
-def judge_double(double):
+def judge_double(double, rng):
     assert double(3) == 6, "3 becomes 6"
 
 

@@ -29,11 +29,13 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "corpus, untrained, trained, _ = trained_encoder()",
      "corpus, untrained, *_ = trained_encoder(); trained = untrained"),
     ("01", "loss, last 50 batches",
-     "for r in answer(s, rng)]", "for r in rng.permutation(answer(s, rng))]"),
+     "for r in answer(s, rng, world)]", "for r in rng.permutation(answer(s, rng, world))]"),
     ("02", "error of the central slope",    # one-sided
      "- np.tanh(x - epsilon)) / (2 * epsilon)", "- np.tanh(x)) / epsilon"),
-    ("05", "MB of a dense gradient", "megabytes(lambda: sparse_to_dense(R))",    # rows in use
-     "megabytes(sparse_rows)"),
+    ("05", "cosine between the hasty gradient",    # the right one in its place
+     "hasty = hasty_backward(dy, ids, R)\nclaim", "hasty = right\nclaim"),
+    ("09", "before training: loss less ln 200",    # scores of length 0
+     "minimal.batch_softmax(u, v_prime)", "minimal.batch_softmax(0 * u, v_prime)"),
     ("07", "P@1 of the default start", "cooccurrences(world.corpus.train, known)",
      "cooccurrences(world.corpus.train._replace(ids=rng.permutation(world.corpus.train.ids)),"
      " known)"),

@@ -5,6 +5,7 @@
 # that turns a sentence into a vector; lessons 2 to 11 open it.
 # **Gives** the idea of the paper as a number: sentences that can be answered alike come to lie near
 # each other, although nobody ever says which sentences are alike.
+# **Time** 45 minutes.
 #
 # "How old are you?" and "What is your age?" share not a single word, and mean the same. "How old
 # are you?" and "How are you?" share three words of four, and do not. How could a machine find out?

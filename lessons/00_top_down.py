@@ -52,9 +52,6 @@ before, after = encoder_of(untrained), encoder_of(trained)
 print(after)
 
 # %% [markdown]
-# With a run of your own (`python -m convsim_mini.train`, some minutes) you get the same in one
-# line: `convsim_mini.load("runs/chat")`.
-#
 # ## Sentences in, vectors out
 
 # %%
@@ -138,7 +135,7 @@ for name, (a, b) in probes.items():
     print("{:6.2f}  {:6.2f}  ".format(*probed[name]), name, "|", a, "|", b)
 rise = {name: late - early for name, (early, late) in probed.items()}
 first_four = np.mean([rise[name] for name in ("job", "study", "pets", "school")])
-claim("mean rise of the cosine of the first four pairs", first_four, 0.03)
+claim("mean rise of the cosine of the first four pairs", first_four, 0)
 print(f"the last six: {np.mean(list(rise.values())[4:]):.2f}")
 expect(min(probed["order"]), 0.9, 1, "two orders of the same words, before and after, the least")
 
@@ -242,30 +239,16 @@ check(1, search, judge_search)
 # %% [markdown]
 # ## See it fail
 #
-# Back to the 120 pairs: these are the ones where cosine and people differ the most.
+# Back to the 120 pairs. In colour: the pairs on which cosine and people differ the most.
+#
+# **Predict:** what sort of sentences will they be?
 
 # %%
 standard = lambda x: (x - x.mean()) / x.std()
 gap = standard(cosine) - standard(own.labels)
 order = np.argsort(gap)
-for title, some in (("too near", order[::-1][:4]), ("too far apart", order[:4])):
-    print(title)
-    for i in some:
-        print(f"    people {own.labels[i]:.1f} of 5, cosine {cosine[i]:.2f}:  "
-              f"{own.sentences1[i][:60]}  |  {own.sentences2[i][:60]}")
-
 # %%
-figure, (left, right) = plt.subplots(1, 2, figsize=(13.5, 6.5))
-rows = np.arange(len(probes))
-early, late = np.array(list(probed.values())).T
-left.hlines(rows, early, late, color="C0", alpha=0.4, linewidth=3)
-left.plot(early, rows, "o", color="C0", markerfacecolor="white", label="before training")
-left.plot(late, rows, "o", color="C0", label="after")
-left.set_yticks(rows, [f"{a}  {b}" for a, b in probes.values()], fontsize=8)
-left.invert_yaxis()
-left.set(xlabel="cosine", ylabel="two sentences", xlim=(-0.1, 1.05),
-         title="Ten pairs, chosen to show each kind:\ntraining joins some wordings of one thing")
-left.legend(loc="upper right")
+figure, right = plt.subplots(figsize=(9, 7))
 right.plot(own.labels, cosine, "o", color="C7", alpha=0.6)
 for some, color in ((order[::-1][:4], "C3"), (order[:4], "C0")):
     for i, mark in zip(some, "osD^"):

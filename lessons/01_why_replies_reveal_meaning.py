@@ -116,32 +116,6 @@ expect(pearson(by_words, truth), -0.2, 0.3,
        "correlation of common words with the truth; unrelated is 0")
 
 # %% [markdown]
-# ### Exercise 1: a measure of your own
-#
-# The minimum is one way to compare two distributions. Find another: symmetric, 1 for equal ones,
-# less for others, 0 if no reply is possible for both. Natural first idea: the chance Σ p q that two
-# people give the same reply. What is that for p = q = (½, ½)?
-
-# %%
-def similarity(p, q):
-    """A similarity of two distributions (R,), not by minimum, with the properties above."""
-    raise NotImplementedError
-
-
-def judge_similarity(similarity, rng):
-    half, skew, far = np.array([0.5, 0.5, 0]), np.array([0.9, 0.1, 0]), np.array([0, 0, 1.0])
-    for p in (half, skew, far, *rng.dirichlet(np.ones(6), 3)):
-        assert np.isclose(similarity(p, p), 1), (
-            f"{p} scores {similarity(p, p):.2f} with itself, expected 1")
-    assert np.isclose(similarity(half, far), 0), "nothing in common, so 0"
-    assert np.isclose(similarity(half, skew), similarity(skew, half)), "it is not symmetric"
-    assert 0 < similarity(half, skew) < 0.999, "different, but not without anything in common"
-    assert not np.isclose(similarity(half, skew), 0.6), "that is the minimum again"
-
-
-check(1, similarity, judge_similarity)
-
-# %% [markdown]
 # ## The game
 #
 # Why not count which reply follows which sentence, and compare the counts? Because real sentences
@@ -355,7 +329,7 @@ print(f"two questions of different topics: {cosines[~one_topic].mean():.2f}")
 # Without replies that fit nothing is learned. With the same replies three wordings come to lie
 # nearly at one place. The loss does not ask for that. It is how this encoder solves the game.
 #
-# ### Exercise 2: break the world
+# ### Exercise 1: break the world
 #
 # Make everyone evasive, so that a sentence says exactly *half* as much about its reply as before
 # (mutual information), while the replies that are still given keep their proportions. Hint:
@@ -382,7 +356,7 @@ def judge_evasive(evasive_world, rng):
             f"the first {old} columns, the old replies, do not keep their proportions")
 
 
-check(2, evasive_world, judge_evasive)
+check(1, evasive_world, judge_evasive)
 
 # %% [markdown]
 # Half the information: even the perfect player's loss is now at most I/2 below ln K. Real chat is

@@ -324,25 +324,11 @@ shapes = {"linear0.weight": (30, 50), "linear0.bias": (50,), "linear1.weight": (
           "linear1.bias": (20,)}
 params = {name: 0.1 * rng.standard_normal(shape) for name, shape in shapes.items()}
 x, dy = rng.standard_normal((8, 30)), rng.standard_normal((8, 20))
-_, grads = two_layers(params, x, dy)
-
-direction = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
-length = np.sqrt(sum((r * r).sum() for r in direction.values()))
-direction = {name: r / length for name, r in direction.items()}
-moved = lambda epsilon: {name: p + epsilon * direction[name] for name, p in params.items()}
-measured_slope = (two_layers(moved(1e-6), x, dy)[0] - two_layers(moved(-1e-6), x, dy)[0]) / 2e-6
-derived_slope = sum((grads[name] * r).sum() for name, r in direction.items())
-print(f"{sum(p.size for p in params.values()):,} parameters, slope {measured_slope:.8f}, "
-      f"g · r {derived_slope:.8f}")
-expect(relative_error(np.array(derived_slope), np.array(measured_slope)), 0, 1e-6,
-       "two evaluations, by hand")
+print(f"{sum(p.size for p in params.values()):,} parameters")
 expect(directional_error(lambda: two_layers(params, x, dy), params, rng), 0, 1e-6,
-       "directional_error")
+       "(L(p + εr) − L(p − εr)) / 2ε against g · r")
 
-# %% [markdown]
-# Break it: leave the slope of tanh out of the hidden layer. One direction is enough to see it.
 
-# %%
 def forgetful():
     """two_layers without tanh's part in the gradient."""
     loss, grads = two_layers(params, x, dy)

@@ -26,18 +26,6 @@ from convsim_mini.core.layers import linear_backward, linear_forward, tanh_backw
 rng = np.random.default_rng(seed(3))
 
 # %% [markdown]
-# ## One weight
-#
-# y = x · w + b with plain numbers. Change w by a little: y changes x times as much, so dw = x · dy.
-# Change x: y changes w times as much. Change b: y changes as much.
-
-# %%
-x, w, b, dy = 2.0, -3.0, 0.5, 0.7
-epsilon = 1e-5
-slope_of_w = (dy * (x * (w + epsilon) + b) - dy * (x * (w - epsilon) + b)) / (2 * epsilon)
-expect(abs(slope_of_w / (x * dy) - 1), 0, 1e-9, "dw = x · dy, off by a part of")
-
-# %% [markdown]
 # ## Many weights
 #
 # B sentences with d numbers each go to e numbers each: y = x W + b, or, written so that nothing is

@@ -89,31 +89,6 @@ expect(relative_error(hasty_backward(dy, kind, R), np.eye(R)[kind].T @ dy), 0, 0
        "the hasty one, no id repeated")
 
 # %% [markdown]
-# ### Exercise 1: break the check
-#
-# Find ids and dy, *with a repeated id and without a single zero in dy*, for which
-# the hasty backward is right all the same. Who survives in a repeated row? Then what must the
-# others add up to?
-
-# %%
-def unlucky_batch():
-    """→ ids (N,) with a repeated id, dy (N, 3) without zeros."""
-    raise NotImplementedError
-
-
-def judge_unlucky(unlucky_batch, rng):
-    ids, dy = map(np.asarray, unlucky_batch())
-    assert len(np.unique(ids)) < len(ids), "no id repeats"
-    assert (dy != 0).all(), "dy holds zeros"
-    rows = ids.max() + 1
-    error = relative_error(hasty_backward(dy, ids, rows), np.eye(rows)[ids].T @ dy)
-    assert error < 1e-12, (
-        f"the two differ by {error:.2g}; what is lost in a repeated row has to add up to zero")
-
-
-check(1, unlucky_batch, judge_unlucky)
-
-# %% [markdown]
 # ## How much is lost in real text?
 #
 # Of N looked-up words, U are different. The hasty line keeps one dy for each different word. So it
@@ -167,7 +142,7 @@ show(figure, "05_embeddings")
 # ## Three right ways
 #
 # 1. `np.add.at(dtable, ids, dy)`: one addition after the other, no buffer.
-# 2. Sort the ids, so that equal ones stand together, and add up each run (exercise 2).
+# 2. Sort the ids, so that equal ones stand together, and add up each run (exercise 1).
 # 3. Oᵀ dy with O as a *sparse* matrix, which stores only its N ones, and only for the U rows that
 #    occur: the result is (U, d) instead of (R, d).
 #
@@ -216,7 +191,7 @@ expect(moved["rows in use"], 0, 0, "Adam for the rows in use")
 # `Adaptive` gives tables no Adam but row-wise Adagrad, which has no running mean: with it a
 # gradient of zero moves nothing, dense or sparse.
 #
-# ### Exercise 2: sort and add
+# ### Exercise 1: sort and add
 #
 # The way that needs no sparse matrix. Sort the ids (`np.argsort`, kind="stable"), take dy in the
 # same order, find where a new id begins, and let `np.add.reduceat` add up each run.
@@ -240,7 +215,7 @@ def judge_sorted(backward, rng):
             f"ids {ids[:5]} …: values off by {error:.2g}; is dy in the order of the sorted ids?")
 
 
-check(2, sorted_backward, judge_sorted)
+check(1, sorted_backward, judge_sorted)
 
 # %% [markdown]
 # ## Where this lives
@@ -248,13 +223,19 @@ check(2, sorted_backward, judge_sorted)
 # - `core/embeddings.py`: `SparseRows`; `summed`, exercise 2 in the library; `sum_rows`.
 #   `core/optim.py`: `SGD.step`, `Adaptive`, `update_rows`. `fast/host.py`: `sum_into`, the sparse
 #   product; `fast/loops.py`: the same sums as a loop, for numba.
-# - `minimal.py`: `bag_backward` sorts and adds, as exercise 2 does, for its bags.
+# - `minimal.py`: `bag_backward` sorts and adds, as exercise 1 does, for its bags.
 # - The paper, §2.3.1: embeddings of words and bigrams are learned with everything else, by SGD
 #   (§3.1). Row-wise Adagrad on the table is ours.
 
 # %% [markdown]
 # ## Claims
 #
+# Over five seeds, as `python -m lessons.claims 5` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | share of the places that the hasty line loses | 0.886 ± 0.002 | 0.883 to 0.887 | below 0.8, above 0.95 |
+# | cosine between the hasty gradient and the right one | 0.143 ± 0.02 | 0.127 to 0.161 | above 0.33 |
 
 # %% [markdown]
 # ## What you know now

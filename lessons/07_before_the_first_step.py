@@ -124,31 +124,6 @@ expect(library[HOT - 1] @ library[WARM - 1], 1 - 1e-4, 1 + 1e-4, "cosine of “h
 # "Hot" and "warm" never met, but they met the same word. The vectors do not say which words stand
 # beside each other. They say which words stand in the same places.
 #
-# ### Exercise 1: often, and yet less than by chance
-#
-# Find a 3 × 3 table of counts in which the pair that meets most often has the *lowest* PMI of all
-# pairs that meet, and a negative one.
-
-# %%
-def often_but_negative():
-    """→ counts (3, 3), whole numbers from 0; one of them is larger than all others."""
-    raise NotImplementedError
-
-
-def judge_often(often_but_negative, rng):
-    counts = np.array(often_but_negative())
-    assert counts.shape == (3, 3) and counts.min() >= 0, "a 3 × 3 table of counts"
-    assert (counts == counts.max()).sum() == 1, "two pairs are the most frequent"
-    by_chance = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
-    pmi = np.log(counts[counts > 0] / by_chance[counts > 0])
-    most = pmi[counts[counts > 0].argmax()]
-    assert most < 0, (f"the most frequent pair has a PMI of {most:.2f}; how often do its words "
-                      "meet others?")
-    assert most == pmi.min(), f"its PMI is {most:.2f}, but another pair has {pmi.min():.2f}"
-
-
-check(1, often_but_negative, judge_often)
-
 # %% [markdown]
 # ## Real chat
 #
@@ -269,7 +244,7 @@ right.set(xlabel="P@1, per cent; dotted: guessing", ylabel="the encoder before t
 show(figure, "07_before_the_first_step")
 
 # %% [markdown]
-# ### Exercise 2: fooled by small words
+# ### Exercise 1: fooled by small words
 #
 # Find two sentences of four words or more, all of the vocabulary, which bags without weights call
 # alike (cosine above 0.5) and bags with weights do not (below 0.2).
@@ -291,7 +266,7 @@ def judge_small_words(alike_by_small_words, rng):
                                       "the two share?")
 
 
-check(2, alike_by_small_words, judge_small_words)
+check(1, alike_by_small_words, judge_small_words)
 
 # %% [markdown]
 # ## Where this lives
@@ -308,7 +283,8 @@ check(2, alike_by_small_words, judge_small_words)
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 7` prints it. The last column says which values would refute the claim.
+# Over five seeds, as `python -m lessons.claims 7` prints it. The last column says which values
+# would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |

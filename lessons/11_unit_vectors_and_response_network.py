@@ -80,27 +80,6 @@ expect([relative_error(dx, l2_normalize_backward(dy, cache)), relative_error(twi
         np.abs((dx * x).sum(axis=1)).max()], 0, 1e-14,
        "the library's dx; twice the length, half the gradient; dx · x, a right angle")
 
-# %%
-figure, axes = plt.subplots()
-angles = np.deg2rad(np.arange(0, 360, 30))
-points = np.concatenate([radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-                         for radius in (1, 2)])
-# −dy: every vector is to point to the right
-pull = np.array([[1.0, 0.0]]).repeat(len(points), axis=0)
-turn = l2_normalize_backward(pull, l2_normalize_forward(points)[1])
-for radius in (1, 2):
-    axes.add_patch(plt.Circle((0, 0), radius, fill=False, color="gray", linewidth=0.8))
-axes.quiver(*points.T, *turn.T, color="C0", angles="xy", scale_units="xy", scale=1.6, width=0.007)
-axes.plot(*points.T, "o", color="C0", markersize=3)
-axes.plot([-1, -2], [0, 0], "o", color="C3", markersize=8)
-axes.annotate("opposite: the worst\nloss, no gradient", (-2, 0), (-3.15, 1.9), fontsize=9,
-              arrowprops={"arrowstyle": "-", "color": "C3"})
-axes.annotate("", (3.1, 0), (2.3, 0), arrowprops={"arrowstyle": "->", "linewidth": 2})
-axes.text(2.3, 0.15, "target", fontsize=9)
-axes.set(xlabel="x₀", ylabel="x₁", xlim=(-3.3, 3.3), ylim=(-2.7, 2.7), aspect="equal",
-         title="Only what pulls sideways gets through:\ntwice as long, half as far")
-show(figure, "11_only_sideways")
-
 # %% [markdown]
 # At x = 0 there is no direction; the formula says 0/0. The library leaves a zero row as it is.
 # Otherwise an empty sentence could make every parameter nan.
@@ -160,33 +139,8 @@ def judge_length_after(length_after, rng):
 check(1, length_after, judge_length_after)
 
 # %% [markdown]
-# ### Exercise 2: break it, stuck at the worst place
+# Opposite to the target, at the worst loss, dy lies along y, and no gradient is left.
 #
-# Train one vector to point along t: the loss is −y · t, from −1 (best) to +1 (worst). Find a start
-# x at which the loss is as bad as it can be and nothing ever moves.
-
-# %%
-target = np.array([[2.0, -1.0, 2.0]]) / 3
-
-
-def stuck_start():
-    """→ x: (1, 3), not zero, with loss −y · target at its worst and dx = 0."""
-    raise NotImplementedError
-
-
-def judge_stuck_start(stuck_start, rng):
-    x = np.array(stuck_start(), float)
-    assert x.shape == (1, 3) and np.linalg.norm(x) > 0.1, (
-        "a vector of shape (1, 3) that is not zero")
-    y, cache = l2_normalize_forward(x)
-    loss = -(y * target).sum()
-    assert loss > 1 - 1e-9, f"the loss is {loss:.3f}; the worst is 1"
-    assert np.abs(l2_normalize_backward(-target, cache)).max() < 1e-12, "it still moves"
-
-
-check(2, stuck_start, judge_stuck_start)
-
-# %% [markdown]
 # ## Cosines are too short
 #
 # With unit vectors and scale 1 a score is a cosine, at most 1. So the softmax of lesson 9 cannot be

@@ -174,16 +174,6 @@ expect(layer_error(head_forward, head_backward, [x, weight, bias], rng), 0, 1e-7
        "the whole head, random dy")
 
 # %% [markdown]
-# A bias on the keys adds the same q_i · b to all scores of row i. That changes no p. So its
-# gradient is zero, and those m parameters never learn.
-
-# %%
-_, head_cache = head_forward(x, weight, bias)
-_, _, dbias = head_backward(dy, head_cache)
-expect(np.abs(dbias[m:2 * m]).max(), 0, 1e-14, "largest gradient of a key's bias")
-expect(np.abs(dbias[:m]).max(), 1e-3, 10, "largest gradient of a query's bias")
-
-# %% [markdown]
 # ## A head learns to look
 #
 # Now let one learn. Each sentence has eight words: four *askers*, each with a colour, and four
@@ -384,7 +374,8 @@ check(1, attention_pool_backward, judge_attention_pool)
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 12` prints it. The last column says which values would refute the claim.
+# Over five seeds, as `python -m lessons.claims 12` prints it. The last column says which values
+# would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |

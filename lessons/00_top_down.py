@@ -247,7 +247,6 @@ check(1, search, judge_search)
 standard = lambda x: (x - x.mean()) / x.std()
 gap = standard(cosine) - standard(own.labels)
 order = np.argsort(gap)
-# %%
 figure, right = plt.subplots(figsize=(9, 7))
 right.plot(own.labels, cosine, "o", color="C7", alpha=0.6)
 for some, color in ((order[::-1][:4], "C3"), (order[:4], "C0")):

@@ -335,12 +335,10 @@ expect(np.mean(found), derived - 5 * error, derived + 5 * error,
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 9` prints it. The last column says which values
-# would refute the claim.
+# Over five seeds, as `python -m lessons.claims 9` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | random unit vectors, scale 20: loss above ln K; scale²/2d is 0.4 | 0.386 ± 0.03 | 0.336 to 0.419 | below 0.288, above 0.512 |
 # | before training: loss less ln 200 | 1.06 ± 0.04 | 1.01 to 1.12 | below 0.3 |
 # | before training: P@1 of 200, per cent; guessing has 0.5 | 11.9 ± 0.2 | 11.6 to 12.1 | below 5 |
 # | three equal replies of twelve: loss after 2,000 steps / (3 ln 3/12) | 1 ± 4e-05 | 1 to 1 | below 1, above 1.05 |

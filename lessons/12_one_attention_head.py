@@ -265,7 +265,7 @@ curve.semilogy(losses, color="C0", label="right backward")
 curve.axhline(1 - 1 / WORDS, color="k", linestyle=":", label="7/8, derived: no looking")
 curve.set(title="One transpose less: it hardly learns", xlabel="step of 64 sentences",
           ylabel="mean squared error")
-curve.legend(loc="lower left", handlelength=1)
+curve.legend(loc="center right", handlelength=1)
 show(figure, "12_one_attention_head")
 
 expect(share_of_right(*before), 0.11, 0.14, "share of the right holder before: 1/8")

@@ -310,9 +310,9 @@ expect(max(relative_error(dense(grads[name], p), dense(library_grads[name], p))
 # ## Where the √n does nothing
 #
 # Our default encoder is shorter: one linear layer without a bias, then unit length. For one
-# sentence, u = x W/‖x W‖. Put c x in the place of x, for any c > 0: c stands above and below the
-# line and cancels. So every word vector may be summed, averaged or divided by √n, and u is the
-# same.
+# sentence, u = x W/‖x W‖. Put c x in the place of x, for any c > 0: c is in the numerator and in
+# the denominator, and cancels. So every word vector may be summed, averaged or divided by √n, and u
+# is the same.
 #
 # **Predict:** the gradient of the table is multiplied by c on its way through the bag. Does at
 # least the gradient depend on the combiner?

@@ -210,7 +210,7 @@ raster.set(title=f"64 sentences, padded: {1 - words.mean():.0%} of the places ar
 show(figure, "13_many_heads_many_lengths")
 
 # %% [markdown]
-# The longest sentence sets the price for all, and among 256 there is always a long one.
+# The longest sentence decides the cost of all, and among 256 there is always a long one.
 #
 # ## Groups of equal length
 #

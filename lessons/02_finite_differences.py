@@ -144,7 +144,7 @@ def worst_ratio(rounded):
     return max(ratios)
 
 
-claim("measured / derived, the worst of all points", worst_ratio(rounded), 0.9, 1.05)
+claim("measured / derived, the worst of all points", worst_ratio(rounded), 0.9, 1.001)
 claim("the same if the rounding of x ± ε is left out", worst_ratio(np.abs(f)), 1.3, 2)
 expect(steps[np.argmin(measured[np.float64, 2])], 1e-6, 1e-4, "best central step in float64")
 claim("error of the best central step in float64", measured[np.float64, 2].min(), 1e-12, 1e-10)
@@ -152,9 +152,9 @@ expect(steps[np.argmin(measured[np.float32, 2])], 1e-3, 4e-2, "best central step
 claim("error of the best central step in float32", measured[np.float32, 2].min(), 1e-6, 1e-4)
 
 # %% [markdown]
-# The bound was computed from f, f′ and f‴ alone, and no point lies more than 5% above it. (For
+# The bound was computed from f, f′ and f‴ alone, and no point lies above it. (For
 # steps beyond 10⁻³ Taylor's next term counts, too.) Without the rounding of x ± ε some points lie
-# 30% and more above it. In float32 the error of the smallest steps is a level 0.6: there x + ε = x,
+# 60% above it. In float32 the error of the smallest steps is a level 0.6: there x + ε = x,
 # the slope found is 0, and the error is the slope itself. So `core/gradcheck.py` takes ε = 10⁻⁵ and
 # wants float64. The tests ask for an error below 10⁻⁶: more than rounding makes, less than a bug.
 #
@@ -352,6 +352,14 @@ expect(directional_error(forgetful, params, rng), 1e-3, 1, "without the slope of
 # %% [markdown]
 # ## Claims
 #
+# Over five seeds, as `python -m lessons.claims 2` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | measured / derived, the worst of all points | 1 ± 4e-08 | 1 to 1 | below 0.9, above 1 |
+# | the same if the rounding of x ± ε is left out | 1.62 ± 0.03 | 1.59 to 1.67 | below 1.3, above 2 |
+# | error of the best central step in float64 | 4.86e-12 ± 4e-14 | 4.81e-12 to 4.91e-12 | below 1e-12, above 1e-10 |
+# | error of the best central step in float32 | 3.24e-06 ± 2e-08 | 3.22e-06 to 3.27e-06 | below 1e-06, above 0.0001 |
 
 # %% [markdown]
 # ## What you know now

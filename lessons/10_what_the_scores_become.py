@@ -41,13 +41,6 @@ rng = np.random.default_rng(seed(8))
 # reply in four is "yes", reply 0, whatever the input is. There is no encoder. The scores are a
 # table of 60 × 200 free numbers, learned from random batches alone.
 #
-# The mask of lesson 9 leaves out every other "yes" of a row whose true reply is "yes". So "yes" is
-# pushed in ¾ of the rows alone. In a large batch pull and push are equal if, with q = ¼,
-#
-# q = (1 − q) · q e^s/(q e^s + 1 − q), that is s = **ln((1 − q)/(1 − 2q))** = ln 1.5 = 0.41
-#
-# above its PMI, which is 0.
-#
 # **Predict:** after training, is the score of "yes" above, at, or below its PMI, without the mask?
 # And with it?
 
@@ -117,11 +110,15 @@ for axes, scores, title in zip(panels, learned.values(), (
 show(figure, "10_what_the_scores_become")
 
 # %% [markdown]
-# The plain loss learns the PMI, duplicates and all. The mask takes away pushes that frequent
-# replies should get, and they rise: here, at K = 64, by a little less than in a large batch. In
-# return the loss can go down to 0. On the default corpus P@1 is the same with the mask and without
-# (`config.py`, `mask_false_negatives`). False negatives in other words, "yes" and "yeah, sure", no
-# hash can find.
+# The plain loss learns the PMI, duplicates and all. The mask leaves out every other "yes" of a row
+# whose true reply is "yes". So "yes" is pushed in ¾ of the rows alone, and its score rises. Its PMI
+# is 0. In a large batch pull and push are equal at a score s if, with q = ¼,
+#
+# q = (1 − q) · q e^s/(q e^s + 1 − q), that is s = **ln((1 − q)/(1 − 2q))** = ln 1.5 = 0.41
+#
+# At K = 64 it is a little less. In return the loss can go down to 0. On the default corpus P@1 is
+# the same with the mask and without (`config.py`, `mask_false_negatives`). No hash finds false
+# negatives in other words, "yes" and "yeah, sure".
 #
 # ### Exercise 1: wrong answers from elsewhere
 #
@@ -181,7 +178,7 @@ claim("share of I that the least K with ln K ≥ I shows", shares[least], 0.5, 0
 claim("share of I that K = 512 shows", shares[512], 0.95, 1.05)
 
 # %% [markdown]
-# ln K ≥ I is necessary and not sufficient: nine candidates show 69% of I, 64 show 94%.
+# ln K ≥ I is necessary and not sufficient: nine candidates show 69% of I, 64 show 93%.
 #
 # A larger batch also lowers the noise of a step, and a step costs more. On the default corpus 500
 # steps of 1,024 pairs bring P@1 on dev to 28.9. Batches of 128 bring it to 23.6 with as many

@@ -299,8 +299,7 @@ show(figure, "00_top_down")
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 0` prints it. The last column says which values
-# would refute the claim.
+# Over five seeds, as `python -m lessons.claims 0` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |

@@ -220,7 +220,7 @@ check(1, sorted_backward, judge_sorted)
 # %% [markdown]
 # ## Where this lives
 #
-# - `core/embeddings.py`: `SparseRows`; `summed`, exercise 2 in the library; `sum_rows`.
+# - `core/embeddings.py`: `SparseRows`; `summed`, exercise 1 in the library; `sum_rows`.
 #   `core/optim.py`: `SGD.step`, `Adaptive`, `update_rows`. `fast/host.py`: `sum_into`, the sparse
 #   product; `fast/loops.py`: the same sums as a loop, for numba.
 # - `minimal.py`: `bag_backward` sorts and adds, as exercise 1 does, for its bags.

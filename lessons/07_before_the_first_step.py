@@ -283,8 +283,7 @@ check(1, alike_by_small_words, judge_small_words)
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 7` prints it. The last column says which values
-# would refute the claim.
+# Over five seeds, as `python -m lessons.claims 7` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |

@@ -221,15 +221,14 @@ check(2, least_batch, judge_least_batch)
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 10` prints it. The last column says which values
-# would refute the claim.
+# Over five seeds, as `python -m lessons.claims 10` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
 # | without the mask: score of “yes” above its PMI | -0.00834 ± 0.003 | -0.0119 to -0.00452 | below -0.1, above 0.1 |
 # | with the mask: score of “yes” above its PMI | 0.349 ± 0.01 | 0.332 to 0.366 | below 0.2, above 0.405 |
-# | share of I − I′ that K = 2 shows | 0.102 ± 0.003 | 0.0995 to 0.107 | below 0, above 0.25 |
-# | share of I that the least K with ln K ≥ I shows | 0.7 ± 0.008 | 0.69 to 0.708 | below 0.5, above 0.9 |
+# | share of I that the least K with ln K ≥ I shows | 0.7 ± 0.009 | 0.69 to 0.708 | below 0.5, above 0.9 |
+# | share of I that K = 512 shows | 0.991 ± 0.003 | 0.987 to 0.995 | below 0.95, above 1.05 |
 
 # %% [markdown]
 # ## What you know now

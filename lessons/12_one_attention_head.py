@@ -374,8 +374,7 @@ check(1, attention_pool_backward, judge_attention_pool)
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 12` prints it. The last column says which values
-# would refute the claim.
+# Over five seeds, as `python -m lessons.claims 12` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |

@@ -72,6 +72,18 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("23", "mean N of the messages of more than 50 words; all: 10",
      "training(20.0, 80)", "training(20.0, 0)"),
     ("25", "measured / derived", "float(partial[-1])", "float(values.sum())"),    # in pairs
+    ("01", "replies at random", "train(deaf, np.tile(P.mean(axis=0), (len(P), 1)))",
+     "train(deaf, P)"),
+    ("02", "the same if the rounding", "worst_ratio(np.abs(f))", "worst_ratio(rounded)"),
+    ("04", "new tokens, met / promised, turns in order", '("in order", in_order,',
+     '("in order", shuffled,'),
+    ("06", "the same under the mean", '("mean", 1.0, "C0")', '("mean", 0.0, "C0")'),    # a sum
+    ("08", "with a random dp", "distance(backward, random))", "distance(backward, ones))"),
+    ("09", "before training: P@1", "(u @ v_prime.T)", "(rng.permutation(u) @ v_prime.T)"),
+    ("11", "with one: loss in the end", "own, other = runs[False], runs[True]",
+     "own, other = runs[False], runs[False]"),
+    ("13", "groups of 256 sentences", "len(groups(ends(np.sort(drawn)), 8))",
+     "len(groups(ends(drawn), 8))"),
 ]
 
 

@@ -141,7 +141,7 @@ for axes in (left, right):
 left.set(ylabel="norm of the bag / √d",
          title="√n nearly gives one size for all;\nreal long sentences repeat words")
 right.set(ylabel="mean of 1 − tanh²", ylim=(0, 1),
-          title="A sum shuts tanh for long sentences,\na mean hardly bends it from 16 words on")
+          title="A sum shuts tanh for long sentences,\na mean of 16 words hardly bends it")
 show(figure, "06_sqrtn_combiner_and_dan")
 
 at_48 = bins.index(48)

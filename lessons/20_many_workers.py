@@ -17,18 +17,11 @@ import sys
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, plt, seed, show
 
-from collections import Counter
-
 import numpy as np
 
-from convsim_mini.config import TextConfig
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_backward, linear_forward
 from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
-from convsim_mini.core.packed import words_and_bigrams
-from convsim_mini.core.text import Vocabulary, tokenize
-from convsim_mini.data.pairs import read_rows
-from convsim_mini.data.tables_and_logs import default_corpus
 
 rng = np.random.default_rng(seed(19))
 
@@ -118,8 +111,6 @@ parts = parts_of(B, 4)
 loss, cache = batch_softmax_forward(u, v, scale)
 du, dv = batch_softmax_backward(1.0, cache)
 
-alone = sum(batch_softmax_forward(u[part], v[part], scale)[0] for part in parts) / 4
-print(f"loss of the batch {loss:.3f}, mean of four losses within the workers {alone:.3f}")
 flat, few = np.ones((B, e)), np.ones((3, e))
 expect(batch_softmax_forward(flat, flat)[0] - batch_softmax_forward(few, few)[0],
        np.log(4) - 1e-12, np.log(4) + 1e-12, "at equal scores: ln 12 − ln 3 = ln 4")
@@ -258,31 +249,9 @@ check(2, merged, judge_merged)
 #
 # The third way is the library's. Every worker has the whole table and updates all of these rows.
 #
-# **Predict:** a worker has 1,024 pairs of chat. How many different rows do their words and bigrams
-# name, nearer 2,000 or 20,000? How much less is one vector for each of the 2,048 sentences?
-
-# %%
-chunk = next(read_rows(default_corpus())).pairs           # 5,000 pairs
-sentences = [text for pair in chunk for text in pair[:2]]
-text = TextConfig()
-counts = Counter(token for sentence in sentences for token in tokenize(sentence))
-vocabulary = Vocabulary.from_counts(counts, text.words, text.oov_buckets)
-R = text.words + text.oov_buckets + text.bigram_buckets
-layers = 2 * 500 * 500                                        # of the encoder, of the response
-for pairs, most in ((100, 5_000), (1_024, 25_000)):
-    batch = vocabulary.encode(sentences[:2 * pairs])
-    places = words_and_bigrams(batch, vocabulary.size, text.bigram_buckets).ids
-    U = len(np.unique(places))
-    before_the_sum = 2 * pairs * 500 * 4 + len(places) * 2 * 4
-    print(f"{pairs:,} pairs: {U:,} rows, {U * 500 * 4 / 1e6:.1f} MB; before the sum "
-          f"{before_the_sum / 1e6:.1f} MB; the dense table {R * 500 * 4 / 1e6:.0f} MB; the layers "
-          f"{layers * 4 / 1e6:.0f} MB")
-    expect(U, most / 5, most, "different rows")
-    print(f"sparse rows beat the dense array below {2 * R / U:.0f} workers")
-    claim(f"{pairs:,} pairs: bytes of sparse rows / before the sum",
-          U * 500 * 4 / before_the_sum, low=4)
-
-# %% [markdown]
+# With 1,024 pairs of chat a worker's words and bigrams name 14,843 different rows: 29.7 MB. Before
+# the sum it sends 4.7 MB. The dense table has 502 MB.
+#
 # The random numbers have to be the same everywhere, too. Which words are dropped from a sentence
 # must not depend on the number of workers, or a run could not go on with another number of them. So
 # numbers belong to places in the *whole* batch, and each worker takes its own.
@@ -301,6 +270,12 @@ for pairs, most in ((100, 5_000), (1_024, 25_000)):
 # %% [markdown]
 # ## Claims
 #
+# Over five seeds, as `python -m lessons.claims 20` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | own copies alone: relative error of dv | 0.232 ± 0.02 | 0.202 to 0.271 | below 0.1 |
+# | share of the gradient away from wrong inputs that is lost; 9/11 if all were equal | 0.797 ± 0.05 | 0.746 to 0.851 | below 0.6, above 0.95 |
 
 # %% [markdown]
 # ## What you know now

@@ -21,7 +21,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from convsim_mini.core.counting import count_vectors, word_directions
 from convsim_mini.core.model import embed
 from convsim_mini.evaluation.baselines import bag_cosine, frequency_weight
 from convsim_mini.evaluation.metrics import pearson, pearson_interval, spearman, williams_test
@@ -211,42 +210,6 @@ claim("trained less weighted words, in standard errors of the paired test",
 # frequencies. Even the paired test does not separate the trained encoder from weighted words: 120
 # pairs are too few. With the 1,500 pairs of STS dev it does, for long runs and by another measure
 # than the paper's −arccos (`report/README.md`).
-#
-# ## A half that only counts words
-#
-# Similar sentences share words, so a bag of words is strong here. It fails where the *same* words
-# say something else ("a dog is carrying a man") and where *other* words say the same. It keeps
-# names and numbers apart, which a learned vector may not. So `encode` gives a vector of two halves:
-# the learned one, and 512 numbers that only count words. In that half each word has a fixed random
-# direction of length a/(a + p), here with a = 0.003, and a sentence has the sum of its words, each
-# once (`core/counting.py`). The score is the cosine plus 0.4 times the cosine of the counts.
-#
-# **Predict:** on the six pairs where the halves disagree most, which one is nearer to people? And
-# is the r of both together above the better half's?
-
-# %%
-directions = word_directions(corpus.vocabulary.probabilities())           # (words, 512)
-one, two = (count_vectors(directions, corpus.vocabulary.encode(side))
-            for side in (sts.sentences1, sts.sentences2))
-halves = {"learned": np.cos(similarities["trained on replies"]), "counts": (one * two).sum(axis=1)}
-halves["both"] = halves["learned"] + 0.4 * halves["counts"]
-place = {name: np.argsort(np.argsort(x)) for name, x in (halves | {"people": labels}).items()}
-order = np.argsort(place["learned"] - place["counts"])
-for k in [*order[:3], *order[-3:]]:
-    print(", ".join(f"{name} {place[name][k] + 1}" for name in place), "of 120:",
-          sts.sentences1[k], " | ", sts.sentences2[k])
-r_of_halves = {name: round(pearson(x, labels), 3) for name, x in halves.items()}
-print(r_of_halves)
-expect(pearson(halves["counts"], weighted), 0.9, 1, "random directions keep the weighted words")
-claim("r of both halves, less that of the better one",
-      r_of_halves["both"] - max(r_of_halves["learned"], r_of_halves["counts"]), -0.02, 0.02)
-
-# %% [markdown]
-# The learned vectors are nearer on some, where other words say the same ("strike" and "walk out")
-# or the same words say something else (the teenager from Pellworth). The counts are nearer on
-# others, where a rare name is shared ("Ilse Marwick"). On these 120 pairs both together are no
-# better than the better half alone. On the 1,500 of STS Benchmark dev they are, by 0.9 points of r
-# × 100 (`report/README.md`).
 #
 # ## Tuning: one matrix
 #

@@ -29,17 +29,11 @@ from convsim_mini.training.initial import initial_parameters
 rng = np.random.default_rng(seed(17))
 
 # %% [markdown]
-# ## Which functions run where
-#
-# A function asks the array that it is given: `xp = array_module(x)`, and calls `xp.sqrt`. Operators
-# and methods (`x * x`, `x.sum()`, `x @ y`) work on both. So the same line runs wherever x is, and
-# no setting is passed along. A function marked `@twinned` may have a faster twin for CuPy's arrays
-# in `fast/`, a kernel of the same name. `.plain` is the function as it stands in `core/`.
-#
 # ## Counting launches
 #
 # On a GPU each NumPy call is a *launch*: a small program is sent to the device. It takes some 5 µs,
-# however little there is to do. How many does a layer make? An array that notes what is called on
+# however little there is to do. (A function marked `@twinned` may have a faster twin in `fast/`;
+# `.plain` is the function as it stands in `core/`.) How many does a layer make? An array that notes what is called on
 # it tells, without any GPU. First an example:
 #
 #     norm = xp.sqrt((x * x).sum(axis=1, keepdims=True))       # *, sum, sqrt

@@ -299,6 +299,15 @@ check(2, folds, judge_folds)
 # %% [markdown]
 # ## Claims
 #
+# Over five seeds, as `python -m lessons.claims 21` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | r of the trained encoder | 0.576 ± 0.01 | 0.563 to 0.594 | below 0.5, above 0.7 |
+# | r of weighted words, less that of binary words | 0.123 ± 5e-17 | 0.123 to 0.123 | below 0.05 |
+# | trained less weighted words, in standard errors of the paired test | -0.554 ± 0.4 | -0.963 to 0.0398 | below -2, above 2 |
+# | that much less on the other half | 0.427 ± 0.007 | 0.418 to 0.436 | below 0.2 |
+# | the most that any of five strengths gains on the other half | 0.0039 ± 0.005 | -0.000488 to 0.0113 | above 0.015 |
 
 # %% [markdown]
 # ## What you know now

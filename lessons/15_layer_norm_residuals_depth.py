@@ -418,15 +418,14 @@ claim("the gradient's sign: post-norm / pre-norm at 48 sublayers",
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 15` prints it. The last column says which values
-# would refute the claim.
+# Over five seeds, as `python -m lessons.claims 15` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | random change, pre-norm: 48 sublayers / 1; derived 3.2 | 3.35 ± 0.3 | 2.98 to 3.67 | below 2.2, above 4.5 |
-# | random change, post-norm: 48 / 1; derived 6.9 | 7.65 ± 1 | 6.2 to 9.2 | below 4.5, above 12 |
-# | the gradient's sign, pre-norm: 48 / 1 | 36.3 ± 3 | 32.8 to 40.4 | below 16, above 64 |
-# | the gradient's sign: post-norm / pre-norm at 48 sublayers | 4.08 ± 1 | 2.48 to 5.32 | below 1.5 |
+# | random change, pre-norm: 48 sublayers / 1; derived 3.2 | 3.36 ± 0.2 | 3.03 to 3.66 | below 2.2, above 4.5 |
+# | random change, post-norm: 48 / 1; derived 6.9 | 7.88 ± 1 | 6.54 to 9.3 | below 4.5, above 12 |
+# | the gradient's sign, pre-norm: 48 / 1 | 36.8 ± 3 | 34.4 to 40.7 | below 16, above 64 |
+# | the gradient's sign: post-norm / pre-norm at 48 sublayers | 3.95 ± 0.4 | 3.42 to 4.36 | below 1.5 |
 
 # %% [markdown]
 # ## What you know now

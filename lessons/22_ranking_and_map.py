@@ -205,6 +205,13 @@ check(2, expected_average_precision, judge_expected)
 # %% [markdown]
 # ## Claims
 #
+# Over five seeds, as `python -m lessons.claims 22` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | MAP of random orders, mean; derived 0.645 | 0.645 ± 0.003 | 0.642 to 0.648 | below 0.635, above 0.655 |
+# | width of the range that holds 95% of them, for ten questions | 0.208 ± 0.006 | 0.2 to 0.216 | below 0.15 |
+# | MAP of TF-IDF on our set, less that of guessing | -0.144 ± 0 | -0.144 to -0.144 | above -0.1 |
 
 # %% [markdown]
 # ## What you know now

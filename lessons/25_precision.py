@@ -66,7 +66,7 @@ axes.plot(23, float32, "s", color="C3", label="a float32 product, which also add
 axes.set(xlabel="bits b of the mantissa", ylabel="relative error of a matrix product",
          title="Each bit of the mantissa halves the error")
 show(figure, "25_precision")
-claim("22 mantissas: the largest |measured / derived − 1|",
+claim("22 mantissas: measured / derived less 1, the largest",
       np.abs(errors / (0.30 * 2.0**-bits) - 1).max(), high=0.05)
 expect(float32 / errors[-1], 1, 30, "what adding up in float32 costs on top of rounding to it")
 
@@ -253,6 +253,15 @@ claim("the same with a scale that is off by 0.1%", apart(off, here), low=1e-4)
 # %% [markdown]
 # ## Claims
 #
+# Over five seeds, as `python -m lessons.claims 25` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | 22 mantissas: measured / derived less 1, the largest | 0.012 ± 0.003 | 0.00915 to 0.0157 | above 0.05 |
+# | measured / derived, one by one | 0.943 ± 0.05 | 0.865 to 1.01 | below 0.65, above 1.35 |
+# | in pairs, the worst of 40 sums, in u | 1.94 ± 0.5 | 1.33 to 2.69 | above 5 |
+# | gradients in float32 and in float64: the largest relative difference | 2.25e-07 ± 3e-08 | 1.79e-07 to 2.55e-07 | above 1e-05 |
+# | the same with a scale that is off by 0.1% | 0.00063 ± 3e-05 | 0.000599 to 0.000677 | below 0.0001 |
 
 # %% [markdown]
 # ## What you know now

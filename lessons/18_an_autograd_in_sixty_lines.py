@@ -409,8 +409,7 @@ show(figure, "18_an_autograd_in_sixty_lines")
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 18` prints it. The last column says which values
-# would refute the claim.
+# Over five seeds, as `python -m lessons.claims 18` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |

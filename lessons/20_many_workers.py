@@ -111,9 +111,6 @@ parts = parts_of(B, 4)
 loss, cache = batch_softmax_forward(u, v, scale)
 du, dv = batch_softmax_backward(1.0, cache)
 
-flat, few = np.ones((B, e)), np.ones((3, e))
-expect(batch_softmax_forward(flat, flat)[0] - batch_softmax_forward(few, few)[0],
-       np.log(4) - 1e-12, np.log(4) + 1e-12, "at equal scores: ln 12 − ln 3 = ln 4")
 
 
 def worker_step(part, everyone):

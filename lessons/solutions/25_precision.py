@@ -42,28 +42,10 @@ def tempting_segment_sums(x, offsets):
     return running[offsets[1:]] - running[offsets[:-1]]
 
 
-def float64_total(values):
-    total = np.float64(0)
-    for x in values:
-        total = total + x
-    return np.float32(total)
-
-
-def as_floats(values):
-    return np.float32(sum(float(x) for x in values))
-
-
-def pairwise(values):
-    return np.array(list(values), np.float32).sum()           # not one after the other
-
-
-def reduceat(x, offsets):
-    return np.add.reduceat(x, offsets[:-1], axis=0)           # an empty segment gets a row
-
-
-def running_float64(x, offsets):
-    return tempting_segment_sums(x.astype(np.float64), offsets).astype(np.float32)
-
-
-solution(1, solution_careful_sum, tempting_careful_sum, float64_total, as_floats, pairwise)
-solution(2, solution_segment_sums, tempting_segment_sums, reduceat, running_float64)
+solution(1, solution_careful_sum, tempting_careful_sum,
+         lambda values: np.float32(sum(values, np.float64(0))),           # a float64 total
+         lambda values: np.float32(sum(float(x) for x in values)),
+         lambda values: np.array(list(values), np.float32).sum())         # in pairs, not one by one
+solution(2, solution_segment_sums, tempting_segment_sums,
+         lambda x, offsets: np.add.reduceat(x, offsets[:-1], axis=0),     # an empty one gets a row
+         lambda x, offsets: tempting_segment_sums(x.astype(float), offsets).astype(np.float32))

@@ -208,20 +208,20 @@ claim("effective scale, 40 / 10; the scales themselves: 4",
 per_scale = [spread / scale for _, _, spread, scale in (
     direction(started), *(history[s][80] for s in (10.0, 20.0, 40.0)))]
 claim("spread / effective scale: the largest of start, 10, 20, 40 / the least",
-      max(per_scale) / min(per_scale), high=1.35)
+      max(per_scale) / min(per_scale), high=1.5)
 expect(history[20.0][240][3] - history[20.0][80][3], 0.3, 5, "effective scale: 240 steps less 80")
 expect(history[10.0][80][0], 0.08, 0.16, "scale 10: λ₁ is still that of the start")
 expect(history[10.0][80][1], 0.3, 0.5, "but ‖m‖² is no longer 0.09")
 
 # %% [markdown]
-# The spread of the wrong scores is about 0.11 times the effective scale, before training and after:
-# the formula holds. At 5 and at 10 λ₁ stays near that of the start, 0.12. This speaks against
-# another explanation, that frequent words give all sentences a common direction: they are the same
-# at every scale. At 10 only the replies moved: ‖m‖² went from 0.09 to 0.41. From 10 to 40 the scale
-# becomes four times as large, and the effective scale stays near 8. Later the model is right more
-# often, and the effective scale rises again, slowly. In the default run (1,000 steps of 1,024
-# pairs, 500 numbers) the effective scale ends at 18.9, but the direction stays: on 2,500 texts of
-# dev, none twice, λ₁ is 0.12 (at its start 0.07) and PR 45 (117).
+# The spread of the wrong scores is 0.11 to 0.14 times the effective scale, before training and
+# after. So the formula holds up to a quarter or so. At 5 and at 10 λ₁ stays near that of the start,
+# 0.12. This speaks against another explanation, that frequent words give all sentences a common
+# direction: they are the same at every scale. At 10 only the replies moved: ‖m‖² went from 0.09 to
+# 0.41. From 10 to 40 the scale becomes four times as large, and the effective scale stays near 8.
+# Later the model is right more often, and the effective scale rises again, slowly. In the default
+# run (1,000 steps of 1,024 pairs, 500 numbers) the effective scale ends at 18.9, but the direction
+# stays: on 2,500 texts of dev, none twice, λ₁ is 0.12 (at its start 0.07) and PR 45 (117).
 #
 # ## Hubs
 #
@@ -376,6 +376,18 @@ claim("P@1 lost if 20 directions or more are removed in place of one",
 # %% [markdown]
 # ## Claims
 #
+# Over five seeds, as `python -m lessons.claims 23` prints it. The last column says which values
+# would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | PR after 80 steps / at the start | 0.195 ± 0.007 | 0.187 to 0.204 | above 0.5 |
+# | λ₁ at scale 40 / at scale 10 | 4.81 ± 0.1 | 4.64 to 4.92 | below 2 |
+# | effective scale, 40 / 10; the scales themselves: 4 | 0.979 ± 0.01 | 0.962 to 1 | below 0.6, above 1.6 |
+# | spread / effective scale: the largest of start, 10, 20, 40 / the least | 1.22 ± 0.07 | 1.17 to 1.34 | above 1.5 |
+# | largest N after 80 steps; random directions: 25 | 373 ± 8e+01 | 300 to 496 | below 100 |
+# | P@1 without the first direction, points more | 2.72 ± 0.4 | 2.33 to 3.4 | below 0.5 |
+# | P@1 lost if 20 directions or more are removed in place of one | 3.88 ± 0.4 | 3.53 to 4.53 | below 1 |
 
 # %% [markdown]
 # ## What you know now

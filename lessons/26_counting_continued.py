@@ -201,6 +201,12 @@ check(2, harmful_bias, judge_harmful)
 # %% [markdown]
 # ## Claims
 #
+# Over five seeds, as `python -m lessons.claims 26` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | P@1 of p = 0, points over p = 1 | 3.82 ± 0.4 | 3.3 to 4.29 | below 1.5 |
+# | P@1 without a bias, points over ‖b‖² = 100, own length | 10.4 ± 0.5 | 9.84 to 11.1 | below 5 |
 
 # %% [markdown]
 # ## What you know now

@@ -126,8 +126,9 @@ def show(figure, name):
             assert all(parts) and axes.has_data(), (
                 f"figure {name}: title, xlabel, ylabel {parts}, or nothing drawn")
     path = HERE / "figures" / f"{name}.png"
-    path.parent.mkdir(exist_ok=True)
-    figure.savefig(path)
+    if "LESSON_CLAIMS" not in os.environ:    # or they would be those of another seed
+        path.parent.mkdir(exist_ok=True)
+        figure.savefig(path)
     print(f"figure: lessons/figures/{name}.png")
     if INTERACTIVE:
         plt.show()

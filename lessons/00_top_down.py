@@ -2,30 +2,26 @@
 # # 0 · Top down: what it does, and where it fails
 #
 # **Needs** nothing. **Gives** a trained encoder to play with: compare, search, pick replies, and
-# see it fail. You leave with a list of questions; the table at the end says which lesson answers
+# see it fail. You leave with a list of questions. The table at the end says which lesson answers
 # which.
+# **Time** 25 minutes.
 #
-# The other lessons go from one derivative up to the whole encoder. This one goes the other way. It
-# uses the encoder as you would use any library. Nothing is explained yet. Watch, and collect what
-# you do not understand.
-#
-# At the end the whole stands there once more, in one file of 150 lines.
+# The other lessons go from one derivative up to the whole encoder. This one uses the encoder as you
+# would use any library. Nothing is explained yet. Watch, and collect what you do not understand.
 
 # %%
 import sys
 
 sys.path += [".", "lessons"]    # a notebook may have started in either folder
-from lesson import check, expect, plt, show
+from lesson import check, claim, expect, plt, seed, show
 from small_encoder import held_out_pairs, trained_encoder
 
 from collections import Counter
 
 import numpy as np
 
-from convsim_mini import minimal
 from convsim_mini.core.model import embed
 from convsim_mini.core.ranking import true_ranks
-from convsim_mini.core.text import tokenize
 from convsim_mini.evaluation.baselines import bag_cosine
 from convsim_mini.evaluation.metrics import pearson, pearson_interval
 from convsim_mini.evaluation.sts import OWN, read
@@ -37,8 +33,8 @@ from convsim_mini.inference.sentence_encoder import SentenceEncoder
 # ## Two encoders
 #
 # 40,000 pairs of real chat, a message and its reply. 600 steps of 256 pairs each. Two encoders
-# come out: the one *before* the first step, and the one *after* the last. What they differ in is
-# what training has taught, so both stand side by side wherever this lesson shows a number.
+# come out: the one *before* the first step, and the one *after* the last. Their difference is what
+# training has taught. So this lesson shows both, side by side.
 
 # %%
 corpus, untrained, trained, _ = trained_encoder()
@@ -55,9 +51,6 @@ before, after = encoder_of(untrained), encoder_of(trained)
 print(after)
 
 # %% [markdown]
-# With a run of your own (`python -m convsim_mini.train`, some minutes) you get the same in one
-# line: `convsim_mini.load("runs/chat")`.
-#
 # ## Sentences in, vectors out
 
 # %%
@@ -72,14 +65,14 @@ expect(np.abs((vectors**2).sum(axis=1) - 1).max(), 0, 1e-5, "squared length less
 #
 # ## Pick the true reply
 #
-# Nobody told it what sentences mean. Training showed it messages and replies, and it had to find
-# the true reply among others. Here are 1,600 messages that it has not seen. Is the true reply the
-# nearest of 100 (P@1)? Is it among the ten nearest (P@10)?
+# Nobody told the encoder what sentences mean. Training showed it messages and replies, and it had
+# to find the true reply among others. Here are 1,600 messages that it has not seen. Is the true
+# reply the nearest of 100 (P@1)? Is it among the ten nearest (P@10)?
 #
 # **Predict:** guessing is right in 1% and in 10%. And before training? And after?
 
 # %%
-rng = np.random.default_rng(0)
+rng = np.random.default_rng(seed(0))
 n = 1_600
 asked = held_out[:n]
 wrong = (np.arange(n)[:, None] + rng.integers(1, n, (n, 99))) % n
@@ -101,12 +94,12 @@ for name, most in (("P@1, guessing 1", 1), ("P@10, guessing 10", 10)):
 gained = 100 * ((ranks <= 10) * 1.0 - (ranks_before <= 10))   # (n,) 100, 0 or −100 a message
 error = gained.std() / np.sqrt(n)
 expect(100 * (ranks_before <= 10).mean(), 30, 50, "P@10 before training, per cent")
-expect(gained.mean(), 4, 15, f"P@10 after less before, points; standard error {error:.2f}")
+print(f"standard error of the difference in P@10: {error:.2f} points")
+claim("P@10 after less before, points", gained.mean(), 4, 15)
 
 # %% [markdown]
-# Before any training it already picks a sixth of them: that comes from counting words (lesson 7),
-# not from picking replies. Training adds the difference. The range above begins at 4 points, four
-# standard errors over 0, so a training that does nothing would fail it.
+# Before any training it already picks a sixth of them. That comes from counting words (lesson 7).
+# Training adds the difference.
 #
 # Look at some failures. Would you have known?
 
@@ -140,16 +133,47 @@ for name, (a, b) in probes.items():
     probed[name] = [float(encoder.encode(a) @ encoder.encode(b)) for encoder in (before, after)]
     print("{:6.2f}  {:6.2f}  ".format(*probed[name]), name, "|", a, "|", b)
 rise = {name: late - early for name, (early, late) in probed.items()}
-expect(min(rise[name] for name in ("job", "study", "pets", "school")), 0.08, 0.5,
-       "the least rise of the first four")
-expect(np.abs([rise["age"], rise["idiom"]]).max(), 0, 0.2, "“age” and “idiom” moved by, at most")
-expect(min(probed["not"] + probed["order"]), 0.9, 1, "“not” and order, before and after, the least")
+first_four = np.mean([rise[name] for name in ("job", "study", "pets", "school")])
+claim("mean rise of the cosine of the first four pairs", first_four, 0)
+print(f"the last six: {np.mean(list(rise.values())[4:]):.2f}")
+expect(min(probed["order"]), 0.9, 1, "two orders of the same words, before and after, the least")
 
 # %% [markdown]
-# Why these and not those? A guess, untested: people talk about jobs, studies and pets in chat after
-# chat, and hardly ever ask for a hand. "Like" and "hate" came nearer, too: who hears either says
-# something about the movie. And a sentence and its *negation* are nearly the same point, before and
-# after. These ten were chosen to show each kind; what follows was not.
+# On average the first four rise: over five other seeds by 0.03 to 0.10, here by 0.18. Of a single
+# pair one cannot be sure: with other random numbers in the training, one of the four falls nearly
+# every time. "Like" and "hate" came nearer, too: the reply to either is often about the movie.
+#
+# ## Twelve negations
+#
+# One pair proves little, so here are twelve negations, six short and six longer.
+#
+# **Predict:** does training part a sentence from its negation, or join them?
+
+# %%
+negations = [
+    ("I know.", "I don't know."), ("You are right.", "You are not right."),
+    ("That is true.", "That is not true."), ("It is cold.", "It is not cold."),
+    ("I like it.", "I don't like it."), ("She was there.", "She was not there."),
+    ("I want to buy a new car next summer.", "I do not want to buy a new car next summer."),
+    ("My brother works at the hospital.", "My brother does not work at the hospital."),
+    ("We went to the beach with our friends.", "We did not go to the beach with our friends."),
+    ("The food in that restaurant is good.", "The food in that restaurant is not good."),
+    ("I have read the last book of the series.", "I have not read the last book of the series."),
+    ("He plays the guitar in a rock band.", "He does not play the guitar in a rock band.")]
+of_negations = {}
+for name, encoder in (("before", before), ("after", after)):
+    left, right = (encoder.encode(list(side)) for side in zip(*negations))
+    of_negations[name] = (left * right).sum(axis=1)           # (12,) cosines
+    print(name, of_negations[name].round(2))
+short, longer = np.split(of_negations["after"], 2)
+claim("cosine of a longer sentence and its negation, after training: mean of six", longer.mean(),
+      0.85, 1)
+claim("short ones less longer ones", short.mean() - longer.mean(), high=0)
+
+# %% [markdown]
+# Training parts some short sentences from their negation: "I know" and "I don't know" fall from
+# 0.90 to 0.73. In a longer sentence one "not" among many words weighs little: the mean cosine is
+# 0.97.
 #
 # ## Does it agree with people?
 #
@@ -169,8 +193,8 @@ for name, scores in (("before", cosine_before), ("after", cosine), ("words alone
     expect(pearson(scores, own.labels), 0.3, 0.8, f"{name}: r, 95% interval {between}")
 
 # %% [markdown]
-# The intervals overlap. A test of the pairs themselves (lesson 21) cannot tell before from after,
-# either. 120 pairs are too few. How many would do?
+# The intervals overlap. A paired test (lesson 21) finds no difference between before and after.
+# 120 pairs are too few. How many would do?
 #
 # ## Search
 #
@@ -199,15 +223,17 @@ def search(question, lines, top):
     raise NotImplementedError
 
 
-def judge_search(search):
-    lines = replies[:300]
-    for question in questions:
-        cosines = reply_vectors[:300] @ after.encode(question)
-        right = [lines[place] for place in nearest(cosines, top=4)]
+def judge_search(search, rng):
+    some = rng.choice(len(replies), 300, replace=False)
+    lines = [replies[place] for place in some]
+    for question, _ in (asked[k] for k in rng.choice(n, 3)):
+        cosines = dict(zip(lines, reply_vectors[some] @ after.encode(question)))
         found = list(search(question, lines, 4))
         assert len(found) == 4, f"{len(found)} lines, expected 4"
-        assert set(found) == set(right), f"{question!r}: these are not the nearest: {found[0]!r} …"
-        assert found == right, f"{question!r}: the right lines, but not the best first"
+        right, got = sorted(cosines.values())[:-5:-1], [cosines[line] for line in found]
+        assert np.allclose(sorted(got), sorted(right)), (
+            f"{question!r}: these are not the nearest: {found[0]!r} …")
+        assert np.allclose(got, right), f"{question!r}: the right lines, but not the best first"
 
 
 check(1, search, judge_search)
@@ -215,122 +241,28 @@ check(1, search, judge_search)
 # %% [markdown]
 # ## See it fail
 #
-# Back to the 120 pairs: these are the ones where cosine and people differ the most.
+# Back to the 120 pairs. In colour: the pairs on which cosine and people differ the most.
+#
+# **Predict:** what sort of sentences will they be?
 
 # %%
 standard = lambda x: (x - x.mean()) / x.std()
 gap = standard(cosine) - standard(own.labels)
 order = np.argsort(gap)
-for title, some in (("too near", order[::-1][:4]), ("too far apart", order[:4])):
-    print(title)
-    for i in some:
-        print(f"    people {own.labels[i]:.1f} of 5, cosine {cosine[i]:.2f}:  "
-              f"{own.sentences1[i][:60]}  |  {own.sentences2[i][:60]}")
-
-# %%
-figure, (left, right) = plt.subplots(1, 2, figsize=(13.5, 5.5))
-rows = np.arange(len(probes))
-early, late = np.array(list(probed.values())).T
-left.hlines(rows, early, late, color="C0", alpha=0.4, linewidth=3)
-left.plot(early, rows, "o", color="C0", markerfacecolor="white", label="before training")
-left.plot(late, rows, "o", color="C0", label="after")
-left.set_yticks(rows, [f"{a}  {b}" for a, b in probes.values()], fontsize=8)
-left.invert_yaxis()
-left.set(xlabel="cosine", ylabel="two sentences", xlim=(-0.1, 1.05),
-         title="Training joins some wordings of one thing;\n“not” and order hardly count")
-left.legend(loc="upper right")
+figure, right = plt.subplots(figsize=(9, 7))
 right.plot(own.labels, cosine, "o", color="C7", alpha=0.6)
 for some, color in ((order[::-1][:4], "C3"), (order[:4], "C0")):
     for i, mark in zip(some, "osD^"):
-        label = min(own.sentences1[i], own.sentences2[i], key=len)
-        right.plot(own.labels[i], cosine[i], mark, color=color, label=label[:40])
+        label = f"{own.sentences1[i][:58]} | {own.sentences2[i][:58]}"
+        right.plot(own.labels[i], cosine[i], mark, color=color, label=label)
 right.set(xlabel="people's score, 0 (unrelated) to 5 (the same)", ylabel="cosine after training",
-          title=f"120 pairs, r = {pearson(cosine, own.labels):.2f}: it follows people,\n"
-                "with exceptions that have reasons")
-figure.legend(*right.get_legend_handles_labels(), loc="outside lower right", ncols=2, fontsize=8,
+          title=f"120 pairs, r = {pearson(cosine, own.labels):.2f}: it follows people;\n"
+                "the coloured pairs are the worst exceptions")
+figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=1, fontsize=8,
               title="too near in red, too far apart in blue")
 show(figure, "00_top_down")
 
 # %% [markdown]
-# ### Exercise 2: fool it
-#
-# Find two sentences that differ by a negation ("not", "never", "no", "nothing", or a word with
-# "n't") and whose cosine is 0.9 or more.
-
-# %%
-def fooled():
-    """→ two sentences."""
-    raise NotImplementedError
-
-
-def judge_fooled(fooled):
-    sides = [set(tokenize(sentence)) for sentence in fooled()]
-    negation = {"not", "never", "no", "nothing"}
-    negated = [any(word in negation or word.endswith("n't") for word in side) for side in sides]
-    assert sum(negated) == 1, f"{sum(negated)} of the two are negated, expected one"
-    a, b = after.encode(list(fooled()))
-    assert a @ b >= 0.9, (f"the cosine is {a @ b:.2f}: how much may one word count among "
-                          f"{len(sides[0] | sides[1])}?")
-
-
-check(2, fooled, judge_fooled)
-
-# %% [markdown]
-# ## The whole in one file
-#
-# `convsim_mini/minimal.py` holds all of it in 150 lines: text, encoder, loss, every gradient by
-# hand, training. Here its functions run on one batch, in the order in which the data flow. Have the
-# file open beside this lesson.
-#
-# **Text → ids → rows.** A pair is two lists of tokens (`read_pairs`; here they are the messages and
-# replies of above). Each word gets an id by its frequency, 0 for an unknown one. `rows_of` adds a
-# row for each pair of neighbours:
-
-# %%
-some = [(tokenize(message), tokenize(reply)) for message, reply in held_out]
-counts = Counter(token for pair in some for tokens in pair for token in tokens)
-ids = {word: k for k, (word, _) in enumerate(counts.most_common(5_000), start=1)}
-batch = [[np.array([ids.get(token, 0) for token in tokens]) for tokens in pair]
-         for pair in some[:1_600:8]]                          # 200 pairs of (message, reply)
-messages = [message for message, _ in batch]
-rows, (number,) = minimal.rows_of(messages[:1], 1 + len(ids))
-print(" ".join(some[0][0][:8]), "… → ids", messages[0][:8], "→ rows", rows[:15])
-expect(len(rows), 2 * number - 1, 2 * number - 1, "rows of n words: 2n − 1")
-
-# %% [markdown]
-# **Rows → vectors → loss.** `first_values` makes the parameters. `encode` is three steps:
-# `bag_forward` adds up a sentence's rows, W multiplies the sum, `l2_normalize_forward` makes its
-# length 1. `batch_softmax` asks each message which of the 200 replies is its own. For equal scores
-# its loss is ln 200.
-
-# %%
-params, state = minimal.first_values([counts[word] for word in ids], np.random.default_rng(1))
-u, _ = minimal.encode(params, messages)
-print("vectors of the messages:", u.shape)
-equal, *_ = minimal.batch_softmax(*np.full((2, 200, 3), 1 / np.sqrt(3)))
-expect(equal, np.log(200) - 1e-9, np.log(200) + 1e-9, "loss if all replies are alike: ln 200")
-
-# %% [markdown]
-# **Loss → gradients → a step.** `loss_and_gradients` goes forward through all of it, and back, the
-# last step first: `batch_softmax`, `l2_normalize_backward`, two products, `bag_backward`. `update`
-# moves the parameters against the gradients. `main` does this 300 times.
-#
-# **Predict:** the loss of this batch before and after ten steps on it.
-
-# %%
-losses = []
-for step in range(10):
-    loss, grads = minimal.loss_and_gradients(params, batch)
-    minimal.update(params, grads, state, step)
-    losses.append(float(loss))
-print("gradients:", *grads, "| loss:", *np.round(losses, 2))
-expect(losses[-1] / losses[0], 0, 0.2, "loss after ten steps / before")
-
-# %% [markdown]
-# At first the loss is above ln 200: the first vectors have opinions, and some are wrong (lesson 9).
-# Then these 200 pairs are learned by heart (lesson 17). `python -m convsim_mini.minimal` trains on
-# all pairs, in half a minute, and measures P@1 on others. The lessons take the file apart.
-#
 # ## Why?
 #
 # | Why … | Lesson |
@@ -363,12 +295,25 @@ expect(losses[-1] / losses[0], 0, 0.2, "loss after ten steps / before")
 # - `evaluation/`: the same three questions (people, replies, search) with all the care they need.
 # - The paper, §1: one encoder, one task that costs no labels, and sentences that mean the same end
 #   up near each other.
+
+# %% [markdown]
+# ## Claims
 #
+# Over five seeds, as `python -m lessons.claims 0` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | P@10 after less before, points | 9.61 ± 1 | 8.44 to 10.9 | below 4, above 15 |
+# | mean rise of the cosine of the first four pairs | 0.0739 ± 0.03 | 0.0297 to 0.0971 | below 0 |
+# | cosine of a longer sentence and its negation, after training: mean of six | 0.964 ± 0.003 | 0.96 to 0.968 | below 0.85, above 1 |
+# | short ones less longer ones | -0.146 ± 0.02 | -0.169 to -0.132 | above 0 |
+
+# %% [markdown]
 # ## What you know now
 #
 # - A good start comes from counting words; training on replies adds ten points of P@10.
 # - A number says nothing about training unless the untrained model stands beside it.
-# - It joins some wordings of one question. It is nearly blind to "not" and to the order of words.
+# - It joins some wordings of one question. In a longer sentence "not" and word order weigh little.
 #
 # Next: lesson 1, why it works at all.
 #

@@ -1,37 +1,34 @@
 # %% [markdown]
 # # 4 · Text to ids: tokens, a vocabulary, and hashing for the rest
 #
-# **Needs** Python strings, NumPy's fancy indexing, `numeric_gradient` (lesson 2).
+# **Needs** Python strings, NumPy's fancy indexing.
 # **Gives** `Packed`, the one form in which text travels through this program; how many words a
-# vocabulary needs; and a way to give 220,000 word pairs a row each when there are fewer rows than
-# pairs.
+# vocabulary needs; how 220,000 word pairs share fewer rows than there are pairs.
+# **Time** 45 minutes.
 #
 # A model sees no letters. It sees row numbers of a table. Two texts that get the same rows are the
-# same text to it, and what falls between the rows is lost before the first gradient flows. So look
-# closely at what gets lost.
+# same text to it.
 
 # %%
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, claim, expect, plt, seed, show
 
 from collections import Counter
 from itertools import islice
 
 import numpy as np
 
-from convsim_mini.core.gradcheck import numeric_gradient, relative_error
 from convsim_mini.core.packed import Packed, bigram_buckets, words_and_bigrams
 from convsim_mini.core.text import UNKNOWN, Vocabulary, normalize, tokenize
 from convsim_mini.data.pairs import read_rows
 from convsim_mini.data.tables_and_logs import default_corpus
 
-rng = np.random.default_rng(4)
+rng = np.random.default_rng(seed(4))
 pairs = (pair for chunk in read_rows(default_corpus()) for pair in chunk.pairs)
 # real chat, from the package chitchat-dataset
 texts = [pair.input for pair in islice(pairs, 60_000)]
-texts = [texts[i] for i in rng.permutation(len(texts))]
 print(*[text[:100] for text in texts[:4]], sep="\n")
 
 # %% [markdown]
@@ -53,15 +50,14 @@ for text in ("Don’t!", "DON'T!", "do n't!", "Ｄｏｎ'ｔ！"):
 # which has to learn by itself what a home is.
 #
 # **Predict:** 48,000 chat turns hold about 900,000 tokens. How many *different* ones are there when
-# you split at white space, and what share of them is left when punctuation stands alone and case is
-# gone: nine tenths, three quarters or half?
+# you split at white space? What share of them is left when punctuation is cut off and all letters
+# are small: nine tenths, three quarters or half?
 
 # %%
-split = int(0.8 * len(texts))
-train_texts, held_out_texts = texts[:split], texts[split:]
-by_space = Counter(word for text in train_texts for word in text.split())
-train = [tokenize(text) for text in train_texts]
-held_out = [tokenize(text) for text in held_out_texts]
+in_order, order, split = list(map(tokenize, texts)), rng.permutation(len(texts)), 48_000
+shuffled = [in_order[k] for k in order]
+train = shuffled[:split]
+by_space = Counter(word for k in order[:split] for word in texts[k].split())
 counts = Counter(token for tokens in train for token in tokens)
 
 print(tokenize("I'm home at 12:30!! see https://example.org 👍🏽"))
@@ -74,9 +70,9 @@ expect(len(counts) / len(by_space), 0.35, 0.65, "share that is left")
 # %% [markdown]
 # ## How many words does a vocabulary need?
 #
-# Words fall off steeply: "i" comes 36,000 times, and of all the different words nearly half come
-# once. A table row costs 500 numbers and learns only when its word comes by. So the most frequent
-# words get rows, and the rest has to share.
+# A few words are frequent and most are rare: "i" comes 36,000 times, and nearly half of all
+# different words come once. A row of the table has 500 numbers, and it learns only from texts with
+# its word. So the most frequent words get rows, and the others have to share.
 #
 # Even a vocabulary with *every* word of the training text meets new ones. How often? Take any one
 # token out of the training text. It is now unknown exactly if its word occurred just once. So, with
@@ -84,43 +80,40 @@ expect(len(counts) / len(by_space), 0.35, 0.65, "share that is left")
 #
 # **P(the next token is new) ≈ N₁ / N**
 #
-# Good and Turing found this in wartime, breaking ciphers. Count first, then open the held-out text.
+# (Good and Turing.) That assumes that the next token is drawn like those before. So we shuffle the
+# turns before they are split. Real conversations go on to other things: without the shuffle the
+# last turns are drawn otherwise than the first.
+#
+# **Predict:** is N₁/N then too small or too large?
 
 # %%
-once = sum(count == 1 for count in counts.values())
-promised = once / counts.total()
-tokens = [token for sentence in held_out for token in sentence]
-new = np.mean([token not in counts for token in tokens])
-print(f"“i” comes {counts['i']:,} times, “home” {counts['home']:,} times, "
-      f"“zebra” {counts['zebra']} times")
-print(f"{once:,} of {len(counts):,} words occur once; N₁/N promises {promised:.2%} new tokens, "
-      f"held out: {new:.2%}")
-expect(new / promised, 0.85, 1.2, "measured / promised")
+def promised_and_met(turns):
+    """N₁/N of the first four fifths of the turns; the share of new tokens in the rest."""
+    split = int(0.8 * len(turns))
+    counts = Counter(token for turn in turns[:split] for token in turn)
+    rest = [token for turn in turns[split:] for token in turn]
+    once = sum(count == 1 for count in counts.values())
+    return once / counts.total(), np.mean([token not in counts for token in rest])
 
-sizes = np.unique(np.logspace(1, np.log10(len(counts)), 30).astype(int))
-rank = {word: place for place, (word, _) in enumerate(counts.most_common())}
-ranks = np.array([rank.get(token, len(counts)) for token in tokens])
-covered = [(ranks < size).mean() for size in sizes]
-expect((ranks < 1000).mean(), 0.83, 0.89,
-       "tokens among the thousand most frequent words; 6/7 is 0.857")
 
-figure, axes = plt.subplots()
-axes.semilogx(sizes, 100 * np.array(covered), "o-", markersize=4)
-axes.axhline(100 * (1 - promised), color="k", linestyle=":", label="derived: all, 1 − N₁/N")
-axes.axvline(10_000, color="C1", label="10,000 words")
-axes.set(xlabel="words in the vocabulary", ylabel="held-out tokens with an id of their own, %",
-         title="A thousand words cover six tokens in seven")
-show(figure, "04_vocabulary")
+for name, turns, low, high in (("shuffled", shuffled, 0.85, 1.2), ("in order", in_order, 1.2, 2)):
+    promised, new = promised_and_met(turns)
+    print(f"{name}: N₁/N promises {promised:.2%} new tokens, held out: {new:.2%}")
+    claim(f"new tokens, met / promised, turns {name}", new / promised, low, high)
+
+tokens = [token for turn in shuffled[split:] for token in turn]
+frequent = {word for word, _ in counts.most_common(1_000)}
+expect(np.mean([token in frequent for token in tokens]), 0.83, 0.89,
+       "held-out tokens among the thousand most frequent words; 6/7 is 0.857")
 
 # %% [markdown]
 # ## A number for each word
 #
-# `Vocabulary` gives id 0 to "nothing there at all", 1 to the most frequent word, 2 to the next, and
-# so on. For words that are in no list one could have a single id, `<unk>`; then "zebrafish" and
-# "Gdańsk" would be the same word. We hash them into 1,000 buckets instead: the same unknown word
-# always gets the same id, and two different ones get different ids 999 times in 1,000. (The hash is
-# `zlib.crc32`. Python's own `hash` draws a secret salt in each process: a model trained today would
-# find its words in other buckets tomorrow.)
+# `Vocabulary` gives id 0 to an empty sentence, 1 to the most frequent word, 2 to the next, and so
+# on. All other words could have a single id, `<unk>`. Then "zebrafish" and "Gdańsk" would be the
+# same word. We hash them into 1,000 buckets instead. The same unknown word always gets the same id,
+# and two different ones get different ids 999 times in 1,000. (The hash is `zlib.crc32`. Python's
+# own `hash` is another in each process.)
 
 # %%
 vocabulary = Vocabulary.from_counts(counts, 10_000, oov_buckets=1_000)
@@ -134,39 +127,11 @@ expect(same * 1_000, 0.9, 1.1,
        "pairs of unknown words that share an id, of 1,000; a good hash has 1")
 
 # %% [markdown]
-# ### Exercise 1: break it
-#
-# crc32 is stable, but it is no secret. Find a word that the vocabulary does not hold and that is,
-# to this model, the same word as "zebrafish". Any string of letters will do. How many tries will it
-# take, about?
-
-# %%
-def double_of(word, vocabulary):
-    """→ another word, of lower-case letters a–z, in no list, with the same id."""
-    raise NotImplementedError
-
-
-def judge_double(double_of):
-    for word in ("zebrafish", "flibbertigibbet"):
-        found = double_of(word, vocabulary)
-        assert found != word, "another word, please"
-        assert tokenize(found) == [found] and found.isascii() and found.isalpha(), (
-            f"{found!r} is not one plain word")
-        assert found not in vocabulary.ids, (
-            f"{found!r} is in the vocabulary: it has an id of its own")
-        assert vocabulary.id(found) == vocabulary.id(word), (
-            f"{found!r} has id {vocabulary.id(found)}, {word!r} has {vocabulary.id(word)}; "
-            "one word in 1,000 is right")
-
-
-check(1, double_of, judge_double)
-
-# %% [markdown]
 # ## Packed: sentences end to end
 #
-# Sentences have different lengths. The usual remedy is a rectangle, as wide as the longest
-# sentence, filled up with zeros, and a mask to remember which zeros mean nothing. We lay sentences
-# end to end and remember where each begins:
+# Sentences have different lengths. The usual way is a rectangle, as wide as the longest sentence,
+# filled up with zeros, and a mask that says which zeros are padding. We lay sentences end to end
+# and keep the place at which each begins:
 #
 # sentence b is **ids[offsets[b]:offsets[b + 1]]**
 
@@ -186,7 +151,7 @@ assert packed.sentence_numbers.tolist() == [0, 0, 0, 0, 1, 2, 3, 3, 3]
 train_packed = vocabulary.pack(train)
 
 # %% [markdown]
-# ### Exercise 2: read each sentence backwards
+# ### Exercise 1: read each sentence backwards
 #
 # Reverse the words of every sentence of a Packed, all sentences at once and without a loop. Word i
 # of the array stands in sentence `packed.sentence_numbers[i]`. If its sentence runs from first to
@@ -198,22 +163,23 @@ def reverse_each(packed):
     raise NotImplementedError
 
 
-def judge_reverse(reverse_each):
-    sentences = [[1, 2, 3, 4], [5], [6, 7], [8, 9, 10]]
-    packed = Packed(np.arange(1, 11, dtype=np.int32), np.array([0, 4, 5, 7, 10]))
+def judge_reverse(reverse_each, rng):
+    sentences = [rng.integers(100, size=n).tolist() for n in (4, 1, 2, 3, *rng.integers(1, 9, 3))]
+    packed = Packed(np.concatenate(sentences).astype(np.int32),
+                    np.cumsum([0, *map(len, sentences)]))
     found = reverse_each(packed)
     assert found.offsets.tolist() == packed.offsets.tolist(), "sentences stay where they are"
     got = [found.ids[a:b].tolist() for a, b in zip(found.offsets, found.offsets[1:])]
     assert got == [sentence[::-1] for sentence in sentences], f"{sentences} has become {got}"
 
 
-check(2, reverse_each, judge_reverse)
+check(1, reverse_each, judge_reverse)
 
 # %% [markdown]
 # ## Word pairs: more of them than rows
 #
 # A sum of word vectors cannot tell "dog bites man" from "man bites dog". The paper's DAN also gets
-# *bigrams*, pairs of neighbours: "not good" is a row of its own. But look how many there are.
+# *bigrams*, pairs of neighbours: "not good" is a row of its own. How many are there?
 
 # %%
 starts = np.ones(len(train_packed.ids), bool)
@@ -228,17 +194,16 @@ print(f"{n:,} different bigrams, {np.mean(occurrences == 1):.0%} of them seen on
 expect(n / len(vocabulary.words), 10, 40, "bigrams for each word")
 
 # %% [markdown]
-# A dictionary of them would be larger than all else, and on a GPU there are no dictionaries. So a
-# hash sends each pair to one of m rows, and whoever lands on the same row shares it. How many have
-# to share? The other n − 1 pairs each miss your row with probability 1 − 1/m, so
+# A dictionary of them would be large, and on a GPU there are no dictionaries. So a hash sends each
+# pair to one of m rows. Pairs that get the same row share it. How many have to share? The other n −
+# 1 pairs each miss your row with probability 1 − 1/m, so
 #
 # **P(sharing) = 1 − (1 − 1/m)ⁿ⁻¹ ≈ 1 − e^(−n/m)**
 #
 # **Predict:** with as many rows as pairs, m = n, does nearly nobody share, a third, or most?
 #
-# A bad hash does worse. Here is one that looks reasonable, the sum of the two ids: it cannot tell
-# "you are" from "are you", and it never reaches more than twice as many rows as there are words,
-# however large m is.
+# A bad hash does worse. Here is one that looks reasonable, the sum of the two ids. It cannot tell
+# "you are" from "are you", and it reaches at most twice as many rows as there are words.
 
 # %%
 def share_that_share(bucket, m):
@@ -260,14 +225,15 @@ axes.set(xlabel="buckets m", ylabel="bigrams that share their bucket, %", ylim=(
          title="A good hash shares as little as chance allows")
 show(figure, "04_text_to_ids")
 
-expect(np.interp(np.log(n), np.log(buckets), hashed), 0.6, 0.66,
-       "m = n: share that share; 1 − 1/e is 0.632")
+claim("m = n: share of the bigrams that share a row; 1 − 1/e is 0.632",
+      np.interp(np.log(n), np.log(buckets), hashed), 0.6, 0.66)
 expect(np.abs(hashed - derived).max(), 0, 0.005, "measured − derived, at most")
 expect(summed[-1], 0.9, 1, "left + right, with 16 million buckets")
 
 # %% [markdown]
-# Most share. Is that a disaster? Count occurrences instead of pairs. A bucket learns mostly from
-# whoever comes most often, and frequent bigrams are few: nearly all they meet is rare company.
+# Most share. How bad is that? Count occurrences instead of pairs. A bucket learns mostly from its
+# most frequent bigram. Frequent bigrams are few, so nearly all bigrams that share their row are
+# rare.
 
 # %%
 m = 200_000                                                   # TextConfig's default
@@ -276,30 +242,9 @@ in_bucket = np.bincount(bucket, occurrences, minlength=m)     # occurrences that
 own = occurrences / in_bucket[bucket]                         # of these, the pair's own
 frequent = occurrences >= 100
 expect(share_that_share(bucket, m), 0.6, 0.8, "bigrams that share, m = 200,000")
-expect(own[frequent].mean(), 0.9, 1,
-       "own share of its bucket's occurrences, bigrams seen a hundred times")
+claim("own share of its bucket's occurrences, bigrams seen a hundred times", own[frequent].mean(),
+      0.9, 1)
 expect(own[occurrences == 1].mean(), 0.3, 0.7, "bigrams seen once")
-
-# %% [markdown]
-# ## Where is the gradient?
-#
-# This is the one step without a backward. An id is a whole number: there is no id a little larger
-# than 17, and word 18 has nothing to do with word 17. So nothing can be differentiated by an id,
-# and no gradient reaches the text. The gradient ends at the *row* that the id picks. What hashing
-# does to it can be said: two bigrams that share a bucket read the same row, so the row's gradient
-# is the **sum** of both. If dy is the same at each occurrence, then `own`, above, is a bigram's
-# share of its row's gradient. Here are two bigrams that share one of 50 rows:
-
-# %%
-few = bigram_buckets(left, right, 50)
-one_bigram, other = np.flatnonzero(few == few[0])[:2]
-table = rng.standard_normal((50, 3))                          # (m, d)
-dy = rng.standard_normal((2, 3))                              # for each of the two bigrams
-loss = lambda: float((table[few[[one_bigram, other]]] * dy).sum())
-gradient = np.zeros_like(table)
-gradient[few[0]] = dy[0] + dy[1]
-expect(relative_error(gradient, numeric_gradient(loss, table)), 0, 1e-8,
-       "gradient of the shared row: the sum of both, against differences")
 
 # %% [markdown]
 # ## All rows of a sentence
@@ -321,15 +266,29 @@ assert rows.lengths.tolist() == [2 * length - 1 for length in packed.lengths]
 # - `core/text.py`: `normalize`, `tokenize`, `stable_hash`, `Vocabulary`. `core/packed.py`:
 #   `Packed`, `words_and_bigrams`, `bigram_buckets`. Both read in that order.
 # - `config.py`: `TextConfig`, the numbers of words and buckets.
+# - `minimal.py`: `rows_of` is `words_and_bigrams`, for lists of ids.
 # - The paper, §2.3.1: the DAN averages embeddings of words and bigrams. It names no number of
 #   either and does not say how bigrams get their rows; hashing, and the buckets for unknown words,
 #   are ours.
+
+# %% [markdown]
+# ## Claims
 #
+# Over five seeds, as `python -m lessons.claims 4` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | new tokens, met / promised, turns shuffled | 1.03 ± 0.01 | 1.02 to 1.06 | below 0.85, above 1.2 |
+# | new tokens, met / promised, turns in order | 1.38 ± 0 | 1.38 to 1.38 | below 1.2, above 2 |
+# | m = n: share of the bigrams that share a row; 1 − 1/e is 0.632 | 0.631 ± 0.001 | 0.63 to 0.632 | below 0.6, above 0.66 |
+# | own share of its bucket's occurrences, bigrams seen a hundred times | 0.983 ± 0.001 | 0.982 to 0.984 | below 0.9, above 1 |
+
+# %% [markdown]
 # ## What you know now
 #
-# - N₁/N, counted before, is the share of new words that you will meet.
+# - N₁/N is the share of new words that you will meet, if the next texts are drawn like these.
 # - Sentences laid end to end need no padding; offsets say where each begins.
-# - A good hash collides as rarely as chance, and two bigrams in a row add their gradients.
+# - A good hash collides as rarely as chance, and a frequent bigram hardly notices.
 #
 # Next: lesson 5 gives each row its vector, and finds out what happens to gradients when a row is
 # met twice.

@@ -5,17 +5,18 @@
 # (lesson 2).
 # **Gives** the backward of an attention head, derived one product at a time; a head that learns to
 # look something up; what the √m changes.
+# **Time** 60 minutes.
 #
 # The DAN adds its words up. In "the trophy does not fit into the suitcase, it is too big" no sum
-# tells you what "it" is: that word has to fetch its meaning from another one, and from which one
-# depends on the words themselves. Attention is that fetching, made smooth enough to have a
-# gradient. The paper's second encoder is six layers of it.
+# tells you what "it" is. That word has to fetch its meaning from another one, and the words
+# themselves decide from which. Attention is that fetching, made smooth, so that it has a gradient.
+# The paper's second encoder is six layers of it.
 
 # %%
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, expect, plt, show
+from lesson import check, claim, expect, plt, seed, show
 
 import numpy as np
 
@@ -24,17 +25,17 @@ from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_
 from convsim_mini.core.layers import linear_backward, linear_forward
 from convsim_mini.core.optim import Adaptive
 
-rng = np.random.default_rng(10)
+rng = np.random.default_rng(seed(10))
 
 # %% [markdown]
 # ## A dictionary that does not have to decide
 #
-# A Python dictionary compares your query with its keys, finds the one that is equal, and hands you
-# its value. Here is the same with numbers in place of decisions. Each word j offers a key k_j and a
-# value v_j. Word i comes with a query q_i, and
+# A Python dictionary compares your query with its keys, finds the one that is equal, and returns
+# its value. Attention does the same with numbers in place of a decision. Each word j offers a key
+# k_j and a value v_j. Word i comes with a query q_i, and
 #
 # - compares: s_ij = q_i · k_j, a score for each word;
-# - decides a little: p_ij = e^s_ij / Σ_l e^s_il, positive shares that sum to 1;
+# - softens the decision: p_ij = e^s_ij / Σ_l e^s_il, positive shares that sum to 1;
 # - fetches: y_i = Σ_j p_ij v_j, a mixture of the values.
 #
 # If one key scores Δ higher than the n − 1 others, its share is
@@ -108,14 +109,14 @@ expect([relative_error(dv, numeric_gradient(loss_of_pv, v)),
         relative_error(dp, numeric_gradient(loss_of_pv, p))], 0, 1e-8, "dv = pᵀ dy, dp = dy vᵀ")
 
 # %% [markdown]
-# Read dp_ij = dy_i · v_j aloud: how much would the loss change if word i took more of word j?
+# dp_ij = dy_i · v_j says how much the loss would change if word i took more of word j.
 #
-# **p = softmax(s).** With ∂p_ij/∂s_il = p_ij (δ_jl − p_il),
+# **p = softmax(s).** Each row is a softmax, and lesson 8 has its backward:
 #
-# ds_ij = Σ_l dp_il ∂p_il/∂s_ij = p_ij (**dp_ij − Σ_l p_il dp_il**)
+# ds_ij = p_ij (**dp_ij − Σ_l p_il dp_il**)
 #
-# The sum is the average of dp over what row i attends to at present. So a score is judged against
-# the average: what is better than what you have gains, what is worse loses.
+# The sum is the average of dp over the words that row i takes from. A word that is better than this
+# average gains, one that is worse loses.
 #
 # **Predict:** add up a row of ds. What comes out?
 
@@ -126,16 +127,15 @@ expect(relative_error(ds, numeric_gradient(lambda: float((softmax(s) @ v * dy).s
 expect(np.abs(ds.sum(axis=1)).max(), 0, 1e-14, "largest sum of a row of ds")
 
 # %% [markdown]
-# Zero: adding the same number to all scores of a row leaves p alone, so the gradient has no part in
-# that direction.
+# Zero: adding the same number to all scores of a row does not change p.
 #
 # **s = q kᵀ/√m.** s_ij = Σ_e q_ie k_je/√m, so q_i meets all keys and k_j all queries:
 #
 # dq = ds k/√m, dk = dsᵀ q/√m
 #
-# Lesson 3 said that shapes know where the transposes go. Here they do not: ds is n × n, and
-# `ds @ q` has the right shape, too. This is the most common slip in a hand-written attention, and
-# only a check finds it.
+# In lesson 3 the shapes said where the transposes go. Here they do not: ds is n × n, and `ds @ q`
+# has the right shape, too. It is an easy slip in a hand-written attention, and only a check finds
+# it.
 
 # %%
 dq = ds @ k / np.sqrt(m)                                      # (n, n) (n, m) → (n, m)
@@ -174,16 +174,6 @@ expect(layer_error(head_forward, head_backward, [x, weight, bias], rng), 0, 1e-7
        "the whole head, random dy")
 
 # %% [markdown]
-# One more thing shows in dbias. A bias on the keys adds the same q_i · b to all scores of row i,
-# and we know what that does: nothing. Its gradient is zero, and those m parameters never learn.
-
-# %%
-_, head_cache = head_forward(x, weight, bias)
-_, _, dbias = head_backward(dy, head_cache)
-expect(np.abs(dbias[m:2 * m]).max(), 0, 1e-14, "largest gradient of a key's bias")
-expect(np.abs(dbias[:m]).max(), 1e-3, 10, "largest gradient of a query's bias")
-
-# %% [markdown]
 # ## A head learns to look
 #
 # Now let one learn. Each sentence has eight words: four *askers*, each with a colour, and four
@@ -196,7 +186,7 @@ expect(np.abs(dbias[:m]).max(), 1e-3, 10, "largest gradient of a query's bias")
 # smallest at a = 1/8, where it is **7/8**. A loss below that means looking. A head that looks
 # perfectly has a loss of 0.
 #
-# Beside it trains the same head with a wrong backward, one that forgets Σ_l p_il dp_il.
+# Beside it trains the same head with the slip of above, dk = ds q in the place of dsᵀ q.
 #
 # **Predict:** will that one learn the task as well, learn it worse, or not at all?
 
@@ -230,18 +220,17 @@ def one_step(params, x, target, right_backward):
     error = (p @ v)[:, :COLOURS] - target
     dy = np.zeros_like(q)
     dy[:, :COLOURS] = 2 * error / error.size                  # nobody asks the holders anything
-    ds = dy @ v.swapaxes(1, 2)                                # dp so far
-    if right_backward:
-        ds = ds - (p * ds).sum(axis=2, keepdims=True)
-    ds = p * ds / np.sqrt(m)
-    dqkv = np.concatenate([ds @ k, ds.swapaxes(1, 2) @ q, p.swapaxes(1, 2) @ dy], axis=2)
+    dp = dy @ v.swapaxes(1, 2)
+    ds = p * (dp - (p * dp).sum(axis=2, keepdims=True)) / np.sqrt(m)
+    dk = (ds.swapaxes(1, 2) if right_backward else ds) @ q
+    dqkv = np.concatenate([ds @ k, dk, p.swapaxes(1, 2) @ dy], axis=2)
     _, dweight, dbias = linear_backward(dqkv.reshape(-1, 3 * m), linear_cache)
     return (error**2).mean(), {"qkv.weight": dweight, "qkv.bias": dbias}, p
 
 
 def train(right_backward, steps=400):
     """Losses (steps,); p and the right places of the first and of the last step."""
-    rng = np.random.default_rng(0)    # the same start and sentences for both
+    rng = np.random.default_rng(seed(0))    # the same start and sentences for both
     params = {"qkv.weight": 0.2 * rng.standard_normal((2 * COLOURS + m, 3 * m)),
               "qkv.bias": np.zeros(3 * m)}
     optimizer, losses, seen = Adaptive(params), [], []
@@ -271,41 +260,41 @@ for axes, (p, right), title in ((first, before, "Before: everybody is asked alik
     axes.set_xticks([1.5, 5.5], ["askers", "holders"])
     axes.set_yticks([1.5, 5.5], ["askers", "holders"], rotation=90, va="center")
 figure.colorbar(image, ax=last, label="share p (circle: the right one)", shrink=0.75)
-curve.semilogy(wrong_losses, color="C3", label="without Σ p dp")
+curve.semilogy(wrong_losses, color="C3", label="dk = ds q")
 curve.semilogy(losses, color="C0", label="right backward")
 curve.axhline(1 - 1 / WORDS, color="k", linestyle=":", label="7/8, derived: no looking")
-curve.set(title="A wrong gradient learns, too, but worse", xlabel="step of 64 sentences",
+curve.set(title="One transpose less: it hardly learns", xlabel="step of 64 sentences",
           ylabel="mean squared error")
-curve.legend(loc="upper right", bbox_to_anchor=(1, 0.92), handlelength=1)
+curve.legend(loc="center right", handlelength=1)
 show(figure, "12_one_attention_head")
 
 expect(share_of_right(*before), 0.11, 0.14, "share of the right holder before: 1/8")
-expect(share_of_right(*after), 0.9, 1, "and after")
+claim("share of the right holder after training", share_of_right(*after), 0.9)
 expect(losses[-20:].mean(), 0, 0.05, "loss at the end, far below 7/8")
-expect(wrong_losses[-20:].mean() / losses[-20:].mean(), 1.3, 1000,
-       "the wrong backward's loss / the right one's")
-expect(share_of_right(*wrong_after), 0.3, 0.99, "the wrong one's share of the right holder")
+claim("the wrong backward's loss / the right one's",
+      wrong_losses[-20:].mean() / losses[-20:].mean(), 100)
+claim("the wrong backward's share of the right holder", share_of_right(*wrong_after), high=0.5)
 
 # %% [markdown]
-# The askers' rows are the ones that were trained; the holders ask as well, but nobody listens, so
-# their rows show leftovers. And the red curve is the reason for this whole course of checks: a
-# wrong gradient gives no error message. It gives a model that is a little worse.
+# The loss reads the askers' rows alone, so the holders' rows mean nothing. The red curve is the
+# reason for the checks of this course. A wrong gradient gives no error message. The loss falls, and
+# stops far from where it could be.
 #
 # ## Why √m: who gets the gradient
 #
 # Let the numbers of q, k and v be independent, with mean 0 and variance 1. A score is a sum of m
 # products of variance 1, so its size is √m. At m = 64 (the paper's width 512 in 8 heads) scores are
-# of size 8, and e⁸ is 3,000: softmax decides at random, before it has learned anything.
+# of size 8, and e⁸ is 3,000: softmax is sure at random, before it has learned anything.
 #
 # Is that bad? Softmax's Jacobian is p_i (δ_ij − p_j): where one p is nearly 1, all its entries are
 # nearly 0. So it is often said that the gradient vanishes without the √m. It does not. **Only words
 # that hesitate between two others get a gradient, and theirs is large.**
 #
-# A word hesitates, its largest p is below 0.99, if its two best scores are less than ln 99 = 4.6
-# apart. Gaps between scores grow like √m, so the share of such words falls like 1/√m. But the
-# gradient of each of them is larger. By the formulas for ds and dq it is p (1 − p)(dp_a − dp_b)
-# (k_a − k_b), for the two words a and b: two differences, each of the size √(2m). So for such a
-# word g = ‖dq‖/√m grows like √m, and the mean of g over all words stays.
+# Say that a word hesitates if its largest p is below 0.99. Then its two best scores are less than
+# about ln 99 = 4.6 apart. Gaps between scores grow like √m, so the share of such words falls like
+# 1/√m. But the gradient of each of them is larger. By the formulas for ds and dq it is p (1 −
+# p)(dp_a − dp_b) (k_a − k_b), for the two words a and b: two differences, each of the size √(2m).
+# So for such a word g = ‖dq‖/√m grows like √m, and the mean of g over all words stays.
 #
 # **Predict:** without the √m, from m = 64 to m = 1024: by which factor do the words that hesitate
 # become fewer? And the mean of g?
@@ -329,21 +318,23 @@ for name, factor, fewer, most_of_it in (("with", (1, 1), (0.95, 1.05), (0.1, 0.3
     some_g, some = word_gradients(64, factor[0])              # 8 is √64, 32 is √1024
     g, few = word_gradients(1024, factor[1])
     expect(some.mean() / few.mean(), *fewer, f"{name} √m: words that hesitate, m = 64 / 1024")
-    expect(g.mean() / some_g.mean(), 0.85, 1.3, f"{name} √m: mean of g, m = 1024 / 64")
+    expect(g.mean() / some_g.mean(), 0.6, 1.7,
+           f"{name} √m: mean of g, m = 1024 / 64; 1 but for noise, ¼ if it fell with the words")
     expect(g[-240:].sum() / g.sum(), *most_of_it,
            f"{name} √m, m = 1024: the tenth with the largest g has this share of the sum")
+claim("without √m, m = 1024: share of the words that hesitate", few.mean(), 0.1, 0.25)
 
 # %% [markdown]
 # The words that hesitate become three to four times fewer, and the mean of g stays. A batch's
-# gradient is a sum over its words: without the √m fewer than one word in five takes part in it. A
-# word that looks at the wrong place with p ≈ 1 gets no gradient that could move it. With the √m
-# scores are of size 1 for every m, and nothing here depends on m.
+# gradient is a sum over its words. Without the √m about one word in five takes part in it. A word
+# that looks at the wrong place with p ≈ 1 gets no gradient that could move it. With the √m scores
+# are of size 1 for every m, and nothing here depends on m.
 #
 # ### Exercise 1: one question for all
 #
 # The paper averages the words of a sentence at the end. One could weight them instead: a learned
 # vector w asks all words the same question, s_i = x_i · w, p = softmax(s), y = Σ_i p_i x_i. Here x
-# is key *and* value. Write the backward, and count the ways on which x reaches y.
+# is key *and* value. Write the backward. In how many ways does x reach y?
 
 # %%
 def attention_pool_forward(x, w):
@@ -358,8 +349,7 @@ def attention_pool_backward(dy, cache):
     raise NotImplementedError
 
 
-def judge_attention_pool(backward):
-    rng = np.random.default_rng(0)
+def judge_attention_pool(backward, rng):
     x, w, dy = rng.standard_normal((5, 3)), rng.standard_normal(3), rng.standard_normal(3)
     loss = lambda: float(attention_pool_forward(x, w)[0] @ dy)
     dx, dw = backward(dy, attention_pool_forward(x, w)[1])
@@ -374,63 +364,30 @@ def judge_attention_pool(backward):
 check(1, attention_pool_backward, judge_attention_pool)
 
 # %% [markdown]
-# ### Exercise 2: break it so that nobody notices
-#
-# Here is the head with the slip in it, dk = ds q. Find a sentence of at least three words for which
-# the check passes it. A symmetric ds would do, and queries that equal the keys are *not* enough for
-# that (why? each row is divided by its own sum, and dp has no symmetry anyway). What sort of
-# sentence makes ds vanish altogether?
-
-# %%
-def slip_backward(dy, cache):
-    """head_backward with dk = ds q instead of dsᵀ q."""
-    linear_cache, (qkv, *_) = cache
-    q, k, v = np.split(qkv, 3, axis=1)
-    root = np.sqrt(q.shape[1])
-    p, dp = softmax(q @ k.T / root), dy @ v.T
-    ds = p * (dp - (p * dp).sum(axis=1, keepdims=True))
-    return linear_backward(np.concatenate([ds @ k / root, ds @ q / root, p.T @ dy], axis=1),
-                           linear_cache)
-
-
-expect(layer_error(head_forward, slip_backward, [x, weight, bias], rng), 0.01, 1,
-       "the slip, on a sentence at random")
-
-
-def blind_sentence(rng):
-    """A sentence on which the check passes slip_backward for any weight and bias.
-
-    → x (n, 6), n ≥ 3, not zero
-    """
-    raise NotImplementedError
-
-
-def judge_blind_sentence(blind_sentence):
-    rng = np.random.default_rng(0)
-    x = blind_sentence(rng)
-    assert len(x) >= 3 and x.shape[1] == 6, (
-        f"a sentence of three words of width 6 or more words, not {x.shape}")
-    assert np.abs(x).min() > 0, "no zeros, that would be too cheap"
-    weight, bias = rng.standard_normal((6, 12)), rng.standard_normal(12)
-    error = layer_error(head_forward, slip_backward, [x, weight, bias], rng)
-    assert error < 1e-6, (f"the check sees the slip, its error is {error:.2g}; "
-                          "when is dp the same for all j of a row?")
-
-
-check(2, blind_sentence, judge_blind_sentence)
-
-# %% [markdown]
 # ## Where this lives
 #
 # - `core/attention.py`: `attention_forward`, `attention_backward`: the same five lines, for many
 #   heads and sentences at once. `self_attention_forward` puts the linear layers around them.
 # - The paper, §2.3.2, takes the encoder of Vaswani et al. (2017), who introduced the √m. The biases
-#   of q, k and v are ours; the keys' one is dead weight.
+#   of q, k and v are ours; the keys' bias never learns.
+
+# %% [markdown]
+# ## Claims
 #
+# Over five seeds, as `python -m lessons.claims 12` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | share of the right holder after training | 0.976 ± 0.0008 | 0.975 to 0.977 | below 0.9 |
+# | the wrong backward's loss / the right one's | 4,012 ± 9e+02 | 2,916 to 5,174 | below 100 |
+# | the wrong backward's share of the right holder | 0.247 ± 0.04 | 0.18 to 0.3 | above 0.5 |
+# | without √m, m = 1024: share of the words that hesitate | 0.194 ± 0.01 | 0.184 to 0.212 | below 0.1, above 0.25 |
+
+# %% [markdown]
 # ## What you know now
 #
 # - A head is three products and a softmax; backwards ds = p (dp − Σ p dp), dk = dsᵀ q/√m.
-# - A head with a wrong gradient learns, too, but worse: no error message tells you.
+# - One transpose forgotten: no error message, and a head that hardly learns to look.
 # - With the √m all words get a gradient; without it only the few that hesitate.
 #
 # Next: lesson 13 runs many heads on many sentences of different lengths, without any padding.

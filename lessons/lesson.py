@@ -1,8 +1,10 @@
 """What all lessons share: convsim_mini on the path, values and ranges, exercises, figures."""
 
 import builtins
+import json
 import os
 import re
+import secrets
 import sys
 from pathlib import Path
 
@@ -46,6 +48,25 @@ if not INTERACTIVE and sys.argv[0].endswith(".py") and sys.stdin and (
     ask(sys.argv[0])
 
 judges = {}    # exercise number → its judge, for solutions/prove.py
+# of the cases that judges draw: another each time, or that of --seed
+CASES = int(sys.argv[sys.argv.index("--seed") + 1]) if "--seed" in sys.argv[:-1] else (
+    secrets.randbelow(10**6))
+
+
+def seed(number):
+    """A seed of the lesson's own. `python -m lessons.claims` runs the lesson with five others."""
+    return number + 1_000 * int(os.environ.get("LESSON_SEED", 0))
+
+
+def claim(what, value, low=-np.inf, high=np.inf):
+    """Assert what the lesson claims, as `expect` does, and tell it to `python -m lessons.claims`.
+
+    low, high: a value outside them refutes the claim
+    """
+    expect(value, low, high, what)
+    if "LESSON_CLAIMS" in os.environ:
+        with open(os.environ["LESSON_CLAIMS"], "a", encoding="utf-8") as file:
+            print(json.dumps([what, float(value), low, high]), file=file)
 
 
 def expect(value, low, high, what):
@@ -72,20 +93,22 @@ def expect(value, low, high, what):
 def check(number, answer, judge):
     """Say whether an exercise is solved.
 
-    judge(answer) asserts what a right answer does, with a hint in each message.
-    A stub raises NotImplementedError. A wrong answer prints its hint and stops nothing.
+    judge(answer, rng) asserts what a right answer does, with a hint in each message. It draws its
+    cases by rng, a Generator. A stub raises NotImplementedError. A wrong answer prints its hint and
+    stops nothing.
     """
     judges[number] = judge
+    said, again = f"exercise {number}: ", f" (--seed {CASES} repeats these cases)"
     try:
-        judge(answer)
+        judge(answer, np.random.default_rng(CASES))
     except NotImplementedError:
-        print(f"exercise {number}: not solved yet")
+        print(f"{said}not solved yet")
     except AssertionError as hint:
-        print(f"exercise {number}: not right yet: {hint}")
+        print(f"{said}not right yet: {hint}{again}")
     except Exception as error:    # whatever a half-done answer runs into
-        print(f"exercise {number}: fails with {type(error).__name__}: {error}")
+        print(f"{said}fails with {type(error).__name__}: {error}{again}")
     else:
-        print(f"exercise {number}: right")
+        print(f"{said}right{again}")
 
 
 def show(figure, name):
@@ -103,8 +126,9 @@ def show(figure, name):
             assert all(parts) and axes.has_data(), (
                 f"figure {name}: title, xlabel, ylabel {parts}, or nothing drawn")
     path = HERE / "figures" / f"{name}.png"
-    path.parent.mkdir(exist_ok=True)
-    figure.savefig(path)
+    if "LESSON_CLAIMS" not in os.environ:    # or they would be those of another seed
+        path.parent.mkdir(exist_ok=True)
+        figure.savefig(path)
     print(f"figure: lessons/figures/{name}.png")
     if INTERACTIVE:
         plt.show()

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-import lesson  # noqa: F401  (puts convsim_mini on the path)
+from lesson import seed
 import numpy as np
 from tqdm import tqdm
 
@@ -48,7 +48,7 @@ def small_config(words):
     """The `chat` preset at a third of its width, for 600 steps of 256 pairs."""
     return Config(text=TextConfig(words=words, oov_buckets=OOV_BUCKETS, bigram_buckets=20_000),
                   model=ModelConfig(embedding_dim=100, layers=[200]),
-                  optim=OptimConfig(batch_size=256), steps=600, seed=14)
+                  optim=OptimConfig(batch_size=256), steps=600, seed=seed(14))
 
 
 def trained_encoder(pairs=40_000, words=8_000):

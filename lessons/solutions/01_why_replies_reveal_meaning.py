@@ -1,8 +1,6 @@
 """Solutions of lesson 1, Why replies reveal meaning.
 
-1: Σ √(p q) is 1 only where p = q, by Cauchy and Schwarz. Σ p q is the chance of equal replies:
-for p = q = (½, ½) it is ½, and not 1.
-2: A reply that comes after every sentence half of the time carries nothing, and the other half
+1: A reply that comes after every sentence half of the time carries nothing, and the other half
 carries what it did. Mixing in what all say halves the information as well, but changes the
 proportions of the old replies.
 """
@@ -11,10 +9,6 @@ from prove import run_lesson, solution
 import numpy as np
 
 lesson = run_lesson(__file__)
-
-
-def solution_similarity(p, q):
-    return np.sqrt(p * q).sum()    # Bhattacharyya's coefficient; there are others
 
 
 def solution_evasive_world(P):
@@ -32,5 +26,4 @@ def tempting_evasive_world(P):
     return np.hstack([mixed, np.zeros((len(P), 1))])
 
 
-solution(1, solution_similarity, lambda p, q: (p * q).sum())
-solution(2, solution_evasive_world, tempting_evasive_world)
+solution(1, solution_evasive_world, tempting_evasive_world)

@@ -2,7 +2,7 @@
 
 1: A candidate is the true one in proportion to p(j | i)/q(j), by Bayes. PMI divides by p(j),
 which is right only where wrong answers come with p(j).
-2: ln K must reach I, so K = ⌈e^I⌉. 2^I would be right for bits.
+2: ln K must reach I, so K = ⌈e^I⌉: necessary, and not sufficient. 2^I would be right for bits.
 """
 
 from prove import run_lesson, solution

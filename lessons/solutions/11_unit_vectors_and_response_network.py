@@ -2,15 +2,12 @@
 
 1: Each step adds η² g²/‖x‖², with the length of now. With the length of the start throughout, the
 growth is too large.
-2: Opposite to the target dy lies along y, and the projection leaves nothing. At a right angle the
-pull is strongest.
 """
 
 from prove import run_lesson, solution
 import numpy as np
 
-lesson = run_lesson(__file__)
-target = lesson.target
+run_lesson(__file__)
 
 
 def solution_length_after(norm, rate, sideways):
@@ -26,5 +23,3 @@ def tempting_length_after(norm, rate, sideways):
 
 
 solution(1, solution_length_after, tempting_length_after)
-# at a right angle the pull is strongest
-solution(2, lambda: -3 * target, lambda: [[1.0, 2.0, 0.0]])

@@ -8,7 +8,7 @@ apart here. Taking them from neighbouring channels is the layout of Vaswani et a
 from prove import run_lesson, solution
 import numpy as np
 
-run_lesson(__file__)
+timing_signal = run_lesson(__file__).timing_signal
 
 
 def solution_wind(rows, steps):
@@ -29,6 +29,13 @@ def tempting_wind(rows, steps):
     return found
 
 
-solution(1, solution_wind, tempting_wind)
+def looked_up(rows, steps):
+    """It searches for the position among whole numbers: it knows p."""
+    known = timing_signal(1_000, rows.shape[1], np.float64)
+    places = np.argmax(rows @ known.T, axis=1)
+    return known[places + steps]
+
+
+solution(1, solution_wind, tempting_wind, looked_up)
 # a hand is back after 2π t positions, not after t
 solution(2, lambda: [5 / (2 * np.pi)], lambda: [5.0])

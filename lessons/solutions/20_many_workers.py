@@ -2,12 +2,12 @@
 
 1: A mean times its number is a sum again, and sums add. The mean of means gives each worker the
 same weight, however few examples it has.
-2: Number, sum and sum of squares are sums over rows, so one all-reduce is enough. Variances of
-the workers' own rows leave out how far their means are apart.
+2: Around the common mean, a set's squares grow by its number times the squared distance of its own
+mean. Both together: n_a n_b/n · δ². The sum of both squares alone leaves out how far the means are
+apart; mean(x²) − mean(x)² is the difference of two large numbers.
 """
 
 from prove import run_lesson, solution
-import numpy as np
 
 run_lesson(__file__)
 
@@ -20,19 +20,28 @@ def tempting_from_means(means, sizes):
     return sum(means) / len(means)
 
 
-def solution_given(x):
-    return np.stack([np.full(x.shape[1], len(x)), x.sum(axis=0), (x * x).sum(axis=0)])
+def written_down(means, sizes):
+    return sum(m * s for m, s in zip(means, (3, 3, 4, 4))) / sum((3, 3, 4, 4)[:len(means)])
 
 
-def solution_variance_of(summed):
-    number, total, squares = summed
-    return squares / number - (total / number) ** 2
+def solution_merged(a, b):
+    number, distance = a[0] + b[0], b[1] - a[1]
+    return (number, a[1] + distance * b[0] / number,
+            a[2] + b[2] + distance**2 * a[0] * b[0] / number)
 
 
-def tempting_given(x):
-    return np.stack([np.ones(x.shape[1]), x.var(axis=0)])     # the variance within each worker
+def within_alone(a, b):
+    number = a[0] + b[0]
+    return number, a[1] + (b[1] - a[1]) * b[0] / number, a[2] + b[2]
 
 
-solution(1, solution_from_means, tempting_from_means)
-solution(2, (solution_given, solution_variance_of),
-         (tempting_given, lambda summed: summed[1] / summed[0]))
+def by_squares(a, b):
+    """By mean(x²) − mean(x)²: exact on paper, negative in float32."""
+    number = a[0] + b[0]
+    mean = (a[0] * a[1] + b[0] * b[1]) / number
+    squares = a[2] + a[0] * a[1] ** 2 + b[2] + b[0] * b[1] ** 2
+    return number, mean, squares - number * mean**2
+
+
+solution(1, solution_from_means, tempting_from_means, written_down)
+solution(2, solution_merged, within_alone, by_squares)

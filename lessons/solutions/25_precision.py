@@ -42,5 +42,10 @@ def tempting_segment_sums(x, offsets):
     return running[offsets[1:]] - running[offsets[:-1]]
 
 
-solution(1, solution_careful_sum, tempting_careful_sum)
-solution(2, solution_segment_sums, tempting_segment_sums)
+solution(1, solution_careful_sum, tempting_careful_sum,
+         lambda values: np.float32(sum(values, np.float64(0))),           # a float64 total
+         lambda values: np.float32(sum(float(x) for x in values)),
+         lambda values: np.array(list(values), np.float32).sum())         # in pairs, not one by one
+solution(2, solution_segment_sums, tempting_segment_sums,
+         lambda x, offsets: np.add.reduceat(x, offsets[:-1], axis=0),     # an empty one gets a row
+         lambda x, offsets: tempting_segment_sums(x.astype(float), offsets).astype(np.float32))

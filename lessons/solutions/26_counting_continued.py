@@ -1,6 +1,6 @@
 """Solutions of lesson 26, Counting, continued.
 
-1: (1 − ρ²)/√e ≤ wanted, solved for e. 1/wanted² treats every cosine as one near 0.
+1: cos' = (c + ‖b‖²)/(1 + ‖b‖²), solved for c. Subtracting ‖b‖² alone forgets that x + b is longer.
 2: By cosine y1 is nearer, but y2 is short, and for a large b distance decides. Vectors of one
 length keep their order under any b.
 """
@@ -10,14 +10,6 @@ import numpy as np
 
 lesson = run_lesson(__file__)
 unit = lesson.unit
-
-
-def solution_columns_needed(rho, wanted):
-    return max(1, int(np.ceil(((1 - rho**2) / wanted) ** 2)))
-
-
-def tempting_columns_needed(rho, wanted):
-    return int(np.ceil(1 / wanted**2))                        # as if every cosine were near 0
 
 
 def solution_harmful_bias():
@@ -30,5 +22,6 @@ def tempting_harmful_bias():
     return x, unit((x + y1)[None])[0], y2, 1000 * b           # squeezed, and in the same order
 
 
-solution(1, solution_columns_needed, tempting_columns_needed)
+solution(1, lambda cosines, squared: cosines * (1 + squared) - squared,
+         lambda cosines, squared: cosines - squared)
 solution(2, solution_harmful_bias, tempting_harmful_bias)

@@ -13,6 +13,9 @@ LESSONS = Path(__file__).resolve().parent.parent
 sys.path[0] = str(LESSONS)    # as if the lesson itself had been started
 
 from lesson import judges
+import numpy as np
+
+DRAWS = 5    # of a judge's cases, each by a seed of its own
 
 
 def run_lesson(path):
@@ -21,15 +24,16 @@ def run_lesson(path):
 
 
 def solution(number, right, *tempting):
-    """Prove that a judge accepts the right answer and refuses each tempting one."""
+    """Prove that a judge accepts the right answer and refuses each tempting one in every draw."""
     judge, hints = judges[number], []
-    judge(right)
-    for wrong in tempting:
-        try:
-            judge(wrong)
-        except AssertionError as error:
-            hints.append(str(error))
-        else:
-            raise AssertionError(
-                f"exercise {number}: its check takes a wrong answer for a right one")
+    for draw in range(DRAWS):
+        judge(right, np.random.default_rng(draw))
+        for wrong in tempting:
+            try:
+                judge(wrong, np.random.default_rng(draw))
+            except AssertionError as error:
+                hints += [str(error)] if draw == 0 else []
+            else:
+                raise AssertionError(f"exercise {number}: its check takes a wrong answer for "
+                                     f"a right one: {wrong}")
     print(f"solution {number}: passes; a tempting wrong answer is refused ({' | '.join(hints)})")

@@ -4,13 +4,16 @@ Makes a folder `yours` with one file for each layer: its forward, and a backward
 Nothing that you have written is ever overwritten; delete a file to get a new one.
 
     python -m lessons.yours                    what there is to write, and how far you are
-    python -m lessons.yours check [NAME ...]   judges what you have written
+    python -m lessons.yours check [NAME ...]   judges what you have written, on numbers drawn anew;
+                                               --seed N repeats them; --json for a grader
+    python -m lessons.yours why NAME           the answer to what it asks when you are right
     python -m lessons.yours hint NAME          the next of three hints
     python -m lessons.yours train [OPTIONS]    trains on those that are right, beside the
                                                project's; options as of convsim_mini.train
 """
 
 import json
+import secrets
 import sys
 from pathlib import Path
 from textwrap import fill
@@ -61,16 +64,26 @@ def show(kept):
           else f"\nAll right. Now train on them:  {python_m('lessons.yours train')}")
 
 
-def check(kept, names):
-    """Judge these backwards, or all; print and keep the verdicts; → the names of those right."""
-    right = []
+def check(kept, names, seed=None, as_json=False):
+    """Judge these backwards, or all; print and keep the verdicts; → the names of those right.
+
+    seed: of the cases' numbers; None: drawn. as_json: print what Gradescope reads as results.json
+    """
+    seed, tests = secrets.randbelow(10**6) if seed is None else seed, []
     for name in names or EXERCISES:
-        state, lines = judge(name, path_of(name))
-        print(f"{name:14} {state}", *lines, sep="\n    ")
+        state, lines = judge(name, path_of(name), seed)
         kept["states"][name] = state
-        right += [name] * (state == RIGHT)
+        if state == RIGHT:
+            lines = [*lines, f"{EXERCISES[name].why[0]}  Write it down, then compare:  "
+                     + python_m(f"lessons.yours why {name}")]
+        tests.append({"name": name, "score": int(state == RIGHT), "max_score": 1,
+                      "output": "\n".join([state, *lines])})
+        if not as_json:
+            print(f"{name:14} {state}", *lines, sep="\n    ")
+    print(json.dumps({"output": f"--seed {seed}", "tests": tests}, indent=2) if as_json
+          else f"(--seed {seed} repeats these numbers)")
     save(kept)
-    return right
+    return [test["name"] for test in tests if test["score"]]
 
 
 def hint(kept, names):
@@ -79,6 +92,23 @@ def hint(kept, names):
         number = kept["hints"][name] = min(3, kept["hints"].get(name, 0) + 1)
         print(fill(f"{name}, hint {number} of 3: {EXERCISES[name].hints[number - 1]}", 100))
     save(kept)
+
+
+def why(names):
+    """Print the question that a right backward is followed by, and its answer."""
+    for name in names:
+        print(fill(f"{name}: {' '.join(EXERCISES[name].why)}", 100))
+
+
+def options_of(rest):
+    """Names, the seed or None and whether JSON is wanted, of the words behind `check`."""
+    rest, seed, as_json = [*rest], None, "--json" in rest
+    if "--seed" in rest:
+        at = rest.index("--seed")
+        if not rest[at + 1:] or not rest[at + 1].isdecimal():
+            raise UserError("--seed: expected a number behind it, such as --seed 7")
+        seed, rest[at:at + 2] = int(rest[at + 1]), []
+    return known([word for word in rest if word != "--json"]), seed, as_json
 
 
 def known(names):
@@ -99,7 +129,9 @@ def main(argv=None):
     elif what == "show" and not rest:
         show(make_pages())
     elif what == "check":
-        check(make_pages(), known(rest))
+        check(make_pages(), *options_of(rest))
+    elif what == "why" and rest:
+        why(known(rest))
     elif what == "hint" and rest:
         hint(make_pages(), known(rest))
     elif what == "train":
@@ -108,7 +140,8 @@ def main(argv=None):
         print(train({name: written(name, path_of(name)) for name in right}, rest,
                     FOLDER / "curve.png"))
     else:
-        raise UserError(f"{what}: expected check, hint NAME, train, or nothing; see --help")
+        raise UserError(f"{what}: expected check, hint NAME, why NAME, train, or nothing; see "
+                        "--help")
 
 
 if __name__ == "__main__":

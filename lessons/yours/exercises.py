@@ -12,6 +12,7 @@ from convsim_mini.core import attention, embeddings, layers, losses, transformer
 ROWS = np.array([3, 1, 3, 4, 1, 0, 3, 2, 2, 2, 1], np.int32)    # five sentences
 SENTENCES = np.array([0, 0, 0, 0, 1, 2, 3, 3, 3, 4, 4])
 LENGTHS = np.array([4, 1, 1, 3, 2])
+MIXED = np.array([3, 0, 4, 0, 1, 3, 0, 2, 4, 0, 3])             # the same sentences, words mixed
 ONE_WORD = np.array([0]), np.array([1])
 
 MEAN = "This is the mean over the rows. Each row adds its part, so it is a sum."
@@ -21,8 +22,9 @@ class Exercise(NamedTuple):
     """One backward to write.
 
     gradients: what it returns, by name; library: what it takes the place of in training; cases:
-    (shapes of the float inputs, the forward's other arguments); mistakes: see above; hints: three;
-    steps: how many of the results are steps on the way and no gradients of inputs
+    (shapes of the float inputs, the forward's other arguments, the inputs' mean and deviation if
+    not 0 and 1); mistakes: see above; hints: three; why: a question to whoever is right, and its
+    answer; steps: how many of the results are steps on the way and no gradients of inputs
     """
 
     gradients: tuple
@@ -30,11 +32,13 @@ class Exercise(NamedTuple):
     cases: list
     mistakes: list
     hints: tuple
+    why: tuple
     steps: int = 0
 
 
 EXERCISES = {
-    "tanh": Exercise(("dx",), layers.tanh_backward, [([(4, 3)], ()), ([(2, 1, 5)], ())], [
+    "tanh": Exercise(("dx",), layers.tanh_backward,
+                     [([(4, 3)], ()), ([(2, 1, 5)], ()), ([(4, 3)], (), 0, 6)], [
         ("1 - y * y", "1 - y", "This is what you get without the square in the slope."),
         ("dy * (1 - y * y)", "1 - y * y", "This is the slope alone. dy is missing."),
         ("y * y", "np.tanh(y) ** 2",
@@ -44,7 +48,9 @@ EXERCISES = {
     ], (
         "Each number of x moves one number of y alone. So dx is dy times one slope per number.",
         "tanh is sinh/cosh. Use the quotient rule. The slope can be written with tanh x alone.",
-        "The slope is 1 − tanh² x, and the cache is y = tanh x.")),
+        "The slope is 1 − tanh² x, and the cache is y = tanh x."),
+        ("Why does a tanh layer stop learning where |x| is large?",
+        "There y is near ±1, so the slope 1 − y² is near 0. Whatever dy is, dx is near 0.")),
 
     "linear": Exercise(("dx", "dweight", "dbias"), layers.linear_backward, [
         ([(4, 3), (3, 3), (3,)], ()), ([(4, 3), (3, 5), (5,)], ()), ([(1, 2), (2, 4), (4,)], ()),
@@ -60,7 +66,10 @@ EXERCISES = {
         "W_de is used in every row b, so dW_de is a sum over b. Which product has such a sum? "
         "The shapes leave only one way to multiply.",
         "dx has the shape of x, (B, d), and comes from dy, (B, e), and W, (d, e): dy times Wᵀ. "
-        "In the same way dW is xᵀ times dy. b is in every row: sum dy over the rows.")),
+        "In the same way dW is xᵀ times dy. b is in every row: sum dy over the rows."),
+        ("Why is dW a sum over the rows, and not their mean?",
+        "Each row uses the same W, so a change of W changes the loss through each of them. The "
+        "changes add up. If the loss is a mean, its 1/B is in dy already.")),
 
     "l2_normalize": Exercise(("dx",), layers.l2_normalize_backward,
                              [([(4, 3)], ()), ([(1, 5)], ())], [
@@ -80,11 +89,15 @@ EXERCISES = {
         "Moving x along itself does not change y. So dx has no part along y. "
         "In which direction does y move, and how far, for a step at a right angle to x?",
         "Take dy, subtract y (y · dy), with one scalar product for each row, and divide by ‖x‖. "
-        "The cache holds y and ‖x‖.")),
+        "The cache holds y and ‖x‖."),
+        ("Why does a gradient step make x longer and never shorter?",
+        "dx has no part along x. So the step and x form a right angle, and by Pythagoras "
+        "‖x − η dx‖² = ‖x‖² + η² ‖dx‖².")),
 
     "embedding_bag": Exercise(("places", "values"), embeddings.embedding_bag_backward, [
         ([(12, 3)], (ROWS, SENTENCES, LENGTHS)),
         ([(5, 4)], (ROWS, SENTENCES, np.array([3, 1, 2, 2, 1]))),
+        ([(6, 3)], (ROWS, MIXED, LENGTHS)),
         ([(4, 2)], (np.array([2]), *ONE_WORD)),
     ], [
         ("dy * scale", "dy", "The factor 1/√n is missing."),
@@ -103,10 +116,14 @@ EXERCISES = {
         "The cache names each place of a word: `rows` says which row of the table stands there, "
         "`sources` in which sentence. What you return names places, too.",
         "Place m adds dy_b/√n_b to the row rows[m], and b is sources[m]. So the places are `rows`, "
-        "and the values are dy * scale, indexed by `sources`.")),
+        "and the values are dy * scale, indexed by `sources`."),
+        ("Why is the gradient a list of places, and not a table?",
+        "A batch uses few rows of the table. All other rows have the gradient 0, so a table would "
+        "be mostly zeros that must be written and read.")),
 
     "batch_softmax": Exercise(("du", "dv"), losses.batch_softmax_backward, [
-        ([(5, 3), (5, 3)], (3.0,)), ([(1, 4), (1, 4)], (2.0,)), ([(4, 7), (4, 7)], (0.5,)),
+        ([(5, 3), (5, 3)], (2.7,)), ([(1, 4), (1, 4)], (2.0,)), ([(4, 7), (4, 7)], (0.5,)),
+        ([(6, 3), (6, 3)], (60.0,)),
     ], [
         (" / len(p)", "", "The factor 1/B is missing: the loss is a mean."),
         ("scale * ", "", "The factor `scale` is missing: the scores are scale · u vᵀ."),
@@ -126,16 +143,24 @@ EXERCISES = {
         ("ds.T @ u", "ds @ u", "ds has to be transposed here."),
         ("ds @ v, scale * ds.T @ u", "ds @ u, scale * ds.T @ v",
          "du needs v and dv needs u; here it is the other way round."),
+        ("ds.T @ u", "(dloss * ((lambda e: e / e.sum(axis=0))(np.exp(scale * u @ v.T - ("
+         "scale * u @ v.T).max(axis=0))) - np.eye(len(p), dtype=p.dtype)) / len(p)).T @ u",
+         "Here the softmax runs over the messages of each reply, as in CLIP's second half. This "
+         "loss has one softmax, over the replies of each message."),
     ], (
         "Go in two steps: from the loss to the scores s, then from s = scale · u vᵀ to u and v. "
         "The second step is that of a linear layer.",
         "Row i of the loss is log Σ_j e^{s_ij} − s_ii. The derivative of the first part by s_ij is "
         "a number that the cache holds. The second part concerns one column only.",
         "ds = p, minus 1 on the diagonal, all times dloss/B. "
-        "Then du = scale · ds v and dv = scale · dsᵀ u. Copy p before you change it.")),
+        "Then du = scale · ds v and dv = scale · dsᵀ u. Copy p before you change it."),
+        ("Why does each row of ds sum to 0, and what follows for equal v's?",
+        "p sums to 1 and so does the 1 at the truth. If all v are equal, du = scale · (Σ_j ds_ij) "
+        "v = 0: a message gets no gradient from replies that are all alike.")),
 
     "mean_pool": Exercise(("dx",), transformer_layers.mean_pool_backward,
-                          [([(11, 3)], (SENTENCES, LENGTHS)), ([(1, 4)], ONE_WORD)], [
+                          [([(11, 3)], (SENTENCES, LENGTHS)), ([(1, 4)], ONE_WORD),
+                           ([(11, 2)], (MIXED, LENGTHS))], [
         (" * share[:, None]", "", "The factor 1/n is missing."),
         ("share[:, None]", "np.sqrt(share)[:, None]", "You divided by √n. A mean divides by n."),
         ("* share[:, None]", "/ len(sentences)",
@@ -147,7 +172,9 @@ EXERCISES = {
     ], (
         "All words of a sentence enter its mean in the same way. So they get the same gradient.",
         "The cache has the sentence of each word: (N,). Indexing dy with it gives a line per word.",
-        "dx_i = dy_b/n_b. Multiply dy by share[:, None], then index the rows with `sentences`.")),
+        "dx_i = dy_b/n_b. Multiply dy by share[:, None], then index the rows with `sentences`."),
+        ("Why does a word of a long sentence get less gradient than one of a short sentence?",
+        "It is one of n words in the mean, so y moves by 1/n of what the word moves.")),
 
     "layer_norm": Exercise(("dx", "dweight", "dbias"), transformer_layers.layer_norm_backward, [
         ([(4, 5), (5,), (5,)], ()), ([(1, 8), (8,), (8,)], ()),
@@ -157,8 +184,13 @@ EXERCISES = {
         (" - normal * along", "",
          "This is what you get without the variance's projection: the part along x̂."),
         ("scale * (g", "(g", "The factor s = 1/√(variance + ε) is missing."),
-        ("scale * (g", "1 / scale * (g",
-         "You divided by s. s is one over the deviation already."),
+        ("g = dy * weight\n    along = (g * normal).mean(axis=1, keepdims=True)"
+         "          # (N, 1)\n    dx = scale * (g",
+         "g = dy\n    along = (g * normal).mean(axis=1, keepdims=True)\n"
+         "    dx = scale * weight * (g",
+         "You projected dy and multiplied by w afterwards. First comes w: project g = dy · w."),
+        (".mean(axis=1, keepdims=True)", ".sum(axis=1, keepdims=True) / (dy.shape[1] - 1)",
+         "You divided by d − 1. This variance is a mean over d."),
         ("dy * weight", "dy", "The weight is missing on the way to x̂."),
         (".mean(axis=1, keepdims=True)", ".sum(axis=1, keepdims=True)",
          "There is a sum where a mean belongs: the factor 1/d is missing."),
@@ -174,13 +206,18 @@ EXERCISES = {
         "Two changes of a row leave x̂ as it is: adding a constant, and stretching x − μ. So dx "
         "has no part along (1, 1, …, 1) and no part along x̂. Compare l2_normalize.",
         "From g = dy · w subtract the mean of g, then x̂ times the mean of g x̂ (means over a row, "
-        "both of the first g), and multiply by s. The cache calls x̂ `normal` and s `scale`.")),
+        "both of the first g), and multiply by s. The cache calls x̂ `normal` and s `scale`."),
+        ("Why does dx get smaller when x gets larger?",
+        "x̂ does not change when x is stretched. Twice the x needs twice the step for the same "
+        "change of x̂, so the gradient is half: the factor s = 1/√(variance + ε).")),
 
     "attention": Exercise(("dp", "ds", "dq", "dk", "dv"), attention.attention_backward, [
         ([(5, 3), (5, 3), (5, 5)], ()), ([(4, 3), (5, 3), (5, 2)], ()),
-        ([(1, 2), (1, 2), (1, 2)], ()),
+        ([(1, 2), (1, 2), (1, 2)], ()), ([(5, 3), (5, 3), (5, 2)], (), 10, 0.3),
     ], [
         (" @ k * scale, ds.T @ q * scale", " @ k, ds.T @ q", "The factor 1/√m is missing."),
+        ("ds @ k * scale, ds.T @ q * scale", "ds @ q * scale, ds.T @ k * scale",
+         "q and k are exchanged: dq needs k, and dk needs q."),
         ("dp - (p * dp).sum(axis=1, keepdims=True)", "dp",
          "This is what you get without the sum in softmax's gradient, p (dp − Σ p dp)."),
         ("p * (dp - (p * dp).sum(axis=1, keepdims=True))",
@@ -202,5 +239,8 @@ EXERCISES = {
         "dv = pᵀ dy and dp = dy vᵀ. For softmax look at one row: ∂p_j/∂s_l = p_j (δ_jl − p_l). "
         "Multiply by dp and sum over j.",
         "ds = p (dp − Σ p dp), the sum over the last axis with keepdims. Then dq = ds k/√m and "
-        "dk = dsᵀ q/√m; the cache's `scale` is 1/√m."), steps=2),
+        "dk = dsᵀ q/√m; the cache's `scale` is 1/√m."),
+        ("Why does a word whose p is 1 pass no gradient to q and k?",
+        "ds = p (dp − Σ p dp): where one p is 1, Σ p dp is its dp, so its ds is 0. All other p are "
+        "0, so their ds is 0, too."), steps=2),
 }

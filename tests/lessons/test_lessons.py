@@ -71,7 +71,7 @@ def test_stubs_do_not_pass_and_solutions_do(run):
     """`solution` ends in an error unless a right answer passes and a tempting one does not."""
     name, done, *_ = run
     numbers = exercises(name)
-    assert len(numbers) in (2, 3) and numbers == sorted({*numbers})
+    assert len(numbers) in (1, 2, 3) and numbers == sorted({*numbers})
     assert re.findall(r"^exercise (\d+): (.*)", done.stdout, re.M) == [
         (str(number), "not solved yet") for number in numbers]
     assert re.findall(r"^solution (\d+): passes", done.stdout, re.M) == [*map(str, numbers)]
@@ -100,7 +100,7 @@ def test_every_lesson_has_a_row_in_the_readme_and_a_file_of_solutions_and_holds_
 
 # ---------------------------------------------------------------- the helpers
 
-def judge_double(double):
+def judge_double(double, rng):
     assert double(3) == 6, "3 becomes 6"
 
 

@@ -1,6 +1,7 @@
 """The backwards that a reader writes: what is right passes, each known mistake is told by name."""
 
 import inspect
+import json
 import os
 import subprocess
 import sys
@@ -110,8 +111,6 @@ SUBMISSIONS = [
      "    ds = p * (dp - np.einsum('ij,ij->i', p, dp)[:, None])\n    return (dp, ds,\n"
      "        np.einsum('ij,jm->im', ds, k) * scale, np.einsum('ij,im->jm', ds, q) * scale,\n"
      "        np.einsum('ij,ie->je', p, dy))", ""),
-    ("mean_pool", "return np.repeat(dy, np.bincount(sentences), axis=0) * share[sentences, None]",
-     ""),
     ("mean_pool", "return np.stack([dy[b] * share[b] for b in sentences])", ""),
     ("layer_norm", """n = normal.shape[1]
     g = dy * weight
@@ -146,7 +145,24 @@ SUBMISSIONS = [
      "return scale * g, (dy * x).sum(0), dy.sum(0)", "dx: is nearly right, relative error "),
     ("l2_normalize", "y *= 2\n    return dy", "it changes dy or the cache"),
     ("embedding_bag", "return rows, dy * scale", "places has shape (11,) and values (5, 3): each"),
-    ("embedding_bag", "return rows + 20, (dy * scale)[sources]", "places names a row that the tab"),
+    ("embedding_bag", "return rows + 20, (dy * scale)[sources]", "places names the row 24; "),
+    # wrong, and once taken for right
+    ("embedding_bag", "return np.arange(12), np.zeros((12, dy.shape[1]), dy.dtype)", "values: is"),
+    ("embedding_bag", "return rows, np.repeat(dy * scale, np.bincount(sources), 0)",
+     "values: is right in row"),
+    ("mean_pool", "return np.repeat(dy * share[:, None], np.bincount(sentences), 0)",
+     "dx: is right in row"),
+    ("batch_softmax", "e = np.exp(scale * u @ v.T)\n    p = e / e.sum(1, keepdims=True)\n"
+     "    ds = dloss * (p - np.eye(len(p), dtype=p.dtype)) / len(p)\n"
+     "    return scale * ds @ v, scale * ds.T @ u", "du and dv: holds nan or inf"),
+    ("batch_softmax", "ds = dloss * (p - np.eye(len(p), dtype=p.dtype)) / len(p)\n"
+     "    ds = np.clip(ds, -0.2, 0.2)\n    return scale * ds @ v, scale * ds.T @ u", "the gradi"),
+    ("attention", "e = np.exp(q @ k.T * scale)\n    p = e / e.sum(1, keepdims=True)\n"
+     "    dp = dy @ v.T\n    ds = p * (dp - (p * dp).sum(1, keepdims=True))\n"
+     "    return dp, ds, ds @ k * scale, ds.T @ q * scale, p.T @ dy", "ds: holds nan or inf"),
+    ("tanh", "return dy * np.maximum(1 - y * y, 1e-3)", "dx: is "),
+    ("batch_softmax", "ds = dloss * (p - np.eye(len(p), dtype=p.dtype)) / u.shape[1]\n"
+     "    return scale * ds @ v, scale * ds.T @ u", "du and dv: is 1.67 times wha"),
     ("batch_softmax", "return scale * p @ v, scale * p.T @ u",
      "du and dv: The factor 1/B is missing: the loss is a mean. And: dloss is missing. And: Th"),
     ("attention", "return q @ k, dy", "STOPPED"),
@@ -217,6 +233,19 @@ def test_what_raises_gives_one_line_with_the_place(text, said, desk, tmp_path):
     assert "\n" not in line and inputs in ([], ["(inputs: x (4, 3); float64)"])
 
 
+def test_a_grader_gets_json_and_whoever_is_right_is_asked_why(desk, capsys):
+    yours.main([])
+    yours.path_of("tanh").write_text(answered("tanh"), encoding="utf-8")
+    capsys.readouterr()
+    yours.main(["check", "--json", "--seed", "7", "tanh", "linear"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["output"] == "--seed 7" and [test["score"] for test in found["tests"]] == [1, 0]
+    question, answer = EXERCISES["tanh"].why
+    assert question in found["tests"][0]["output"] and answer not in found["tests"][0]["output"]
+    yours.main(["why", "tanh"])
+    assert " ".join(capsys.readouterr().out.split()) == f"tanh: {question} {answer}"
+
+
 def test_nothing_written_is_overwritten_and_a_deleted_page_comes_back(desk, capsys):
     yours.main([])
     assert capsys.readouterr().out.count(NOT_YET) == len(EXERCISES)
@@ -248,7 +277,7 @@ def test_verdicts_and_hints_are_kept(desk, capsys):
 
 @pytest.mark.parametrize("arguments, said", [
     (["check", "layernorm"], "layernorm: is none of tanh, linear, "),
-    (["hint"], "hint: expected check, hint NAME, train, or nothing; see --help"),
+    (["hint"], "hint: expected check, hint NAME, why NAME, train, or nothing; see --help"),
     (["train"], "none of your functions is right yet; first: "),
     ([], "yours/progress.json: cannot be read ("),
 ])

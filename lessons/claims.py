@@ -1,0 +1,94 @@
+"""What lessons claim, over five seeds: run each lesson five times and print its claims as a table.
+
+    python -m lessons.claims 9 16         these lessons; without numbers all
+    python -m lessons.claims 9 --write    put the table into the lesson, below "## Claims"
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import mean, stdev
+
+from tqdm import tqdm
+
+LESSONS = Path(__file__).resolve().parent
+SEEDS = range(1, 6)    # beside 0, that of the printed numbers
+HEAD = "| claim | mean ± sd | least to most | refuted |\n| --- | --- | --- | --- |"
+TABLE = re.compile(r"(?<=\n# ## Claims\n#\n)(?:# .*\n|#\n)*")
+TEXT = ("Over five seeds, as `python -m lessons.claims {number}` prints it. The last column says "
+        "which values would refute the claim.")
+
+
+def run(path, seed):
+    """Run a lesson with a seed → its claims (what, value, low, high), and why it failed or ""."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder, "claims")
+        variables = {"LESSON_SEED": str(seed), "LESSON_CLAIMS": str(told), "MPLBACKEND": "Agg",
+                     "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        done = subprocess.run([sys.executable, path], env={**os.environ, **variables}, cwd=folder,
+                              capture_output=True, text=True)
+        lines = told.read_text(encoding="utf-8").splitlines() if told.exists() else []
+        return [json.loads(line) for line in lines], done.stderr[-2_000:] if done.returncode else ""
+
+
+def number(value):
+    """A number as a table shows it: three digits, or as many as stand before the point."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def refuted(low, high):
+    """Which values refute a claim."""
+    parts = [f"below {number(low)}"] if low > -float("inf") else []
+    return ", ".join(parts + ([f"above {number(high)}"] if high < float("inf") else []))
+
+
+def table(runs):
+    """The claims of several runs of one lesson as Markdown."""
+    rows = [HEAD]
+    for claims in zip(*runs):
+        (what, _, low, high), values = claims[0], [claim[1] for claim in claims]
+        rows.append(f"| {what} | {number(mean(values))} ± {stdev(values):.1g} | "
+                    f"{number(min(values))} to {number(max(values))} | {refuted(low, high)} |")
+    return "\n".join(rows)
+
+
+def write(path, found):
+    """Put a table into a lesson, in the place of that which stands there."""
+    text = path.read_text(encoding="utf-8")
+    said = f"{TEXT.format(number=path.name.split('_')[0].lstrip('0') or 0)}\n\n{found}\n"
+    lines = "".join(f"# {line}".rstrip() + "\n" for line in said.splitlines())
+    new, places = TABLE.subn(lambda _: lines, text)
+    if places != 1:
+        raise SystemExit(f"{path.name}: expected one heading ## Claims, found {places}")
+    path.write_text(new, encoding="utf-8")
+
+
+def main(argv=None):
+    """The command."""
+    parser = argparse.ArgumentParser("python -m lessons.claims", description=__doc__.split("\n")[0])
+    parser.add_argument("lessons", nargs="*", help="numbers or letters; all, if none is given")
+    parser.add_argument("--write", action="store_true", help="put the tables into the lessons")
+    options = parser.parse_args(argv)
+    names = {name.zfill(2) if name.isdigit() else name for name in options.lessons}
+    paths = [path for path in sorted(LESSONS.glob("[0-9A-C]*_*.py"))
+             if not names or path.name.split("_")[0] in names]
+    with ThreadPoolExecutor(os.cpu_count()) as executor:
+        jobs = {path: [executor.submit(run, path, seed) for seed in SEEDS] for path in paths}
+        failed = False
+        for path, futures in tqdm(jobs.items(), "lessons", disable=None):
+            runs, errors = zip(*(future.result() for future in futures))
+            failed |= any(errors)
+            tqdm.write("\n".join([path.name, *filter(None, errors), table(runs), ""]))
+            if options.write and not any(errors):
+                write(path, table(runs))
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -156,7 +156,7 @@ SUBMISSIONS = [
      "    ds = dloss * (p - np.eye(len(p), dtype=p.dtype)) / len(p)\n"
      "    return scale * ds @ v, scale * ds.T @ u", "du and dv: holds nan or inf"),
     ("batch_softmax", "ds = dloss * (p - np.eye(len(p), dtype=p.dtype)) / len(p)\n"
-     "    ds = np.clip(ds, -0.2, 0.2)\n    return scale * ds @ v, scale * ds.T @ u", "the gradi"),
+     "    ds = np.clip(ds, -0.2, 0.2)\n    return scale * ds @ v, scale * ds.T @ u", "du: is n"),
     ("attention", "e = np.exp(q @ k.T * scale)\n    p = e / e.sum(1, keepdims=True)\n"
      "    dp = dy @ v.T\n    ds = p * (dp - (p * dp).sum(1, keepdims=True))\n"
      "    return dp, ds, ds @ k * scale, ds.T @ q * scale, p.T @ dy", "ds: holds nan or inf"),

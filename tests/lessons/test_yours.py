@@ -83,43 +83,22 @@ def test_two_mistakes_at_once_are_both_told(desk):
 # What people write: name of the page, body, what is said of it first ("" if it is right).
 SUBMISSIONS = [
     # right, in other forms than `plain`'s
-    ("tanh", "return dy / np.cosh(np.arctanh(y)) ** 2", ""),
-    ("tanh", "dx = np.zeros_like(dy)\n    for place in np.ndindex(dy.shape):\n"
-             "        dx[place] = dy[place] * (1 - y[place] ** 2)\n    return dx", ""),
     ("linear", "return (weight @ dy.T).T, (dy.T @ x).T, np.ones(len(dy), dy.dtype) @ dy", ""),
-    ("linear", "dweight = np.zeros_like(weight)\n    for a, b in zip(x, dy):\n"
-               "        dweight += np.outer(a, b)\n    return dy @ weight.T, dweight, dy.sum(0)",
-     ""),
     ("l2_normalize", "return np.stack([d @ (np.eye(len(a), dtype=a.dtype) - np.outer(a, a)) / n\n"
                      "                     for a, n, d in zip(y, norm, dy)])", ""),
-    ("l2_normalize", "x = y * norm\n"
-                     "    return dy / norm - x * (x * dy).sum(1)[:, None] / norm ** 3", ""),
     ("embedding_bag", "some, place = np.unique(rows, return_inverse=True)\n"
      "    total = np.zeros((len(some), dy.shape[1]), dy.dtype)\n"
      "    np.add.at(total, place, (dy * scale)[sources])\n    return some, total", ""),
-    ("embedding_bag", "table = np.zeros((rows.max() + 1, dy.shape[1]), dy.dtype)\n"
-     "    for r, b in zip(rows, sources):\n        table[r] += dy[b] * scale[b]\n"
-     "    return np.arange(len(table)), table", ""),
     ("batch_softmax", "ds, i = p.copy(), np.arange(len(p))\n    ds[i, i] -= 1\n"
      "    ds *= dloss / len(v)\n    return scale * ds @ v, scale * ds.T @ u", ""),
-    ("batch_softmax", "step = dloss * scale / len(v)\n"
-     "    return step * (p @ v - v), step * (p.T @ u - u)", ""),
     ("attention", "dp = dy @ v.T\n    ds = np.stack([\n"
      "        (np.diag(row) - np.outer(row, row)) @ d for row, d in zip(p, dp)])\n"
      "    return dp, ds, scale * ds @ k, (q.T @ ds).T * scale, p.T @ dy", ""),
-    ("attention", "dp = np.einsum('ie,je->ij', dy, v)\n"
-     "    ds = p * (dp - np.einsum('ij,ij->i', p, dp)[:, None])\n    return (dp, ds,\n"
-     "        np.einsum('ij,jm->im', ds, k) * scale, np.einsum('ij,im->jm', ds, q) * scale,\n"
-     "        np.einsum('ij,ie->je', p, dy))", ""),
     ("mean_pool", "return np.stack([dy[b] * share[b] for b in sentences])", ""),
     ("layer_norm", """n = normal.shape[1]
     g = dy * weight
     dx = scale / n * (n * g - g.sum(1)[:, None] - normal * (g * normal).sum(1)[:, None])
     return dx, np.einsum("nd,nd->d", dy, normal), dy.sum(0)""", ""),
-    ("layer_norm", """g, c = dy * weight, normal / scale
-    dvariance = (g * c).sum(1, keepdims=True) * -0.5 * scale ** 3
-    dc = g * scale + dvariance * 2 * c / c.shape[1]
-    return dc - dc.mean(1, keepdims=True), (dy * normal).sum(0), dy.sum(0)""", ""),
     # wrong in a way that any page can be
     ("tanh", "return 3 * dy * (1 - y * y)", "dx: is 3 times what it should be"),
     ("tanh", "return dy * (y * y - 1)", "dx: has the wrong sign"),

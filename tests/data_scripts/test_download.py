@@ -243,8 +243,6 @@ def test_a_fingerprint_ignores_tokenisation_and_nothing_else():
 @pytest.mark.parametrize("kind, data, message", [
     ("snli", b"no json\n", "expected rows with the fields sentence1 and sentence2"),
     ("convokit", b'{"id": 1}\n', "expected rows with the fields speaker and text"),
-    ("sick", b"a\tb\n1\t2\n", "expected rows with the fields sentence_A"),
-    ("mrpc", b"#1 String\t#2 String\n", "expected rows with the fields #1 String"),
     ("sts_year", b"\xff\n", "is not UTF-8 text"), ("sts_year", b"", "is empty"),
     ("sts_year", b"\n \n", "holds no row")])
 def test_files_that_are_not_of_their_kind(kind, data, message, tmp_path):

@@ -78,7 +78,7 @@ def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
 def _cache_key(paths, text, reading):
     files = []
     for path in map(Path, paths):
-        with user_errors(f"{path}: cannot be read", "name a pair file"):
+        with user_errors(f"{path}: cannot be read", "name a pair file", (OSError, ValueError)):
             stat = path.stat()
         named = str(path.parent.resolve() / path.name)        # a link's own name tells the kind
         # `cp -p`, `rsync -t` and tar keep mtime though the text is another; nothing can set ctime

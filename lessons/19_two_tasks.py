@@ -395,8 +395,9 @@ expect(np.mean(both_losses["chat"][-40:]) - end, -0.2, 0.1,
 # - another activity of the same topic (contradiction; the same replies)
 # - another topic (contradiction; other replies)
 #
-# For an encoder trained on replies, pairs of the second kind are nearly as similar as pairs of the
-# first: no reply depends on the difference. NLI depends on it.
+# For an encoder trained on replies, pairs of the second kind are less similar than pairs of the
+# first, but by less than half of what another topic costs: no reply depends on the difference. NLI
+# depends on it.
 
 # %%
 four = vocabulary.pack(companions(600, rng))
@@ -425,7 +426,7 @@ for name, values in means.items():
 telling = {name: values[0] - values[1] for name, values in means.items()}
 topics = means["conversations"][1] - means["conversations"][2]
 claim("conversations: cosine lost by another activity / by another topic",
-      telling["conversations"] / topics, high=0.25)
+      telling["conversations"] / topics, 0, 0.5)
 claim("with NLI: cosine lost by another activity, less that without",
       telling["conversations and NLI"] - telling["conversations"], low=0.1)
 

@@ -61,8 +61,8 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("19", "NLI accuracy: an encoder that learns it",    # it does not
      "train_model(800, share=0.5, start=on_replies)",
      "train_model(800, share=0.5, start=on_replies, frozen=True)"),
-    ("19", "conversations: cosine lost",    # after both tasks
-     '("conversations", on_replies)', '("conversations", both_tasks)'),
+    ("19", "conversations: cosine lost",    # before training
+     '("conversations", on_replies)', '("conversations", new_model())'),
     ("20", "own copies alone",    # all copies
      "copy[part] for copy, part in zip(copies, parts)", "summed[part] for part in parts"),
     ("21", "r of the trained encoder",

@@ -55,8 +55,8 @@ def parse_options(argv):
                       help="write the vectors here, as .npy: float32 (sentences, dimension)")
     parser.add_argument("--add", action="store_true", help="add the rows of --file to --index")
     parser.add_argument("--column", metavar="NAME", dest="columns", nargs=1, default=(),
-                        help="the column of a table to embed, if not the one that training would "
-                        "find, or has found under this name")
+                        help="the column of a table to embed, if its name does not tell; a run "
+                        "that was trained with --columns knows its own")
     parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="of a file without a "
                         "mark, as cp1252 of Excel's plain CSV (default: utf-8)")
     parser.add_argument("--replies", dest="side", action="store_const", const=1, default=0,

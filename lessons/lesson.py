@@ -86,8 +86,11 @@ def expect(value, low, high, what):
         middle, half = (low + high) / 2, (high - low) / 2
         print(f"{what}: {most:,.10g}   (expected {middle:,.10g} ± {half:.0e})")
     else:
-        shown = [f"{x:,.0f}" if abs(x) >= 1e4 else f"{x:.4g}" for x in (most, low, high)]
-        print("{}: {}   (expected {} to {})".format(what, *shown))
+        found, low, high = (f"{x:,.0f}" if 1e4 <= abs(x) < np.inf else f"{x:.4g}"
+                            for x in (most, low, high))
+        ends = f"below {high}" if low == "-inf" else (
+            f"above {low}" if high == "inf" else f"{low} to {high}")
+        print(f"{what}: {found}   (expected {ends})")
 
 
 def check(number, answer, judge):

@@ -13,7 +13,7 @@ from ..common.cli import UserError
 from ..common.files import chunked
 from .tables_and_logs import EXPECTED, FIELDS, Reading, read_records
 
-CHUNK = 5_000     # records of a Part; fewer where they hold more than 16 MiB of text
+CHUNK = 5_000     # records of a Part
 ASCII_LETTERS = string.ascii_letters.encode()
 ASCII_SPACES = bytes(code for code in range(128) if chr(code).isspace())
 

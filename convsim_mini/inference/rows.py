@@ -54,8 +54,8 @@ def rows_of_file(path, reading=Reading(), side=0):
 
     A table (.csv, .tsv, .jsonl, .parquet) is read as training reads it. Each line of another file
     is a row. side: which to embed of messages and replies, where no single column is asked for.
-    Raises UserError where the file cannot be read, a line is no such
-    text, or there is no such column.
+    Raises UserError where the file cannot be read, a line is not in the encoding, or there is no
+    such column.
     """
     if path is None or kind_of(path) not in KINDS:
         name, file = ("standard input", sys.stdin.buffer) if path is None else (path, None)

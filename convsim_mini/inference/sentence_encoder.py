@@ -25,7 +25,9 @@ AT_ONCE = 1_024    # sentences: all halves at once would not fit
 
 
 class DataFrame(Protocol):
-    columns: Any    # by which a table of pandas is told from texts
+    """A table of pandas, which its columns tell from texts."""
+
+    columns: Any
 
 
 class SentenceEncoder:

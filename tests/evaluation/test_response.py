@@ -150,6 +150,8 @@ def test_the_verdict_is_by_the_paired_interval_of_right_answers(run, tfidf, said
     both = np.repeat([1, 5], [300, 100])
     rows = {"trained": run, "trained + 0.3 TF-IDF": both}
     assert response.verdict(rows, tfidf).startswith(said)
+    told = response.verdict({"trained": run, "trained + 0.0 TF-IDF": run}, tfidf)
+    assert told.endswith("helps no search for replies on dev: give --words 0 to `encode`.")
 
 
 def test_another_model_is_scored_by_the_same_functions(run, test_set):

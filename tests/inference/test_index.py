@@ -191,6 +191,8 @@ def test_the_columns_of_a_run_are_known_and_a_column_that_is_named_is_not_told(
         assert own.index(path, encoding="cp1252", **options).column == column
         assert capsys.readouterr().err == told
     assert own.index(path, encoding="cp1252").texts == ["na\xefv", "was?"]
+    with pytest.raises(UserError, match="Kunde sagt holds the messages .* --replies embeds ans"):
+        own.index(path, column="Kunde sagt", replies=True)
 
 
 def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):

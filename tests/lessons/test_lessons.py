@@ -144,7 +144,7 @@ def test_solution_wants_the_right_to_pass_and_the_tempting_to_fail(lesson, prove
 
 
 @pytest.mark.parametrize("value, low, high, printed", [
-    (0.5, 0, 1, "it: 0.5   (expected 0 to 1)"),
+    (0.5, 0, 1, "it: 0.5   (expected 0 to 1)"), (2., 1, float("inf"), "it: 2   (expected above 1)"),
     (100_005.0, 100_005, 100_005, "it: 100,005   (expected exactly 100,005)"),
     (2.4849066498, 2.4849066488, 2.4849066508, "it: 2.48490665   (expected 2.48490665 ± 1e-09)"),
     (3e-11, 0, 1e-6, "✓ it: 3e-11 (expected below 1e-06)"),

@@ -60,14 +60,7 @@ def structure(text):
     ("u (|f| + |x f′|)/ε", "mfrac[u(|f|+|xf′|),ε]"),
     ("s = q kᵀ/√m", "s=mfrac[qmsup[k,T],msqrt[m]]"),
     ("Σ_b c_b dy_b / √n_b", "munder[∑,b]mfrac[msub[c,b]dmsub[y,b],msqrt[msub[n,b]]]"),
-    ("**a + b** c/d", "a+bmfrac[c,d]"),
-    ("1 − f‴/6 · a b/c", "1−mfrac[f‴,6]·mfrac[ab,c]"),
-    ("count_br²", "msubsup[count,br,2]"),
     ("‖Σ eᵢ‖² = Σ_{i≠j} eᵢ · eⱼ", "msup[‖Σmsub[e,i]‖,2]=munder[∑,i≠j]msub[e,i]·msub[e,j]"),
-    ("p(c)^¾/Z", "mfrac[pmsup[(c),¾],Z]"),
-    ("x ← **(1 − η λ)** x", "x←(1−ηλ)x"),
-    # a slash whose reach the text leaves open stays one, and keeps the brackets around it
-    ("ln n T/(n c)", "lnnT/(nc)"),
 ])
 def test_a_formula_is_typeset(text, expected):
     assert structure(text) == expected

@@ -12,6 +12,10 @@ import pytest
 
 from conftest import ROOT
 
+sys.path.insert(0, str(ROOT))    # the lessons are no part of the package
+
+from lessons import claims
+
 LESSONS = ROOT / "lessons"
 TRAIN = ("00", "06", "07", "17", "19", "21", "23", "26")    # some seconds or more
 QUICK = {
@@ -123,6 +127,17 @@ def test_the_opposite_of_a_claim_fails(monkeypatch, number, claim, old, new):
         text = text.replace(before, after)
     with pytest.raises(AssertionError, match="is not within"):
         exec(compile(text, path, "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", sorted(LESSONS.glob("[0-9]*.py")), ids=lambda path: path.stem)
+def test_claims_hold_under_another_seed_and_stand_in_the_lessons_table(path):
+    """One of the five seeds; `python -m lessons.claims` runs all."""
+    found, error = claims.run(path, 1 + int(path.name[:2]) % 5)
+    assert not error, error
+    rows = re.findall(r"^# \| (.+?) \| .* \| .* \| (.*) \|$", path.read_text(), re.MULTILINE)
+    wanted = [(what, claims.refuted(low, high)) for what, _, low, high in found]
+    assert wanted and [row for row in rows if row in wanted] == wanted
 
 
 FILE, NAMES = r"`([\w/.]+\.(?:py|cu|md|json))", r"[\w.]+(?:`(?:,| and) `[\w.]+)*"

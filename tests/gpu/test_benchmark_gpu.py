@@ -5,12 +5,7 @@ import signal
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-
-import contenders
-from convsim_mini.core.packed import Packed
-from convsim_mini.core.pairs import Batch
 
 from conftest import ROOT, ended, wait_for
 
@@ -72,14 +67,3 @@ b.main()"""
                                    "--rounds", "1", "--pairs", pair_file))
     rows = [line for line in output.splitlines() if line.startswith("| speed")]
     assert len(rows) == 16 and all("µs, " in row for row in rows), output + errors
-
-
-def test_batches_come_back_from_16_bits(tmp_path):
-    sentences = Packed(np.array([50_999, 0, 7], np.int32), np.array([0, 2, 3]))
-    contenders.save_batches(tmp_path / "b.npz", [Batch(sentences)] * 2, 51_000, 9)
-    assert np.load(tmp_path / "b.npz")["ids-1"].dtype == np.uint16
-    (_, batch), *numbers = contenders.load_batches(tmp_path / "b.npz")
-    assert numbers == [51_000, 9]
-    for mine, theirs in zip(batch.sentences, sentences):
-        np.testing.assert_array_equal(mine, theirs)
-        assert mine.dtype == theirs.dtype

@@ -17,7 +17,7 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.common.files import checksum
 from convsim_mini.core.text import tokenize
 from convsim_mini.data.tables_and_logs import Reading
-from convsim_mini.inference import index, rows
+from convsim_mini.inference import index, rows, sentence_encoder
 from convsim_mini.inference.index import (
     add_to_index, build_index, index_of, nearest, open_index)
 from convsim_mini.inference.rows import rows_of_file, rows_of_texts
@@ -193,6 +193,14 @@ def test_the_columns_of_a_run_are_known_and_a_column_that_is_named_is_not_told(
     assert own.index(path, encoding="cp1252").texts == ["na\xefv", "was?"]
     with pytest.raises(UserError, match="Kunde sagt holds the messages .* --replies embeds ans"):
         own.index(path, column="Kunde sagt", replies=True)
+
+
+def test_a_bar_is_shown_where_it_can_be_overwritten(encoder, monkeypatch):
+    told = []
+    monkeypatch.setattr(sentence_encoder, "progress", lambda x, *_, **how: told.append(how) or x)
+    index_of(encoder, rows_of_texts(["one"]))
+    encoder.encode(["one"], show_progress_bar=True)
+    assert told[0] == {"delay": 1} and told[1] == {"delay": 1, "disable": False}
 
 
 def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):

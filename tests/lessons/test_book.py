@@ -60,6 +60,14 @@ def structure(text):
     ("u (|f| + |x f′|)/ε", "mfrac[u(|f|+|xf′|),ε]"),
     ("s = q kᵀ/√m", "s=mfrac[qmsup[k,T],msqrt[m]]"),
     ("Σ_b c_b dy_b / √n_b", "munder[∑,b]mfrac[msub[c,b]dmsub[y,b],msqrt[msub[n,b]]]"),
+    ("x/E‖y‖", "mfrac[x,E‖y‖]"), ("**a + b** c/d", "a+bmfrac[c,d]"), ("V_(l+1)", "msub[V,l+1]"),
+    ("t^(k/(d/2 − 1))", "msup[t,k/(d/2−1)]"), ("√(1 − y²)", "msqrt[1−msup[y,2]]"),
+    ("1 − f‴/6 · a b/c", "1−mfrac[f‴,6]·mfrac[ab,c]"), ("e^s_ij", "msup[e,msub[s,ij]]"),
+    ("count_br²", "msubsup[count,br,2]"), ("σᵢ^{2p}", "msubsup[σ,i,2p]"), ("x̂ = c", "mover[x,^]=c"),
+    ("p(c)^¾/Z", "mfrac[pmsup[(c),¾],Z]"), ("dv_j⁽ʷ⁾", "dmsubsup[v,j,(w)]"),
+    ("x ← **(1 − η λ)** x", "x←(1−ηλ)x"), ("x / 10,000.5", "mfrac[x,10,000.5]"),
+    # a slash whose reach the text leaves open stays one, and keeps the brackets around it
+    ("ln n T/(n c)", "lnnT/(nc)"), ("(a + b)/c d", "(a+b)/cd"),
     ("‖Σ eᵢ‖² = Σ_{i≠j} eᵢ · eⱼ", "msup[‖Σmsub[e,i]‖,2]=munder[∑,i≠j]msub[e,i]·msub[e,j]"),
 ])
 def test_a_formula_is_typeset(text, expected):

@@ -99,14 +99,9 @@ SUBMISSIONS = [
     dx = scale / n * (n * g - g.sum(1)[:, None] - normal * (g * normal).sum(1)[:, None])
     return dx, np.einsum("nd,nd->d", dy, normal), dy.sum(0)""", ""),
     # wrong in a way that any page can be
-    ("tanh", "return 3 * dy * (1 - y * y)", "dx: is 3 times what it should be"),
     ("tanh", "return dy * (y * y - 1)", "dx: has the wrong sign"),
     ("tanh", "return 0 * dy", "dx: is all zeros"),
-    ("tanh", "return dy / np.zeros(1)", "dx: holds nan or inf"),
-    ("tanh", "dx = dy * (1 - y * y)\n    dx[1:] = 1\n    return dx",
-     "dx: is right in row 0 and wrong in row 1"),
     ("tanh", "return (dy * (1 - y * y))[:, ::-1]", "dx: has the right numbers in the wrong places"),
-    ("tanh", "return dy + 1", "dx: is none of the mistakes known here; its relative error is"),
     ("tanh", "return None", "it returns NoneType, expected float64 array: dx"),
     ("tanh", "return dy * (1 - y * y),", "it returns a tuple of float64 array, expected float64"),
     ("tanh", "return (dy * (1 - y * y)).astype(float)",
@@ -114,7 +109,6 @@ SUBMISSIONS = [
     ("tanh", "dy *= 1 - y * y\n    return dy", "it changes dy or the cache"),
     ("linear", "return dy @ weight.T, dy.T @ x, dy.sum(0)",
      "dweight: is the transpose of what it should be"),
-    ("linear", "return dy @ weight.T, x.T @ dy", "it returns a tuple of float64 array, "),
     ("layer_norm", "x, g = normal / normal.std(1, keepdims=True), dy * weight\n    "
      "g -= g.mean(1, keepdims=True) + x * (g * x).mean(1, keepdims=True)\n    "
      "return scale * g, (dy * x).sum(0), dy.sum(0)", "dx: is nearly right, relative error "),
@@ -137,8 +131,6 @@ SUBMISSIONS = [
     ("tanh", "return dy * np.maximum(1 - y * y, 1e-3)", "dx: is "),
     ("batch_softmax", "ds = dloss * (p - np.eye(len(p), dtype=p.dtype)) / u.shape[1]\n"
      "    return scale * ds @ v, scale * ds.T @ u", "du and dv: is 1.67 times wha"),
-    ("batch_softmax", "return scale * p @ v, scale * p.T @ u",
-     "du and dv: The factor 1/B is missing: the loss is a mean. And: dloss is missing. And: Th"),
     ("attention", "dp = dy @ v.T\n    ds = p * (dp - (p * dp).sum(1, keepdims=True))\n"
      "    return dp, ds, ds.T @ q * scale, ds @ k * scale, p.T @ dy",
      "dq: is dk; the order is dp, ds, dq, dk, dv"),

@@ -28,10 +28,11 @@ def settings(cache_folder):
     return {**values, "steps": 2, "evaluations": 1, "cache": cache_folder}
 
 
-def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path):
+def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path, capsys):
     messages, replies = zip(*pairs)
     runs = [convsim_mini.fit(some, tmp_path / str(k), **settings) for k, some in enumerate(
         [pairs, frame(question=messages, answer=replies), str(pair_file), [pair_file]])]
+    assert capsys.readouterr().out.count("Picking the true reply among 100") == 4    # the verdict
     vectors = [run.encode(["fudazi vobamu", "you?"]) for run in runs]
     assert len({found.tobytes() for found in vectors}) == 1
     assert [record["step"] for record in runs[0].log if "dev_p1" in record] == [0, 2]

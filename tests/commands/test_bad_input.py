@@ -158,6 +158,7 @@ def assert_one_line(done, words):
         assert place >= 0, f"{word!r} is missing: {line}"
 
 
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules")      # of runpy
 @pytest.mark.parametrize("line, words", CASES, ids=[line for line, _ in CASES])
 def test_a_mistake_is_one_line_and_leaves_every_file_as_it_was(
         workshop, monkeypatch, capsys, line, words):

@@ -268,7 +268,7 @@ expect(relative_error(dx, shifted), 1e-7, 1e-4, "a right backward, L + 1,000,000
 # **"Right", though it is wrong: inputs that are too simple.** This is the dangerous one. A check
 # sees only the inputs it is given. Rows of length 1, square matrices, sorted ids or a dy of ones
 # each hide some mistakes. Here is the unit length layer, y = x/‖x‖, whose backward ends with a
-# division by ‖x‖ (lesson 11 derives it).
+# division by ‖x‖ (lesson 9 derives it).
 #
 # ### Exercise 2: fool the check
 #

@@ -284,7 +284,7 @@ check(2, bilinear_backward, judge_bilinear)
 #   `feed_forward` and `feed_forward_backward` below them. `core/transformer_layers.py`: relu.
 # - `minimal.py`: `loss_and_gradients` holds dx = dz Wᵀ and dW = xᵀ dz.
 # - `training/initial.py`: `initial_parameters` draws with Glorot's variance, but a square layer of
-#   the encoder starts as the identity (lesson 7).
+#   the encoder starts as the identity (lesson A).
 # - The paper, §2.3.1 and §3.1: three fully connected layers of 300, 300 and 500 after the averaged
 #   embeddings. tanh is ours; the paper names no activation. So is the default of one layer, which
 #   learns more in minutes.
@@ -307,6 +307,6 @@ check(2, bilinear_backward, judge_bilinear)
 # - What is copied forward is summed backward; what is used twice gets two gradients, added.
 # - A matrix at Glorot's scale keeps the gradient's size; at half the scale thirty layers lose it.
 #
-# Next: lesson 4 makes ids of text, so that there is something to feed in.
+# Next: lesson 6 makes ids of text, so that there is something to feed in.
 #
 # Solutions, for when you have tried: `lessons/solutions/03_linear_layers_and_activations.py`.

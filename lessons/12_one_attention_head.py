@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 12 · One attention head: three products and a softmax, backwards
 #
-# **Needs** matrix gradients (lesson 3), softmax (lesson 8), `numeric_gradient` and `layer_error`
+# **Needs** matrix gradients (lesson 3), softmax (lesson 4), `numeric_gradient` and `layer_error`
 # (lesson 2).
 # **Gives** the backward of an attention head, derived one product at a time; a head that learns to
 # look something up; what the √m changes.
@@ -111,7 +111,7 @@ expect([relative_error(dv, numeric_gradient(loss_of_pv, v)),
 # %% [markdown]
 # dp_ij = dy_i · v_j says how much the loss would change if word i took more of word j.
 #
-# **p = softmax(s).** Each row is a softmax, and lesson 8 has its backward:
+# **p = softmax(s).** Each row is a softmax, and lesson 4 has its backward:
 #
 # ds_ij = p_ij (**dp_ij − Σ_l p_il dp_il**)
 #
@@ -390,6 +390,6 @@ check(1, attention_pool_backward, judge_attention_pool)
 # - One transpose forgotten: no error message, and a head that hardly learns to look.
 # - With the √m all words get a gradient; without it only the few that hesitate.
 #
-# Next: lesson 13 runs many heads on many sentences of different lengths, without any padding.
+# Next: lesson 14 runs many heads on many sentences of different lengths, without any padding.
 #
 # Solutions, for when you have tried: `lessons/solutions/12_one_attention_head.py`.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 15 · Layer norm, residuals, depth: what keeps a gradient alive
 #
-# **Needs** the gradient of a unit vector (lesson 11), `linear` and what thirty layers do to a
+# **Needs** the gradient of a unit vector (lesson 9), `linear` and what thirty layers do to a
 # gradient (lesson 3), attention (lesson 12).
 # **Gives** the backward of layer norm in one line; why a residual connection lets
 # gradients through; and pre-norm against post-norm, with the curves derived before they are drawn.
@@ -67,7 +67,7 @@ expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
 #
 # dx = s (dx̂ − **mean(dx̂)** − x̂ **mean(dx̂ x̂)**)
 #
-# It is the gradient of lesson 11's unit vector with one direction more.
+# It is the gradient of lesson 9's unit vector with one direction more.
 
 # %%
 dnormal = dy * weight                                         # (N, d): y = x̂ w + b
@@ -434,6 +434,6 @@ claim("the gradient's sign: post-norm / pre-norm at 48 sublayers",
 # - In pre-norm a layer's gradient depends on what stands below it, not on the depth.
 # - Random changes move a post-norm stack by √L, a pre-norm one by √ln L; real steps move both more.
 #
-# Next: lesson 16 compares optimisers; lesson 17 puts all of it to work and trains.
+# Next: lesson 16 compares optimisers; lesson 18 puts all of it to work and trains.
 #
 # Solutions, for when you have tried: `lessons/solutions/15_layer_norm_residuals_depth.py`.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 16 · Optimisers: one rate does not fit all directions
 #
-# **Needs** finite differences (lesson 2), sparse rows of a table (lesson 5). Eigenvalues and, for
+# **Needs** finite differences (lesson 2), sparse rows of a table (lesson 7). Eigenvalues and, for
 # momentum, a quadratic with complex roots: you can take both on trust.
 # **Gives** SGD, momentum, Adam, row-wise Adagrad and warm-up: each repairs a fault of the one
 # before. What each assumes, and what happens where that is wrong.
@@ -436,6 +436,6 @@ expect(moves.sum(axis=0).std() / (warming[:, None] * moves).sum(axis=0).std(), 3
 # - Adam gives each number its own rate, along the axes alone, and does not settle by itself.
 # - Row-wise Adagrad leaves rows at rest, and slows each by its own use.
 #
-# Next: lesson 17 trains the encoder, and looks at the first steps of a real run.
+# Next: lesson 18 trains the encoder, and looks at the first steps of a real run.
 #
 # Solutions, for when you have tried: `lessons/solutions/16_optimisers.py`.

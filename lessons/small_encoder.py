@@ -52,7 +52,7 @@ def small_config(words):
 
 
 def trained_encoder(pairs=40_000, words=8_000):
-    """Lesson 17's run → its Corpus, the Model before and after training, the last batch's loss."""
+    """Lesson 18's run → its Corpus, the Model before and after training, the last batch's loss."""
     corpus, config = some_chat(pairs, words), small_config(words)
     untrained, trained = initial_model(config, corpus), initial_model(config, corpus)
     optimizer = Adaptive(trained.params)

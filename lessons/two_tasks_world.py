@@ -1,4 +1,4 @@
-"""The world of lesson 19, in which truth is known: facts, their replies, pairs with a label."""
+"""The world of lesson 20, in which truth is known: facts, their replies, pairs with a label."""
 
 from typing import NamedTuple
 

@@ -57,7 +57,7 @@ def marked(explored, tokens):
 
 
 def reply(explored, question):
-    """The replies of the corpus with the best scores for your sentence. Lesson 9, The batch softmax
+    """The replies of the corpus with the best scores for your sentence. Lesson 5, The batch softmax
     loss, explains the learned part of the scores; the rest is TF-IDF."""
     rows = best_replies(explored.replies, question["sentence"], REPLIES)
     return {"status": f"The best of {len(explored.replies):,} replies.",
@@ -93,7 +93,7 @@ def compare(explored, question):
 
 def neighbours(explored, question):
     """The lines nearest to your sentence, of the first 20,000 pairs: by meaning, the cosine of the
-    learned vectors, plus by words, the cosine of TF-IDF. Lesson 23, The shape of the space, says
+    learned vectors, plus by words, the cosine of TF-IDF. Lesson 22, The shape of the space, says
     why some are near to many."""
     hits, = explored.lines.search([question["sentence"]], NEAREST)
     return {"status": f"The best of {len(explored.lines):,} lines.",
@@ -123,7 +123,7 @@ def attention(explored, question):
 
 def sentence_map(explored, question):
     """Lines of the corpus in the two directions in which they differ most: the bluer, the nearer to
-    yours in all directions. Lesson 23, The shape of the space, explains such directions."""
+    yours in all directions. Lesson 22, The shape of the space, explains such directions."""
     vectors, texts, axes = explored.map
     yours = explored.lines.encoder.encode([question["sentence"]])
     places = np.concatenate([vectors, yours]) @ axes.T
@@ -136,7 +136,7 @@ def sentence_map(explored, question):
 
 def learning(explored, question):
     """Loss and P@N, the share of messages whose true reply is among the best N of 100, while the
-    run learned: the figure in its folder. Lesson 17, Train it, explains such curves."""
+    run learned: the figure in its folder. Lesson 18, Train it, explains such curves."""
     run = explored.run
     path = run.folder / "curves.png"
     images = [b64encode(path.read_bytes()).decode()] if path.exists() else []

@@ -160,9 +160,9 @@ def index(made, pages):
     rows = []
     for lesson, page in made:
         if lesson.number in PARTS:
-            rows.append(f"</ol><h2>{PARTS[lesson.number]}</h2><ol>")
+            rows.append(f"</ul><h2>{PARTS[lesson.number]}</h2><ul>")
         picture = f'<img loading="lazy" alt="" src="{list(page.figures)[-1]}">'
-        rows.append(f'<li value="{lesson.number}"><a href="{lesson.page}">{picture}'
+        rows.append(f'<li><a href="{lesson.page}">{picture}{lesson.number} · '
                     f"{escape(lesson.title)}</a> <small>{page.minutes()} minutes "
                     f"{mark(lesson, 'read')}</small>{markdown2html(lesson.shows)}</li>")
     paths = re.sub(r"\d+", lambda found: linked(found[0], pages), section("Three paths"))
@@ -219,7 +219,7 @@ def make_book(lessons, out):
 def main(argv=None):
     """The command."""
     parser = Parser("lessons.book", __doc__)
-    parser.add_argument("numbers", nargs="*", type=int, help="which lessons (default: all)")
+    parser.add_argument("numbers", nargs="*", help="which lessons (default: all)")
     parser.add_argument("--out", type=Path, default="book", help="folder (default: book)")
     parser.add_argument("--notebooks", type=Path, metavar="FOLDER",
                         help="write notebooks there that have not run, and no book")
@@ -227,10 +227,10 @@ def main(argv=None):
     if not jupytext:
         raise UserError(f"it needs {missing}: {python_m('pip install -r tests/requirements.txt')}")
     known = {lesson.number: lesson for lesson in all_lessons()}
-    for number in options.numbers:
-        if number not in known:
-            raise UserError(f"{number}: is no lesson; there are {min(known)} to {max(known)}")
-    lessons = [known[number] for number in sorted(set(options.numbers)) or known]
+    chosen = {number.lstrip("0") or "0" for number in options.numbers} or set(known)
+    if unknown := chosen - set(known):
+        raise UserError(f"{min(unknown)}: is no lesson; there are {', '.join(known)}")
+    lessons = [lesson for number, lesson in known.items() if number in chosen]
     if options.notebooks:
         with user_errors(f"{options.notebooks}: cannot be written", "choose another folder"):
             write_notebooks(options.notebooks, lessons)

@@ -9,22 +9,23 @@ HERE = Path(__file__).resolve().parent
 LESSONS = HERE.parent
 
 # the first lesson of each part
-PARTS = {0: "The whole, and why it works", 2: "Tools", 4: "Text becomes a vector", 8: "The loss",
-         12: "Attention", 16: "Training", 21: "What the vectors are worth", 24: "Below and beyond"}
+PARTS = {"0": "The whole, and why it works", "2": "Tools", "4": "The loss",
+         "6": "Text becomes a vector", "12": "Attention", "16": "Training",
+         "21": "What the vectors are worth", "A": "Optional"}
 
 # stations of machine.svg, for those lessons that are not about all of it
 STATIONS = {
-    1: "text scores loss", 2: "gradient", 3: "layers gradient", 4: "text ids", 5: "rows",
-    6: "bag layers", 7: "rows", 8: "loss", 9: "scores loss", 10: "scores", 11: "layers unit",
-    12: "bag", 13: "bag", 14: "bag", 15: "layers", 16: "step", 17: "loss step", 18: "gradient",
-    19: "loss gradient", 20: "scores step", 21: "measure", 22: "measure", 23: "unit measure",
-    26: "rows measure"}
+    "1": "text scores loss", "2": "gradient", "3": "layers gradient", "4": "loss",
+    "5": "scores loss", "6": "text ids", "7": "rows", "8": "bag layers", "9": "layers unit",
+    "10": "gradient", "12": "bag", "13": "bag", "14": "bag", "15": "layers", "16": "step",
+    "17": "step", "18": "loss step", "19": "scores", "20": "loss gradient", "21": "measure",
+    "22": "unit measure", "A": "rows measure", "B": "scores step"}
 
 
 class Lesson(NamedTuple):
     """A row of the table in lessons/README.md."""
 
-    number: int
+    number: str    # or a letter, where the lesson is optional
     title: str
     path: Path
     shows: str    # Markdown
@@ -52,8 +53,8 @@ def minimal():
 
 def all_lessons():
     """The lessons in their order."""
-    rows = re.findall(r"^\| (\d+) \| \[(.+?)\]\((.+?)\) \|.*?\| (.+) \|$", readme(), re.MULTILINE)
-    return [Lesson(int(number), title, LESSONS / name, shows)
+    rows = re.findall(r"^\| (\w+) \| \[(.+?)\]\((.+?)\) \|.*?\| (.+) \|$", readme(), re.MULTILINE)
+    return [Lesson(number, title, LESSONS / name, shows)
             for number, title, name, shows in rows]
 
 

@@ -12,7 +12,7 @@ from pygments.lexers import PythonLexer
 from .contents import HERE, LESSONS, minimal, solutions
 from .formulas import mathml
 
-LINKED = re.compile(r"""\b[Ll]essons?\s(?P<numbers>\d+(?:(?:,|,?\sand|\sto|\sor)\s\d+)*)\b
+LINKED = re.compile(r"""\b[Ll]essons?\s(?P<numbers>(?:\d+|[ABC])(?:(?:,|,?\sand|\sto|\sor)\s(?:\d+|[ABC]))*)\b
     | \b(?P<author>[A-Z][^\W\d_]+)(?:\s+et\s+al\.|(?:,\s+[A-Z]\w+)?\s+and\s+[A-Z]\w+)?
       (?:'s?)?\s+\(?(?P<year>\d{4})\b""", re.VERBOSE)
 
@@ -42,7 +42,7 @@ def typeset(text, pages, papers=()):
         if found["author"]:
             paper = f"{found['author']}-{found['year']}".lower()
             return f"[{found[0]}](after.html#{paper})" if paper in papers else found[0]
-        return re.sub(r"\d+", lambda number: linked(number[0], pages), found[0])
+        return re.sub(r"\b(?:\d+|[ABC])\b", lambda number: linked(number[0], pages), found[0])
 
     parts = re.split(r"\n\s*\n", text)
     for k, part in enumerate(parts):
@@ -51,8 +51,8 @@ def typeset(text, pages, papers=()):
             shown = mathml(line) or f"<code>{escape(line.replace('**', ''))}</code>"
             parts[k] = f'<div class="formula">{shown}</div>'
         elif "| Lesson |" in part:    # its last column holds numbers of lessons
-            parts[k] = re.sub(r"[\d, ]+(?= \|$)", lambda cell: re.sub(
-                r"\d+", lambda number: linked(number[0], pages), cell[0]), part, flags=re.MULTILINE)
+            parts[k] = re.sub(r"[\dABC, ]+(?= \|$)", lambda cell: re.sub(
+                r"\d+|[ABC]", lambda number: linked(number[0], pages), cell[0]), part, flags=re.MULTILINE)
         elif not part.startswith(("    ", "#", "![", "- <a")):    # code, headings, pictures, papers
             bars = r"|\|" if part.startswith("|") else ""        # between the cells of a table
             pieces = re.split(f"(`[^`]*`{bars})", part)           # every second one is code
@@ -94,7 +94,7 @@ def formula(run):
 
 def linked(number, pages):
     """The number of a lesson as Markdown, a link where the book has its page."""
-    page = pages.get(int(number))
+    page = pages.get(number)
     return f"[{number}]({page})" if page else number
 
 
@@ -114,8 +114,8 @@ def machine(stations, pages):
     picture = (HERE / "machine.svg").read_text(encoding="utf-8")
     for station in (stations or "").split():
         picture = picture.replace(f'id="{station}" class="', f'id="{station}" class="here ')
-    return re.sub(r'href="(\d+)"', lambda found: f'href="{pages[int(found[1])]}"'
-                  if int(found[1]) in pages else "", picture)
+    return re.sub(r'href="(\w+)"', lambda found: f'href="{pages[found[1]]}"'
+                  if found[1] in pages else "", picture)
 
 
 def fold(title, body, kind=""):
@@ -171,9 +171,9 @@ class Page:
         text = re.sub(r"<code>(python -m lessons\.yours.*?)</code>",
                       r'<a href="index.html#Write-it-yourself"><code>\1</code></a>', text)
         text = re.sub(r"<code>((?!yours/)[\w/]+\.py)(?:: \w+)?</code>", self.file, text)
-        if self.lesson.number > 0 or "## Where this lives" in source:
+        if self.lesson.number != "11" or "## Where this lives" in source:
             return text
-        names = re.findall(r"^def (\w+)", minimal(), re.MULTILINE)    # lesson 0 walks through them
+        names = re.findall(r"^def (\w+)", minimal(), re.MULTILINE)    # lesson 11 walks through them
         return re.sub(f"<code>({'|'.join(names)})</code>",
                       r'<a href="convsim_mini.minimal.py.html#\1"><code>\1</code></a>', text)
 

@@ -185,7 +185,7 @@ def files_of(folder):
 
 def test_all_links_lead_somewhere_and_nothing_comes_from_elsewhere(clone):
     assert [page.name for page in pages_of(clone)] == [
-        "02_finite_differences.html", "14_timing_signal.html", "25_precision.html", "after.html",
+        "02_finite_differences.html", "13_timing_signal.html", "Cb_precision.html", "after.html",
         "index.html", "notation.html"]
     for page in [*pages_of(clone), *files_of(clone)]:
         text = page.read_text()
@@ -206,7 +206,7 @@ def test_all_links_lead_somewhere_and_nothing_comes_from_elsewhere(clone):
 
 def test_output_figures_and_formulas_are_there(clone):
     text = pages_of(clone)[0].read_text()
-    assert 'rel="next" href="14_timing_signal.html"' in text and 'rel="prev"' not in text
+    assert 'rel="next" href="13_timing_signal.html"' in text and 'rel="prev"' not in text
     assert "exercise 1: not solved yet" in text and "(expected 0.99 to 1.01)" in text
     assert ('<img alt="A smaller step bends less and rounds more: float64 gives eleven digits, '
             'float32 five" src="figures/02_finite_differences_0.png"') in text
@@ -285,7 +285,7 @@ def test_a_book_takes_the_place_of_a_book_and_of_nothing_else(clone):
     done = book(clone, "25", "--out", "other")
     assert done.returncode == 0, done.stderr
     names = {path.name for path in (clone / "other").glob("*")}
-    assert "25_precision.html" in names and "14_timing_signal.html" not in names
+    assert "Cb_precision.html" in names and "13_timing_signal.html" not in names
     (clone / "other" / "book.css").unlink()
     with pytest.raises(UserError, match="exists and is no book"):
         make_book([], clone / "other")
@@ -340,7 +340,7 @@ def bowl():
 
 
 @pytest.mark.parametrize("piece, sliders, expected", [
-    ("14_timing_signal", {"words": 50, "distance": 7}, clock),
+    ("13_timing_signal", {"words": 50, "distance": 7}, clock),
     ("16_bowl", {"rate": 0.05, "momentum": 0.5, "angle": 30}, bowl)])
 def test_a_piece_to_play_with_has_the_library_s_numbers(
         tmp_path, browser, piece, sliders, expected):

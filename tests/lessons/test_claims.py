@@ -17,13 +17,13 @@ sys.path.insert(0, str(ROOT))    # the lessons are no part of the package
 from lessons import claims
 
 LESSONS = ROOT / "lessons"
-TRAIN = ("00", "06", "07", "17", "19", "21", "23", "26")    # some seconds or more
+TRAIN = ("00", "08", "A", "18", "20", "21", "22", "A")    # some seconds or more
 QUICK = {
-    "10": {"steps=4000": "steps=2000"},
-    "17": {"some_chat(40_000, WORDS)": "some_chat(6_000, WORDS)", "steps=80,": "steps=8,"},
-    "19": {"train_model(6000,": "train_model(400,", "labels, steps=400)": "labels, steps=1)"},
+    "19": {"steps=4000": "steps=2000"},
+    "18": {"some_chat(40_000, WORDS)": "some_chat(6_000, WORDS)", "steps=80,": "steps=8,"},
+    "20": {"train_model(6000,": "train_model(400,", "labels, steps=400)": "labels, steps=1)"},
     "21": {"= trained_encoder()": "= trained_encoder(4_000, 2_000)"},
-    "23": {"direction(then) for step, then in training(s, 240 if s == 20 else 80)":
+    "22": {"direction(then) for step, then in training(s, 240 if s == 20 else 80)":
                "direction(started) for step in (80, 240)"}}
 OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("00", "P@10 after less before",    # no training
@@ -33,22 +33,22 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "for r in answer(s, rng, world)]", "for r in rng.permutation(answer(s, rng, world))]"),
     ("02", "error of the central slope",    # one-sided
      "- np.tanh(x - epsilon)) / (2 * epsilon)", "- np.tanh(x)) / epsilon"),
-    ("05", "cosine between the hasty gradient",    # the right one in its place
+    ("07", "cosine between the hasty gradient",    # the right one in its place
      "hasty = hasty_backward(dy, ids, R)\nclaim", "hasty = right\nclaim"),
-    ("09", "before training: loss less ln 200",    # scores of length 0
+    ("05", "before training: loss less ln 200",    # scores of length 0
      "minimal.batch_softmax(u, v_prime)", "minimal.batch_softmax(0 * u, v_prime)"),
-    ("07", "P@1 of the default start", "cooccurrences(world.corpus.train, known)",
+    ("A", "P@1 of the default start", "cooccurrences(world.corpus.train, known)",
      "cooccurrences(world.corpus.train._replace(ids=rng.permutation(world.corpus.train.ids)),"
      " known)"),
-    ("10", "without the mask: score of “yes” above its PMI",
+    ("19", "without the mask: score of “yes” above its PMI",
      "j) if use_mask else None", "j)"),
     ("12", "the wrong backward's loss / the right one's",
      "train(right_backward=False)", "train(right_backward=True)"),
-    ("26", "no bias over ‖b‖² = 100, own length",    # all vectors have length 1
+    ("A", "no bias over ‖b‖² = 100, own length",    # all vectors have length 1
      "[side / size for side in ours]", "[unit(side) for side in ours]"),
-    ("13", "scores padded / needed for a batch of 256",    # all sentences are of one length
+    ("14", "scores padded / needed for a batch of 256",    # all sentences are of one length
      "np.array([min(len(tokens), 256) or 1 for tokens in chat])", "np.full(20_000, 18)"),
-    ("14", "who won, without the signal",    # with one
+    ("13", "who won, without the signal",    # with one
      "with signal_as(no_signal):\n    without_losses",
      "with signal_as(random_signal):\n    without_losses"),
     ("15", "the gradient's sign, pre-norm: 48",    # at random
@@ -57,17 +57,17 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "adam_rates = 0.003, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05", "adam_rates = 0.003, 0.01"),
     ("16", "times the start's loss, at its highest",    # no momentum
      "steps_to(1e-3, momentum(eta, mu))", "steps_to(1e-3, momentum(best, 0))"),
-    ("17", "steps until 0.1", "one_batch, 1e-3, 0.06)", "one_batch, 0, 0)"),    # no training
-    ("17", "healthy: the gap in spreads", '"healthy": {}', '"healthy": {"shuffled": True}'),
-    ("17", "P@1 over TF-IDF, points", "some_chat(40_000, WORDS)",    # no training, on all pairs
+    ("18", "steps until 0.1", "one_batch, 1e-3, 0.06)", "one_batch, 0, 0)"),    # no training
+    ("18", "healthy: the gap in spreads", '"healthy": {}', '"healthy": {"shuffled": True}'),
+    ("18", "P@1 over TF-IDF, points", "some_chat(40_000, WORDS)",    # no training, on all pairs
      "some_chat(40_000, WORDS); rates = lambda *given: (0, 0)"),
-    ("19", "on replies: share of the variance", "train_model(400)", "train_model(40)"),
-    ("19", "NLI accuracy: an encoder that learns it",    # it does not
+    ("20", "on replies: share of the variance", "train_model(400)", "train_model(40)"),
+    ("20", "NLI accuracy: an encoder that learns it",    # it does not
      "train_model(800, share=0.5, start=on_replies)",
      "train_model(800, share=0.5, start=on_replies, frozen=True)"),
-    ("19", "conversations: cosine lost",    # before training
+    ("20", "conversations: cosine lost",    # before training
      '("conversations", on_replies)', '("conversations", new_model())'),
-    ("20", "own copies alone",    # all copies
+    ("B", "own copies alone",    # all copies
      "copy[part] for copy, part in zip(copies, parts)", "summed[part] for part in parts"),
     ("21", "r of the trained encoder",
      "labels = sts.labels", "labels = rng.permutation(sts.labels)"),
@@ -75,26 +75,26 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "(order[60:], order[:60])):", "(order[60:], order[:60])):\n        held = fitted"),
     ("21", "the most that any of five strengths gains",
      "(order[60:], order[:60])):", "(order[60:], order[:60])):\n        held = fitted"),
-    ("22", "MAP of TF-IDF on our set",    # an order by chance
+    ("21", "MAP of TF-IDF on our set",    # an order by chance
      'cqa.cosines(questions, cqa.tfidf_vectors(questions))', "rng.permutation(60)"),
-    ("23", "mean N of the messages of more than 50 words; all: 10",
+    ("22", "mean N of the messages of more than 50 words; all: 10",
      "training(20.0, 80)", "training(20.0, 0)"),
-    ("24", "100 launches of 1 ms",    # the host waits
+    ("C", "100 launches of 1 ms",    # the host waits
      "device.launch(1000)", "device.launch(1000); device.synchronize()"),
-    ("25", "measured / derived", "float(partial[-1])", "float(values.sum())"),    # in pairs
+    ("C", "measured / derived", "float(partial[-1])", "float(values.sum())"),    # in pairs
     ("01", "replies at random", "train(deaf, np.tile(P.mean(axis=0), (len(P), 1)))",
      "train(deaf, P)"),
     ("02", "the same if the rounding", "worst_ratio(np.abs(f))", "worst_ratio(rounded)"),
-    ("04", "new tokens, met / promised, turns in order", '("in order", in_order,',
+    ("06", "new tokens, met / promised, turns in order", '("in order", in_order,',
      '("in order", shuffled,'),
-    ("06", "the same under the mean", '("mean", 1.0, "C0")', '("mean", 0.0, "C0")'),    # a sum
-    ("08", "with a random dp", "distance(backward, random))", "distance(backward, ones))"),
-    ("09", "before training: P@1", "(u @ v_prime.T)", "(rng.permutation(u) @ v_prime.T)"),
-    ("11", "with one: loss in the end", "own, other = runs[False], runs[True]",
+    ("08", "the same under the mean", '("mean", 1.0, "C0")', '("mean", 0.0, "C0")'),    # a sum
+    ("04", "with a random dp", "distance(backward, random))", "distance(backward, ones))"),
+    ("05", "before training: P@1", "(u @ v_prime.T)", "(rng.permutation(u) @ v_prime.T)"),
+    ("09", "with one: loss in the end", "own, other = runs[False], runs[True]",
      "own, other = runs[False], runs[False]"),
-    ("13", "groups of 256 sentences", "len(groups(ends(np.sort(drawn)), 8))",
+    ("14", "groups of 256 sentences", "len(groups(ends(np.sort(drawn)), 8))",
      "len(groups(ends(drawn), 8))"),
-    ("25", "in pairs, the worst", "float(values.sum())", "float(partial[-1])"),    # one by one
+    ("C", "in pairs, the worst", "float(values.sum())", "float(partial[-1])"),    # one by one
 ]
 
 

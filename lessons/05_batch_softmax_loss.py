@@ -1,0 +1,356 @@
+# %% [markdown]
+# # 5 · The batch softmax loss: every other reply is a wrong answer
+#
+# **Needs** softmax and cross-entropy with their gradient (lesson 4).
+# **Gives** this loss, its gradient as a picture, what ln K says and what it does not, and what
+# equal replies in a batch do.
+# **Time** 50 minutes.
+#
+# Nobody has labelled anything. There are only pairs: something was said, something was answered.
+# The trick of the paper is to take a batch of K pairs and ask of each input: which of these K
+# replies is yours? The other K − 1 are the wrong answers, for free: *in-batch negatives*. The loss
+# is known as *InfoNCE* today.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]
+from lesson import check, claim, expect, plt, seed, show
+
+from collections import Counter
+
+import numpy as np
+
+from convsim_mini import minimal
+
+from convsim_mini.core.gradcheck import numeric_gradient, relative_error
+from convsim_mini.core.layers import l2_normalize_forward
+from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
+from convsim_mini.core.pairs import false_negatives
+from convsim_mini.core.text import tokenize
+from convsim_mini.data.corpus import text_key
+from convsim_mini.data.pairs import read_rows
+from convsim_mini.data.tables_and_logs import default_corpus
+
+rng = np.random.default_rng(seed(8))
+
+# %% [markdown]
+# ## A matrix of scores
+#
+# u_i is the vector of input i, v_j that of reply j, both of one batch of B pairs (the paper calls
+# it K). Each input scores each reply by a dot product, times a scale:
+#
+# s_ij = scale · u_i · v_j
+#
+# (The field often writes a *temperature*, 1/scale: our 20 is a temperature of 0.05.)
+#
+# Row i is a softmax over all replies, of which number i is the true one: the diagonal is right, all
+# the rest wrong. As loops:
+
+# %%
+def loss_by_loops(u, v, scale):
+    """−mean log p(true): u, v: (B, d)."""
+    losses = []
+    for i in range(len(u)):
+        scores = [scale * (u[i] @ v[j]) for j in range(len(v))]
+        losses.append(np.log(sum(np.exp(scores))) - scores[i])
+    return np.mean(losses)
+
+
+u, v = rng.standard_normal((2, 5, 3))
+loss, cache = batch_softmax_forward(u, v, 2.0)
+expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13,
+       "the library's loss against the loops, difference")
+
+# %% [markdown]
+# ## Where it starts: ln K
+#
+# A model that knows nothing gives all K replies the same score. Each has p = 1/K, and
+# −log(1/K) = **ln K**. Above ln K the *probabilities* are worse than equal ones.
+
+# %%
+for K in (2, 128, 1024):
+    loss, _ = batch_softmax_forward(np.ones((K, 3)), np.ones((K, 3)), 20.0)
+    expect(loss, np.log(K) - 1e-9, np.log(K) + 1e-9, f"K = {K}, equal scores")
+
+# %% [markdown]
+# A fresh model's scores are not equal, they are *random*, and that costs something. Let them be
+# normal with variance σ². The true one has mean 0. The sum of K powers is about K times their mean,
+# and E e^s = e^{σ²/2}. So
+#
+# loss ≈ ln K + **σ²/2**
+#
+# Two random unit vectors in d dimensions have a dot product of variance 1/d. With a scale in front
+# σ² = scale²/d.
+#
+# **Predict:** random unit vectors, as many and as long as in our default batch: K = 1024, d = 500,
+# scale 20. ln 1024 = 6.93. What is their loss?
+
+# %%
+K, d = 1024, 500
+u, _ = l2_normalize_forward(rng.standard_normal((K, d)))
+v, _ = l2_normalize_forward(rng.standard_normal((K, d)))
+for scale in (1.0, 20.0):
+    variance = scale**2 / d
+    start, _ = batch_softmax_forward(u, v, scale)
+    derived = np.log(K) + variance / 2
+    noise = np.sqrt(variance / K)                             # of the mean over K true scores
+    expect(start, derived - 4 * noise, derived + 4 * noise,
+           f"scale {scale:.0f}: ln K + scale²/2d = {derived:.3f}, give or take 4 · {noise:.3f}")
+
+# %% [markdown]
+# Random scores are worse than equal ones: being sure at random costs 0.4 nats.
+#
+# ## Above ln K, and yet right
+#
+# The loss judges probabilities. P@1 judges the *ranking*: how often has the true reply the highest
+# score? Here is the start of `minimal.py`, with no training: bags of random word vectors, weighted
+# by frequency (lessons 8 and A). Batches of 200 real pairs.
+#
+# **Predict:** its loss is above ln 200 = 5.30. Is its P@1 then below that of guessing, 0.5%?
+
+# %%
+turns = [[tokenize(text) for text in (pair.input, pair.response)]
+         for chunk in read_rows(default_corpus()) for pair in chunk.pairs]
+count_of = Counter(token for turn in turns for tokens in turn for token in tokens)
+ids = {word: k for k, (word, _) in enumerate(count_of.most_common(20_000), start=1)}
+params, _ = minimal.first_values([count_of[word] for word in ids], rng)
+losses, right = [], []
+for batch in rng.choice(len(turns), (20, 200), replace=False):
+    u, v = (minimal.encode(params, [
+        np.array([ids.get(token, 0) for token in turns[k][side] or [""]]) for k in batch])[0]
+        for side in (0, 1))
+    v_prime, _ = minimal.l2_normalize_forward(v + v @ params["R"] + params["b"])
+    losses.append(minimal.batch_softmax(u, v_prime)[0])
+    right.append(100 * ((u @ v_prime.T).argmax(axis=1) == np.arange(200)).mean())
+claim("before training: loss less ln 200", np.mean(losses) - np.log(200), low=0.3)
+claim("before training: P@1 of 200, per cent; guessing has 0.5", np.mean(right), low=5)
+
+# %% [markdown]
+# Its loss is a nat above that of equal scores, and it picks the true reply more than ten times as
+# often as guessing. Its scores are too large: it is too sure, and pays for each mistake. So compare
+# the loss with ln K, and look at P@1 beside it. A loss that *stays* at ln K says that no gradient
+# arrives, or none that helps.
+#
+# ### Exercise 1: break it so that it never starts
+#
+# Find vectors u, v, none of them zero, at which the loss is ln B and **both** gradients are exactly
+# zero. A model that is there stays there. (What is summed in du_i = scale · Σ_j ds_ij v_j, and what
+# does each row of ds sum to?)
+
+# %%
+def dead_point():
+    """→ u, v: (8, 5) each, no zero rows, with loss ln 8 and no gradient."""
+    raise NotImplementedError
+
+
+def judge_dead_point(dead_point, rng):
+    u, v = dead_point()
+    assert u.shape == v.shape == (8, 5), f"shapes {u.shape} and {v.shape}, expected (8, 5)"
+    assert min(np.linalg.norm(u, axis=1).min(), np.linalg.norm(v, axis=1).min()) > 0.1, (
+        "no zero vectors")
+    loss, cache = batch_softmax_forward(u, v, 1.0)
+    assert abs(loss - np.log(8)) < 1e-9, f"the loss is {loss:.4f}, expected ln 8 = {np.log(8):.4f}"
+    du, dv = (np.abs(g).max() for g in batch_softmax_backward(1.0, cache))
+    assert du < 1e-12 and dv < 1e-12, (
+        f"|du| is at most {du:.1e} and |dv| {dv:.1e}: one of the two can still move")
+
+
+check(1, dead_point, judge_dead_point)
+
+# %% [markdown]
+# ## The gradient
+#
+# **Write it before you read on:** `yours/batch_softmax.py`, then
+# `python -m lessons.yours check batch_softmax`. Lesson 4 has all that it takes.
+#
+# Each row is a cross-entropy, so
+#
+# **ds_ij = (p_ij − δ_ij)/B**
+#
+# and s = scale · u vᵀ is a product of matrices (lesson 3): du = scale · ds v and
+# dv = scale · dsᵀ u. Check all three:
+
+# %%
+B, scale = 5, 2.0
+u, v = rng.standard_normal((2, B, 3))
+s = scale * u @ v.T                                           # (B, B)
+
+
+def loss_of_scores(s):
+    return float((np.log(np.exp(s).sum(axis=1)) - np.diag(s)).mean())
+
+
+p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)
+ds = (p - np.eye(B)) / B                                      # (B, B)
+du, dv = scale * ds @ v, scale * ds.T @ u                     # (B, d) each
+loss = lambda: float(batch_softmax_forward(u, v, scale)[0])
+expect([relative_error(ds, numeric_gradient(lambda: loss_of_scores(s), s)),
+        relative_error(du, numeric_gradient(loss, u)),
+        relative_error(dv, numeric_gradient(loss, v))], 0, 1e-8, "ds, du, dv, against differences")
+library = batch_softmax_backward(1.0, batch_softmax_forward(u, v, scale)[1])
+expect(list(map(relative_error, (du, dv), library)), 0, 1e-13, "du, dv, the library's")
+
+# %% [markdown]
+# Written out for one input,
+#
+# du_i = −scale · (v_i − Σ_j p_ij v_j)/B
+#
+# A step against it moves u_i towards its true reply and away from **the average of the replies it
+# believes in**. A reply with p ≈ 0, which nobody would confuse with the right one, pushes nothing.
+# The hard ones do all the work, and nobody had to pick them.
+#
+# ## The gradient as a picture
+#
+# Twelve pairs. Inputs and replies are vectors that may move freely, no encoder yet. But three of
+# the replies, number 2, 6 and 7, are the same text, "yes": they *share* one vector.
+#
+# **Predict:** row 2 wants reply 2 and is told that 6 and 7 are wrong. They are the same vector, so
+# the best that row 2 can do is p = ⅓ for each. The other nine rows can be as right as they like.
+# How low can the loss go?
+
+# %%
+text_of_reply = np.arange(12)
+text_of_reply[[6, 7]] = 2                                     # "yes"
+start_u, start_v = rng.standard_normal((12, 16)), rng.standard_normal((12, 16))
+
+
+def train(steps, masked=None, rate=3.0):
+    """Gradient descent on u and on the vectors of the texts; → loss, B · ds of the last step."""
+    u, texts = start_u.copy(), start_v.copy()
+    for _ in range(steps):
+        # scores start at variance 1
+        loss, cache = batch_softmax_forward(u, texts[text_of_reply], 1 / 4, masked)
+        du, dv = batch_softmax_backward(1.0, cache)
+        u -= rate * du
+        np.add.at(texts, text_of_reply, -rate * dv)           # a text collects from all its places
+    return float(loss), cache[3] - np.eye(12)
+
+
+floor = 3 * np.log(3) / 12
+figure, axes_row = plt.subplots(1, 3, figsize=(11, 4.3), sharey=True)
+for axes, steps, what in zip(axes_row, (1, 12, 2000),
+                             ("Start: each row pulls its\nreply, pushes all others",
+                              "12 steps: the surer a row,\nthe less it pulls",
+                              "2,000: three rows still want\nthe same reply, “yes”")):
+    loss, picture = train(steps)
+    image = axes.imshow(picture, vmin=-1, vmax=1)
+    axes.set(title=f"{what}\nloss {loss:.3f}", xlabel="reply j", xticks=range(0, 12, 2),
+             ylabel="input i", yticks=range(0, 12, 2))
+    assert np.abs(picture.sum(axis=1)).max() < 1e-12          # a row pulls as much as it pushes
+figure.colorbar(image, ax=axes_row, shrink=0.9, ticks=(-1, 0, 1),
+                label="B · ∂loss/∂s_ij: blue pulls, red pushes")
+show(figure, "05_batch_softmax_loss")
+
+claim("three equal replies of twelve: loss after 2,000 steps / (3 ln 3/12)", loss / floor, 1, 1.05)
+expect(picture[2, [2, 6, 7]].sum(), -0.05, 0.05,
+       "in row 2: the pull on “yes” (−⅔) and the two pushes on it (⅓ each)")
+
+# %% [markdown]
+# The loss stays at 3 ln 3/12 = 0.2747. A learning curve alone cannot tell that from a model that
+# has stopped learning. But see the last number. All three entries of row 2 act on one vector. They
+# are large in the picture, and their sum in the gradient is 0.
+#
+# `false_negatives` finds equal texts in a batch by their hashes, and `batch_softmax_forward`
+# leaves those pairs out of the softmax (their score becomes −∞, so p = 0).
+
+# %%
+masked = false_negatives(np.arange(12), text_of_reply)
+print("left out:", *zip(*(part.tolist() for part in masked)))
+expect(len(masked[0]), 6, 6, "ordered pairs among three equal replies: 3 · 2")
+masked_loss, _ = train(2000, masked)
+claim("the same with the mask: no floor", masked_loss / floor, 0, 0.05)
+
+# %% [markdown]
+# ### Exercise 2: the floor of a batch
+#
+# Any batch: `keys[i]` is the hash of reply i. What is the lowest loss that can be reached without a
+# mask, if all inputs are different?
+
+# %%
+def loss_floor(keys):
+    """The lowest mean loss of a batch whose replies have these keys: (B,) → float."""
+    raise NotImplementedError
+
+
+def judge_loss_floor(loss_floor, rng):
+    for keys in ([5, 6, 7], [1, 1], [9, 9, 9, 9, 2, 3, 3, 8], rng.integers(4, size=9)):
+        keys = np.array(keys)
+        distinct = np.unique(keys)
+        v = 50.0 * (keys[:, None] == distinct)                # u = v: each text far from all others
+        best, _ = batch_softmax_forward(v, v, 1.0)
+        found = loss_floor(keys)
+        assert abs(found - best) < 1e-9, (f"keys {keys.tolist()}: {found:.4f}, but {best:.4f} is "
+                                          "right; is the mean over rows, and how many rows "
+                                          "have each key?")
+
+
+check(2, loss_floor, judge_loss_floor)
+
+# %% [markdown]
+# ## How often does it happen?
+#
+# In N pairs let c_t be how often text t is a reply. Of the N (N − 1) ordered pairs of places,
+# Σ_t c_t (c_t − 1) hold the same text. A batch of K drawn at random has K (K − 1) ordered pairs,
+# each as likely as any other:
+#
+# E[false negatives by replies] = K (K − 1) · Σ_t c_t (c_t − 1) / (N (N − 1))
+#
+# and the same for inputs. It grows with K². On the default corpus:
+
+# %%
+keys = np.array([[text_key(" ".join(tokens)) for tokens in turn] for turn in turns])
+N, K = len(keys), 1024
+equal = 0
+for side in (0, 1):
+    _, count = np.unique(keys[:, side], return_counts=True)
+    equal += int((count * (count - 1)).sum())
+derived = K * (K - 1) * equal / (N * (N - 1))
+
+found, rows_hit = [], []
+for _ in range(200):
+    batch = keys[rng.choice(N, K, replace=False)]
+    pairs = false_negatives(*batch.T)
+    found.append(0 if pairs is None else len(pairs[0]))
+    rows_hit.append(0 if pairs is None else len(set(pairs[0].tolist())))
+error = np.std(found) / np.sqrt(len(found))
+print(f"{N:,} pairs; of a batch of {K}, {np.mean(found):.0f} of {K * (K - 1):,} wrong answers are "
+      f"not wrong, in {np.mean(rows_hit):.0f} rows")
+expect(np.mean(found), derived - 5 * error, derived + 5 * error,
+       f"false negatives in a batch, derived {derived:.0f}")
+
+# %% [markdown]
+# One in twenty thousand, but about thirty rows of a batch have one. Frequent replies are the cause.
+#
+# ## Where this lives
+#
+# - `core/losses.py`: `batch_softmax_forward`, `batch_softmax_backward`. `core/pairs.py`:
+#   `false_negatives`. `core/model.py`: `loss_and_gradients` calls encoder, response network, loss.
+# - `minimal.py`: `batch_softmax` is this loss with its gradients du and dv, in four lines.
+# - `config.py`: `scale`, `batch_size`, `mask_false_negatives`, each with its reason.
+#   `tests/core/test_gradients.py`: the loss with a mask and a scale.
+# - The paper, §2.1–2.2 (figure 2: every response is right once and wrong K − 1 times) and §3.1
+#   (K = 128). Scale and mask are ours; the paper's dot product has scale 1.
+
+# %% [markdown]
+# ## Claims
+#
+# Over five seeds, as `python -m lessons.claims 9` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | before training: loss less ln 200 | 1.06 ± 0.04 | 1.01 to 1.12 | below 0.3 |
+# | before training: P@1 of 200, per cent; guessing has 0.5 | 11.9 ± 0.2 | 11.6 to 12.1 | below 5 |
+# | three equal replies of twelve: loss after 2,000 steps / (3 ln 3/12) | 1 ± 4e-05 | 1 to 1 | below 1, above 1.05 |
+# | the same with the mask: no floor | 0.00137 ± 4e-05 | 0.00133 to 0.00141 | below 0, above 0.05 |
+
+# %% [markdown]
+# ## What you know now
+#
+# - Equal scores have the loss ln K. Above it probabilities are too sure; the ranking may be good.
+# - ds = (p − δ)/B: the true reply pulls, and those that the model believes in push.
+# - Equal replies in a batch leave a floor under the loss; masking them removes it.
+#
+# Next: lesson 19 asks what this loss makes of the scores, and what the mask changes in them.
+#
+# Solutions, for when you have tried: `lessons/solutions/05_batch_softmax_loss.py`.

@@ -1,0 +1,250 @@
+# %% [markdown]
+# # 7 · Embeddings: one row, many gradients
+#
+# **Needs** `Packed` and ids (lesson 6), xᵀ dy and "copied forward, summed backward" (lesson 3).
+# **Gives** the backward of a table lookup, the bug that nearly everyone writes once, and the reason
+# why a table's gradient is a list of `SparseRows` here and never a table.
+# **Time** 45 minutes.
+#
+# A word is a row of numbers in a table, and looking it up is the simplest layer there is. The first
+# backward that one writes is one line. It looks right, passes many checks, and loses most of the
+# gradient.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]
+from lesson import check, claim, expect, plt, seed, show
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+import scipy.sparse
+
+from convsim_mini import minimal
+from convsim_mini.core.embeddings import SparseRows, summed
+from convsim_mini.core.gradcheck import numeric_gradient, relative_error
+from convsim_mini.core.text import tokenize
+from convsim_mini.data.pairs import read_rows
+from convsim_mini.data.tables_and_logs import default_corpus
+
+rng = np.random.default_rng(seed(5))
+
+# %% [markdown]
+# ## A lookup is a matrix product
+#
+# The table E has R rows of d numbers. Word n of the text has the id ids_n, and its embedding is
+# y_n = E_{ids n}. Write a matrix O (N, R) with a single 1 in each row, at the place of the id. Then
+# y = O E: a linear layer whose input is O. You know its gradient from lesson 3:
+#
+# **dE = Oᵀ dy**, that is, dE_r = Σ dy_n over all n whose id is r.
+#
+# Nobody computes it so, for O is nearly all zeros. But it defines what is right.
+#
+# The gradient ends here. An id is a whole number, and nothing can be differentiated by it. Two
+# bigrams that share a row (lesson 6) give it the sum of both their gradients.
+
+# %%
+R, d = 6, 3
+table = rng.standard_normal((R, d))
+ids = np.array([2, 0, 2, 5, 2])    # row 2 three times, rows 1, 3 and 4 never
+dy = rng.standard_normal((len(ids), d))
+
+one_hot = np.eye(R)[ids]                                      # (N, R)
+assert np.array_equal(one_hot @ table, table[ids])            # (N, R) (R, d) → (N, d)
+dtable = one_hot.T @ dy                                       # (R, N) (N, d) → (R, d)
+loss = lambda: float((table[ids] * dy).sum())
+expect(relative_error(dtable, numeric_gradient(loss, table)), 0, 1e-8, "Oᵀ dy, against differences")
+print("rows that were looked up", np.unique(ids), "rows with a gradient",
+      np.flatnonzero(dtable.any(axis=1)))
+
+# %% [markdown]
+# ## The line that everyone writes
+#
+# Forward `y = table[ids]`, so backward `dtable[ids] += dy`. It reads like the sum above.
+#
+# **Predict:** row 2 stands at places 0, 2 and 4 of the text. What will `dtable[2]` be:
+# dy₀ + dy₂ + dy₄, only dy₀, or only dy₄?
+
+# %%
+def hasty_backward(dy, ids, R):
+    """Forward: y = table[ids]. It looks right."""
+    dtable = np.zeros((R, dy.shape[1]))
+    dtable[ids] += dy
+    return dtable
+
+
+hasty = hasty_backward(dy, ids, R)
+assert np.array_equal(hasty[2], dy[4])
+expect(relative_error(hasty, dtable), 0.1, 1, "the hasty backward against Oᵀ dy")
+
+# %% [markdown]
+# Only the last one. NumPy reads all of `dtable[ids]` first (three copies of a zero row), adds dy,
+# and writes back: three results into the same row, and the last stays. No error, no warning. If no
+# id repeats, the line is right, so a check on `ids = arange(5)` passes:
+
+# %%
+kind = np.array([4, 0, 2, 5, 1])
+expect(relative_error(hasty_backward(dy, kind, R), np.eye(R)[kind].T @ dy), 0, 0,
+       "the hasty one, no id repeated")
+
+# %% [markdown]
+# ## How much is lost in real text?
+#
+# Of N looked-up words, U are different. The hasty line keeps one dy for each different word. So it
+# loses a share 1 − U/N of the *places*. How much of the gradient is that? Take a real one: the
+# start of `minimal.py` on 1,024 chat pairs, which are 2,048 sentences. Forward to the loss, and
+# back to the dy of each place. (Lessons 8, 5 and 9 derive the functions that are called here.)
+#
+# **Predict** the lost share of the places: a tenth, a half, or nine tenths? And the cosine between
+# the hasty gradient of the whole table and the right one?
+
+# %%
+pairs = (pair for chunk in read_rows(default_corpus()) for pair in chunk.pairs)
+pairs = [[tokenize(pair.input), tokenize(pair.response)] for pair in islice(pairs, 40_000)]
+counts = Counter(token for pair in pairs for tokens in pair for token in tokens)
+word_ids = {word: k for k, word in enumerate(counts, start=1)}
+drawn = [pairs[k] for k in rng.choice(len(pairs), 1_024, replace=False)]
+sentences = [np.array([word_ids.get(token, 0) for token in pair[side] or [""]])
+             for side in (0, 1) for pair in drawn]
+
+params, _ = minimal.first_values(counts.values(), rng)
+both, (_, (rows, of_sentence, scale), unit_cache) = minimal.encode(params, sentences)
+_, du, dv = minimal.batch_softmax(*np.split(both, 2))
+dx = minimal.l2_normalize_backward(np.concatenate([du, dv]), unit_cache) @ params["W"].T
+dy = (dx * scale)[np.repeat(np.arange(len(sentences)), of_sentence)]
+R = 1 + len(counts)
+ids, dy = rows[rows < R], dy[rows < R]                        # words alone: (N,), (N, d)
+
+words, times = np.unique(ids, return_counts=True)             # (U,) each
+N, U = len(ids), len(words)
+right = np.zeros((R, dy.shape[1]))
+np.add.at(right, ids, dy)
+hasty = hasty_backward(dy, ids, R)
+claim("share of the places that the hasty line loses", 1 - U / N, 0.8, 0.95)
+claim("cosine between the hasty gradient and the right one",
+      (hasty * right).sum() / np.linalg.norm(hasty) / np.linalg.norm(right), high=0.33)
+
+size = np.linalg.norm(hasty[words], axis=1) / np.linalg.norm(right[words], axis=1)
+figure, axes = plt.subplots()
+axes.loglog(times, size, "o", alpha=0.3, markersize=5, label="measured, one dot a word")
+axes.loglog(times, 1 / np.sqrt(times), "k:", label="1/√c: unrelated gradients")
+axes.set(xlabel="times c that a word occurs in the batch",
+         ylabel="length of its hasty gradient / of the right one",
+         title="The more often a word comes, the less of its gradient\nthe hasty line keeps")
+show(figure, "07_embeddings")
+
+# %% [markdown]
+# Nine tenths of the places are lost, and the hasty gradient is nearly at a right angle to the right
+# one. If the dy of one word were unrelated, the cosine would be √(U/N) = 0.33. In part they agree.
+# So their sum is longer than that, and one dy is a smaller part of it. No error tells you.
+#
+# ## Three right ways
+#
+# 1. `np.add.at(dtable, ids, dy)`: one addition after the other, no buffer.
+# 2. Sort the ids, so that equal ones stand together, and add up each run (exercise 1).
+# 3. Oᵀ dy with O as a *sparse* matrix, which stores only its N ones, and only for the U rows that
+#    occur: the result is (U, d) instead of (R, d).
+#
+# The library names the N places: this row gets these values. A row may be named twice; the
+# optimiser adds equal rows up (`summed`), then updates them. So the gradient of a table of a
+# million rows is no larger than that of its batch.
+
+# %%
+of_rows, place = np.unique(ids, return_inverse=True)          # (U,), (N,)
+one_hot_rows = scipy.sparse.csc_matrix((np.ones(N), place, np.arange(N + 1)), shape=(U, N))
+places = [SparseRows(ids, dy, np.arange(N))]                  # as the library: place n adds dy_n
+named, added = summed(places)
+expect([relative_error(one_hot_rows @ dy, right[of_rows]), relative_error(added, right[named])],
+       0, 1e-6, "sparse Oᵀ dy, places added up, against add.at")
+
+# %% [markdown]
+# ## A row without a gradient must rest
+#
+# "No gradient" and "a gradient of zero" are not the same to Adam. It keeps a running mean of past
+# gradients and moves by it (lesson 16). With a dense gradient a word goes on moving in steps in
+# which it does not occur. Here is Adam twice: for all five rows of a table, and for
+# the rows in use alone. Word 3 occurs in the first batch only.
+
+# %%
+moved = {}
+for kind in ("all rows", "rows in use"):
+    table, mean, square = np.zeros((3, 5, 2))
+    for step in range(1, 7):
+        word = 3 if step == 1 else 1
+        gradient = np.zeros((5, 2))
+        gradient[word] = [1.0, -1.0]
+        rows = np.arange(5) if kind == "all rows" else [word]
+        mean[rows] = 0.9 * mean[rows] + 0.1 * gradient[rows]
+        square[rows] = 0.999 * square[rows] + 0.001 * gradient[rows] ** 2
+        root = np.sqrt(square[rows] / (1 - 0.999**step)) + 1e-8
+        table[rows] -= 0.1 * mean[rows] / (1 - 0.9**step) / root
+        if step == 1:
+            after_first = table[3].copy()
+    moved[kind] = np.abs(table[3] - after_first).max()
+expect(np.abs(after_first).max(), 0.099, 0.101, "word 3 moved in its own batch")
+expect(moved["all rows"], 0.1, 1, "and in five batches without it: Adam for all rows")
+expect(moved["rows in use"], 0, 0, "Adam for the rows in use")
+
+# %% [markdown]
+# Adam for all rows moved the word further *after* its only occurrence than at it. The library's
+# `Adaptive` gives tables no Adam but row-wise Adagrad, which has no running mean: with it a
+# gradient of zero moves nothing, dense or sparse.
+#
+# ### Exercise 1: sort and add
+#
+# The way that needs no sparse matrix. Sort the ids (`np.argsort`, kind="stable"), take dy in the
+# same order, find where a new id begins, and let `np.add.reduceat` add up each run.
+
+# %%
+def sorted_backward(dy, ids):
+    """Forward: y = table[ids]. → rows (U,) distinct and ascending, values (U, d)."""
+    raise NotImplementedError
+
+
+def judge_sorted(backward, rng):
+    for ids in (np.array([2, 0, 2, 5, 2]), np.array([4]), rng.integers(40, size=200)):
+        dy = rng.standard_normal((len(ids), 3))
+        rows, values = backward(dy, ids)
+        assert np.array_equal(rows, np.unique(ids)), (
+            f"for ids {ids[:5]} … the rows have to be distinct and ascending")
+        wanted = np.zeros((ids.max() + 1, 3))
+        np.add.at(wanted, ids, dy)
+        error = relative_error(np.asarray(values), wanted[rows])
+        assert error < 1e-12, (
+            f"ids {ids[:5]} …: values off by {error:.2g}; is dy in the order of the sorted ids?")
+
+
+check(1, sorted_backward, judge_sorted)
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `core/embeddings.py`: `SparseRows`; `summed`, exercise 1 in the library; `sum_rows`.
+#   `core/optim.py`: `SGD.step`, `Adaptive`, `update_rows`. `fast/host.py`: `sum_into`, the sparse
+#   product; `fast/loops.py`: the same sums as a loop, for numba.
+# - `minimal.py`: `bag_backward` sorts and adds, as exercise 1 does, for its bags.
+# - The paper, §2.3.1: embeddings of words and bigrams are learned with everything else, by SGD
+#   (§3.1). Row-wise Adagrad on the table is ours.
+
+# %% [markdown]
+# ## Claims
+#
+# Over five seeds, as `python -m lessons.claims 5` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | share of the places that the hasty line loses | 0.886 ± 0.002 | 0.883 to 0.887 | below 0.8, above 0.95 |
+# | cosine between the hasty gradient and the right one | 0.143 ± 0.02 | 0.127 to 0.161 | above 0.33 |
+
+# %% [markdown]
+# ## What you know now
+#
+# - A lookup is a product with a one-hot matrix, so its gradient is a sum over all places of a row.
+# - `dtable[ids] += dy` keeps one place of each row: of a batch of chat it loses nine tenths
+#   of the places.
+# - A list of rows is as large as its batch, and a row that is not in it does not move.
+#
+# Next: lesson 8 adds the rows of a sentence up and asks by what to divide.
+#
+# Solutions, for when you have tried: `lessons/solutions/07_embeddings.py`.

@@ -1,0 +1,368 @@
+# %% [markdown]
+# # 13 · Timing signal: which word came first
+#
+# **Needs** attention (lessons 12 and 14), unit vectors (lesson 9).
+# **Gives** `timing_signal`: why positions are needed, what sines add, how similar two positions
+# are; and an encoder that cannot learn who won without it, with the loss at which it gets stuck.
+# **Time** 50 minutes
+#
+# "Dog bites man" is no news, "man bites dog" is. A sum of words cannot tell them apart. Attention
+# relates words to each other, so it seems that attention can. It cannot. This lesson shows why, and
+# what four lines do about it.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]
+from lesson import check, claim, expect, plt, seed, show
+
+import math
+from contextlib import contextmanager
+
+import numpy as np
+from scipy.special import sici
+
+from convsim_mini.config import ModelConfig
+from convsim_mini.core import transformer
+from convsim_mini.core.attention import attention_forward, timing_signal
+from convsim_mini.core.model import Model
+from convsim_mini.core.nli import cross_entropy_backward, cross_entropy_forward
+from convsim_mini.core.optim import Adaptive
+from convsim_mini.core.packed import Packed
+from convsim_mini.core.transformer import transformer_backward, transformer_forward
+from convsim_mini.training.initial import initial_parameters
+
+rng = np.random.default_rng(seed(12))
+
+# %% [markdown]
+# ## Attention has no order
+#
+# y_i = Σ_j p_ij v_j, where p_ij is the softmax of q_i · k_j/√m over j. Nothing in this formula says
+# where i and j stand: only the words' own vectors enter, and a sum does not depend on the order of
+# its terms. If you change the order of the words, the outputs change their order in the same way:
+#
+# attention(x[order]) = attention(x)[order]
+#
+# Linear layers, relu and layer norm treat each row alone, so this holds for them, too. Then the
+# encoder takes the mean over the words. The mean is the same for every order.
+#
+# **Predict:** what is the cosine between "dog bites man" and "man bites dog", after two layers of
+# attention with random weights, when nothing tells positions apart? And with the timing signal?
+
+# %%
+qkv, order = rng.standard_normal((7, 36)), rng.permutation(7)
+whole = [0, 7]
+permuted = attention_forward(qkv[order], whole, 3)[0]
+expect(np.abs(permuted - attention_forward(qkv, whole, 3)[0][order]).max(), 0, 1e-14,
+       "attention: permuted in, out")
+
+
+@contextmanager
+def signal_as(rows):
+    """The library's Transformer with rows(length, width) in the place of its timing signal."""
+    kept = transformer.timing_signal
+    transformer.timing_signal = lambda length, width, dtype, xp: rows(length, width).astype(dtype)
+    try:
+        yield
+    finally:
+        transformer.timing_signal = kept
+
+
+def no_signal(length, width):
+    return np.zeros((length, width))
+
+
+def random_signal(length, width):
+    """One random vector for each position, always the same ones."""
+    return np.random.default_rng(seed(1)).choice([-0.7, 0.7], (length, width))
+
+
+def pack(sentences):
+    """Sentences of equal length: ids (B, n) → Packed."""
+    return Packed(sentences.astype(np.int32).ravel(),
+                  np.arange(len(sentences) + 1) * sentences.shape[1])
+
+
+d = 64
+config = ModelConfig(encoder="transformer", embedding_dim=d, layers=[d], heads=4, hidden=128,
+                     transformer_layers=2)
+# rows of length about 1, as the library starts
+table = rng.standard_normal((5000, d)) / math.sqrt(d)
+params = {name: p.astype(np.float64) for name, p in initial_parameters(config, table, rng).items()}
+model = Model(params, config, len(table))
+
+dog, bites, man = 17, 4, 99
+both = pack(np.array([[dog, bites, man], [man, bites, dog]]))
+with signal_as(no_signal):
+    u, _ = transformer_forward(model, both)
+expect(1 - u[0] @ u[1], -1e-14, 1e-14, "1 − cosine without the signal")
+u, _ = transformer_forward(model, both)
+expect(1 - u[0] @ u[1], 1e-6, 0.1, "1 − cosine with it")
+
+# %% [markdown]
+# Without the signal both sentences have exactly the same vector. No training can separate them,
+# since every value of the parameters gives one vector. With the signal they differ, though before
+# training not by much.
+#
+# ## A clock with many hands
+#
+# Each position needs a vector of its own, which is added to the word's. One could learn a table of
+# them, but then positions beyond the longest sentence of the training have no vector. Think of a
+# clock instead. A hand that turns once in 2π · t positions stands at the angle p/t at position p;
+# write down its sine and cosine. A fast hand tells neighbours apart, but is soon back where it
+# was. A slow one takes long to come back, but hardly moves from word to word. So take d/2 hands,
+# from t = 1 to t = 10,000, each a fixed factor slower than the one before:
+#
+# t_k = 10,000^(k/(d/2 − 1)), signal(p) = [sin(p/t_0) … sin(p/t_last), cos(p/t_0) … cos(p/t_last)]
+
+# %%
+def signal_by_hand(length, width):
+    half = width // 2
+    timescales = 10_000 ** (np.arange(half) / (half - 1))     # (half,)
+    angles = np.arange(length)[:, None] / timescales          # (length, half)
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+
+width = 512                                                   # the paper's
+signal = timing_signal(1500, width, np.float64)
+expect(np.abs(signal - signal_by_hand(1500, width)).max(), 0, 1e-9, "ours against the library's")
+
+# %% [markdown]
+# ## How far apart are two positions?
+#
+# One hand contributes sin a sin b + cos a cos b = cos(a − b) to the product of two signals. So
+#
+# signal(p) · signal(p + Δ) = Σ_k **cos(Δ/t_k)**
+#
+# p has cancelled: the product depends on the distance alone. Each signal has length √(d/2) (put
+# Δ = 0), so the cosine is the mean of cos(Δ/t_k).
+#
+# That mean has a closed form. ln t_k is spread evenly from 0 to ln 10,000. So with many hands the
+# mean is the integral of cos(Δ/t) over ln t, divided by ln 10,000. With u = Δ/t it becomes
+#
+# (Ci(Δ) − Ci(Δ/10,000))/ln 10,000 ≈ **1 − (0.577 + ln Δ)/9.21**
+#
+# (Ci is the cosine integral. It is about 0.577 + ln x for a small x, and about 0 for a large one.)
+# Similarity falls with the *logarithm* of the distance: from 10 to 100 it loses as much as from 100
+# to 1,000, a quarter. So near positions are told apart finely, far ones coarsely. (At distance 1
+# Ci is 0.34: the short form holds from about 3 words on.)
+#
+# **Predict** the cosine at distance 100, where ln Δ = 4.605: 1 − (0.577 + 4.605)/9.21 is …
+
+# %%
+def derived_cosine(distance):
+    return (sici(distance)[1] - sici(distance / 10_000)[1]) / math.log(10_000)
+
+
+distances = np.unique(np.logspace(0, 3, 40).astype(int))
+starts = (0, 37, 400)
+measured = np.array([[signal[p] @ signal[p + distance] / (width / 2) for distance in distances]
+                     for p in starts])
+
+figure, (heat, curve) = plt.subplots(1, 2, figsize=(11, 4.6))
+image = heat.imshow(signal[:60].T, aspect="auto", vmin=-1, vmax=1, interpolation="nearest")
+heat.axhline(width / 2 - 0.5, color="k", linewidth=0.8)
+heat.set(title="Each hand is a little slower than the one above it", xlabel="position of the word",
+         ylabel="channel (upper half sines, lower half cosines)")
+figure.colorbar(image, ax=heat, label="signal")
+for p, row, marker in zip(starts, measured, "ox+"):
+    curve.semilogx(distances, row, marker, color=f"C{starts.index(p)}", markersize=7,
+                   fillstyle="none", label=f"measured from position {p}")
+curve.semilogx(distances, derived_cosine(distances), "k:",
+               label="derived: (Ci(Δ) − Ci(Δ/10⁴))/ln 10⁴")
+curve.set(title="On average, similarity falls with ln Δ", xlabel="distance Δ in words",
+          ylabel="cosine of two positions", ylim=(0, 1.02), xticks=[1, 10, 100, 1000],
+          xticklabels=["1", "10", "100", "1,000"])
+show(figure, "13_timing_signal")
+
+expect(np.abs(measured[0] - measured[2]).max(), 0, 1e-10,
+       "from position 0 and from 400, the difference")
+off = np.abs(measured[0] - derived_cosine(distances))
+expect(off[distances <= 100].max(), 0, 0.01, "measured − derived up to distance 100, at most")
+expect(off.max(), 0, 0.06, "and up to 1,000: the sum of 256 hands is no integral any more")
+expect(derived_cosine(100), 0.43, 0.45, "at distance 100: 1 − 5.18/9.21 = 0.44")
+
+# %% [markdown]
+# Beyond 100 words the measured cosine goes up and down around the derived line: 0.20 at 700, 0.22
+# at 1,000. No two positions have the same signal: the fastest hand has a period of 2π, and no
+# multiple of 2π is a whole number.
+#
+# ## What sines add: "three words back"
+#
+# signal(p + Δ) follows from signal(p) if each hand is turned by Δ/t_k. For that p need not be
+# known. It is a linear map, so one matrix of queries can ask for "the word three before me", at
+# every position. Below, a matrix is fitted by least squares at the positions 0 to 199. Then each
+# position from 203 to 399 asks for its third predecessor, as a head does: by the largest product.
+#
+# **Predict** how often the right position is found: with sines? With a random vector for each
+# position, as a learned table starts?
+
+# %%
+def found_three_back(rows):
+    """Share of the positions 203 to 399 whose third predecessor gets the largest product."""
+    matrix = np.linalg.lstsq(rows[3:200], rows[:197], rcond=1e-10)[0]
+    scores = rows[203:] @ matrix @ rows.T                     # (197, 400): queries times keys
+    return float((scores.argmax(axis=1) == np.arange(200, 397)).mean())
+
+
+by_sines = found_three_back(signal_by_hand(400, d))
+by_random = found_three_back(random_signal(400, d))
+claim("three words back, at positions not seen: found with sines", by_sines, low=0.9)
+claim("… found with random vectors", by_random, high=0.1)
+
+# %% [markdown]
+# What a matrix learns about sines holds at positions that it has not seen. What it learns about
+# random vectors does not.
+#
+# ### Exercise 1: wind the clock forward
+#
+# Write this map down. Use sin(a + b) = sin a cos b + cos a sin b and
+# cos(a + b) = cos a cos b − sin a sin b. Look up in which columns one hand's sine and cosine are.
+# The judge's positions are not whole numbers, so that nobody can look p up.
+
+# %%
+def wind(rows, steps):
+    """rows of a timing signal, (n, width), to the rows `steps` positions later: (n, width)."""
+    raise NotImplementedError
+
+
+def judge_wind(wind, rng):
+    for width, steps in ((8, 1), (64, int(rng.integers(2, 20))), (64, -2)):
+        places = rng.uniform(0, 300, (10, 1))
+        timescales = 10_000 ** np.linspace(0, 1, width // 2)
+        rows, wanted = (np.hstack([np.sin(angles), np.cos(angles)]) for angles in (
+            places / timescales, (places + steps) / timescales))
+        found = wind(rows, steps)
+        assert found.shape == rows.shape, f"shape {found.shape}, expected {rows.shape}"
+        error = np.abs(found - wanted).max()
+        assert error < 1e-9, (f"width {width}, {steps} steps: off by {error:.2g}; does each sine "
+                              "meet its own cosine? (All sines, then all cosines.) And "
+                              "no position is looked up: p is not a whole number")
+
+
+check(1, wind, judge_wind)
+
+# %% [markdown]
+# ### Exercise 2: break the clock
+#
+# Find timescales with which the encoder takes the word at position 5 for the one at position 0,
+# while positions 0 to 4 all differ.
+
+# %%
+def broken_timescales():
+    """→ array of one or more positive timescales t_k."""
+    raise NotImplementedError
+
+
+def judge_broken_timescales(broken_timescales, rng):
+    timescales = np.asarray(broken_timescales(), float)
+    assert timescales.ndim == 1 and len(timescales) and (timescales > 0).all(), (
+        "an array of positive numbers")
+    angles = np.arange(6)[:, None] / timescales
+    signal = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    apart = np.linalg.norm(signal[:, None] - signal, axis=2)  # (6, 6)
+    assert apart[0, 5] < 1e-9, (f"positions 0 and 5 are {apart[0, 5]:.2g} apart; after how many "
+                                "positions is a hand back?")
+    nearest = (apart + 9 * np.eye(6))[:5, :5].min()
+    assert nearest > 0.1, (f"two of the positions 0 to 4 are only {nearest:.2g} apart: a hand goes "
+                           "round too often, or too slowly")
+
+
+check(2, broken_timescales, judge_broken_timescales)
+
+# %% [markdown]
+# ## Who beats whom
+#
+# Now with training. There are twelve players. A sentence is "a beats b", for all 132 ordered pairs.
+# The task is to name the winner. Without the signal "a beats b" and "b beats a" are one vector.
+# With one vector for two answers the best is a probability of ½ for each: a loss of **ln 2 =
+# 0.693**, on average over any set of games that holds both. No width, depth or length of training
+# gets below. Before training, with all twelve alike, the loss is ln 12 = 2.485.
+
+# %%
+PLAYERS = 12
+# word 12 is "beats"
+games = np.array([(a, PLAYERS, b) for a in range(PLAYERS) for b in range(PLAYERS) if a != b])
+winners = games[:, 0]
+small = ModelConfig(encoder="transformer", embedding_dim=16, layers=[16], heads=2, hidden=32,
+                    transformer_layers=1)
+
+
+def train(steps=250, scale=10):
+    """→ losses (steps,)."""
+    rng = np.random.default_rng(seed(0))
+    table = rng.standard_normal((PLAYERS + 1, 16)) / 4
+    params = {name: p.astype(np.float64)
+              for name, p in initial_parameters(small, table, rng).items()}
+    params["winner.weight"] = np.zeros((16, PLAYERS))
+    optimizer, losses = Adaptive(params), []
+    for _ in range(steps):
+        u, cache = transformer_forward(Model(params, small, len(table)), pack(games))
+        loss, loss_cache = cross_entropy_forward(scale * u @ params["winner.weight"], winners)
+        dlogits = scale * cross_entropy_backward(1.0, loss_cache)
+        grads = transformer_backward(dlogits @ params["winner.weight"].T, cache)
+        grads["winner.weight"] = u.T @ dlogits
+        optimizer.step(params, grads, 0.01, 0.01)
+        losses.append(float(loss))
+    return np.array(losses)
+
+
+with_losses = train()
+with signal_as(no_signal):
+    without_losses = train()
+with signal_as(random_signal):
+    random_losses = train()
+
+figure, curve = plt.subplots()
+curve.semilogy(without_losses, color="C3", label="without the signal")
+curve.semilogy(with_losses, color="C0", label="with it")
+curve.semilogy(random_losses, color="C1", linestyle="--", label="a random vector a position")
+curve.axhline(math.log(2), color="k", linestyle=":", label="derived: ln 2")
+curve.set(title="Without positions the loss stays at ln 2 or above", ylabel="loss: −ln p(winner)",
+          xlabel="step (all 132 games in each)")
+show(figure, "13_order")
+
+expect(with_losses[0], math.log(12) - 1e-9, math.log(12) + 1e-9, "loss at the start: ln 12")
+claim("who won, without the signal: the least loss; ln 2 = 0.693", without_losses.min(),
+      math.log(2) - 1e-9, math.log(2) + 0.02)
+claim("… with the signal: loss at the end", with_losses[-1], high=0.02)
+claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
+
+# %% [markdown]
+# The signal only has to make a difference *possible*; training makes it large. For this task any
+# vectors serve that differ from position to position. Sines are needed for what was shown above.
+#
+# The DAN solves this in another way: it hashes bigrams (lesson 6), "a beats" and "beats a". So it
+# knows the order of two neighbours, and no other order.
+#
+# ## Where this lives
+#
+# - `core/attention.py`: `timing_signal`. `core/transformer_layers.py`:
+#   `placed_embedding_forward` multiplies by √d and adds it, at the words' positions. It is a
+#   constant: the backward has no line for it.
+# - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all
+#   cosines; Vaswani et al. print them in turns, which is the same up to a permutation of channels).
+
+# %% [markdown]
+# ## Claims
+#
+# Over five seeds, as `python -m lessons.claims 14` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | three words back, at positions not seen: found with sines | 1 ± 0 | 1 to 1 | below 0.9 |
+# | … found with random vectors | 0 ± 0 | 0 to 0 | above 0.1 |
+# | who won, without the signal: the least loss; ln 2 = 0.693 | 0.694 ± 4e-05 | 0.694 to 0.694 | below 0.693, above 0.713 |
+# | … with the signal: loss at the end | 0.000581 ± 8e-05 | 0.000495 to 0.000684 | above 0.02 |
+# | … with random vectors: loss at the end | 0.00061 ± 1e-05 | 0.000593 to 0.000622 | above 0.02 |
+
+# %% [markdown]
+# ## What you know now
+#
+# - Attention alone has no order: words in any order are one vector, and the loss stays at ln 2.
+# - Any vector for each position mends that. With sines one matrix can ask for "three words back".
+# - On average the similarity of two positions falls with the logarithm of their distance.
+#
+# Next: lesson 15 stacks layers, six and more, and watches the gradient on its way down.
+#
+# Solutions, for when you have tried: `lessons/solutions/13_timing_signal.py`.

@@ -1,0 +1,361 @@
+# %% [markdown]
+# # 14 · Many heads, many lengths: attention over packed sentences
+#
+# **Needs** one attention head and its backward (lesson 12), `Packed` (lesson 6).
+# **Gives** `attention_forward` as the library has it: heads by a reshape, sentences of all lengths,
+# no padding, no mask; and what padding would cost, derived from the lengths of real sentences.
+# **Time** 60 minutes. If you will never pack sentences, read the first three parts.
+#
+# Sentences differ in length, the rows of an array do not. The usual way is to fill all sentences up
+# to the longest, and then to mask what was filled. That costs many more scores than the sentences
+# need. And if you forget the mask, no error tells you. This lesson does without either, and shows
+# that nothing changes.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]
+from lesson import check, claim, expect, plt, seed, show
+
+from itertools import islice
+
+import numpy as np
+
+from convsim_mini.core.attention import attention_backward, attention_forward, groups
+from convsim_mini.core.gradcheck import layer_error, relative_error
+from convsim_mini.core.packed import Packed
+from convsim_mini.core.text import tokenize
+from convsim_mini.core.transformer import sort_by_length
+from convsim_mini.core.transformer_layers import mean_pool_backward, mean_pool_forward
+from convsim_mini.data.pairs import read_rows
+from convsim_mini.data.tables_and_logs import default_corpus
+
+rng = np.random.default_rng(seed(11))
+
+
+def softmax(s):
+    p = np.exp(s - s.max(axis=-1, keepdims=True))
+    return p / p.sum(axis=-1, keepdims=True)
+
+# %% [markdown]
+# ## Why more than one head
+#
+# One head gives one set of shares: y_i = Σ_j p_ij v_j, the same p for all numbers of v. Suppose a
+# word needs the first half of its output from word a and the second half from word b. With shares w
+# and 1 − w and numbers of variance 1, the mean square error over both halves is (1 − w)² + w². It
+# is smallest at w = ½, and even there half of the variance is lost.
+#
+# Two heads lose nothing: the first looks at a, the second at b, and each moves only its half of the
+# numbers. So cut the d columns into h slices of width m = d/h and let each slice have its own
+# softmax. It costs no parameters, and the products cost the same: h · n² · m = n² d multiplications
+# for the scores whatever h is. Only the n² scores themselves are there h times.
+#
+# ## Heads by a reshape
+#
+# Column c of a row belongs to head c // m. So a row of d numbers *is* already a table of h rows and
+# m columns, and a reshape from (n, d) to (n, h, m) moves nothing. Products want the head in front,
+# (h, n, m): swap two axes. Neither copies a number.
+
+# %%
+n, d, heads = 5, 12, 3
+m = d // heads
+qkv = rng.standard_normal((n, 3 * d))    # queries, keys and values side by side, as in lesson 12
+q, k, v = np.split(qkv, 3, axis=1)       # (n, d) each
+
+by_loop = np.empty((n, d))
+for head in range(heads):
+    columns = slice(head * m, (head + 1) * m)
+    p = softmax(q[:, columns] @ k[:, columns].T / np.sqrt(m))
+    by_loop[:, columns] = p @ v[:, columns]
+
+three = qkv.reshape(n, 3, heads, m)    # one reshape for parts and heads at once
+q, k, v = (three[:, part].swapaxes(0, 1) for part in range(3))                # (h, n, m) each
+assert np.shares_memory(q, qkv), "a view: nothing was copied"
+p = softmax(q @ k.swapaxes(1, 2) / np.sqrt(m))    # (h, n, m) (h, m, n) → (h, n, n), head by head
+at_once = (p @ v).swapaxes(0, 1).reshape(n, d)    # (h, n, m) → (n, h, m) → (n, d)
+wrong = qkv.reshape(3, heads, n, m)[0]    # the right shape, no error; but it mixes the words
+assert wrong.shape == q.shape and not np.array_equal(wrong, q)
+expect([relative_error(y, by_loop) for y in (at_once, attention_forward(qkv, [0, n], heads)[0])],
+       0, 1e-14, "all heads at once, and the library's, against a loop")
+
+# %% [markdown]
+# ## Many sentences: the loop that is right
+#
+# A batch is a `Packed`: all words one below the other, N rows, and the offsets at which sentences
+# begin. Linear layers, layer norm and the feed-forward networks treat each row alone. Only
+# attention has to know where a sentence ends. The plainest way is a loop over sentences and heads.
+# It is our reference, forwards and backwards.
+
+# %%
+def loop_forward(qkv, offsets, heads):
+    """qkv: (N, 3d); offsets: (B + 1,) → y: (N, d), cache."""
+    d = qkv.shape[1] // 3
+    m, y, kept = d // heads, np.empty((len(qkv), d), qkv.dtype), []
+    for first, last in zip(offsets, offsets[1:]):
+        for head in range(heads):
+            q, k, v = (qkv[first:last, part * d + head * m:part * d + (head + 1) * m]
+                       for part in range(3))
+            p = softmax(q @ k.T / np.sqrt(m))
+            y[first:last, head * m:(head + 1) * m] = p @ v
+            kept.append((first, last, head, q, k, v, p))
+    return y, (qkv.shape, m, kept)
+
+
+def loop_backward(dy, cache):
+    """Lesson 12 for each sentence and head: dy: (N, d) → dqkv: (N, 3d)."""
+    shape, m, kept = cache
+    dqkv = np.empty(shape)
+    dq_all, dk_all, dv_all = np.split(dqkv, 3, axis=1)        # views
+    for first, last, head, q, k, v, p in kept:
+        rows, columns = slice(first, last), slice(head * m, (head + 1) * m)
+        dp = dy[rows, columns] @ v.T
+        ds = p * (dp - (p * dp).sum(axis=1, keepdims=True)) / np.sqrt(m)
+        dq_all[rows, columns], dk_all[rows, columns] = ds @ k, ds.T @ q
+        dv_all[rows, columns] = p.T @ dy[rows, columns]
+    return dqkv
+
+
+offsets = np.array([0, 3, 4, 7, 12])                          # sentences of 3, 1, 3 and 5 words
+qkv = rng.standard_normal((12, 18))                           # d = 6
+expect(layer_error(lambda qkv: loop_forward(qkv, offsets, 2), loop_backward, [qkv], rng), 0, 1e-7,
+       "the loop's backward against differences")
+
+# %% [markdown]
+# **Predict:** the second sentence has a single word. Which gradient do its query and key get,
+# whatever dy is? And what is its y?
+
+# %%
+y, cache = loop_forward(qkv, offsets, 2)
+dqkv = loop_backward(rng.standard_normal((12, 6)), cache)
+expect(np.abs(dqkv[3, :12]).max(), 0, 1e-15, "gradient of the only word's query and key")
+assert np.array_equal(y[3], qkv[3, 12:])                      # p = 1: it fetches its own value
+
+# %% [markdown]
+# ## Padding, and the mask that one forgets
+#
+# The usual way: an array (B, L, 3d), L the longest length, zeros after the end of each sentence.
+# The scores of padded keys are set to −∞. Their exponential is 0, so they get no share.
+
+# %%
+def padded_forward(qkv, offsets, heads, masked=True):
+    """The same as loop_forward, filled up to the longest sentence."""
+    lengths, d = np.diff(offsets), qkv.shape[1] // 3
+    real = np.arange(lengths.max()) < lengths[:, None]        # (B, L): is it a word?
+    filled = np.zeros((*real.shape, 3 * d), qkv.dtype)
+    filled[real] = qkv
+    q, k, v = filled.reshape(*real.shape, 3, heads, d // heads).transpose(2, 0, 3, 1, 4)
+    s = q @ k.swapaxes(2, 3) / np.sqrt(d // heads)    # (B, h, L, m) (B, h, m, L) → (B, h, L, L)
+    if masked:
+        s = np.where(real[:, None, None, :], s, -np.inf)
+    return (softmax(s) @ v).swapaxes(1, 2).reshape(*real.shape, d)[real]
+
+
+expect(relative_error(padded_forward(qkv, offsets, 2), y), 0, 1e-14,
+       "padded and masked against the loop")
+
+# %% [markdown]
+# Now forget the mask. A padded key is zero, so its score is 0 and its e^s is **1, not 0**. Its
+# value is zero as well. So the numerator stays, and the denominator grows by one for each of the
+# L − n padded words:
+#
+# y without mask = y · Z/(Z + L − n), Z = Σ_j e^s_ij
+#
+# No error, no nan: each sentence is scaled by a factor that depends on the *longest other sentence
+# in its batch*. With scores around 0, Z ≈ n and the factor is about n/L. (That holds without a bias
+# on k and v.)
+
+# %%
+forgotten = padded_forward(qkv, offsets, 2, masked=False)
+q, k = qkv[:3, :3], qkv[:3, 6:9]                              # first sentence, first head, m = 3
+z = np.exp(q @ k.T / np.sqrt(3)).sum(axis=1, keepdims=True)   # (3, 1)
+expect(relative_error(forgotten[:3, :3], y[:3, :3] * z / (z + 5 - 3)), 0, 1e-14,
+       "without mask, against the formula")
+expect(relative_error(forgotten[7:], y[7:]), 0, 1e-14, "the longest sentence does not suffer")
+claim("without mask: relative error of all but the longest sentence", relative_error(
+    forgotten[:7], y[:7]), 0.05)
+
+# %% [markdown]
+# ## What padding costs
+#
+# Scores cost length². Padded, a batch of B sentences costs B · max², packed it costs Σ n². Let F(l)
+# be the share of sentences with at most l words. The longest of B has at most l words if all have:
+# with probability F(l)ᴮ. So E[max²] = Σ_l l² (F(l)ᴮ − F(l − 1)ᴮ), and the factor is E[max²]/E[n²].
+#
+# **Predict:** the average chat sentence below has 18 words. A batch has 256 sentences. Is the
+# factor nearest 3, 10 or 40?
+
+# %%
+chat = [tokenize(pair.response) for chunk in islice(read_rows(default_corpus()), 4)
+        for pair in chunk.pairs]
+# the library cuts at 256 words, too
+lengths = np.array([min(len(tokens), 256) or 1 for tokens in chat])
+print(f"{len(lengths):,} sentences: {lengths.mean():.1f} words on average, half have at most "
+      f"{np.median(lengths):.0f}, one in a hundred more than {np.percentile(lengths, 99):.0f}")
+
+l = np.arange(257)
+at_most = np.searchsorted(np.sort(lengths), l, side="right") / len(lengths)   # F(l): (257,)
+derived = np.sum(l[1:]**2 * np.diff(at_most**256)) / np.mean(lengths.astype(float)**2)
+batches = rng.choice(lengths, (64, 256)).astype(float)
+claim("scores padded / needed for a batch of 256", 256 * np.sum(batches.max(axis=1)**2)
+      / np.sum(batches**2), 25, 50)
+expect(derived, 33, 37, "the same, derived from the lengths")
+
+sample = rng.choice(lengths, 64)
+figure, raster = plt.subplots()
+words = np.arange(sample.max()) < sample[:, None]
+raster.imshow(np.where(words, 1.0, 0.12), cmap="Blues", vmin=0, vmax=1, aspect="auto",
+              interpolation="nearest")
+raster.set(title=f"64 sentences, padded: {1 - words.mean():.0%} of the places are padding",
+           xlabel="position (dark: a word)", ylabel="sentence of the batch")
+show(figure, "14_many_heads_many_lengths")
+
+# %% [markdown]
+# The longest sentence decides the cost of all, and among 256 there is always a long one.
+#
+# ## Groups of equal length
+#
+# ![Rows are words, columns are cut into q, k, v and heads](pictures/14_packed_heads.svg)
+#
+# Sentences of equal length need no padding to form an array. So: sort the batch by length, and each
+# run of equal lengths is a `Group`: tokens first … last − 1, `length` to each sentence. Rows
+# first:last of qkv, reshaped to (sentences, length, 3, h, m), are all heads of all its sentences,
+# again without a copy.
+
+# %%
+ends = lambda lengths: np.concatenate([[0], np.cumsum(lengths)])
+drawn = rng.choice(lengths, 256)
+claim("groups of 256 sentences, sorted by length; as drawn about 247",
+      len(groups(ends(np.sort(drawn)), 8)), 30, 75)
+expect(len(groups(ends(drawn), 8)), 230, 256, "and as drawn")
+
+# three sentences of three words, then one of one
+print(groups(np.array([0, 3, 6, 9, 10]), heads=1))
+
+# %% [markdown]
+# Both are *right*, since groups of one sentence are groups as well. Sorting makes them few. (A
+# group is also cut where its scores would pass 2²⁰, so that they stay in the cache.)
+#
+# Now the check: loop = padded = grouped, forwards and backwards, in any order of the sentences.
+
+# %%
+drawn = np.minimum(rng.choice(lengths, 64), 60)
+for name, some in (("as drawn", drawn), ("sorted", np.sort(drawn))):
+    offsets = ends(some)
+    qkv, dy = rng.standard_normal((offsets[-1], 36)), rng.standard_normal((offsets[-1], 12))
+    y, cache = attention_forward(qkv, offsets, 3)
+    loop_y, loop_cache = loop_forward(qkv, offsets, 3)
+    expect([relative_error(y, loop_y), relative_error(padded_forward(qkv, offsets, 3), loop_y),
+            relative_error(attention_backward(dy, cache), loop_backward(dy, loop_cache))], 0, 1e-13,
+           f"{name}: y in groups, y padded, dqkv in groups, against the loop")
+
+# %% [markdown]
+# ## There and back
+#
+# Sorting reorders the batch, and pair i must find its response i again. `sort_by_length` returns
+# the order: sentence b of the sorted batch was sentence order[b]. It also returns the places:
+# sentence i now stands at places[i]. The encoder computes u sorted and takes u[places].
+
+# %%
+packed = Packed(np.arange(9, dtype=np.int32), np.array([0, 4, 5, 7, 9]))       # lengths 4, 1, 2, 2
+by_length, order, places = sort_by_length(packed, max_tokens=256)
+print("lengths", packed.lengths, "→", by_length.lengths, " order", order, " words", by_length.ids)
+assert np.array_equal(by_length.lengths[places], packed.lengths)
+
+# %% [markdown]
+# y = x[order] moves rows: row b of y is row order[b] of x. So the backward is dx[order] = dy, that
+# is dx = dy[places].
+
+# %% [markdown]
+# ## From words to a sentence
+#
+# At the end each sentence gets the mean of its words: y_b = (1/n_b) Σ x_i over its rows. The rows
+# of all sentences lie in one array, and their numbers differ.
+#
+# **Write the backward before you read on:** `yours/mean_pool.py`, then
+# `python -m lessons.yours check mean_pool`.
+#
+# Each row has the slope 1/n_b, so it gets dy_b/n_b, with the n of its own sentence. All words of a
+# sentence get the same vector.
+
+# %%
+x, dy = rng.standard_normal((9, 3)), rng.standard_normal((4, 3))
+by_hand = np.concatenate([np.tile(row / n, (n, 1)) for row, n in zip(dy, packed.lengths)])
+expect(relative_error(by_hand, mean_pool_backward(dy, mean_pool_forward(x, packed)[1])), 0, 1e-14,
+       "dy_b/n_b, repeated, against the library's")
+expect(layer_error(lambda x: mean_pool_forward(x, packed), mean_pool_backward, [x], rng), 0, 1e-8,
+       "the library's against differences")
+
+# %% [markdown]
+# ### Exercise 1: catch the leak
+#
+# Below are four attentions. One is right, three leak: what a sentence gets depends on its company.
+# Write a test that tells them apart. It may call `attention(qkv, offsets, heads)` as often as it
+# likes, on batches of its own. A hint: a forgotten mask leaks only how *long* the others are. So it
+# is not enough to change their numbers. And a right attention may differ in the last digit.
+
+# %%
+def right_attention(qkv, offsets, heads):
+    return attention_forward(qkv, offsets, heads)[0]
+
+
+def one_long_sentence(qkv, offsets, heads):
+    """Where the sentences end is ignored."""
+    return attention_forward(qkv, [0, len(qkv)], heads)[0]
+
+
+def no_mask(qkv, offsets, heads):
+    return padded_forward(qkv, offsets, heads, masked=False)
+
+
+def one_word_too_many(qkv, offsets, heads):
+    """The last word of a sentence (of two or more) falls to the next sentence."""
+    moved = np.concatenate([offsets[:1], offsets[1:-1] - (np.diff(offsets)[:-1] > 1), offsets[-1:]])
+    return attention_forward(qkv, moved, heads)[0]
+
+
+def leaks(attention):
+    """Does a sentence depend on the rest of the batch?
+
+    → True if its rows of attention(qkv, offsets, heads) do
+    """
+    raise NotImplementedError
+
+
+def judge_leaks(leaks, rng):
+    for attention in (one_long_sentence, no_mask, one_word_too_many):
+        assert leaks(attention), f"{attention.__name__} leaks, and your test does not see it"
+    for attention in (right_attention, padded_forward, lambda *given: loop_forward(*given)[0]):
+        assert not leaks(attention), "your test accuses a right one; is it the last digit?"
+
+
+check(1, leaks, judge_leaks)
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `core/attention.py`: `groups`, `attention_forward`, `attention_backward`, `split_heads`.
+# - `core/transformer.py`: `sort_by_length`; `transformer_forward` ends with u.take(places),
+#   `transformer_backward` starts with du.take(order).
+# - The paper, §3.1: 8 heads, 512 wide. Packing without padding is ours; the numbers are the same.
+
+# %% [markdown]
+# ## Claims
+#
+# Over five seeds, as `python -m lessons.claims 13` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | without mask: relative error of all but the longest sentence | 0.298 ± 0.04 | 0.243 to 0.347 | below 0.05 |
+# | scores padded / needed for a batch of 256 | 33.4 ± 3 | 28.5 to 35.8 | below 25, above 50 |
+# | groups of 256 sentences, sorted by length; as drawn about 247 | 53.8 ± 4 | 49 to 59 | below 30, above 75 |
+
+# %% [markdown]
+# ## What you know now
+#
+# - A head is a slice of the columns, and costs a reshape.
+# - Padding costs by the longest sentence; a forgotten mask changes all others without an error.
+# - Groups of equal length need neither padding nor mask.
+#
+# Next: lesson 13. So far attention does not know which word comes first.
+#
+# Solutions, for when you have tried: `lessons/solutions/14_many_heads_many_lengths.py`.

@@ -1,0 +1,242 @@
+# %% [markdown]
+# # 19 · What the scores become, and what a larger batch shows
+#
+# **Needs** the batch softmax loss, its gradient and its false negatives (lesson 5).
+# **Gives** the scores at which the loss is lowest; what the mask of equal replies changes in them;
+# what a batch of K can show of a model that has such scores.
+# **Time** 50 minutes.
+#
+# Lesson 5 derived how the loss pulls. Where does it pull *to*? To one number for each pair, which
+# can be written down: how much more likely a reply is after this input than overall.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]
+from lesson import check, claim, expect, plt, seed, show
+
+import numpy as np
+from tqdm import tqdm
+
+from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
+from convsim_mini.core.pairs import false_negatives
+
+rng = np.random.default_rng(seed(8))
+
+# %% [markdown]
+# ## The scores that the loss wants
+#
+# Let replies come with p(j | i), given the input, and p(j) overall. The wrong answers of a batch
+# are other people's replies, so they come with p(j). Given K candidates, which one is true? Bayes:
+# candidate j is k times as likely to be the true one as another if p(j | i)/p(j) is k times as
+# large. A softmax of scores says exactly that if
+#
+# s_ij = **log (p(j | i)/p(j))** + any number for each row
+#
+# This is the pointwise mutual information (lesson A counts it for words). "Yes", which fits
+# everywhere, gets no score for being frequent. Each time "yes" stands in the batch as another's
+# reply, it is pushed down. So its frequency is divided out.
+#
+# A world to test it in: 60 inputs and 200 replies. Each input has a few replies of its own. One
+# reply in four is "yes", reply 0, whatever the input is. There is no encoder. The scores are a
+# table of 60 × 200 free numbers, learned from random batches alone.
+#
+# **Predict:** after training, is the score of "yes" above, at, or below its PMI, without the mask?
+# And with it?
+
+# %%
+inputs, replies = 60, 200
+joint = rng.dirichlet(np.full(replies - 1, 0.02), inputs) * 0.75
+joint = np.concatenate([np.full((inputs, 1), 0.25), joint], axis=1) / inputs    # p(i, j)
+with np.errstate(divide="ignore"):
+    pmi = np.maximum(np.log(joint / np.outer(joint.sum(axis=1), joint.sum(axis=0))), -30)
+one_hot = np.eye(replies)                   # pmi[i] · one_hot[j] is the score of the pair
+information = float((joint * pmi).sum())    # I(input; reply), in nats
+possible = joint > 1e-4                     # pairs that training meets often enough
+
+
+def draw(K):
+    """K random pairs of this world: inputs (K,), replies (K,)."""
+    return np.divmod(rng.choice(joint.size, K, p=joint.ravel()), replies)
+
+
+# %% [markdown]
+# A gradient step on this table needs lesson 5's loss alone: a row of the table is u, and v is the
+# reply's own axis.
+
+# %%
+def mask_of(j, use_mask):
+    return false_negatives(np.arange(len(j)), j) if use_mask else None
+
+
+def learned_scores(use_mask, K=64, steps=4000):
+    """A table of scores after training on random batches, the mean of its second half.
+
+    → (60, 200). Softmax ignores a number that is added to a whole row, so each row is shifted until
+    its mean over the input's own replies equals the PMI's.
+    """
+    scores, mean = np.zeros((inputs, replies)), np.zeros((inputs, replies))
+    for step in tqdm(range(steps), disable=None):
+        i, j = draw(K)
+        _, cache = batch_softmax_forward(scores[i], one_hot[j], 1.0, mask_of(j, use_mask))
+        du, _ = batch_softmax_backward(1.0, cache)
+        np.add.at(scores, i, -0.5 * K * min(1, 2 - 2 * step / steps) * du)
+        if step >= steps // 2:
+            mean += scores / (steps - steps // 2)
+    weight = joint * possible * (np.arange(replies) > 0)
+    return mean - ((mean - pmi) * weight).sum(axis=1, keepdims=True) / (
+        weight.sum(axis=1, keepdims=True))
+
+
+learned = {use_mask: learned_scores(use_mask) for use_mask in (False, True)}
+others = possible & (np.arange(replies) > 0)                  # all but "yes"
+for name, scores, low, high in (("without", learned[False], -0.1, 0.1),
+                                ("with", learned[True], 0.2, np.log(1.5))):
+    expect(np.corrcoef(scores[others], pmi[others])[0, 1], 0.95, 1,
+           f"{name} the mask: correlation of scores and PMI, all but “yes”")
+    claim(f"{name} the mask: score of “yes” above its PMI", (scores - pmi)[:, 0].mean(), low, high)
+
+# %%
+figure, panels = plt.subplots(1, 2, figsize=(10, 4.8), sharey=True)
+for axes, scores, title in zip(panels, learned.values(), (
+        "Without the mask the scores\nbecome the PMI, also for “yes”",
+        "With it “yes”, the most\nfrequent reply, rises")):
+    axes.plot(pmi[others], scores[others], ".", color="C0", alpha=0.4, label="other replies")
+    axes.plot(pmi[:, 0], scores[:, 0], "o", color="C3", label="“yes”")
+    axes.axline((0, 0), slope=1, color="k", linestyle=":", label="score = PMI")
+    axes.set(xlabel="log p(j | i)/p(j)", ylabel="learned score, rows aligned", title=title,
+             xlim=(-1, 4.5), ylim=(-1.5, 5))
+    axes.legend(loc="upper left")
+show(figure, "19_what_the_scores_become")
+
+# %% [markdown]
+# The plain loss learns the PMI, duplicates and all. The mask leaves out every other "yes" of a row
+# whose true reply is "yes". So "yes" is pushed in ¾ of the rows alone, and its score rises. Its PMI
+# is 0. In a large batch pull and push are equal at a score s if, with q = ¼,
+#
+# q = (1 − q) · q e^s/(q e^s + 1 − q), that is s = **ln((1 − q)/(1 − 2q))** = ln 1.5 = 0.41
+#
+# At K = 64 it is a little less. In return the loss can go down to 0. On the default corpus P@1 is
+# the same with the mask and without (`config.py`, `mask_false_negatives`). No hash finds false
+# negatives in other words, "yes" and "yeah, sure".
+#
+# ### Exercise 1: wrong answers from elsewhere
+#
+# Suppose that the wrong answers are not the batch's other replies, but are drawn with chances q(j)
+# of your own, say each text once, however often it occurs. Which scores does the loss want then?
+
+# %%
+def wanted_scores(joint, q):
+    """The scores at which the expected gradient is zero.
+
+    joint: p(i, j), (n, r), no zeros; q: (r,) chances of the wrong answers → (n, r)
+    """
+    raise NotImplementedError
+
+
+def judge_wanted(wanted_scores, rng):
+    joint = rng.dirichlet(np.ones(12)).reshape(3, 4)
+    given = joint / joint.sum(axis=1, keepdims=True)          # p(j | i)
+    for what, q in (("p(j)", joint.sum(axis=0)), ("even", np.full(4, 0.25)),
+                    ("rng", rng.dirichlet(np.ones(4)))):
+        s = wanted_scores(joint, q)
+        assert s.shape == (3, 4), f"shape {s.shape}, expected (3, 4)"
+        # a true reply j against one wrong answer k: the gradient is σ(s_k − s_j), + at k, − at j
+        push = given[:, :, None] * q / (1 + np.exp(s[:, :, None] - s[:, None, :]))   # (i, j, k)
+        gradient = push.sum(axis=1) - push.sum(axis=2)
+        assert np.abs(gradient).max() < 1e-12, (
+            f"q is {what}: a mean gradient of {np.abs(gradient).max():.2g} is left; by what has "
+            "the chance of a true reply to be divided?")
+
+
+check(1, wanted_scores, judge_wanted)
+
+# %% [markdown]
+# ## What a larger batch buys
+#
+# The mean PMI under the joint distribution is I, the mutual information of input and reply: all
+# that can be known. A model that knows nothing has the loss ln K. At best the loss is I lower, and
+# it cannot fall below 0. So what a batch of K can show of a model is
+#
+# ln K − loss ≤ **min(ln K, I)**
+#
+# (van den Oord et al. 2018, who named the loss InfoNCE, prove the part with I.) A batch of two asks
+# a question of one bit, ln 2 = 0.69 nats.
+#
+# **Predict:** a model has the true PMI as its scores. Here I = 2.18 and e^I = 8.8. Which share of I
+# shows in batches of 2, of 9, and of 512?
+
+# %%
+least = int(np.ceil(np.exp(information)))
+shares = {}
+for K in (2, least, 64, 512):
+    shown = [np.log(K) - batch_softmax_forward(pmi[i], one_hot[j])[0]
+             for i, j in (draw(K) for _ in range(max(60, 40_000 // K)))]
+    shares[K] = np.mean(shown) / information
+    print(f"K = {K}: ln K = {np.log(K):.2f}, share of I that shows {shares[K]:.2f}")
+claim("share of I that the least K with ln K ≥ I shows", shares[least], 0.5, 0.9)
+claim("share of I that K = 512 shows", shares[512], 0.95, 1.05)
+
+# %% [markdown]
+# ln K ≥ I is necessary and not sufficient: nine candidates show 69% of I, 64 show 93%.
+#
+# A larger batch also lowers the noise of a step, and a step costs more. On the default corpus 500
+# steps of 1,024 pairs bring P@1 on dev to 28.9. Batches of 128 bring it to 23.6 with as many
+# *steps* (`report/README.md`), and 0.2 below the 28.9 with as many *pairs* (`config.py`,
+# `batch_size`). The paper takes 128 and forty million steps (256 in the last ten million).
+#
+# Losses at different K cannot be compared, nor can P@1. Picking one of 1,024 is harder than one of
+# 128. That is why evaluation always takes 100 candidates.
+#
+# ### Exercise 2: too few candidates
+#
+# Below which number of candidates is it *impossible* that a model shows all of the I nats that it
+# knows?
+
+# %%
+def least_batch(information):
+    """The smallest whole K at which ln K does not forbid it; information: I in nats."""
+    raise NotImplementedError
+
+
+def judge_least_batch(least_batch, rng):
+    for I in (0.1, information, *rng.uniform(1, 8, 3)):
+        K = least_batch(I)
+        assert K == int(K) and K >= 1, f"I = {I:.2f}: {K} is not a number of candidates"
+        assert np.log(K) >= I, f"I = {I:.2f}: ln {K} = {np.log(K):.2f} is less"
+        assert np.log(K - 1 + 1e-300) < I, (
+            f"I = {I:.2f}: {K - 1} candidates would do; nats or bits?")
+
+
+check(2, least_batch, judge_least_batch)
+
+# %% [markdown]
+# ## Where this lives
+#
+# - `core/losses.py`: `batch_softmax_forward`. `core/pairs.py`: `false_negatives`.
+# - `config.py`: `batch_size`, `mask_false_negatives`. `evaluation/response.py`: 100 candidates.
+# - The paper, §2.1–2.2 and §3.1 (K = 128). That such scores become the mutual information is van
+#   den Oord et al.'s (2018); for words it is Levy and Goldberg's (2014). The mask is ours.
+
+# %% [markdown]
+# ## Claims
+#
+# Over five seeds, as `python -m lessons.claims 10` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | without the mask: score of “yes” above its PMI | -0.00834 ± 0.003 | -0.0119 to -0.00452 | below -0.1, above 0.1 |
+# | with the mask: score of “yes” above its PMI | 0.349 ± 0.01 | 0.332 to 0.366 | below 0.2, above 0.405 |
+# | share of I that the least K with ln K ≥ I shows | 0.7 ± 0.009 | 0.69 to 0.708 | below 0.5, above 0.9 |
+# | share of I that K = 512 shows | 0.991 ± 0.003 | 0.987 to 0.995 | below 0.95, above 1.05 |
+
+# %% [markdown]
+# ## What you know now
+#
+# - The scores that the loss wants are the PMI of input and reply: frequency is divided out.
+# - The mask of equal replies takes pushes away from frequent replies, and their scores rise.
+# - A batch of K shows at most ln K nats of what a model knows, and often less.
+#
+# Next: lesson 9 asks why u and v have length 1, and why v then passes layers that u does not.
+#
+# Solutions, for when you have tried: `lessons/solutions/19_what_the_scores_become.py`.

@@ -1,0 +1,401 @@
+# %% [markdown]
+# # 22 · The shape of the space: directions, hubs, and the one that all share
+#
+# **Needs** the counted start (lesson A), the batch softmax (lessons 4 to 19), unit vectors and the
+# scale (lesson 9), P@1 (lesson 18); what an eigenvector of a symmetric matrix is.
+# **Gives** three numbers that describe a cloud of sentence vectors: the participation ratio, the
+# share of the first direction, the largest hub. Why training makes a first direction, and what
+# removing it does.
+# **Time** 75 minutes
+#
+# An encoder gives 200 numbers for each sentence. Are all 200 directions in use? Are cosines of
+# unrelated sentences near 0? Does a search sometimes give the same answer to every question? The
+# vectors show it. The loss does not.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]
+from lesson import check, claim, expect, plt, seed, show
+from small_encoder import some_chat
+
+import numpy as np
+
+from convsim_mini.config import Config, ModelConfig, OptimConfig, TextConfig
+from convsim_mini.core.layers import l2_normalize_forward
+from convsim_mini.core.loop import train_steps
+from convsim_mini.core.model import embed, respond
+from convsim_mini.core.optim import Adaptive
+from convsim_mini.core.ranking import draw_candidates
+from convsim_mini.core.schedule import batches
+from convsim_mini.evaluation.response import ranks_of_truth
+from convsim_mini.inference.projection import all_but_the_top, with_matrix
+from convsim_mini.training.initial import initial_model
+
+rng = np.random.default_rng(seed(23))
+unit = lambda x: l2_normalize_forward(x)[0]
+
+# %% [markdown]
+# ## How many directions are in use?
+#
+# Take n unit vectors u_i, the rows of U, and C = UᵀU/n, the mean of u uᵀ. Its eigenvalues
+# λ₁ ≥ λ₂ ≥ … ≥ 0 say how much of the squared length lies along each eigenvector. They sum to 1,
+# because each u has length 1. If k of them are equal and the others 0, then k directions are in use
+# and Σ λ² = k · (1/k)² = 1/k. For any other eigenvalues
+#
+# **PR = 1/Σ λ²**
+#
+# is called the participation ratio. It is between 1 and D, the number of directions. It can be
+# computed without eigenvalues. Σ λ² is the sum of the squares of all entries of C, and
+#
+# ‖C‖² = (1/n²) Σ_ij (u_i · u_j)²
+#
+# So **1/PR is the mean squared cosine of two vectors.** (With i = j among the pairs, 1/n of them.)
+
+# %%
+def shape(u):
+    """PR, the eigenvalues λ (D,) by falling size, the eigenvectors (D, D) as columns: u (n, D)."""
+    values, vectors = np.linalg.eigh(u.T.astype(float) @ u / len(u))
+    return 1 / (values**2).sum(), values[::-1], vectors[:, ::-1]
+
+
+sphere = unit(rng.standard_normal((2_000, 200)))              # any direction is as likely as any
+ratio, _, _ = shape(sphere)
+cosines = sphere @ sphere.T
+expect(ratio * (cosines**2).mean(), 1 - 1e-9, 1 + 1e-9, "PR times the mean squared cosine")
+expect(1 / (1 / ratio - 1 / 2_000), 195, 207,
+       "random directions: PR, but for the n pairs i = j; derived 200")
+
+# %% [markdown]
+# For random directions the mean of cos² is 1/D by symmetry (Σ over the D axes is 1), so PR = D.
+#
+# ### Exercise 1: the mean cosine, without cosines
+#
+# How large is the mean cosine of two *different* sentences? For a million sentences there are 10¹²
+# pairs. Find it in one pass over the rows. (Start from the sum of all u_i · u_j. Which pairs do not
+# belong to it?)
+
+# %%
+def mean_cosine(u):
+    """u: (n, D), rows of length 1 → the mean of u_i · u_j over all pairs with i ≠ j."""
+    raise NotImplementedError
+
+
+def judge_mean_cosine(mean_cosine, rng):
+    for n, shift in ((4, 0.0), (50, 0.4)):
+        u = unit(rng.standard_normal((n, 6)) + shift)
+        right = (u @ u.T)[~np.eye(n, dtype=bool)].mean()
+        found = mean_cosine(u)
+        assert abs(found - right) < 1e-9, (
+            f"{n} vectors: {found:.4f}, expected {right:.4f}; is the cosine of a vector with "
+            "itself among yours?")
+
+
+check(1, mean_cosine, judge_mean_cosine)
+
+# %% [markdown]
+# ## Real sentences
+#
+# 40,000 pairs of `chitchat-dataset`, the default encoder with 200 numbers, counted start. Vectors
+# are those of sentences of dev, each text once.
+
+# %%
+PAIRS, WORDS, D = 40_000, 8_000, 200
+corpus = some_chat(PAIRS, WORDS)
+vocabulary, dev = corpus.vocabulary, corpus.dev
+_, once = np.unique(dev.keys.reshape(-1), return_index=True)
+texts = dev.sentences(np.sort(once)[:2_500])
+text = lambda i: " ".join(map(vocabulary.token, texts.part(i, i + 1).ids))
+
+
+def training(scale, steps):
+    """From the counted start, batches of 256 pairs: yields the step and the Model at MARKS."""
+    config = Config(text=TextConfig(WORDS, 500, 20_000), steps=240, seed=seed(23),
+                    model=ModelConfig(embedding_dim=D, layers=[D], scale=scale),
+                    optim=OptimConfig(batch_size=256, warmup=10))
+    model = started._replace(config=config.model, params=copy(started.params))
+    optimizer = Adaptive(model.params)
+    yield 0, model
+    for step, batch in zip(range(steps), batches(config, corpus.train)):
+        train_steps(model, optimizer, config, [batch], step)
+        if step + 1 in MARKS:
+            yield step + 1, model
+
+
+MARKS = 10, 20, 40, 80, 160, 240
+copy = lambda params: {name: p.copy() for name, p in params.items()}
+started = initial_model(Config(text=TextConfig(WORDS, 500, 20_000), seed=seed(23),
+                               model=ModelConfig(embedding_dim=D, layers=[D])), corpus)
+for _, model in training(20.0, 80):
+    pass                                                      # the last one is after 80 steps
+
+# %% [markdown]
+# **Predict:** 200 directions. How many are in use at the start? And after 80 steps: more, or fewer?
+
+# %%
+u_start, u = embed(started, texts), embed(model, texts)                    # (2500, 200) each
+for name, x, low, high in (("counted start", u_start, 40, 75), ("after 80 steps", u, 7, 25)):
+    ratio, values, vectors = shape(x)
+    mean = x.mean(axis=0)
+    expect(ratio, low, high, f"{name}: PR of 200 directions")
+    expect(values[0], mean @ mean, 1, "    λ₁; at least ‖mean‖², which is the mean cosine")
+    expect(abs(vectors[:, 0] @ unit(mean[None])[0]), 0.97, 1.0001, "    cosine of e₁ and the mean")
+
+claim("PR after 80 steps / at the start", shape(u)[0] / shape(u_start)[0], high=0.5)
+figure, axes = plt.subplots()
+for name, x, color in (("counted start", u_start, "C0"), ("after 80 steps", u, "C3")):
+    ratio, values, _ = shape(x)
+    axes.loglog(np.arange(1, D + 1), values, color=color, label=f"{name}: PR {ratio:.0f}")
+axes.axhline(1 / D, color="k", linestyle=":", label=f"random: PR {D}")
+axes.set(xlabel="direction, largest first", ylabel="share of the squared length, λ", ylim=(1e-4, 1),
+         title="Training puts a quarter of the squared length into one direction")
+show(figure, "22_the_shape_of_the_space")
+
+# %% [markdown]
+# So the vectors have **one direction that all sentences share**, and training makes it stronger.
+# ‖mean‖² ≤ λ₁ holds always: λ₁ is the largest mean of (u · d)² over all directions d, and a mean
+# square is never below the square of the mean. Here they are nearly equal: e₁ is nearly the
+# direction of the mean. Its λ₁² is most of Σ λ².
+#
+# ## Why does training make it?
+#
+# Softmax does not see a number that is added to all scores of a row (lesson 4). Let m be the mean
+# of all replies, v′ = m + ṽ. The score of a reply is s u · m + s u · ṽ. The first part is the same
+# for all replies to u, and is lost. In the second, ṽ is short: the mean of ‖ṽ‖² is 1 − ‖m‖². And ṽ
+# is nearly at a right angle to m (m + ṽ keeps its length), so of u only the part at a right angle
+# to m counts. So the softmax behaves as if the scale were the **effective scale**
+#
+# **s √(1 − ‖m‖²) √(1 − mean((u · m/‖m‖)²))**
+#
+# At the start the scores are too far apart: the loss is above ln K (lesson 18), and a smaller scale
+# would lower it. The scale is a constant. But if all replies move towards one m, the effective
+# scale falls. So the common direction regulates how sure the softmax can be, as a thermostat
+# regulates heat. The bias of the response network gives the replies an m of their own. The encoder
+# is tied (lesson 9): replies and messages share it. With a large scale the vectors u move, too.
+#
+# **Predict:** train 80 steps with s = 5, 10, 20, 40. Where will λ₁ of u be the largest? And the
+# effective scale? And for s = 20, what if training goes on?
+
+# %%
+def direction(model):
+    """λ₁ of u, ‖m‖², the wrong scores' spread in a row, the effective scale; 500 pairs of dev."""
+    messages, replies = (embed(model, dev.sentences(2 * np.arange(500) + side)) for side in (0, 1))
+    v_prime = respond(model, replies)
+    m = v_prime.mean(axis=0)
+    scores = model.config.scale * messages @ v_prime.T
+    wrong = scores[~np.eye(500, dtype=bool)].reshape(500, 499)
+    along = messages @ unit(m[None])[0]                       # u · m/‖m‖
+    left_over = np.sqrt((1 - m @ m) * (1 - (along**2).mean()))
+    spread = wrong.std(axis=1).mean()
+    return shape(messages)[1][0], m @ m, spread, model.config.scale * left_over
+
+
+print("counted start: λ₁ {:.2f}, ‖m‖² {:.2f}".format(*direction(started)))
+history = {s: {step: direction(then) for step, then in training(s, 240 if s == 20 else 80)}
+           for s in (5.0, 10.0, 20.0, 40.0)}
+figure, axes = plt.subplots()
+for (s, by_step), color in zip(history.items(), ("C4", "C0", "C3", "C1")):
+    print(f"scale {s:4}, 80 steps: λ₁ {{:.2f}}, ‖m‖² {{:.2f}}, spread of wrong scores {{:.2f}}, "
+          "effective scale {:.1f}".format(*by_step[80]))
+    axes.plot(list(by_step), [scale for *_, scale in by_step.values()], "o-", color=color,
+              label=f"s = {s:.0f}")
+axes.set(xlabel="step", ylabel="effective scale", ylim=(0, None),
+         title="Large scales fall to an effective scale near 8")
+show(figure, "22_thermostat")
+claim("λ₁ at scale 40 / at scale 10", history[40.0][80][0] / history[10.0][80][0], low=2)
+claim("effective scale, 40 / 10; the scales themselves: 4",
+      history[40.0][80][3] / history[10.0][80][3], 0.6, 1.6)
+per_scale = [spread / scale for _, _, spread, scale in (
+    direction(started), *(history[s][80] for s in (10.0, 20.0, 40.0)))]
+claim("spread / effective scale: the largest of start, 10, 20, 40 / the least",
+      max(per_scale) / min(per_scale), high=1.5)
+expect(history[20.0][240][3] - history[20.0][80][3], 0.3, 5, "effective scale: 240 steps less 80")
+expect(history[10.0][80][0], 0.08, 0.16, "scale 10: λ₁ is still that of the start")
+expect(history[10.0][80][1], 0.3, 0.5, "but ‖m‖² is no longer 0.09")
+
+# %% [markdown]
+# The spread of the wrong scores is 0.11 to 0.14 times the effective scale, before training and
+# after. So the formula holds up to a quarter or so. At 5 and at 10 λ₁ stays near that of the start,
+# 0.12. This speaks against another explanation, that frequent words give all sentences a common
+# direction: they are the same at every scale. At 10 only the replies moved: ‖m‖² went from 0.09 to
+# 0.41. From 10 to 40 the scale becomes four times as large, and the effective scale stays near 8.
+# Later the model is right more often, and the effective scale rises again, slowly. In the default
+# run (1,000 steps of 1,024 pairs, 500 numbers) the effective scale ends at 18.9, but the direction
+# stays: on 2,500 texts of dev, none twice, λ₁ is 0.12 (at its start 0.07) and PR 45 (117).
+#
+# ## Hubs
+#
+# Let every sentence have the cosine c with the common direction, u = c d + √(1 − c²) w, the w being
+# unrelated. Two such sentences have the cosine **c²**. But a vector at d itself has the cosine
+# **c** with every one of them: for c = 0.45 that is 0.45 against 0.20. A sentence near the mean is
+# nearer to all others than they are to each other. A search finds it for every question. It is
+# called a **hub** (Radovanović et al. 2010).
+#
+# N(x) is the number of sentences that have x among their ten nearest. Its mean is 10, always.
+#
+# **Predict:** of 2,500 sentences. How large is the largest N: 15, 50, or above 100?
+
+# %%
+def hub_counts(u, k=10):
+    """N of each row: how many others have it among their k nearest; u (n, D) → (n,)."""
+    cosines = u @ u.T
+    np.fill_diagonal(cosines, -2)
+    nearest = np.argpartition(-cosines, k, axis=1)[:, :k]
+    return np.bincount(nearest.ravel(), minlength=len(u))
+
+
+counts = {"random directions": hub_counts(unit(rng.standard_normal((2_500, 200)))),
+          "counted start": hub_counts(u_start), "after 80 steps": hub_counts(u)}
+for name, N in counts.items():
+    expect(N.mean(), 10, 10, f"{name}: mean of N; the largest is {N.max()}, "
+           f"{(N == 0).sum()} sentences have N = 0")
+for i in np.argsort(-counts["after 80 steps"])[:4]:
+    print(f"    N = {counts['after 80 steps'][i]}: {text(i)[:80]}")
+expect(counts["random directions"].max(), 15, 35, "largest N, random directions")
+claim("largest N after 80 steps; random directions: 25", counts["after 80 steps"].max(), low=100)
+expect(np.corrcoef(counts["after 80 steps"], u @ u.mean(axis=0))[0, 1], 0.4, 0.9,
+       "correlation of N with the cosine to the mean")
+
+figure, axes = plt.subplots()
+for (name, N), color in zip(counts.items(), ("k", "C0", "C3")):
+    axes.loglog(np.arange(1, len(N) + 1), np.sort(N)[::-1] + 0.5, color=color, label=name)
+axes.set(xlabel="sentence, largest hub first", ylabel="N: among whose ten nearest it is",
+         title="How often a sentence is among the ten nearest of others")
+show(figure, "22_hubs")
+
+# %% [markdown]
+# ### Exercise 2: build a hub
+#
+# Find 20 unit vectors of which the first is the nearest neighbour of all 19 others, by 0.1 or more.
+
+# %%
+def hub_of_twenty():
+    """→ u: (20, D) for a D of your choice, rows of length 1."""
+    raise NotImplementedError
+
+
+def judge_hub(hub_of_twenty, rng):
+    u = np.asarray(hub_of_twenty(), float)
+    assert u.ndim == 2 and len(u) == 20 and np.abs((u * u).sum(axis=1) - 1).max() < 1e-9, (
+        "20 rows of length 1")
+    cosines = u @ u.T
+    others = np.where(np.eye(20, dtype=bool), -1, cosines)[1:, 1:].max(axis=1)
+    lead = (cosines[1:, 0] - others).min()
+    assert lead >= 0.1, (f"the smallest lead of the first is {lead:.2f}; which of c and c² above "
+                         "is the larger, and by how much?")
+
+
+check(2, hub_of_twenty, judge_hub)
+
+# %% [markdown]
+# ## Removing it
+#
+# `all_but_the_top` gives the matrix I − d dᵀ, d being the first eigenvector, and `with_matrix`
+# makes it a part of the encoder's last layer. Then each vector gets length 1 again. `encode` does
+# this for every trained run. What will PR be? λ₁ is gone and the others, if all lengths shrink
+# alike, grow by 1/(1 − λ₁):
+#
+# **PR = (1 − λ₁)²/(Σ λ² − λ₁²)**
+
+# %%
+ratio, values, vectors = shape(u)
+d = vectors[:, :1]
+by_hand = unit(u - (u @ d) @ d.T)
+freed_model = with_matrix(model, all_but_the_top(u))
+freed = embed(freed_model, texts)
+expect(np.abs(by_hand - freed).max(), 0, 1e-4, "the library's vectors less ours")
+derived = (1 - values[0]) ** 2 / ((values**2).sum() - values[0] ** 2)
+expect(shape(freed)[0] / derived, 0.85, 1.15, f"PR without e₁ over the derived {derived:.0f}")
+counts["… without e₁"] = hub_counts(freed)
+expect(abs(freed.mean(axis=0) @ freed.mean(axis=0)), 0, 0.01, "mean cosine")
+expect(counts["… without e₁"].max() / counts["after 80 steps"].max(), 0.05, 0.5,
+       f"the largest hub, {counts['… without e₁'].max()}, over that before")
+
+# %% [markdown]
+# The largest hub is far smaller. Which sentences were hubs? A long message is a sum of many words:
+# what its words share adds up, the rest partly cancels. So it is near the mean.
+
+# %%
+long_ones = np.diff(texts.offsets) > 50
+middle = u @ unit(u.mean(axis=0)[None])[0]
+expect(middle[long_ones].mean() - middle.mean(), 0.1, 0.3, "cosine to the mean: so much more")
+expect(counts["after 80 steps"][long_ones].mean(), 25, 55,
+       f"mean N of the {long_ones.sum()} messages of more than 50 words; all: 10")
+expect(counts["… without e₁"][long_ones].mean(), 8, 14, "and without e₁")
+
+# %% [markdown]
+# **Does it help** a *search* by cosine? Is the true reply the nearest of 100 to its message? (Both
+# sides are plain vectors u here, as `encode --search` compares them, without the response network.)
+
+# %%
+pairs, candidates = draw_candidates(dev, 1_500)
+
+
+def hits_of(model):
+    """Whether each true reply is the nearest of 100."""
+    sides = [embed(model, dev.sentences(2 * pairs + side)) for side in (0, 1)]
+    return ranks_of_truth(*sides, candidates) == 1
+
+
+hits, freed_hits = hits_of(model), hits_of(freed_model)
+difference = 100 * (freed_hits.astype(float) - hits)          # in points
+error = difference.std() / np.sqrt(len(difference))
+print(f"P@1 from {hits.mean():.1%} to {freed_hits.mean():.1%}; standard error {error:.1f} points")
+claim("P@1 without the first direction, points more", difference.mean(), low=0.5)
+
+# %% [markdown]
+# The search gains some points.
+#
+# **Broken:** are two or twenty better than one? Remove the first k.
+
+# %%
+removed, precision = (0, 1, 2, 5, 10, 20, 50, 100, 150), []
+message, reply = (embed(model, dev.sentences(2 * pairs + side)) for side in (0, 1))
+for k in removed:
+    keep = vectors[:, k:].astype(np.float32)                  # orthonormal: cosines stay
+    right = ranks_of_truth(unit(message @ keep), unit(reply @ keep), candidates) == 1
+    precision.append(100 * right.mean())
+print("P@1 without the first k:", *(f"{k}: {value:.1f}" for k, value in zip(removed, precision)))
+claim("P@1 lost if 20 directions or more are removed in place of one",
+      precision[1] - max(precision[5:]), low=1)
+
+# %% [markdown]
+# Removing one or two helps; these figures do not tell the two apart. Removing twenty harms.
+#
+# ## Where this lives
+#
+# - `inference/projection.py`: `all_but_the_top`, `with_matrix`. Training writes the matrix into the
+#   run's file, and `load` puts it into the encoder.
+# - On Reddit, with the 1,500 pairs of STS dev, the difference can be seen: r × 100 by cosine is
+#   76.9 with the first direction and 77.8 without.
+# - `config.py`: `scale` (ours: 20; the paper: 1, with v′ of any length), `encoder_bias` (ours:
+#   none, for it would be a second way to the same direction).
+# - Removing common directions from bags of words is Arora et al. (2017), from word vectors Mu and
+#   Viswanath (2018).
+
+# %% [markdown]
+# ## Claims
+#
+# Over five seeds, as `python -m lessons.claims 23` prints it. The last column says which values
+# would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | PR after 80 steps / at the start | 0.195 ± 0.007 | 0.187 to 0.204 | above 0.5 |
+# | λ₁ at scale 40 / at scale 10 | 4.81 ± 0.1 | 4.64 to 4.92 | below 2 |
+# | effective scale, 40 / 10; the scales themselves: 4 | 0.979 ± 0.01 | 0.962 to 1 | below 0.6, above 1.6 |
+# | spread / effective scale: the largest of start, 10, 20, 40 / the least | 1.22 ± 0.07 | 1.17 to 1.34 | above 1.5 |
+# | largest N after 80 steps; random directions: 25 | 373 ± 8e+01 | 300 to 496 | below 100 |
+# | P@1 without the first direction, points more | 2.72 ± 0.4 | 2.33 to 3.4 | below 0.5 |
+# | P@1 lost if 20 directions or more are removed in place of one | 3.88 ± 0.4 | 3.53 to 4.53 | below 1 |
+
+# %% [markdown]
+# ## What you know now
+#
+# - 1/PR is the mean squared cosine: a direction that all share lowers PR.
+# - Such a direction lowers the softmax's effective scale, and sentences near it become hubs.
+# - Removing one direction helps a search; removing twenty harms it.
+#
+# Next: lesson C, the same arrays on another device. Optional: lesson A, on singular values.
+#
+# Solutions, for when you have tried: `lessons/solutions/22_the_shape_of_the_space.py`.

@@ -1,0 +1,286 @@
+# %% [markdown]
+# # B · Many workers: when a sum of gradients is a gradient, and when it is not
+#
+# **Needs** the batch softmax with its gradient (lesson 5), sparse rows (lesson 7).
+# **Gives** what several processes have to send each other so that together they take the step of
+# one; the backward of a gather; what that costs for a table of 251,000 rows.
+# **Time** 45 minutes
+#
+# The paper trained on many machines. Each of n workers holds all parameters, takes its share of the
+# batch, and all of them make the same step. `mpiexec -n 4 python -m convsim_mini.train` does it
+# with processes. Here the workers are function calls in one process, one after the other, so that
+# every number can be compared with the right one.
+
+# %%
+import sys
+
+sys.path += [".", "lessons"]
+from lesson import check, claim, expect, plt, seed, show
+
+import numpy as np
+
+from convsim_mini.core.gradcheck import numeric_gradient, relative_error
+from convsim_mini.core.layers import linear_backward, linear_forward
+from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
+
+rng = np.random.default_rng(seed(19))
+
+
+def parts_of(number, workers):
+    """Slices of 0 … number − 1, one for each worker; no two differ by more than one."""
+    cuts = [number * k // workers for k in range(workers + 1)]
+    return [slice(a, b) for a, b in zip(cuts, cuts[1:])]
+
+
+# %% [markdown]
+# ## A sum of losses: the gradients add
+#
+# Take a loss that is a mean over examples, such as a linear layer with squared errors:
+#
+# L = (1/B) Σ_i l_i, so ∂L/∂W = (1/B) Σ_i ∂l_i/∂W
+#
+# Each worker sums over its own examples, and the sums are added up. The operation is called
+# **all-reduce**: all workers give an array, all of them get the sum. Every worker then knows the
+# whole gradient and makes the same step. So the parameters stay the same and are never sent.
+
+# %%
+B, workers = 10, 3
+x, target = rng.standard_normal((B, 4)), rng.standard_normal((B, 2))
+weight, bias = rng.standard_normal((4, 2)), np.zeros(2)
+
+
+def gradient_of(rows, divisor):
+    """dW of (1/divisor) Σ ½ |x W − target|² over some of the examples."""
+    y, cache = linear_forward(x[rows], weight, bias)
+    return linear_backward((y - target[rows]) / divisor, cache)[1]
+
+
+whole = gradient_of(slice(None), B)
+parts = parts_of(B, workers)
+print("shares of the batch:", *(part.stop - part.start for part in parts))
+expect(relative_error(sum(gradient_of(part, B) for part in parts), whole), 0, 1e-14,
+       "sum of the workers' gradients against one process")
+
+# %% [markdown]
+# **Predict:** many programs let each worker compute the mean over its *own* examples and then
+# average those means. Ten examples on three workers are 3, 3 and 4. Is the average right?
+
+# %%
+means = [gradient_of(part, part.stop - part.start) for part in parts]
+expect(relative_error(sum(means) / workers, whole), 1e-3, 0.5, "average of the means: off by")
+
+# %% [markdown]
+# It gives an example on the third worker a weight of 1/12 and the others 1/9. With equal shares the
+# two agree. So nobody sees the mistake until a batch cannot be shared evenly.
+#
+# ### Exercise 1: repair the average
+#
+# The workers' means arrive, and how many examples each had. Give the gradient of the whole batch.
+
+# %%
+def from_means(means, sizes):
+    """means: arrays of one shape; sizes: examples of each worker → the batch's gradient."""
+    raise NotImplementedError
+
+
+def judge_from_means(from_means, rng):
+    sizes = [int(size) for size in rng.permutation([3, 4, *rng.integers(1, 9, 2)])]
+    parts = [rng.standard_normal((size, 2, 3)) for size in sizes]
+    found = from_means([part.mean(axis=0) for part in parts], sizes)
+    error = relative_error(found, np.concatenate(parts).mean(axis=0))
+    assert error < 1e-12, f"off by {error:.2g}; what share of the batch does each worker have?"
+
+
+check(1, from_means, judge_from_means)
+
+# %% [markdown]
+# ## The batch softmax is the exception
+#
+# Its loss is a mean over rows, too. But row i needs *all* replies of the batch, and most of them
+# are on other workers. A worker that takes only its own b replies has an easier task: one of b and
+# not one of B. At equal scores the loss is then ln b and not ln B (lesson 5).
+#
+# Only the reply vectors have to be sent, e numbers for each pair, never the sentences or the
+# encoder's caches. The operation is called **all-gather**: each worker gives its rows, and all get
+# all rows. Then a worker computes its own rows of the score matrix.
+
+# %%
+B, e, scale = 12, 6, 0.5
+u, v = rng.standard_normal((2, B, e))
+parts = parts_of(B, 4)
+loss, cache = batch_softmax_forward(u, v, scale)
+du, dv = batch_softmax_backward(1.0, cache)
+
+
+
+def worker_step(part, everyone):
+    """One worker's rows: its inputs against all replies; → loss, du (b, e), dv (B, e)."""
+    loss, cache = batch_softmax_forward(u[part], everyone, scale, None, part.start)
+    return loss, *batch_softmax_backward(1.0, cache)
+
+
+everyone = np.concatenate([v[part] for part in parts])        # what the all-gather brings
+losses, dus, copies = zip(*(worker_step(part, everyone) for part in parts))
+expect(abs(sum(losses) - loss), 0, 1e-12, "sum of the workers' losses against one process")
+expect(relative_error(np.concatenate(dus), du), 0, 1e-12, "du, each worker its own rows")
+
+# %% [markdown]
+# ## Backwards through a gather
+#
+# Forward, v_j was copied to n workers. Lesson 3's rule holds for machines as well: *a value that is
+# used several times gets the sum of the gradients.* Each worker w has the gradient of its own rows
+# for all B replies: an array (B, e). The owner of reply j needs
+#
+# dv_j = **Σ_w dv_j⁽ʷ⁾**
+#
+# So the arrays are added up, and each worker keeps the rows of its own replies. That operation is
+# called **reduce-scatter**, and it is the backward of the all-gather.
+#
+# ![All-reduce, all-gather and reduce-scatter among three workers](pictures/B_collectives.svg)
+
+# %%
+summed = sum(copies)                                          # reduce …
+owned = [summed[part] for part in parts]                      # … scatter
+expect(relative_error(np.concatenate(owned), dv), 0, 1e-12, "dv, summed and cut")
+of_loss = lambda: float(sum(worker_step(part, v)[0] for part in parts))
+expect(relative_error(np.concatenate(owned), numeric_gradient(of_loss, v)), 0, 1e-8,
+       "the same against differences")
+
+# %% [markdown]
+# **Predict:** the most frequent mistake is to treat all gathered vectors as constants, except the
+# worker's own. Then dv_j keeps one of n summands. Which part of the gradient is left, the one
+# toward the true input or the one away from wrong inputs?
+
+# %%
+kept = np.concatenate([copy[part] for copy, part in zip(copies, parts)])
+p = cache[3]
+claim("own copies alone: relative error of dv", relative_error(kept, dv), low=0.1)
+lost = np.concatenate([
+    scale / B * np.delete(p, np.r_[part], axis=0)[:, part].T @ np.delete(u, np.r_[part], axis=0)
+    for part in parts])
+expect(relative_error(kept + lost, dv), 0, 1e-12, "what is lost: wrong inputs on the other workers")
+lost_share = 1 - sum(p[part, part].sum() - np.trace(p[part, part]) for part in parts) / (
+    p.sum() - np.trace(p))
+claim("share of the gradient away from wrong inputs that is lost; 9/11 if all were equal",
+      lost_share, 0.6, 0.95)
+
+# %% [markdown]
+# The true input is on the same worker as its reply. So the part of the gradient toward it stays,
+# and most of the part away from wrong inputs is lost. du is right, so the loss falls and nothing
+# looks wrong. With this mistake and 4 workers, 200 steps of lesson 18's model ended at P@1 18.7 in
+# place of 21.9, and at a loss on dev of 4.87 in place of 4.73. Only a comparison with one process
+# shows it.
+
+# %%
+figure, axes_row = plt.subplots(1, 2, figsize=(10, 4.6))
+one = p - np.eye(B)                                           # B · ds
+seen = np.zeros_like(one)
+for part in parts:
+    seen[part, part] = one[part, part]
+for axes, picture, title in zip(axes_row, (one, seen), (
+        "B ∂loss/∂s: a worker has three rows;\na reply's gradient needs its whole column",
+        "The mistake: of each column\nonly its own worker's part is used")):
+    axes.imshow(picture, vmin=-1, vmax=1)
+    axes.set(title=title, xlabel="reply j", ylabel="input i", xticks=range(0, B, 3),
+             yticks=range(0, B, 3))
+    for part in parts[1:]:
+        axes.axhline(part.start - 0.5, color="black", linewidth=3)
+show(figure, "B_many_workers")
+
+# %% [markdown]
+# ### Exercise 2: a variance from all workers
+#
+# The workers want the variance of every column of a batch, whose rows they share unevenly. Adding
+# up x and x² and taking mean(x²) − mean(x)² is a trap: in float32, with a mean of 100,000 and a
+# variance of 1, both terms are 10¹⁰, and their difference came out as −1,801. So each worker sends
+# its number of rows, their mean, and the sum of squared differences from *that mean*. Merge two of
+# these (Chan's formula): by how much do the two means add to the sum?
+
+# %%
+def given(x):
+    """A worker's rows (b, d) → number, mean, sum of squares around it, of each column: (3, d)."""
+    mean = x.mean(axis=0)
+    return np.stack([np.full_like(mean, len(x)), mean, ((x - mean) ** 2).sum(axis=0)])
+
+
+def merged(a, b):
+    """The `given` of two sets of rows → that of both sets together, from these numbers alone."""
+    raise NotImplementedError
+
+
+def judge_merged(merged, rng):
+    for dtype, mean, tolerance in ((np.float64, 0, 1e-9), (np.float32, 1e5, 0.03)):
+        for apart in (0, 3):
+            sets = [(mean + apart * k + rng.standard_normal((int(rng.integers(2, 40)), 3)))
+                    .astype(dtype) for k in range(4)]
+            number, center, squares = given(sets[0])
+            for rows in sets[1:]:
+                number, center, squares = merged((number, center, squares), given(rows))
+            whole = np.concatenate(sets).astype(float)
+            assert (number == len(whole)).all(), "the number of rows is wrong"
+            assert np.abs(center - whole.mean(axis=0)).max() < 1e-6 * mean + 1e-9, "a wrong mean"
+            found, right = (squares / number)[0], whole[:, 0].var()
+            assert abs(found / right - 1) < tolerance, (
+                f"mean {mean:g}, sets {apart} apart, {dtype.__name__}: the variance is "
+                f"{found:.4g}, expected {right:.4g}; how far is each mean from the common one, "
+                "and do two large numbers nearly cancel?")
+
+
+check(2, merged, judge_merged)
+
+# %% [markdown]
+# ## What travels
+#
+# Dense gradients are small here: our DAN has one layer of 500 · 500 and one like it for replies.
+# The table is large: 251,000 rows of 500, half a gigabyte. There are three ways to send its
+# gradient.
+#
+# 1. **Dense**. Sent: one array. The best method (reduce-scatter, then all-gather) lets a worker
+#    receive 2 (n − 1)/n · R rows of 500 numbers.
+# 2. **Sparse rows**. Sent: the U rows that a worker's batch uses, far fewer than R, each summed
+#    (lesson 7). A worker receives (n − 1) · U rows. That is less as long as n < 2R/U.
+# 3. **Before the sum**. Sent: one vector for each sentence, and two whole numbers for each place:
+#    which row, which sentence. This is enough, since all words and bigrams of a sentence get the
+#    *same* vector, the sentence's dy over the root of its length (lesson 8). Each worker then sums
+#    over places itself. It receives (n − 1) · 2b vectors for b pairs.
+#
+# The third way is the library's. Every worker has the whole table and updates all of these rows.
+#
+# With 1,024 pairs of chat a worker's words and bigrams name 14,843 different rows: 29.7 MB. Before
+# the sum it sends 4.7 MB. The dense table has 502 MB.
+#
+# The random numbers have to be the same everywhere, too. Which words are dropped from a sentence
+# must not depend on the number of workers, or a run could not go on with another number of them. So
+# numbers belong to places in the *whole* batch, and each worker takes its own.
+#
+# ## Where this lives
+#
+# - `training/distributed.py`: `Workers`, over MPI. A step calls them twice: `gather` before the
+#   loss, `reduce_scatter` after it. `Group.sum` then adds up all dense gradients.
+#   `training/workers.py`: one worker that is alone.
+# - `core/model.py`: `pick` calls both. `core/losses.py`: `batch_softmax_forward` with `first`.
+# - `tests/training/test_workers.py`: real processes; 2, 3 and 4 workers give the loss and every
+#   gradient of one to ten digits.
+# - The paper, §3.1, trains with many workers, 95% of them on conversations.
+#   `--optim.nli_workers 0.05` does so.
+
+# %% [markdown]
+# ## Claims
+#
+# Over five seeds, as `python -m lessons.claims 20` prints it. The last column says which values would refute the claim.
+#
+# | claim | mean ± sd | least to most | refuted |
+# | --- | --- | --- | --- |
+# | own copies alone: relative error of dv | 0.232 ± 0.02 | 0.202 to 0.271 | below 0.1 |
+# | share of the gradient away from wrong inputs that is lost; 9/11 if all were equal | 0.797 ± 0.05 | 0.746 to 0.851 | below 0.6, above 0.95 |
+
+# %% [markdown]
+# ## What you know now
+#
+# - The workers' sums add up to the batch's gradient. Their means have to be weighted.
+# - The backward of a gather is a reduce-scatter: a value that many use gets the sum.
+# - The mistakes here train without an error: compare with one process.
+#
+# Next: lesson 21 asks how good the trained vectors are.
+#
+# Solutions, for when you have tried: `lessons/solutions/B_many_workers.py`.

@@ -1,0 +1,13 @@
+"""Solutions of lesson A, Before the first step.
+
+1: The two share "the … of the …" alone, which a/(a + p) makes small. In the tempting pair they
+share what matters, and weights do not part them.
+"""
+
+from prove import run_lesson, solution
+
+run_lesson(__file__)
+
+# the second pair shares what matters
+solution(1, lambda: ("the mother of the man", "the end of the movie"),
+         lambda: ("my mother likes pizza", "her mother likes pizza"))

@@ -27,7 +27,7 @@ LEFT_OVER = f"{OURS}-"     # how the names of unfinished work begin
 OWN = "v.npy.tmp"          # the user's own file, not left over
 # what counts of a run's files, here and in `digest`
 CONFIG, UNCOUNTED = "config.json", (LOG, ".png")
-UNREAD = "training", "config"    # files of a run that `load` does not read
+UNREAD = "config", "training"    # files of a run that `load` does not read; --resume reads one
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 HALF = """
 import os, signal, sys

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 0 · Top down: what it does, and where it fails
+# # 0 · Before and after: what it does, and where it fails
 #
 # **Needs** nothing. **Gives** a trained encoder to play with: compare, search, pick replies, and
 # see it fail. You leave with a list of questions. The table at the end says which lesson answers
@@ -270,22 +270,21 @@ show(figure, "00_before_and_after")
 # | should picking replies teach what sentences mean? | 1 |
 # | can one trust gradients that somebody wrote by hand? | 2 |
 # | does a layer turn 200 numbers into 200 others, and how does it learn? | 3 |
-# | does it know the word "1990", and what does it do with words it has never seen? | 4 |
-# | is a word a row of numbers, and why do rare words learn at all? | 5, 16 |
-# | do "the dog bit the man" and "the man bit the dog" have nearly one vector? | 6 |
-# | do so few steps teach so much? | 7 |
-# | are the other replies of a batch the wrong answers, and what does the loss of a guess mean? | 8, 9 |
-# | do scores have a meaning, and which? | 10 |
-# | have all vectors length 1, and why is a message not its own best reply? | 11 |
+# | are the other replies of a batch the wrong answers, and what does the loss of a guess mean? | 4, 5 |
+# | does it know the word "1990", and what does it do with words it has never seen? | 6 |
+# | is a word a row of numbers, and why do rare words learn at all? | 7, 17 |
+# | do "the dog bit the man" and "the man bit the dog" have nearly one vector? | 8 |
+# | have all vectors length 1, and why is a message not its own best reply? | 9 |
+# | are there no frameworks in this project? | 10, 11 |
 # | can a Transformer know the order of words, and what does it cost? | 12, 13, 14, 15 |
-# | does it learn in seconds, and how do I see that it does not? | 16, 17 |
-# | are there no frameworks in this project? | 18 |
-# | do sentences with the same replies become one? | 19 |
-# | does a larger batch, or a second machine, help? | 20 |
-# | do 120 pairs not tell which is better? | 21 |
-# | must the score of a ranking be read beside that of guessing? | 22 |
-# | is one reply the nearest of so many messages, and what is `all_but_the_top`? | 23 |
-# | does it run on a GPU, and are the numbers the same there? | 24, 25 |
+# | does it learn in seconds, and how do I see that it does not? | 16, 17, 18 |
+# | do scores have a meaning, and which? | 19 |
+# | do sentences with the same replies become one? | 20 |
+# | do 120 pairs not tell which is better, and why read a ranking's score beside that of guessing? | 21 |
+# | is one reply the nearest of so many messages, and what is `all_but_the_top`? | 22 |
+# | is it so good before any training? | A |
+# | does a larger batch, or a second machine, help? | 19, B |
+# | does it run on a GPU, and are the numbers the same there? | C |
 #
 # ## Where this lives
 #

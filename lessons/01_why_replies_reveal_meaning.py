@@ -2,7 +2,7 @@
 # # 1 · Why replies reveal meaning
 #
 # **Needs** probabilities, and that NumPy multiplies matrices with `@`. The encoder is a box here
-# that turns a sentence into a vector; lessons 2 to 9 open it.
+# that turns a sentence into a vector; lessons 2 to 11 open it.
 # **Gives** the idea of the paper as a number: sentences that can be answered alike come to lie near
 # each other, although nobody ever says which sentences are alike.
 # **Time** 45 minutes.
@@ -203,7 +203,7 @@ expect(perfect, np.log(K) - information, np.log(K) - 0.9 * information,
 #
 # Our player turns an input into a vector u of length 1, a reply into v, and scores them by a factor
 # times their dot product. Training pulls the true reply near and pushes the others away. The more
-# likely the player finds a wrong reply, the harder it is pushed. Lessons 2 to 9 show how that is
+# likely the player finds a wrong reply, the harder it is pushed. Lessons 2 to 11 show how that is
 # computed and checked.
 #
 # The encoder is the paper's simpler one, small: the vectors of a sentence's words and word pairs

@@ -307,6 +307,6 @@ check(2, bilinear_backward, judge_bilinear)
 # - What is copied forward is summed backward; what is used twice gets two gradients, added.
 # - A matrix at Glorot's scale keeps the gradient's size; at half the scale thirty layers lose it.
 #
-# Next: lesson 6 makes ids of text, so that there is something to feed in.
+# Next: lesson 4 turns scores into probabilities, and a probability into a loss.
 #
 # Solutions, for when you have tried: `lessons/solutions/03_linear_layers_and_activations.py`.

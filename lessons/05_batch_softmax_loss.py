@@ -105,7 +105,7 @@ for scale in (1.0, 20.0):
 #
 # The loss judges probabilities. P@1 judges the *ranking*: how often has the true reply the highest
 # score? Here is the start of `minimal.py`, with no training: bags of random word vectors, weighted
-# by frequency (lessons 8 and A). Batches of 200 real pairs.
+# by frequency. (Lessons 6 to 9 open this box.) Batches of 200 real pairs.
 #
 # **Predict:** its loss is above ln 200 = 5.30. Is its P@1 then below that of guessing, 0.5%?
 
@@ -351,6 +351,7 @@ expect(np.mean(found), derived - 5 * error, derived + 5 * error,
 # - ds = (p − δ)/B: the true reply pulls, and those that the model believes in push.
 # - Equal replies in a batch leave a floor under the loss; masking them removes it.
 #
-# Next: lesson 19 asks what this loss makes of the scores, and what the mask changes in them.
+# Next: lesson 6 makes ids of text, so that there are sentences to feed in. Lesson 19 asks what
+# this loss makes of the scores.
 #
 # Solutions, for when you have tried: `lessons/solutions/05_batch_softmax_loss.py`.

@@ -94,7 +94,8 @@ expect(relative_error(hasty_backward(dy, kind, R), np.eye(R)[kind].T @ dy), 0, 0
 # Of N looked-up words, U are different. The hasty line keeps one dy for each different word. So it
 # loses a share 1 − U/N of the *places*. How much of the gradient is that? Take a real one: the
 # start of `minimal.py` on 1,024 chat pairs, which are 2,048 sentences. Forward to the loss, and
-# back to the dy of each place. (Lessons 8, 5 and 9 derive the functions that are called here.)
+# back to the dy of each place. (Lesson 5 derived the loss; lessons 8 and 9
+# derive the other functions that are called here.)
 #
 # **Predict** the lost share of the places: a tenth, a half, or nine tenths? And the cosine between
 # the hasty gradient of the whole table and the right one?
@@ -162,7 +163,7 @@ expect([relative_error(one_hot_rows @ dy, right[of_rows]), relative_error(added,
 # ## A row without a gradient must rest
 #
 # "No gradient" and "a gradient of zero" are not the same to Adam. It keeps a running mean of past
-# gradients and moves by it (lesson 16). With a dense gradient a word goes on moving in steps in
+# gradients and moves by it (lesson 17). With a dense gradient a word goes on moving in steps in
 # which it does not occur. Here is Adam twice: for all five rows of a table, and for
 # the rows in use alone. Word 3 occurs in the first batch only.
 

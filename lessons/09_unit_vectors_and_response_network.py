@@ -373,6 +373,6 @@ claim("with: cosine of sentence and reply; unrelated 0 ± 2/√16", between[True
 # - Cosines alone are worth one nat. The scale decides how sure a softmax can be.
 # - Without layers for the reply alone, a circle of replies makes neighbours of question and answer.
 #
-# Next: lesson 12 begins the other encoder with one attention head.
+# Next: lesson 10 lets a program derive all gradients of this encoder.
 #
 # Solutions, for when you have tried: `lessons/solutions/09_unit_vectors_and_response_network.py`.

@@ -5,7 +5,7 @@
 # (lesson 9).
 # **Gives** a small autograd that trains the same encoder with no backward written; and the three
 # things that our hand-written backwards know and it does not.
-# **Time** 60 minutes
+# **Time** 60 minutes.
 #
 # PyTorch, JAX and TensorFlow write the backward for you. This course writes each by hand. Which is
 # better? Build the automatic way in sixty lines, give it the same encoder, and compare: the
@@ -240,7 +240,7 @@ claim("the four gradients, graph against hand: largest relative error",
 #
 # ### Exercise 1: layer norm without a backward
 #
-# Mean and variance are those of a row (lesson 15). Build it from Nodes alone:
+# Mean and variance are those of a row (lesson 15 says what it is for). Build it from Nodes alone:
 #
 # y = (x − mean)/√(variance + ε) · weight + bias
 
@@ -424,6 +424,6 @@ show(figure, "10_an_autograd_in_sixty_lines")
 # - It finds no closed form, and so no remedy for an overflow.
 # - It fills whole tables for a few rows, and keeps values that no rule will read.
 #
-# Next: lesson 20, one encoder with two losses. Its gradients simply add.
+# Next: lesson 11 puts all pieces together, in one file.
 #
 # Solutions, for when you have tried: `lessons/solutions/10_an_autograd_in_sixty_lines.py`.

@@ -390,6 +390,6 @@ check(1, attention_pool_backward, judge_attention_pool)
 # - One transpose forgotten: no error message, and a head that hardly learns to look.
 # - With the √m all words get a gradient; without it only the few that hesitate.
 #
-# Next: lesson 14 runs many heads on many sentences of different lengths, without any padding.
+# Next: lesson 13. So far attention does not know which word comes first.
 #
 # Solutions, for when you have tried: `lessons/solutions/12_one_attention_head.py`.

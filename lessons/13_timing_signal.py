@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 13 · Timing signal: which word came first
 #
-# **Needs** attention (lessons 12 and 14), unit vectors (lesson 9).
+# **Needs** attention (lesson 12; several heads side by side are lesson 14), unit vectors (lesson 9).
 # **Gives** `timing_signal`: why positions are needed, what sines add, how similar two positions
 # are; and an encoder that cannot learn who won without it, with the loss at which it gets stuck.
-# **Time** 50 minutes
+# **Time** 50 minutes.
 #
 # "Dog bites man" is no news, "man bites dog" is. A sum of words cannot tell them apart. Attention
 # relates words to each other, so it seems that attention can. It cannot. This lesson shows why, and
@@ -363,6 +363,6 @@ claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
 # - Any vector for each position mends that. With sines one matrix can ask for "three words back".
 # - On average the similarity of two positions falls with the logarithm of their distance.
 #
-# Next: lesson 15 stacks layers, six and more, and watches the gradient on its way down.
+# Next: lesson 14 runs many heads on many sentences of different lengths, without any padding.
 #
 # Solutions, for when you have tried: `lessons/solutions/13_timing_signal.py`.

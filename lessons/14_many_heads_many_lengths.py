@@ -356,6 +356,6 @@ check(1, leaks, judge_leaks)
 # - Padding costs by the longest sentence; a forgotten mask changes all others without an error.
 # - Groups of equal length need neither padding nor mask.
 #
-# Next: lesson 13. So far attention does not know which word comes first.
+# Next: lesson 15 stacks layers, six and more, and watches the gradient on its way down.
 #
 # Solutions, for when you have tried: `lessons/solutions/14_many_heads_many_lengths.py`.

@@ -5,7 +5,7 @@
 # gradient (lesson 3), attention (lesson 12).
 # **Gives** the backward of layer norm in one line; why a residual connection lets
 # gradients through; and pre-norm against post-norm, with the curves derived before they are drawn.
-# **Time** 60 minutes
+# **Time** 60 minutes.
 #
 # A Transformer of six layers has twelve sublayers on top of each other. In lesson 3 a stack of
 # plain layers lost its gradient: each layer multiplied it by a small constant. Two things keep the
@@ -434,6 +434,6 @@ claim("the gradient's sign: post-norm / pre-norm at 48 sublayers",
 # - In pre-norm a layer's gradient depends on what stands below it, not on the depth.
 # - Random changes move a post-norm stack by √L, a pre-norm one by √ln L; real steps move both more.
 #
-# Next: lesson 16 compares optimisers; lesson 18 puts all of it to work and trains.
+# Next: lessons 16 and 17 compare optimisers; lesson 18 puts all of it to work and trains.
 #
 # Solutions, for when you have tried: `lessons/solutions/15_layer_norm_residuals_depth.py`.

@@ -5,7 +5,7 @@
 # momentum, a quadratic with complex roots: you can take both on trust.
 # **Gives** SGD, momentum, Adam, row-wise Adagrad and warm-up: each repairs a fault of the one
 # before. What each assumes, and what happens where that is wrong.
-# **Time** 90 minutes
+# **Time** 90 minutes.
 #
 # A gradient says which way is down. It does not say how far to go. A loss is steep in some
 # directions and flat in others, and one number, the rate, has to serve all of them. Each optimiser

@@ -237,6 +237,6 @@ check(2, least_batch, judge_least_batch)
 # - The mask of equal replies takes pushes away from frequent replies, and their scores rise.
 # - A batch of K shows at most ln K nats of what a model knows, and often less.
 #
-# Next: lesson 9 asks why u and v have length 1, and why v then passes layers that u does not.
+# Next: lesson 20 gives one encoder two losses. Their gradients simply add.
 #
 # Solutions, for when you have tried: `lessons/solutions/19_what_the_scores_become.py`.

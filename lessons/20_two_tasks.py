@@ -5,7 +5,7 @@
 # 18.
 # **Gives** the features that natural language inference needs, their gradient, and a picture of
 # what an encoder makes small for one task and has to keep for another.
-# **Time** 70 minutes
+# **Time** 70 minutes.
 #
 # Replies reveal only that part of a meaning on which replies depend. "A man plays the guitar" and
 # "a man sings a song" get the same answers, so an encoder trained on replies may treat them as one.
@@ -469,6 +469,6 @@ claim("with NLI: cosine lost by another activity, less that without",
 #   cosine does not.
 # - A second task makes it large again; in this world the first task loses nothing by it.
 #
-# Next: lesson B trains with many workers.
+# Next: lesson 21 asks how good the trained vectors are.
 #
 # Solutions, for when you have tried: `lessons/solutions/20_two_tasks.py`.

@@ -4,7 +4,7 @@
 # **Needs** unit vectors (lesson 9), a trained encoder (lesson 18: here it is trained again, in ten
 # seconds).
 # **Gives** Pearson's r and its interval, baselines of words, one tuned matrix.
-# **Time** 60 minutes
+# **Time** 60 minutes.
 #
 # "The model understands sentences" is no measurement. "Its similarities correlate with people's at
 # r = 0.60, and a bag of weighted words has 0.59" is one. This lesson is about such a number: what

@@ -3,7 +3,7 @@
 #
 # **Needs** intervals (lesson 21), counting orders.
 # **Gives** average precision and its value for a random order; what equal scores are worth.
-# **Time** 35 minutes
+# **Time** 35 minutes.
 #
 # Lesson 21 asked whether similarities agree with people's. Often only an order is needed: which of
 # these ten questions asks what I ask? A score for an order has a value for guessing that is neither

@@ -1,12 +1,12 @@
 # %% [markdown]
 # # 22 · The shape of the space: directions, hubs, and the one that all share
 #
-# **Needs** the counted start (lesson A), the batch softmax (lessons 4 to 19), unit vectors and the
-# scale (lesson 9), P@1 (lesson 18); what an eigenvector of a symmetric matrix is.
+# **Needs** the batch softmax (lessons 4, 5 and 19), unit vectors and the scale (lesson 9), P@1
+# (lesson 18); what an eigenvector of a symmetric matrix is. The counted start is lesson A's.
 # **Gives** three numbers that describe a cloud of sentence vectors: the participation ratio, the
 # share of the first direction, the largest hub. Why training makes a first direction, and what
 # removing it does.
-# **Time** 75 minutes
+# **Time** 75 minutes.
 #
 # An encoder gives 200 numbers for each sentence. Are all 200 directions in use? Are cosines of
 # unrelated sentences near 0? Does a search sometimes give the same answer to every question? The
@@ -396,6 +396,7 @@ claim("P@1 lost if 20 directions or more are removed in place of one",
 # - Such a direction lowers the softmax's effective scale, and sentences near it become hubs.
 # - Removing one direction helps a search; removing twenty harms it.
 #
-# Next: lesson C, the same arrays on another device. Optional: lesson A, on singular values.
+# This was the last lesson of the path. Three more are optional: A, what counting alone can do; B, many
+# workers; C, what a GPU does differently. Or write the backwards yourself: `python -m lessons.yours`.
 #
 # Solutions, for when you have tried: `lessons/solutions/22_the_shape_of_the_space.py`.

@@ -3,7 +3,7 @@
 #
 # **Needs** lesson A. Optional, best after lesson 22; nothing builds on it.
 # **Gives** what singular values do to a cosine; why the encoder's last layer has no bias.
-# **Time** 35 minutes
+# **Time** 35 minutes.
 #
 # The default encoder starts from the rows of U, and its last layer has no bias (lessons 8 and A).
 # Here both are compared with the usual choice. Lesson 22 found a direction that all sentences

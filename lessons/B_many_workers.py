@@ -4,7 +4,7 @@
 # **Needs** the batch softmax with its gradient (lesson 5), sparse rows (lesson 7).
 # **Gives** what several processes have to send each other so that together they take the step of
 # one; the backward of a gather; what that costs for a table of 251,000 rows.
-# **Time** 45 minutes
+# **Time** 45 minutes.
 #
 # The paper trained on many machines. Each of n workers holds all parameters, takes its share of the
 # batch, and all of them make the same step. `mpiexec -n 4 python -m convsim_mini.train` does it
@@ -281,6 +281,6 @@ check(2, merged, judge_merged)
 # - The backward of a gather is a reduce-scatter: a value that many use gets the sum.
 # - The mistakes here train without an error: compare with one process.
 #
-# Next: lesson 21 asks how good the trained vectors are.
+# Next, optional as this one: lesson C, the same arrays on another device.
 #
 # Solutions, for when you have tried: `lessons/solutions/B_many_workers.py`.

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # C · NumPy and CuPy: launches, queues, silence
 #
-# **Needs** NumPy; lessons 7 (embeddings) and 6 (the DAN) help. No GPU.
+# **Needs** NumPy; lessons 7 (embeddings) and 8 (the DAN) help. No GPU.
 # **Gives** a count of the calls that a layer makes, the right way to time a device that works
 # ahead, and a check of what a device does not check.
-# **Time** 35 minutes
+# **Time** 35 minutes.
 #
 # Most of NumPy's functions exist in CuPy, for arrays that live on a GPU. But a GPU behaves in
 # another way than a processor: each call costs time, a call returns before its work is done, and a

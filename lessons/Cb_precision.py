@@ -4,7 +4,7 @@
 # **Needs** NumPy; a model with its loss and gradients (lesson 18). No GPU.
 # **Gives** the error of short mantissas and of long sums, derived and measured, and a tolerance for
 # "the same result" that is derived instead of tried.
-# **Time** 45 minutes
+# **Time** 45 minutes.
 #
 # A GPU multiplies with fewer digits if it may, and it adds up in another order than a processor. So
 # its results differ. By how much may they differ, and how much would be a bug? Both can be answered

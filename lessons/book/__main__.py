@@ -23,15 +23,13 @@ from .contents import HERE, LESSONS, PARTS, STATIONS, all_lessons, section
 
 try:
     import jupytext
-    import matplotlib
-    from fontTools import subset    # Matplotlib needs it, too
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, DeadKernelError
     from nbconvert.filters import markdown2html
     from nbformat.v4 import new_code_cell
     from pygments.formatters import HtmlFormatter
 
-    from .pages import Page, linked, machine, python, typeset
+    from .pages import Page, linked, machine, python, with_links
 except ModuleNotFoundError as error:
     jupytext = None
     missing = error.name
@@ -118,7 +116,7 @@ def write_book(folder, lessons, notebooks):
                 f"<p>{mark(lesson, 'I have read this lesson')}</p>")
         write(lesson.page, f"{lesson.number} · {lesson.title}", body, "".join(links), page.headings)
     for name, title in MORE.items():
-        write(f"{name}.html", title, markdown2html(typeset(texts[name], pages)))
+        write(f"{name}.html", title, markdown2html(with_links(texts[name], pages)))
     for name, path in files.items():
         functions = re.split(r"\n\n\n(?=def |class |@)", path.read_text(encoding="utf-8"))
         names = [re.match(r"(?:@.*\n)*(?:def|class) (\w+)|", code)[1] or "" for code in functions]
@@ -135,18 +133,6 @@ def write_book(folder, lessons, notebooks):
         + (HERE / STYLE).read_text(encoding="utf-8"), encoding="utf-8")
     for script in [HERE / "book.js", *(HERE / "live").glob("*.js")]:
         shutil.copy(script, folder)
-    write_font(folder / "math.woff")
-
-
-def write_font(path):
-    """DejaVu Serif's letters and signs of mathematics, where a machine has no font for formulas."""
-    options = subset.Options(flavor="woff", drop_tables=["FFTM"])
-    source = Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSerif.ttf")
-    font, chosen = subset.load_font(source, options), subset.Subsetter(options)
-    blocks = ((0x20, 0x17F), (0x370, 0x400), (0x2016, 0x22FF), (0x1D434, 0x1D468))
-    chosen.populate(unicodes=[code for block in blocks for code in range(*block)])
-    chosen.subset(font)
-    subset.save_font(font, path, options)
 
 
 def mark(lesson, text):
@@ -163,7 +149,7 @@ def index(made, pages):
             rows.append(f"</ul><h2>{PARTS[lesson.number]}</h2><ul>")
         picture = f'<img loading="lazy" alt="" src="{list(page.figures)[-1]}">'
         rows.append(f'<li><a href="{lesson.page}">{picture}{lesson.number} · '
-                    f"{escape(lesson.title)}</a> <small>{page.minutes()} minutes "
+                    f"{escape(lesson.title)}</a> <small>{lesson.minutes} minutes "
                     f"{mark(lesson, 'read')}</small>{markdown2html(lesson.shows)}</li>")
     paths = re.sub(r"\d+", lambda found: linked(found[0], pages), section("Three paths"))
     headings = "".join(

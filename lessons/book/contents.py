@@ -28,6 +28,7 @@ class Lesson(NamedTuple):
     number: str    # or a letter, where the lesson is optional
     title: str
     path: Path
+    minutes: str
     shows: str    # Markdown
 
     @property
@@ -53,9 +54,9 @@ def minimal():
 
 def all_lessons():
     """The lessons in their order."""
-    rows = re.findall(r"^\| (\w+) \| \[(.+?)\]\((.+?)\) \|.*?\| (.+) \|$", readme(), re.MULTILINE)
-    return [Lesson(number, title, LESSONS / name, shows)
-            for number, title, name, shows in rows]
+    rows = re.findall(r"^\| (\w+) \| \[(.+?)\]\((.+?)\) \| (\d+) \| (.+) \|$", readme(), re.MULTILINE)
+    return [Lesson(number, title, LESSONS / name, minutes, shows)
+            for number, title, name, minutes, shows in rows]
 
 
 def solutions(lesson):

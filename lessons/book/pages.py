@@ -10,33 +10,23 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from .contents import HERE, LESSONS, minimal, solutions
-from .formulas import mathml
 
 LINKED = re.compile(r"""\b[Ll]essons?\s(?P<numbers>(?:\d+|[ABC])(?:(?:,|,?\sand|\sto|\sor)\s(?:\d+|[ABC]))*)\b
     | \b(?P<author>[A-Z][^\W\d_]+)(?:\s+et\s+al\.|(?:,\s+[A-Z]\w+)?\s+and\s+[A-Z]\w+)?
       (?:'s?)?\s+\(?(?P<year>\d{4})\b""", re.VERBOSE)
 
-# A formula in a sentence is a run of words that hold nothing but single letters, names such as dx,
-# functions, numbers and signs. One word at least must have more than "a", "I" and numbers.
-FUNCTION = r"(?:ln|log|exp|sin|cos|tanh|artanh|[a-z]{3,}(?=\())(?![A-Za-z])"
-WORD = re.compile(rf"""(?:{FUNCTION} | d[A-Zbckpqsuvwxy](?![A-Za-z]) | [A-Za-z](?![A-Za-z])
-    | [A-Za-z]{{3,}}(?=[(²‖]|_[A-Za-z]{{1,2}}(?![A-Za-z])) | \d[\d.,]* | [_^]−?\{{?[^\W_]*
-    | [α-ωΑ-Ωᵢⱼᵀᴮᴸᵗᵇˣᶻⁿⁱŷŝṽẋ⁰-₟¹²³½¼¾\u0302-\u0304]
-    | [][(){{}}⌈⌉=≤≥≈≠<>←→↦+−·∗×/|‖…√∫∂∞∈∩±∓∝,])+[.,:;?!]*\)?""", re.VERBOSE)
-SURE = re.compile(r"[B-HJ-Zb-zα-ωΔΣᵀˣᶻᵢⱼ⁰-⁹₀-₉¹²³‖√_^]|a[/=(]|[/=]a")
-
-# Where a text stops to speak of a prediction's answer: a heading, a bold beginning ("**Sums.** They
-# are"), or the next prediction.
+# Where a text no longer answers a prediction: a heading, a bold beginning ("**Sums.** They are"), or
+# the next prediction.
 NEW = re.compile(r"#|\*\*[^*]+[.:]\*\*\s|.*\*\*Predict", re.DOTALL)
 
 DRAWING = re.compile(r"^figure\b.*?^show\(figure, \"(\w+)\"\)\n?", re.MULTILINE | re.DOTALL)
 
 
-def typeset(text, pages, papers=()):
-    """Markdown of a cell: formulas become MathML, names of lessons and papers links.
+def with_links(text, pages, papers=()):
+    """Markdown of a cell: names of lessons and papers become links, a formula a block of its own.
 
     pages: number of a lesson → its page; papers: ids of after.md's references, such as polyak-1964.
-    A formula that `mathml` is not sure of stays as it is.
+    Formulas stay as the lessons write them.
     """
     def link(found):
         if found["author"]:
@@ -47,49 +37,18 @@ def typeset(text, pages, papers=()):
     parts = re.split(r"\n\s*\n", text)
     for k, part in enumerate(parts):
         if is_formula(part):
-            line = re.sub(r"^\*\*([^*]+)\*\*$", r"\1", part.rstrip(",."))
-            shown = mathml(line) or f"<code>{escape(line.replace('**', ''))}</code>"
-            parts[k] = f'<div class="formula">{shown}</div>'
+            line = escape(re.sub(r"^\*\*([^*]+)\*\*$", r"\1", part.rstrip(",.")))
+            line = re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", line)
+            parts[k] = f'<div class="formula">{line}</div>'
         elif "| Lesson |" in part:    # its last column holds numbers of lessons
             parts[k] = re.sub(r"[\dABC, ]+(?= \|$)", lambda cell: re.sub(
-                r"\d+|[ABC]", lambda number: linked(number[0], pages), cell[0]), part, flags=re.MULTILINE)
+                r"\d+|[ABC]", lambda number: linked(number[0], pages), cell[0]), part,
+                flags=re.MULTILINE)
         elif not part.startswith(("    ", "#", "![", "- <a")):    # code, headings, pictures, papers
-            bars = r"|\|" if part.startswith("|") else ""        # between the cells of a table
-            pieces = re.split(f"(`[^`]*`{bars})", part)           # every second one is code
-            pieces[::2] = [LINKED.sub(link, in_sentences(piece)) for piece in pieces[::2]]
+            pieces = re.split("(`[^`]*`)", part)                  # every second one is code
+            pieces[::2] = [LINKED.sub(link, piece) for piece in pieces[::2]]
             parts[k] = "".join(pieces)
     return "\n\n".join(parts)
-
-
-def in_sentences(text):
-    """Typeset the formulas in sentences: the longest runs of words that can be one."""
-    run, result = "", []
-    for word in [*re.split(r"(\s+|\*+)", text), "the end"]:
-        if run and word.isspace() or WORD.fullmatch(word):
-            run += word
-            if word[-1] not in ".,:;?!" or run.count("(") > run.count(")"):
-                continue
-            word = ""
-        result += [formula(run), word]
-        run = ""
-    return "".join(result[:-1])
-
-
-def formula(run):
-    """A run of words as MathML; if that is not sure, each of its words; else the text."""
-    core = re.sub(r"^[aAI]\s(?![=≈−+·])|(?<![=≈−+·])\s[aAI]$", "", run.strip().rstrip(".,:;?!"))
-    core = re.sub(r"^\((.*)[.:;?!]\)$", r"\1", core)    # a sentence in brackets
-    for opening, closing in ("()", "[]"):
-        if core.startswith(opening) and core.count(opening) > core.count(closing):
-            core = core[1:]
-        if core.endswith(closing) and core.count(closing) > core.count(opening):
-            core = core[:-1].rstrip(".,:;?!")
-    words = core.split()
-    if not any(SURE.search(re.sub(FUNCTION, "", word)) for word in words):
-        return run
-    if shown := mathml(core, display=False):
-        return run.replace(core, shown, 1)
-    return run if len(words) == 1 else "".join(map(formula, re.split(r"(\s+)", run)))
 
 
 def linked(number, pages):
@@ -124,10 +83,9 @@ def fold(title, body, kind=""):
 
 
 def told_and_new(text):
-    """The text that follows a prediction's answer, in two: what explains it, and what is new."""
-    parts = text.split("\n\n")
-    new = next((k for k, part in enumerate(parts) if NEW.match(part)), len(parts))
-    return "\n\n".join(parts[:new]), "\n\n".join(parts[new:])
+    """The text that follows a prediction's answer, in two: the paragraph that tells it, the rest."""
+    first, _, rest = text.partition("\n\n")
+    return ("", text) if NEW.match(text) else (first, rest)
 
 
 def python(code):
@@ -142,6 +100,7 @@ class Page:
     def __init__(self, lesson, notebook, pages, papers):
         self.lesson, self.pages, self.papers = lesson, pages, papers
         self.figures, self.files, self.solutions = {}, {}, solutions(lesson)
+        self.live = ""    # a figure to play with, after the fold that holds its picture
         parts, told, hides, first = [], [], False, True
         for cell in [*notebook.cells, None]:
             if cell and cell.cell_type == "code":
@@ -154,19 +113,16 @@ class Page:
             if told:
                 answer, text = told_and_new(text)
                 told.append(self.markdown(answer))
-                if cell and not text:
-                    continue
                 parts.append(fold("Predicted? See what happens", "\n".join(told), "told"))
                 told = []
-            if cell:
-                parts.append(self.markdown(text))
-                hides = "<strong>Predict" in parts[-1]
+            parts += [self.live, self.markdown(text)]
+            self.live, hides = "", "<strong>Predict" in parts[-1]
         self.body = "\n".join(parts)
         self.headings = re.findall(r'<h[23] id="(.*?)">(.*?)<a class="anchor-link"', self.body)
 
     def markdown(self, source):
         """The HTML of a cell of text."""
-        text = markdown2html(typeset(source, self.pages, self.papers))
+        text = markdown2html(with_links(source, self.pages, self.papers))
         text = text.replace("<strong>Gives", "<br><strong>Gives")
         text = re.sub(r"<code>(python -m lessons\.yours.*?)</code>",
                       r'<a href="index.html#Write-it-yourself"><code>\1</code></a>', text)
@@ -203,7 +159,7 @@ class Page:
                  *self.outputs(cell.outputs[:figure]),
                  python(cell.source[drawing.end():]), *self.outputs(cell.outputs[figure:])]
         if live.exists():
-            parts.append(f'<div id="live"></div><script src="{live.name}"></script>')
+            self.live = f'<div id="live"></div><script src="{live.name}"></script>'
         return parts
 
     def outputs(self, outputs):
@@ -223,8 +179,3 @@ class Page:
                 alt = escape(output.metadata.get("image/png", {}).get("alt", ""))
                 shown.append(f'<a href="{name}"><img alt="{alt}" src="{name}"></a>')
         return shown
-
-    def minutes(self):
-        """How long a reader may take, in steps of five: words of text and of code."""
-        words = len(re.sub("<[^>]+>", " ", self.body).split())
-        return max(5, round(words / 200 / 5) * 5)

@@ -1,76 +1,126 @@
 "use strict";
-// The bowl of lesson 16: momentum and Adam from one start, with a rate, a momentum and an angle.
+// The bowl of lesson 16: drag the start, click a rate and a momentum, see the steps that each needs.
 
 (() => {
-  const CURVATURES = [1, 20], START = [3, 0.8], STEPS = 40, SCALE = 60;
+  const CURVATURES = [1, 1000], MOST = 4000;         // κ = 1000, as in the lesson
   const live = document.querySelector("#live");
-  live.innerHTML = `<p>κ = 20 and ${STEPS} steps. Which rate is too high? What does momentum change, and
-    for whom does the angle matter?</p>
-    <label>rate <input type="range" name="rate" min="0.005" max="0.2" step="0.005" value="0.09"></label>
-    <label>momentum μ (Adam: β₁)
-      <input type="range" name="momentum" min="0" max="0.98" step="0.01" value="0"></label>
-    <label>angle <input type="range" name="angle" min="0" max="90" value="0"></label>
-    <p id="said" aria-live="polite"></p>
-    <svg viewBox="-240 -150 480 300" role="img" aria-label="Paths in a bowl"></svg>`;
-  const value = name => Number(live.querySelector(`[name=${name}]`).value);
+  const slider = (name, text, low, high, step, value) => `<label>${text} <input type="range"
+    name="${name}" min="${low}" max="${high}" step="${step}" value="${value}"></label>`;
+  live.innerHTML = `<p>κ = 1000. Left: the bowl, each of its axes scaled so that lines of equal loss are
+    circles; drag the start. Middle: steps of momentum until a thousandth of the loss, for each rate
+    and μ, the brighter the fewer; click on one. Right: the loss. Turn the axes: for whom does that
+    matter?</p>
+    ${slider("rate", "momentum: rate 10^", -4, -2.4, 0.01, -2.42)}
+    ${slider("momentum", "μ", 0, 0.99, 0.01, 0.88)}
+    ${slider("adam", "Adam: rate 10^", -3, -1, 0.01, -1.82)}
+    ${slider("angle", "axes turned by", 0, 90, 1, 0)}
+    <p id="said" aria-live="polite"></p><div class="panels">
+    <svg name="bowl" viewBox="-2 -2 4 4" role="img" aria-label="Paths in the bowl"></svg>
+    <svg name="map" viewBox="0 0 230 230" role="img" aria-label="Steps for rate and momentum"></svg>
+    <svg viewBox="0 0 230 230" role="img" aria-label="Loss and steps"></svg></div>`;
+  const field = name => live.querySelector(`[name=${name}]`), bowl = field("bowl");
+  const value = name => Number(field(name).value);
+  let start = [1, 1];                                // in the bowl's own axes, times √curvature
+
   const turned = ([x, y], angle) => [x * Math.cos(angle) - y * Math.sin(angle),
     x * Math.sin(angle) + y * Math.cos(angle)];
+  const loss = ([a, b]) => (a * a + b * b) / 2;
 
-  // L = ½ xᵀ A x, where A has its axes turned by the angle
-  const inAxes = (x, angle) => turned(x, -angle);
-  const loss = (x, angle) => inAxes(x, angle).reduce((sum, c, i) => sum + CURVATURES[i] * c * c / 2, 0);
-  const gradient = (x, angle) => turned(inAxes(x, angle).map((c, i) => CURVATURES[i] * c), angle);
+  // Both go on up to the first step at a thousandth of the loss → the points, and whether they got there.
+  const goesOn = (x, t) => t < MOST && loss(x) > loss(start) / 1000 && loss(x) < 1e6;
+  const ended = (x, path) => ({ path, last: path.length - 1, reached: loss(x) <= loss(start) / 1000 });
 
-  // v ← μ v − η g,  x ← x + v
-  function momentumPath(rate, mu, angle) {
-    let x = turned(START, angle), v = [0, 0];
-    const path = [x];
-    for (let t = 1; t <= STEPS; t++) {
-      const g = gradient(x, angle);
-      v = v.map((c, i) => mu * c - rate * g[i]);
-      x = x.map((c, i) => c + v[i]);
-      path.push(x);
+  // v ← μ v − η g,  x ← x + v, in the bowl's own axes, scaled: a turn changes nothing
+  function momentumFrom(rate, mu) {
+    const v = [0, 0], path = [start];
+    let x = start;
+    for (let t = 0; goesOn(x, t); t++) {
+      for (const i of [0, 1]) v[i] = mu * v[i] - rate * CURVATURES[i] * x[i];
+      path.push(x = [x[0] + v[0], x[1] + v[1]]);
     }
-    return path;
+    return ended(x, path);
   }
 
-  // m/(1 − β₁ᵗ) over the root of s/(1 − β₂ᵗ)
-  function adamPath(rate, beta1, angle) {
-    const beta2 = 0.999;
-    let x = turned(START, angle), m = [0, 0], s = [0, 0];
-    const path = [x];
-    for (let t = 1; t <= STEPS; t++) {
-      const g = gradient(x, angle);
-      m = m.map((c, i) => beta1 * c + (1 - beta1) * g[i]);
-      s = s.map((c, i) => beta2 * c + (1 - beta2) * g[i] * g[i]);
-      x = x.map((c, i) => c - rate * m[i] / (1 - beta1 ** t)
-        / (Math.sqrt(s[i] / (1 - beta2 ** t)) + 1e-8));
-      path.push(x);
+  // m/(1 − β₁ᵗ) over the root of s/(1 − β₂ᵗ), in the turned axes
+  function adamFrom(rate, angle) {
+    const path = [start], m = [0, 0], s = [0, 0];
+    let x = turned(start.map((c, i) => c / Math.sqrt(CURVATURES[i])), angle), scaled = start;
+    for (let t = 1; goesOn(scaled, t - 1); t++) {
+      const g = turned(turned(x, -angle).map((c, i) => CURVATURES[i] * c), angle);
+      for (const i of [0, 1]) {
+        m[i] = 0.9 * m[i] + 0.1 * g[i];
+        s[i] = 0.999 * s[i] + 0.001 * g[i] * g[i];
+        x[i] -= rate * m[i] / (1 - 0.9 ** t) / (Math.sqrt(s[i] / (1 - 0.999 ** t)) + 1e-8);
+      }
+      path.push(scaled = turned(x, -angle).map((c, i) => Math.sqrt(CURVATURES[i]) * c));
     }
-    return path;
+    return ended(scaled, path);
   }
 
-  function line(path, colour) {
-    const shown = path.filter(([x, y]) => Math.abs(x) < 50 && Math.abs(y) < 50);
-    const at = shown.map(([x, y]) => `${x * SCALE},${-y * SCALE}`);
-    const dots = at.map(point => `<circle cx="${point.split(",")[0]}" cy="${point.split(",")[1]}"
-      r="2.5" fill="${colour}"/>`);
-    return `<polyline points="${at.join(" ")}" fill="none" stroke="${colour}"/>${dots.join("")}`;
+  const steps = run => `${run.reached ? "" : "not in "}${run.last} steps`;
+  const points = (path, f) => path.map((x, t) => f(x, t).map(c => c.toFixed(3))).join(" ");
+
+  function heat() {
+    const cells = [];
+    for (let i = 0; i < 20; i++) for (let j = 0; j < 20; j++) {
+      const run = momentumFrom(10 ** (-4 + 1.6 * (i + 0.5) / 20), 0.99 * (j + 0.5) / 20);
+      const light = 1 - Math.log(Math.max(1, run.last / 60)) / Math.log(MOST / 60);
+      cells.push(`<rect x="${20 + 10 * i}" y="${200 - 10 * j}" width="10" height="10"
+        fill="${run.reached ? "#1f5fa8" : "#7a1f1f"}" fill-opacity="${run.reached ? light : 0.6}"/>`);
+    }
+    return cells.join("");
   }
 
-  function draw() {
-    const angle = value("angle") * Math.PI / 180, rate = value("rate"), mu = value("momentum");
-    const levels = [0.1, 0.4, 1, 2, 4, 8, 16].map(level => `<ellipse fill="none" stroke="gray"
-      stroke-opacity="0.5" rx="${Math.sqrt(2 * level / CURVATURES[0]) * SCALE}"
-      ry="${Math.sqrt(2 * level / CURVATURES[1]) * SCALE}" transform="rotate(${-value("angle")})"/>`);
-    const momentum = momentumPath(rate, mu, angle), adam = adamPath(rate, mu, angle);
-    live.querySelector("svg").innerHTML = levels.join("") + line(adam, "#2ca02c")
-      + line(momentum, "#ff7f0e") + `<text x="-235" y="-132">orange: momentum, green: Adam</text>`;
-    const ends = [momentum, adam].map(path => loss(path[STEPS], angle).toPrecision(3));
-    live.querySelector("#said").textContent = `rate ${rate}, μ ${mu}, ${value("angle")}°: from a loss of `
-      + `${loss(momentum[0], angle).toPrecision(3)} to ${ends[0]} (momentum) and ${ends[1]} (Adam)`;
+  function losses(path, colour) {
+    const at = (x, t) => [25 + 200 * t / 500, 70 - 30 * Math.log10(Math.max(1e-4, loss(x) / loss(start)))];
+    return `<polyline points="${points(path.slice(0, 501), at)}" fill="none" stroke="${colour}"/>`;
   }
 
+  function draw(event) {
+    const momentum = momentumFrom(10 ** value("rate"), value("momentum"));
+    const adam = adamFrom(10 ** value("adam"), value("angle") * Math.PI / 180);
+    const line = (path, colour) => `<polyline points="${points(path, ([x, y]) => [x, -y])}" fill="none"
+      stroke="${colour}" stroke-width="0.02"/>`;
+    bowl.innerHTML = [0.5, 1, 1.5].map(r => `<circle r="${r}" fill="none" stroke="gray"
+      stroke-opacity="0.5" stroke-width="0.02"/>`).join("") + line(adam.path, "#2ca02c")
+      + line(momentum.path, "#ff7f0e") + `<circle cx="${start[0]}" cy="${-start[1]}" r="0.09"/>`;
+    if (!event?.target.name) map = heat();           // it depends on the start alone
+    const [x, y] = [20 + 200 * (value("rate") + 4) / 1.6, 210 - 200 * value("momentum") / 0.99];
+    field("map").innerHTML = `${map}<circle cx="${x}" cy="${y}" r="5" fill="none" stroke="#ff7f0e"
+      stroke-width="2.5"/><text x="20" y="226">rate, 10⁻⁴ to 10⁻²·⁴; red: not in ${MOST}</text>
+      <text x="14" y="205" transform="rotate(-90 14 205)">μ, 0 to 0.99</text>`;
+    live.querySelector("svg:last-child").innerHTML = `<path d="M25 5V205H225M25 160H225" fill="none"
+      stroke="gray"/><text x="2" y="74">1</text><text x="2" y="157">1/1000</text>
+      <text x="225" y="222" text-anchor="end">step, to 500</text>`
+      + losses(adam.path, "#2ca02c") + losses(momentum.path, "#ff7f0e");
+    live.querySelector("#said").textContent = `momentum (orange), rate `
+      + `${(10 ** value("rate")).toPrecision(3)}, μ ${value("momentum")}: ${steps(momentum)}; `
+      + `Adam (green), rate ${(10 ** value("adam")).toPrecision(3)}: ${steps(adam)}`;
+  }
+
+  let map = "";
+  function place(event, svg) {
+    const box = svg.getBoundingClientRect(), size = Math.min(box.width, box.height);
+    return [(event.clientX - box.left - (box.width - size) / 2) / size,
+      (event.clientY - box.top - (box.height - size) / 2) / size];
+  }
+  const move = event => {
+    const [x, y] = place(event, bowl);
+    start = [4 * x - 2, 2 - 4 * y].map(c => Math.max(-1.9, Math.min(1.9, c)));
+    draw();
+  };
+  bowl.addEventListener("pointerdown", event => {
+    bowl.setPointerCapture(event.pointerId);
+    move(event);
+    bowl.onpointermove = move;
+    bowl.onpointerup = bowl.onpointercancel = () => { bowl.onpointermove = null; };
+  });
+  field("map").addEventListener("click", event => {
+    const [x, y] = place(event, field("map"));
+    field("rate").value = -4 + 1.6 * (230 * x - 20) / 200;
+    field("momentum").value = 0.99 * (210 - 230 * y) / 200;
+    draw({ target: field("rate") });
+  });
   live.addEventListener("input", draw);
   draw();
 })();

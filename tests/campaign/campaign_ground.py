@@ -243,7 +243,7 @@ def check_end(done, codes=(0, 2), what=""):
     """A command's end: an exit code, no traceback, with 2 one line that begins "error: "."""
     # a Ctrl-C while Python loads or ends may show Python's own traceback
     loading = last(done).startswith("KeyboardInterrupt") or (
-        "KeyboardInterrupt" in done.stderr and "initialization failed" in last(done))
+        "KeyboardInterrupt" in done.stderr and "initialization failed" in done.stderr)
     expect("Traceback" not in done.stdout + done.stderr or loading,
            f"{what}: a traceback ({done.returncode}): {done.stderr[-2_000:]}")
     expect(done.returncode in codes or loading, f"{what}: code {done.returncode}: {last(done)}")

@@ -2,7 +2,7 @@
 // Four pairs in the plane: drag the replies, turn the scale, take steps of gradient descent.
 
 (() => {
-  const RATE = 0.3, FIRST = { u: [10, 100, 190, 280], v: [40, 75, 215, 260] };    // degrees
+  const RATE = 1, FIRST = { u: [10, 100, 190, 280], v: [40, 75, 215, 260] };    // degrees
   const live = document.querySelector("#live");
   live.innerHTML = `<p>Four inputs u (grey) and their replies v (blue), vectors of length 1. The arcs
     show where a step of rate ${RATE} moves each of them on the circle. Drag a reply. Turn up the

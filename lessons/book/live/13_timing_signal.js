@@ -5,7 +5,7 @@
   const HANDS = 256, SLOWEST = 10000, SHOWN = 8;     // d = 512, the paper's
   const live = document.querySelector("#live");
   live.innerHTML = `<p>Type a sentence, and click on a word. Its hands are grey, those of the word Δ later
-    orange. Each word is the darker, the more its position is like that of the chosen one.</p>
+    orange. Each word is the bluer, the more its position is like that of the chosen one.</p>
     <label>sentence <input name="sentence" size="36" maxlength="120"
       value="the dog that bit the man ran away and hid behind the house"></label>
     <label>Δ <input type="range" name="distance" min="1" max="12" value="3"></label>
@@ -69,7 +69,7 @@
     live.querySelector("#words").replaceChildren(...words.map((word, p) => {
       const button = document.createElement("button");
       button.textContent = word;
-      button.style.background = `rgb(31 95 168 / ${100 * Math.max(0, cosine(p - chosen)) ** 2}%)`;
+      button.style.background = `rgb(31 95 168 / ${65 * Math.max(0, cosine(p - chosen)) ** 2}%)`;
       if (p === chosen + distance) button.style.outline = "2px solid #d9601a";
       button.addEventListener("click", () => { chosen = p; draw(); });
       return button;

@@ -8,14 +8,15 @@
     name="${name}" min="${low}" max="${high}" step="${step}" value="${value}"></label>`;
   live.innerHTML = `<p>κ = 1000. Left: the bowl, each of its axes scaled so that lines of equal loss are
     circles; drag the start. Middle: steps of momentum until a thousandth of the loss, for each rate
-    and μ, the brighter the fewer; click on one. Right: the loss. Turn the axes: for whom does that
+    and μ, the bluer the fewer, red for
+    more than 4,000; click on one. Right: the loss. Turn the axes: for whom does that
     matter?</p>
-    ${slider("rate", "momentum: rate 10^", -4, -2.4, 0.01, -2.42)}
+    ${slider("rate", "momentum: rate 10^", -4, -2.4, 0.01, -2.5)}
     ${slider("momentum", "μ", 0, 0.99, 0.01, 0.88)}
     ${slider("adam", "Adam: rate 10^", -3, -1, 0.01, -1.82)}
     ${slider("angle", "axes turned by", 0, 90, 1, 0)}
     <p id="said" aria-live="polite"></p><div class="panels">
-    <svg name="bowl" viewBox="-2 -2 4 4" role="img" aria-label="Paths in the bowl"></svg>
+    <svg name="bowl" viewBox="-3 -3 6 6" role="img" aria-label="Paths in the bowl"></svg>
     <svg name="map" viewBox="0 0 230 230" role="img" aria-label="Steps for rate and momentum"></svg>
     <svg viewBox="0 0 230 230" role="img" aria-label="Loss and steps"></svg></div>`;
   const field = name => live.querySelector(`[name=${name}]`), bowl = field("bowl");
@@ -81,16 +82,16 @@
     const adam = adamFrom(10 ** value("adam"), value("angle") * Math.PI / 180);
     const line = (path, colour) => `<polyline points="${points(path, ([x, y]) => [x, -y])}" fill="none"
       stroke="${colour}" stroke-width="0.02"/>`;
-    bowl.innerHTML = [0.5, 1, 1.5].map(r => `<circle r="${r}" fill="none" stroke="gray"
+    bowl.innerHTML = [0.5, 1, 1.5, 2, 2.5].map(r => `<circle r="${r}" fill="none" stroke="gray"
       stroke-opacity="0.5" stroke-width="0.02"/>`).join("") + line(adam.path, "#2ca02c")
       + line(momentum.path, "#ff7f0e") + `<circle cx="${start[0]}" cy="${-start[1]}" r="0.09"/>`;
     if (!event?.target.name) map = heat();           // it depends on the start alone
     const [x, y] = [20 + 200 * (value("rate") + 4) / 1.6, 210 - 200 * value("momentum") / 0.99];
     field("map").innerHTML = `${map}<circle cx="${x}" cy="${y}" r="5" fill="none" stroke="#ff7f0e"
-      stroke-width="2.5"/><text x="20" y="226">rate, 10⁻⁴ to 10⁻²·⁴; red: not in ${MOST}</text>
+      stroke-width="2.5"/><text x="20" y="226">rate, 10⁻⁴ to 10⁻²·⁴</text>
       <text x="14" y="205" transform="rotate(-90 14 205)">μ, 0 to 0.99</text>`;
     live.querySelector("svg:last-child").innerHTML = `<path d="M25 5V205H225M25 160H225" fill="none"
-      stroke="gray"/><text x="2" y="74">1</text><text x="2" y="157">1/1000</text>
+      stroke="gray"/><text x="14" y="74">1</text><text x="28" y="157">1/1000</text>
       <text x="225" y="222" text-anchor="end">step, to 500</text>`
       + losses(adam.path, "#2ca02c") + losses(momentum.path, "#ff7f0e");
     live.querySelector("#said").textContent = `momentum (orange), rate `
@@ -106,7 +107,7 @@
   }
   const move = event => {
     const [x, y] = place(event, bowl);
-    start = [4 * x - 2, 2 - 4 * y].map(c => Math.max(-1.9, Math.min(1.9, c)));
+    start = [6 * x - 3, 3 - 6 * y].map(c => Math.max(-2.8, Math.min(2.8, c)));
     draw();
   };
   bowl.addEventListener("pointerdown", event => {

@@ -54,7 +54,8 @@ def minimal():
 
 def all_lessons():
     """The lessons in their order."""
-    rows = re.findall(r"^\| (\w+) \| \[(.+?)\]\((.+?)\) \| (\d+) \| (.+) \|$", readme(), re.MULTILINE)
+    rows = re.findall(r"^\| (\w+) \| \[(.+?)\]\((.+?)\) \| (\d+) \| (.+) \|$", readme(),
+                      re.MULTILINE)
     return [Lesson(number, title, LESSONS / name, minutes, shows)
             for number, title, name, minutes, shows in rows]
 

@@ -11,12 +11,12 @@ from pygments.lexers import PythonLexer
 
 from .contents import HERE, LESSONS, minimal, solutions
 
-LINKED = re.compile(r"""\b[Ll]essons?\s(?P<numbers>(?:\d+|[ABC])(?:(?:,|,?\sand|\sto|\sor)\s(?:\d+|[ABC]))*)\b
+LINKED = re.compile(r"""\b[Ll]essons?\s(?:\d+|[ABC])(?:(?:,|,?\sand|\sto|\sor)\s(?:\d+|[ABC]))*\b
     | \b(?P<author>[A-Z][^\W\d_]+)(?:\s+et\s+al\.|(?:,\s+[A-Z]\w+)?\s+and\s+[A-Z]\w+)?
       (?:'s?)?\s+\(?(?P<year>\d{4})\b""", re.VERBOSE)
 
-# Where a text no longer answers a prediction: a heading, a bold beginning ("**Sums.** They are"), or
-# the next prediction.
+# Where a text no longer answers a prediction: a heading, a bold beginning ("**Sums.** They are"),
+# or the next prediction.
 NEW = re.compile(r"#|\*\*[^*]+[.:]\*\*\s|.*\*\*Predict", re.DOTALL)
 
 DRAWING = re.compile(r"^figure\b.*?^show\(figure, \"(\w+)\"\)\n?", re.MULTILINE | re.DOTALL)
@@ -83,7 +83,7 @@ def fold(title, body, kind=""):
 
 
 def told_and_new(text):
-    """The text that follows a prediction's answer, in two: the paragraph that tells it, the rest."""
+    """The text after a prediction's answer in two: the paragraph that tells it, the rest."""
     first, _, rest = text.partition("\n\n")
     return ("", text) if NEW.match(text) else (first, rest)
 

@@ -30,7 +30,8 @@ def environment(folder):
 
 
 @pytest.fixture(scope="module", params=[
-    pytest.param(name, marks=[pytest.mark.long] if name.split("_")[0] in LONG else []) for name in LESSONS])
+    pytest.param(name, marks=[pytest.mark.long] if name.split("_")[0] in LONG else [])
+    for name in LESSONS])
 def run(request, tmp_path_factory):
     """A lesson and its solutions, run in a fresh clone from elsewhere, every warning an error.
 

@@ -120,7 +120,7 @@ neighbours = loss_and_gradients(untrained, train.batch(np.arange(32)))[0]
 expect(neighbours, 10, 16, "32 neighbours: loss at the start")
 expect(losses[0] - np.log(32), -1, 2, "32 at random: the same less ln 32")
 expect(losses[-1], floor(32, scale), 0.05, "one batch, learned by heart: from the floor up")
-claim("steps until 0.1", np.argmax(np.array(losses) < 0.1), 1, 3)
+expect(np.argmax(np.array(losses) < 0.1), 1, 3, "steps until 0.1")
 
 # %% [markdown]
 # One or two steps take the loss from above 4 to below 0.1. Nearly all of it is learned by heart:
@@ -486,7 +486,6 @@ expect(measured[-1][2], 3, ln_K - 0.3, "loss on dev: below ln 256")
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | steps until 0.1 | 1.4 ± 0.5 | 1 to 2 | below 1, above 3 |
 # | healthy: the gap in spreads | 2.15 ± 0.1 | 1.91 to 2.26 | below 1.5 |
 # | replies shuffled: the gap | 0.221 ± 0.07 | 0.103 to 0.279 | above 0.5 |
 # | P@1 over TF-IDF, points | 0.693 ± 0.3 | 0.4 to 1.2 | below -2, above 3.5 |

@@ -162,8 +162,8 @@ u1, u2 = u[0::2], u[1::2]
 halves = np.concatenate([np.arange(500), 1000 + np.arange(500), 500 + np.arange(500),
                          1500 + np.arange(500)])
 symmetric = np.concatenate([np.abs(u1 - u2), u1 * u2], axis=1)[halves]
-claim("which of both entails the other? accuracy of symmetric features",
-      linear_accuracy(symmetric, order[halves]), 0.5, 0.5)
+expect(linear_accuracy(symmetric, order[halves]), 0.5, 0.5,
+       "which of both entails the other? accuracy of symmetric features")
 sided = np.concatenate([u1, u2], axis=1)[halves]
 expect(linear_accuracy(sided, order[halves]), 0.9, 1, "the same from u1, u2")
 
@@ -343,8 +343,8 @@ before, after = shares_of(new_model()), shares_of(on_replies)
 for name, shares in (("untrained", before), ("on replies", after)):
     print(f"{name:10}", *(f"{what} {100 * share:.1f}%  " for what, share in shares.items()))
 claim("on replies: share of the variance between topics", after["topic"], low=0.7)
-claim("activity beyond its topic, on replies / untrained",
-      (after["activity"] - after["topic"]) / (before["activity"] - before["topic"]), high=0.5)
+expect((after["activity"] - after["topic"]) / (before["activity"] - before["topic"]), 0, 0.5,
+       "activity beyond its topic, on replies / untrained")
 expect(after["place"] / before["place"], 0, 0.5, "place: on replies / untrained")
 expect(after["man or person"] / before["man or person"], 0, 0.5, "man or person: the same")
 
@@ -454,9 +454,7 @@ claim("with NLI: cosine lost by another activity, less that without",
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | which of both entails the other? accuracy of symmetric features | 0.5 ± 0 | 0.5 to 0.5 | below 0.5, above 0.5 |
 # | on replies: share of the variance between topics | 0.793 ± 0.04 | 0.732 to 0.821 | below 0.7 |
-# | activity beyond its topic, on replies / untrained | 0.279 ± 0.09 | 0.178 to 0.425 | above 0.5 |
 # | NLI accuracy: an encoder that learns it, 400 steps, less the frozen one | 0.0773 ± 0.02 | 0.06 to 0.101 | below 0.03 |
 # | conversations: cosine lost by another activity / by another topic | 0.185 ± 0.08 | 0.126 to 0.314 | below 0, above 0.5 |
 # | with NLI: cosine lost by another activity, less that without | 0.201 ± 0.06 | 0.101 to 0.24 | below 0.05 |

@@ -202,13 +202,13 @@ for (s, by_step), color in zip(history.items(), ("C4", "C0", "C3", "C1")):
 axes.set(xlabel="step", ylabel="effective scale", ylim=(0, None),
          title="Large scales fall to an effective scale near 8")
 show(figure, "22_thermostat")
-claim("λ₁ at scale 40 / at scale 10", history[40.0][80][0] / history[10.0][80][0], low=2)
+expect(history[40.0][80][0] / history[10.0][80][0], 2, 8, "λ₁ at scale 40 / at scale 10")
 claim("effective scale, 40 / 10; the scales themselves: 4",
       history[40.0][80][3] / history[10.0][80][3], 0.6, 1.6)
 per_scale = [spread / scale for _, _, spread, scale in (
     direction(started), *(history[s][80] for s in (10.0, 20.0, 40.0)))]
-claim("spread / effective scale: the largest of start, 10, 20, 40 / the least",
-      max(per_scale) / min(per_scale), high=1.5)
+expect(max(per_scale) / min(per_scale), 1, 1.5,
+       "spread / effective scale: the largest of start, 10, 20, 40 / the least")
 expect(history[20.0][240][3] - history[20.0][80][3], 0.3, 5, "effective scale: 240 steps less 80")
 expect(history[10.0][80][0], 0.08, 0.16, "scale 10: λ₁ is still that of the start")
 expect(history[10.0][80][1], 0.3, 0.5, "but ‖m‖² is no longer 0.09")
@@ -356,8 +356,8 @@ for k in removed:
     right = ranks_of_truth(unit(message @ keep), unit(reply @ keep), candidates) == 1
     precision.append(100 * right.mean())
 print("P@1 without the first k:", *(f"{k}: {value:.1f}" for k, value in zip(removed, precision)))
-claim("P@1 lost if 20 directions or more are removed in place of one",
-      precision[1] - max(precision[5:]), low=1)
+expect(precision[1] - max(precision[5:]), 1, 8,
+       "P@1 lost if 20 directions or more are removed in place of one")
 
 # %% [markdown]
 # Removing one or two helps; these figures do not tell the two apart. Removing twenty harms.
@@ -382,12 +382,9 @@ claim("P@1 lost if 20 directions or more are removed in place of one",
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
 # | PR after 80 steps / at the start | 0.195 ± 0.007 | 0.187 to 0.204 | above 0.5 |
-# | λ₁ at scale 40 / at scale 10 | 4.81 ± 0.1 | 4.64 to 4.92 | below 2 |
 # | effective scale, 40 / 10; the scales themselves: 4 | 0.979 ± 0.01 | 0.962 to 1 | below 0.6, above 1.6 |
-# | spread / effective scale: the largest of start, 10, 20, 40 / the least | 1.22 ± 0.07 | 1.17 to 1.34 | above 1.5 |
 # | largest N after 80 steps; random directions: 25 | 373 ± 8e+01 | 300 to 496 | below 100 |
 # | P@1 without the first direction, points more | 2.72 ± 0.4 | 2.33 to 3.4 | below 0.5 |
-# | P@1 lost if 20 directions or more are removed in place of one | 3.88 ± 0.4 | 3.53 to 4.53 | below 1 |
 
 # %% [markdown]
 # ## What you know now

@@ -194,7 +194,7 @@ show(figure, "B_many_workers")
 # up x and x² and taking mean(x²) − mean(x)² is a trap: in float32, with a mean of 100,000 and a
 # variance of 1, both terms are 10¹⁰, and their difference came out as −1,801. So each worker sends
 # its number of rows, their mean, and the sum of squared differences from *that mean*. Merge two of
-# these (Chan's formula): by how much do the two means add to the sum?
+# these (Chan et al. 1983): by how much do the two means add to the sum?
 
 # %%
 def given(x):

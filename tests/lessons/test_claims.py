@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))    # the lessons are no part of the package
 from lessons import claims
 
 LESSONS = ROOT / "lessons"
-TRAIN = ("00", "08", "A", "18", "20", "21", "22", "A")    # some seconds or more
+TRAIN = ("00", "08", "18", "20", "21", "22", "A")    # some seconds or more
 QUICK = {
     "19": {"steps=4000": "steps=2000"},
     "18": {"some_chat(40_000, WORDS)": "some_chat(6_000, WORDS)", "steps=80,": "steps=8,"},
@@ -71,12 +71,11 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "copy[part] for copy, part in zip(copies, parts)", "summed[part] for part in parts"),
     ("21", "r of the trained encoder",
      "labels = sts.labels", "labels = rng.permutation(sts.labels)"),
-    ("21", "that much less on the other half",    # the other half is the same
+    ("21", "the most that any of five strengths gains",    # the other half is the same
      "(order[60:], order[:60])):", "(order[60:], order[:60])):\n        held = fitted"),
-    ("21", "the most that any of five strengths gains",
-     "(order[60:], order[:60])):", "(order[60:], order[:60])):\n        held = fitted"),
-    ("21", "MAP of TF-IDF on our set",    # an order by chance
-     'cqa.cosines(questions, cqa.tfidf_vectors(questions))', "rng.permutation(60)"),
+    ("21", "ten questions: width of the range",    # of a hundred
+     "cqa.top_ten(questions, rng.permutation(60))",
+     "cqa.top_ten(10 * questions, rng.permutation(600))"),
     ("22", "mean N of the messages of more than 50 words; all: 10",
      "training(20.0, 80)", "training(20.0, 0)"),
     ("C", "100 launches of 1 ms",    # the host waits
@@ -130,10 +129,10 @@ def test_the_opposite_of_a_claim_fails(monkeypatch, number, claim, old, new):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("path", sorted(LESSONS.glob("[0-9]*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(LESSONS.glob("[0-9A-C]*_*.py")), ids=lambda path: path.stem)
 def test_claims_hold_under_another_seed_and_stand_in_the_lessons_table(path):
     """One of the five seeds; `python -m lessons.claims` runs all."""
-    found, error = claims.run(path, 1 + int(path.name[:2]) % 5)
+    found, error = claims.run(path, 1 + sum(path.name.encode()) % 5)
     assert not error, error
     rows = re.findall(r"^# \| (.+?) \| .* \| .* \| (.*) \|$", path.read_text(), re.MULTILINE)
     wanted = [(what, claims.refuted(low, high)) for what, _, low, high in found]
@@ -144,7 +143,7 @@ FILE, NAMES = r"`([\w/.]+\.(?:py|cu|md|json))", r"[\w.]+(?:`(?:,| and) `[\w.]+)*
 NAMED = re.compile(rf"{FILE}(?:`?: `?({NAMES})`)?")    # `a.py`: `b`, `c`, or `a.py: b`
 
 
-@pytest.mark.parametrize("path", sorted(LESSONS.glob("[0-9]*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(LESSONS.glob("[0-9A-C]*_*.py")), ids=lambda path: path.stem)
 def test_files_and_names_that_a_lesson_mentions_exist(path):
     text = re.sub(r"\n# *", " ", path.read_text())    # comments break their lines anywhere
     for file, names in NAMED.findall(text):

@@ -396,6 +396,6 @@ claim("P@1 lost if 20 directions or more are removed in place of one",
 # - Such a direction lowers the softmax's effective scale, and sentences near it become hubs.
 # - Removing one direction helps a search; removing twenty harms it.
 #
-# Next: lesson C, the same arrays on another device. Optional: lesson A, on singular values.
+# This was the last lesson of the path. Lessons A, B and C are optional.
 #
 # Solutions, for when you have tried: `lessons/solutions/22_the_shape_of_the_space.py`.

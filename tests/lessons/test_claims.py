@@ -80,7 +80,8 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "training(20.0, 80)", "training(20.0, 0)"),
     ("C", "100 launches of 1 ms",    # the host waits
      "device.launch(1000)", "device.launch(1000); device.synchronize()"),
-    ("C", "measured / derived", "float(partial[-1])", "float(values.sum())"),    # in pairs
+    ("C", "22 mantissas: measured / derived",    # one factor keeps all its bits
+     "round_mantissa(a, k) @ round_mantissa(b, k)", "round_mantissa(a, k) @ b"),
     ("01", "replies at random", "train(deaf, np.tile(P.mean(axis=0), (len(P), 1)))",
      "train(deaf, P)"),
     ("02", "the same if the rounding", "worst_ratio(np.abs(f))", "worst_ratio(rounded)"),

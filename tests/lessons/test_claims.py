@@ -44,7 +44,7 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "j) if use_mask else None", "j)"),
     ("12", "the wrong backward's loss / the right one's",
      "train(right_backward=False)", "train(right_backward=True)"),
-    ("A", "no bias over ‖b‖² = 100, own length",    # all vectors have length 1
+    ("A", "P@1 without a bias, points over",    # all vectors have length 1
      "[side / size for side in ours]", "[unit(side) for side in ours]"),
     ("14", "scores padded / needed for a batch of 256",    # all sentences are of one length
      "np.array([min(len(tokens), 256) or 1 for tokens in chat])", "np.full(20_000, 18)"),

@@ -162,7 +162,7 @@ expect([relative_error(one_hot_rows @ dy, right[of_rows]), relative_error(added,
 # ## A row without a gradient must rest
 #
 # "No gradient" and "a gradient of zero" are not the same to Adam. It keeps a running mean of past
-# gradients and moves by it (lesson 16). With a dense gradient a word goes on moving in steps in
+# gradients and moves by it (lesson 17). With a dense gradient a word goes on moving in steps in
 # which it does not occur. Here is Adam twice: for all five rows of a table, and for
 # the rows in use alone. Word 3 occurs in the first batch only.
 

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 18 · Train it: from one batch to a learning curve, and what to do at ln K
 #
-# **Needs** text to ids (lesson 6), the counted start (lesson A), the batch softmax loss (lesson 5),
-# unit vectors and the response network (lesson 9), optimisers and warm-up (lesson 16).
+# **Needs** text to ids (lesson 6), the batch softmax loss (lesson 5), unit vectors and the response
+# network (lesson 9), optimisers and warm-up (lessons 16 and 17). Training starts from word vectors
+# that are counted; lesson A derives them, and you may take them as given.
 # **Gives** a trained encoder in seconds, the three checks to make before a long run, and a table of
 # symptoms for a loss that does not move.
 # **Time** 90 minutes
@@ -214,7 +215,7 @@ print(*(f"{name:28} {ratio:.4f}" for name, ratio in ratios.items()), sep="\n")
 # One per cent for the encoder's matrix, eight for the table, fourteen for the response network,
 # which starts ten times smaller on purpose. At the first step that is ten to 140 times what we
 # called healthy. This is the reason for the **warm-up**: Adam's first steps are the noisiest, since
-# their direction depends on one batch (lesson 16). `rates` makes the rate grow over 50 steps.
+# their direction depends on one batch (lesson 17). `rates` makes the rate grow over 50 steps.
 # Adagrad slows down by itself: the t-th update of a row is `table_rate`, divided by √t, if its
 # gradients keep their size.
 #

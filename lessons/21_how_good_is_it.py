@@ -5,7 +5,7 @@
 # seconds).
 # **Gives** Pearson's r and its interval, baselines of words, one tuned matrix; average precision
 # and its value for a random order; what equal scores are worth.
-# **Time** 80 minutes, in two parts; the second begins at "Average precision"
+# **Time** 80 minutes, in two parts; the second begins at "Average precision".
 #
 # "The model understands sentences" is no measurement. "Its similarities correlate with people's at
 # r = 0.60, and a bag of weighted words has 0.59" is one. What does such a number mean, how sure is

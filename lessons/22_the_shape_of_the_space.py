@@ -396,6 +396,7 @@ claim("P@1 lost if 20 directions or more are removed in place of one",
 # - Such a direction lowers the softmax's effective scale, and sentences near it become hubs.
 # - Removing one direction helps a search; removing twenty harms it.
 #
-# This was the last lesson of the path. Lessons A, B and C are optional.
+# This was the last lesson of the path. Three more are optional: A, what counting alone can do; B, many
+# workers; C, what a GPU does differently. Or write the backwards yourself: `python -m lessons.yours`.
 #
 # Solutions, for when you have tried: `lessons/solutions/22_the_shape_of_the_space.py`.

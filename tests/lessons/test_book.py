@@ -142,7 +142,7 @@ def test_every_lesson_has_its_place_and_every_exercise_its_solution():
     picture = (ROOT / "lessons" / "book" / "machine.svg").read_text()
     stations = set(re.findall(r'<g id="(\w+)"', picture))
     assert set(STATIONS) | set(PARTS) <= set(lessons)
-    assert set(lessons) - set(STATIONS) == {"0", "C"}    # these are about all of it
+    assert set(lessons) - set(STATIONS) == {0, 24, 25}    # these are about all of it
     assert set(" ".join(STATIONS.values()).split()) == stations
     for lesson in lessons.values():
         exercises = re.findall(r"^check\((\d+), ", lesson.path.read_text(), re.MULTILINE)
@@ -169,7 +169,7 @@ def clone(tmp_path_factory):
     readme = folder / "lessons" / "README.md"
     row = "| 30 | [Fails](30_fails.py) | 1 | an error |"
     readme.write_text(readme.read_text().replace("\n\nSeconds of", f"\n{row}\n\nSeconds of"))
-    done = book(folder, "C", "13", "02")
+    done = book(folder, "25", "14", "02")
     assert (done.returncode, done.stdout) == (0, "book/index.html\n"), done.stderr
     return folder
 
@@ -185,8 +185,8 @@ def files_of(folder):
 
 def test_all_links_lead_somewhere_and_nothing_comes_from_elsewhere(clone):
     assert [page.name for page in pages_of(clone)] == [
-        "02_finite_differences.html", "13_timing_signal.html",
-        "C_what_a_gpu_does_differently.html", "after.html", "index.html", "notation.html"]
+        "02_finite_differences.html", "13_timing_signal.html", "Cb_precision.html", "after.html",
+        "index.html", "notation.html"]
     for page in [*pages_of(clone), *files_of(clone)]:
         text = page.read_text()
         assert "book.css" in text and "@import" not in text
@@ -254,7 +254,7 @@ def test_what_explains_an_answer_is_folded_with_it(lesson):
         assert re.match(r"\s*<(h2|h3|p><strong>(?!Predict))", text), text[:200]
 
 
-@pytest.mark.parametrize("number", [pytest.param(0, marks=pytest.mark.long), -1])
+@pytest.mark.parametrize("number", [pytest.param(0, marks=pytest.mark.long), 25])
 def test_notebooks_run_in_another_folder(number, tmp_path):
     lesson = all_lessons()[number]
     write_notebooks(tmp_path / "made", [lesson])
@@ -282,10 +282,10 @@ def test_a_failing_lesson_leaves_the_old_book(clone):
 
 def test_a_book_takes_the_place_of_a_book_and_of_nothing_else(clone):
     shutil.copytree(clone / "book", clone / "other")
-    done = book(clone, "C", "--out", "other")
+    done = book(clone, "25", "--out", "other")
     assert done.returncode == 0, done.stderr
     names = {path.name for path in (clone / "other").glob("*")}
-    assert "C_what_a_gpu_does_differently.html" in names and "13_timing_signal.html" not in names
+    assert "Cb_precision.html" in names and "13_timing_signal.html" not in names
     (clone / "other" / "book.css").unlink()
     with pytest.raises(UserError, match="exists and is no book"):
         make_book([], clone / "other")

@@ -17,13 +17,8 @@ import pytest
 from conftest import ROOT
 
 LESSONS = sorted(path.name for path in (ROOT / "lessons").glob("[0-9A-C]*_*.py"))
-LONG = {"00", "05", "08", "18", "19", "20", "21", "22", "A"}    # 8 seconds or more
+LONG = {"00", "05", "08", "11", "18", "19", "20", "21", "22", "A"}    # 8 seconds or more
 LONGEST = 600    # seconds; a lesson takes a tenth of that, but other work may run beside it
-
-
-def number(name):
-    """The number of a lesson, or its letter, by the name of its file."""
-    return name.partition("_")[0]
 
 
 def environment(folder):
@@ -35,7 +30,7 @@ def environment(folder):
 
 
 @pytest.fixture(scope="module", params=[
-    pytest.param(name, marks=[pytest.mark.long] if number(name) in LONG else [])
+    pytest.param(name, marks=[pytest.mark.long] if name.split("_")[0] in LONG else [])
     for name in LESSONS])
 def run(request, tmp_path_factory):
     """A lesson and its solutions, run in a fresh clone from elsewhere, every warning an error.
@@ -67,7 +62,7 @@ def test_a_lesson_runs_from_anywhere_and_leaves_nothing_but_its_figures(run):
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert clone / "lessons" / "figures" / f"{name[:-3]}.png" in new
     for path in new:
-        assert path.match(str(clone / "lessons" / "figures" / f"{number(name)}_*.png")), path
+        assert path.match(str(clone / "lessons" / "figures" / f"{name.split('_')[0]}_*.png")), path
         pixels = matplotlib.image.imread(path)[:, :, :3]
         assert pixels.shape[1] >= 800, f"{path.name} is too small for half a page"
         assert (pixels < 0.9).any(axis=2).mean() > 0.01, f"{path.name} is nearly blank"
@@ -87,9 +82,8 @@ def test_stubs_do_not_pass_and_solutions_do(run):
 def test_every_lesson_has_a_row_in_the_readme_and_a_file_of_solutions_and_holds_none_itself():
     folder = ROOT / "lessons"
     readme = (folder / "README.md").read_text()
-    assert sorted(set(re.findall(r"\(((?:\d\d|[A-C])_\w+\.py)\)", readme))) == LESSONS
-    assert sorted(path.name for path in (folder / "solutions").glob("[0-9A-C]*_*.py")) == (
-        LESSONS)
+    assert sorted(set(re.findall(r"\(([\dA-C]+_\w+\.py)\)", readme))) == LESSONS
+    assert sorted(path.name for path in (folder / "solutions").glob("[0-9A-C]*_*.py")) == LESSONS
     for name in LESSONS:
         text, answers = (folder / name).read_text(), (folder / "solutions" / name).read_text()
         assert "def solution" not in text and "def tempting" not in text, name

@@ -400,7 +400,7 @@ check(3, expected_average_precision, judge_expected)
 # ## Where this lives
 #
 # - `evaluation/metrics.py`: `pearson`, `pearson_interval`, `williams_test`, `average_precision`.
-#   `evaluation/baselines.py`: those to beat. `evaluation/sts.py`, `evaluation/cqa.py`: the commands.
+#   `evaluation/baselines.py`: those to beat. `evaluation/sts.py`, `evaluation/cqa.py`: commands.
 # - `tune.py`: `similarity_backward`, `correlation_backward`.
 # - The paper, §4.3 (−arccos, tuning; Tables 3 and 4) and §4.4 (question ranking; Table 6).
 #   Maximising r, the penalty, cross-validation, Williams' test and the intervals are ours.

@@ -4,7 +4,7 @@
 # **Needs** bags and √n (lesson 8), the logarithm of a probability. Optional, best after lesson 22.
 # **Gives** the word vectors that training starts from, built from counts alone; the weight
 # a/(a + p); the identity start; what singular values and a bias do to a cosine.
-# **Time** 75 minutes, in two parts; the second begins at "What σ does to a cosine".
+# **Time** 70 minutes, in two parts; the second begins at "What σ does to a cosine".
 #
 # A network usually starts from random numbers. Training then has to find out which words belong
 # together. A corpus can tell that without training: count which words stand near each other. This

@@ -5,7 +5,7 @@
 # **Gives** a count of the calls that a layer makes, the right way to time a device that works
 # ahead, a check of what a device does not check; the error of short mantissas and of long sums, and
 # a tolerance for "the same result" that is derived.
-# **Time** 70 minutes, in two parts; the second begins at "Mantissas".
+# **Time** 65 minutes, in two parts; the second begins at "Mantissas".
 #
 # Most of NumPy's functions exist in CuPy, for arrays that live on a GPU. But a GPU behaves in
 # another way than a processor. Each call costs time. A call returns before its work is done. A

@@ -1,14 +1,15 @@
 # %% [markdown]
-# # 21 · Measuring similarity: agreement with people, and who else agrees
+# # 21 · How good is it? Agreement with people, and what guessing gets
 #
 # **Needs** unit vectors (lesson 9), a trained encoder (lesson 18: here it is trained again, in ten
 # seconds).
-# **Gives** Pearson's r and its interval, baselines of words, one tuned matrix.
-# **Time** 60 minutes.
+# **Gives** Pearson's r and its interval, baselines of words, one tuned matrix; average precision
+# and its value for a random order; what equal scores are worth.
+# **Time** 80 minutes, in two parts; the second begins at "Average precision".
 #
 # "The model understands sentences" is no measurement. "Its similarities correlate with people's at
-# r = 0.60, and a bag of weighted words has 0.59" is one. This lesson is about such a number: what
-# it means, how sure it is, and what it has to be compared with.
+# r = 0.60, and a bag of weighted words has 0.59" is one. What does such a number mean, how sure is
+# it, and with what must it be compared?
 
 # %%
 import sys
@@ -17,13 +18,15 @@ sys.path += [".", "lessons"]
 from lesson import check, claim, expect, plt, seed, show
 from small_encoder import trained_encoder
 
-from itertools import pairwise
+import itertools
 
 import numpy as np
 
 from convsim_mini.core.model import embed
+from convsim_mini.evaluation import cqa
 from convsim_mini.evaluation.baselines import bag_cosine, frequency_weight
-from convsim_mini.evaluation.metrics import pearson, pearson_interval, spearman, williams_test
+from convsim_mini.evaluation.metrics import (
+    average_precision, pearson, pearson_interval, spearman, williams_test)
 from convsim_mini.evaluation.sts import OWN, angular_similarity, read, score_0_to_5
 from convsim_mini.tune import fit, similarity_forward
 
@@ -42,7 +45,6 @@ sts = read(OWN)
 labels = sts.labels
 for k in np.argsort(labels)[[0, 40, 80, 119]]:
     print(f"{labels[k]:.1f}  {sts.sentences1[k]}  |  {sts.sentences2[k]}")
-expect(len(labels), 120, 120, "pairs")
 
 # %% [markdown]
 # ## Pearson's r is a cosine
@@ -53,11 +55,9 @@ expect(len(labels), 120, 120, "pairs")
 # r = x̂ · ŷ, x̂ = (x − mean x)/‖x − mean x‖
 #
 # Centring removes any shift and the norm removes any (positive) scale, so r cannot see them. The
-# paper scores a pair by −arccos(u · v), its first version by 5 (1 − arccos(u · v)/π). One is a
-# straight line of the other.
+# paper scores a pair by −arccos(u · v), its first version by 5 (1 − arccos(u · v)/π).
 #
-# **Predict:** which of these have the same r: −arccos(c), 5 (1 − arccos(c)/π), the plain cosine c,
-# 100 − degrees between u and v?
+# **Predict:** which of these have the same r: −arccos(c), 5 (1 − arccos(c)/π), the plain cosine c?
 
 # %%
 def r_by_hand(x, y):
@@ -65,51 +65,22 @@ def r_by_hand(x, y):
     return x @ y / np.sqrt((x @ x) * (y @ y))
 
 
-# two bags of words: below
 cosine = np.array([bag_cosine(a, b) for a, b in zip(sts.sentences1, sts.sentences2)])
-# 1/√4 and 2/√16 may differ in their last digit; a rank correlation would count it as a difference
-cosine = cosine.round(12)
+cosine = cosine.round(12)    # 1/√4 and 2/√16 may differ in the last digit, and ranks would see it
 angle = -np.arccos(np.clip(cosine, -1, 1))
-found = {"−arccos c": angle, "5 (1 − arccos(c)/π)": score_0_to_5(angle),
-         "100 − degrees": 100 + np.degrees(angle),
-         "c": cosine}
-for name, similarity in found.items():
+for name, similarity in {"−arccos c": angle, "5 (1 − arccos(c)/π)": score_0_to_5(angle),
+                         "c": cosine}.items():
     print(f"{name:20} r = {r_by_hand(similarity, labels):.6f}   rank correlation "
           f"{spearman(similarity, labels):.6f}")
-assert np.isclose(r_by_hand(angle, labels), pearson(angle, labels))
-expect(abs(pearson(score_0_to_5(angle), labels) - pearson(angle, labels)), 0, 1e-12,
-       "difference of the first two")
+expect([abs(pearson(score_0_to_5(angle), labels) - r_by_hand(angle, labels)),
+        abs(spearman(cosine, labels) - spearman(angle, labels))], 0, 1e-12,
+       "the first two have one r; all have one rank correlation")
 expect(abs(pearson(cosine, labels) - pearson(angle, labels)), 1e-4, 0.1,
-       "arccos bends, so c has another r")
-expect(abs(spearman(cosine, labels) - spearman(angle, labels)), 0, 1e-12,
-       "but it keeps the order: rank correlation")
+       "arccos is a curve, so c has another r, by")
 
 # %% [markdown]
-# ### Exercise 1: spoil r, not the order
+# A curve changes r, even where it keeps the order. So a paper has to say which similarity it takes.
 #
-# Write a function of a similarity that never changes which of two pairs is the more similar, and
-# that lowers r by at least 0.15. So r depends on the scale of the similarity. This is why the paper
-# says which one it takes.
-
-# %%
-def spoiled(similarity):
-    """(n,) → (n,), in the same order."""
-    raise NotImplementedError
-
-
-def judge_spoiled(spoiled, rng):
-    before, after = pearson(angle, labels), pearson(spoiled(angle), labels)
-    rho = spearman(spoiled(angle), angle)
-    assert rho > 1 - 1e-9, (
-        f"the order has changed: 1 less the rank correlation with the original is {1 - rho:.1e}; "
-        "equal ones must stay equal")
-    assert after < before - 0.15, (
-        f"r went from {before:.3f} to {after:.3f}; a straight line does not change r: take a curve")
-
-
-check(1, spoiled, judge_spoiled)
-
-# %% [markdown]
 # ## How sure is an r?
 #
 # r of 120 pairs is the r of *these* 120. Fisher found what makes its errors simple: artanh r is
@@ -142,29 +113,21 @@ expect(np.subtract(*interval(0.6, 120)[::-1]), 0.22, 0.24, "width for 120 pairs"
 # sentences. But they come from the *same* ones: two systems fail on the same hard pairs. Williams'
 # (1959) test uses the correlation between the systems, and finds much smaller differences.
 #
-# ## An encoder of ten seconds
-#
-# Lesson 18's run: 600 steps on the first 40,000 pairs of the default corpus. It only learns to pick
-# replies.
-
-# %%
-corpus, untrained, trained, loss = trained_encoder()
-expect(loss, 3, np.log(256), "loss at the end, below ln 256 (lesson 18)")
-
-# %% [markdown]
 # ## Baselines that are hard to beat
 #
-# Which simple methods reach the same r and have learned nothing from replies?
+# The encoder is lesson 18's: 600 steps on the first 40,000 pairs of the default corpus, ten
+# seconds. It only learns to pick replies. Which simple methods reach the same r and have learned
+# nothing from replies?
 #
 # - **Binary word cosine**, SemEval's own: both sentences as sets of words, c = |A ∩ B|/√(|A| |B|).
-# - **Weighted**: the same with a weight a/(a + p) for a word of probability p, a = 0.001. "the"
-#   (p ≈ 0.024) gets 0.04, "surfboard" gets 1. Shared rare words count, shared common ones do not
-#   (Arora et al. 2017).
+# - **Weighted** (Arora et al. 2017): the same with a weight a/(a + p) for a word of probability p,
+#   a = 0.001. "the" gets 0.04, "surfboard" gets 1. Shared common words hardly count.
 # - **Untrained**: our encoder before its first step.
 #
 # **Predict** the order of the four.
 
 # %%
+corpus, untrained, trained, _ = trained_encoder()
 weight = frequency_weight(corpus.vocabulary)
 weighted = np.array([bag_cosine(*pair, weight) for pair in zip(sts.sentences1, sts.sentences2)])
 
@@ -178,30 +141,26 @@ def sides(model):
 similarities = {"trained on replies": angular_similarity(*sides(trained)),
                 "the same, untrained": angular_similarity(*sides(untrained)),
                 "words, weighted a/(a + p)": weighted, "words, binary": cosine}
+r = {name: pearson(similarity, labels) for name, similarity in similarities.items()}
 for name, similarity in similarities.items():
-    r = pearson(similarity, labels)
-    print(f"{name:26} r = {100 * r:5.1f}")
+    print(f"{name:26} r = {100 * r[name]:5.1f}")
     if name != "trained on replies":
         t, p = williams_test(similarities["trained on replies"], similarity, labels)
         print(f"{'':26} trained less this one: {t:+.2f} standard errors, p = {p:.2g}")
 
-# %%
 figure, axes = plt.subplots(figsize=(8, 3.6))
 for row, (name, similarity) in enumerate(reversed(similarities.items())):
-    r = pearson(similarity, labels)
-    low, high = pearson_interval(similarity, labels)
-    axes.plot([low, high], [row, row], color="C0", linewidth=2)
-    axes.plot(r, row, "o", color="C3" if "trained on" in name else "C0", markersize=9)
+    axes.plot(pearson_interval(similarity, labels), [row, row], color="C0", linewidth=2)
+    axes.plot(r[name], row, "o", color="C3" if "trained on" in name else "C0", markersize=9)
 axes.set_yticks(range(len(similarities)), list(reversed(similarities)))
 axes.set(xlabel="Pearson's r with people on 120 pairs, and its 95% interval",
          ylabel="similarity by", ylim=(-0.6, 3.6),
          title="120 pairs: the four intervals overlap")
 show(figure, "21_how_good_is_it")
 
-r = {name: pearson(similarity, labels) for name, similarity in similarities.items()}
 claim("r of the trained encoder", r["trained on replies"], 0.5, 0.7)
-claim("r of weighted words, less that of binary words",
-      r["words, weighted a/(a + p)"] - r["words, binary"], low=0.05)
+expect(r["words, weighted a/(a + p)"] - r["words, binary"], 0.05, 0.2,
+       "r of weighted words, less that of binary words")
 claim("trained less weighted words, in standard errors of the paired test",
       williams_test(similarities["trained on replies"], weighted, labels)[0], -2, 2)
 
@@ -219,13 +178,9 @@ claim("trained less weighted words, in standard errors of the paired test",
 #
 # loss = 1 − r + strength · ‖M − I‖²/e
 #
-# (The gradient of r is that of a unit vector, as in lesson 9: `tune.py`.)
-#
 # **Predict:** M has 200 · 200 = 40,000 numbers, and there are 120 labels. Fit on half of the pairs,
-# test on the other half. Is there a strength between very strong and very weak that raises r on the
-# second half?
-#
-# The pairs are shuffled three times, and each half is fitted once: six fits for each strength.
+# test on the other half, six times for each strength. Is there a strength between very strong and
+# very weak that raises r on the other half?
 
 # %%
 u1, u2 = sides(trained)
@@ -245,7 +200,7 @@ for k, strength in enumerate(strengths):
           f"{curves[:, k, 1].mean():.3f} on the others; tuning adds {gain[:, k].mean():+.3f} to it")
 
 expect(curves[:, -1, 0].min(), 0.95, 1, "weakest penalty: r on the fitted half, learned by heart")
-claim("that much less on the other half", (curves[:, -1, 0] - curves[:, -1, 1]).mean(), low=0.2)
+expect((curves[:, -1, 0] - curves[:, -1, 1]).mean(), 0.2, 0.6, "that much less on the other half")
 claim("the most that any of five strengths gains on the other half", gain.mean(axis=0).max(),
       high=0.015)
 
@@ -256,7 +211,7 @@ claim("the most that any of five strengths gains on the other half", gain.mean(a
 # cross-validation *within* STS train, dev was looked at once, and pairs that share a sentence were
 # always in one fold.
 #
-# ### Exercise 2: folds that leak
+# ### Exercise 1: folds that leak
 #
 # A sentence in two pairs, one fitted and one held out, is a hint about the held-out one. Write
 # `folds`: a fold (0 or 1) for every pair, such that no sentence stands in both folds, and each fold
@@ -273,7 +228,8 @@ def judge_folds(folds, rng):
     for _ in range(30):                                       # chains of 2 to 8 pairs, mixed
         names = iter(rng.permutation(60).tolist())
         chains = [[f"text {next(names)}" for _ in range(rng.integers(3, 10))] for _ in range(6)]
-        pairs = [rng.permutation(two).tolist() for chain in chains for two in pairwise(chain)]
+        pairs = [rng.permutation(two).tolist() for chain in chains
+                 for two in itertools.pairwise(chain)]
         first, second = zip(*(pairs[k] for k in rng.permutation(len(pairs))))
         fold = np.asarray(folds(list(first), list(second)))
         assert fold.shape == (len(pairs),) and set(fold.tolist()) <= {0, 1}, (
@@ -285,39 +241,189 @@ def judge_folds(folds, rng):
         assert 0.25 <= fold.mean() <= 0.75, f"a fold has {min(fold.mean(), 1 - fold.mean()):.0%}"
 
 
-check(2, folds, judge_folds)
+check(1, folds, judge_folds)
+
+# %% [markdown]
+# ## Average precision
+#
+# Often only an order is needed. The paper's other task has a question on a forum, and ten (here
+# six) others that a search found. Those that ask the same should come first. The **average
+# precision** is the score of such a ranking: at the rank k of each relevant item, take the *share*
+# of relevant ones among the first k; the average precision is the mean of these shares. Take the
+# order yes, no, yes, no, no, yes:
+#
+# AP = (1/1 + 2/3 + 3/6)/3 = 13/18 = 0.722
+#
+# MAP is the mean of AP over questions. What does a *random* order get? Of n items R are relevant.
+# Rank k holds a relevant one with probability R/n; then the precision there is (1 + what is
+# expected among the k − 1 before)/k = (1 + (k − 1)(R − 1)/(n − 1))/k. Sum over k, divide by R:
+#
+# **E[AP] = (1/n) Σ_k (1 + (k − 1)(R − 1)/(n − 1))/k**
+#
+# **Predict:** for 3 relevant of 6, is it nearer to 0.3, 0.5 or 0.65?
+
+# %%
+# the library looks at ten
+padded = lambda relevant: np.pad(relevant, ((0, 0), (0, 10 - relevant.shape[1])))
+example = np.array([[True, False, True, False, False, True]])
+assert np.isclose(average_precision(padded(example))[0], (1 / 1 + 2 / 3 + 3 / 6) / 3)
+
+
+def random_average_precision(n, R):
+    k = np.arange(1, n + 1)
+    return float(((1 + (k - 1) * (R - 1) / (n - 1)) / k).sum() / n)
+
+
+def orders_of(n, R):
+    """All orders of R relevant ones among n: (orders, n) bool."""
+    return np.array([[k in relevant for k in range(n)]
+                     for relevant in itertools.combinations(range(n), R)])
+
+
+guessing = random_average_precision(6, 3)
+expect(abs(average_precision(padded(orders_of(6, 3))).mean() - guessing), 0, 1e-9,
+       "mean of AP over all 20 orders, less the derived one")
+expect(guessing, 0.6, 0.7, "so guessing has a MAP of")
+
+# %% [markdown]
+# ### Exercise 2: the worst order
+#
+# What has the worst order of all, in which the R relevant items come last? It is not 0 either.
+
+# %%
+def worst_average_precision(n, R):
+    """AP of n items if the R relevant ones come last."""
+    raise NotImplementedError
+
+
+def judge_worst(worst, rng):
+    for n, R in ((10, 1), (5, 5), *((10, int(R)) for R in rng.integers(2, 10, 4))):
+        order = np.arange(n) >= n - R
+        right, found = average_precision(padded(order[None]))[0], worst(n, R)
+        assert abs(found - right) < 1e-9, (
+            f"n = {n}, R = {R}: {found:.4f}, but it is {right:.4f}; how many relevant ones are "
+            "there up to the k-th of them, and at which rank does it stand?")
+
+
+check(2, worst_average_precision, judge_worst)
+
+# %% [markdown]
+# ## Ten questions of our own
+#
+# They are made for this project, with six candidates each, of which three ask the same. How sure is
+# a MAP of ten questions? Put the candidates in a random order, again and again.
+#
+# **Predict** the range that holds 95% of these MAPs of guessing. And will TF-IDF, which looks for
+# shared rare words, be above or below guessing on this set?
+
+# %%
+questions = cqa.read(cqa.OWN)
+guessed = np.array([average_precision(cqa.top_ten(questions, rng.permutation(60))).mean()
+                    for _ in range(1000)])
+low, high = np.quantile(guessed, (0.025, 0.975))
+by_words = average_precision(cqa.top_ten(
+    questions, cqa.cosines(questions, cqa.tfidf_vectors(questions)))).mean()
+print(f"guessing: MAP {low:.3f} to {high:.3f} in 95% of 1,000 random orders; TF-IDF {by_words:.3f}")
+claim("ten questions: width of the range that holds 95% of guessing's MAPs", high - low, low=0.15)
+expect(by_words - guessing, -0.2, -0.1, "MAP of TF-IDF on our set, less that of guessing")
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
+R = np.arange(1, 11)
+all_orders = [average_precision(orders_of(10, r)) for r in R]
+left.plot(R, [random_average_precision(10, r) for r in R], "k:", label="guessing, derived")
+left.plot(R, [found.mean() for found in all_orders], "o", label="mean of all orders")
+left.plot(R, [found.min() for found in all_orders], "v", color="C1", label="the worst of them")
+left.set(xlabel="relevant ones among ten, R", ylabel="average precision", ylim=(0, 1.05),
+         title="Guessing has more than R/10; the\nworst order has more than 0")
+right.hist(guessed, 30, color="C0", alpha=0.6, label="random orders")
+right.axvline(guessing, color="k", linestyle=":", label="guessing, derived")
+right.axvline(by_words, color="C3", label="TF-IDF")
+right.set(xlabel="MAP of ten questions", ylabel="of 1,000 random orders",
+          title="TF-IDF is below guessing\non our set")
+show(figure, "21_ranking")
+
+# %% [markdown]
+# Guessing alone covers a fifth of the scale with ten questions. Even SemEval's 50 and 70 leave
+# ± 9 points, while the systems of 2017 that the paper lists are two points apart.
+#
+# TF-IDF is *worse* than guessing here, because we wrote the set so. To "Good vet for a cat" the
+# candidate "Best cat food" shares the rare word and asks something else. "Animal clinic" shares
+# none and asks the same. This says nothing about TF-IDF elsewhere: on SemEval's real questions it
+# has 68.4 on dev. Read some pairs of a test set before you believe its scores.
+#
+# ## The order of equals
+#
+# Scores can be equal: short texts that share no word, vectors of zeros. A sort has to put them
+# somewhere, and `top_of_ranking` keeps the order of the file.
+#
+# **Predict:** a system gives *every* candidate the score 0. What is its MAP on our set? And on a
+# file that lists the relevant ones first?
+
+# %%
+map_of = lambda some: 100 * average_precision(cqa.top_ten(some, np.zeros(60))).mean()
+relevant_first = [question._replace(candidates=sorted(
+    question.candidates, key=lambda candidate: not candidate.relevant)) for question in questions]
+expect(map_of(questions), 64, 65, "every score 0: MAP, that of the file's order")
+expect(map_of(relevant_first), 100, 100, "the same scores, relevant ones first in the file")
+
+# %% [markdown]
+# ### Exercise 3: no credit for the file
+#
+# Write the *expected* AP when equal scores are put in a random order (small lists: you may try all
+# orders).
+
+# %%
+def expected_average_precision(relevant, scores):
+    """Mean of AP over all orders by falling score, equals in any order. Lists of n ≤ 6."""
+    raise NotImplementedError
+
+
+def judge_expected(expected, rng):
+    relevant = [True, True, True, False, False, False]
+    found = expected(relevant, [0.0] * 6)
+    assert abs(found - random_average_precision(6, 3)) < 1e-9, (
+        f"with all scores equal it is {found:.3f}; it should be that of guessing, "
+        f"{random_average_precision(6, 3):.3f}")
+    assert abs(expected([True, False], [1, 1]) - 0.75) < 1e-9, "two equals: 1 or ½, so ¾"
+    mixed = expected([True, False, True], [0.9, 0.9, 0.1])    # yes no yes, or no yes yes
+    assert abs(mixed - (5 / 6 + 7 / 12) / 2) < 1e-9, "only equals may change places"
+    relevant, scores = rng.permutation([True] * 3 + [False] * 3), rng.integers(1, 4, 6)
+    drawn = [np.lexsort((rng.random(6), -scores)) for _ in range(4000)]
+    found, right = expected(relevant.tolist(), scores.tolist()), average_precision(
+        padded(relevant[np.array(drawn)])).mean()
+    assert abs(found - right) < 0.02, f"{found:.3f}, expected {right:.3f} for scores {scores}"
+
+
+check(3, expected_average_precision, judge_expected)
 
 # %% [markdown]
 # ## Where this lives
 #
-# - `evaluation/metrics.py`: `pearson`, `pearson_interval`, `williams_test`. `evaluation/sts.py`:
-#   the command. `evaluation/baselines.py`: those to beat.
-# - `tune.py`: `similarity_backward`, `correlation_backward`. `core/counting.py`: a half of the
-#   vector that counts words. On STS dev it adds 0.9 points, on these 120 pairs nothing.
-# - The paper, §4.3 (−arccos, tuning; Tables 3 and 4). Maximising r itself, the penalty,
-#   cross-validation, Williams' test and the intervals are ours.
+# - `evaluation/metrics.py`: `pearson`, `pearson_interval`, `williams_test`, `average_precision`.
+#   `evaluation/baselines.py`: those to beat. `evaluation/sts.py`, `evaluation/cqa.py`: commands.
+# - `tune.py`: `similarity_backward`, `correlation_backward`.
+# - The paper, §4.3 (−arccos, tuning; Tables 3 and 4) and §4.4 (question ranking; Table 6).
+#   Maximising r, the penalty, cross-validation, Williams' test and the intervals are ours.
 
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 21` prints it. The last column says which values
-# would refute the claim.
+# Over five seeds, as `python -m lessons.claims 21` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
 # | r of the trained encoder | 0.576 ± 0.01 | 0.563 to 0.594 | below 0.5, above 0.7 |
-# | r of weighted words, less that of binary words | 0.123 ± 5e-17 | 0.123 to 0.123 | below 0.05 |
 # | trained less weighted words, in standard errors of the paired test | -0.554 ± 0.4 | -0.963 to 0.0398 | below -2, above 2 |
-# | that much less on the other half | 0.427 ± 0.007 | 0.418 to 0.436 | below 0.2 |
-# | the most that any of five strengths gains on the other half | 0.0039 ± 0.005 | -0.000488 to 0.0113 | above 0.015 |
+# | the most that any of five strengths gains on the other half | 0.00392 ± 0.005 | -0.000488 to 0.0113 | above 0.015 |
+# | ten questions: width of the range that holds 95% of guessing's MAPs | 0.215 ± 0.004 | 0.209 to 0.221 | below 0.15 |
 
 # %% [markdown]
 # ## What you know now
 #
-# - An r has an interval, and with 120 pairs it is wide; a paired test finds smaller differences.
-# - Words alone are hard to beat: put them beside every r.
+# - r and MAP have intervals, wide ones with 120 pairs or ten questions; a paired test sees more.
+# - Put words alone and guessing beside every score. Guessing has a MAP that is neither 0 nor ½.
 # - What is fitted is scored on what was held out; pairs that share a sentence stay together.
 #
-# Next: lesson 21 scores orders: which of these questions asks the same?
+# Next: lesson 22 looks at the shape of the space in which all these vectors lie.
 #
 # Solutions, for when you have tried: `lessons/solutions/21_how_good_is_it.py`.

@@ -1,15 +1,16 @@
 # %% [markdown]
-# # C · NumPy and CuPy: launches, queues, silence
+# # C · What a GPU does differently: launches, queues, wrong ids, digits
 #
-# **Needs** NumPy; lessons 7 (embeddings) and 8 (the DAN) help. No GPU.
+# **Needs** NumPy, a model with its loss and gradients (lesson 18), no GPU. Optional.
 # **Gives** a count of the calls that a layer makes, the right way to time a device that works
-# ahead, and a check of what a device does not check.
-# **Time** 35 minutes.
+# ahead, a check of what a device does not check; the error of short mantissas and of long sums, and
+# a tolerance for "the same result" that is derived.
+# **Time** 65 minutes, in two parts; the second begins at "Mantissas".
 #
 # Most of NumPy's functions exist in CuPy, for arrays that live on a GPU. But a GPU behaves in
-# another way than a processor: each call costs time, a call returns before its work is done, and a
-# wrong index gives no error. Each of these can be counted or computed on the CPU. (A GPU also adds
-# up in another order: lesson C.)
+# another way than a processor. Each call costs time. A call returns before its work is done. A
+# wrong index gives no error. Products have fewer digits, and sums are added in another order. Each
+# of these can be counted or computed on the CPU.
 
 # %%
 import sys
@@ -19,8 +20,14 @@ from lesson import check, claim, expect, plt, seed, show
 
 import numpy as np
 
-from convsim_mini.core.layers import l2_normalize_backward, l2_normalize_forward, tanh_backward
+from convsim_mini.config import ModelConfig
+from convsim_mini.core.gradcheck import dense, relative_error
+from convsim_mini.core.layers import l2_normalize_forward, tanh_backward
+from convsim_mini.core.model import Model, loss_and_gradients
+from convsim_mini.core.packed import Packed
+from convsim_mini.core.pairs import Batch
 from convsim_mini.core.transformer_layers import layer_norm_forward
+from convsim_mini.training.initial import initial_parameters
 
 rng = np.random.default_rng(seed(17))
 
@@ -36,8 +43,7 @@ rng = np.random.default_rng(seed(17))
 #     norm = xp.where(norm > 0, norm, 1)                       # >, where
 #     y = x / norm                                             # /
 #
-# **Predict:** six here. How many for `tanh_backward`, dy (1 − y²)? For `l2_normalize_backward`,
-# (dy − along · y)/norm with along = Σ dy y? For layer norm?
+# **Predict:** six here. How many for `tanh_backward`, dy (1 − y²)? For layer norm?
 
 # %%
 class Counted(np.ndarray):
@@ -48,7 +54,6 @@ class Counted(np.ndarray):
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
         Counted.calls.append(ufunc.__name__ if method == "__call__"
                              else f"{ufunc.__name__}.{method}")
-        plain = lambda a: a.view(np.ndarray) if isinstance(a, Counted) else a
         if out is not None:
             options["out"] = tuple(map(plain, out))
         found = getattr(ufunc, method)(*map(plain, inputs), **options)
@@ -56,35 +61,34 @@ class Counted(np.ndarray):
 
     def __array_function__(self, function, types, inputs, options):
         Counted.calls.append(function.__name__)
-        plain = lambda a: a.view(np.ndarray) if isinstance(a, Counted) else a
         return np.asarray(function(*map(plain, inputs), **options)).view(Counted)
+
+
+def plain(a):
+    return a.view(np.ndarray) if isinstance(a, Counted) else a
 
 
 def launches(function, *arrays):
     """The calls that function(*arrays) makes, in order."""
     Counted.calls.clear()
-    function(*(array.view(Counted) if isinstance(array, np.ndarray) else array for array in arrays))
+    function(*(array.view(Counted) for array in arrays))
     return list(Counted.calls)
 
 
 x, dy, y = rng.standard_normal((3, 4, 3))
-norm, weight = np.ones((4, 1)), np.ones(3)
+weight = np.ones(3)
 for name, made, number in (
         ("l2_normalize_forward", launches(l2_normalize_forward.plain, x), 6),
         ("tanh_backward", launches(tanh_backward, dy, y), 3),
-        ("l2_normalize_backward",
-         launches(lambda dy, y, norm: l2_normalize_backward.plain(dy, (y, norm)), dy, y, norm), 5),
         ("layer_norm_forward", launches(layer_norm_forward.plain, x, weight, weight), 12)):
     print(f"{name}: {', '.join(made)}")
     expect(len(made), number, number, "calls")
-claim("calls of a layer norm", len(made), 12, 12)
 
 # %% [markdown]
 # (NumPy's mean is a sum and a division; CuPy's is one launch.) So a layer norm goes a dozen times
-# through memory, where two would do: read a row, write a row. A launch costs the host some 5 µs,
-# and in that time a GPU with 2,000 GB/s could add 600,000 numbers. Fused kernels change nothing but
-# the time: `fast/layers.cu: add_norm_forward` is layer norm and the residual connection before it
-# in one launch.
+# through memory, where two would do: read a row, write a row. In the 5 µs of a launch a GPU with
+# 2,000 GB/s could add 600,000 numbers. Fused kernels change nothing but the time:
+# `fast/layers.cu: add_norm_forward` is layer norm and the residual before it in one launch.
 #
 # ## A device that works ahead
 #
@@ -94,10 +98,7 @@ claim("calls of a layer norm", len(made), 12, 12)
 
 # %%
 class Device:
-    """Time in µs.
-
-    launch(work): the host pays 5 and goes on; synchronize(): it waits for all the work.
-    """
+    """Time in µs. launch: the host pays 5 and goes on; synchronize: it waits for all the work."""
 
     def __init__(self):
         self.now = self.done = 0.0    # the host's clock; when the queue will be empty
@@ -115,17 +116,13 @@ class Device:
 
 
 device = Device()
-device.launch(1)
-device.synchronize()
-begin = device.now
+device.compiled = True
 for _ in range(100):
     device.launch(1000)                                       # a millisecond of work each
-naive = device.now - begin
+naive = device.now
 device.synchronize()
-print(f"100 launches of 1 ms: {naive / 1000:.1f} ms without waiting, "
-      f"{(device.now - begin) / 1000:.1f} ms with")
 expect(naive, 500, 500, "µs without waiting: 100 · 5")
-claim("100 launches of 1 ms: time with waiting / without", (device.now - begin) / naive, low=100)
+claim("100 launches of 1 ms: time with waiting / without", device.now / naive, low=100)
 
 # %% [markdown]
 # "My GPU is 200 times as fast!" is usually this.
@@ -140,12 +137,12 @@ claim("100 launches of 1 ms: time with waiting / without", (device.now - begin) 
 # **Predict:** 100 steps, both ways.
 
 # %%
-def run(steps, look, prepare=2000):
+def run(steps, look):
     """ms of so many steps; look: see the loss, and so wait for it, in every one."""
     device = Device()
     device.compiled = True
     for _ in range(steps):
-        device.now += prepare                                 # the host prepares a batch
+        device.now += 2000                                    # the host prepares a batch
         device.launch(3000)
         if look:
             device.synchronize()
@@ -155,16 +152,7 @@ def run(steps, look, prepare=2000):
 
 expect(run(100, look=False), 302, 302.1,
        "ms if nobody looks: 100 · max(h, d), after the first batch is ready")
-claim("100 steps: time if each loss is looked at / if none is; derived 1.66",
-      run(100, look=True) / run(100, look=False), 1.6, 1.7)
-
-figure, axes = plt.subplots()
-prepare = np.linspace(100, 6000, 30)
-for look, label in ((True, "each loss is looked at: h + d"), (False, "none is: max(h, d)")):
-    axes.plot(prepare / 1000, [run(100, look, h) / 100 for h in prepare], ".-", label=label)
-axes.set(xlabel="ms for the host to prepare a batch, h (the device works d = 3 ms)",
-         ylabel="ms for a step", ylim=(0, None), title="If the host waits, both times add up")
-show(figure, "C_what_a_gpu_does_differently")
+expect(run(100, look=True), 500, 501, "ms if each loss is looked at: 100 · (h + d)")
 
 # %% [markdown]
 # ### Exercise 1: time it right
@@ -258,37 +246,185 @@ def judge_checked_take(checked_take, rng):
 check(2, checked_take, judge_checked_take)
 
 # %% [markdown]
+# ## Mantissas
+#
+# A GPU multiplies matrices much faster if numbers may be short: float32 keeps 23 bits after the
+# leading one, TF32 10, bfloat16 7. Round both factors to b bits. A mantissa m between 1 and 2 moves
+# by up to ± half a last bit, h = ½ · 2⁻ᵇ, evenly, with the root mean square h/√3. Relative to m,
+# where leading digits are spread as they are in nature (density 1/(m ln 2)), √(E[1/m²]) =
+# √(3/(8 ln 2)) = 0.736. Two factors: times √2. In a dot product of random signs errors and terms
+# add up alike, so
+#
+# relative error ≈ √2 · 0.736/√3 · ½ · 2⁻ᵇ = **0.30 · 2⁻ᵇ**
+#
+# **Predict** from it: how many digits does a TF32 product have?
+
+# %%
+def round_mantissa(x, bits):
+    """float64 with its mantissa rounded to so many bits after the leading one."""
+    mantissa, exponent = np.frexp(x)                          # ½ ≤ mantissa < 1
+    return np.ldexp(np.round(np.ldexp(mantissa, bits + 1)), exponent - bits - 1)
+
+
+a, b = rng.standard_normal((200, 500)), rng.standard_normal((500, 200))
+exact = a @ b
+bits = np.arange(2, 24)
+errors = np.array([np.linalg.norm(round_mantissa(a, k) @ round_mantissa(b, k) - exact)
+                   for k in bits])
+errors /= np.linalg.norm(exact)
+
+figure, axes = plt.subplots()
+axes.semilogy(bits, errors, "o", label="both factors rounded, summed in float64")
+axes.semilogy(bits, 0.30 * 2.0**-bits, "k:", label="derived: 0.30 · 2⁻ᵇ")
+for name, k in (("bfloat16", 7), ("TF32, float16", 10), ("float32", 23)):
+    axes.annotate(name, (k, errors[k - 2]), (8, 8), textcoords="offset points")
+axes.set(xlabel="bits b of the mantissa", ylabel="relative error of a matrix product",
+         title="Each bit of the mantissa halves the error")
+show(figure, "C_what_a_gpu_does_differently")
+claim("22 mantissas: measured / derived less 1, the largest",
+      np.abs(errors / (0.30 * 2.0**-bits) - 1).max(), high=0.05)
+
+# %% [markdown]
+# A TF32 product is right to three digits: 0.30 · 2⁻¹⁰ = 0.0003. So a gradient check cannot work in
+# TF32, and cosines that differ in the fourth digit may change their order. Training needs fewer
+# digits: `--device gpu` multiplies in TF32 unless `--precision fp32` says otherwise.
+#
+# ## Sums
+#
+# The same numbers, added in another order, are rounded differently. If they are added one after the
+# other, each of n partial sums is rounded: for numbers of one sign the error can reach n u,
+# u = 2⁻²⁴. Say roundings have random signs. Each is even within ± half of the last bit's value, the
+# *spacing* of floats there, so its mean square is spacing²/12. The mean squares add up. For a
+# million numbers the root of their sum is 224 u, near ¼ √n u. In pairs of pairs (a GPU's trees)
+# each number takes part in only log₂ n roundings. NumPy adds blocks of up to 128 numbers with 8
+# running sums, and then these in pairs: some 30 roundings here. (Subtracting two nearly equal sums
+# is far worse: lesson B, exercise 2.)
+
+# %%
+u = 2.0**-24
+one_by_one, in_pairs, derived = [], [], []
+for _ in range(40):
+    values = rng.random(2**20).astype(np.float32)
+    true, partial = values.astype(np.float64).sum(), np.cumsum(values)
+    one_by_one.append(abs(float(partial[-1]) - true) / true / u)
+    in_pairs.append(abs(float(values.sum()) - true) / true / u)
+    derived.append(np.sqrt((np.spacing(partial).astype(float)**2).sum() / 12) / true / u)
+rms = lambda x: np.sqrt(np.mean(np.square(x)))
+expect(rms(derived), 180, 300, "one by one, in u: derived root mean square; ¼ √n = 256")
+expect(rms(one_by_one) / rms(derived), 0.65, 1.35, "measured / derived, one by one")
+claim("in pairs, the worst of 40 sums, in u", max(in_pairs), high=5)
+
+# %% [markdown]
+# ### Exercise 3: sums of segments
+#
+# An embedding bag adds up rows sentence by sentence. NumPy has `np.add.reduceat`, which gives a
+# wrong value for a segment without rows. CuPy's takes a cumulative sum over everything and
+# subtracts at the borders. The running total grows, and *its* rounding, total · u, gets into every
+# segment, however small the segment is. Write segment sums without a running total, where a segment
+# may be empty. (A hint: `scipy.sparse`.)
+
+# %%
+def segment_sums(x, offsets):
+    """Sum of x[offsets[b]:offsets[b + 1]] for each b.
+
+    x: float32 (N, d), offsets: (B + 1,) → float32 (B, d)
+    """
+    raise NotImplementedError
+
+
+def judge_segment_sums(segment_sums, rng):
+    lengths = rng.integers(0, 20, 20_000)
+    lengths[-1] = 5
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    x = rng.random((offsets[-1], 2), np.float32)
+    running = np.concatenate([np.zeros((1, 2)), np.cumsum(x.astype(np.float64), axis=0)])
+    right = np.diff(running[offsets], axis=0)
+    found = segment_sums(x, offsets)
+    assert found.shape == right.shape, f"shape {found.shape}, expected {right.shape}"
+    assert found.dtype == np.float32, (
+        f"float32 came in and {found.dtype} goes out: the next layers would all be slower")
+    assert not found[lengths == 0].any(), "the sum of a segment without rows is 0"
+    worst = np.abs(found - right).max()
+    limit = 19 * 20 * 2.0**-24    # 19 additions, each of a total below 20
+    assert worst < limit, (
+        f"off by up to {worst:.1g}; 19 additions of numbers below 1 are off by {limit:.1g} at most")
+    x[0] = 1e25
+    assert np.abs(segment_sums(x, offsets) - found)[offsets[:-1] > 0].max() == 0, (
+        "a large number in the first segment changes the others: that is a running total")
+
+
+check(3, segment_sums, judge_segment_sums)
+
+# %% [markdown]
+# ## Parity: how equal is equal?
+#
+# Two machines that add in different orders do not agree bit by bit, so a test needs a tolerance.
+# Derive it: float32 has u = 6 · 10⁻⁸. Our step goes through products of 40 to 60 terms, a softmax
+# with scale 20 (which turns an error δ of a cosine into 20 δ of a probability, relatively) and
+# back. So some tens of u, and less than 20 · √60 · u ≈ **10⁻⁵**. That is an upper bound: one
+# millionth is plausible, 10⁻³ is a bug.
+#
+# In the place of another machine we take the same step in float64, whose error is far smaller. And
+# does the check see anything? Break the step: a scale of 20.02 instead of 20.
+
+# %%
+config = ModelConfig(embedding_dim=40, layers=[60])
+table = rng.standard_normal((500, 40)).astype(np.float32)     # 300 words, 200 bigrams
+model = Model(initial_parameters(config, table, rng), config, 300)
+lengths = rng.integers(1, 12, 2 * 50)
+batch = Batch(Packed(rng.integers(0, 300, lengths.sum()).astype(np.int32),
+                     np.concatenate([[0], np.cumsum(lengths)])), None)
+
+
+def step(model):
+    """Gradients of the batch, tables in full."""
+    _, grads = loss_and_gradients(model, batch)
+    return {name: dense(grad, model.params[name]) for name, grad in grads.items()}
+
+
+def apart(one, other):
+    """The largest relative difference of the gradients."""
+    return max(relative_error(one[name], other[name]) for name in one)
+
+
+here = step(model)
+in_float64 = model._replace(params={name: p.astype(np.float64) for name, p in model.params.items()})
+claim("gradients in float32 and in float64: the largest relative difference",
+      apart(here, step(in_float64)), high=1e-5)
+off = step(model._replace(config=ModelConfig(embedding_dim=40, layers=[60], scale=20.02)))
+expect(apart(off, here), 1e-4, 1e-2, "the same with a scale that is off by 0.1%")
+
+# %% [markdown]
+# It is seen. The smallest error of the scale that the tolerance shows is about 2 in 100,000.
+#
 # ## Where this lives
 #
 # - `core/arrays.py`: `array_module`, `to_device`, `to_host`, `twinned`. `fast/devices.py`:
-#   `device_module` tries a small product before it promises a GPU. Beside `core/arrays.py` and
-#   `fast/` only `training/distributed.py` imports CuPy.
+#   `device_module` tries a small product before it promises a GPU, `set_precision`.
 # - `fast/twins.py`: the table of twins. `fast/kernels.py`: what runs on a GPU in a function's
-#   place; `fast/*.cu`: the kernels.
-# - `training/loop.py: run_steps` looks at the loss only where it is logged
-#   (`training/monitor.py: log`).
-# - `tests/gpu/test_kernels.py`: the kernels against NumPy, on a GPU or on an emulated one
-#   (`tests/gpu/vgpu/README.md`). They have not been run on a GPU yet.
+#   place; `fast/*.cu`: the kernels. `fast/host.py: sum_into`, segment sums as a sparse matrix.
+# - `tests/gpu/test_kernels.py`: parity, on a GPU or on an emulated one
+#   (`tests/gpu/vgpu/README.md`). It has not been run on a GPU yet.
 
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 24` prints it. The last column says which values
-# would refute the claim.
+# Over five seeds, as `python -m lessons.claims C` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | calls of a layer norm | 12 ± 0 | 12 to 12 | below 12, above 12 |
 # | 100 launches of 1 ms: time with waiting / without | 200 ± 0 | 200 to 200 | below 100 |
-# | 100 steps: time if each loss is looked at / if none is; derived 1.66 | 1.66 ± 0 | 1.66 to 1.66 | below 1.6, above 1.7 |
+# | 22 mantissas: measured / derived less 1, the largest | 0.0105 ± 0.003 | 0.00675 to 0.0148 | above 0.05 |
+# | in pairs, the worst of 40 sums, in u | 1.86 ± 0.3 | 1.49 to 2.23 | above 5 |
+# | gradients in float32 and in float64: the largest relative difference | 2.11e-07 ± 2e-08 | 1.84e-07 to 2.44e-07 | above 1e-05 |
 
 # %% [markdown]
 # ## What you know now
 #
-# - On a GPU every call is a launch, and has its price: count launches.
-# - A launch returns before its work is done: wait before you stop the clock.
+# - On a GPU every call is a launch: count launches, and wait before you stop the clock.
 # - A device wraps a wrong id without an error: check ids before they leave the host.
+# - Errors of short mantissas and of long sums can be derived, and so can a tolerance.
 #
-# Next: lesson C asks how many digits of a result are right, and how equal two machines can be.
+# Next: `lessons/book/after.md` has five questions for a run of your own.
 #
 # Solutions, for when you have tried: `lessons/solutions/C_what_a_gpu_does_differently.py`.

@@ -1,4 +1,4 @@
-"""Sentences as bags of a table that nothing has trained, and their scores: for lessons A and A."""
+"""Sentences as bags of a table that nothing has trained, and their scores: for lesson A."""
 
 from lesson import expect, seed
 import numpy as np

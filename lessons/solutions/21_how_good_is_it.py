@@ -1,21 +1,23 @@
-"""Solutions of lesson 21, Measuring similarity.
+"""Solutions of lesson 21, How good is it?
 
-1: exp bends the scale and keeps the order; r sees the bend. A straight line changes neither.
-2: Pairs that share a sentence are joined, and chains are followed to their end; the longest chain
+1: Pairs that share a sentence are joined, and chains are followed to their end; the longest chain
 first, each goes into the emptier fold. Labels that are joined in one, two or three passes over the
 pairs leak where a later pair joins two chains.
+2: The k-th relevant one stands at rank n − R + k, where k are relevant. R/n is the share at the
+last rank alone.
+3: Only equals change places, so average over the orders by falling score. A stable sort takes one
+of them: the file's.
 """
 
+import itertools
 from collections import Counter
 
 from prove import run_lesson, solution
 import numpy as np
 
-run_lesson(__file__)
+from convsim_mini.evaluation.metrics import average_precision
 
-
-def solution_spoiled(similarity):
-    return np.exp(20 * similarity)    # nearly all pairs near 0, a few far out
+padded = run_lesson(__file__).padded
 
 
 def chains_of(first, second):
@@ -64,7 +66,29 @@ def one_chain_held_out(first, second):
     return [int(chain == shortest) for chain in chains]
 
 
-# a straight line, which r does not see
-solution(1, solution_spoiled, lambda similarity: 0.01 * similarity - 7)
-solution(2, lambda first, second: balanced(chains_of(first, second)), tempting_folds,
+def solution_worst(n, R):
+    k = np.arange(1, R + 1)
+    return float(np.mean(k / (n - R + k)))    # the k-th of them stands at rank n − R + k
+
+
+def solution_expected(relevant, scores):
+    found = []
+    for order in itertools.permutations(range(len(scores))):
+        if all(scores[a] >= scores[b] for a, b in zip(order, order[1:])):
+            hits = np.cumsum([relevant[k] for k in order])
+            found.append(np.mean([hits[k] / (k + 1) for k in range(len(order))
+                                  if relevant[order[k]]]))
+    return float(np.mean(found))
+
+
+def tempting_expected(relevant, scores):
+    # equals as they stand in the file
+    order = np.argsort(-np.asarray(scores, float), kind="stable")
+    return float(average_precision(padded(np.array([relevant])[:, order]))[0])
+
+
+solution(1, lambda first, second: balanced(chains_of(first, second)), tempting_folds,
          passes(1), passes(2), passes(3), one_chain_held_out)
+# the mean of all orders, not the worst
+solution(2, solution_worst, lambda n, R: R / n)
+solution(3, solution_expected, tempting_expected)

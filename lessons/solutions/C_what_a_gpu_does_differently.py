@@ -1,12 +1,16 @@
-"""Solutions of lesson C, NumPy and CuPy.
+"""Solutions of lesson C, What a GPU does differently.
 
 1: Compile, wait until the queue is empty, then start the clock, and wait again before it stops.
 Without the first wait, others' work is counted.
 2: Ids below 0 wrap as well, and an empty batch has no least id. The tempting one looks at the
 upper end alone.
+3: A sparse matrix of ones adds each segment by itself. Differences of a running total carry its
+rounding into every segment.
 """
 
 from prove import run_lesson, solution
+import numpy as np
+import scipy.sparse
 
 lesson = run_lesson(__file__)
 wrapping_take = lesson.wrapping_take
@@ -67,6 +71,21 @@ def taken_first(table, ids):
     return rows
 
 
+def solution_segment_sums(x, offsets):
+    ones = np.ones(len(x), np.float32)
+    matrix = scipy.sparse.csr_matrix((ones, np.arange(len(x)), offsets),
+                                     shape=(len(offsets) - 1, len(x)))
+    return matrix @ x                                         # (B, N) (N, d)
+
+
+def tempting_segment_sums(x, offsets):
+    running = np.concatenate([np.zeros((1, x.shape[1]), x.dtype), np.cumsum(x, axis=0)])
+    return running[offsets[1:]] - running[offsets[:-1]]
+
+
 solution(1, solution_time_it, tempting_time_it, wait_each_time,
          lambda device, work, calls=10: wait_each_time(device, work, 1), without_waiting)
 solution(2, solution_checked_take, tempting_checked_take, taken_first)
+solution(3, solution_segment_sums, tempting_segment_sums,
+         lambda x, offsets: np.add.reduceat(x, offsets[:-1], axis=0),     # an empty one gets a row
+         lambda x, offsets: tempting_segment_sums(x.astype(float), offsets).astype(np.float32))

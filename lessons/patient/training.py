@@ -21,10 +21,16 @@ from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.pairs import batch_order
 from convsim_mini.training.initial import initial_model
 
-PAIRS, WORDS, BIGRAMS, DIM, K, STEPS = 16_000, 4_000, 10_000, 100, 128, 100
+PAIRS, WORDS, BIGRAMS, DIM, K, STEPS = 12_000, 4_000, 10_000, 100, 128, 80
 NAMES = {"table": "encoder.embedding.weight", "first layer": "encoder.linear0.weight",
          "second layer": "encoder.linear1.weight", "response network": "response.linear0.weight"}
-some_chat = cache(some_chat)
+
+
+@cache
+def chat(words):
+    """A Corpus with a vocabulary of this size. Its test split is dev as well, for it is larger."""
+    corpus = some_chat(PAIRS, words)
+    return corpus._replace(dev=corpus.test)
 
 
 def vectors(model, messages, replies):
@@ -93,7 +99,7 @@ def batches(parts, train, seed):
 
 def train(parts, seed):
     """Train a model that is made of these parts → Run."""
-    corpus = parts.data(some_chat(PAIRS, parts.words), np.random.default_rng(seed))
+    corpus = parts.data(chat(parts.words), np.random.default_rng(seed))
     config = settings(parts, seed)
     model = initial_model(config, corpus)
     parts.start(model.params)
@@ -113,7 +119,7 @@ def train(parts, seed):
 
 
 def scores_of(model, batch):
-    """The scores of all replies of a batch for each of its messages: (K, K), true on the diagonal."""
+    """The scores of a batch's replies for each of its messages: (K, K), true on the diagonal."""
     both, _ = encoder_forward(model, batch.sentences)
     u, v = np.split(both, 2)
     v_prime, _ = response_forward(model.params, v, model.config)
@@ -131,8 +137,8 @@ def chart(run):
     spread = wrong.std(axis=1).mean()
     gap = (scores.diagonal() - wrong.mean(axis=1)).mean() / max(spread, 1e-3)
     loss = np.array(run.losses) - np.log(K)
-    return {"loss − ln K, step 1": loss[0], "loss − ln K, steps 41 to 50": loss[40:50].mean(),
-            "loss − ln K, steps 91 to 100": loss[90:].mean(), "spread": spread, "gap": gap,
+    return {"loss − ln K, step 1": loss[0], "loss − ln K, steps 31 to 40": loss[30:40].mean(),
+            "loss − ln K, steps 71 to 80": loss[70:].mean(), "spread": spread, "gap": gap,
             "ratio": update_ratios(run, STEPS - 1)["table"]}
 
 

@@ -20,7 +20,7 @@ from .training import NAMES, vectors
 # ---------------------------------------------------------------- the parts that differ
 
 def changed(name, old, new):
-    """A context in which a backward of `lessons.yours`, one text changed, replaces the library's."""
+    """A context in which a backward of `lessons.yours`, changed, replaces the library's."""
     return lambda: in_place_of_the_librarys({name: mutant(name, (old, new))})
 
 
@@ -127,16 +127,18 @@ FAULTS = {
     # the step
     "rate-too-high": Fault(
         "The learning rates are 100 times too high.", {"rates": (100.0, 100.0, 20)},
-        [("steps", "first layer, last step", 0.015, inf)],
+        [("steps", "first layer, first step", 0.045, inf),
+         ("steps", "table, last step", 0.06, inf)],
         "Divide the rates by ten until the loss is quiet."),
     "rate-too-low": Fault(
         "The learning rates are 100 times too low.", {"rates": (0.01, 0.01, 20)},
         [("steps", "first layer, last step", 1e-9, 1e-4)],
         "Multiply the rates by ten until ‖Δp‖/‖p‖ is near a thousandth."),
     "no-warm-up": Fault(
-        "The rates are five times too high from the first step on; there is no warm-up.",
-        {"rates": (5.0, 5.0, 0)}, [("steps", "first layer, first step", 0.02, inf),
-         ("steps", "first layer, last step", 0, 0.015)],
+        "The rates are three times too high from the first step on; there is no warm-up.",
+        {"rates": (3.0, 3.0, 0)},
+        [("steps", "first layer, first step", 0.02, 0.04),
+         ("steps", "first layer, last step", 0, 0.01)],
         "Let the rates rise over the first steps, and lower them."),
     "table-frozen": Fault(
         "The table is not updated.", {"frozen": NAMES["table"]},

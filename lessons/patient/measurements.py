@@ -123,13 +123,12 @@ def split(run):
 
 
 def batch(run):
-    """Of 20 batches: words of a message, replies that are another pair's message, equal replies."""
-    lengths, chained, equal, unmasked = [], [], [], []
-    for one in run.batches[:20]:
-        of_messages = one.sentences.part(0, K)
+    """Words of a message; of ten batches, replies that are another pair's message, equal replies."""
+    lengths = [one.sentences.part(0, K).lengths.mean() for one in run.batches]
+    chained, equal, unmasked = [], [], []
+    for one in run.batches[:10]:
         texts = [one.sentences.part(b, b + 1).ids.tobytes() for b in range(2 * K)]
         messages, replies = texts[:K], texts[K:]
-        lengths.append(of_messages.lengths.mean())
         chained.append(sum(reply in messages for reply in replies) / K)
         pairs = {(i, j) for i in range(K) for j in range(K) if i != j and replies[i] == replies[j]}
         equal.append(len(pairs))

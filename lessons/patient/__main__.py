@@ -68,25 +68,25 @@ def ask(name, run, what):
 
 
 def evidence(run, fault):
-    """Of what tells this fault: (whether it is so in this run, a sentence), one after the other."""
+    """Of what tells this fault: whether it is so here, what is found, and what the fault gives."""
     for measurement, label, low, high in FAULTS[fault].told_by:
         value = measure(run, measurement)[label]
         said = f"{number(low)} or more" if high == inf else f"{number(low)} to {number(high)}"
-        yield low <= value <= high, (f"{measurement}: \"{label}\" is {number(value)}; with "
-                                     f"{fault} it is {said}")
+        yield (low <= value <= high, f"{measurement}: \"{label}\" is {number(value)}",
+               f"with {fault} it is {said}")
 
 
 def judge(name, run, named):
     """Whether a diagnosis is right, and what there is to say, in lines."""
     fault, _ = fault_of(name)
-    tells = [said for _, said in evidence(run, fault)] or ["nothing: all is as in a healthy run"]
+    tells = [is_found for _, is_found, _ in evidence(run, fault)] or [
+        "all measurements are as in a healthy run"]
     if named == fault:
         return True, [f"Right: {named}. {FAULTS[fault].what}", "What tells:", *tells,
                       f"Treatment: {FAULTS[fault].treatment}"]
-    against = [said for is_so, said in evidence(run, named) if not is_so]
-    measurements = {measurement for measurement, *_ in FAULTS[fault].told_by}
-    return False, [f"Wrong: it is not {named}.", *against,
-                   f"What would have told: {', '.join(sorted(measurements)) or tells[0]}"]
+    against = [f"{is_found}; {expected}" for is_so, is_found, expected in evidence(run, named)
+               if not is_so]
+    return False, [f"Wrong: it is not {named}.", *against, "What would have told:", *tells]
 
 
 def diagnose(name, run, named, as_json=False):

@@ -123,7 +123,7 @@ def split(run):
 
 
 def batch(run):
-    """Words of a message; of ten batches, replies that are another pair's message, equal replies."""
+    """Words of a message; of ten batches, replies that are also messages, equal replies."""
     lengths = [one.sentences.part(0, K).lengths.mean() for one in run.batches]
     chained, equal, unmasked = [], [], []
     for one in run.batches[:10]:

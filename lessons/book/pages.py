@@ -148,9 +148,11 @@ class Page:
             stub, _, judge = cell.source.partition("\ndef judge")
             outputs = "".join(self.outputs(cell.outputs))
             why, answers = self.solutions.get(int(number[1]), ("", ""))
-            return [python(stub), fold("The judge", python("def judge" + judge) + outputs),
-                    fold("A solution, and wrong answers that tempt",
-                         self.markdown(why) + python(answers), "solution")]
+            parts = [python(stub), fold("The judge", python("def judge" + judge) + outputs)]
+            if answers:    # a course may delete the folder of solutions
+                parts.append(fold("A solution, and wrong answers that tempt",
+                                  self.markdown(why) + python(answers), "solution"))
+            return parts
         if not (drawing := DRAWING.search(cell.source)):
             return [python(cell.source), *self.outputs(cell.outputs)]
         figure = next(k for k, output in enumerate(cell.outputs) if "data" in output) + 1

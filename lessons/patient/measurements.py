@@ -1,0 +1,213 @@
+"""What may be asked of a run. Each is a function: Run → label → number or text."""
+
+import numpy as np
+
+from convsim_mini.config import ModelConfig
+from convsim_mini.core.embeddings import word_bag_forward
+from convsim_mini.core.gradcheck import dense, numeric_gradient, relative_error
+from convsim_mini.core.layers import linear_forward, tanh_forward
+from convsim_mini.core.losses import batch_softmax_forward
+from convsim_mini.core.model import Model, embed, loss_and_gradients
+from convsim_mini.core.optim import Adaptive
+from convsim_mini.core.packed import Packed
+from convsim_mini.core.pairs import Batch
+from convsim_mini.core.ranking import draw_candidates
+from convsim_mini.evaluation.baselines import fitted_on_train
+from convsim_mini.evaluation.response import precision, ranks_of_truth, sides
+from convsim_mini.inference.tfidf import tfidf
+from convsim_mini.training.initial import initial_parameters
+
+from .training import K, NAMES, STEPS, copy_of, scores_of, touched, update_ratios, vectors
+
+QUERIES, FIRST = 1_000, 32    # of P@1; pairs that are learned by heart
+
+
+def steps(run):
+    """‖Δp‖/‖p‖ of each parameter, in the first step and in the last."""
+    return {f"{name}, {when} step": ratio for when, step in (("first", 0), ("last", STEPS - 1))
+            for name, ratio in update_ratios(run, step).items()}
+
+
+def direction(run):
+    """Cosine between the first step and the gradient's opposite; downhill is above 0."""
+    found = {}
+    for name, rows in touched(run, 0).items():
+        old, new = (run.copies[step][NAMES[name]] for step in (0, 1))
+        down, moved = -dense(run.grads[0][NAMES[name]], old)[rows], (new - old)[rows]
+        size = np.linalg.norm(down) * np.linalg.norm(moved)
+        found[name] = (down * moved).sum() / size if size else 0.0
+    return found
+
+
+def norms(run):
+    """The norm of each parameter's gradient, in the first step and in the last."""
+    return {f"{name}, {when} step": np.linalg.norm(
+                dense(run.grads[step][full], run.copies[step][full]))
+            for when, step in (("first", 0), ("last", STEPS - 1)) for name, full in NAMES.items()}
+
+
+def gradients(run):
+    """A gradient check of a tiny model: error, and length over the numeric gradient's length."""
+    rng = np.random.default_rng(run.config.seed)
+    config = ModelConfig(embedding_dim=4, layers=[4, 3], scale=2.0, identity_start=False)
+    table = rng.standard_normal((12, 4))                      # 8 words, 4 rows of bigrams
+    params = {name: p.astype(float) for name, p in initial_parameters(config, table, rng).items()}
+    ids = rng.integers(0, 8, 40).astype(np.int32)             # six pairs; words repeat
+    ends = np.sort(rng.choice(np.arange(1, 40), 11, replace=False))
+    model, batch = Model(params, config, 8), Batch(Packed(ids, np.array([0, *ends, 40])))
+    _, grads = loss_and_gradients(model, batch)
+    found = {}
+    for name, full in NAMES.items():
+        ours = dense(grads[full], params[full])
+        numeric = numeric_gradient(lambda: float(loss_and_gradients(model, batch)[0]), params[full])
+        found[f"{name}, relative error"] = relative_error(ours, numeric)
+        found[f"{name}, length ratio"] = np.linalg.norm(ours) / np.linalg.norm(numeric)
+    return found
+
+
+def heart(run):
+    """32 pairs by heart: the loss at the start and after 40 steps without warm-up."""
+    model = run.model._replace(params=copy_of(run.copies[0]))
+    some = np.random.default_rng(run.config.seed).choice(run.corpus.train.pairs, FIRST, False)
+    batch, optimizer, optim = run.corpus.train.batch(some), Adaptive(model.params), run.config.optim
+    losses = []
+    for _ in range(40):
+        loss, grads = loss_and_gradients(model, batch)
+        grads.pop(run.parts.frozen, None)
+        optimizer.step(model.params, grads, optim.rate, optim.table_rate)
+        losses.append(float(loss))
+    return {"start": losses[0], "after 40 steps": losses[-1]}
+
+
+def scores(run):
+    """The scores of the last batch: the least, the largest, and a true reply's mean."""
+    found = scores_of(run.model, run.batches[-1])
+    return {"least": found.min(), "largest": found.max(), "true, mean": found.diagonal().mean()}
+
+
+def evaluated(run, model, split, pairs):
+    """u and v′ of pairs (n,) of a split, by the evaluation's code."""
+    read = [packed._replace(ids=run.parts.read(run.corpus.vocabulary, packed.ids))
+            for packed in sides(split, pairs)]
+    return run.parts.vectors(model, *read)
+
+
+def p1(run):
+    """P@1 among 100 by the evaluation's code, per cent; guessing has 1."""
+    found = {}
+    for name, split, step in (("train", run.corpus.train, STEPS), ("dev", run.corpus.dev, STEPS),
+                              ("dev, untrained", run.corpus.dev, 0)):
+        pairs, candidates = draw_candidates(split, QUERIES)
+        both = evaluated(run, run.model_at(step), split, pairs)
+        found[name] = precision(ranks_of_truth(*both, candidates), 1)[0]
+    return found
+
+
+def words(run):
+    """P@1 among 100 by the words in common (TF-IDF), without a model, per cent."""
+    found, size = {}, run.corpus.vocabulary.size
+    fitted = fitted_on_train(run.corpus.train, size)
+    for name, split in (("train", run.corpus.train), ("dev", run.corpus.dev)):
+        pairs, candidates = draw_candidates(split, QUERIES)
+        both = [tfidf(packed, *fitted) for packed in sides(split, pairs)]
+        found[name] = precision(ranks_of_truth(*both, candidates), 1)[0]
+    return found
+
+
+def split(run):
+    """Pairs of train and of dev, and how many of dev's pairs train holds as well, per cent."""
+    train, dev = run.corpus.train, run.corpus.dev
+    seen = set(map(tuple, train.keys))
+    return {"train": train.pairs, "dev": dev.pairs,
+            "dev in train": 100 * np.mean([tuple(pair) in seen for pair in dev.keys])}
+
+
+def batch(run):
+    """Words of a message; of ten batches, replies that are also messages, equal replies."""
+    lengths = [one.sentences.part(0, K).lengths.mean() for one in run.batches]
+    chained, equal, unmasked = [], [], []
+    for one in run.batches[:10]:
+        texts = [one.sentences.part(b, b + 1).ids.tobytes() for b in range(2 * K)]
+        messages, replies = texts[:K], texts[K:]
+        chained.append(sum(reply in messages for reply in replies) / K)
+        pairs = {(i, j) for i in range(K) for j in range(K) if i != j and replies[i] == replies[j]}
+        equal.append(len(pairs))
+        unmasked.append(len(pairs - set(zip(*(one.false_negatives or ((), ()))))))
+    return {"words, least mean of a batch": min(lengths), "words, largest mean": max(lengths),
+            "replies that are messages, per cent": 100 * np.mean(chained),
+            "equal replies, pairs a batch": np.mean(equal),
+            "of these not masked": np.mean(unmasked)}
+
+
+def vocabulary(run):
+    """Words with an id of their own, and the share of words without one, per cent."""
+    known = len(run.corpus.vocabulary.words)
+    return {"words": known, **{f"unknown in {name}": 100 * (some.ids > known).mean()
+            for name, some in (("train", run.corpus.train), ("dev", run.corpus.dev))}}
+
+
+def ids(run):
+    """Ids of some words, in training and as the evaluation reads them."""
+    vocabulary = run.corpus.vocabulary
+    known = np.arange(1, 1 + len(vocabulary.words), dtype=np.int32)
+    read = run.parts.read(vocabulary, known)
+    shown = {f"“{word}”": f"{vocabulary.ids[word]}, {read[vocabulary.ids[word] - 1]}"
+             for word in ("you", "movie", "music") if word in vocabulary.ids}
+    return {**shown, "other ids, per cent": 100 * (read != known).mean()}
+
+
+def evaluation(run):
+    """The loss of 128 pairs of dev: how far the evaluation's is from three of training's code."""
+    pairs, model = np.arange(K), run.model
+    both = sides(run.corpus.dev, pairs)
+
+    def loss(u, v):
+        return float(batch_softmax_forward(u, v, run.config.model.scale)[0])
+
+    found = loss(*evaluated(run, model, run.corpus.dev, pairs))
+    others = {"right": vectors(model, *both), "sides exchanged": vectors(model, *both[::-1]),
+              "without the response network": [embed(model, side) for side in both]}
+    return {"the evaluation's": found,
+            **{f"distance to {name}": abs(found - loss(*two)) for name, two in others.items()}}
+
+
+def layers(run):
+    """The length of vectors before training: the bags of short and long sentences; each layer."""
+    params, sentences = run.copies[0], run.batches[0].sentences
+    bag, _ = word_bag_forward(params[NAMES["table"]], sentences, run.model.word_rows)
+    first, _ = linear_forward(bag, params[NAMES["first layer"]], params["encoder.linear0.bias"])
+    hidden, _ = tanh_forward(first)
+    last, _ = linear_forward(hidden, params[NAMES["second layer"]])
+    size, count = np.linalg.norm(bag, axis=1), sentences.lengths
+    return {"bag, 1 to 5 words": size[count <= 5].mean(),
+            "bag, 20 or more": size[count > 19].mean(),
+            **{name: np.linalg.norm(x, axis=1).mean() for name, x in (
+                ("after the first layer", first), ("after tanh", hidden), ("at the end", last))}}
+
+
+def space(run):
+    """Vectors of 1,000 sentences of dev: mean cosine, directions in use."""
+    u = embed(run.model, run.corpus.dev.packed.part(0, 1_000)).astype(float)
+    mean = u.mean(axis=0)
+    values = np.linalg.eigvalsh((u - mean).T @ (u - mean))
+    return {"mean cosine": mean @ mean,
+            "directions": values.sum() ** 2 / max((values ** 2).sum(), 1e-12)}
+
+
+def read(run):
+    """Five pairs of the first batch as text."""
+    names, one = ["", *run.corpus.vocabulary.words], run.batches[0].sentences
+    texts = [" ".join(names[k] if k < len(names) else "▢" for k in one.part(b, b + 1).ids)
+             for b in range(2 * K)]
+    return {f"{k + 1}": f"{texts[k]}  →  {texts[K + k]}" for k in range(5)}
+
+
+MEASUREMENTS = {function.__name__: function for function in (
+    steps, direction, norms, gradients, heart, scores, p1, words, split, batch, vocabulary, ids,
+    evaluation, layers, space, read)}
+
+
+def measure(run, name):
+    """One measurement of a run: label → number or text."""
+    with run.parts.inside():
+        return MEASUREMENTS[name](run)

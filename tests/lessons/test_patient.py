@@ -1,0 +1,60 @@
+"""The patients: each fault is drawn, told by its own evidence alone, and judged by command."""
+
+import json
+import sys
+
+import pytest
+
+from conftest import ROOT
+
+sys.path[:0] = [str(ROOT), str(ROOT / "lessons")]    # the lessons are no part of the package
+
+from lessons.patient import __main__ as patient
+from lessons.patient.faults import FAULTS
+
+NAMES = {patient.fault_of(name)[0]: name for name in map(str, range(1_000))}    # one of each
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """The command in an empty folder → exit code, None without sys.exit; output; errors."""
+    def run(*arguments):
+        monkeypatch.chdir(tmp_path)
+        try:
+            return patient.main(arguments), *capsys.readouterr()
+        except SystemExit as exit:
+            return exit.code, *capsys.readouterr()
+    return run
+
+
+def test_a_name_has_one_fault():
+    assert patient.fault_of("anna") == patient.fault_of("anna") != patient.fault_of("ben")
+    assert all(len(row.differs) == (name != "healthy") for name, row in FAULTS.items())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_run_has_the_evidence_of_its_own_fault_and_of_no_other(fault):
+    run = patient.admit(NAMES[fault])
+    for other in [name for name in FAULTS if name != "healthy"]:
+        assert all(so for so, *_ in patient.evidence(run, other)) == (other == fault), other
+    assert [word for word in FAULTS if patient.judge(NAMES[fault], run, word)[0]] == [fault]
+
+
+def test_it_measures_counts_and_judges(command):
+    name, chart = NAMES["scale-1"], command(NAMES["scale-1"])[1]
+    assert all(f"    {word} " in chart for word in ("gap", *FAULTS, *patient.MEASUREMENTS))
+    assert "first layer, last step" in command(name, "ask", "steps", "scores")[1]
+    code, said, _ = command(name, "diagnose", "few-words")
+    assert code == 1 and "with few-words it is 20 to 100" in said and "scale-1" not in said
+    code, said, _ = command(name, "diagnose", "scale-1", "--json")
+    (test,), kept = json.loads(said).values()
+    assert code == 0 and test["score"] == 1 and list(kept.values()) == [
+        ["steps", "scores"], ["few-words", "scale-1"]]
+
+
+@pytest.mark.parametrize("arguments", ["", "a ask", "a ask step", "a cure", "a diagnose flu",
+                                       "a diagnose scale-1 few-words", "a --json"])
+def test_a_usage_error_is_one_line_and_exit_code_2(command, arguments):
+    code, _, error = command(*arguments.split())
+    assert code == 2 and error.startswith("error: ") and error.count("\n") == 1

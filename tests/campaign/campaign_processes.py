@@ -56,7 +56,8 @@ def kill(ground, rng, name):
                     os.kill(rng.choice(children), number)
             done = process.wait(ground.patience)
             codes = (0, 2) if whom == "a child" else (0, code, *STOPPED[number])
-            check_end(done, range(-64, 256) if name == "workers" else codes)
+            # mpiexec's may be 2, the number of the signal that ended a worker
+            check_end(done._replace(returncode=0) if name == "workers" else done, codes)
             if is_new and ".train" in words and done.returncode in (130, 143):
                 check_stopped(folder / "run", done)
             check_whole(ground, name, folder, killed)

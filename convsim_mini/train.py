@@ -62,7 +62,6 @@ def train(config, workers=ALONE):
     with run_folder(job.config) as folder:
         job = job._replace(folder=folder, config=dataclasses.replace(job.config, run=str(folder)))
         save_run(job.run())    # so that it can be resumed from now on
-        save_config(folder, job.config)
         before = None if job.config.init else untrained(job.config, job.corpus, job.tests, model)
         return *run_to_the_end(job, Start(model.params)), before
 
@@ -140,6 +139,8 @@ def run_to_the_end(job, start):
     folder = workers.broadcast(job.folder)
     start = Start(*map(workers.broadcast, start))
     job = job._replace(folder=folder)
+    if workers.rank == 0:
+        save_config(folder, job.config)
     run_steps(job, start)
     if workers.rank == 0:
         start.params.clear()

@@ -308,7 +308,7 @@ expect(np.mean(found), derived - 5 * error, derived + 5 * error,
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 9` prints it. The last column says which values would refute the claim.
+# Over five seeds, as `python -m lessons.claims 5` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |

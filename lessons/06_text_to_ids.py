@@ -257,7 +257,7 @@ assert rows.lengths.tolist() == [2 * length - 1 for length in packed.lengths]
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 4` prints it. The last column says which values would refute the claim.
+# Over five seeds, as `python -m lessons.claims 6` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |

@@ -223,7 +223,7 @@ check(1, sorted_backward, judge_sorted)
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 5` prints it. The last column says which values would refute the claim.
+# Over five seeds, as `python -m lessons.claims 7` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |

@@ -33,8 +33,8 @@ rng = np.random.default_rng(seed(3))
 # y_be = Σ_d x_bd W_de + b_e
 #
 # **Write it before you read on:** `python -m lessons.yours` makes a folder `yours`. Its page
-# `yours/linear.py` has this forward and an empty backward. Then `python -m lessons.yours check
-# linear`.
+# `yours/linear.py` has this forward and an empty backward. Then
+# `python -m lessons.yours check linear`.
 #
 # Which y does W_de change? Column e of *every* row b, each time multiplied by x_bd. A weight that
 # is used B times has B slopes, and they add up:

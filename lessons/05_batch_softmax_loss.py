@@ -62,8 +62,8 @@ expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13,
 # %% [markdown]
 # ## Where it starts: ln K
 #
-# A model that knows nothing gives all K replies the same score. Each has p = 1/K, and −log(1/K) =
-# **ln K**. Above ln K the *probabilities* are worse than equal ones.
+# A model that knows nothing gives all K replies the same score. Each has p = 1/K, and
+# −log(1/K) = **ln K**. Above ln K the *probabilities* are worse than equal ones.
 #
 # A fresh model's scores are not equal but *random*, and that costs something. Let them be normal
 # with variance σ². The true one has mean 0. The sum of K powers is about K times their mean, and E
@@ -302,8 +302,8 @@ expect(np.mean(found), derived - 5 * error, derived + 5 * error,
 # - `core/losses.py`: `batch_softmax_forward`, `batch_softmax_backward`. `core/pairs.py`:
 #   `false_negatives`. `core/model.py`: `loss_and_gradients` calls encoder, response network, loss.
 # - `minimal.py`: `batch_softmax` is this loss with its gradients du and dv, in four lines.
-# - The paper, §2.1–2.2 (figure 2: every response is right once and wrong K − 1 times) and §3.1 (K =
-#   128). Scale and mask are ours; the paper's dot product has scale 1.
+# - The paper, §2.1–2.2 (figure 2: every response is right once and wrong K − 1 times) and §3.1
+#   (K = 128). Scale and mask are ours; the paper's dot product has scale 1.
 
 # %% [markdown]
 # ## Claims

@@ -182,8 +182,8 @@ expect(n / len(vocabulary.words), 10, 40, "bigrams for each word")
 
 # %% [markdown]
 # A dictionary of them would be large, and on a GPU there are no dictionaries. So a hash sends each
-# pair to one of m rows. Pairs that get the same row share it. How many have to share? The other n −
-# 1 pairs each miss your row with probability 1 − 1/m, so
+# pair to one of m rows. Pairs that get the same row share it. How many have to share? The other
+# n − 1 pairs each miss your row with probability 1 − 1/m, so
 #
 # **P(sharing) = 1 − (1 − 1/m)ⁿ⁻¹ ≈ 1 − e^(−n/m)**
 #

@@ -34,9 +34,9 @@ rng = np.random.default_rng(seed(5))
 # %% [markdown]
 # ## A lookup is a matrix product
 #
-# The table E has R rows of d numbers. Word n of the text has the id ids_n, and its embedding is y_n
-# = E_{ids n}. Write a matrix O (N, R) with a single 1 in each row, at the place of the id. Then y =
-# O E: a linear layer whose input is O. You know its gradient from lesson 3:
+# The table E has R rows of d numbers. Word n of the text has the id ids_n, and its embedding is
+# y_n = E_{ids n}. Write a matrix O (N, R) with a single 1 in each row, at the place of the id. Then
+# y = O E: a linear layer whose input is O. You know its gradient from lesson 3:
 #
 # **dE = Oᵀ dy**, that is, dE_r = Σ dy_n over all n whose id is r.
 #

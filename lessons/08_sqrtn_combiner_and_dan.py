@@ -51,9 +51,9 @@ rng = np.random.default_rng(seed(6))
 # - the **mean** has length √d / √n,
 # - the sum **divided by √n** has length √d, whatever n is.
 #
-# The DAN adds up more than words: each neighbouring pair has a row of its own, so n words bring 2n
-# − 1 rows (lesson 6). The paper divides by "the sentence length"; we take the number of words. So
-# ‖y‖²/d is (2n − 1)/n if no row repeats: 1 for one word, 1.5 for two, near 2 for many. Real
+# The DAN adds up more than words: each neighbouring pair has a row of its own, so n words bring
+# 2n − 1 rows (lesson 6). The paper divides by "the sentence length"; we take the number of words.
+# So ‖y‖²/d is (2n − 1)/n if no row repeats: 1 for one word, 1.5 for two, near 2 for many. Real
 # sentences say "the" twice, which makes them somewhat longer.
 #
 # ## What a layer with tanh sees
@@ -96,14 +96,12 @@ for name, power, color in (("sum", 0.0, "C3"), ("sum / √n", 0.5, "C2"), ("mean
     x = y * (n ** (0.5 - power))[:, None]                     # y was divided by √n
     norms = np.linalg.norm(x, axis=1) / np.sqrt(d)
     slopes = 1 - np.tanh(x @ weight)**2                       # (B, 300)
-    norm_at = [norms[n == k].mean() for k in bins]
-    let_through[name] = np.array([slopes[n == k].mean() for k in bins])
+    let_through[name] = [slopes[n == k].mean() for k in bins]
     k = np.arange(1, 65)
     unrepeated = np.sqrt(2 * k - 1) / k**power
-    left.loglog(bins, norm_at, "o", color=color, label=name)
-    left.loglog(k, unrepeated, "k:", linewidth=1.2,
-                label="derived, no repetition" if name == "mean" else None)
-    right.semilogx(k, [passes_tanh(size) for size in unrepeated], "k:", linewidth=1.2)
+    left.loglog(bins, [norms[n == k].mean() for k in bins], "o", color=color, label=name)
+    left.loglog(k, unrepeated, "k:", label="derived, no repetition" if name == "mean" else None)
+    right.semilogx(k, [passes_tanh(size) for size in unrepeated], "k:")
     right.semilogx(bins, let_through[name], "o", color=color)
 for axes in (left, right):
     axes.set(xticks=[1, 4, 16, 64], xticklabels=["1", "4", "16", "64"],
@@ -114,11 +112,11 @@ right.set(ylabel="mean of 1 − tanh²", ylim=(0, 1),
           title="A sum shuts tanh for long sentences,\na mean of 16 words hardly bends it")
 show(figure, "08_sqrtn_combiner_and_dan")
 
-at_48 = bins.index(48)
-claim("sum, 48 words: share of the gradient that passes tanh", let_through["sum"][at_48], 0.03,
+of_sum, of_root, of_mean = (shares[bins.index(48)] for shares in let_through.values())
+claim("sum, 48 words: share of the gradient that passes tanh", of_sum, 0.03,
       passes_tanh(np.sqrt(95)))
-claim("the same under the mean", let_through["mean"][at_48], 0.9, passes_tanh(np.sqrt(95) / 48))
-claim("the same under sum/√n", let_through["sum / √n"][at_48], 0.3, passes_tanh(np.sqrt(95 / 48)))
+claim("the same under the mean", of_mean, 0.9, passes_tanh(np.sqrt(95) / 48))
+claim("the same under sum/√n", of_root, 0.3, passes_tanh(np.sqrt(95 / 48)))
 
 # %% [markdown]
 # Under a sum, long sentences are stuck: their units are near ±1, and nine tenths of the gradient
@@ -129,17 +127,13 @@ claim("the same under sum/√n", let_through["sum / √n"][at_48], 0.3, passes_t
 # ## The way back
 #
 # y_b = (1/√n_b) Σ_r count_br E_r. If row r moves, y_b moves count_br/√n_b times as far. And row r
-# may stand in many sentences.
-#
-# **Write it before you read on:** `yours/embedding_bag.py`, then `python -m lessons.yours check
-# embedding_bag`.
-#
-# The gradients from all these places add up:
+# may stand in many sentences. (**Write the backward before you read on:** `yours/embedding_bag.py`,
+# then `python -m lessons.yours check embedding_bag`.) The gradients from all these places add up:
 #
 # dE_r = Σ_b count_br dy_b / √n_b
 #
-# As loops, on a batch with a word twice in one sentence, a word in two sentences, sentences of
-# different lengths, and a row that nobody uses:
+# The forward as loops, on a batch with a word twice in one sentence, a word in two sentences,
+# sentences of different lengths, and a row that nobody uses:
 
 # %%
 # 3 1 3 4 | 1 | 0; row 2 unused
@@ -157,21 +151,19 @@ def bag(table, ids):
     return y
 
 
-def bag_gradient(dy, table, ids):
-    """dE_r = Σ_b count_br dy_b/√n_b, one word after the other: → (R, d)."""
-    dtable = np.zeros_like(table)
-    for b, (begin, end) in enumerate(zip(ids.offsets, ids.offsets[1:])):
-        for row in ids.ids[begin:end]:
-            dtable[row] += dy[b] / np.sqrt(end - begin)
-    return dtable
+def counts_of(ids, table_rows):
+    """How often each row stands in each sentence: (B, R)."""
+    counts = np.zeros((len(ids.lengths), table_rows))
+    np.add.at(counts, (ids.sentence_numbers, ids.ids), 1)
+    return counts
 
 
 dy = rng.standard_normal((3, 3))
-dtable = bag_gradient(dy, table, ids)
+dtable = counts_of(ids, 5).T @ (dy / np.sqrt(ids.lengths)[:, None])               # (R, B) (B, d)
 numeric = numeric_gradient(lambda: float((bag(table, ids) * dy).sum()), table)
-expect(relative_error(dtable, numeric), 0, 1e-8, "dtable by loops, against differences")
 library_y, cache = embedding_bag_forward(table, ids, ids.lengths)
 assert np.allclose(bag(table, ids), library_y)
+expect(relative_error(dtable, numeric), 0, 1e-8, "dtable against differences")
 expect(relative_error(dtable, dense(embedding_bag_backward(dy, cache), table)), 0, 1e-14,
        "the library's, as SparseRows")
 
@@ -184,13 +176,6 @@ expect(relative_error(dtable, dense(embedding_bag_backward(dy, cache), table)), 
 # three.
 
 # %%
-def counts_of(ids, table_rows):
-    """How often each row stands in each sentence: (B, R)."""
-    counts = np.zeros((len(ids.lengths), table_rows))
-    np.add.at(counts, (ids.sentence_numbers, ids.ids), 1)
-    return counts
-
-
 def no_root(dy, counts):
     return counts.T @ dy
 
@@ -234,26 +219,26 @@ check(1, revealing_batch, judge_revealing)
 
 # %%
 word_rows, bigram_rows = 9, 30
-shapes = {"embedding.weight": (39, 4), "linear0.weight": (4, 5), "linear0.bias": (5,),
-          "linear1.weight": (5, 6), "linear1.bias": (6,)}
-params = {f"encoder.{name}": rng.standard_normal(shape) for name, shape in shapes.items()}
+names = "embedding.weight", "linear0.weight", "linear0.bias", "linear1.weight", "linear1.bias"
+names = [f"encoder.{name}" for name in names]
+E, W0, b0, W1, b1 = (rng.standard_normal(size) for size in ((39, 4), (4, 5), 5, (5, 6), 6))
+params = dict(zip(names, (E, W0, b0, W1, b1)))
 # 123 | 321 | 5 | 888
 batch = Packed(np.array([1, 2, 3, 3, 2, 1, 5, 8, 8, 8], np.int32), np.array([0, 3, 6, 7, 10]))
 
 rows = words_and_bigrams(batch, word_rows, bigram_rows)       # Packed of 2N − B rows
-x, bag_cache = embedding_bag_forward(params["encoder.embedding.weight"], rows, batch.lengths)
-h, cache0 = linear_forward(x, params["encoder.linear0.weight"], params["encoder.linear0.bias"])
-h, tanh_cache = tanh_forward(h)                               # x: (B, 4), h: (B, 5)
-h, cache1 = linear_forward(h, params["encoder.linear1.weight"], params["encoder.linear1.bias"])
-u, unit_cache = l2_normalize_forward(h)                       # (B, 6), both
+x, bag_cache = embedding_bag_forward(E, rows, batch.lengths)  # (B, 4)
+h, cache0 = linear_forward(x, W0, b0)                         # (B, 5)
+h, tanh_cache = tanh_forward(h)
+h, cache1 = linear_forward(h, W1, b1)                         # (B, 6)
+u, unit_cache = l2_normalize_forward(h)
 
 du = rng.standard_normal(u.shape)                             # from whatever loss stands above
-grads = {}
-dx = l2_normalize_backward(du, unit_cache)                    # (B, 6)
-dx, grads["encoder.linear1.weight"], grads["encoder.linear1.bias"] = linear_backward(dx, cache1)
-dx = tanh_backward(dx, tanh_cache)                            # (B, 5)
-dx, grads["encoder.linear0.weight"], grads["encoder.linear0.bias"] = linear_backward(dx, cache0)
-grads["encoder.embedding.weight"] = embedding_bag_backward(dx, bag_cache)       # SparseRows
+dh = l2_normalize_backward(du, unit_cache)                    # (B, 6)
+dh, dW1, db1 = linear_backward(dh, cache1)
+dh = tanh_backward(dh, tanh_cache)                            # (B, 5)
+dx, dW0, db0 = linear_backward(dh, cache0)
+grads = dict(zip(names, (embedding_bag_backward(dx, bag_cache), dW0, db0, dW1, db1)))
 
 loss = lambda: float((dan_forward(params, batch, word_rows)[0] * du).sum())
 expect(max(relative_error(dense(grads[name], p), numeric_gradient(loss, p))
@@ -276,22 +261,18 @@ expect(max(relative_error(dense(grads[name], p), dense(library_grads[name], p))
 # least the gradient depend on the combiner?
 
 # %%
-table, first, second = (params[f"encoder.{name}.weight"]
-                        for name in ("embedding", "linear0", "linear1"))
-
-
 def outputs(power, with_tanh):
     """u if a bag is divided by n^power: unit(x W), or unit(tanh(x W₀) W₁)."""
-    x, _ = embedding_bag_forward(table, rows, batch.lengths)  # divided by √n
-    h = x * (batch.lengths ** (0.5 - power))[:, None] @ first
-    return l2_normalize_forward(np.tanh(h) @ second if with_tanh else h)[0]
+    x, _ = embedding_bag_forward(E, rows, batch.lengths)      # divided by √n
+    h = x * (batch.lengths ** (0.5 - power))[:, None] @ W0
+    return l2_normalize_forward(np.tanh(h) @ W1 if with_tanh else h)[0]
 
 
 def u_and_gradients(*how):
     """u, and the gradients of the table and of the first layer, by differences."""
     u = outputs(*how)
     loss = lambda: float((outputs(*how) * du[:, :u.shape[1]]).sum())
-    return u, numeric_gradient(loss, table), numeric_gradient(loss, first)
+    return u, numeric_gradient(loss, E), numeric_gradient(loss, W0)
 
 
 for name, with_tanh, worst, low, high in (("one linear layer", False, max, 0, 1e-8),

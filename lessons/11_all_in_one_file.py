@@ -169,9 +169,9 @@ print("loss:", *np.round(losses, 2))
 claim("ten steps on one batch: loss after / before", losses[-1] / losses[0], high=0.2)
 
 # %% [markdown]
-# From 6.23, above ln 200, to nearly 0. At first the vectors are too sure, and some are wrong (lesson
-# 5). Ten steps later these 200 pairs are known by heart. That proves that the pieces fit together,
-# and nothing about other pairs.
+# From 6.23, above ln 200, to nearly 0. At first the vectors are too sure, and some are wrong
+# (lesson 5). Ten steps later these 200 pairs are known by heart. That proves that the pieces fit
+# together, and nothing about other pairs.
 #
 # So once more from the start, with 256 new pairs in each of 100 steps, as `main` does it. Now we
 # measure P@1: is the true reply the best of 100, for messages that training has not seen?

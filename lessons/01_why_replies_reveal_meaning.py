@@ -122,10 +122,6 @@ def answer(numbers, rng, world=P):
     return (world[numbers].cumsum(axis=1) < rng.random((len(numbers), 1))).sum(axis=1)
 
 
-some_s = rng.integers(len(cores), size=4)
-for text, r in zip(speak(some_s, frames, rng), answer(some_s, rng)):
-    print(f"{text:40} → {replies[r]}")
-
 # %% [markdown]
 # ## What a perfect player would do
 #
@@ -222,8 +218,8 @@ def similarities(model):
 
 model = fresh_model(rng)
 before_training = similarities(model)
-r_before = pearson(before_training, test_truth)
-expect(r_before, -0.2, 0.3, "correlation with the truth, before training")
+expect(pearson(before_training, test_truth), -0.2, 0.3,
+       "correlation with the truth, before training")
 
 # %% [markdown]
 # It is about 0: words in common say nothing about the truth in this world.
@@ -245,10 +241,9 @@ def train(model, world):
 
 losses = train(model, P)
 after_training = similarities(model)
-r_after = pearson(after_training, test_truth)
 claim("loss, last 50 batches, less that of the perfect player", np.mean(losses[-50:]) - perfect,
       -0.05, 0.2)
-claim("correlation with the truth, after training", r_after, 0.75, 0.95)
+claim("correlation with the truth, after training", pearson(after_training, test_truth), 0.75, 0.95)
 
 # %%
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 4.2))
@@ -256,12 +251,11 @@ left.plot(losses, color="C0", alpha=0.5, label="loss of a batch")
 left.axhline(np.log(K), color="k", linestyle="--", label="knows nothing: ln 64")
 left.axhline(perfect, color="k", linestyle=":", label="derived: perfect player")
 left.set(xlabel="step", ylabel="loss, nats", title="The game is learned nearly perfectly")
-for axes, cosine, r, when in ((middle, before_training, r_before, "Before"),
-                              (right, after_training, r_after, "After")):
-    axes.scatter(test_truth, cosine, s=3, alpha=0.1, color="C0" if when == "After" else "C3",
-                 rasterized=True)
+for axes, cosine, color, when in ((middle, before_training, "C3", "Before"),
+                                  (right, after_training, "C0", "After")):
+    axes.scatter(test_truth, cosine, s=3, alpha=0.1, color=color, rasterized=True)
     axes.set(xlabel="true overlap of the replies", ylabel="cosine of the embeddings",
-             ylim=(-1.05, 1.05), title=f"{when} training: r = {r:.2f}")
+             ylim=(-1.05, 1.05), title=f"{when} training: r = {pearson(cosine, test_truth):.2f}")
 show(figure, "01_why_replies_reveal_meaning")
 
 for x, y in (("how old are you", "what is your age"), ("how old are you", "how are you"),
@@ -290,9 +284,8 @@ train(same, reply_of[topic])
 claim("replies at random: correlation with the truth", pearson(similarities(deaf), test_truth),
       high=0.4)
 one_topic = topic[test_s[a]] == topic[test_s[b]]
-cosines = similarities(same)
-claim("two wordings with the same replies: mean cosine", cosines[one_topic].mean(), 0.85, 1)
-print(f"two questions of different topics: {cosines[~one_topic].mean():.2f}")
+claim("two wordings with the same replies: mean cosine", similarities(same)[one_topic].mean(),
+      0.85, 1)
 
 # %% [markdown]
 # If replies do not fit the sentence, nothing is learned. With the same replies three wordings come

@@ -67,22 +67,10 @@ expect(np.abs(large - small).max(), 0, 1e-15, "(1000, 1001, 1002) against (0, 1,
 # ∂p_i/∂s_i = e^{s_i}/Z − e^{2 s_i}/Z² = p_i − p_i², ∂p_i/∂s_j = −e^{s_i} e^{s_j}/Z² = −p_i p_j
 #
 # or both at once: **∂p_i/∂s_j = p_i (δ_ij − p_j)**. Raising a score raises its own probability and
-# lowers all others. Against differences, one p at a time:
-
-# %%
-s = rng.standard_normal((1, 6))
-p, _ = softmax_forward(s)
-jacobian = np.diag(p[0]) - np.outer(p[0], p[0])               # (c, c): p_i δ_ij − p_i p_j
-
-numeric = np.stack([numeric_gradient(lambda: float(softmax_forward(s)[0][0, i]), s)[0]
-                    for i in range(6)])
-expect(relative_error(jacobian, numeric), 0, 1e-9, "p_i (δ_ij − p_j), against differences")
-expect([np.abs(jacobian.sum(axis=axis)).max() for axis in (0, 1)], 0, 1e-15,
-       "the largest sum of a column, of a row")
-
-# %% [markdown]
-# Both sums are zero, for two reasons. A row: raising all scores by the same changes no p. A column:
-# if one score changes, the p's still sum to 1, so what one wins the others lose.
+# lowers all others.
+#
+# The rows and the columns of this matrix sum to zero. A row: raising all scores by the same changes
+# no p. A column: if one score changes, the p's still sum to 1, so what one wins the others lose.
 #
 # The backward is ds_j = Σ_i dp_i ∂p_i/∂s_j. Put the Jacobian in:
 #

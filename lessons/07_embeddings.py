@@ -153,37 +153,9 @@ expect([relative_error(one_hot @ dy, right), relative_error(added, right[named])
        "sparse Oᵀ dy, places added up, against add.at")
 
 # %% [markdown]
-# ## A row without a gradient must rest
-#
-# "No gradient" and "a gradient of zero" are not the same to Adam. It keeps a running mean of past
-# gradients and moves by it (lesson 17). With a dense gradient a word goes on moving in steps in
-# which it does not occur. Here is Adam for all five rows of a table, and for the rows in use alone.
-# Word 3 occurs in the first batch only.
-
-# %%
-moved = {}
-for kind in ("all rows", "rows in use"):
-    table, mean, square = np.zeros((3, 5, 2))
-    for step in range(1, 7):
-        word = 3 if step == 1 else 1
-        gradient = np.zeros((5, 2))
-        gradient[word] = [1.0, -1.0]
-        rows = np.arange(5) if kind == "all rows" else [word]
-        mean[rows] = 0.9 * mean[rows] + 0.1 * gradient[rows]
-        square[rows] = 0.999 * square[rows] + 0.001 * gradient[rows] ** 2
-        root = np.sqrt(square[rows] / (1 - 0.999**step)) + 1e-8
-        table[rows] -= 0.1 * mean[rows] / (1 - 0.9**step) / root
-        if step == 1:
-            after_first = table[3].copy()
-    moved[kind] = np.abs(table[3] - after_first).max()
-expect(np.abs(after_first).max(), 0.099, 0.101, "word 3 moved in its own batch")
-expect(moved["all rows"], 0.1, 1, "and in five batches without it: Adam for all rows")
-expect(moved["rows in use"], 0, 0, "Adam for the rows in use")
-
-# %% [markdown]
-# Adam for all rows moved the word further *after* its only occurrence than at it. The library's
-# `Adaptive` gives tables row-wise Adagrad, which has no running mean: a gradient of zero moves
-# nothing.
+# A list of rows has a second use. Adam keeps a running mean of past gradients and moves by it. With
+# a dense gradient it would go on moving a word in steps in which the word does not occur (lesson 17
+# measures how far). The library updates only the rows that are in the list.
 #
 # ### Exercise 1: sort and add
 #

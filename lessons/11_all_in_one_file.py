@@ -50,7 +50,7 @@ some = [train[k] for k in rng.choice(len(train), 200, replace=False)]
 in_ids = lambda pairs: [[np.array([ids.get(token, 0) for token in tokens]) for tokens in pair]
                         for pair in pairs]
 batch = in_ids(some)                                          # 200 pairs of (message, reply)
-messages, replies = zip(*batch)
+messages = [message for message, _ in batch]
 rows, lengths = minimal.rows_of(messages, 1 + len(ids))
 print(" ".join(some[0][0][:8]), "… → ids", *messages[0][:8], "→ rows", *rows[:15])
 wanted = (2 * lengths - 1).sum()
@@ -63,24 +63,15 @@ expect(len(rows), wanted, wanted, "rows of the 200 messages: Σ (2n − 1)")
 # rows and divides by √n (lesson 8), W multiplies the sum (lesson 3), and `l2_normalize_forward`
 # makes its length 1 (lesson 9). Replies pass R and b, too: y = v + v R + b (lesson 9).
 # `batch_softmax` asks each message which of the 200 replies is its own (lesson 5).
-#
-# **Predict** the shapes: of the messages' vectors, of the scores, of the table, and of the table's
-# gradient. Which of the four depend on the vocabulary?
 
 # %%
 params, state = minimal.first_values([counts[word] for word in ids], rng)
-u, _ = minimal.encode(params, messages)
-v, _ = minimal.encode(params, replies)
-v_prime, _ = minimal.l2_normalize_forward(v + v @ params["R"] + params["b"])
 _, grads = minimal.loss_and_gradients(params, batch)
-of_rows, drows = grads["table"]
-for name, array in (("u", u), ("s = 20 u v′ᵀ", u @ v_prime.T), ("table", params["table"]),
-                    ("its gradient", drows)):
-    print(f"{name:13} {' × '.join(f'{size:,}' for size in array.shape)}")
+of_rows, _ = grads["table"]
 expect(len(of_rows) / len(params["table"]), 0.05, 0.15, "share of the table's rows in the gradient")
 
 # %% [markdown]
-# Only the table. A batch touches few rows, and its gradient holds no others (lesson 7).
+# A batch touches few rows of the table, and the gradient holds no others (lesson 7).
 #
 # ## The loss goes back
 #

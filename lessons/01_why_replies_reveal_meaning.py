@@ -340,10 +340,10 @@ check(1, evasive_world, judge_evasive)
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | loss, last 50 batches, less that of the perfect player | 0.0719 ± 0.01 | 0.0614 to 0.0921 | below -0.05, above 0.2 |
-# | correlation with the truth, after training | 0.888 ± 0.01 | 0.874 to 0.909 | below 0.75, above 0.95 |
-# | replies at random: correlation with the truth | -0.00973 ± 0.05 | -0.0931 to 0.0437 | above 0.4 |
-# | two wordings with the same replies: mean cosine | 0.947 ± 0.004 | 0.942 to 0.951 | below 0.85, above 1 |
+# | loss, last 50 batches, less that of the perfect player | 0.0725 ± 0.007 | 0.0669 to 0.0841 | below -0.05, above 0.2 |
+# | correlation with the truth, after training | 0.887 ± 0.01 | 0.874 to 0.906 | below 0.75, above 0.95 |
+# | replies at random: correlation with the truth | -0.0141 ± 0.04 | -0.072 to 0.0242 | above 0.4 |
+# | two wordings with the same replies: mean cosine | 0.949 ± 0.006 | 0.94 to 0.954 | below 0.85, above 1 |
 
 # %% [markdown]
 # ## What you know now

@@ -59,8 +59,8 @@ print(f"{len(vectors)} vectors of {vectors.shape[1]} numbers; the first begins w
 expect(np.abs((vectors**2).sum(axis=1) - 1).max(), 0, 1e-5, "squared length less 1")
 
 # %% [markdown]
-# All vectors have length 1, so their dot product is the cosine of the angle between them: 1 for
-# equal directions, 0 for a right angle.
+# All vectors have length 1, so their dot product is the cosine of their angle: 1 for equal
+# directions, 0 for a right angle.
 #
 # ## Pick the true reply
 #
@@ -68,8 +68,7 @@ expect(np.abs((vectors**2).sum(axis=1) - 1).max(), 0, 1e-5, "squared length less
 # to find the true reply among others. Here are 1,600 messages that it has not seen. Is the true
 # reply the nearest of 100 (P@1)? Is it among the ten nearest (P@10)?
 #
-# **Predict:** guessing is right in 1% and in 10%. How often is the encoder right before training,
-# and how often after?
+# **Predict:** guessing is right in 1% and in 10%. And the encoder, before training and after?
 
 # %%
 rng = np.random.default_rng(seed(0))
@@ -95,14 +94,12 @@ gained = 100 * ((ranks <= 10).mean() - (ranks_before <= 10).mean())
 claim("P@10 after less before, points", gained, 4, 15)
 
 # %% [markdown]
-# Before any training the true reply is the nearest for one message in six, and among the ten
-# nearest for four in ten. That comes from counting words (lesson A). Training adds ten points of
-# P@10.
+# Before any training the true reply is the nearest for one message in six. That comes from counting
+# words (lesson A). Training adds ten points of P@10.
 #
 # ## What training moves
 #
-# Each cosine before and after. The first four pairs have hardly a word in common, but ask or say
-# nearly the same.
+# Each cosine before and after. The first four pairs share hardly a word, but mean nearly the same.
 #
 # **Predict** for each: up, down, or as before?
 
@@ -159,9 +156,9 @@ claim("cosine of a longer sentence and its negation, after training: mean of six
 claim("short ones less longer ones", short.mean() - longer.mean(), high=0)
 
 # %% [markdown]
-# Training parts some short sentences from their negation: the cosine of "I know" and "I don't know"
-# falls from 0.90 to 0.73. In a longer sentence one "not" among many words weighs little: the mean
-# cosine is 0.97.
+# Training parts some short sentences from their negation: for "I know" and "I don't know" the
+# cosine falls from 0.90 to 0.73. In a longer sentence one "not" weighs little: the mean cosine is
+# 0.97.
 #
 # ## Does it agree with people?
 #
@@ -276,11 +273,9 @@ show(figure, "00_before_and_after")
 #
 # ## Where this lives
 #
-# - `inference/sentence_encoder.py`: `load`, `encode`, `similarity`. `inference/index.py`:
-#   `nearest`.
+# - `inference/sentence_encoder.py`: `load`, `encode`, `similarity`.
 # - `small_encoder.py`, beside this lesson: the training.
-# - The paper, §1: one encoder, one task that costs no labels, and sentences that mean the same end
-#   up near each other.
+# - The paper, §1: one encoder, one task without labels, and sentences with one meaning end up near.
 
 # %% [markdown]
 # ## Claims

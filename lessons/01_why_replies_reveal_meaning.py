@@ -12,8 +12,7 @@
 # machine find out? The paper's answer: watch what people reply. "I am twenty" answers the first two
 # and would be strange after the third.
 #
-# In real conversations nobody knows how likely each reply is. So we build a small world in which
-# that is known.
+# In real conversations nobody knows how likely each reply is. We build a small world that says it.
 
 # %%
 import sys
@@ -81,13 +80,12 @@ print(f"{len(cores)} sentences, {len(replies)} replies")
 # %% [markdown]
 # ## Meaning, by definition
 #
-# In this world we can say what "similar meaning" is: the share of the replies that two sentences
-# have in common,
+# We call two sentences similar by the share of the replies that they have in common,
 #
 # **overlap(a, b) = Σ_r min(P(r|a), P(r|b))**,
 #
-# 1 if the same replies come equally often, 0 if no reply fits both. This is the truth. The machine
-# never sees it.
+# 1 if the same replies come equally often, 0 if no reply fits both. The machine never sees this
+# truth.
 
 # %%
 def overlap(p, q):
@@ -136,9 +134,8 @@ def answer(numbers, rng, world=P):
 # follows for the best *scores*. It does not follow for *vectors*: different vectors can give the
 # same scores. So below we measure the vectors.
 #
-# The loss is the mean of −ln p(true reply). A player who knows nothing has the loss ln K. One who
-# knows everything has at most I less. I = Σ P(s, r) ln P(r|s)/P(r) is the *mutual information*, all
-# that a sentence says about its reply.
+# The loss is the mean of −ln p(true reply). A player who knows nothing has ln K. One who knows
+# everything has at most I less, the *mutual information* I = Σ P(s, r) ln P(r|s)/P(r).
 #
 # **Predict:** there are K = 64 replies to choose from, ln 64 = 4.16. Twenty-one different replies
 # exist, so the same reply often stands there more than once. Can anybody reach a loss of 0? Of 2?
@@ -198,9 +195,8 @@ def fresh_batch(rng, world):
 # %% [markdown]
 # ## Before
 #
-# 300 sentences in the frames that were kept back. For every two of them: the cosine of their
-# embeddings, and the truth. **Predict** the correlation before training: clearly above 0, about 0,
-# or below?
+# We draw 300 sentences in the frames that were kept back and compare, for every two of them, the
+# cosine of their embeddings with the truth. **Predict** the correlation before training.
 
 # %%
 test_s = rng.integers(len(cores), size=300)
@@ -265,9 +261,8 @@ for x, y in (("how old are you", "what is your age"), ("how old are you", "how a
           f"{overlap(P[cores.index(x)], P[cores.index(y)]):.2f}")
 
 # %% [markdown]
-# The encoder learned this from replies alone, and it holds for sentences that training has not
-# seen. (The loss starts *above* ln 64: random scores cost more than equal ones. Lesson 5 says how
-# much.)
+# The encoder learned this from replies alone, for sentences that it has not seen. (The loss starts
+# *above* ln 64: random scores cost more than equal ones. Lesson 5 says how much.)
 #
 # ## Two controls
 #
@@ -330,8 +325,7 @@ check(1, evasive_world, judge_evasive)
 # - `core/model.py: loss_and_gradients`: the game and all its gradients in one call.
 # - `minimal.py` plays this game on real chat: `loss_and_gradients`, `update`, `main`.
 # - The paper, figure 1 and §1: the hypothesis. §2.1 and §2.2: pick the true reply among K by a
-#   softmax over dot products. That the best scores are ln P(r|s)/P(r) is not in it; it follows from
-#   Bayes' rule.
+#   softmax over dot products. It does not say that the best scores are ln P(r|s)/P(r).
 
 # %% [markdown]
 # ## Claims

@@ -29,8 +29,7 @@ rng = np.random.default_rng(seed(2))
 # %% [markdown]
 # ## One slope
 #
-# Take tanh at x = 1, step ε = 0.001 to the right, and divide the rise by the step. Taylor's series
-# says how wrong that is:
+# Take tanh at x = 1, a step ε = 0.001 to the right, and divide the rise by the step. By Taylor,
 #
 # (f(x + ε) − f(x)) / ε = f′ + **ε f″/2** + …
 #
@@ -71,9 +70,8 @@ print(f"{abs(one_sided - slope) / abs(central - slope):.0f} times as accurate as
 #
 # ## Why not ε = 10⁻¹²?
 #
-# A float64 has 53 bits: f(x + ε) is rounded, by up to u |f| with u = 2⁻⁵³ ≈ 10⁻¹⁶. The argument x +
-# ε is rounded before, by up to u |x|, which changes f by u |x f′|. Both errors are tiny, but they
-# are divided by ε:
+# A float64 has 53 bits: f(x + ε) is rounded by up to u |f| with u = 2⁻⁵³ ≈ 10⁻¹⁶. x + ε is rounded
+# before, by up to u |x|, which changes f by u |x f′|. Both are tiny, but they are divided by ε:
 #
 # error ≤ **ε² |f‴|/6** + **u (|f| + |x f′|)/ε**, to first order
 #
@@ -241,8 +239,7 @@ expect(numeric_gradient(lambda: float(relu_forward(near)[0].sum()), near)[0, 0],
 #
 # ### Exercise 2: fool the check
 #
-# Write a *wrong* backward that the check passes whenever the rows of x have length 1, and that is
-# far off elsewhere.
+# Write a *wrong* backward that the check passes if the rows of x have length 1, and only then.
 
 # %%
 def fooling_backward(dy, cache):

@@ -183,8 +183,7 @@ check(1, sigmoid_backward, judge_sigmoid)
 # After thirty layers that is a thirtieth power. `initial_parameters` uses s = 1 (Glorot and Bengio,
 # 2010): there the W's do not change the size, and only tanh takes a little.
 #
-# **Predict:** what is left of the gradient after thirty layers at s = ½? (2¹⁰ ≈ 10³.) And at s = 2,
-# where tanh saturates?
+# **Predict:** what is left of the gradient after thirty layers at s = ½? (2¹⁰ ≈ 10³.) And at s = 2?
 
 # %%
 def gradient_sizes(s, layers=30, n=200, batch=64):

@@ -2,8 +2,8 @@
 # # 4 · Softmax and cross-entropy: a check that bugs pass
 #
 # **Needs** gradient checks (lesson 2) and matrix gradients (lesson 3).
-# **Gives** the backward of softmax and of cross-entropy, the reason why they are written as one,
-# and the difference between a check that ran and a check that could have failed.
+# **Gives** the backward of softmax and of cross-entropy, why they are written as one, and the
+# difference between a check that ran and a check that could have failed.
 # **Time** 50 minutes.
 #
 # A softmax turns scores into probabilities. It stands in the loss (which reply?), in the NLI
@@ -61,13 +61,11 @@ expect(np.abs(large - small).max(), 0, 1e-15, "(1000, 1001, 1002) against (0, 1,
 # %% [markdown]
 # ## The Jacobian
 #
-# Each p_i depends on every score. With Z = Σ e^{s_k} the quotient rule gives, for i = j and
-# for i ≠ j,
+# With Z = Σ e^{s_k} the quotient rule gives, for i = j and for i ≠ j,
 #
 # ∂p_i/∂s_i = e^{s_i}/Z − e^{2 s_i}/Z² = p_i − p_i², ∂p_i/∂s_j = −e^{s_i} e^{s_j}/Z² = −p_i p_j
 #
-# or both at once: **∂p_i/∂s_j = p_i (δ_ij − p_j)**. Raising a score raises its own probability and
-# lowers all others.
+# or **∂p_i/∂s_j = p_i (δ_ij − p_j)**. Raising a score raises its own p and lowers all others.
 #
 # The rows and the columns of this matrix sum to zero. A row: raising all scores by the same changes
 # no p. A column: if one score changes, the p's still sum to 1, so what one wins the others lose.
@@ -190,8 +188,7 @@ check(1, well_dressed_backward, judge_well_dressed)
 # %% [markdown]
 # ## Cross-entropy
 #
-# Row b has the right class l_b. The loss is how surprised the model is by it, in nats, averaged
-# over the rows:
+# Row b has the right class l_b. The loss is the surprise at it, in nats, averaged over the rows:
 #
 # L = −(1/B) Σ_b log p_{b,l_b}
 #
@@ -221,8 +218,7 @@ expect([relative_error(one_step, two_steps), abs(library_loss - loss()),
 # ## Why one function and not two
 #
 # Now a confident mistake: the score of the right class is 800 below that of the other. The loss is
-# 800, since log p = s_l − log Σ e^s ≈ −800. In two steps p underflows to 0 first, and then comes
-# log 0.
+# 800, since log p = s_l − log Σ e^s. In two steps p underflows to 0 first, and then comes log 0.
 #
 # **Predict:** loss and gradient in two steps, and by the library.
 
@@ -245,8 +241,7 @@ expect(library_loss, 800 - 1e-9, 800 + 1e-9, "as one:  loss")
 #
 # ### Exercise 2: the logarithm alone
 #
-# y = log softmax(s), y_j = s_j − log Σ_k e^{s_k}. Derive its backward for *any* dy. (Here ones are
-# not blind. Why?)
+# y_j = s_j − log Σ_k e^{s_k}. Derive its backward for *any* dy. (Here ones are not blind. Why?)
 
 # %%
 def log_softmax_forward(s):

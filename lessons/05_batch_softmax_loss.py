@@ -6,10 +6,9 @@
 # equal replies in a batch do.
 # **Time** 50 minutes.
 #
-# Nobody has labelled anything. There are only pairs: a message and its reply. The trick of the
-# paper is to take a batch of K pairs and ask of each input: which of these K replies is yours? The
-# other K − 1 are wrong answers that cost nothing: *in-batch negatives*. The loss is known as
-# *InfoNCE*.
+# There are no labels, only pairs: a message and its reply. The trick of the paper is to take a
+# batch of K pairs and ask of each input: which of these K replies is yours? The other K − 1 are
+# wrong answers that cost nothing: *in-batch negatives*. The loss is known as *InfoNCE*.
 
 # %%
 import sys
@@ -65,8 +64,7 @@ expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13, "the library's loss less 
 # −log(1/K) = **ln K**. Above ln K the *probabilities* are worse than equal ones.
 #
 # A fresh model's scores are not equal but *random*, and that costs something. Let them be normal
-# with variance σ². The true one has mean 0. The sum of K powers is about K times their mean, and
-# E e^s = e^{σ²/2}. So
+# with variance σ², the true one with mean 0. The sum of K powers is about K E e^s = K e^{σ²/2}. So
 #
 # loss ≈ ln K + **σ²/2**
 #
@@ -113,15 +111,13 @@ claim("before training: P@1 of 200, per cent; guessing has 0.5", np.mean(right),
 
 # %% [markdown]
 # Its loss is a nat above that of equal scores, and it picks the true reply more than ten times as
-# often as guessing. Its scores are too large: it is too sure, and pays for each mistake. So compare
-# the loss with ln K, and look at P@1 beside it. If the loss *stays* at ln K, no gradient arrives,
-# or none that helps.
+# often as guessing. Its scores are too large: it is too sure, and pays for each mistake. So look at
+# P@1 beside the loss. If the loss *stays* at ln K, no gradient arrives, or none that helps.
 #
 # ### Exercise 1: break it so that it never starts
 #
 # Find vectors u, v, none of them zero, at which the loss is ln B and **both** gradients are exactly
-# zero. A model that is there stays there. (du_i = scale · Σ_j ds_ij v_j; what does each row of ds
-# sum to?)
+# zero. (du_i = scale · Σ_j ds_ij v_j; what does each row of ds sum to?)
 
 # %%
 def dead_point():
@@ -186,8 +182,7 @@ expect(list(map(relative_error, (du, dv), library)), 0, 1e-13, "du, dv, the libr
 # the replies, number 2, 6 and 7, are the same text, "yes": they *share* one vector.
 #
 # **Predict:** row 2 wants reply 2 and is told that 6 and 7 are wrong. They are the same vector, so
-# the best that row 2 can do is p = ⅓ for each. The other nine rows can be right. How low can the
-# loss go?
+# its best p is ⅓ for each. The other nine rows can be right. How low can the loss go?
 
 # %%
 text_of_reply = np.array([0, 1, 2, 3, 4, 5, 2, 2, 8, 9, 10, 11])        # 2 is "yes"
@@ -286,8 +281,7 @@ expect(np.mean(pairs), derived - 5 * error, derived + 5 * error,
 print(f"they stand in {np.mean(rows_hit):.0f} rows")
 
 # %% [markdown]
-# Of a million wrong answers of a batch 53 are not wrong, but thirty rows have one. Frequent replies
-# are the cause.
+# Only 53 of a million wrong answers are not wrong, but thirty rows of a batch have one.
 #
 # ## Where this lives
 #

@@ -3,11 +3,10 @@
 #
 # **Needs** Python strings, NumPy's fancy indexing.
 # **Gives** `Packed`, the one form in which text travels through this program; how many words a
-# vocabulary needs; how 220,000 word pairs share fewer rows than there are pairs.
+# vocabulary needs; how 220,000 word pairs share fewer rows.
 # **Time** 45 minutes.
 #
-# A model sees no letters. It sees row numbers of a table. Two texts with the same rows are the same
-# text to it.
+# A model sees row numbers of a table. Two texts with the same rows are the same text to it.
 
 # %%
 import sys
@@ -21,7 +20,7 @@ from itertools import islice
 import numpy as np
 
 from convsim_mini.core.packed import Packed, bigram_buckets, words_and_bigrams
-from convsim_mini.core.text import UNKNOWN, Vocabulary, normalize, tokenize
+from convsim_mini.core.text import UNKNOWN, Vocabulary, tokenize
 from convsim_mini.data.pairs import read_rows
 from convsim_mini.data.tables_and_logs import default_corpus
 
@@ -31,21 +30,11 @@ texts = [pair.input for pair in islice(pairs, 60_000)]        # real chat
 print(*[text[:100] for text in texts[:4]], sep="\n")
 
 # %% [markdown]
-# ## One spelling for one word
-#
-# "Don’t" with a typographer's apostrophe, "Don't" with a typewriter's and "do n't" as old corpora
-# split it are one word to you and three to a dictionary. `normalize` makes them equal.
-
-# %%
-for text in ("Don’t!", "DON'T!", "do n't!", "Ｄｏｎ'ｔ！"):
-    print(f"{text:10} → {normalize(text)}")
-    assert normalize(text) == "don't!"
-
-# %% [markdown]
 # ## Where to cut
 #
 # The obvious cut is at white space. Then "home", "home." and "home?!" are three words, each of
-# which has to learn by itself what a home is.
+# which has to learn by itself what a home is. `tokenize` cuts punctuation off and writes small
+# letters. It also gives "Don’t", "Don't" and "do n't" one spelling.
 #
 # **Predict:** 48,000 chat turns hold about 900,000 tokens. How many *different* ones are there when
 # you split at white space? What share of them is left when punctuation is cut off and all letters
@@ -99,7 +88,6 @@ for name, turns, low, high in (("shuffled", shuffled, 0.85, 1.2), ("in order", i
     print(f"{name}: N₁/N promises {promised:.2%} new tokens, held out: {new:.2%}")
     claim(f"new tokens, met / promised, turns {name}", new / promised, low, high)
 
-
 # %% [markdown]
 # Too small, by 38%.
 #
@@ -126,14 +114,9 @@ for token in ("i", "hello", "zebrafish", "gdańsk"):
 
 # %%
 some = [["how", "are", "you", "?"], ["fine"], [], ["and", "you", "?"]]
-by_hand_ids, by_hand_offsets = [], [0]
-for tokens in some:                                           # an empty one becomes id 0
-    by_hand_ids += [vocabulary.id(token) for token in tokens] or [UNKNOWN]
-    by_hand_offsets.append(len(by_hand_ids))
-
 packed = vocabulary.pack(some)
 print("ids    ", packed.ids, "\noffsets", packed.offsets, "\nlengths", packed.lengths)
-assert packed.ids.tolist() == by_hand_ids and packed.offsets.tolist() == by_hand_offsets
+assert packed.ids[5] == UNKNOWN                               # an empty sentence becomes id 0
 assert packed.sentence_numbers.tolist() == [0, 0, 0, 0, 1, 2, 3, 3, 3]
 
 # %% [markdown]
@@ -219,8 +202,7 @@ expect(summed[-1], 0.9, 1, "left + right, with 16 million buckets")
 
 # %% [markdown]
 # Most share: 63%. How bad is that? Count occurrences instead of pairs. A bucket learns mostly from
-# its most frequent bigram. Frequent bigrams are few, so nearly all bigrams that share their row are
-# rare.
+# its most frequent bigram, and nearly all bigrams that share its row are rare.
 
 # %%
 m = 200_000                                                   # TextConfig's default
@@ -235,8 +217,7 @@ expect(own[occurrences == 1].mean(), 0.3, 0.7, "bigrams seen once")
 # ## All rows of a sentence
 #
 # A DAN's table has the word rows first, the bigram rows behind them. `words_and_bigrams` turns n
-# words into 2n − 1 rows, word, bigram, word, …, and never makes a bigram across the end of a
-# sentence.
+# words into 2n − 1 rows, word, bigram, word, …, and makes no bigram across the end of a sentence.
 
 # %%
 rows = words_and_bigrams(packed, words=vocabulary.size, buckets=m)
@@ -273,7 +254,6 @@ assert rows.lengths.tolist() == [2 * length - 1 for length in packed.lengths]
 # - Sentences laid end to end need no padding; offsets say where each begins.
 # - A good hash collides as rarely as chance, and a frequent bigram hardly notices.
 #
-# Next: lesson 7 gives each row its vector, and finds out what happens to gradients when a row is
-# met twice.
+# Next: lesson 7 gives each row its vector, and asks what happens when a row is met twice.
 #
 # Solutions, for when you have tried: `lessons/solutions/06_text_to_ids.py`.

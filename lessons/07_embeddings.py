@@ -6,9 +6,8 @@
 # why a table's gradient is a list of `SparseRows` here and never a table.
 # **Time** 45 minutes.
 #
-# A word is a row of numbers in a table, and looking it up is the simplest layer there is. Most
-# people write its backward in one line. It looks right, passes many checks, and loses most of the
-# gradient.
+# A word is a row of a table, and looking it up is the simplest layer there is. Most people write
+# its backward in one line. It looks right, passes many checks, and loses most of the gradient.
 
 # %%
 import sys

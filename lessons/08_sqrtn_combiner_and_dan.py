@@ -1,8 +1,7 @@
 # %% [markdown]
 # # 8 · The √n combiner: sentences of any length, and the DAN assembled
 #
-# **Needs** linear layers and tanh (lesson 3), ids and bigrams (lesson 6), embeddings and
-# `SparseRows` (lesson 7).
+# **Needs** linear layers and tanh (lesson 3), ids and bigrams (lesson 6), embeddings (lesson 7).
 # **Gives** `embedding_bag`, forward and backward (PyTorch's `EmbeddingBag` has the sum and the mean
 # but no √n); the paper's first encoder, put together; when the √n does nothing at all.
 # **Time** 75 minutes.
@@ -44,8 +43,7 @@ rng = np.random.default_rng(seed(6))
 #
 # ‖Σ eᵢ‖² = Σᵢ ‖eᵢ‖² + Σ_{i≠j} eᵢ · eⱼ
 #
-# The vectors of the second sum point in unrelated directions, so their products have mean 0. So E‖Σ
-# eᵢ‖² = n d, and
+# The second sum holds unrelated directions: its products have mean 0. So E‖Σ eᵢ‖² = n d, and
 #
 # - the **sum** has length √n · √d,
 # - the **mean** has length √d / √n,
@@ -172,8 +170,7 @@ expect(relative_error(dtable, dense(embedding_bag_backward(dy, cache), table)), 
 #
 # Below are three backwards as people write them. One forgets the 1/√n. One looks at *which* words a
 # sentence has and not how often. One lets the last sentence with a word win instead of adding. Each
-# passes on *some* data. Find a batch of **three words in all** on which the check catches all
-# three.
+# passes on *some* data. Find a batch of **three words in all** on which the check catches each.
 
 # %%
 def no_root(dy, counts):
@@ -254,8 +251,7 @@ expect(max(relative_error(dense(grads[name], p), dense(library_grads[name], p))
 #
 # Our default encoder is shorter: one linear layer without a bias, then unit length. For one
 # sentence, u = x W/‖x W‖. Put c x in the place of x, for any c > 0: c is in the numerator and in
-# the denominator, and cancels. So word vectors may be summed, averaged or divided by √n, and u is
-# the same.
+# the denominator, and cancels. So a sum, a mean and a sum/√n give the same u.
 #
 # **Predict:** the gradient of the table is multiplied by c on its way through the bag. Does at
 # least the gradient depend on the combiner?
@@ -313,16 +309,11 @@ def judge_sees_length(encoder, rng):
 check(2, encoder_that_sees_length, judge_sees_length)
 
 # %% [markdown]
-# A bag of words does not know their order: *dog bites man* and *man bites dog* differ in bigrams
-# alone. On the default corpus P@1 on dev is 28.9 with bigrams that start at zero and 16.5 with
-# random ones (`report/README.md`, 500 steps): random bigrams outweigh the words.
-#
 # ## Where this lives
 #
 # - `core/embeddings.py`: `embedding_bag_forward`, `embedding_bag_backward`; `core/optim.py`:
 #   `update_rows` adds up the places. `core/dan.py`: `dan_forward`, `dan_backward`.
-# - `minimal.py`: `bag_forward` and `bag_backward` are this bag, `encode` is the encoder with one
-#   linear layer.
+# - `minimal.py`: `bag_forward` and `bag_backward` are this bag, `encode` is the default encoder.
 # - The paper, §2.3.1 with footnote 3 (√n) and §3.1 (unit length). Ours: tanh between the layers, n
 #   as the number of words, zero bigrams; by default one layer instead of three, which has no bias
 #   and starts as the identity (lesson A).

@@ -93,9 +93,9 @@ expect(errors, 0, 1e-12, "three steps: growth against η² ‖dx‖²")
 #
 # ### Exercise 1: how long after t steps?
 #
-# A vector starts at length `norm` and makes steps of the rate η. For each step you know the length
-# of the part of dy that is at a right angle to y, *before* the division by ‖x‖. How long is the
-# vector in the end?
+# A vector starts at length `norm` and makes steps of the rate η. g is the length of the part of dy
+# at a right angle to y, *before* the division by ‖x‖. You know it for each step. How long is x in
+# the end?
 
 # %%
 def length_after(norm, rate, sideways):
@@ -135,8 +135,7 @@ check(1, length_after, judge_length_after)
 #
 # loss ≥ **ln(1 + (K − 1) e^{−scale · K/(K − 1)})**
 #
-# **Predict:** K = 1024, ln K = 6.93. With a scale of 1, how far down can the loss go? To 0, to 3,
-# to 6?
+# **Predict:** K = 1024, ln K = 6.93. How far down can the loss go with a scale of 1: to 0, 3, 6?
 
 # %%
 def lowest_loss(scale, K):
@@ -215,8 +214,7 @@ expect([relative_error(dv, library_dv), relative_error(dweight, grads["response.
 
 # %% [markdown]
 # Now the circle, with and without. At the start both have the echo: the sentence itself scores
-# about 20, the true reply a random number of the size 20/√16 = 5. So the loss begins near 20, far
-# above ln 12 = 2.48.
+# about 20, the true reply about ±5. So the loss begins near 20, far above ln 12 = 2.48.
 
 # %%
 def train_circle(network, steps=600):
@@ -278,22 +276,18 @@ claim("with: cosine of sentence and reply; unrelated 0 ± 2/√16", between[True
 # %% [markdown]
 # Without the network a question and its answer have to become neighbours in this world, or the loss
 # does not fall: "How old are you?" would *mean* "I am 20". With it, the extra layers turn u into
-# what is answered, and the encoder need not join the two. (Our v′ starts near v, so a little is
-# left.)
+# what is answered. (Our v′ starts near v, so a little is left.)
 #
 # These are twelve free vectors in one batch. In real chat an input is rarely a reply of the same
-# batch of 1,024, though many replies repeat words of the input. How much the network is worth there
-# is not shown here.
+# batch. How much the network is worth there is not shown here.
 #
 # ## Where this lives
 #
 # - `core/layers.py`: `l2_normalize_forward`, `l2_normalize_backward`. `core/model.py`:
 #   `response_forward`, `response_backward`.
-# - `minimal.py`: the same functions; the response network stands in `loss_and_gradients` (y, dy, R,
-#   b).
-# - The paper, §2.2 with figure 3 and footnote 1 (extra layers on one side are enough), §3.1
-#   (sentence embeddings are normalised). Ours: residual, unit length of v′ and the scale that this
-#   asks for.
+# - `minimal.py`: the same functions; `loss_and_gradients` holds the response network (y, dy, R, b).
+# - The paper, §2.2 with figure 3 and footnote 1 (extra layers on one side are enough), §3.1 (unit
+#   length). Ours: residual, unit length of v′ and the scale that this asks for.
 
 # %% [markdown]
 # ## Claims

@@ -26,8 +26,7 @@ from convsim_mini.core.losses import batch_softmax_forward
 from convsim_mini.core.model import Model, loss_and_gradients, response_forward
 from convsim_mini.core.packed import Packed, offsets_of, words_and_bigrams
 from convsim_mini.core.pairs import Batch
-from convsim_mini.core.transformer_layers import (
-    EPSILON, layer_norm_backward, layer_norm_forward)
+from convsim_mini.core.transformer_layers import EPSILON, layer_norm_backward, layer_norm_forward
 from convsim_mini.training.initial import initial_parameters
 
 rng = np.random.default_rng(seed(18))
@@ -43,8 +42,8 @@ rng = np.random.default_rng(seed(18))
 # ![The graph of y = a b + exp(a), and the gradient back](pictures/10_graph.svg)
 #
 # Then the backward is a walk from the loss to the parameters. An array that is used twice gets two
-# gradients, and they add (lesson 3). The first idea is to walk recursively: hand on each gradient
-# as soon as it arrives.
+# gradients, and they add (lesson 3). The first idea is to hand on each gradient as soon as it
+# comes.
 #
 # **Predict:** x is doubled by x ← x + x, 16 times. How often does the recursive walk visit a node?
 
@@ -192,7 +191,7 @@ def naive_loss(scores):
     return (scores.exp().sum(axis=1).log().sum() + true.times(-1.0)).times(1 / len(here))
 
 
-def autograd_loss(params, loss_of=naive_loss):
+def autograd_loss(params):
     """→ the loss of the batch as a Node, the parameters as Nodes by name."""
     leaves = {name: Node(p) for name, p in params.items()}
     rows = words_and_bigrams(sentences, WORDS, BIGRAMS)
@@ -202,7 +201,7 @@ def autograd_loss(params, loss_of=naive_loss):
     both = unit(x @ leaves["encoder.linear0.weight"])
     u, v = both.take(np.arange(K)), both.take(np.arange(K, 2 * K))                    # (K, e)
     v = unit(v + v @ leaves["response.linear0.weight"] + leaves["response.linear0.bias"])
-    return loss_of((u @ v.transpose()).times(config.scale)), leaves
+    return naive_loss((u @ v.transpose()).times(config.scale)), leaves
 
 
 loss, leaves = autograd_loss(params)

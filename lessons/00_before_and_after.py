@@ -5,8 +5,8 @@
 # see it fail. The table at the end says which lesson answers which question.
 # **Time** 25 minutes.
 #
-# The other lessons go from one derivative up to the whole encoder. This one uses the encoder as you
-# would use any library. Nothing is explained yet. Watch, and collect what you do not understand.
+# The other lessons go from one derivative up to the whole encoder. This one uses it as you would
+# use any library. Nothing is explained yet. Watch, and collect what you do not understand.
 
 # %%
 import sys

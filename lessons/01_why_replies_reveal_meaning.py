@@ -241,7 +241,6 @@ claim("loss, last 50 batches, less that of the perfect player", np.mean(losses[-
       -0.05, 0.2)
 claim("correlation with the truth, after training", pearson(after_training, test_truth), 0.75, 0.95)
 
-# %%
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 4.2))
 left.plot(losses, color="C0", alpha=0.5, label="loss of a batch")
 left.axhline(np.log(K), color="k", linestyle="--", label="knows nothing: ln 64")
@@ -295,10 +294,7 @@ claim("two wordings with the same replies: mean cosine", similarities(same)[one_
 
 # %%
 def evasive_world(P):
-    """→ P′ (n, R′): the R old replies first, then what is new; rows sum to 1; half P's information.
-
-    P: (n, R)
-    """
+    """P: (n, R) → P′ (n, R′): the R old replies, then what is new; rows sum to 1; half of I."""
     raise NotImplementedError
 
 
@@ -322,7 +318,6 @@ check(1, evasive_world, judge_evasive)
 #
 # ## Where this lives
 #
-# - `core/model.py: loss_and_gradients`: the game and all its gradients in one call.
 # - `minimal.py` plays this game on real chat: `loss_and_gradients`, `update`, `main`.
 # - The paper, figure 1 and §1: the hypothesis. §2.1 and §2.2: pick the true reply among K by a
 #   softmax over dot products. It does not say that the best scores are ln P(r|s)/P(r).

@@ -174,6 +174,10 @@ check(1, best_step, judge_best_step)
 # A layer turns arrays into arrays, and a slope belongs to a single output. So we make one number of
 # the output with random weights dy, in the place of a loss: L = Σ y · dy. Then ∂L/∂x has the shape
 # of x. To measure one of its entries, change that entry of x alone, in both directions.
+#
+# We compare with `tanh_backward`, which multiplies dy by the slope of tanh (lesson 3), by
+# `relative_error`, ‖a − n‖ / (‖a‖ + ‖n‖): 0 if both are equal, 1 if one is zero. How far apart may
+# they be? L is a sum of twelve numbers of size 1, rounded to about 10⁻¹⁶, divided by ε: 10⁻¹¹.
 
 # %%
 x = rng.standard_normal((4, 3))                               # (B, d)
@@ -190,14 +194,6 @@ for place in np.ndindex(x.shape):
     x[place] = kept
 
 assert np.array_equal(by_hand, numeric_gradient(loss, x))     # gradcheck.py does just this
-
-# %% [markdown]
-# `tanh_backward` multiplies dy by the slope of tanh. (You write it in lesson 3.) How far apart may
-# the two be? L is a sum of twelve numbers of size 1, rounded to about 10⁻¹⁶, divided by ε = 10⁻⁵:
-# about 10⁻¹¹. `relative_error` is ‖a − n‖ / (‖a‖ + ‖n‖). It is 0 if both are equal, and 1 if one of
-# them is zero. It stays the same when both are multiplied by one number.
-
-# %%
 y, cache = tanh_forward(x)
 dx = tanh_backward(dy, cache)
 expect(relative_error(dx, by_hand), 1e-13, 1e-9, "tanh_backward against finite differences")
@@ -301,7 +297,7 @@ expect(directional_error(lambda: two_layers(forgetful), params, rng), 1e-3, 1,
 #   of a layer), `directional_error` (a whole model).
 # - `tests/core/test_gradients.py`: every backward of the project under these checks, and every
 #   check under *mutants*, backwards made wrong on purpose, all of which must fail.
-# - The paper says nothing of this: its gradients came from TensorFlow.
+# - The paper names no check: its gradients came from TensorFlow.
 
 # %% [markdown]
 # ## Claims

@@ -220,8 +220,7 @@ expect(picture[2, [2, 6, 7]].sum(), -0.05, 0.05,
 
 # %% [markdown]
 # The loss stays at 3 ln 3/12 = 0.2747. A learning curve alone cannot tell that from a model that
-# has stopped learning. The last number shows why: all three entries of row 2 act on one vector.
-# They are large in the picture, and their sum in the gradient is 0.
+# has stopped learning. The three large entries of row 2 act on one vector, and their sum is 0.
 #
 # `false_negatives` finds equal texts in a batch by their hashes, and `batch_softmax_forward` leaves
 # those pairs out of the softmax (their score becomes −∞, so p = 0).

@@ -8,9 +8,9 @@
 #
 # A sentence has two words or sixty; the layers above want one vector of one size. The simplest way
 # is to add up the words' vectors. But a sum of sixty is longer than a sum of two, and the next
-# layer has a tanh that saturates. One factor can even that out: the paper "divides by sqrt(n)". In
-# the paper's layers with tanh the factor decides what they see. In our default encoder, which has
-# one linear layer, it changes nothing. This lesson shows both.
+# layer has a tanh that saturates. The paper "divides by sqrt(n)". In its layers with tanh the
+# factor decides what they see. In our default encoder, which has one linear layer, it changes
+# nothing.
 
 # %%
 import sys
@@ -242,11 +242,9 @@ expect(max(relative_error(dense(grads[name], p), numeric_gradient(loss, p))
            for name, p in params.items()), 0, 1e-7, "five gradients against differences, the worst")
 library_grads = dan_backward(du, dan_forward(params, batch, word_rows)[1])
 expect(max(relative_error(dense(grads[name], p), dense(library_grads[name], p))
-           for name, p in params.items()), 0, 1e-13, "and against the library's, the worst")
+           for name, p in params.items()), 0, 1e-13, "and against dan_backward, the worst")
 
 # %% [markdown]
-# `dan_forward` and `dan_backward` are these lines, for as many layers as the parameters name.
-#
 # ## Where the √n does nothing
 #
 # Our default encoder is shorter: one linear layer without a bias, then unit length. For one

@@ -151,10 +151,10 @@ for scale in (1, 5, 20):
 # its own reply and all different replies have the cosine −1/(K − 1). Those are the corners of a
 # simplex, and K corners need K − 1 dimensions.
 #
-# There are two ways to a lower loss. The paper's: u has unit length, but v′, behind the response
-# network, may have any length, and the scale is 1. Ours: both have unit length and the scale is 20,
-# so a score is a cosine that means the same everywhere. On the default corpus P@1 on dev is 28.9
-# with ours and 20.8 with the paper's (`report/README.md`, 500 steps).
+# There are two ways to a lower loss. The paper's: u has unit length, v′ may have any length, and
+# the scale is 1. Ours: both have unit length and the scale is 20, so a score is a cosine. On the
+# default corpus P@1 on dev is 28.9 with ours and 20.8 with the paper's (`report/README.md`, 500
+# steps).
 #
 # ## The echo
 #
@@ -165,8 +165,8 @@ for scale in (1, 5, 20):
 #
 # Conversation is not like that. "I am 20" answers "How old are you?" and not the other way round,
 # and hardly any sentence is its own answer. Here is a small world with this problem: twelve
-# sentences in a circle, each is answered by the next. There is no encoder: each sentence has a free
-# vector of length 1. All twelve pairs form one batch.
+# sentences in a circle, each is answered by the next. Each has a free vector of length 1. They form
+# one batch.
 #
 # **Predict:** without a response network, in how many of the twelve rows will the true reply have
 # the highest score after training?
@@ -177,10 +177,9 @@ reply = (np.arange(sentences) + 1) % sentences                # sentence i is an
 
 # %% [markdown]
 # In none: the sentence itself is among the candidates (it answers the one before), with a cosine of
-# 1. Each row holds the true reply, the sentence before, and the sentence itself. Over all rows the
-# true replies have on average the same score as the sentences before (they are the same pairs, by
-# symmetry), and less than the sentences themselves. So, with the convex loss of above, no
-# arrangement gets below ln 3 = 1.0986.
+# 1. Each row holds the true reply, the sentence before, and the sentence itself. By symmetry the
+# true replies have on average the same score as the sentences before, and less than the sentences
+# themselves. So, with the convex loss of above, no arrangement gets below ln 3 = 1.0986.
 #
 # ## Layers for the reply alone
 #

@@ -7,8 +7,7 @@
 # **Time** 60 minutes.
 #
 # PyTorch, JAX and TensorFlow write the backward for you. This course writes each by hand. Which is
-# better? We build the automatic way in sixty lines, give it the same encoder, and compare the
-# gradients, the numbers kept in memory, and the cases in which one of them fails.
+# better? We build the automatic way in sixty lines, give it the same encoder, and compare both.
 
 # %%
 import sys
@@ -177,11 +176,9 @@ ids = rng.choice(WORDS, lengths.sum(), p=zipf / zipf.sum()).astype(np.int32)
 sentences = Packed(ids, offsets_of(lengths))
 table = rng.standard_normal((WORDS + BIGRAMS, D))
 params = {name: p.astype(float) for name, p in initial_parameters(config, table, rng).items()}
-model, batch = Model(params, config, WORDS), Batch(sentences, None)
 
 
-def unit(x):
-    return x * (x * x).sum(axis=1).power(-0.5)
+unit = lambda x: x * (x * x).sum(axis=1).power(-0.5)
 
 
 def naive_loss(scores):
@@ -206,17 +203,16 @@ def autograd_loss(params):
 
 loss, leaves = autograd_loss(params)
 loss.backward(np.ones_like(loss.value))
-library_loss, grads = loss_and_gradients(model, batch)
+library_loss, grads = loss_and_gradients(Model(params, config, WORDS), Batch(sentences, None))
 expect(abs(loss.value.item() - library_loss), 0, 1e-10, "loss less the library's")
 claim("the four gradients, graph against hand: largest relative error",
       max(relative_error(leaves[name].grad, dense(grads[name], p)) for name, p in params.items()),
       high=1e-10)
 
 # %% [markdown]
-# The same numbers to ten digits, and no backward was written. So a new layer needs its forward
-# alone, and forward and backward always belong together. An autograd is also the best check of a
-# backward by hand: exact, and far cheaper than differences. (This project's tests compare whole
-# models with PyTorch's autograd.)
+# The same numbers, and no backward was written. A new layer needs its forward alone, and forward
+# and backward always belong together. An autograd is also the best check of a backward by hand:
+# exact, and far cheaper than differences. (`tests/core/test_torch_parity.py` uses PyTorch's.)
 #
 # ### Exercise 1: layer norm without a backward
 #
@@ -326,8 +322,6 @@ by_graph = leaves["encoder.embedding.weight"].grad.nbytes
 claim("bytes of the table's gradient, graph over hand", by_graph / by_hand, low=10)
 
 # %% [markdown]
-# The factor depends on the sizes: with 32 pairs in the place of 256 it is 367, with 1,024 it is 11.
-#
 # ## What it cannot see, 3: values that no rule will read
 #
 # Between forward and backward a graph keeps the value of *every* node, for it does not know which
@@ -365,19 +359,18 @@ axes.set(xlabel="what is kept or made", ylabel="MB in one step, float64", xticks
 show(figure, "10_an_autograd_in_sixty_lines")
 
 # %% [markdown]
-# Most of the graph's memory is one array: the embeddings that `take` fetched, one row for each word
-# and bigram. By hand the bag adds the rows where they are (lesson 8).
+# Most of the graph's memory is the embeddings that `take` fetched, one row for each word and
+# bigram. By hand the bag adds the rows where they are (lesson 8).
 #
-# Is that fair? A framework's autograd is better than ours: its rules save only what they read, its
-# embedding has a `sparse` switch, its cross-entropy is one rule. But each of these is a closed form
-# or a cache that **somebody derived by hand**, as one more rule. An autograd chains rules; it does
-# not find them. That is why this course writes them.
+# A framework's autograd is better than ours: its rules save only what they read, its embedding has
+# a `sparse` switch, its cross-entropy is one rule. But **somebody derived each of these by hand**,
+# as one more rule. An autograd chains rules; it does not find them. That is why this course writes
+# them.
 #
 # ## Where this lives
 #
 # - Nowhere: convsim_mini has no autograd. `core/layers.py`, `core/losses.py` and
 #   `core/embeddings.py` hold the rules; `core/model.py` calls them in order.
-# - `tests/core/test_torch_parity.py`: the same model under PyTorch's autograd, to 1e-8.
 # - `loss_and_gradients` of `minimal.py` does by hand what `autograd_loss` and `backward` do here.
 
 # %% [markdown]

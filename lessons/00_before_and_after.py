@@ -32,8 +32,8 @@ from convsim_mini.inference.sentence_encoder import SentenceEncoder
 # ## Two encoders
 #
 # We train on 40,000 pairs of real chat, a message and its reply, in 600 steps of 256 pairs. We keep
-# two encoders: the one *before* the first step and the one *after* the last. Their difference is
-# what training has taught. So this lesson shows both, side by side.
+# the encoder *before* the first step and the one *after* the last. Their difference is what
+# training has taught. So this lesson shows both.
 
 # %%
 corpus, untrained, trained, _ = trained_encoder()
@@ -47,7 +47,6 @@ def encoder_of(model):
 
 
 before, after = encoder_of(untrained), encoder_of(trained)
-print(after)
 
 # %% [markdown]
 # ## Sentences in, vectors out
@@ -64,9 +63,9 @@ expect(np.abs((vectors**2).sum(axis=1) - 1).max(), 0, 1e-5, "squared length less
 #
 # ## Pick the true reply
 #
-# Nobody told the encoder what sentences mean. Training showed it messages and replies, and it had
-# to find the true reply among others. Here are 1,600 messages that it has not seen. Is the true
-# reply the nearest of 100 (P@1)? Is it among the ten nearest (P@10)?
+# Training showed the encoder messages and replies, and it had to find the true reply among others.
+# Here are 1,600 messages that it has not seen. Is the true reply the nearest of 100 (P@1)? Is it
+# among the ten nearest (P@10)?
 #
 # **Predict:** guessing is right in 1% and in 10%. And the encoder, before training and after?
 
@@ -110,7 +109,6 @@ probes = {
     "pets": ("Do you have any pets?", "Do you own a dog?"),
     "school": ("I work at a school.", "I am a teacher."),
     "age": ("How old are you?", "What is your age?"),
-    "idiom": ("Can you help me?", "Could you give me a hand?"),
     "opposite": ("I like this movie.", "I hate this movie."),
     "number": ("I was born in 1990.", "I was born in 1890."),
     "order": ("The dog bit the man.", "The man bit the dog.")}

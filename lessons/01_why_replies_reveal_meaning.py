@@ -9,8 +9,8 @@
 #
 # "How old are you?" and "What is your age?" share not a single word, and mean the same. "How old
 # are you?" and "How are you?" share three words of four, and mean different things. How could a
-# machine find out? The paper's answer: watch what people reply. "I am twenty" answers the first two
-# and would be strange after the third.
+# machine find out? The paper's answer: watch what people reply. "I am twenty" answers the first
+# two, and not the third.
 #
 # In real conversations nobody knows how likely each reply is. We build a small world that says it.
 
@@ -75,7 +75,6 @@ reply_of /= reply_of.sum(axis=1, keepdims=True)               # (10, R) P(reply 
 topic = np.repeat(np.arange(10), 3)
 share = rng.uniform(0, 0.5, (30, 1))
 P = (1 - share) * reply_of[topic] + share * reply_of[rng.integers(10, size=30)]  # (n, R) P(r | s)
-print(f"{len(cores)} sentences, {len(replies)} replies")
 
 # %% [markdown]
 # ## Meaning, by definition
@@ -166,8 +165,8 @@ expect(perfect, np.log(K) - information, np.log(K) - 0.9 * information,
 # ## A player made of vectors
 #
 # Our player turns an input into a vector u of length 1, a reply into v, and scores them by a factor
-# times their dot product. Training pulls the true reply near and pushes the others away. The more
-# likely the player finds a wrong reply, the harder it is pushed.
+# times their dot product. Training pulls the true reply near and pushes the others away, the
+# likelier ones harder.
 #
 # The encoder is the paper's simpler one, small: the vectors of a sentence's words and word pairs
 # are added up, divided by √n, passed through one layer and scaled to length 1. Lessons 2 to 11
@@ -253,8 +252,7 @@ for axes, cosine, color, when in ((middle, before_training, "C3", "Before"),
              ylim=(-1.05, 1.05), title=f"{when} training: r = {pearson(cosine, test_truth):.2f}")
 show(figure, "01_why_replies_reveal_meaning")
 
-for x, y in (("how old are you", "what is your age"), ("how old are you", "how are you"),
-             ("are you tired", "did you rest")):
+for x, y in (("how old are you", "what is your age"), ("how old are you", "how are you")):
     vectors = embed(model, vocabulary.encode([x, y]))
     print(f"{x} | {y}: cosine {vectors[0] @ vectors[1]:.2f}, truth "
           f"{overlap(P[cores.index(x)], P[cores.index(y)]):.2f}")
@@ -282,9 +280,9 @@ claim("two wordings with the same replies: mean cosine", similarities(same)[one_
       0.85, 1)
 
 # %% [markdown]
-# If replies do not fit the sentence, nothing is learned. With the same replies three wordings come
-# to lie nearly at one place: the mean cosine is 0.95. The loss does not ask for that. It is how
-# this encoder solves the game.
+# If replies do not fit the sentence, nothing is learned. Wordings with the same replies come to lie
+# nearly at one place: their mean cosine is 0.95. The loss does not ask for that, the encoder does
+# it.
 #
 # ### Exercise 1: break the world
 #

@@ -6,9 +6,9 @@
 # see, what it cannot, and when it is wrong.
 # **Time** 60 minutes.
 #
-# All of convsim_mini's gradients are derived by hand. People make mistakes, and a wrong gradient
-# rarely crashes: the model learns worse. So every backward pass is compared with a method that
-# needs no calculus: change an input a little and see how far the output moves.
+# All of convsim_mini's gradients are derived by hand. A wrong gradient rarely crashes: the model
+# learns worse. So every backward pass is compared with a method that needs no calculus: change an
+# input a little and see how far the output moves.
 
 # %%
 import sys
@@ -259,11 +259,10 @@ check(2, fooling_backward, judge_fooling)
 #
 # The paper's Transformer has tens of millions of parameters. Two evaluations for each would take
 # years. So move *all* of them at once, along one random direction r of length 1. The slope along r
-# has to be g · r. A random r is hardly ever orthogonal to a mistake, so a wrong g shows. But a
-# small mistake in few of many parameters changes g · r little: one direction can miss it, if its
-# error is below the tolerance.
+# has to be g · r. A random r is hardly ever orthogonal to a mistake. But a small mistake in few of
+# many parameters changes g · r little: one direction can miss it.
 #
-# (L(p + εr) − L(p − εr)) / 2ε = Σ g · r
+# (L(p + εr) − L(p − εr)) / 2ε = g · r
 
 # %%
 params = {"layers.linear0.weight": 0.1 * rng.standard_normal((30, 50)),
@@ -271,7 +270,6 @@ params = {"layers.linear0.weight": 0.1 * rng.standard_normal((30, 50)),
           "layers.linear1.weight": 0.1 * rng.standard_normal((50, 20)),
           "layers.linear1.bias": 0.1 * rng.standard_normal(20)}
 x, dy = rng.standard_normal((8, 30)), rng.standard_normal((8, 20))
-print(f"{sum(p.size for p in params.values()):,} parameters")
 
 
 def two_layers(backward=feed_forward_backward):
@@ -297,7 +295,6 @@ expect(directional_error(lambda: two_layers(forgetful), params, rng), 1e-3, 1,
 #   of a layer), `directional_error` (a whole model).
 # - `tests/core/test_gradients.py`: every backward of the project under these checks, and every
 #   check under *mutants*, backwards made wrong on purpose, all of which must fail.
-# - The paper names no check: its gradients came from TensorFlow.
 
 # %% [markdown]
 # ## Claims

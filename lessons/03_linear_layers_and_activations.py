@@ -7,8 +7,8 @@
 # **Time** 50 minutes.
 #
 # A network computes in two directions. Forward, from x to a loss L. Backward, each layer gets dy,
-# the slope of the loss by its output, and returns dx, the slope by its input. A layer needs to know
-# nothing else about the network. So we always write `backward(dy, cache) → dx`.
+# the slope of the loss by its output, and returns dx, the slope by its input. A layer needs nothing
+# else from the network. So we always write `backward(dy, cache) → dx`.
 
 # %%
 import sys

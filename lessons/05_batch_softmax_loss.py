@@ -99,10 +99,9 @@ count_of = Counter(token for turn in turns for tokens in turn for token in token
 ids = {word: k for k, (word, _) in enumerate(count_of.most_common(20_000), start=1)}
 params, _ = minimal.first_values([count_of[word] for word in ids], rng)
 losses, right = [], []
+in_ids = lambda tokens: np.array([ids.get(token, 0) for token in tokens or [""]])
 for batch in rng.choice(len(turns), (20, 200), replace=False):
-    u, v = (minimal.encode(params, [
-        np.array([ids.get(token, 0) for token in turns[k][side] or [""]]) for k in batch])[0]
-        for side in (0, 1))
+    u, v = (minimal.encode(params, [in_ids(turns[k][side]) for k in batch])[0] for side in (0, 1))
     v_prime, _ = minimal.l2_normalize_forward(v + v @ params["R"] + params["b"])
     losses.append(minimal.batch_softmax(u, v_prime)[0])
     right.append(100 * ((u @ v_prime.T).argmax(axis=1) == np.arange(200)).mean())
@@ -260,11 +259,11 @@ check(2, loss_floor, judge_loss_floor)
 # ## How often does it happen?
 #
 # In N pairs let c_t be how often text t is a reply. Of the N (N − 1) ordered pairs of places, Σ_t
-# c_t (c_t − 1) hold the same text. A batch of K drawn at random has K (K − 1) ordered pairs:
+# c_t (c_t − 1) hold the same text. A batch of K has K (K − 1) ordered pairs, so
 #
 # E[false negatives by replies] = K (K − 1) · Σ_t c_t (c_t − 1) / (N (N − 1))
 #
-# and the same for inputs. It grows with K². On the default corpus:
+# and the same for inputs. On the default corpus:
 
 # %%
 keys = np.array([[text_key(" ".join(tokens)) for tokens in turn] for turn in turns])
@@ -285,7 +284,7 @@ print(f"they stand in {np.mean(rows_hit):.0f} rows")
 # ## Where this lives
 #
 # - `core/losses.py`: `batch_softmax_forward`, `batch_softmax_backward`. `core/pairs.py`:
-#   `false_negatives`. `core/model.py`: `loss_and_gradients` calls encoder, response network, loss.
+#   `false_negatives`.
 # - `minimal.py`: `batch_softmax` is this loss with its gradients du and dv, in four lines.
 # - The paper, §2.1–2.2 (figure 2: every response is right once and wrong K − 1 times) and §3.1
 #   (K = 128). Scale and mask are ours; the paper's dot product has scale 1.

@@ -27,7 +27,6 @@ from convsim_mini.data.tables_and_logs import default_corpus
 rng = np.random.default_rng(seed(4))
 pairs = (pair for chunk in read_rows(default_corpus()) for pair in chunk.pairs)
 texts = [pair.input for pair in islice(pairs, 60_000)]        # real chat
-print(*[text[:100] for text in texts[:4]], sep="\n")
 
 # %% [markdown]
 # ## Where to cut
@@ -157,8 +156,7 @@ starts[train_packed.offsets[1:] - 1] = False    # the last word of a sentence st
 place = np.flatnonzero(starts)
 left, right = train_packed.ids[place], train_packed.ids[place + 1]
 keys, occurrences = np.unique(left.astype(np.int64) << 32 | right, return_counts=True)
-# (n,) distinct pairs
-left, right = (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)
+left, right = (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)  # distinct
 n = len(keys)
 print(f"{n:,} different bigrams, {np.mean(occurrences == 1):.0%} of them seen once")
 expect(n / len(vocabulary.words), 10, 40, "bigrams for each word")

@@ -89,8 +89,8 @@ expect(relative_error(hasty_backward(dy, kind, R), np.eye(R)[kind].T @ dy), 0, 0
 #
 # Of N looked-up words, U are different. The hasty line keeps one dy for each different word, so it
 # loses a share 1 − U/N of the *places*. How much of the gradient is that? Take a real one: the
-# start of `minimal.py` on 1,024 chat pairs, 2,048 sentences, forward to the loss and back to the dy
-# of each place. (Lesson 5 derived the loss; lessons 8 and 9 derive the other functions.)
+# start of `minimal.py` (lessons 5, 8, 9) on 1,024 chat pairs, to the loss and back to the dy of
+# each place.
 #
 # **Predict** the lost share of the places: a tenth, a half, or nine tenths? And the cosine between
 # the hasty gradient of the whole table and the right one?

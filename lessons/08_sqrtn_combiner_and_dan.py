@@ -51,16 +51,14 @@ rng = np.random.default_rng(seed(6))
 #
 # The DAN adds up more than words: each neighbouring pair has a row of its own, so n words bring
 # 2n − 1 rows (lesson 6). The paper divides by "the sentence length"; we take the number of words.
-# So ‖y‖²/d is (2n − 1)/n if no row repeats: 1 for one word, 1.5 for two, near 2 for many. Real
-# sentences say "the" twice, which makes them somewhat longer.
+# So ‖y‖²/d is (2n − 1)/n, 1 to 2. Repeated words make real sentences somewhat longer.
 #
 # ## What a layer with tanh sees
 #
 # In the paper's DAN the bag goes into a linear layer, with Glorot's variance 2/(d + e) = 1/300 for
-# each weight, and then into tanh. Each number z = Σ x W that tanh gets is then normal with variance
-# ‖x‖²/300, so its size is ‖x‖/√300, the bag's length over √d. tanh passes 1 − tanh² z of the
-# gradient. The mean of that over a normal z can be computed beforehand for each length n and each
-# combiner. We compare it with fifty thousand turns of the default corpus.
+# each weight, and then into tanh. Each number z = Σ x W is then normal with variance ‖x‖²/300: its
+# size is the bag's length over √d. tanh passes 1 − tanh² z of the gradient. The mean of that over z
+# can be computed beforehand. We compare it with fifty thousand turns of the default corpus.
 #
 # **Predict:** of the gradient that arrives at a 50-word sentence, how much passes tanh under a sum:
 # most of it, half, or a tenth?
@@ -88,8 +86,8 @@ def passes_tanh(size):
 
 weight = rng.uniform(-1, 1, (d, 300)) * np.sqrt(6 / (d + 300))          # Glorot: variance 2/(d + e)
 bins = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]
-figure, (left, right) = plt.subplots(1, 2)
 let_through = {}
+figure, (left, right) = plt.subplots(1, 2)
 for name, power, color in (("sum", 0.0, "C3"), ("sum / √n", 0.5, "C2"), ("mean", 1.0, "C0")):
     x = y * (n ** (0.5 - power))[:, None]                     # y was divided by √n
     norms = np.linalg.norm(x, axis=1) / np.sqrt(d)
@@ -102,8 +100,7 @@ for name, power, color in (("sum", 0.0, "C3"), ("sum / √n", 0.5, "C2"), ("mean
     right.semilogx(k, [passes_tanh(size) for size in unrepeated], "k:")
     right.semilogx(bins, let_through[name], "o", color=color)
 for axes in (left, right):
-    axes.set(xticks=[1, 4, 16, 64], xticklabels=["1", "4", "16", "64"],
-             xlabel="words in the sentence, n")
+    axes.set(xticks=[1, 4, 16, 64], xticklabels=[1, 4, 16, 64], xlabel="words in the sentence, n")
 left.set(ylabel="norm of the bag / √d",
          title="√n nearly gives one size for all;\nreal long sentences repeat words")
 right.set(ylabel="mean of 1 − tanh²", ylim=(0, 1),
@@ -162,8 +159,8 @@ numeric = numeric_gradient(lambda: float((bag(table, ids) * dy).sum()), table)
 library_y, cache = embedding_bag_forward(table, ids, ids.lengths)
 assert np.allclose(bag(table, ids), library_y)
 expect(relative_error(dtable, numeric), 0, 1e-8, "dtable against differences")
-expect(relative_error(dtable, dense(embedding_bag_backward(dy, cache), table)), 0, 1e-14,
-       "the library's, as SparseRows")
+library = dense(embedding_bag_backward(dy, cache), table)
+expect(relative_error(dtable, library), 0, 1e-14, "the library's, as SparseRows")
 
 # %% [markdown]
 # ### Exercise 1: the smallest batch that finds three bugs
@@ -313,8 +310,7 @@ check(2, encoder_that_sees_length, judge_sees_length)
 #   `update_rows` adds up the places. `core/dan.py`: `dan_forward`, `dan_backward`.
 # - `minimal.py`: `bag_forward` and `bag_backward` are this bag, `encode` is the default encoder.
 # - The paper, §2.3.1 with footnote 3 (√n) and §3.1 (unit length). Ours: tanh between the layers, n
-#   as the number of words, zero bigrams; by default one layer instead of three, which has no bias
-#   and starts as the identity (lesson A).
+#   as the number of words; by default one layer without a bias instead of three.
 
 # %% [markdown]
 # ## Claims

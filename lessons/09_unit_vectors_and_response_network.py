@@ -243,10 +243,8 @@ figure, axes = plt.subplots()
 for network, color, label in ((False, "C3", "v itself: no response network"),
                               (True, "C2", "v′: response network")):
     axes.semilogy(runs[network][0], color=color, linewidth=2, label=label)
-axes.axhline(np.log(3), color="black", linestyle=":")
-axes.text(600, np.log(3) * 0.8, "ln 3: the least without", fontsize=9, ha="right")
-axes.axhline(np.log(12), color="black", linestyle=":")
-axes.text(600, np.log(12) * 1.12, "ln 12: knows nothing", fontsize=9, ha="right")
+axes.axhline(np.log(3), color="black", linestyle=":", label="ln 3: the least without")
+axes.axhline(np.log(12), color="black", linestyle="--", label="ln 12: knows nothing")
 axes.set(xlabel="step", ylabel="batch softmax loss",
           title="A circle of twelve replies: without layers for\n"
                 "the reply it cannot be learnt, with them it can")

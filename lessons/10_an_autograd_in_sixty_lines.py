@@ -163,9 +163,9 @@ expect(errors, 0, 1e-8, f"{len(rules)} rules, against differences")
 # %% [markdown]
 # ## What it saves
 #
-# Now the whole default encoder with its loss: bags of words and bigrams, a linear layer, unit
-# vectors, the response network, the batch softmax. Only the forward is written, in Nodes. 512
-# sentences with ids by Zipf's law stand for text.
+# Now the default encoder with its loss: bags of words and bigrams, a linear layer, unit vectors,
+# the response network, the batch softmax. Only the forward is written. Ids by Zipf's law stand for
+# text.
 
 # %%
 K, WORDS, BIGRAMS, D = 256, 8_000, 20_000, 100
@@ -245,8 +245,8 @@ check(1, layer_norm, judge_layer_norm)
 # %% [markdown]
 # ## What it cannot see, 1: a closed form
 #
-# An autograd knows each step, but not their purpose. By hand, the gradient of the softmax loss came
-# out as (p − δ)/K: no exp or log is left. The graph still computes them.
+# An autograd knows each step, but not their purpose. By hand, the gradient of the softmax loss is
+# (p − δ)/K: no exp or log is left. The graph still computes them.
 #
 # **Predict:** in each of four rows the true reply has the score 120, the others 0, in float32. The
 # loss is nearly 0. What does the naive graph say?
@@ -264,14 +264,14 @@ def graph_of(scores, loss_of):
 steep = np.eye(4, dtype=np.float32) * 120
 value, gradient = graph_of(steep, naive_loss)
 expect(batch_softmax_forward(steep, np.eye(4, dtype=np.float32))[0], 0, 1e-6, "loss by hand")
-assert np.isinf(value) and np.isnan(gradient).any()
 print(f"by the graph: a loss of {value}, {np.isnan(gradient).sum()} of 16 gradients are nan")
+assert np.isinf(value) and np.isnan(gradient).any()
 
 # %% [markdown]
-# A loss of inf and gradients of nan: e^120 is more than float32 can hold. Every autograd that
-# follows these steps gives the same. The remedy, to subtract the row's largest score, is *algebra*:
-# it changes no value, and no rule for a single step finds it. Unit vectors have the same problem:
-# by hand a row of zeros stays zero, and the graph takes 0 to the power −½, which gives nan.
+# A loss of inf and gradients of nan: e^120 is more than float32 can hold. The remedy, to subtract
+# the row's largest score, is *algebra*: it changes no value, and no rule for a single step finds
+# it. Unit vectors have the same problem: by hand a row of zeros stays zero; in the graph 0 to the
+# power −½ is inf, and 0 · inf is nan.
 #
 # ### Exercise 2: teach it the closed form
 #
@@ -325,8 +325,8 @@ claim("bytes of the table's gradient, graph over hand", by_graph / by_hand, low=
 # ## What it cannot see, 3: values that no rule will read
 #
 # Between forward and backward a graph keeps the value of *every* node, for it does not know which
-# rules will read it. A cache by hand holds what the derivation needs, and the loss overwrites its
-# scores by p. Count what both keep, without the parameters. Arrays that share memory count once.
+# rules will read it. A cache by hand holds what the derivation needs. Count what both keep, without
+# the parameters.
 
 # %%
 def arrays_of(cache):

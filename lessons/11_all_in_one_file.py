@@ -216,10 +216,8 @@ check(1, scale_gradient, judge_scale_gradient)
 # %% [markdown]
 # ## Where this lives
 #
-# - `minimal.py`: all of it. The library has `bag_forward` as `embedding_bag_forward`,
-#   `batch_softmax` as `batch_softmax_forward` and `batch_softmax_backward`, `encode` as `embed`,
-#   `update` as `Adaptive`, `first_values` as `initial_parameters` (with counted words), and the
-#   others by the same names.
+# - `minimal.py`: all of it. In the library `bag_forward` is `embedding_bag_forward`,
+#   `batch_softmax` is `batch_softmax_forward`, `encode` is `embed`, `update` is `Adaptive`.
 # - The paper, §2 and §3: the encoder, the response network, the loss.
 
 # %% [markdown]

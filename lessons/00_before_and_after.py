@@ -154,9 +154,8 @@ claim("cosine of a longer sentence and its negation, after training: mean of six
 claim("short ones less longer ones", short.mean() - longer.mean(), high=0)
 
 # %% [markdown]
-# Training parts some short sentences from their negation: for "I know" and "I don't know" the
-# cosine falls from 0.90 to 0.73. In a longer sentence one "not" weighs little: the mean cosine is
-# 0.97.
+# Training parts some short sentences from their negation: the cosine of "I know" and "I don't know"
+# falls to 0.73. In a longer sentence one "not" weighs little: the mean cosine is 0.97.
 #
 # ## Does it agree with people?
 #

@@ -9,8 +9,7 @@
 #
 # "How old are you?" and "What is your age?" share not a single word, and mean the same. "How old
 # are you?" and "How are you?" share three words of four, and mean different things. How could a
-# machine find out? The paper's answer: watch what people reply. "I am twenty" answers the first
-# two, and not the third.
+# machine find out? The paper's answer: watch what people reply. "I am twenty" fits the first two.
 #
 # In real conversations nobody knows how likely each reply is. We build a small world that says it.
 
@@ -83,8 +82,7 @@ P = (1 - share) * reply_of[topic] + share * reply_of[rng.integers(10, size=30)] 
 #
 # **overlap(a, b) = Σ_r min(P(r|a), P(r|b))**,
 #
-# 1 if the same replies come equally often, 0 if no reply fits both. The machine never sees this
-# truth.
+# 1 if the same replies come equally often, 0 if no reply fits both. The machine never sees this.
 
 # %%
 def overlap(p, q):
@@ -165,8 +163,7 @@ expect(perfect, np.log(K) - information, np.log(K) - 0.9 * information,
 # ## A player made of vectors
 #
 # Our player turns an input into a vector u of length 1, a reply into v, and scores them by a factor
-# times their dot product. Training pulls the true reply near and pushes the others away, the
-# likelier ones harder.
+# times their dot product. Training pulls the true reply near and pushes the likely others away.
 #
 # The encoder is the paper's simpler one, small: the vectors of a sentence's words and word pairs
 # are added up, divided by √n, passed through one layer and scaled to length 1. Lessons 2 to 11
@@ -281,8 +278,7 @@ claim("two wordings with the same replies: mean cosine", similarities(same)[one_
 
 # %% [markdown]
 # If replies do not fit the sentence, nothing is learned. Wordings with the same replies come to lie
-# nearly at one place: their mean cosine is 0.95. The loss does not ask for that, the encoder does
-# it.
+# nearly at one place: their mean cosine is 0.95. The loss does not ask for that.
 #
 # ### Exercise 1: break the world
 #

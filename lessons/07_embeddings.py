@@ -88,9 +88,8 @@ expect(relative_error(hasty_backward(dy, kind, R), np.eye(R)[kind].T @ dy), 0, 0
 # ## How much is lost in real text?
 #
 # Of N looked-up words, U are different. The hasty line keeps one dy for each different word, so it
-# loses a share 1 − U/N of the *places*. How much of the gradient is that? Take a real one: the
-# start of `minimal.py` (lessons 5, 8, 9) on 1,024 chat pairs, to the loss and back to the dy of
-# each place.
+# loses a share 1 − U/N of the *places*. How much of the gradient is that? We take the start of
+# `minimal.py` (lessons 5, 8, 9) on 1,024 chat pairs, and go back from the loss to all dy.
 #
 # **Predict** the lost share of the places: a tenth, a half, or nine tenths? And the cosine between
 # the hasty gradient of the whole table and the right one?

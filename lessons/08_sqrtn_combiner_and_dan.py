@@ -8,9 +8,8 @@
 #
 # A sentence has two words or sixty; the layers above want one vector of one size. The simplest way
 # is to add up the words' vectors. But a sum of sixty is longer than a sum of two, and the next
-# layer has a tanh that saturates. The paper "divides by sqrt(n)". In its layers with tanh the
-# factor decides what they see. In our default encoder, which has one linear layer, it changes
-# nothing.
+# layer has a tanh that saturates. The paper "divides by sqrt(n)". With tanh this factor decides
+# what the layers see. In our default encoder, which has one linear layer, it changes nothing.
 
 # %%
 import sys

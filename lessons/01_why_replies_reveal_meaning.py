@@ -332,7 +332,7 @@ check(1, evasive_world, judge_evasive)
 # ## What you know now
 #
 # - A reply's best score is the log of how much likelier it is after this sentence than overall.
-# - A player who learns that puts sentences with like replies near each other: r from 0 to 0.88.
+# - A player who learns that puts sentences with like replies near each other: r from 0 to 0.87.
 # - Nobody told it what is similar. The replies did.
 #
 # Next: lesson 2 makes the instrument with which every gradient will be checked.

@@ -93,9 +93,8 @@ expect(errors, 0, 1e-12, "three steps: growth against η² ‖dx‖²")
 #
 # ### Exercise 1: how long after t steps?
 #
-# A vector starts at length `norm` and makes steps of the rate η. g is the length of the part of dy
-# at a right angle to y, *before* the division by ‖x‖. You know it for each step. How long is x in
-# the end?
+# A vector starts at length `norm` and makes steps of the rate η. For each step you know g, the
+# length of dy − (dy · y) y, *before* the division by ‖x‖. How long is the vector in the end?
 
 # %%
 def length_after(norm, rate, sideways):
@@ -152,9 +151,8 @@ for scale in (1, 5, 20):
 # simplex, and K corners need K − 1 dimensions.
 #
 # There are two ways to a lower loss. The paper's: u has unit length, v′ may have any length, and
-# the scale is 1. Ours: both have unit length and the scale is 20, so a score is a cosine. On the
-# default corpus P@1 on dev is 28.9 with ours and 20.8 with the paper's (`report/README.md`, 500
-# steps).
+# the scale is 1. Ours: both have unit length and the scale is 20. On the default corpus P@1 on dev
+# is 28.9 with ours and 20.8 with the paper's (`report/README.md`, 500 steps).
 #
 # ## The echo
 #
@@ -165,8 +163,7 @@ for scale in (1, 5, 20):
 #
 # Conversation is not like that. "I am 20" answers "How old are you?" and not the other way round,
 # and hardly any sentence is its own answer. Here is a small world with this problem: twelve
-# sentences in a circle, each is answered by the next. Each has a free vector of length 1. They form
-# one batch.
+# sentences in a circle, each is answered by the next. Each has a free vector of length 1.
 #
 # **Predict:** without a response network, in how many of the twelve rows will the true reply have
 # the highest score after training?

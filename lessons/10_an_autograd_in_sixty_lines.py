@@ -41,8 +41,7 @@ rng = np.random.default_rng(seed(18))
 # ![The graph of y = a b + exp(a), and the gradient back](pictures/10_graph.svg)
 #
 # Then the backward is a walk from the loss to the parameters. An array that is used twice gets two
-# gradients, and they add (lesson 3). The first idea is to hand on each gradient as soon as it
-# comes.
+# gradients, and they add (lesson 3). The first idea is to hand on each gradient at once.
 #
 # **Predict:** x is doubled by x ← x + x, 16 times. How often does the recursive walk visit a node?
 
@@ -164,8 +163,7 @@ expect(errors, 0, 1e-8, f"{len(rules)} rules, against differences")
 # ## What it saves
 #
 # Now the default encoder with its loss: bags of words and bigrams, a linear layer, unit vectors,
-# the response network, the batch softmax. Only the forward is written. Ids by Zipf's law stand for
-# text.
+# the response network, the batch softmax. Only the forward is written. Ids are drawn by Zipf's law.
 
 # %%
 K, WORDS, BIGRAMS, D = 256, 8_000, 20_000, 100
@@ -325,8 +323,7 @@ claim("bytes of the table's gradient, graph over hand", by_graph / by_hand, low=
 # ## What it cannot see, 3: values that no rule will read
 #
 # Between forward and backward a graph keeps the value of *every* node, for it does not know which
-# rules will read it. A cache by hand holds what the derivation needs. Count what both keep, without
-# the parameters.
+# rules will read it. A cache by hand holds what the derivation needs. Count what both keep.
 
 # %%
 def arrays_of(cache):
@@ -363,9 +360,8 @@ show(figure, "10_an_autograd_in_sixty_lines")
 # bigram. By hand the bag adds the rows where they are (lesson 8).
 #
 # A framework's autograd is better than ours: its rules save only what they read, its embedding has
-# a `sparse` switch, its cross-entropy is one rule. But **somebody derived each of these by hand**,
-# as one more rule. An autograd chains rules; it does not find them. That is why this course writes
-# them.
+# a `sparse` switch, its cross-entropy is one rule. But **somebody derived each of these by hand**.
+# An autograd chains rules; it does not find them. That is why this course writes them.
 #
 # ## Where this lives
 #

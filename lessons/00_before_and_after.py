@@ -2,12 +2,11 @@
 # # 0 · Before and after: what it does, and where it fails
 #
 # **Needs** nothing. **Gives** a trained encoder to play with: compare, search, pick replies, and
-# see it fail. You leave with a list of questions. The table at the end says which lesson answers
-# which.
+# see it fail. The table at the end says which lesson answers which question.
 # **Time** 25 minutes.
 #
-# The other lessons go from one derivative up to the whole encoder. This one uses the encoder as you
-# would use any library. Nothing is explained yet. Watch, and collect what you do not understand.
+# The other lessons go from one derivative up to the whole encoder. This one uses it as you would
+# use any library. Nothing is explained yet. Watch, and collect what you do not understand.
 
 # %%
 import sys
@@ -32,9 +31,9 @@ from convsim_mini.inference.sentence_encoder import SentenceEncoder
 # %% [markdown]
 # ## Two encoders
 #
-# 40,000 pairs of real chat, a message and its reply. 600 steps of 256 pairs each. Two encoders
-# come out: the one *before* the first step, and the one *after* the last. Their difference is what
-# training has taught. So this lesson shows both, side by side.
+# We train on 40,000 pairs of real chat, a message and its reply, in 600 steps of 256 pairs. We keep
+# the encoder *before* the first step and the one *after* the last. Their difference is what
+# training has taught. So this lesson shows both.
 
 # %%
 corpus, untrained, trained, _ = trained_encoder()
@@ -48,28 +47,27 @@ def encoder_of(model):
 
 
 before, after = encoder_of(untrained), encoder_of(trained)
-print(after)
 
 # %% [markdown]
 # ## Sentences in, vectors out
 
 # %%
 vectors = after.encode(["How old are you?", "What is your age?", "How are you?"])
-print("first numbers of the first:", np.round(vectors[0, :5], 3))
-expect(vectors.shape[0], 3, 3, f"vectors, each of {vectors.shape[1]} numbers")
+print(f"{len(vectors)} vectors of {vectors.shape[1]} numbers; the first begins with",
+      vectors[0, :5].round(3))
 expect(np.abs((vectors**2).sum(axis=1) - 1).max(), 0, 1e-5, "squared length less 1")
 
 # %% [markdown]
-# All vectors have length 1, so their dot product is the cosine of the angle between them: 1 for
-# equal directions, 0 for a right angle.
+# All vectors have length 1, so their dot product is the cosine of their angle: 1 for equal
+# directions, 0 for a right angle.
 #
 # ## Pick the true reply
 #
-# Nobody told the encoder what sentences mean. Training showed it messages and replies, and it had
-# to find the true reply among others. Here are 1,600 messages that it has not seen. Is the true
-# reply the nearest of 100 (P@1)? Is it among the ten nearest (P@10)?
+# Training showed the encoder messages and replies, and it had to find the true reply among others.
+# Here are 1,600 messages that it has not seen. Is the true reply the nearest of 100 (P@1)? Is it
+# among the ten nearest (P@10)?
 #
-# **Predict:** guessing is right in 1% and in 10%. And before training? And after?
+# **Predict:** guessing is right in 1% and in 10%. And the encoder, before training and after?
 
 # %%
 rng = np.random.default_rng(seed(0))
@@ -91,27 +89,16 @@ print("                                   before   after")
 for name, most in (("P@1, guessing 1", 1), ("P@10, guessing 10", 10)):
     print(f"{name:34} {100 * (ranks_before <= most).mean():6.1f}  "
           f"{100 * (ranks <= most).mean():6.1f}")
-gained = 100 * ((ranks <= 10) * 1.0 - (ranks_before <= 10))   # (n,) 100, 0 or −100 a message
-error = gained.std() / np.sqrt(n)
-expect(100 * (ranks_before <= 10).mean(), 30, 50, "P@10 before training, per cent")
-print(f"standard error of the difference in P@10: {error:.2f} points")
-claim("P@10 after less before, points", gained.mean(), 4, 15)
+gained = 100 * ((ranks <= 10).mean() - (ranks_before <= 10).mean())
+claim("P@10 after less before, points", gained, 4, 15)
 
 # %% [markdown]
-# Before any training it already picks a sixth of them. That comes from counting words (lesson A).
-# Training adds the difference.
+# Before any training the true reply is the nearest for one message in six. That comes from counting
+# words (lesson A). Training adds ten points of P@10.
 #
-# Look at some failures. Would you have known?
-
-# %%
-for i in np.flatnonzero(ranks > 90)[:3]:
-    print(f"rank {ranks[i]} of 100:  {asked[i][0][:70]}  →  {asked[i][1][:70]}")
-
-# %% [markdown]
 # ## What training moves
 #
-# Each cosine before and after. The first four pairs have hardly a word in common, but ask or say
-# nearly the same.
+# Each cosine before and after. The first four pairs share hardly a word, but mean nearly the same.
 #
 # **Predict** for each: up, down, or as before?
 
@@ -122,30 +109,26 @@ probes = {
     "pets": ("Do you have any pets?", "Do you own a dog?"),
     "school": ("I work at a school.", "I am a teacher."),
     "age": ("How old are you?", "What is your age?"),
-    "idiom": ("Can you help me?", "Could you give me a hand?"),
     "opposite": ("I like this movie.", "I hate this movie."),
     "number": ("I was born in 1990.", "I was born in 1890."),
-    "not": ("I love my dog.", "I do not love my dog."),
     "order": ("The dog bit the man.", "The man bit the dog.")}
 probed = {}                                                   # name → cosine before, after
 print("before   after")
 for name, (a, b) in probes.items():
     probed[name] = [float(encoder.encode(a) @ encoder.encode(b)) for encoder in (before, after)]
     print("{:6.2f}  {:6.2f}  ".format(*probed[name]), name, "|", a, "|", b)
-rise = {name: late - early for name, (early, late) in probed.items()}
-first_four = np.mean([rise[name] for name in ("job", "study", "pets", "school")])
-claim("mean rise of the cosine of the first four pairs", first_four, 0)
-print(f"the last six: {np.mean(list(rise.values())[4:]):.2f}")
+first_four = [probed[name] for name in ("job", "study", "pets", "school")]
+claim("mean rise of the cosine of the first four pairs", np.diff(first_four).mean(), 0)
 expect(min(probed["order"]), 0.9, 1, "two orders of the same words, before and after, the least")
 
 # %% [markdown]
-# On average the first four rise: over five other seeds by 0.03 to 0.10, here by 0.18. Of a single
-# pair one cannot be sure: with other random numbers in the training, one of the four falls nearly
-# every time. "Like" and "hate" came nearer, too: the reply to either is often about the movie.
+# On average the first four rise: here by 0.18, over five other seeds by 0.03 to 0.10. A single pair
+# is not sure: with other random numbers in the training, one of the four falls nearly every time.
+# "Like" and "hate" came nearer, too: the reply to either is often about the movie.
 #
 # ## Twelve negations
 #
-# One pair proves little, so here are twelve negations, six short and six longer.
+# One pair proves little. So here are twelve negations, six short and six longer.
 #
 # **Predict:** does training part a sentence from its negation, or join them?
 
@@ -171,9 +154,8 @@ claim("cosine of a longer sentence and its negation, after training: mean of six
 claim("short ones less longer ones", short.mean() - longer.mean(), high=0)
 
 # %% [markdown]
-# Training parts some short sentences from their negation: "I know" and "I don't know" fall from
-# 0.90 to 0.73. In a longer sentence one "not" among many words weighs little: the mean cosine is
-# 0.97.
+# Training parts some short sentences from their negation: the cosine of "I know" and "I don't know"
+# falls to 0.73. In a longer sentence one "not" weighs little: the mean cosine is 0.97.
 #
 # ## Does it agree with people?
 #
@@ -198,7 +180,7 @@ for name, scores in (("before", cosine_before), ("after", cosine), ("words alone
 #
 # ## Search
 #
-# All replies that training has not seen, and a question. The nearest replies are the answer.
+# We compare a question with all replies that training has not seen, and print the three nearest.
 
 # %%
 replies = list(dict.fromkeys(reply for _, reply in held_out))
@@ -288,12 +270,9 @@ show(figure, "00_before_and_after")
 #
 # ## Where this lives
 #
-# - `inference/sentence_encoder.py`: `load`, `encode`, `similarity`. `inference/index.py`:
-#   `nearest`. `training/run.py`: what is in a run's folder. From the command line:
-#   `python -m convsim_mini.encode --help`. `small_encoder.py`, beside this lesson: the training.
-# - `evaluation/`: the same three questions (people, replies, search) with all the care they need.
-# - The paper, §1: one encoder, one task that costs no labels, and sentences that mean the same end
-#   up near each other.
+# - `inference/sentence_encoder.py`: `load`, `encode`, `similarity`.
+# - `small_encoder.py`, beside this lesson: the training.
+# - The paper, §1: one encoder, one task without labels, and sentences with one meaning end up near.
 
 # %% [markdown]
 # ## Claims

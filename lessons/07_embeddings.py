@@ -6,15 +6,15 @@
 # why a table's gradient is a list of `SparseRows` here and never a table.
 # **Time** 45 minutes.
 #
-# A word is a row of numbers in a table, and looking it up is the simplest layer there is. The first
-# backward that one writes is one line. It looks right, passes many checks, and loses most of the
-# gradient.
+# A word is a row of a table, and looking it up is the simplest layer there is. Most people write
+# its backward in one line. It looks right, passes many checks, and loses most of the gradient.
 
 # %%
 import sys
 
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, plt, seed, show
+
 from collections import Counter
 from itertools import islice
 
@@ -39,10 +39,8 @@ rng = np.random.default_rng(seed(5))
 #
 # **dE = Oᵀ dy**, that is, dE_r = Σ dy_n over all n whose id is r.
 #
-# Nobody computes it so, for O is nearly all zeros. But it defines what is right.
-#
-# The gradient ends here. An id is a whole number, and nothing can be differentiated by it. Two
-# bigrams that share a row (lesson 6) give it the sum of both their gradients.
+# Nobody computes it so, for O is nearly all zeros. But it defines what is right. The gradient ends
+# here: an id is a whole number, and nothing can be differentiated by it.
 
 # %%
 R, d = 6, 3
@@ -55,8 +53,6 @@ assert np.array_equal(one_hot @ table, table[ids])            # (N, R) (R, d) �
 dtable = one_hot.T @ dy                                       # (R, N) (N, d) → (R, d)
 loss = lambda: float((table[ids] * dy).sum())
 expect(relative_error(dtable, numeric_gradient(loss, table)), 0, 1e-8, "Oᵀ dy, against differences")
-print("rows that were looked up", np.unique(ids), "rows with a gradient",
-      np.flatnonzero(dtable.any(axis=1)))
 
 # %% [markdown]
 # ## The line that everyone writes
@@ -79,9 +75,9 @@ assert np.array_equal(hasty[2], dy[4])
 expect(relative_error(hasty, dtable), 0.1, 1, "the hasty backward against Oᵀ dy")
 
 # %% [markdown]
-# Only the last one. NumPy reads all of `dtable[ids]` first (three copies of a zero row), adds dy,
-# and writes back: three results into the same row, and the last stays. No error, no warning. If no
-# id repeats, the line is right, so a check on `ids = arange(5)` passes:
+# Only dy₄. NumPy reads all of `dtable[ids]` first (three copies of a zero row), adds dy, and writes
+# back: three results into the same row, and the last stays. There is no error and no warning. If no
+# id repeats, the line is right, so a check on such ids passes:
 
 # %%
 kind = np.array([4, 0, 2, 5, 1])
@@ -91,11 +87,9 @@ expect(relative_error(hasty_backward(dy, kind, R), np.eye(R)[kind].T @ dy), 0, 0
 # %% [markdown]
 # ## How much is lost in real text?
 #
-# Of N looked-up words, U are different. The hasty line keeps one dy for each different word. So it
-# loses a share 1 − U/N of the *places*. How much of the gradient is that? Take a real one: the
-# start of `minimal.py` on 1,024 chat pairs, which are 2,048 sentences. Forward to the loss, and
-# back to the dy of each place. (Lesson 5 derived the loss; lessons 8 and 9
-# derive the other functions that are called here.)
+# Of N looked-up words, U are different. The hasty line keeps one dy for each different word, so it
+# loses a share 1 − U/N of the *places*. How much of the gradient is that? We take the start of
+# `minimal.py` (lessons 5, 8, 9) on 1,024 chat pairs, and go back from the loss to all dy.
 #
 # **Predict** the lost share of the places: a tenth, a half, or nine tenths? And the cosine between
 # the hasty gradient of the whole table and the right one?
@@ -137,65 +131,34 @@ show(figure, "07_embeddings")
 
 # %% [markdown]
 # Nine tenths of the places are lost, and the hasty gradient is nearly at a right angle to the right
-# one. If the dy of one word were unrelated, the cosine would be √(U/N) = 0.33. In part they agree.
-# So their sum is longer than that, and one dy is a smaller part of it. No error tells you.
+# one. If the dy of one word were unrelated, the cosine would be √(U/N) = 0.33. In part they agree,
+# so their sum is longer, and one dy is a smaller part of it.
 #
 # ## Three right ways
 #
 # 1. `np.add.at(dtable, ids, dy)`: one addition after the other, no buffer.
 # 2. Sort the ids, so that equal ones stand together, and add up each run (exercise 1).
-# 3. Oᵀ dy with O as a *sparse* matrix, which stores only its N ones, and only for the U rows that
-#    occur: the result is (U, d) instead of (R, d).
+# 3. Oᵀ dy with O as a *sparse* matrix, which stores only its N ones.
 #
 # The library names the N places: this row gets these values. A row may be named twice; the
 # optimiser adds equal rows up (`summed`), then updates them. So the gradient of a table of a
 # million rows is no larger than that of its batch.
 
 # %%
-of_rows, place = np.unique(ids, return_inverse=True)          # (U,), (N,)
-one_hot_rows = scipy.sparse.csc_matrix((np.ones(N), place, np.arange(N + 1)), shape=(U, N))
-places = [SparseRows(ids, dy, np.arange(N))]                  # as the library: place n adds dy_n
-named, added = summed(places)
-expect([relative_error(one_hot_rows @ dy, right[of_rows]), relative_error(added, right[named])],
-       0, 1e-6, "sparse Oᵀ dy, places added up, against add.at")
+one_hot = scipy.sparse.csc_matrix((np.ones(N), ids, np.arange(N + 1)), shape=(R, N))
+named, added = summed([SparseRows(ids, dy, np.arange(N))])    # as the library: place n adds dy_n
+expect([relative_error(one_hot @ dy, right), relative_error(added, right[named])], 0, 1e-6,
+       "sparse Oᵀ dy, places added up, against add.at")
 
 # %% [markdown]
-# ## A row without a gradient must rest
-#
-# "No gradient" and "a gradient of zero" are not the same to Adam. It keeps a running mean of past
-# gradients and moves by it (lesson 17). With a dense gradient a word goes on moving in steps in
-# which it does not occur. Here is Adam twice: for all five rows of a table, and for
-# the rows in use alone. Word 3 occurs in the first batch only.
-
-# %%
-moved = {}
-for kind in ("all rows", "rows in use"):
-    table, mean, square = np.zeros((3, 5, 2))
-    for step in range(1, 7):
-        word = 3 if step == 1 else 1
-        gradient = np.zeros((5, 2))
-        gradient[word] = [1.0, -1.0]
-        rows = np.arange(5) if kind == "all rows" else [word]
-        mean[rows] = 0.9 * mean[rows] + 0.1 * gradient[rows]
-        square[rows] = 0.999 * square[rows] + 0.001 * gradient[rows] ** 2
-        root = np.sqrt(square[rows] / (1 - 0.999**step)) + 1e-8
-        table[rows] -= 0.1 * mean[rows] / (1 - 0.9**step) / root
-        if step == 1:
-            after_first = table[3].copy()
-    moved[kind] = np.abs(table[3] - after_first).max()
-expect(np.abs(after_first).max(), 0.099, 0.101, "word 3 moved in its own batch")
-expect(moved["all rows"], 0.1, 1, "and in five batches without it: Adam for all rows")
-expect(moved["rows in use"], 0, 0, "Adam for the rows in use")
-
-# %% [markdown]
-# Adam for all rows moved the word further *after* its only occurrence than at it. The library's
-# `Adaptive` gives tables no Adam but row-wise Adagrad, which has no running mean: with it a
-# gradient of zero moves nothing, dense or sparse.
+# A list of rows has a second use. Adam keeps a running mean of past gradients and moves by it. With
+# a dense gradient it would go on moving a word in steps in which the word does not occur (lesson 17
+# measures how far). The library updates only the rows that are in the list.
 #
 # ### Exercise 1: sort and add
 #
-# The way that needs no sparse matrix. Sort the ids (`np.argsort`, kind="stable"), take dy in the
-# same order, find where a new id begins, and let `np.add.reduceat` add up each run.
+# Sort the ids (`np.argsort`, kind="stable"), take dy in the same order, find where a new id begins,
+# and let `np.add.reduceat` add up each run.
 
 # %%
 def sorted_backward(dy, ids):
@@ -221,9 +184,8 @@ check(1, sorted_backward, judge_sorted)
 # %% [markdown]
 # ## Where this lives
 #
-# - `core/embeddings.py`: `SparseRows`; `summed`, exercise 1 in the library; `sum_rows`.
-#   `core/optim.py`: `SGD.step`, `Adaptive`, `update_rows`. `fast/host.py`: `sum_into`, the sparse
-#   product; `fast/loops.py`: the same sums as a loop, for numba.
+# - `core/embeddings.py`: `SparseRows`; `summed`, exercise 1 in the library. `core/optim.py`:
+#   `SGD.step`, `Adaptive`, `update_rows`.
 # - `minimal.py`: `bag_backward` sorts and adds, as exercise 1 does, for its bags.
 # - The paper, §2.3.1: embeddings of words and bigrams are learned with everything else, by SGD
 #   (§3.1). Row-wise Adagrad on the table is ours.
@@ -231,7 +193,7 @@ check(1, sorted_backward, judge_sorted)
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 5` prints it. The last column says which values would refute the claim.
+# Over five seeds, as `python -m lessons.claims 7` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
@@ -242,8 +204,7 @@ check(1, sorted_backward, judge_sorted)
 # ## What you know now
 #
 # - A lookup is a product with a one-hot matrix, so its gradient is a sum over all places of a row.
-# - `dtable[ids] += dy` keeps one place of each row: of a batch of chat it loses nine tenths
-#   of the places.
+# - `dtable[ids] += dy` keeps one place of each row: in a batch of chat it loses nine tenths.
 # - A list of rows is as large as its batch, and a row that is not in it does not move.
 #
 # Next: lesson 8 adds the rows of a sentence up and asks by what to divide.

@@ -1,4 +1,4 @@
-"""Solutions of lesson 0, Top down.
+"""Solutions of lesson 0, Before and after.
 
 1: Vectors have length 1, so the product is the cosine, and sorting its negative puts the best
 first. The last `top` of a rising order are the right lines with the worst of them first.

@@ -2,8 +2,7 @@
 # # 14 · Many heads, many lengths: attention over packed sentences
 #
 # **Needs** one attention head and its backward (lesson 12), `Packed` (lesson 6).
-# **Gives** `attention_forward` as the library has it: heads by a reshape, sentences of all lengths,
-# no padding, no mask; and what padding would cost, derived from the lengths of real sentences.
+# **Gives** attention over sentences of all lengths, without padding; what padding would cost.
 # **Time** 60 minutes. If you will never pack sentences, read the first three parts.
 #
 # Sentences differ in length, the rows of an array do not. The usual way is to fill all sentences up
@@ -24,7 +23,7 @@ from convsim_mini.core.attention import attention_backward, attention_forward, g
 from convsim_mini.core.gradcheck import layer_error, relative_error
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.text import tokenize
-from convsim_mini.core.transformer import sort_by_length
+
 from convsim_mini.core.transformer_layers import mean_pool_backward, mean_pool_forward
 from convsim_mini.data.pairs import read_rows
 from convsim_mini.data.tables_and_logs import default_corpus
@@ -57,13 +56,7 @@ def softmax(s):
 n, d, heads = 5, 12, 3
 m = d // heads
 qkv = rng.standard_normal((n, 3 * d))    # queries, keys and values side by side, as in lesson 12
-q, k, v = np.split(qkv, 3, axis=1)       # (n, d) each
 
-by_loop = np.empty((n, d))
-for head in range(heads):
-    columns = slice(head * m, (head + 1) * m)
-    p = softmax(q[:, columns] @ k[:, columns].T / np.sqrt(m))
-    by_loop[:, columns] = p @ v[:, columns]
 
 three = qkv.reshape(n, 3, heads, m)    # one reshape for parts and heads at once
 q, k, v = (three[:, part].swapaxes(0, 1) for part in range(3))                # (h, n, m) each
@@ -72,8 +65,8 @@ p = softmax(q @ k.swapaxes(1, 2) / np.sqrt(m))    # (h, n, m) (h, m, n) → (h, 
 at_once = (p @ v).swapaxes(0, 1).reshape(n, d)    # (h, n, m) → (n, h, m) → (n, d)
 wrong = qkv.reshape(3, heads, n, m)[0]    # the right shape, no error; but it mixes the words
 assert wrong.shape == q.shape and not np.array_equal(wrong, q)
-expect([relative_error(y, by_loop) for y in (at_once, attention_forward(qkv, [0, n], heads)[0])],
-       0, 1e-14, "all heads at once, and the library's, against a loop")
+expect(relative_error(at_once, attention_forward(qkv, [0, n], heads)[0]), 0, 1e-14,
+       "all heads at once, against the library's")
 
 # %% [markdown]
 # ## Many sentences: the loop that is right
@@ -122,6 +115,7 @@ expect(layer_error(lambda qkv: loop_forward(qkv, offsets, 2), loop_backward, [qk
 
 # %%
 y, cache = loop_forward(qkv, offsets, 2)
+expect(relative_error(y, attention_forward(qkv, offsets, 2)[0]), 0, 1e-14, "y and the library's")
 dqkv = loop_backward(rng.standard_normal((12, 6)), cache)
 expect(np.abs(dqkv[3, :12]).max(), 0, 1e-15, "gradient of the only word's query and key")
 assert np.array_equal(y[3], qkv[3, 12:])
@@ -132,7 +126,7 @@ assert np.array_equal(y[3], qkv[3, 12:])
 # ## Padding, and the mask that one forgets
 #
 # The usual way is an array (B, L, 3d), L the longest length, with zeros after the end of each
-# sentence. The scores of padded keys are set to −∞. Their exponential is 0, so they get no share.
+# sentence. The scores of padded keys are set to −∞, so that they get no share.
 
 # %%
 def padded_forward(qkv, offsets, heads, masked=True):
@@ -225,9 +219,6 @@ claim("groups of 256 sentences, sorted by length; as drawn about 247",
       len(groups(ends(np.sort(drawn)), 8)), 30, 75)
 expect(len(groups(ends(drawn), 8)), 230, 256, "and as drawn")
 
-# three sentences of three words, then one of one
-print(groups(np.array([0, 3, 6, 9, 10]), heads=1))
-
 # %% [markdown]
 # Both orders are right, and sorting makes the groups few. (A group is also cut where its scores
 # would pass 2²⁰, so that they stay in the cache.) The check: loop = padded = grouped, forwards and
@@ -245,20 +236,11 @@ for name, some in (("as drawn", drawn), ("sorted", np.sort(drawn))):
            f"{name}: y in groups, y padded, dqkv in groups, against the loop")
 
 # %% [markdown]
-# ## There and back
-#
 # Sorting reorders the batch, and pair i must find its response i again. `sort_by_length` returns
 # the order: sentence b of the sorted batch was sentence order[b]. It also returns the places:
 # sentence i now stands at places[i]. The encoder computes u sorted and takes u[places]. Backwards,
 # y = x[order] gives dx[order] = dy, that is dx = dy[places].
-
-# %%
-packed = Packed(np.arange(9, dtype=np.int32), np.array([0, 4, 5, 7, 9]))       # lengths 4, 1, 2, 2
-by_length, order, places = sort_by_length(packed, max_tokens=256)
-print("lengths", packed.lengths, "→", by_length.lengths, " order", order, " words", by_length.ids)
-assert np.array_equal(by_length.lengths[places], packed.lengths)
-
-# %% [markdown]
+#
 # ## From words to a sentence
 #
 # At the end each sentence gets the mean of its words: y_b = (1/n_b) Σ x_i over its rows.
@@ -270,6 +252,7 @@ assert np.array_equal(by_length.lengths[places], packed.lengths)
 # sentence get the same vector.
 
 # %%
+packed = Packed(np.arange(9, dtype=np.int32), np.array([0, 4, 5, 7, 9]))       # lengths 4, 1, 2, 2
 x, dy = rng.standard_normal((9, 3)), rng.standard_normal((4, 3))
 by_hand = np.repeat(dy / packed.lengths[:, None], packed.lengths, axis=0)      # (4, 3) → (9, 3)
 expect(relative_error(by_hand, mean_pool_backward(dy, mean_pool_forward(x, packed)[1])), 0, 1e-14,

@@ -1,8 +1,7 @@
 # %% [markdown]
 # # 16 · Optimisers: the bowl, and one rate for all its directions
 #
-# **Needs** finite differences (lesson 2). Eigenvalues and, for momentum, a quadratic with complex
-# roots: you can take both on trust.
+# **Needs** eigenvalues and, for momentum, complex roots: you can take both on trust.
 # **Gives** SGD, momentum and Adam: what each assumes, and how many steps it needs at which rate.
 # **Time** 50 minutes.
 #

@@ -2,8 +2,7 @@
 # # 19 · What the scores become, and what a larger batch shows
 #
 # **Needs** the batch softmax loss, its gradient and its false negatives (lesson 5).
-# **Gives** the scores at which the loss is lowest; what the mask of equal replies changes in them;
-# what a batch of K can show of a model that has such scores.
+# **Gives** the scores at which the loss is lowest, with and without the mask; what a batch shows.
 # **Time** 50 minutes.
 #
 # Lesson 5 derived the loss's gradient. At which scores is the gradient zero? At one number for each

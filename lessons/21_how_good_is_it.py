@@ -2,8 +2,7 @@
 # # 21 · How good is it? Agreement with people, and what guessing gets
 #
 # **Needs** unit vectors (lesson 9), a trained encoder (lesson 18, trained again in ten seconds).
-# **Gives** Pearson's r and its interval, baselines of words, one tuned matrix; average precision
-# and its value for a random order; what equal scores are worth.
+# **Gives** Pearson's r, average precision, their intervals and baselines; what ties are worth.
 # **Time** 80 minutes, in two parts; the second begins at "Average precision".
 #
 # A similarity correlates with people's at r = 0.60, and that of a bag of weighted words at 0.59.
@@ -192,7 +191,6 @@ for k, strength in enumerate(strengths):
           f"{curves[:, k, 1].mean():.3f} on the others; tuning adds {gain[:, k].mean():+.3f} to it")
 
 expect(curves[:, -1, 0].min(), 0.95, 1, "weakest penalty: r on the fitted half, learned by heart")
-expect((curves[:, -1, 0] - curves[:, -1, 1]).mean(), 0.2, 0.6, "that much less on the other half")
 claim("the most that any of five strengths gains on the other half", gain.mean(axis=0).max(),
       high=0.015)
 

@@ -3,9 +3,8 @@
 #
 # **Needs** the batch softmax (lessons 4 and 5), unit vectors and the scale (lesson 9), P@1 (lesson
 # 18); what an eigenvector of a symmetric matrix is.
-# **Gives** three numbers that describe a cloud of sentence vectors: the participation ratio, the
-# share of the first direction, the largest hub. Why training makes a first direction, and what
-# removing it does.
+# **Gives** three numbers for a cloud of vectors: the participation ratio, the share of the first
+# direction, the largest hub. Why training makes a first direction, and what removing it does.
 # **Time** 75 minutes.
 #
 # An encoder gives 200 numbers for each sentence. Are all 200 directions in use? Are cosines of
@@ -241,7 +240,7 @@ for name, N in counts.items():
     print(f"{name}: the largest N is {N.max()}, {(N == 0).sum()} sentences have N = 0")
 for i in np.argsort(-counts["after 80 steps"])[:4]:
     print(f"    N = {counts['after 80 steps'][i]}: {text(i)[:80]}")
-expect(counts["random directions"].max(), 15, 35, "largest N, random directions")
+
 claim("largest N after 80 steps; random directions: 25", counts["after 80 steps"].max(), low=100)
 expect(np.corrcoef(counts["after 80 steps"], u @ u.mean(axis=0))[0, 1], 0.4, 0.9,
        "correlation of N with the cosine to the mean")

@@ -2,8 +2,7 @@
 # # B · Many workers: when a sum of gradients is a gradient, and when it is not
 #
 # **Needs** the batch softmax with its gradient (lesson 5), sparse rows (lesson 7).
-# **Gives** what several processes have to send each other so that together they take the step of
-# one; the backward of a gather; what that costs for a table of 251,000 rows.
+# **Gives** what several processes have to send each other to take the step of one, and its price.
 # **Time** 45 minutes.
 #
 # Each of n workers holds all parameters and takes its share of the batch, and all of them make the
@@ -168,9 +167,8 @@ claim("share of the gradient away from wrong inputs that is lost; 9/11 if all we
 # %%
 figure, axes_row = plt.subplots(1, 2, figsize=(10, 4.6))
 one = p - np.eye(B)                                           # B · ds
-seen = np.zeros_like(one)
-for part in parts:
-    seen[part, part] = one[part, part]
+worker = np.arange(B) // 3
+seen = one * (worker[:, None] == worker)
 for axes, picture, title in zip(axes_row, (one, seen), (
         "B ∂loss/∂s: a worker has three rows;\na reply's gradient needs its whole column",
         "The mistake: of each column\nonly its own worker's part is used")):
@@ -225,23 +223,15 @@ check(2, merged, judge_merged)
 # %% [markdown]
 # ## What travels
 #
-# The matrices of our DAN are small: 500 · 500. The table is large: 251,000 rows of 500, half a
-# gigabyte. There are three ways to send its gradient.
+# The matrices of our DAN are small: 500 · 500. The table is large: 251,000 rows of 500. A worker
+# with b = 1,024 pairs of chat can send its gradient in three ways:
 #
-# 1. **Dense**. Sent: one array. The best method (reduce-scatter, then all-gather) lets a worker
-#    receive 2 (n − 1)/n · R rows of 500 numbers.
-# 2. **Sparse rows**. Sent: the U rows that a worker's batch uses, far fewer than R, each summed
-#    (lesson 7). A worker receives (n − 1) · U rows. That is less as long as n < 2R/U.
-# 3. **Before the sum**. Sent: one vector for each sentence, and two whole numbers for each place:
-#    which row, which sentence. This is enough, since all words and bigrams of a sentence get the
-#    *same* vector, the sentence's dy over the root of its length (lesson 8). Each worker then sums
-#    over places itself. It receives (n − 1) · 2b vectors for b pairs.
-#
-# The third way is the library's. With 1,024 pairs of chat a worker's words and bigrams name 14,843
-# different rows: 29.7 MB. Before the sum it sends 4.7 MB. The dense table has 502 MB.
-#
-# The random numbers have to be the same everywhere, too. Which words are dropped from a sentence
-# must not depend on the number of workers. So numbers belong to places in the *whole* batch.
+# 1. **Dense**. Sent: one array, 502 MB.
+# 2. **Sparse rows**. Sent: the 14,843 rows that its batch uses, each summed (lesson 7), 29.7 MB.
+# 3. **Before the sum**. Sent: one vector for each of 2b sentences, and two whole numbers for each
+#    place: which row, which sentence. This is enough, since all words and bigrams of a sentence get
+#    the *same* vector (lesson 8). Others sum over places themselves. These are 4.7 MB. The library
+#    does it so.
 #
 # ## Where this lives
 #

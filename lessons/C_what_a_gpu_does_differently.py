@@ -2,8 +2,7 @@
 # # C · What a GPU does differently: launches, queues, wrong ids, digits
 #
 # **Needs** NumPy, a model with its loss and gradients (lesson 18), no GPU. Optional.
-# **Gives** a count of the calls that a layer makes, the right way to time a device that works
-# ahead; the error of short mantissas and of long sums, and a tolerance that is derived.
+# **Gives** how to count a layer's calls and time a device; the errors of short mantissas and sums.
 # **Time** 65 minutes, in two parts; the second begins at "Mantissas".
 #
 # Most of NumPy's functions exist in CuPy, for arrays that live on a GPU. But on a GPU each call

@@ -83,8 +83,8 @@ expect(guess_from_hypotheses(pairs, labels), 1 / 3, 1 / 3 + 0.03,
 # %% [markdown]
 # ### Exercise 1: break the world
 #
-# Make the mistake that SNLI made. Write a `draw_leaky_pair(label)` whose labels are all true, while
-# the hypothesis alone shows the label in more than 80% of the pairs.
+# Write a `draw_leaky_pair(label)` whose labels are all true, while the hypothesis alone shows the
+# label in more than 80% of the pairs.
 
 # %%
 def draw_leaky_pair(label):
@@ -242,7 +242,7 @@ def chat_batch(which):
 
 
 def new_model():
-    """Random embeddings, and a thousand rows of zeros for bigrams."""
+
     random = np.random.default_rng(seed(1))
     table = np.zeros((vocabulary.size + 1000, config.embedding_dim), np.float32)
     table[:vocabulary.size] = random.standard_normal((vocabulary.size, config.embedding_dim))
@@ -300,12 +300,8 @@ probe, _ = train_model(6000, share=1.0, start=on_replies, frozen=True)
 both_tasks, both_losses = train_model(800, share=0.5, start=on_replies)
 
 
-def accuracy(model):
-    """Share of NLI's test pairs whose label is right."""
-    return np.mean(classify(model, nli)[nli_test] == labels[nli_test])
-
-
-frozen, moving = accuracy(probe), accuracy(both_tasks)
+frozen, moving = (np.mean(classify(model, nli)[nli_test] == labels[nli_test])
+                  for model in (probe, both_tasks))
 expect(frozen, 0.7, 1, "accuracy in the frozen vectors; guessing has 0.33")
 claim("NLI accuracy: an encoder that learns it, 400 steps, less the frozen one", moving - frozen,
       low=0.03)

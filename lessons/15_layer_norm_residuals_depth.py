@@ -1,10 +1,8 @@
 # %% [markdown]
 # # 15 · Layer norm, residuals, depth: what keeps a gradient alive
 #
-# **Needs** the gradient of a unit vector (lesson 9), `linear` and what thirty layers do to a
-# gradient (lesson 3), attention (lesson 12).
-# **Gives** the backward of layer norm in one line; why a residual connection lets gradients
-# through; and pre-norm against post-norm, with the curves derived before they are drawn.
+# **Needs** what many layers do to a gradient (lesson 3), that of a unit vector (lesson 9).
+# **Gives** the backward of layer norm in one line; residuals; pre-norm against post-norm.
 # **Time** 60 minutes.
 #
 # A Transformer of six layers has twelve sublayers on top of each other. In lesson 3 a stack of
@@ -142,10 +140,8 @@ WIDTH, HIDDEN, C = 128, 512, 8 / 25
 
 def draw_layers(layers, rng):
     """Glorot's matrices of so many feed-forward networks."""
-    bound = math.sqrt(6 / (WIDTH + HIDDEN))
-    return [(rng.uniform(-bound, bound, (WIDTH, HIDDEN)),
-             rng.uniform(-bound, bound, (HIDDEN, WIDTH)))
-            for _ in range(layers)]
+    bound, shapes = math.sqrt(6 / (WIDTH + HIDDEN)), ((WIDTH, HIDDEN), (HIDDEN, WIDTH))
+    return [tuple(rng.uniform(-bound, bound, shape) for shape in shapes) for _ in range(layers)]
 
 
 def inner_forward(x, matrices):
@@ -163,11 +159,8 @@ def inner_backward(dy, cache):
 
 mean_square = lambda x: float(np.mean(x**2))
 words = rng.standard_normal((200, WIDTH))
-back = rng.standard_normal((200, WIDTH))
-out, inner_cache = inner_forward(words, draw_layers(1, rng)[0])
+out, _ = inner_forward(words, draw_layers(1, rng)[0])
 expect(mean_square(out) / mean_square(words), 0.27, 0.37, "mean square of f(x) / of x: 0.32")
-expect(mean_square(inner_backward(back, inner_cache)) / mean_square(back), 0.27, 0.37,
-       "and of the gradients: 0.32")
 
 # %% [markdown]
 # ### Exercise 2: break it so that nobody notices
@@ -207,7 +200,8 @@ def blind_start(rng):
 
 def judge_blind_start(blind_start, rng):
     weight0, weight1 = blind_start(rng)
-    assert weight0.shape == (3, 5) and weight1.shape == (5, 3), "shapes"
+    assert weight0.shape == (3, 5) and weight1.shape == (5, 3), (
+        f"shapes {weight0.shape} and {weight1.shape}")
     assert np.abs(weight0).min() > 0, "weight0 is to have no zeros"
     error = layer_error(in_place_forward, in_place_backward,
                         [rng.standard_normal((4, 3)), weight0, weight1], rng)
@@ -255,9 +249,7 @@ def stack_forward(kind, x, layers):
         if kind == "post":
             x, norm_cache = layer_norm_forward(x, ONES, ZEROS)
         caches.append((norm_cache, inner_cache))
-    last_cache = None
-    if kind == "pre":
-        x, last_cache = layer_norm_forward(x, ONES, ZEROS)
+    x, last_cache = layer_norm_forward(x, ONES, ZEROS) if kind == "pre" else (x, None)
     return x, (kind, caches, last_cache)
 
 
@@ -293,9 +285,8 @@ for kind in derived:
            f"{kind}: {derived[kind][0]:.2g} at the input, derived; |measured / derived − 1|")
 
 figure, axes = plt.subplots()
-names = {"plain": "plain", "residual": "residual alone", "post": "post-norm", "pre": "pre-norm"}
-for kind, color in zip(names, ("C7", "C3", "C1", "C0")):
-    axes.semilogy(height, measured[kind], "o", color=color, markersize=4, label=names[kind])
+for kind, color in zip(derived, ("C7", "C3", "C1", "C0")):
+    axes.semilogy(height, measured[kind], "o", color=color, markersize=4, label=kind)
     axes.semilogy(height, derived[kind], "k:", label="derived" if kind == "pre" else None)
 axes.set(title="Gradients of four stacks: only with norms do they keep their size",
          xlabel="sublayers below (0: the input)",
@@ -350,31 +341,15 @@ def moved(kind, depth, by_gradient, delta=1e-6):
     return math.sqrt(mean_square(stack_forward(kind, words, changed)[0] - before)) / delta
 
 
-depths = np.array([1, 2, 4, 8, 12, 24, 48])
-steps, along = ({kind: np.array([moved(kind, depth, by_gradient) for depth in depths])
+steps, along = ({kind: [moved(kind, depth, by_gradient) for depth in (1, 48)]
                  for kind in ("post", "pre")} for by_gradient in (False, True))
-derived_steps = {"post": np.sqrt(2 * C * depths / (1 + C)),
-                 "pre": np.sqrt(2 * np.log(1 + C * depths))}
-
-figure, axes = plt.subplots()
-for kind, color in (("post", "C1"), ("pre", "C0")):
-    axes.loglog(depths, along[kind], "s-", color=color, label=f"{names[kind]}, the gradient's sign")
-    axes.loglog(depths, steps[kind], "o--", color=color, label=f"{names[kind]}, random")
-    axes.loglog(depths, derived_steps[kind], "k:",
-                label="derived: √L and √ln L" if kind == "pre" else None)
-axes.set(title="A step moves a deep post-norm stack further than a pre-norm one",
-         xlabel="sublayers L", ylabel="change of the output / of the matrices",
-         xticks=depths, xticklabels=depths)
-show(figure, "15_nudge")
-
-
 claim("random change, pre-norm: 48 sublayers / 1; derived 3.2",
-      steps["pre"][-1] / steps["pre"][0], 2.2, 4.5)
+      steps["pre"][1] / steps["pre"][0], 2.2, 4.5)
 claim("random change, post-norm: 48 / 1; derived 6.9",
-      steps["post"][-1] / steps["post"][0], 4.5, 12)
-claim("the gradient's sign, pre-norm: 48 / 1", along["pre"][-1] / along["pre"][0], 16, 64)
+      steps["post"][1] / steps["post"][0], 4.5, 12)
+claim("the gradient's sign, pre-norm: 48 / 1", along["pre"][1] / along["pre"][0], 16, 64)
 claim("the gradient's sign: post-norm / pre-norm at 48 sublayers",
-      along["post"][-1] / along["pre"][-1], low=1.5)
+      along["post"][1] / along["pre"][1], low=1.5)
 
 # %% [markdown]
 # A random change moves the pre-norm stack 3 times as far and the post-norm stack 7 times. A step
@@ -394,10 +369,10 @@ claim("the gradient's sign: post-norm / pre-norm at 48 sublayers",
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | random change, pre-norm: 48 sublayers / 1; derived 3.2 | 3.36 ± 0.2 | 3.03 to 3.66 | below 2.2, above 4.5 |
-# | random change, post-norm: 48 / 1; derived 6.9 | 7.88 ± 1 | 6.54 to 9.3 | below 4.5, above 12 |
-# | the gradient's sign, pre-norm: 48 / 1 | 36.8 ± 3 | 34.4 to 40.7 | below 16, above 64 |
-# | the gradient's sign: post-norm / pre-norm at 48 sublayers | 3.95 ± 0.4 | 3.42 to 4.36 | below 1.5 |
+# | random change, pre-norm: 48 sublayers / 1; derived 3.2 | 3.3 ± 0.2 | 2.94 to 3.57 | below 2.2, above 4.5 |
+# | random change, post-norm: 48 / 1; derived 6.9 | 7.71 ± 1 | 6.4 to 9.25 | below 4.5, above 12 |
+# | the gradient's sign, pre-norm: 48 / 1 | 34.5 ± 4 | 28.7 to 39 | below 16, above 64 |
+# | the gradient's sign: post-norm / pre-norm at 48 sublayers | 4.81 ± 1 | 4.1 to 6.52 | below 1.5 |
 
 # %% [markdown]
 # ## What you know now

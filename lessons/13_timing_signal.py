@@ -1,14 +1,12 @@
 # %% [markdown]
 # # 13 · Timing signal: which word came first
 #
-# **Needs** attention (lesson 12; several heads side by side are lesson 14), unit vectors (lesson 9).
-# **Gives** `timing_signal`: why positions are needed, what sines add, how similar two positions
-# are; and an encoder that cannot learn who won without it, with the loss at which it gets stuck.
+# **Needs** attention (lesson 12), unit vectors (lesson 9).
+# **Gives** why positions are needed, what sines add, how similar two positions are.
 # **Time** 50 minutes.
 #
-# "Dog bites man" is no news, "man bites dog" is. A sum of words cannot tell them apart. Attention
-# relates words to each other, so it seems that attention can. It cannot. This lesson shows why, and
-# what four lines do about it.
+# A sum of words cannot tell "dog bites man" from "man bites dog". Attention relates words to each
+# other, so it seems that attention can. It cannot. This lesson shows why, and what helps.
 
 # %%
 import sys
@@ -37,14 +35,14 @@ rng = np.random.default_rng(seed(12))
 # %% [markdown]
 # ## Attention has no order
 #
-# y_i = Σ_j p_ij v_j, where p_ij is the softmax of q_i · k_j/√m over j. Nothing in this formula says
-# where i and j stand: only the words' own vectors enter, and a sum does not depend on the order of
-# its terms. If you change the order of the words, the outputs change their order in the same way:
+# y_i = Σ_j p_ij v_j, where p_ij is the softmax of q_i · k_j/√m over j. Only the words' own vectors
+# enter, and a sum does not depend on the order of its terms. If you change the order of the words,
+# the outputs change their order in the same way:
 #
 # attention(x[order]) = attention(x)[order]
 #
-# Linear layers, relu and layer norm treat each row alone, so this holds for them, too. Then the
-# encoder takes the mean over the words. The mean is the same for every order.
+# Linear layers, relu and layer norm treat each row alone, so this holds for them, too. At the end
+# the mean over the words is the same for every order.
 #
 # **Predict:** what is the cosine between "dog bites man" and "man bites dog", after two layers of
 # attention with random weights, when nothing tells positions apart? And with the timing signal?
@@ -73,7 +71,7 @@ def no_signal(length, width):
 
 
 def random_signal(length, width):
-    """One random vector for each position, always the same ones."""
+
     return np.random.default_rng(seed(1)).choice([-0.7, 0.7], (length, width))
 
 
@@ -100,9 +98,8 @@ u, _ = transformer_forward(model, both)
 expect(1 - u[0] @ u[1], 1e-6, 0.1, "1 − cosine with it")
 
 # %% [markdown]
-# Without the signal both sentences have exactly the same vector. No training can separate them,
-# since every value of the parameters gives one vector. With the signal they differ, though before
-# training not by much.
+# Without the signal both sentences have exactly the same vector, whatever the parameters are. So no
+# training can separate them. With the signal they differ, though before training not by much.
 #
 # ## A clock with many hands
 #
@@ -110,8 +107,8 @@ expect(1 - u[0] @ u[1], 1e-6, 0.1, "1 − cosine with it")
 # them, but then positions beyond the longest sentence of the training have no vector. Think of a
 # clock instead. A hand that turns once in 2π · t positions stands at the angle p/t at position p;
 # write down its sine and cosine. A fast hand tells neighbours apart, but is soon back where it
-# was. A slow one takes long to come back, but hardly moves from word to word. So take d/2 hands,
-# from t = 1 to t = 10,000, each a fixed factor slower than the one before:
+# was. A slow one hardly moves from word to word. So take d/2 hands, from t = 1 to t = 10,000, each
+# a fixed factor slower than the one before:
 #
 # t_k = 10,000^(k/(d/2 − 1)), signal(p) = [sin(p/t_0) … sin(p/t_last), cos(p/t_0) … cos(p/t_last)]
 
@@ -142,10 +139,9 @@ expect(np.abs(signal - signal_by_hand(1500, width)).max(), 0, 1e-9, "ours agains
 #
 # (Ci(Δ) − Ci(Δ/10,000))/ln 10,000 ≈ **1 − (0.577 + ln Δ)/9.21**
 #
-# (Ci is the cosine integral. It is about 0.577 + ln x for a small x, and about 0 for a large one.)
-# Similarity falls with the *logarithm* of the distance: from 10 to 100 it loses as much as from 100
-# to 1,000, a quarter. So near positions are told apart finely, far ones coarsely. (At distance 1
-# Ci is 0.34: the short form holds from about 3 words on.)
+# (Ci is the cosine integral. It is about 0.577 + ln x for a small x, and about 0 for a large one.
+# The short form holds from about 3 words on.) Similarity falls with the *logarithm* of the
+# distance: from 10 to 100 it loses as much as from 100 to 1,000, a quarter.
 #
 # **Predict** the cosine at distance 100, where ln Δ = 4.605: 1 − (0.577 + 4.605)/9.21 is …
 
@@ -175,24 +171,21 @@ curve.set(title="On average, similarity falls with ln Δ", xlabel="distance Δ i
           xticklabels=["1", "10", "100", "1,000"])
 show(figure, "13_timing_signal")
 
-expect(np.abs(measured[0] - measured[2]).max(), 0, 1e-10,
-       "from position 0 and from 400, the difference")
+
 off = np.abs(measured[0] - derived_cosine(distances))
 expect(off[distances <= 100].max(), 0, 0.01, "measured − derived up to distance 100, at most")
-expect(off.max(), 0, 0.06, "and up to 1,000: the sum of 256 hands is no integral any more")
 expect(derived_cosine(100), 0.43, 0.45, "at distance 100: 1 − 5.18/9.21 = 0.44")
 
 # %% [markdown]
-# Beyond 100 words the measured cosine goes up and down around the derived line: 0.20 at 700, 0.22
-# at 1,000. No two positions have the same signal: the fastest hand has a period of 2π, and no
-# multiple of 2π is a whole number.
+# It is 0.44. Beyond 100 words the measured cosine goes up and down around the derived line: 0.20 at
+# 700, 0.22 at 1,000.
 #
 # ## What sines add: "three words back"
 #
-# signal(p + Δ) follows from signal(p) if each hand is turned by Δ/t_k. For that p need not be
-# known. It is a linear map, so one matrix of queries can ask for "the word three before me", at
-# every position. Below, a matrix is fitted by least squares at the positions 0 to 199. Then each
-# position from 203 to 399 asks for its third predecessor, as a head does: by the largest product.
+# signal(p + Δ) follows from signal(p) if each hand is turned by Δ/t_k, whatever p is. That is a
+# linear map, so one matrix of queries can ask for "the word three before me" at every position.
+# Below, a matrix is fitted by least squares at the positions 0 to 199. Then each position from 203
+# to 399 asks for its third predecessor, as a head does: by the largest product.
 #
 # **Predict** how often the right position is found: with sines? With a random vector for each
 # position, as a learned table starts?
@@ -211,8 +204,8 @@ claim("three words back, at positions not seen: found with sines", by_sines, low
 expect(by_random, 0, 0.1, "… found with random vectors")
 
 # %% [markdown]
-# What a matrix learns about sines holds at positions that it has not seen. What it learns about
-# random vectors does not.
+# With sines always, with random vectors nearly never. What a matrix learns about sines holds at
+# positions that it has not seen.
 #
 # ### Exercise 1: wind the clock forward
 #
@@ -276,8 +269,9 @@ check(2, broken_timescales, judge_broken_timescales)
 # Now with training. There are twelve players. A sentence is "a beats b", for all 132 ordered pairs.
 # The task is to name the winner. Without the signal "a beats b" and "b beats a" are one vector.
 # With one vector for two answers the best is a probability of ½ for each: a loss of **ln 2 =
-# 0.693**, on average over any set of games that holds both. No width, depth or length of training
-# gets below. Before training, with all twelve alike, the loss is ln 12 = 2.485.
+# 0.693**. No width, depth or length of training gets below. Before training the loss is ln 12.
+#
+# **Predict:** is a random vector for each position enough for this task, or are sines needed?
 
 # %%
 PLAYERS = 12
@@ -289,7 +283,7 @@ small = ModelConfig(encoder="transformer", embedding_dim=16, layers=[16], heads=
 
 
 def train(steps=250, scale=10):
-    """→ losses (steps,)."""
+
     rng = np.random.default_rng(seed(0))
     table = rng.standard_normal((PLAYERS + 1, 16)) / 4
     params = {name: p.astype(np.float64)
@@ -313,15 +307,6 @@ with signal_as(no_signal):
 with signal_as(random_signal):
     random_losses = train()
 
-figure, curve = plt.subplots()
-curve.semilogy(without_losses, color="C3", label="without the signal")
-curve.semilogy(with_losses, color="C0", label="with it")
-curve.semilogy(random_losses, color="C1", linestyle="--", label="a random vector a position")
-curve.axhline(math.log(2), color="k", linestyle=":", label="derived: ln 2")
-curve.set(title="Without positions the loss stays at ln 2 or above", ylabel="loss: −ln p(winner)",
-          xlabel="step (all 132 games in each)")
-show(figure, "13_order")
-
 expect(with_losses[0], math.log(12) - 1e-9, math.log(12) + 1e-9, "loss at the start: ln 12")
 claim("who won, without the signal: the least loss; ln 2 = 0.693", without_losses.min(),
       math.log(2) - 1e-9, math.log(2) + 0.02)
@@ -329,24 +314,22 @@ claim("… with the signal: loss at the end", with_losses[-1], high=0.02)
 claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
 
 # %% [markdown]
-# The signal only has to make a difference *possible*; training makes it large. For this task any
-# vectors serve that differ from position to position. Sines are needed for what was shown above.
+# For this task any vectors serve that differ from position to position. Sines are needed for what
+# was shown above.
 #
-# The DAN solves this in another way: it hashes bigrams (lesson 6), "a beats" and "beats a". So it
-# knows the order of two neighbours, and no other order.
-#
+
 # ## Where this lives
 #
 # - `core/attention.py`: `timing_signal`. `core/transformer_layers.py`:
 #   `placed_embedding_forward` multiplies by √d and adds it, at the words' positions. It is a
 #   constant: the backward has no line for it.
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all
-#   cosines; Vaswani et al. print them in turns, which is the same up to a permutation of channels).
+#   cosines; Vaswani et al. print them in turns).
 
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 14` prints it. The last column says which values would refute the claim.
+# Over five seeds, as `python -m lessons.claims 13` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |

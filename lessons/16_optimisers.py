@@ -1,14 +1,13 @@
 # %% [markdown]
 # # 16 · Optimisers: the bowl, and one rate for all its directions
 #
-# **Needs** finite differences (lesson 2). Eigenvalues and, for momentum, a quadratic with complex
-# roots: you can take both on trust.
+# **Needs** eigenvalues and, for momentum, complex roots: you can take both on trust.
 # **Gives** SGD, momentum and Adam: what each assumes, and how many steps it needs at which rate.
 # **Time** 50 minutes.
 #
 # A gradient says which way is down. It does not say how far to go. A loss is steep in some
-# directions and flat in others, and one number, the rate, has to serve all of them. Each optimiser
-# of this lesson solves that under an assumption, and fails where this assumption is wrong.
+# directions and flat in others, and one rate has to serve all of them. Each optimiser of this
+# lesson makes an assumption, and fails where it is wrong.
 
 # %%
 import sys
@@ -44,8 +43,8 @@ def bowl(x, A=axes_bowl):
 
 
 # %% [markdown]
-# The best rate makes the largest |1 − ηλᵢ| as small as possible. At it both ends shrink equally:
-# 1 − ηλ_min = ηλ_max − 1, so η = 2/(λ_min + λ_max), and the factor of a step is
+# At the best rate both ends shrink equally: 1 − ηλ_min = ηλ_max − 1. So η = 2/(λ_min + λ_max), and
+# the factor of a step is
 #
 # **(κ − 1)/(κ + 1)**
 #
@@ -77,6 +76,8 @@ _, path = steps_to(1e-3, descent(2.002 / 1000), most=1000)
 expect(np.abs(path[-1, 1] / start[1]), 7, 8, "at 2.002/λ_max: how far out after 1000 steps, not 0")
 
 # %% [markdown]
+# 1,727 steps. With the higher rate the steep direction grows, sevenfold in 1,000 steps.
+#
 # ## Momentum: add up what the steps agree on
 #
 # In the steep direction the steps go to and fro. In the flat one they all point the same way. So
@@ -97,8 +98,8 @@ expect(np.abs(path[-1, 1] / start[1]), 7, 8, "at 2.002/λ_max: how far out after
 # √κ = (1 + √μ)/(1 − √μ), so **√μ = (√κ − 1)/(√κ + 1)**,  η = (1 + √μ)²/λ_max
 #
 # It is SGD's factor with √κ in the place of κ. (At both ends the two roots are equal, and then
-# x_t = qᵗ (1 + a t) x₀ with q = √μ, a = 1 − q at λ_min and 1 + q at λ_max. Because of 1 + a t the
-# loss rises first, about seventyfold.)
+# x_t = qᵗ (1 + a t) x₀ with q = √μ, a = 1 − q at λ_min and 1 + q at λ_max. So the loss rises first,
+# about seventyfold.)
 
 # %%
 def momentum(rate, mu):
@@ -119,9 +120,9 @@ usual_steps, _ = steps_to(1e-3, momentum(3 / 1000, 0.9))
 expect(usual_steps, 70, 95, "μ = 0.9, η = 3/λ_max: steps")
 
 # %% [markdown]
-# The usual pair μ = 0.9, η = 3/λ_max needs fewer steps than the formula's. The formula is the best
-# for very many steps, not for the first thousandth. The library has no momentum of its own: it is
-# the m of Adam. m ← βm + (1 − β)g is (1 − β) times the same sum.
+# The usual pair μ = 0.9, η = 3/λ_max needs fewer steps than the formula's, which is the best for
+# very many steps. The library has momentum as the m of Adam: m ← βm + (1 − β)g is (1 − β) times the
+# same sum.
 #
 # ### Exercise 1: how high may the rate be?
 #
@@ -180,14 +181,12 @@ expect(uncorrected[0], 3.16, 3.17, "no correction: the first step, 0.1/√0.001"
 expect(uncorrected.max(), 6.4, 6.7, f"no correction: the longest, step {uncorrected.argmax() + 1}")
 
 # %% [markdown]
-# Too long: s starts at 0 as well, and grows a hundred times more slowly than m. Even after 1000
-# steps they are a quarter too long.
+# Too long: s starts at 0 as well, and grows a hundred times more slowly than m.
 #
 # ## Turn the bowl
 #
-# That was a mistake of the code. Now a loss that breaks Adam itself. Adam's sizes belong to the
-# *axes*. Turn the bowl by 45°. Then each axis sees a mixture of both curvatures, and both s are
-# nearly equal. For SGD and momentum a rotation changes nothing.
+# Adam's sizes belong to the *axes*. Turn the bowl by 45°. Then each axis sees a mixture of both
+# curvatures, and both s are nearly equal. For SGD and momentum a rotation changes nothing.
 #
 # **Predict:** at its best rate, does Adam need more steps than momentum's 138, or fewer? On the
 # bowl along the axes, and on the turned one?
@@ -233,7 +232,7 @@ figure, axes = plt.subplots()
 for name, step in (("SGD", descent(best)), ("momentum", momentum(eta, mu)),
                    ("Adam, rate 0.03", adam_step(0.03))):
     path = steps_to(1e-3, step, most=4000)[1]
-    axes.semilogy(np.einsum("ti,ij,tj->t", path, axes_bowl, path) / 2, label=name)
+    axes.semilogy([bowl(x)[0] for x in path], label=name)
 axes.set(xlabel="step", ylabel="loss", ylim=(1e-6, 200),
          title="Adam is down first, and comes back up again")
 show(figure, "16_optimisers")
@@ -242,17 +241,15 @@ show(figure, "16_optimisers")
 # At its best rate Adam needs fewer steps than momentum on the bowl along the axes, and more on the
 # turned one. How many times as many a rotation costs depends on the rate: 2 to 8.
 #
-# But with a constant rate Adam does not stay there (second figure). s forgets: when g has been
-# small for long, √s is small, and a small g makes a large step. The loss then rises again, and more
-# at a higher rate. So the rate falls to zero in the course of a training. β₂ = 0.99 forgets ten
-# times faster. With it the loss rises again after some hundred steps.
+# With a constant rate Adam does not stay down (second figure). s forgets: when g has been small for
+# long, √s is small, and a small g makes a large step. The loss rises again, and more at a higher
+# rate. So the rate falls to zero in the course of a training.
 #
 # ## Where this lives
 #
 # - `core/optim.py`: `SGD`, `sgd`, `adam`. `config.py`: `OptimConfig`.
 # - `minimal.py`: `update` is Adam for matrices, and for rows the Adagrad of lesson 17.
-# - The paper trains by SGD with a rate of 0.01 for 40 million steps (§3.1). Adam is ours; it needs
-#   fewer steps.
+# - The paper trains by SGD with a rate of 0.01 for 40 million steps (§3.1). Adam is ours.
 
 # %% [markdown]
 # ## Claims

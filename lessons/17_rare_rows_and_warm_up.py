@@ -6,8 +6,7 @@
 # **Time** 45 minutes.
 #
 # Adam was made for numbers that have a gradient in every step. The row of a rare word has one in a
-# few steps of a thousand. And in the first steps Adam knows too little. Both faults can be derived,
-# measured and repaired.
+# few steps of a thousand. And Adam's first steps are noisy. Both faults can be repaired.
 
 # %%
 import sys
@@ -27,7 +26,7 @@ rng = np.random.default_rng(seed(16))
 
 
 def adam_moves(gradients, first=1):
-    """The library's Adam, rate 1: by how much each step increases x. gradients: (T, …) → (T, …)"""
+    """The library's Adam, rate 1: what each step adds to x. gradients: (T, …) → (T, …)"""
     x, m, s = np.zeros((3, *np.shape(gradients)[1:], 1))
     places = [x.copy()]
     for t, g in enumerate(gradients, start=first):
@@ -39,8 +38,8 @@ def adam_moves(gradients, first=1):
 # %% [markdown]
 # ## A table of words is a bowl
 #
-# In a batch drawn from text, word r occurs with frequency p_r. Its row has a gradient only then. So
-# its curvature, averaged over batches, is proportional to p_r, and κ = p_1/p_R. For a thousand
+# Word r occurs in a text with frequency p_r, and its row has a gradient only then. So its
+# curvature, averaged over batches, is proportional to p_r, and κ = p_1/p_R. For a thousand
 # words by Zipf's law, p_r ∝ 1/r, κ is a thousand. Each row has a target, which it sees with noise:
 
 # %%
@@ -59,13 +58,13 @@ def gradient_of(table, draw, noise=1.0):
 
 
 # %% [markdown]
-# With a constant rate 2/p_1 = 15 is the limit for SGD. A rate of 5 leaves half of the way to the
-# target for the words 101 to 1000 after 500 steps: (1 − ηp)^500. Adam would help, but it has two
-# faults here. **First**, it is dense: m and s are two more tables (1,004 MB for the default one;
-# one sum a row has 1 MB), and every step goes through all rows. **Second**, it keeps moving rows
-# that are *not* in the batch. A word occurs once, after many steps, with a gradient g: m = 0.1 g, s
-# = 0.001 g². Its row makes a step of 3.16 rates. Then m and √s shrink by 0.9 and √0.999 a step, and
-# the row moves on:
+# With a constant rate 2/p_1 = 15 is the limit for SGD. Adam would help, but it has two faults here.
+#
+# - It is dense: m and s are two more tables (1,004 MB for the default one; one sum a row has 1 MB),
+#   and every step goes through all rows.
+# - It keeps moving rows that are *not* in the batch. A word occurs once, after many steps, with a
+#   gradient g: m = 0.1 g, s = 0.001 g². Its row makes a step of 3.16 rates. Then m and √s shrink by
+#   0.9 and √0.999 a step, and the row moves on:
 #
 # 0.1/√0.001 · Σ_k (0.9/√0.999)^k = **31.8 rates, for one occurrence.**
 
@@ -122,10 +121,8 @@ axes.set(xlabel="a word's rank by frequency", ylabel="mean squared error of its 
 show(figure, "17_rare_rows_and_warm_up")
 
 # %% [markdown]
-# The rare ones. The frequent ones are near their targets with all three. (With a rate of 20 SGD is
-# at 0.12 for the rare words. But then the frequent rows first grow without limit, and come back
-# only because the rate falls to zero.) Adam is close behind Adagrad: its price is mostly two more
-# tables and the time to go through them.
+# The rare ones. The frequent ones are near their targets with all three. Adam is close behind
+# Adagrad: its price is mostly two more tables and the time to go through them.
 #
 # Adagrad never forgets. After ten gradients of size 100, one of size 1 moves its row by rate/316 at
 # most. So the library uses Adagrad for rows, most of which are in few batches, and Adam for
@@ -186,9 +183,7 @@ expect(moves.sum(axis=0).std() / (warming[:, None] * moves).sum(axis=0).std(), 3
 #
 # ## Where this lives
 #
-# - `core/optim.py`: `Adaptive` (Adam for matrices, row-wise Adagrad for tables), `update_rows`.
-#   `core/schedule.py`: `rates`. `minimal.py`: `update`.
-# - All of this is ours. The paper trains by SGD.
+# - `core/optim.py`: `Adaptive`, `update_rows`. `core/schedule.py`: `rates`. All of this is ours.
 
 # %% [markdown]
 # ## Claims

@@ -2,12 +2,11 @@
 # # 19 · What the scores become, and what a larger batch shows
 #
 # **Needs** the batch softmax loss, its gradient and its false negatives (lesson 5).
-# **Gives** the scores at which the loss is lowest; what the mask of equal replies changes in them;
-# what a batch of K can show of a model that has such scores.
+# **Gives** the scores at which the loss is lowest, with and without the mask; what a batch shows.
 # **Time** 50 minutes.
 #
-# Lesson 5 derived how the loss pulls. Where does it pull *to*? To one number for each pair, which
-# can be written down: how much more likely a reply is after this input than overall.
+# Lesson 5 derived the loss's gradient. At which scores is the gradient zero? At one number for each
+# pair, which can be written down: how much more likely a reply is after this input than overall.
 
 # %%
 import sys
@@ -27,15 +26,15 @@ rng = np.random.default_rng(seed(8))
 # ## The scores that the loss wants
 #
 # Let replies come with p(j | i), given the input, and p(j) overall. The wrong answers of a batch
-# are other people's replies, so they come with p(j). Given K candidates, which one is true? Bayes:
-# candidate j is k times as likely to be the true one as another if p(j | i)/p(j) is k times as
-# large. A softmax of scores says exactly that if
+# are other people's replies, so they come with p(j). By Bayes candidate j is k times as likely to
+# be the true one as another if p(j | i)/p(j) is k times as large. A softmax of scores says exactly
+# that if
 #
 # s_ij = **log (p(j | i)/p(j))** + any number for each row
 #
-# This is the pointwise mutual information (lesson A counts it for words). "Yes", which fits
-# everywhere, gets no score for being frequent. Each time "yes" stands in the batch as another's
-# reply, it is pushed down. So its frequency is divided out.
+# This is the pointwise mutual information, PMI (lesson A counts it for words). "Yes" fits
+# everywhere, and gets no score for being frequent: each time "yes" stands in the batch as another's
+# reply, it is pushed down.
 #
 # A world to test it in: 60 inputs and 200 replies. Each input has a few replies of its own. One
 # reply in four is "yes", reply 0, whatever the input is. There is no encoder. The scores are a
@@ -60,11 +59,6 @@ def draw(K):
     return np.divmod(rng.choice(joint.size, K, p=joint.ravel()), replies)
 
 
-# %% [markdown]
-# A gradient step on this table needs lesson 5's loss alone: a row of the table is u, and v is the
-# reply's own axis.
-
-# %%
 def mask_of(j, use_mask):
     return false_negatives(np.arange(len(j)), j) if use_mask else None
 
@@ -110,20 +104,20 @@ for axes, scores, title in zip(panels, learned.values(), (
 show(figure, "19_what_the_scores_become")
 
 # %% [markdown]
-# The plain loss learns the PMI, duplicates and all. The mask leaves out every other "yes" of a row
-# whose true reply is "yes". So "yes" is pushed in ¾ of the rows alone, and its score rises. Its PMI
-# is 0. In a large batch pull and push are equal at a score s if, with q = ¼,
+# Without the mask it is at its PMI, 0. The mask leaves out every other "yes" of a row whose true
+# reply is "yes". So "yes" is pushed down in ¾ of the rows alone, and its score rises.
+#
+# In a large batch pull and push are equal at a score s if, with q = ¼,
 #
 # q = (1 − q) · q e^s/(q e^s + 1 − q), that is s = **ln((1 − q)/(1 − 2q))** = ln 1.5 = 0.41
 #
 # At K = 64 it is a little less. In return the loss can go down to 0. On the default corpus P@1 is
-# the same with the mask and without (`config.py`, `mask_false_negatives`). No hash finds false
-# negatives in other words, "yes" and "yeah, sure".
+# the same with the mask and without (`config.py`, `mask_false_negatives`).
 #
 # ### Exercise 1: wrong answers from elsewhere
 #
-# Suppose that the wrong answers are not the batch's other replies, but are drawn with chances q(j)
-# of your own, say each text once, however often it occurs. Which scores does the loss want then?
+# Suppose that the wrong answers are drawn with chances q(j) of your own, say each text as often as
+# any other. At which scores is the loss lowest then?
 
 # %%
 def wanted_scores(joint, q):
@@ -180,13 +174,9 @@ claim("share of I that K = 512 shows", shares[512], 0.95, 1.05)
 # %% [markdown]
 # ln K ≥ I is necessary and not sufficient: nine candidates show 69% of I, 64 show 93%.
 #
-# A larger batch also lowers the noise of a step, and a step costs more. On the default corpus 500
-# steps of 1,024 pairs bring P@1 on dev to 28.9. Batches of 128 bring it to 23.6 with as many
-# *steps* (`report/README.md`), and 0.2 below the 28.9 with as many *pairs* (`config.py`,
-# `batch_size`). The paper takes 128 and forty million steps (256 in the last ten million).
-#
-# Losses at different K cannot be compared, nor can P@1. Picking one of 1,024 is harder than one of
-# 128. That is why evaluation always takes 100 candidates.
+# On the default corpus 500 steps of 1,024 pairs bring P@1 on dev to 28.9, and batches of 128 with
+# as many *pairs* to 28.7 (`config.py`, `batch_size`). Losses at different K cannot be compared, nor
+# can P@1. That is why evaluation always takes 100 candidates.
 #
 # ### Exercise 2: too few candidates
 #
@@ -213,15 +203,14 @@ check(2, least_batch, judge_least_batch)
 # %% [markdown]
 # ## Where this lives
 #
-# - `core/losses.py`: `batch_softmax_forward`. `core/pairs.py`: `false_negatives`.
-# - `config.py`: `batch_size`, `mask_false_negatives`. `evaluation/response.py`: 100 candidates.
+# - `core/losses.py`: `batch_softmax_forward`. `core/pairs.py`: `false_negatives`, the mask, ours.
 # - The paper, §2.1–2.2 and §3.1 (K = 128). That such scores become the mutual information is van
-#   den Oord et al.'s (2018); for words it is Levy and Goldberg's (2014). The mask is ours.
+#   den Oord et al.'s (2018); for words it is Levy and Goldberg's (2014).
 
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 10` prints it. The last column says which values would refute the claim.
+# Over five seeds, as `python -m lessons.claims 19` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |

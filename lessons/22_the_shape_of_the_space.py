@@ -1,16 +1,14 @@
 # %% [markdown]
 # # 22 · The shape of the space: directions, hubs, and the one that all share
 #
-# **Needs** the batch softmax (lessons 4, 5 and 19), unit vectors and the scale (lesson 9), P@1
-# (lesson 18); what an eigenvector of a symmetric matrix is. The counted start is lesson A's.
-# **Gives** three numbers that describe a cloud of sentence vectors: the participation ratio, the
-# share of the first direction, the largest hub. Why training makes a first direction, and what
-# removing it does.
+# **Needs** the batch softmax (lessons 4 and 5), unit vectors and the scale (lesson 9), P@1 (lesson
+# 18); what an eigenvector of a symmetric matrix is.
+# **Gives** three numbers for a cloud of vectors: the participation ratio, the share of the first
+# direction, the largest hub. Why training makes a first direction, and what removing it does.
 # **Time** 75 minutes.
 #
 # An encoder gives 200 numbers for each sentence. Are all 200 directions in use? Are cosines of
-# unrelated sentences near 0? Does a search sometimes give the same answer to every question? The
-# vectors show it. The loss does not.
+# unrelated sentences near 0? Does a search sometimes give the same answer to every question?
 
 # %%
 import sys
@@ -45,8 +43,8 @@ unit = lambda x: l2_normalize_forward(x)[0]
 #
 # **PR = 1/Σ λ²**
 #
-# is called the participation ratio. It is between 1 and D, the number of directions. It can be
-# computed without eigenvalues. Σ λ² is the sum of the squares of all entries of C, and
+# is called the participation ratio. It is between 1 and D, the number of directions. Σ λ² is also
+# the sum of the squares of all entries of C, and
 #
 # ‖C‖² = (1/n²) Σ_ij (u_i · u_j)²
 #
@@ -71,9 +69,8 @@ expect(1 / (1 / ratio - 1 / 2_000), 195, 207,
 #
 # ### Exercise 1: the mean cosine, without cosines
 #
-# How large is the mean cosine of two *different* sentences? For a million sentences there are 10¹²
-# pairs. Find it in one pass over the rows. (Start from the sum of all u_i · u_j. Which pairs do not
-# belong to it?)
+# How large is the mean cosine of two *different* sentences? Find it in one pass over the rows, not
+# over the pairs. (Start from the sum of all u_i · u_j. Which pairs do not belong to it?)
 
 # %%
 def mean_cosine(u):
@@ -96,8 +93,8 @@ check(1, mean_cosine, judge_mean_cosine)
 # %% [markdown]
 # ## Real sentences
 #
-# 40,000 pairs of `chitchat-dataset`, the default encoder with 200 numbers, counted start. Vectors
-# are those of sentences of dev, each text once.
+# 40,000 pairs of `chitchat-dataset`, the default encoder with 200 numbers, from the counted start
+# (lesson A). Vectors are those of sentences of dev, each text once.
 
 # %%
 PAIRS, WORDS, D = 40_000, 8_000, 200
@@ -127,7 +124,7 @@ copy = lambda params: {name: p.copy() for name, p in params.items()}
 started = initial_model(Config(text=TextConfig(WORDS, 500, 20_000), seed=seed(23),
                                model=ModelConfig(embedding_dim=D, layers=[D])), corpus)
 for _, model in training(20.0, 80):
-    pass                                                      # the last one is after 80 steps
+    pass                                                      # keeps the last one
 
 # %% [markdown]
 # **Predict:** 200 directions. How many are in use at the start? And after 80 steps: more, or fewer?
@@ -152,10 +149,9 @@ axes.set(xlabel="direction, largest first", ylabel="share of the squared length,
 show(figure, "22_the_shape_of_the_space")
 
 # %% [markdown]
-# So the vectors have **one direction that all sentences share**, and training makes it stronger.
-# ‖mean‖² ≤ λ₁ holds always: λ₁ is the largest mean of (u · d)² over all directions d, and a mean
-# square is never below the square of the mean. Here they are nearly equal: e₁ is nearly the
-# direction of the mean. Its λ₁² is most of Σ λ².
+# 65 at the start, and 13 later. The vectors have **one direction that all sentences share**, and
+# training makes it stronger. e₁ is nearly the direction of the mean, and ‖mean‖² is nearly λ₁. (It
+# is never above λ₁, the largest mean of (u · d)² over all directions d.)
 #
 # ## Why does training make it?
 #
@@ -170,8 +166,7 @@ show(figure, "22_the_shape_of_the_space")
 # At the start the scores are too far apart: the loss is above ln K (lesson 18), and a smaller scale
 # would lower it. The scale is a constant. But if all replies move towards one m, the effective
 # scale falls. So the common direction regulates how sure the softmax can be, as a thermostat
-# regulates heat. The bias of the response network gives the replies an m of their own. The encoder
-# is tied (lesson 9): replies and messages share it. With a large scale the vectors u move, too.
+# regulates heat. The encoder is tied: with a large scale the vectors u move, too.
 #
 # **Predict:** train 80 steps with s = 5, 10, 20, 40. Where will λ₁ of u be the largest? And the
 # effective scale? And for s = 20, what if training goes on?
@@ -210,26 +205,21 @@ per_scale = [spread / scale for _, _, spread, scale in (
 expect(max(per_scale) / min(per_scale), 1, 1.5,
        "spread / effective scale: the largest of start, 10, 20, 40 / the least")
 expect(history[20.0][240][3] - history[20.0][80][3], 0.3, 5, "effective scale: 240 steps less 80")
-expect(history[10.0][80][0], 0.08, 0.16, "scale 10: λ₁ is still that of the start")
-expect(history[10.0][80][1], 0.3, 0.5, "but ‖m‖² is no longer 0.09")
 
 # %% [markdown]
-# The spread of the wrong scores is 0.11 to 0.14 times the effective scale, before training and
-# after. So the formula holds up to a quarter or so. At 5 and at 10 λ₁ stays near that of the start,
-# 0.12. This speaks against another explanation, that frequent words give all sentences a common
-# direction: they are the same at every scale. At 10 only the replies moved: ‖m‖² went from 0.09 to
-# 0.41. From 10 to 40 the scale becomes four times as large, and the effective scale stays near 8.
-# Later the model is right more often, and the effective scale rises again, slowly. In the default
-# run (1,000 steps of 1,024 pairs, 500 numbers) the effective scale ends at 18.9, but the direction
-# stays: on 2,500 texts of dev, none twice, λ₁ is 0.12 (at its start 0.07) and PR 45 (117).
+# λ₁ is the largest at s = 40. From 10 to 40 the scale becomes four times as large, and the
+# effective scale stays near 8. Later the model is right more often, and the scale rises, slowly.
+#
+# At 5 and at 10 λ₁ stays near that of the start. This speaks against frequent words as the reason:
+# they are the same at every scale. The spread of the wrong scores is 0.11 to 0.14 times the
+# effective scale, before training and after. So the formula holds up to a quarter or so.
 #
 # ## Hubs
 #
 # Let every sentence have the cosine c with the common direction, u = c d + √(1 − c²) w, the w being
 # unrelated. Two such sentences have the cosine **c²**. But a vector at d itself has the cosine
-# **c** with every one of them: for c = 0.45 that is 0.45 against 0.20. A sentence near the mean is
-# nearer to all others than they are to each other. A search finds it for every question. It is
-# called a **hub** (Radovanović et al. 2010).
+# **c** with every one of them: for c = 0.45 that is 0.45 against 0.20. A search finds it for every
+# question. It is called a **hub** (Radovanović et al. 2010).
 #
 # N(x) is the number of sentences that have x among their ten nearest. Its mean is 10, always.
 #
@@ -247,23 +237,17 @@ def hub_counts(u, k=10):
 counts = {"random directions": hub_counts(unit(rng.standard_normal((2_500, 200)))),
           "counted start": hub_counts(u_start), "after 80 steps": hub_counts(u)}
 for name, N in counts.items():
-    expect(N.mean(), 10, 10, f"{name}: mean of N; the largest is {N.max()}, "
-           f"{(N == 0).sum()} sentences have N = 0")
+    print(f"{name}: the largest N is {N.max()}, {(N == 0).sum()} sentences have N = 0")
 for i in np.argsort(-counts["after 80 steps"])[:4]:
     print(f"    N = {counts['after 80 steps'][i]}: {text(i)[:80]}")
-expect(counts["random directions"].max(), 15, 35, "largest N, random directions")
+
 claim("largest N after 80 steps; random directions: 25", counts["after 80 steps"].max(), low=100)
 expect(np.corrcoef(counts["after 80 steps"], u @ u.mean(axis=0))[0, 1], 0.4, 0.9,
        "correlation of N with the cosine to the mean")
 
-figure, axes = plt.subplots()
-for (name, N), color in zip(counts.items(), ("k", "C0", "C3")):
-    axes.loglog(np.arange(1, len(N) + 1), np.sort(N)[::-1] + 0.5, color=color, label=name)
-axes.set(xlabel="sentence, largest hub first", ylabel="N: among whose ten nearest it is",
-         title="How often a sentence is among the ten nearest of others")
-show(figure, "22_hubs")
-
 # %% [markdown]
+# Above 100.
+#
 # ### Exercise 2: build a hub
 #
 # Find 20 unit vectors of which the first is the nearest neighbour of all 19 others, by 0.1 or more.
@@ -291,9 +275,8 @@ check(2, hub_of_twenty, judge_hub)
 # ## Removing it
 #
 # `all_but_the_top` gives the matrix I − d dᵀ, d being the first eigenvector, and `with_matrix`
-# makes it a part of the encoder's last layer. Then each vector gets length 1 again. `encode` does
-# this for every trained run. What will PR be? λ₁ is gone and the others, if all lengths shrink
-# alike, grow by 1/(1 − λ₁):
+# makes it a part of the encoder's last layer. Then each vector gets length 1 again. What will PR
+# be? λ₁ is gone and the others, if all lengths shrink alike, grow by 1/(1 − λ₁):
 #
 # **PR = (1 − λ₁)²/(Σ λ² − λ₁²)**
 
@@ -301,83 +284,48 @@ check(2, hub_of_twenty, judge_hub)
 ratio, values, vectors = shape(u)
 d = vectors[:, :1]
 by_hand = unit(u - (u @ d) @ d.T)
-freed_model = with_matrix(model, all_but_the_top(u))
-freed = embed(freed_model, texts)
+freed = embed(with_matrix(model, all_but_the_top(u)), texts)
 expect(np.abs(by_hand - freed).max(), 0, 1e-4, "the library's vectors less ours")
 derived = (1 - values[0]) ** 2 / ((values**2).sum() - values[0] ** 2)
 expect(shape(freed)[0] / derived, 0.85, 1.15, f"PR without e₁ over the derived {derived:.0f}")
-counts["… without e₁"] = hub_counts(freed)
-expect(abs(freed.mean(axis=0) @ freed.mean(axis=0)), 0, 0.01, "mean cosine")
-expect(counts["… without e₁"].max() / counts["after 80 steps"].max(), 0.05, 0.5,
-       f"the largest hub, {counts['… without e₁'].max()}, over that before")
+largest = hub_counts(freed).max()
+expect(largest / counts["after 80 steps"].max(), 0.05, 0.5,
+       f"the largest hub, {largest}, over that before")
 
 # %% [markdown]
-# The largest hub is far smaller. Which sentences were hubs? A long message is a sum of many words:
-# what its words share adds up, the rest partly cancels. So it is near the mean.
-
-# %%
-long_ones = np.diff(texts.offsets) > 50
-middle = u @ unit(u.mean(axis=0)[None])[0]
-expect(middle[long_ones].mean() - middle.mean(), 0.1, 0.3, "cosine to the mean: so much more")
-expect(counts["after 80 steps"][long_ones].mean(), 25, 55,
-       f"mean N of the {long_ones.sum()} messages of more than 50 words; all: 10")
-expect(counts["… without e₁"][long_ones].mean(), 8, 14, "and without e₁")
-
-# %% [markdown]
-# **Does it help** a *search* by cosine? Is the true reply the nearest of 100 to its message? (Both
-# sides are plain vectors u here, as `encode --search` compares them, without the response network.)
+# The largest hub is far smaller. Does that help a *search* by cosine? Is the true reply the nearest
+# of 100 to its message? (Both sides are plain vectors u here, without the response network.)
+#
+# **Predict:** remove the first k directions, k = 0, 1, 2, 5, 10, 20, 50. With which k is the search
+# at its best?
 
 # %%
 pairs, candidates = draw_candidates(dev, 1_500)
-
-
-def hits_of(model):
-    """Whether each true reply is the nearest of 100."""
-    sides = [embed(model, dev.sentences(2 * pairs + side)) for side in (0, 1)]
-    return ranks_of_truth(*sides, candidates) == 1
-
-
-hits, freed_hits = hits_of(model), hits_of(freed_model)
-difference = 100 * (freed_hits.astype(float) - hits)          # in points
-error = difference.std() / np.sqrt(len(difference))
-print(f"P@1 from {hits.mean():.1%} to {freed_hits.mean():.1%}; standard error {error:.1f} points")
-claim("P@1 without the first direction, points more", difference.mean(), low=0.5)
-
-# %% [markdown]
-# The search gains some points.
-#
-# **Broken:** are two or twenty better than one? Remove the first k.
-
-# %%
-removed, precision = (0, 1, 2, 5, 10, 20, 50, 100, 150), []
 message, reply = (embed(model, dev.sentences(2 * pairs + side)) for side in (0, 1))
-for k in removed:
+hits = {}
+for k in (0, 1, 2, 5, 10, 20, 50):
     keep = vectors[:, k:].astype(np.float32)                  # orthonormal: cosines stay
-    right = ranks_of_truth(unit(message @ keep), unit(reply @ keep), candidates) == 1
-    precision.append(100 * right.mean())
-print("P@1 without the first k:", *(f"{k}: {value:.1f}" for k, value in zip(removed, precision)))
-expect(precision[1] - max(precision[5:]), 1, 8,
-       "P@1 lost if 20 directions or more are removed in place of one")
+    hits[k] = 100.0 * (ranks_of_truth(unit(message @ keep), unit(reply @ keep), candidates) == 1)
+    print(f"P@1 without the first {k:2}: {hits[k].mean():.1f}")
+error = (hits[1] - hits[0]).std() / np.sqrt(len(pairs))
+print(f"one direction less: standard error of the difference {error:.1f} points")
+claim("P@1 without the first direction, points more", (hits[1] - hits[0]).mean(), low=0.5)
+expect(hits[1].mean() - hits[20].mean(), 1, 8, "P@1 lost if 20 are removed in place of one")
 
 # %% [markdown]
 # Removing one or two helps; these figures do not tell the two apart. Removing twenty harms.
 #
 # ## Where this lives
 #
-# - `inference/projection.py`: `all_but_the_top`, `with_matrix`. Training writes the matrix into the
-#   run's file, and `load` puts it into the encoder.
-# - On Reddit, with the 1,500 pairs of STS dev, the difference can be seen: r × 100 by cosine is
-#   76.9 with the first direction and 77.8 without.
-# - `config.py`: `scale` (ours: 20; the paper: 1, with v′ of any length), `encoder_bias` (ours:
-#   none, for it would be a second way to the same direction).
+# - `inference/projection.py`: `all_but_the_top`, `with_matrix`. Every trained run has the matrix in
+#   its encoder. `config.py`: `scale` (ours: 20; the paper: 1, with v′ of any length).
 # - Removing common directions from bags of words is Arora et al. (2017), from word vectors Mu and
 #   Viswanath (2018).
 
 # %% [markdown]
 # ## Claims
 #
-# Over five seeds, as `python -m lessons.claims 23` prints it. The last column says which values
-# would refute the claim.
+# Over five seeds, as `python -m lessons.claims 22` prints it. The last column says which values would refute the claim.
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
@@ -393,7 +341,7 @@ expect(precision[1] - max(precision[5:]), 1, 8,
 # - Such a direction lowers the softmax's effective scale, and sentences near it become hubs.
 # - Removing one direction helps a search; removing twenty harms it.
 #
-# This was the last lesson of the path. Three more are optional: A, what counting alone can do; B, many
-# workers; C, what a GPU does differently. Or write the backwards yourself: `python -m lessons.yours`.
+# Next: this was the last lesson of the path. Three more are optional: A, counting; B, many workers;
+# C, what a GPU does differently. Or write the backwards yourself: `python -m lessons.yours`.
 #
 # Solutions, for when you have tried: `lessons/solutions/22_the_shape_of_the_space.py`.

@@ -1,6 +1,6 @@
 """Sentences as bags of a table that nothing has trained, and their scores: for lesson A."""
 
-from lesson import expect, seed
+from lesson import seed
 import numpy as np
 
 from convsim_mini.core.embeddings import embedding_bag_forward
@@ -52,11 +52,3 @@ class Untrained:
         print(f"{name:36} P@1 {hits.mean():6.1%}   "
               f"STS {100 * pearson(cosine, self.own.labels):.1f}")
         return hits, cosine
-
-
-def points_over(a, b, low, high, what):
-    """Expect P@1 of a less that of b, in points. A range above 0 means: by 3 standard errors."""
-    points = 100 * (a[0].astype(float) - b[0])
-    error = points.std() / np.sqrt(len(points))
-    expect(points.mean(), max(low, 3 * error) if low > 0 else low, high,
-           f"{what}, points; standard error {error:.2f}")

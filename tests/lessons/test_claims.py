@@ -64,7 +64,6 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("18", "healthy: the gap in spreads", '"healthy": {}', '"healthy": {"shuffled": True}'),
     ("18", "P@1 over TF-IDF, points", "some_chat(40_000, WORDS)",    # no training, on all pairs
      "some_chat(40_000, WORDS); rates = lambda *given: (0, 0)"),
-    ("20", "on replies: share of the variance", "train_model(400)", "train_model(40)"),
     ("20", "NLI accuracy: an encoder that learns it",    # it does not
      "train_model(800, share=0.5, start=on_replies)",
      "train_model(800, share=0.5, start=on_replies, frozen=True)"),
@@ -79,8 +78,7 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("21", "ten questions: width of the range",    # of a hundred
      "cqa.top_ten(questions, rng.permutation(60))",
      "cqa.top_ten(10 * questions, rng.permutation(600))"),
-    ("22", "mean N of the messages of more than 50 words; all: 10",
-     "training(20.0, 80)", "training(20.0, 0)"),
+    ("22", "largest N after 80 steps", "training(20.0, 80)", "training(20.0, 0)"),
     ("C", "100 launches of 1 ms",    # the host waits
      "device.launch(1000)", "device.launch(1000); device.synchronize()"),
     ("C", "22 mantissas: measured / derived",    # one factor keeps all its bits
@@ -113,10 +111,9 @@ def test_the_opposite_of_a_claim_fails(monkeypatch, number, claim, old, new):
     monkeypatch.syspath_prepend(str(LESSONS))
     lesson = importlib.import_module("lesson")
     asserted = lesson.expect
-    monkeypatch.delitem(sys.modules, "before_training", raising=False)    # it calls expect, too
 
     def expect(value, low, high, what):
-        if re.sub(r"\d+ (?=messages)", "", what).startswith(claim):
+        if what.startswith(claim):
             asserted(value, low, high, what)
             raise Holds
 

@@ -174,8 +174,8 @@ check(1, sigmoid_backward, judge_sigmoid)
 #
 # rms(dx) ≈ **s · rms(1 − y²)** · rms(dy)
 #
-# After thirty layers that is a thirtieth power. `initial_parameters` uses s = 1 (Glorot and Bengio,
-# 2010): there the W's do not change the size, and only tanh takes a little.
+# After thirty layers that is a thirtieth power. s = 1 is Glorot and Bengio's (2010), which
+# `initial_parameters` uses: there the W's do not change the size, and only tanh takes a little.
 #
 # **Predict:** what is left of the gradient after thirty layers at s = ½? (2¹⁰ ≈ 10³.) And at s = 2?
 

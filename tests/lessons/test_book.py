@@ -162,7 +162,7 @@ def test_files_that_a_lesson_names_are_links_to_pages_with_their_code(clone):
 def test_answers_imports_and_drawings_are_folded_and_the_station_is_marked(clone):
     text = pages_of(clone)[1].read_text()
     assert Counter(re.findall("<summary>(.*?)</summary>", text)) == {
-        "Imports": 1, "Predicted? See what happens": 3, "The drawing": 2,
+        "Imports": 1, "Predicted? See what happens": 4, "The drawing": 1,
         "The judge": 2, "A solution, and wrong answers that tempt": 2}
     before = text.partition("at distance 100: 1 − 5.18/9.21 = 0.44:")[0]
     assert before.count("<details") == before.count("</details>") + 1

@@ -256,6 +256,6 @@ check(2, merged, judge_merged)
 # - The backward of a gather is a reduce-scatter: a value that many use gets the sum.
 # - The mistakes here train without an error: compare with one process.
 #
-# Next, optional as this one: lesson C, the same arrays on another device.
+# Next: lesson C, optional as this one, the same arrays on another device.
 #
 # Solutions, for when you have tried: `lessons/solutions/B_many_workers.py`.

@@ -236,7 +236,6 @@ show(figure, "12_one_attention_head")
 
 expect(share_of_right(*before), 0.11, 0.14, "share of the right holder before: 1/8")
 claim("share of the right holder after training", share_of_right(*after), 0.9)
-
 claim("the wrong backward's loss / the right one's",
       wrong_losses[-20:].mean() / losses[-20:].mean(), 100)
 claim("the wrong backward's share of the right holder", share_of_right(*wrong_after), high=0.5)

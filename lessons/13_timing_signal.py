@@ -71,7 +71,6 @@ def no_signal(length, width):
 
 
 def random_signal(length, width):
-
     return np.random.default_rng(seed(1)).choice([-0.7, 0.7], (length, width))
 
 
@@ -170,7 +169,6 @@ curve.set(title="On average, similarity falls with ln Δ", xlabel="distance Δ i
           ylabel="cosine of two positions", ylim=(0, 1.02), xticks=[1, 10, 100, 1000],
           xticklabels=["1", "10", "100", "1,000"])
 show(figure, "13_timing_signal")
-
 
 off = np.abs(measured[0] - derived_cosine(distances))
 expect(off[distances <= 100].max(), 0, 0.01, "measured − derived up to distance 100, at most")
@@ -283,7 +281,6 @@ small = ModelConfig(encoder="transformer", embedding_dim=16, layers=[16], heads=
 
 
 def train(steps=250, scale=10):
-
     rng = np.random.default_rng(seed(0))
     table = rng.standard_normal((PLAYERS + 1, 16)) / 4
     params = {name: p.astype(np.float64)
@@ -317,7 +314,6 @@ claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
 # For this task any vectors serve that differ from position to position. Sines are needed for what
 # was shown above.
 #
-
 # ## Where this lives
 #
 # - `core/attention.py`: `timing_signal`. `core/transformer_layers.py`:

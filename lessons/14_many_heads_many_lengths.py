@@ -23,7 +23,6 @@ from convsim_mini.core.attention import attention_backward, attention_forward, g
 from convsim_mini.core.gradcheck import layer_error, relative_error
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.text import tokenize
-
 from convsim_mini.core.transformer_layers import mean_pool_backward, mean_pool_forward
 from convsim_mini.data.pairs import read_rows
 from convsim_mini.data.tables_and_logs import default_corpus
@@ -56,8 +55,6 @@ def softmax(s):
 n, d, heads = 5, 12, 3
 m = d // heads
 qkv = rng.standard_normal((n, 3 * d))    # queries, keys and values side by side, as in lesson 12
-
-
 three = qkv.reshape(n, 3, heads, m)    # one reshape for parts and heads at once
 q, k, v = (three[:, part].swapaxes(0, 1) for part in range(3))                # (h, n, m) each
 assert np.shares_memory(q, qkv), "a view: nothing was copied"
@@ -130,7 +127,6 @@ assert np.array_equal(y[3], qkv[3, 12:])
 
 # %%
 def padded_forward(qkv, offsets, heads, masked=True):
-
     lengths, d = np.diff(offsets), qkv.shape[1] // 3
     real = np.arange(lengths.max()) < lengths[:, None]        # (B, L): is it a word?
     filled = np.zeros((*real.shape, 3 * d), qkv.dtype)
@@ -161,7 +157,6 @@ q, k = qkv[:3, :3], qkv[:3, 6:9]                              # first sentence, 
 z = np.exp(q @ k.T / np.sqrt(3)).sum(axis=1, keepdims=True)   # (3, 1)
 expect(relative_error(forgotten[:3, :3], y[:3, :3] * z / (z + 5 - 3)), 0, 1e-14,
        "without mask, against the formula")
-
 claim("without mask: relative error of all but the longest sentence", relative_error(
     forgotten[:7], y[:7]), 0.05)
 

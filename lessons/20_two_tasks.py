@@ -55,7 +55,6 @@ for other in (man._replace(place=None), man._replace(activity=1)):
     for pair in ((man, other), (other, man)):
         print("  /  ".join(" ".join(fact.tokens) for fact in pair), "→", LABELS[truth(*pair)])
 
-
 # %% [markdown]
 # Now pairs for NLI. Real data have a fault: SNLI's annotators wrote *nobody* and *sleeping* when
 # asked for contradictions, and a classifier that sees only the hypothesis gets two thirds right
@@ -229,7 +228,6 @@ replies = [reply(fact.activity, rng) for fact in inputs]
 texts = [*(fact.tokens for fact in inputs), *replies,
          *(fact.tokens for pair in pairs for fact in pair)]
 vocabulary = Vocabulary.from_counts(Counter(token for tokens in texts for token in tokens), 1000, 1)
-
 facts = vocabulary.pack(fact.tokens for pair in pairs for fact in pair)
 nli = Split(*facts, labels=labels, task="classes")
 nli_train, nli_test = np.arange(4500), np.arange(4500, 6000)
@@ -242,7 +240,6 @@ def chat_batch(which):
 
 
 def new_model():
-
     random = np.random.default_rng(seed(1))
     table = np.zeros((vocabulary.size + 1000, config.embedding_dim), np.float32)
     table[:vocabulary.size] = random.standard_normal((vocabulary.size, config.embedding_dim))
@@ -251,25 +248,24 @@ def new_model():
 
 
 def train_model(steps, share=0.0, start=None, frozen=False):
-    """Train on conversations and, for this share of the steps, on NLI; → Model, losses by task.
+    """Train on conversations and, for this share of the steps, on NLI.
 
-    frozen: only the classifier learns
+    frozen: only the classifier learns; → Model, losses of the conversations
     """
     model = new_model()
     if start:
         model = model._replace(params={name: p.copy() for name, p in start.params.items()})
     optimizer, random = Adaptive(model.params), np.random.default_rng(seed(2))
-    losses = {"chat": [], "nli": []}
+    losses = []
     for step in tqdm(range(steps), disable=None):
         rate = min(1, (steps - step) / (steps / 2))           # falls to zero over the second half
         if int((step + 1) * share) > int(step * share):
             batch = nli.batch(random.choice(nli_train, 128, replace=False))
-            loss, grads = loss_and_gradients(model, batch)
-            losses["nli"].append(float(loss))
+            _, grads = loss_and_gradients(model, batch)
         else:
             batch = chat_batch(random.choice(len(inputs), K, replace=False))
             loss, grads = loss_and_gradients(model, batch)
-            losses["chat"].append(float(loss))
+            losses.append(float(loss))
         if frozen:
             grads = {name: grad for name, grad in grads.items() if name.startswith("nli.")}
         optimizer.step(model.params, grads, rate * 3e-3, rate * 0.05)
@@ -277,8 +273,8 @@ def train_model(steps, share=0.0, start=None, frozen=False):
 
 
 on_replies, losses = train_model(400)
-end = np.mean(losses["chat"][-40:])
-print(f"ln K = {np.log(K):.2f}; loss at the start {losses['chat'][0]:.2f}, at the end {end:.2f}")
+end = np.mean(losses[-40:])
+print(f"ln K = {np.log(K):.2f}; loss at the start {losses[0]:.2f}, at the end {end:.2f}")
 expect(end - np.log(K / 6), -0.15, 0.25, "loss above ln(K/6), what this world allows")
 
 # %% [markdown]
@@ -298,14 +294,12 @@ expect(end - np.log(K / 6), -0.15, 0.25, "loss above ln(K/6), what this world al
 # %%
 probe, _ = train_model(6000, share=1.0, start=on_replies, frozen=True)
 both_tasks, both_losses = train_model(800, share=0.5, start=on_replies)
-
-
 frozen, moving = (np.mean(classify(model, nli)[nli_test] == labels[nli_test])
                   for model in (probe, both_tasks))
 expect(frozen, 0.7, 1, "accuracy in the frozen vectors; guessing has 0.33")
 claim("NLI accuracy: an encoder that learns it, 400 steps, less the frozen one", moving - frozen,
       low=0.03)
-expect(np.mean(both_losses["chat"][-40:]) - end, -0.2, 0.1,
+expect(np.mean(both_losses[-40:]) - end, -0.2, 0.1,
        "the conversations' loss after both, less the loss before")
 
 # %% [markdown]

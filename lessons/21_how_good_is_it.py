@@ -62,7 +62,6 @@ def r_by_hand(x, y):
 
 
 cosine = np.array([bag_cosine(a, b) for a, b in zip(sts.sentences1, sts.sentences2)])
-
 angle = -np.arccos(np.clip(cosine, -1, 1))
 for name, similarity in {"−arccos c": angle, "5 (1 − arccos(c)/π)": score_0_to_5(angle),
                          "c": cosine}.items():
@@ -96,7 +95,6 @@ for n in (120, 1500):
     print(f"n = {n}: {low:.3f} to {high:.3f}; 95% of 2,000 drawn samples: "
           f"{np.quantile(draws, 0.025):.3f} to {np.quantile(draws, 0.975):.3f}")
     expect(np.mean((draws > low) & (draws < high)), 0.93, 0.97, "share of the samples within")
-
 
 # %% [markdown]
 # 0.23 for 120 pairs, and 0.06 for 1,500.
@@ -305,7 +303,6 @@ by_words = average_precision(cqa.top_ten(
 print(f"guessing: MAP {low:.3f} to {high:.3f} in 95% of 1,000 random orders; TF-IDF {by_words:.3f}")
 claim("ten questions: width of the range that holds 95% of guessing's MAPs", high - low, low=0.15)
 expect(by_words - guessing, -0.2, -0.1, "MAP of TF-IDF on our set, less that of guessing")
-
 
 # %% [markdown]
 # Guessing alone covers a fifth of the scale with ten questions. TF-IDF is *worse* than guessing

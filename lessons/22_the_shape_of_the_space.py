@@ -240,7 +240,6 @@ for name, N in counts.items():
     print(f"{name}: the largest N is {N.max()}, {(N == 0).sum()} sentences have N = 0")
 for i in np.argsort(-counts["after 80 steps"])[:4]:
     print(f"    N = {counts['after 80 steps'][i]}: {text(i)[:80]}")
-
 claim("largest N after 80 steps; random directions: 25", counts["after 80 steps"].max(), low=100)
 expect(np.corrcoef(counts["after 80 steps"], u @ u.mean(axis=0))[0, 1], 0.4, 0.9,
        "correlation of N with the cosine to the mean")

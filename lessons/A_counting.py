@@ -19,11 +19,9 @@ from before_training import D, Untrained, unit
 
 import numpy as np
 
-
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error
 from convsim_mini.core.pairs import Split
 from convsim_mini.evaluation.metrics import pearson_interval
-
 from convsim_mini.training.word_vectors import cooccurrences, left_singular_vectors, ppmi_svd
 
 rng = np.random.default_rng(seed(18))
@@ -162,7 +160,6 @@ a = (1 - alpha) / (alpha * Z)
 likelihood = lambda: float(np.log(alpha * p + (1 - alpha) * np.exp(v @ topic) / Z).sum())
 expect(relative_error((a / (a + p)) @ v, numeric_gradient(likelihood, topic)), 0, 1e-8,
        "Σ a/(a + p) v, against differences")
-
 ladder["random rows,\nweights"] = score("random rows, weights", bags(world.random_rows * weight))
 default = ladder["co-occurrences,\nweights"] = score("co-occurrences, weights",
                                                      bags(counted * weight))

@@ -55,7 +55,6 @@ def gradient_of(rows, divisor):
 
 whole = gradient_of(slice(None), B)
 parts = parts_of(B, workers)
-
 expect(relative_error(sum(gradient_of(part, B) for part in parts), whole), 0, 1e-14,
        "sum of the workers' gradients against one process")
 
@@ -152,7 +151,6 @@ expect(relative_error(np.concatenate(owned), numeric_gradient(of_loss, v)), 0, 1
 kept = np.concatenate([copy[part] for copy, part in zip(copies, parts)])
 p = cache[3]
 claim("own copies alone: relative error of dv", relative_error(kept, dv), low=0.1)
-
 lost_share = 1 - sum(p[part, part].sum() - np.trace(p[part, part]) for part in parts) / (
     p.sum() - np.trace(p))
 claim("share of the gradient away from wrong inputs that is lost; 9/11 if all were equal",
@@ -258,6 +256,6 @@ check(2, merged, judge_merged)
 # - The backward of a gather is a reduce-scatter: a value that many use gets the sum.
 # - The mistakes here train without an error: compare with one process.
 #
-# Next, optional as this one: lesson C, the same arrays on another device.
+# Next: lesson C, optional as this one, the same arrays on another device.
 #
 # Solutions, for when you have tried: `lessons/solutions/B_many_workers.py`.

@@ -249,9 +249,8 @@ claim("22 mantissas: measured / derived less 1, the largest",
       np.abs(errors / (0.30 * 2.0**-bits) - 1).max(), high=0.05)
 
 # %% [markdown]
-# A TF32 product is right to three digits: 0.30 · 2⁻¹⁰ = 0.0003. So a gradient check cannot work in
-# TF32. Training needs fewer digits: `--device gpu` multiplies in TF32 unless `--precision fp32`
-# says otherwise.
+# Three: 0.30 · 2⁻¹⁰ = 0.0003. So a gradient check cannot work in TF32. Training needs fewer digits:
+# `--device gpu` multiplies in TF32 unless `--precision fp32` says otherwise.
 #
 # ## Sums
 #
@@ -259,8 +258,7 @@ claim("22 mantissas: measured / derived less 1, the largest",
 # other, each of n partial sums is rounded. Say roundings have random signs. Each is even within
 # ± half of the last bit's value, the *spacing* of floats there, so its mean square is spacing²/12,
 # and the mean squares add up. For a million numbers the root of their sum is 224 u, near ¼ √n u,
-# with u = 2⁻²⁴. In pairs of pairs each number takes part in only log₂ n roundings. (A GPU adds so.
-# NumPy adds blocks of up to 128 numbers, and then these in pairs.)
+# with u = 2⁻²⁴. In pairs of pairs, as a GPU adds, each number takes part in log₂ n roundings.
 #
 # **Predict:** a million numbers, added in pairs. Is the error nearer 1 u, 10 u or 100 u?
 

@@ -66,7 +66,7 @@ def reply(explored, question):
 
 def compare(explored, question):
     """The cosines of your sentences, and how that of the first two changes when a word is left out
-    and its neighbours close the gap. Lesson 21, Measuring similarity, explains the halves."""
+    and its neighbours close the gap. Lesson 21 compares the learned half with counted words."""
     sentences = [text for text in question["compared"].split("\n") if tokenize(text)]
     tokens = [tokenize(text) for text in sentences]
     if not 2 <= len(sentences) <= 8 or max(map(len, tokens)) > LONGEST:

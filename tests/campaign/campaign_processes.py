@@ -2,12 +2,12 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import time
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
+from signal import SIGINT, SIGKILL, SIGTERM
 
 from convsim_mini.training.run import LOG, MODEL, finished, load_run, read_log
 
@@ -15,9 +15,8 @@ from campaign_ground import (
     ACTIONS, OWN, NotRun, check_end, check_left, check_same, digest, expect, last, told)
 
 FIRST = [name for name in ACTIONS if name != "workers" and not name.endswith(" 2")]
-STOPPED = {signal.SIGKILL: (-9,), signal.SIGTERM: (143, -15), signal.SIGINT: (130, -2)}
-TARGETS = {signal.SIGKILL: ("it", "it", "a child"), signal.SIGTERM: ("it", "all"),
-           signal.SIGINT: ("all",)}
+STOPPED = {SIGKILL: (-9,), SIGTERM: (143, -15), SIGINT: (130, -2)}
+TARGETS = {SIGKILL: ("it", "it", "a child"), SIGTERM: ("it", "all"), SIGINT: ("all",)}
 
 
 def kills(ground, rng):
@@ -34,14 +33,14 @@ def kill(ground, rng, name):
     """What `kills` says, of this command."""
     if name not in ground.expected:
         raise NotRun("no mpiexec")
-    killed = name == "workers"                                # mpiexec kills some when one ends
+    killed = name == "workers"    # mpiexec kills some when one ends
     with ground.folder(ACTIONS[name].before) as folder, told(name) as story:
         for _ in range(rng.randint(1, 3)):
             number = rng.choice(list(STOPPED))
-            killed |= number == signal.SIGKILL
+            killed |= number == SIGKILL
             # one worker that is interrupted before MPI has started leaves the other waiting
             whom = rng.choice(TARGETS[number]) if name != "workers" else (
-                "a child" if number == signal.SIGKILL else "it")
+                "a child" if number == SIGKILL else "it")
             after = rng.uniform(0.05, 1.6) * ground.seconds[name]    # two lanes take their time
             story.append(f"{number.name} to {whom} after {after:.2f} s")
             words, code = again(name, folder)
@@ -55,9 +54,9 @@ def kill(ground, rng, name):
                 with suppress(ProcessLookupError):
                     os.kill(rng.choice(children), number)
             done = process.wait(ground.patience)
-            codes = (0, 2) if whom == "a child" else (0, code, *STOPPED[number])
-            # mpiexec's may be 2, the number of the signal that ended a worker
-            check_end(done._replace(returncode=0) if name == "workers" else done, codes)
+            # mpiexec's code may be 2, the number of the signal that ended a worker
+            check_end(done._replace(returncode=0) if name == "workers" else done,
+                      (0, 2) if whom == "a child" else (0, code, *STOPPED[number]))
             if is_new and ".train" in words and done.returncode in (130, 143):
                 check_stopped(folder / "run", done)
             check_whole(ground, name, folder, killed)

@@ -25,8 +25,7 @@ from synthetic_dumps import write_dump
 
 LEFT_OVER = f"{OURS}-"     # how the names of unfinished work begin
 OWN = "v.npy.tmp"          # the user's own file, not left over
-# what counts of a run's files, here and in `digest`
-CONFIG, UNCOUNTED = "config.json", (LOG, ".png")
+CONFIG, UNCOUNTED = "config.json", (LOG, ".png")    # of a run, here and in `digest`
 UNREAD = "config", "training"    # files of a run that `load` does not read; --resume reads one
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 HALF = """

@@ -227,8 +227,8 @@ def judge_wind(wind, rng):
         assert found.shape == rows.shape, f"shape {found.shape}, expected {rows.shape}"
         error = np.abs(found - wanted).max()
         assert error < 1e-9, (f"width {width}, {steps} steps: off by {error:.2g}; does each sine "
-                              "meet its own cosine? (All sines, then all cosines.) And "
-                              "no position is looked up: p is not a whole number")
+                              "meet its own cosine, with its own t_k? (All sines, then all "
+                              "cosines.) No position is looked up: p is not a whole number")
 
 
 check(1, wind, judge_wind)

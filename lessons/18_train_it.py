@@ -52,7 +52,7 @@ expect(np.isin(dev.keys[:, 0], train.keys[:, 0]).sum(), 0, 0, "inputs of dev tha
 #
 # Two losses are known beforehand. At the start all K replies look about equally good, which has the
 # loss ln K. Random scores of variance σ² are above it, by σ²/2 (lesson 5). The lowest loss of
-# scores between −s and s is ln(1 + (K − 1) e^(−s K/(K − 1))) (lesson 9), nearly 0 at s = 20.
+# unit vectors at the scale s is ln(1 + (K − 1) e^(−s K/(K − 1))) (lesson 9), nearly 0 at s = 20.
 #
 # The model is the `chat` preset at a third of its width. All runs use `step_once`, the three lines.
 

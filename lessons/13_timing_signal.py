@@ -41,8 +41,8 @@ rng = np.random.default_rng(seed(12))
 #
 # attention(x[order]) = attention(x)[order]
 #
-# Linear layers, relu and layer norm treat each row alone, so this holds for them, too. At the end
-# the mean over the words is the same for every order.
+# Linear layers, relu and layer norm (lesson 15) treat each row alone, so this holds for them, too.
+# At the end the mean over the words is the same for every order.
 #
 # **Predict:** what is the cosine between "dog bites man" and "man bites dog", after two layers of
 # attention with random weights, when nothing tells positions apart? And with the timing signal?

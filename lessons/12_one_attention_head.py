@@ -248,7 +248,7 @@ claim("the wrong backward's share of the right holder", share_of_right(*wrong_af
 #
 # Let the numbers of q, k and v be independent, with mean 0 and variance 1. A score is a sum of m
 # products of variance 1, so its size is √m. At m = 64 (the paper's width 512 in 8 heads) scores are
-# of size 8, and e⁸ is 3,000: before any training softmax puts nearly all on one word.
+# of size 8, and e⁸ is 3,000: before any training most words give nearly all to one.
 #
 # Softmax's Jacobian is p_i (δ_ij − p_j). Where one p is nearly 1, all its entries are nearly 0. So
 # it is often said that the gradient vanishes without the √m. It does not. **Only words that
@@ -281,10 +281,10 @@ expect(g.mean() / some_g.mean(), 0.6, 1.7, "without √m: mean of g, m = 1024 / 
 claim("without √m, m = 1024: share of the words that hesitate", few.mean(), 0.1, 0.25)
 
 # %% [markdown]
-# The words that hesitate become three to four times fewer, and the mean of g stays. Without the √m
-# about one word in five has a part in a batch's gradient. A word that looks at the wrong place with
-# p ≈ 1 gets no gradient that could move it. With the √m scores are of size 1 for every m, and
-# nothing here depends on m.
+# The words that hesitate become three to four times fewer, and the mean of g stays. At m = 1024,
+# without the √m, about one word in five has a part in a batch's gradient. A word that looks at the
+# wrong place with p ≈ 1 gets no gradient that could move it. With the √m scores are of size 1 for
+# every m, and nothing here depends on m.
 #
 # ### Exercise 1: one question for all
 #

@@ -41,8 +41,8 @@ rng = np.random.default_rng(seed(12))
 #
 # attention(x[order]) = attention(x)[order]
 #
-# Linear layers, relu and layer norm treat each row alone, so this holds for them, too. At the end
-# the mean over the words is the same for every order.
+# Linear layers, relu and layer norm (lesson 15) treat each row alone, so this holds for them, too.
+# At the end the mean over the words is the same for every order.
 #
 # **Predict:** what is the cosine between "dog bites man" and "man bites dog", after two layers of
 # attention with random weights, when nothing tells positions apart? And with the timing signal?
@@ -227,8 +227,8 @@ def judge_wind(wind, rng):
         assert found.shape == rows.shape, f"shape {found.shape}, expected {rows.shape}"
         error = np.abs(found - wanted).max()
         assert error < 1e-9, (f"width {width}, {steps} steps: off by {error:.2g}; does each sine "
-                              "meet its own cosine? (All sines, then all cosines.) And "
-                              "no position is looked up: p is not a whole number")
+                              "meet its own cosine, with its own t_k? (All sines, then all "
+                              "cosines.) No position is looked up: p is not a whole number")
 
 
 check(1, wind, judge_wind)

@@ -196,7 +196,7 @@ raster.set(title=f"64 sentences, padded: {1 - words.mean():.0%} of the places ar
 show(figure, "14_many_heads_many_lengths")
 
 # %% [markdown]
-# Nearest 40: 33. The longest sentence decides the cost of all, and among 256 one is always long.
+# Nearest 40: 35. The longest sentence decides the cost of all, and among 256 one is always long.
 #
 # ## Groups of equal length
 #

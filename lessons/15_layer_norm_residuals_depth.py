@@ -113,7 +113,8 @@ def judge_rms_norm(backward, rng):
     assert error < 1e-6, f"dweight has a relative error of {error:.2g}; a weight serves all rows"
     error = relative_error(dx, numeric_gradient(loss, x))
     assert error < 1e-6, (
-        f"dx has a relative error of {error:.2g}; does y stay where it is if you add 1 to a row?")
+        f"dx has a relative error of {error:.2g}; does y stay where it is if you add 1 to a row? "
+        "And where do w and s enter?")
 
 
 check(1, rms_norm_backward, judge_rms_norm)
@@ -203,10 +204,12 @@ def judge_blind_start(blind_start, rng):
     assert weight0.shape == (3, 5) and weight1.shape == (5, 3), (
         f"shapes {weight0.shape} and {weight1.shape}")
     assert np.abs(weight0).min() > 0, "weight0 is to have no zeros"
-    error = layer_error(in_place_forward, in_place_backward,
-                        [rng.standard_normal((4, 3)), weight0, weight1], rng)
+    x = rng.standard_normal((4, 3))
+    error, later = (layer_error(in_place_forward, in_place_backward, [x, weight0, last], rng)
+                    for last in (weight1, weight1 + 0.1 * rng.standard_normal((5, 3))))
     assert error < 1e-6, (
         f"the check sees it, its error is {error:.2g}; when does += change nothing at all?")
+    assert later > 1e-6, "after a step the check passes, too: is tanh flat for all of weight0?"
 
 
 check(2, blind_start, judge_blind_start)

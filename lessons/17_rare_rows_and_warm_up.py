@@ -80,7 +80,7 @@ expect(way, 31, 32, "Adam, one occurrence: the way that the row goes, in rates")
 # s_r ← s_r + mean(g_r²),  E_r ← E_r − rate · g_r/√s_r
 #
 # So the first update of a row has the rms **rate**, however small the gradient. After k gradients
-# one size it has gone rate · (1 + 1/√2 + … + 1/√k) ≈ 2 rate √k.
+# of one size it has gone rate · (1 + 1/√2 + … + 1/√k) ≈ 2 rate √k.
 #
 # **Predict** which rows are better with Adagrad than with SGD: the frequent or the rare ones?
 

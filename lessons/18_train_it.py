@@ -52,7 +52,7 @@ expect(np.isin(dev.keys[:, 0], train.keys[:, 0]).sum(), 0, 0, "inputs of dev tha
 #
 # Two losses are known beforehand. At the start all K replies look about equally good, which has the
 # loss ln K. Random scores of variance σ² are above it, by σ²/2 (lesson 5). The lowest loss of
-# scores between −s and s is ln(1 + (K − 1) e^(−s K/(K − 1))) (lesson 9), nearly 0 at s = 20.
+# unit vectors at the scale s is ln(1 + (K − 1) e^(−s K/(K − 1))) (lesson 9), nearly 0 at s = 20.
 #
 # The model is the `chat` preset at a third of its width. All runs use `step_once`, the three lines.
 
@@ -310,7 +310,8 @@ expect(above["healthy"], -2, -0.1, "healthy: below ln K")
 expect(above["replies shuffled"], -0.05, 0.8, "shuffled: near ln K")
 claim("healthy: the gap in spreads", patients["healthy"][2], low=1.5)
 claim("replies shuffled: the gap", abs(patients["replies shuffled"][2]), high=0.5)
-expect(patients["no scale (s = 1)"][2], 1.6, 3, "no scale: as if healthy; only the loss is stuck")
+expect(patients["no scale (s = 1)"][2], 1.6, 3, "no scale: the gap, as if healthy")
+expect(above["no scale (s = 1)"], -0.4, 0, "no scale: the loss is stuck a little below ln K")
 expect(patients["rate × 100"][3], 0.1, 1, "rate × 100: the ratio shows it")
 expect(patients["gradient's sign"][2], -40, -0.05, "sign: the true reply is below the others")
 expect(abs(above["every word unknown"]), 0, 0.02, "every word unknown: ln K, to two digits")

@@ -85,7 +85,7 @@ def judge_mean_cosine(mean_cosine, rng):
         found = mean_cosine(u)
         assert abs(found - right) < 1e-9, (
             f"{n} vectors: {found:.4f}, expected {right:.4f}; is the cosine of a vector with "
-            "itself among yours?")
+            "itself among yours, and how many pairs are left?")
 
 
 check(1, mean_cosine, judge_mean_cosine)
@@ -166,7 +166,7 @@ show(figure, "22_the_shape_of_the_space")
 # At the start the scores are too far apart: the loss is above ln K (lesson 18), and a smaller scale
 # would lower it. The scale is a constant. But if all replies move towards one m, the effective
 # scale falls. So the common direction regulates how sure the softmax can be, as a thermostat
-# regulates heat. The encoder is tied: with a large scale the vectors u move, too.
+# regulates heat. Inputs and replies share the encoder, so u moves with them.
 #
 # **Predict:** train 80 steps with s = 5, 10, 20, 40. Where will λ₁ of u be the largest? And the
 # effective scale? And for s = 20, what if training goes on?
@@ -208,7 +208,7 @@ expect(history[20.0][240][3] - history[20.0][80][3], 0.3, 5, "effective scale: 2
 
 # %% [markdown]
 # λ₁ is the largest at s = 40. From 10 to 40 the scale becomes four times as large, and the
-# effective scale stays near 8. Later the model is right more often, and the scale rises, slowly.
+# effective scale is 7 to 8 for all three. Later the model is right more often, and it rises slowly.
 #
 # At 5 and at 10 λ₁ stays near that of the start. This speaks against frequent words as the reason:
 # they are the same at every scale. The spread of the wrong scores is 0.11 to 0.14 times the

@@ -208,7 +208,8 @@ def judge_merged(merged, rng):
                 number, center, squares = merged((number, center, squares), given(rows))
             whole = np.concatenate(sets).astype(float)
             assert (number == len(whole)).all(), "the number of rows is wrong"
-            assert np.abs(center - whole.mean(axis=0)).max() < 1e-6 * mean + 1e-9, "a wrong mean"
+            assert np.abs(center - whole.mean(axis=0)).max() < 1e-6 * mean + 1e-9, (
+                "a wrong mean; does a set of more rows count more?")
             found, right = (squares / number)[0], whole[:, 0].var()
             assert abs(found / right - 1) < tolerance, (
                 f"mean {mean:g}, sets {apart} apart, {dtype.__name__}: the variance is "
@@ -256,6 +257,6 @@ check(2, merged, judge_merged)
 # - The backward of a gather is a reduce-scatter: a value that many use gets the sum.
 # - The mistakes here train without an error: compare with one process.
 #
-# Next: lesson C, optional as this one, the same arrays on another device.
+# Next: lesson C, also optional: the same arrays on a GPU.
 #
 # Solutions, for when you have tried: `lessons/solutions/B_many_workers.py`.

@@ -153,7 +153,7 @@ def judge_time_it(time_it, rng):
     found = time_it(device, work, 20)
     assert device.now >= device.done, "you answer while the device still works: nobody waited"
     assert found > 100, f"{found:.0f} µs: that is the price of launching, not of the work"
-    assert found < 1000, f"{found:.0f} µs instead of {takes:.0f}: whose work is in it?"
+    assert found < 1000, f"{found:.0f} µs instead of {takes:.0f}: whose work, of how many calls?"
     found = time_it(Device(), work, 20)
     assert found < 1000, f"{found:.0f} µs on a fresh device: the first call compiles"
     right = np.mean(made[-20:]) + 5 / 20                      # one launch is not hidden by work
@@ -255,9 +255,9 @@ claim("22 mantissas: measured / derived less 1, the largest",
 # ## Sums
 #
 # The same numbers, added in another order, are rounded differently. If they are added one after the
-# other, each of n partial sums is rounded. Say roundings have random signs. Each is even within
-# ± half of the last bit's value, the *spacing* of floats there, so its mean square is spacing²/12,
-# and the mean squares add up. For a million numbers the root of their sum is 224 u, near ¼ √n u,
+# other, each of n partial sums is rounded. Say roundings have random signs. Each lies anywhere
+# within half a *spacing*, the value of the last bit there. So its mean square is spacing²/12, and
+# the mean squares add up. For a million numbers the root of their sum is 224 u, near ¼ √n u,
 # with u = 2⁻²⁴. In pairs of pairs, as a GPU adds, each number takes part in log₂ n roundings.
 #
 # **Predict:** a million numbers, added in pairs. Is the error nearer 1 u, 10 u or 100 u?

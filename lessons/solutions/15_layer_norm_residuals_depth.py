@@ -3,7 +3,7 @@
 1: Stretching x leaves y as it is, so the part along x̂ is projected out; adding a constant does
 not, so the mean stays. Layer norm's backward takes the mean away as well.
 2: With W₁ = 0 the addition changes nothing, and what the cache holds is still x. A small W₁ is
-seen.
+seen. A huge W₀ has no gradient at all, and the check passes after a step, too.
 """
 
 from prove import run_lesson, solution
@@ -34,5 +34,9 @@ def tempting_blind_start(rng):
     return rng.standard_normal((3, 5)), 1e-3 * rng.standard_normal((5, 3))
 
 
+def saturated_start(rng):
+    return np.full((3, 5), 1e6), rng.standard_normal((5, 3))    # W₀ never gets a gradient
+
+
 solution(1, solution_rms_norm_backward, tempting_rms_norm_backward)
-solution(2, solution_blind_start, tempting_blind_start)
+solution(2, solution_blind_start, tempting_blind_start, saturated_start)

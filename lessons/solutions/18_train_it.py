@@ -44,12 +44,12 @@ def solution_table_ratio(before, after, grad):
     return np.linalg.norm(after[rows] - before[rows]) / np.linalg.norm(before[rows])
 
 
-solution(1, solution_broken_batch, tempting_broken_batch, swapped_batch, reversed_batch)
 def with_repeats(before, after, grad):
     rows = np.concatenate([part.rows for part in grad])
     rows = rows[before[rows].any(axis=1)]                     # a row that stands twice counts twice
     return np.linalg.norm(after[rows] - before[rows]) / np.linalg.norm(before[rows])
 
 
+solution(1, solution_broken_batch, tempting_broken_batch, swapped_batch, reversed_batch)
 solution(2, solution_table_ratio, with_repeats,
          lambda before, after, grad: np.linalg.norm(after - before) / np.linalg.norm(before))

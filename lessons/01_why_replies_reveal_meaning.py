@@ -121,8 +121,8 @@ def answer(numbers, rng, world=P):
 # ## What a perfect player would do
 #
 # Suppose you knew P. You see input i and K replies, one drawn from P(r|i), the others from P(r). By
-# Bayes' rule the odds that reply j is the true one are P(r_j|i)/P(r_j). A softmax turns scores into
-# probabilities by e^score, so the perfect score is
+# Bayes' rule the probability that reply j is the true one is proportional to P(r_j|i)/P(r_j). A
+# softmax turns scores into probabilities, proportional to e^score. So the perfect score is
 #
 # **s_ij = ln P(r_j|i) − ln P(r_j)**
 #

@@ -172,6 +172,8 @@ def judge_sorted(backward, rng):
         rows, values = backward(dy, ids)
         assert np.array_equal(rows, np.unique(ids)), (
             f"for ids {ids[:5]} … the rows have to be distinct and ascending")
+        assert len(values) == len(rows), (
+            f"{len(values)} sums for {len(rows)} rows; the first run begins at place 0")
         wanted = np.zeros((ids.max() + 1, 3))
         np.add.at(wanted, ids, dy)
         error = relative_error(np.asarray(values), wanted[rows])

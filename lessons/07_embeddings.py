@@ -142,7 +142,7 @@ show(figure, "07_embeddings")
 #
 # The library names the N places: this row gets these values. A row may be named twice; the
 # optimiser adds equal rows up (`summed`), then updates them. So the gradient of a table of a
-# million rows is no larger than that of its batch.
+# million rows needs room for the rows of the batch alone.
 
 # %%
 one_hot = scipy.sparse.csc_matrix((np.ones(N), ids, np.arange(N + 1)), shape=(R, N))

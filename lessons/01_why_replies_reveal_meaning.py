@@ -223,7 +223,7 @@ expect(pearson(before_training, test_truth), -0.2, 0.3,
 # %%
 def train(model, world):
     """Train in place → losses."""
-    optimizer, losses = Adaptive(model.params), []
+    optimizer, losses = Adaptive(model.params), []            # a box until lesson 16
     for _ in range(600):
         loss, grads = loss_and_gradients(model, fresh_batch(rng, world))
         optimizer.step(model.params, grads, rate=0.003, table_rate=0.1)

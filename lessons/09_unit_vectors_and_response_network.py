@@ -129,8 +129,9 @@ check(1, length_after, judge_length_after)
 #
 # (1/(K − 1)) Σ_i (u_i − ū) · (v_i − v̄) ≤ K/(K − 1)
 #
-# because K unit vectors have a total variance of K at most. The loss of a row is a convex function
-# of such differences, so its mean over the rows is at least its value at the mean difference:
+# by Cauchy and Schwarz, because Σ ‖u_i − ū‖² is K at most for K unit vectors, and so for v. The loss
+# of a row is a convex function of such differences, so its mean over the rows is at least its value
+# at the mean difference:
 #
 # loss ≥ **ln(1 + (K − 1) e^{−scale · K/(K − 1)})**
 #
@@ -220,7 +221,7 @@ def train_circle(network, steps=600):
     if network:
         params |= {"response.linear0.weight": 0.03 * rng.standard_normal((width, width)),
                    "response.linear0.bias": np.zeros(width)}
-    optimizer, losses = Adaptive(params), []
+    optimizer, losses = Adaptive(params), []                  # a box until lesson 16
     for _ in range(steps):
         u, unit_cache = l2_normalize_forward(params["x"])
         v = u[reply]                                          # tied: the same vectors

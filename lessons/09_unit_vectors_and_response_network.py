@@ -129,9 +129,9 @@ check(1, length_after, judge_length_after)
 #
 # (1/(K − 1)) Σ_i (u_i − ū) · (v_i − v̄) ≤ K/(K − 1)
 #
-# by Cauchy and Schwarz, because Σ ‖u_i − ū‖² is K at most for K unit vectors, and so for v. The loss
-# of a row is a convex function of such differences, so its mean over the rows is at least its value
-# at the mean difference:
+# by Cauchy and Schwarz, because Σ ‖u_i − ū‖² is at most K for K unit vectors, and so for v. The
+# loss of a row is a convex function of such differences, so its mean over the rows is at least its
+# value at the mean difference:
 #
 # loss ≥ **ln(1 + (K − 1) e^{−scale · K/(K − 1)})**
 #

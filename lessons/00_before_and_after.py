@@ -98,7 +98,7 @@ claim("P@10 after less before, points", gained, 4, 15)
 #
 # ## What training moves
 #
-# Each cosine before and after. The first four pairs share hardly a word, but mean nearly the same.
+# Each cosine before and after. The first four pairs share few words, but mean nearly the same.
 #
 # **Predict** for each: up, down, or as before?
 
@@ -118,12 +118,12 @@ for name, (a, b) in probes.items():
     probed[name] = [float(encoder.encode(a) @ encoder.encode(b)) for encoder in (before, after)]
     print("{:6.2f}  {:6.2f}  ".format(*probed[name]), name, "|", a, "|", b)
 first_four = [probed[name] for name in ("job", "study", "pets", "school")]
-claim("mean rise of the cosine of the first four pairs", np.diff(first_four).mean(), 0)
+claim("mean rise of the cosine of the first four pairs", np.diff(first_four).mean(), 0.01)
 expect(min(probed["order"]), 0.9, 1, "two orders of the same words, before and after, the least")
 
 # %% [markdown]
 # On average the first four rise: here by 0.18, over five other seeds by 0.03 to 0.10. A single pair
-# is not sure: with other random numbers in the training, one of the four falls nearly every time.
+# is not sure: under four of these five seeds one or two of the four fall.
 # "Like" and "hate" came nearer, too: the reply to either is often about the movie.
 #
 # ## Twelve negations
@@ -151,7 +151,8 @@ for name, encoder in (("before", before), ("after", after)):
 short, longer = np.split(of_negations["after"], 2)
 claim("cosine of a longer sentence and its negation, after training: mean of six", longer.mean(),
       0.85, 1)
-claim("short ones less longer ones", short.mean() - longer.mean(), high=0)
+claim("short ones: mean after less before", short.mean() - of_negations["before"][:6].mean(),
+      high=-0.03)
 
 # %% [markdown]
 # Training parts some short sentences from their negation: the cosine of "I know" and "I don't know"
@@ -175,8 +176,9 @@ for name, scores in (("before", cosine_before), ("after", cosine), ("words alone
     expect(pearson(scores, own.labels), 0.3, 0.8, f"{name}: r, 95% interval {between}")
 
 # %% [markdown]
-# The intervals overlap. A paired test (lesson 21) finds no difference between before and after.
-# 120 pairs are too few. How many would do?
+# The encoder after training is best, but that is not sure: it is only 0.01 above the one before.
+# A paired test finds no difference between the two, for 120 pairs are too few (lesson 21). Words
+# alone come last.
 #
 # ## Search
 #
@@ -211,6 +213,7 @@ def judge_search(search, rng):
     for question, _ in (asked[k] for k in rng.choice(n, 3)):
         cosines = dict(zip(lines, reply_vectors[some] @ after.encode(question)))
         found = list(search(question, lines, 4))
+        assert all(line in cosines for line in found), "return lines, not their places or cosines"
         assert len(found) == 4, f"{len(found)} lines, expected 4"
         right, got = sorted(cosines.values())[:-5:-1], [cosines[line] for line in found]
         assert np.allclose(sorted(got), sorted(right)), (
@@ -245,6 +248,9 @@ figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", nc
 show(figure, "00_before_and_after")
 
 # %% [markdown]
+# Too near are pairs with nearly all words in common, of which one word changes the meaning: "not",
+# or "wins" for "loses". Too far apart are pairs that say nearly the same in other words.
+#
 # ## Why?
 #
 # | Why … | Lesson |
@@ -282,9 +288,9 @@ show(figure, "00_before_and_after")
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
 # | P@10 after less before, points | 9.61 ± 1 | 8.44 to 10.9 | below 4, above 15 |
-# | mean rise of the cosine of the first four pairs | 0.0739 ± 0.03 | 0.0297 to 0.0971 | below 0 |
+# | mean rise of the cosine of the first four pairs | 0.0739 ± 0.03 | 0.0297 to 0.0971 | below 0.01 |
 # | cosine of a longer sentence and its negation, after training: mean of six | 0.964 ± 0.003 | 0.96 to 0.968 | below 0.85, above 1 |
-# | short ones less longer ones | -0.146 ± 0.02 | -0.169 to -0.132 | above 0 |
+# | short ones: mean after less before | -0.0808 ± 0.01 | -0.0936 to -0.0697 | above -0.03 |
 
 # %% [markdown]
 # ## What you know now

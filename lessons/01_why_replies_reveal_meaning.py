@@ -121,8 +121,8 @@ def answer(numbers, rng, world=P):
 # ## What a perfect player would do
 #
 # Suppose you knew P. You see input i and K replies, one drawn from P(r|i), the others from P(r). By
-# Bayes' rule the odds that reply j is the true one are P(r_j|i)/P(r_j). A softmax turns scores into
-# probabilities by e^score, so the perfect score is
+# Bayes' rule the probability that reply j is the true one is proportional to P(r_j|i)/P(r_j). A
+# softmax turns scores into probabilities, proportional to e^score. So the perfect score is
 #
 # **s_ij = ln P(r_j|i) − ln P(r_j)**
 #
@@ -223,7 +223,7 @@ expect(pearson(before_training, test_truth), -0.2, 0.3,
 # %%
 def train(model, world):
     """Train in place → losses."""
-    optimizer, losses = Adaptive(model.params), []
+    optimizer, losses = Adaptive(model.params), []            # a box until lesson 16
     for _ in range(600):
         loss, grads = loss_and_gradients(model, fresh_batch(rng, world))
         optimizer.step(model.params, grads, rate=0.003, table_rate=0.1)
@@ -271,7 +271,7 @@ deaf, same = fresh_model(rng), fresh_model(rng)
 train(deaf, np.tile(P.mean(axis=0), (len(P), 1)))
 train(same, reply_of[topic])
 claim("replies at random: correlation with the truth", pearson(similarities(deaf), test_truth),
-      high=0.4)
+      high=0.2)
 one_topic = topic[test_s[a]] == topic[test_s[b]]
 claim("two wordings with the same replies: mean cosine", similarities(same)[one_topic].mean(),
       0.85, 1)
@@ -325,7 +325,7 @@ check(1, evasive_world, judge_evasive)
 # | --- | --- | --- | --- |
 # | loss, last 50 batches, less that of the perfect player | 0.0725 ± 0.007 | 0.0669 to 0.0841 | below -0.05, above 0.2 |
 # | correlation with the truth, after training | 0.887 ± 0.01 | 0.874 to 0.906 | below 0.75, above 0.95 |
-# | replies at random: correlation with the truth | -0.0141 ± 0.04 | -0.072 to 0.0242 | above 0.4 |
+# | replies at random: correlation with the truth | -0.0141 ± 0.04 | -0.072 to 0.0242 | above 0.2 |
 # | two wordings with the same replies: mean cosine | 0.949 ± 0.006 | 0.94 to 0.954 | below 0.85, above 1 |
 
 # %% [markdown]

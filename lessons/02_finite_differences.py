@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 2 · Finite differences: what a gradient check can know
 #
-# **Needs** a derivative (the slope of a curve) and NumPy.
+# **Needs** derivatives, the first terms of a Taylor series, and NumPy.
 # **Gives** the instrument of every later lesson, `numeric_gradient` and `layer_error`: what it can
 # see, what it cannot, and when it is wrong.
 # **Time** 60 minutes.
@@ -70,8 +70,9 @@ print(f"{abs(one_sided - slope) / abs(central - slope):.0f} times as accurate as
 #
 # ## Why not ε = 10⁻¹²?
 #
-# A float64 has 53 bits: f(x + ε) is rounded by up to u |f| with u = 2⁻⁵³ ≈ 10⁻¹⁶. x + ε is rounded
-# before, by up to u |x|, which changes f by u |x f′|. Both are tiny, but they are divided by ε:
+# A float64 keeps 53 binary digits: f(x + ε) is rounded by up to u |f| with u = 2⁻⁵³ ≈ 10⁻¹⁶. x + ε
+# is rounded before, by up to u |x|, which changes f by u |x f′|. Both are tiny, but they are
+# divided by ε:
 #
 # error ≤ **ε² |f‴|/6** + **u (|f| + |x f′|)/ε**, to first order
 #
@@ -231,7 +232,7 @@ expect(numeric_gradient(lambda: float(relu_forward(near)[0].sum()), near)[0, 0],
 # **"Right", though it is wrong: inputs that are too simple.** This is the dangerous case. A check
 # sees only the inputs it is given. Rows of length 1, square matrices, sorted ids or a dy of ones
 # each hide some mistakes. Here is the unit length layer, y = x/‖x‖, whose backward ends with a
-# division by ‖x‖ (lesson 9 derives it).
+# division by ‖x‖: `l2_normalize_backward` in `core/layers.py` (lesson 9 derives it).
 #
 # ### Exercise 2: fool the check
 #
@@ -259,8 +260,8 @@ check(2, fooling_backward, judge_fooling)
 #
 # The paper's Transformer has tens of millions of parameters. Two evaluations for each would take
 # years. So move *all* of them at once, along one random direction r of length 1. The slope along r
-# has to be g · r. A random r is hardly ever orthogonal to a mistake. But a small mistake in few of
-# many parameters changes g · r little: one direction can miss it.
+# has to be g · r, where g is the gradient. A random r is hardly ever orthogonal to a mistake. But a
+# small mistake in few of many parameters changes g · r little: one direction can miss it.
 #
 # (L(p + εr) − L(p − εr)) / 2ε = g · r
 

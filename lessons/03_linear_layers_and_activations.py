@@ -240,6 +240,7 @@ def judge_bilinear(backward, rng):
     inputs = u, weight, v = [rng.standard_normal(shape) for shape in ((4, 3), (3, 5), (4, 5))]
     ds = rng.standard_normal(4)
     found = backward(ds, (u, weight, v))
+    assert len(found) == 3, f"{len(found)} gradients, expected du, dweight and dv"
     for name, gradient, x in zip(("du", "dweight", "dv"), found, inputs, strict=True):
         assert gradient.shape == x.shape, f"{name} has shape {gradient.shape}, expected {x.shape}"
         numeric = numeric_gradient(lambda: float(bilinear_forward(*inputs)[0] @ ds), x)

@@ -8,8 +8,7 @@
 #
 # A softmax turns scores into probabilities. It stands in the loss (which reply?), in the NLI
 # classifier (which of three classes?) and in attention (which word?). It also has a property that
-# has fooled authors of tutorials: the most common gradient check, `y.sum().backward()`, says
-# "correct" to a backward that returns zeros.
+# makes a common gradient check, `y.sum().backward()`, nearly blind.
 
 # %%
 import sys
@@ -144,8 +143,8 @@ claim("with a random dp", passed[1], 1, 1)
 # ones "agrees". A relative error does not help: under ones, right and wrong gradients are both
 # rounding noise, and their ratio may be anything.
 #
-# Other layers are blind, too. Layer norm is blind to ones, for its rows have mean 0 whatever x is.
-# Unit length is blind to dy = y.
+# Other layers are blind, too. Layer norm (lesson 15) is blind to ones, for its rows have mean 0
+# whatever x is. Unit length (lesson 9) is blind to dy = y.
 #
 # A random dy has a part in every direction, so no mistake that is linear in dy can hide from it.
 # (Lesson 2's exercise 2 hides in the inputs.) So `layer_error` draws its dy.

@@ -109,8 +109,8 @@ claim("before training: loss less ln 200", np.mean(losses) - np.log(200), low=0.
 claim("before training: P@1 of 200, per cent; guessing has 0.5", np.mean(right), low=5)
 
 # %% [markdown]
-# Its loss is a nat above that of equal scores, and it picks the true reply more than ten times as
-# often as guessing. Its scores are too large: it is too sure, and pays for each mistake. So look at
+# Its loss is a nat above that of equal scores, and it picks the true reply twenty times as often as
+# guessing. Its scores are too large: it is too sure, and pays for each mistake. So look at
 # P@1 beside the loss. If the loss *stays* at ln K, no gradient arrives, or none that helps.
 #
 # ### Exercise 1: break it so that it never starts
@@ -125,7 +125,7 @@ def dead_point():
 
 
 def judge_dead_point(dead_point, rng):
-    u, v = dead_point()
+    u, v = map(np.asarray, dead_point())
     assert u.shape == v.shape == (8, 5), f"shapes {u.shape} and {v.shape}, expected (8, 5)"
     assert min(np.linalg.norm(u, axis=1).min(), np.linalg.norm(v, axis=1).min()) > 0.1, (
         "no zero vectors")
@@ -287,7 +287,7 @@ print(f"they stand in {np.mean(rows_hit):.0f} rows")
 #   `false_negatives`.
 # - `minimal.py`: `batch_softmax` is this loss with its gradients du and dv, in four lines.
 # - The paper, §2.1–2.2 (figure 2: every response is right once and wrong K − 1 times) and §3.1
-#   (K = 128). Scale and mask are ours; the paper's dot product has scale 1.
+#   (K = 128). Scale and mask are ours; the paper names neither.
 
 # %% [markdown]
 # ## Claims

@@ -88,7 +88,7 @@ for name, turns, low, high in (("shuffled", shuffled, 0.85, 1.2), ("in order", i
     claim(f"new tokens, met / promised, turns {name}", new / promised, low, high)
 
 # %% [markdown]
-# Too small, by 38%.
+# Too small: the held-out turns have 38% more new tokens than it promises.
 #
 # ## A number for each word
 #
@@ -122,8 +122,8 @@ assert packed.sentence_numbers.tolist() == [0, 0, 0, 0, 1, 2, 3, 3, 3]
 # ### Exercise 1: read each sentence backwards
 #
 # Reverse the words of every sentence of a Packed, all sentences at once and without a loop. Word i
-# of the array stands in sentence `packed.sentence_numbers[i]`. If its sentence runs from first to
-# last, where does the word come from that belongs in its place after the turn?
+# of the array stands in sentence `packed.sentence_numbers[i]`, which runs from place first to place
+# last. From which place does the word come that has to stand at i in the end?
 
 # %%
 def reverse_each(packed):
@@ -138,7 +138,8 @@ def judge_reverse(reverse_each, rng):
     found = reverse_each(packed)
     assert found.offsets.tolist() == packed.offsets.tolist(), "sentences stay where they are"
     got = [found.ids[a:b].tolist() for a, b in zip(found.offsets, found.offsets[1:])]
-    assert got == [sentence[::-1] for sentence in sentences], f"{sentences} has become {got}"
+    assert got == [sentence[::-1] for sentence in sentences], (
+        f"{sentences} has become {got}; is each place counted within its own sentence?")
 
 
 check(1, reverse_each, judge_reverse)
@@ -162,8 +163,8 @@ print(f"{n:,} different bigrams, {np.mean(occurrences == 1):.0%} of them seen on
 expect(n / len(vocabulary.words), 10, 40, "bigrams for each word")
 
 # %% [markdown]
-# A dictionary of them would be large, and on a GPU there are no dictionaries. So a hash sends each
-# pair to one of m rows. Pairs that get the same row share it. How many have to share? The other
+# A dictionary of them would be large, and awkward on a GPU. So a hash sends each pair to one of m
+# rows. Pairs that get the same row share it. How many have to share? The other
 # n − 1 pairs each miss your row with probability 1 − 1/m, so
 #
 # **P(sharing) = 1 − (1 − 1/m)ⁿ⁻¹ ≈ 1 − e^(−n/m)**
@@ -228,7 +229,7 @@ assert rows.lengths.tolist() == [2 * length - 1 for length in packed.lengths]
 # ## Where this lives
 #
 # - `core/text.py`: `normalize`, `tokenize`, `Vocabulary`. `core/packed.py`: `Packed`,
-#   `words_and_bigrams`, `bigram_buckets`. Both read in that order.
+#   `words_and_bigrams`, `bigram_buckets`. Read them in that order.
 # - `minimal.py`: `rows_of` is `words_and_bigrams`, for lists of ids.
 # - The paper, §2.3.1: the DAN averages embeddings of words and bigrams. It does not say how bigrams
 #   get their rows; hashing, and the buckets for unknown words, are ours.

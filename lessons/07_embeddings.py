@@ -142,7 +142,7 @@ show(figure, "07_embeddings")
 #
 # The library names the N places: this row gets these values. A row may be named twice; the
 # optimiser adds equal rows up (`summed`), then updates them. So the gradient of a table of a
-# million rows is no larger than that of its batch.
+# million rows needs room for the rows of the batch alone.
 
 # %%
 one_hot = scipy.sparse.csc_matrix((np.ones(N), ids, np.arange(N + 1)), shape=(R, N))
@@ -172,6 +172,8 @@ def judge_sorted(backward, rng):
         rows, values = backward(dy, ids)
         assert np.array_equal(rows, np.unique(ids)), (
             f"for ids {ids[:5]} … the rows have to be distinct and ascending")
+        assert len(values) == len(rows), (
+            f"{len(values)} sums for {len(rows)} rows; the first run begins at place 0")
         wanted = np.zeros((ids.max() + 1, 3))
         np.add.at(wanted, ids, dy)
         error = relative_error(np.asarray(values), wanted[rows])

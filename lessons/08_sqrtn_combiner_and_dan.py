@@ -8,8 +8,8 @@
 #
 # A sentence has two words or sixty; the layers above want one vector of one size. The simplest way
 # is to add up the words' vectors. But a sum of sixty is longer than a sum of two, and the next
-# layer has a tanh that saturates. The paper "divides by sqrt(n)". With tanh this factor decides
-# what the layers see. In our default encoder, which has one linear layer, it changes nothing.
+# layer has a tanh that saturates. The paper "divides by sqrt(n)". Where does this factor
+# decide what the layers see, and where not?
 
 # %%
 import sys
@@ -49,7 +49,7 @@ rng = np.random.default_rng(seed(6))
 # - the sum **divided by √n** has length √d, whatever n is.
 #
 # The DAN adds up more than words: each neighbouring pair has a row of its own, so n words bring
-# 2n − 1 rows (lesson 6). The paper divides by "the sentence length"; we take the number of words.
+# 2n − 1 rows (lesson 6). In the paper n is "the sentence length"; we take the number of words.
 # So ‖y‖²/d is (2n − 1)/n, 1 to 2. Repeated words make real sentences somewhat longer.
 #
 # ## What a layer with tanh sees

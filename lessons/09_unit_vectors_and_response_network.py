@@ -129,8 +129,9 @@ check(1, length_after, judge_length_after)
 #
 # (1/(K − 1)) Σ_i (u_i − ū) · (v_i − v̄) ≤ K/(K − 1)
 #
-# because K unit vectors have a total variance of K at most. The loss of a row is a convex function
-# of such differences, so its mean over the rows is at least its value at the mean difference:
+# by Cauchy and Schwarz, because Σ ‖u_i − ū‖² is at most K for K unit vectors, and so for v. The
+# loss of a row is a convex function of such differences, so its mean over the rows is at least its
+# value at the mean difference:
 #
 # loss ≥ **ln(1 + (K − 1) e^{−scale · K/(K − 1)})**
 #
@@ -220,7 +221,7 @@ def train_circle(network, steps=600):
     if network:
         params |= {"response.linear0.weight": 0.03 * rng.standard_normal((width, width)),
                    "response.linear0.bias": np.zeros(width)}
-    optimizer, losses = Adaptive(params), []
+    optimizer, losses = Adaptive(params), []                  # a box until lesson 16
     for _ in range(steps):
         u, unit_cache = l2_normalize_forward(params["x"])
         v = u[reply]                                          # tied: the same vectors
@@ -240,11 +241,11 @@ figure, axes = plt.subplots()
 for network, color, label in ((False, "C3", "v itself: no response network"),
                               (True, "C2", "v′: response network")):
     axes.semilogy(runs[network][0], color=color, linewidth=2, label=label)
-axes.axhline(np.log(3), color="black", linestyle=":", label="ln 3: the least without")
+axes.axhline(np.log(3), color="black", linestyle=":", label="ln 3: never below it without")
 axes.axhline(np.log(12), color="black", linestyle="--", label="ln 12: knows nothing")
 axes.set(xlabel="step", ylabel="batch softmax loss",
           title="A circle of twelve replies: without layers for\n"
-                "the reply it cannot be learnt, with them it can")
+                "the reply it cannot be learned, with them it can")
 show(figure, "09_unit_vectors_and_response_network")
 
 own, other = runs[False], runs[True]
@@ -269,8 +270,8 @@ claim("with: cosine of sentence and reply; unrelated 0 ± 2/√16", between[True
 
 # %% [markdown]
 # Without the network a question and its answer have to become neighbours in this world, or the loss
-# does not fall: "How old are you?" would *mean* "I am 20". With it, the extra layers turn u into
-# what is answered. (Our v′ starts near v, so a little is left.)
+# does not fall: "How old are you?" would *mean* "I am 20". With it, the extra layers turn the reply
+# towards its question, and the two u's may lie apart. (v′ starts near v, so a little is left.)
 #
 # These are twelve free vectors in one batch. In real chat an input is rarely a reply of the same
 # batch. How much the network is worth there is not shown here.

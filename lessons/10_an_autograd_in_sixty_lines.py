@@ -163,7 +163,8 @@ expect(errors, 0, 1e-8, f"{len(rules)} rules, against differences")
 # ## What it saves
 #
 # Now the default encoder with its loss: bags of words and bigrams, a linear layer, unit vectors,
-# the response network, the batch softmax. Only the forward is written. Ids are drawn by Zipf's law.
+# the response network, the batch softmax. Only the forward is written. Id k is drawn with a
+# probability like 1/k, as in real text (Zipf's law).
 
 # %%
 K, WORDS, BIGRAMS, D = 256, 8_000, 20_000, 100
@@ -229,7 +230,8 @@ def judge_layer_norm(layer_norm, rng):
     nodes = [Node(x) for x in arrays]
     y, dy = layer_norm(*nodes, EPSILON), rng.standard_normal((5, 7))
     expected, cache = layer_norm_forward(*arrays)
-    assert np.abs(y.value - expected).max() < 1e-9, "the values are not those of the library"
+    assert np.abs(y.value - expected).max() < 1e-9, (
+        "the values are not those of the library; the variance is the mean of (x − mean)²")
     y.backward(dy)
     for name, node, right in zip(("x", "weight", "bias"), nodes, layer_norm_backward(dy, cache)):
         assert node.grad is not None, f"no gradient reaches {name}"
@@ -287,7 +289,7 @@ def judge_fused(fused_loss, rng):
     loss, gradient = graph_of(scores, naive_loss)
     found, found_gradient = graph_of(scores, fused_loss)
     assert abs(found - loss) < 1e-9, f"the loss is {found:.6f}, expected {loss:.6f}"
-    assert relative_error(found_gradient, gradient) < 1e-9, "the gradient is wrong"
+    assert relative_error(found_gradient, gradient) < 1e-9, "the gradient is not (p − δ)/K"
     steps = np.arange(4, dtype=np.float32)[:, None] * np.float32(rng.integers(200, 300))
     for what, hard, right in (
             ("the true reply 120 above: subtract the row's largest score first", steep, 0),
@@ -299,7 +301,7 @@ def judge_fused(fused_loss, rng):
             f"the loss is {found}, expected {right:.6g}, with {what}")
     node = Node(scores)
     parents = fused_loss(node).parents
-    assert [parent for parent, _ in parents] == [node], "scores: the one parent"
+    assert [parent for parent, _ in parents] == [node], "the Node has one parent: scores"
     (_, rule), = parents
     assert relative_error(rule(np.full((1, 1), 2.5)), 2.5 * gradient) < 1e-9, (
         "the rule does not use dy")
@@ -352,7 +354,8 @@ for offset, name, of_table, color in ((0, "graph", by_graph, "C3"), (0.4, "hand"
     axes.bar(np.arange(2) + offset, [kept[name], of_table / 1e6], 0.38, color=color, label=name)
 axes.set(xlabel="what is kept or made", ylabel="MB in one step, float64", xticks=[0.2, 1.2],
          xticklabels=["values for the backward", "gradient of the table"],
-         title=f"{2 * K} sentences: what one step keeps")
+         title=f"{2 * K} sentences: a graph keeps {kept['graph'] / kept['hand']:.0f} × as much,\n"
+               f"and the table's gradient is {by_graph / by_hand:.0f} × as large")
 show(figure, "10_an_autograd_in_sixty_lines")
 
 # %% [markdown]

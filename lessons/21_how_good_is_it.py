@@ -5,8 +5,8 @@
 # **Gives** Pearson's r, average precision, their intervals and baselines; what ties are worth.
 # **Time** 80 minutes, in two parts; the second begins at "Average precision".
 #
-# A similarity correlates with people's at r = 0.60, and that of a bag of weighted words at 0.59.
-# What do such numbers mean, how sure are they, and with what must they be compared?
+# A similarity correlates with people's at r = 0.60. What does such a number mean, how sure is it,
+# and with what must it be compared?
 
 # %%
 import sys

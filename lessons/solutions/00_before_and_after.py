@@ -21,4 +21,9 @@ def tempting_search(question, lines, top):
     return [lines[i] for i in np.argsort(cosines)[-top:]]     # the worst of them first
 
 
-solution(1, solution_search, tempting_search)
+def tempting_places(question, lines, top):
+    cosines = encoder.encode(lines) @ encoder.encode(question)
+    return np.argsort(-cosines)[:top]                         # where they stand, not what they say
+
+
+solution(1, solution_search, tempting_search, tempting_places)

@@ -123,7 +123,7 @@ class Page:
     def markdown(self, source):
         """The HTML of a cell of text."""
         text = markdown2html(with_links(source, self.pages, self.papers))
-        text = text.replace("<strong>Gives", "<br><strong>Gives")
+        text = re.sub("<strong>(?=Gives|Time)", "<br><strong>", text)
         text = re.sub(r"<code>(python -m lessons\.yours.*?)</code>",
                       r'<a href="index.html#Write-it-yourself"><code>\1</code></a>', text)
         text = re.sub(r"<code>((?!yours/)[\w/]+\.py)(?:: \w+)?</code>", self.file, text)

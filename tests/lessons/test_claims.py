@@ -66,20 +66,13 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "copy[part] for copy, part in zip(copies, parts)", "summed[part] for part in parts"),
     ("21", "r of the trained encoder",
      "labels = sts.labels", "labels = rng.permutation(sts.labels)"),
-    ("21", "the most that any of five strengths gains",    # the other half is the same
-     "(order[60:], order[:60])):", "(order[60:], order[:60])):\n        held = fitted"),
     ("22", "largest N after 80 steps", "training(20.0, 80)", "training(20.0, 0)"),
     ("C", "100 launches of 1 ms",    # the host waits
      "device.launch(1000)", "device.launch(1000); device.synchronize()"),
-    ("C", "22 mantissas: measured / derived",    # one factor keeps all its bits
-     "round_mantissa(a, k) @ round_mantissa(b, k)", "round_mantissa(a, k) @ b"),
-    ("01", "replies at random", "train(deaf, np.tile(P.mean(axis=0), (len(P), 1)))",
-     "train(deaf, P)"),
     ("06", "new tokens, met / promised, turns in order", '("in order", in_order,',
      '("in order", shuffled,'),
     ("08", "the same under the mean", '("mean", 1.0, "C0")', '("mean", 0.0, "C0")'),    # a sum
     ("04", "with a random dp", "distance(backward, random))", "distance(backward, ones))"),
-    ("05", "before training: P@1", "(u @ v_prime.T)", "(rng.permutation(u) @ v_prime.T)"),
     ("09", "with one: loss in the end", "own, other = runs[False], runs[True]",
      "own, other = runs[False], runs[False]"),
 ]

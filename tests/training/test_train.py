@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +18,7 @@ from convsim_mini.evaluation.response import drawn
 from convsim_mini.training.initial import initial_model
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import describe, load_run
-from convsim_mini.training.tasks import Tasks, fitting_steps, batch_sizes
+from convsim_mini.training.tasks import Tasks, fitting_steps, batch_sizes, steps_of_tasks
 
 from conftest import SMALL, command, generate_pairs, weights
 
@@ -247,3 +247,10 @@ def test_few_pairs_come_fifteen_times_at_most(options, steps, tmp_path, monkeypa
     Path("run.json").write_text('{"steps": 700, "visits": 15}')
     config = parse_config([*options, "--optim.batch_size", "100"])
     assert fitting_steps(config, Tasks(SimpleNamespace(pairs=1_000))).steps == steps
+
+
+def test_steps_are_spread_over_the_tasks():
+    config = replace(parse_config([]), task="multitask", nli_share=0.3)
+    assert [steps_of_tasks(config, *part) for part in ((0, 3), (3, 10))] == [(3, 0), (4, 3)]
+    both = replace(config, optim=replace(config.optim, nli_workers=0.5))
+    assert steps_of_tasks(both, 3, 10) == (7, 7)

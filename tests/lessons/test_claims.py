@@ -43,15 +43,9 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      " known)"),
     ("19", "without the mask: score of “yes” above its PMI",
      "j) if use_mask else None", "j)"),
-    ("12", "the wrong backward's loss / the right one's",
-     "train(right_backward=False)", "train(right_backward=True)"),
-    ("14", "scores padded / needed for a batch of 256",    # all sentences are of one length
-     "np.array([min(len(tokens), 256) or 1 for tokens in chat])", "np.full(20_000, 18)"),
     ("13", "who won, without the signal",    # with one
      "with signal_as(no_signal):\n    without_losses",
      "with signal_as(random_signal):\n    without_losses"),
-    ("15", "the gradient's sign, pre-norm: 48",    # at random
-     "for by_gradient in (False, True)", "for by_gradient in (False, False)"),
     ("16", "the best of seven rates",    # of two
      "adam_rates = 0.003, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05", "adam_rates = 0.003, 0.01"),
     ("17", "words 101 to 1000: error of SGD",    # no sum of squares

@@ -133,7 +133,7 @@ def test_an_epoch_has_every_pair_once_whatever_the_number_of_workers(number):
     two = replace(config, task="multitask", nli_share=0.5, steps=5,
                   optim=replace(config.optim, nli_batch_size=size, drop_at=0.5))
     sizes = [len(batch.sentences.lengths) for batch in islice(batches(two, Tasks(split, split)), 5)]
-    assert sizes == 3 * [2 * size] + 2 * [4 * size]           # they grow after 2.5 steps, so after 3
+    assert sizes == 3 * [2 * size] + 2 * [4 * size]    # they grow after 2.5 steps, so after 3
     assert Workers.agree(SimpleNamespace(comm=SimpleNamespace(allreduce=lambda stop: 1)), False)
 
 

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import warnings
 
-import filelock._unix    # noqa: F401  (keeps fcntl's locks: Windows has others, behind one function)
+import filelock    # noqa: F401  (keeps fcntl's locks: Windows has others, behind one function)
 
 NAMES = {os: ("fork", "sched_getaffinity", "O_DIRECTORY"),
          signal: ("SIGHUP", "SIGPIPE", "pthread_sigmask")}
@@ -59,7 +59,7 @@ def rename(source, target):
 
 def removal(name):
     def remove(path, *, dir_fd=None):
-        if in_use(path) and not os.fspath(path).endswith(".lock"):    # as filelock does there
+        if in_use(path) and "lock" not in os.path.basename(path):    # filelock's own files
             refuse(path)
         real[name](path)
     return remove

@@ -91,10 +91,11 @@ class Index:
         """For each sentence its nearest rows, as Hits, best first.
 
         words: the weight of TF-IDF beside the learned vectors; 0: meaning alone; None: WORDS.
-        Raises ValueError for top below 1.
+        Raises ValueError for top below 1 and for a sentence that is in no list.
         """
-        if top < 1:
-            raise ValueError(f"{top} nearest rows, expected 1 or more")
+        if isinstance(sentences, str) or top < 1:
+            raise ValueError(f"search({sentences!r:.40}, {top}): expected a list of sentences and "
+                             "1 or more; for one sentence: encoder.search(index, sentence)")
         words = WORDS[self.side] if words is None else words
         learned = product(self.vectors, self.encoder.encode(sentences).T).T    # (q, n)
         found = []

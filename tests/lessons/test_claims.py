@@ -65,8 +65,6 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "device.launch(1000)", "device.launch(1000); device.synchronize()"),
     ("06", "new tokens, met / promised, turns in order", '("in order", in_order,',
      '("in order", shuffled,'),
-    ("08", "the same under the mean", '("mean", 1.0, "C0")', '("mean", 0.0, "C0")'),    # a sum
-    ("04", "with a random dp", "distance(backward, random))", "distance(backward, ones))"),
     ("09", "with one: loss in the end", "own, other = runs[False], runs[True]",
      "own, other = runs[False], runs[False]"),
 ]

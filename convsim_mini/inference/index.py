@@ -93,9 +93,10 @@ class Index:
         words: the weight of TF-IDF beside the learned vectors; 0: meaning alone; None: WORDS.
         Raises ValueError for top below 1 and for a sentence that is in no list.
         """
-        if isinstance(sentences, str) or top < 1:
-            raise ValueError(f"search({sentences!r:.40}, {top}): expected a list of sentences and "
-                             "1 or more; for one sentence: encoder.search(index, sentence)")
+        if isinstance(sentences, str):
+            raise ValueError("expected a list of sentences; for one: encoder.search(index, sentence)")
+        if top < 1:
+            raise ValueError(f"{top} nearest rows, expected 1 or more")
         words = WORDS[self.side] if words is None else words
         learned = product(self.vectors, self.encoder.encode(sentences).T).T    # (q, n)
         found = []

@@ -94,7 +94,7 @@ class Index:
         Raises ValueError for top below 1 and for a sentence that is in no list.
         """
         if isinstance(sentences, str):
-            raise ValueError("expected a list of sentences; for one: encoder.search(index, sentence)")
+            raise ValueError("expected a list of sentences; for one, encoder.search(index, it)")
         if top < 1:
             raise ValueError(f"{top} nearest rows, expected 1 or more")
         words = WORDS[self.side] if words is None else words

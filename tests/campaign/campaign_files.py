@@ -71,7 +71,7 @@ def damaged(ground, rng):
     _, place, use = USES[name]
     with beside(ground, name) as folder:
         path = rng.choice(sorted(path for path in (folder / place).rglob("*") if path.is_file()
-                                 and not path.name.startswith(UNREAD[:1 + (name == "a run")])
+                                 and not (name == "a run" and path.name.startswith(UNREAD))
                                  and not path.name.endswith(UNCOUNTED)))
         with told(name, spoil(path, rng)):
             ended = path.name == TRAINING and not path.exists()    # such a run is a finished one

@@ -26,7 +26,7 @@ from synthetic_dumps import write_dump
 LEFT_OVER = f"{OURS}-"     # how the names of unfinished work begin
 OWN = "v.npy.tmp"          # the user's own file, not left over
 CONFIG, UNCOUNTED = "config.json", (LOG, ".png")    # of a run, here and in `digest`
-UNREAD = "config", "training"    # files of a run that `load` does not read; --resume reads one
+UNREAD = "training", "config"    # files of a run that `load` does not read
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 HALF = """
 import os, signal, sys

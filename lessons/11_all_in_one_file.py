@@ -149,7 +149,7 @@ print("loss:", *np.round(losses, 2))
 claim("ten steps on one batch: loss after / before", losses[-1] / losses[0], high=0.2)
 
 # %% [markdown]
-# From 6.23, above ln 200, to nearly 0. At first the vectors are too sure, and some are wrong
+# From 6.84, above ln 200, to nearly 0. At first the vectors are too sure, and some are wrong
 # (lesson 5). Ten steps later these 200 pairs are known by heart. That proves that the pieces fit
 # together, and nothing about other pairs.
 #

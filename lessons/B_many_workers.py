@@ -159,8 +159,7 @@ claim("share of the gradient away from wrong inputs that is lost; 9/11 if all we
 # %% [markdown]
 # The true input is on the same worker as its reply. So the part of the gradient toward it stays,
 # and most of the part away from wrong inputs is lost. du is right, so the loss falls and nothing
-# looks wrong. With this mistake and 4 workers, 200 steps of lesson 18's model ended at P@1 18.7 in
-# place of 21.9. Only a comparison with one process shows it.
+# looks wrong. Only a comparison with one process shows it.
 
 # %%
 figure, axes_row = plt.subplots(1, 2, figsize=(10, 4.6))
@@ -182,9 +181,9 @@ show(figure, "B_many_workers")
 #
 # The workers want the variance of every column of a batch, whose rows they share unevenly. Taking
 # mean(x²) − mean(x)² is a trap: in float32, with a mean of 100,000 and a variance of 1, both terms
-# are 10¹⁰, and their difference came out as −1,801. So each worker sends its number of rows, their
-# mean, and the sum of squared differences from *that mean*. Merge two of these (Chan et al. 1983):
-# by how much do the two means add to the sum?
+# are 10¹⁰. float32 tells numbers of that size apart by 1,024, so their difference is 0 or far off.
+# So each worker sends its number of rows, their mean, and the sum of squared differences from *that
+# mean*. Merge two of these (Chan et al. 1983): by how much do the two means add to the sum?
 
 # %%
 def given(x):
@@ -222,11 +221,11 @@ check(2, merged, judge_merged)
 # %% [markdown]
 # ## What travels
 #
-# The matrices of our DAN are small: 500 · 500. The table is large: 251,000 rows of 500. A worker
+# The matrices of our DAN are small: 500 · 500. The table is large: 236,150 rows of 500. A worker
 # with b = 1,024 pairs of chat can send its gradient in three ways:
 #
-# 1. **Dense**. Sent: one array, 502 MB.
-# 2. **Sparse rows**. Sent: the 14,843 rows that its batch uses, each summed (lesson 7), 29.7 MB.
+# 1. **Dense**. Sent: one array, 472 MB.
+# 2. **Sparse rows**. Sent: the rows that its batch uses, about 22,500, each summed (lesson 7), 45 MB.
 # 3. **Before the sum**. Sent: one vector for each of 2b sentences, and two whole numbers for each
 #    place: which row, which sentence. This is enough, since all words and bigrams of a sentence get
 #    the *same* vector (lesson 8). Others sum over places themselves. These are 4.7 MB. The library

@@ -45,10 +45,9 @@ def run(request, tmp_path_factory):
     elsewhere.mkdir()
     before = {*folder.rglob("*")}
     script = clone / "lessons" / "solutions" / request.param
-    others = "ignore::ResourceWarning:chitchat_dataset"       # a package that closes no file
-    done = subprocess.run([sys.executable, "-W", "error", "-W", others, script], text=True,
-                          capture_output=True, cwd=elsewhere, env=environment(elsewhere),
-                          timeout=LONGEST)
+    done = subprocess.run(    # chitchat-dataset leaves a file open
+        [sys.executable, "-W", "error", "-W", "ignore::ResourceWarning:chitchat_dataset", script],
+        capture_output=True, text=True, cwd=elsewhere, env=environment(elsewhere), timeout=LONGEST)
     new = [path for path in {*folder.rglob("*")} - before if path.is_file()]
     return request.param, done, clone, new
 

@@ -59,12 +59,16 @@ def prepare(inputs, out, workers, scheduler):
             with locked(out, f"{out}: another run is at work in this folder; wait for it, "
                         "or choose another --out"):
                 if not is_done(out, plan):                    # another run may have ended just now
-                    begin(out, plan)
-                    # fresh processes: a fork could inherit a lock that a thread of this one holds
-                    with (cluster(scheduler) if scheduler else
-                          local_processes(workers, GO_ON, "spawn")) as executor:
-                        parse_dumps(executor, plan, out / "work")
-                        join_buckets(executor, plan, out / "work")
+                    remove_unfinished(out / "work")           # of a run that was killed
+                    write_text(out / "work" / "plan.json", json.dumps(plan))
+                    try:
+                        # fresh processes: a fork could inherit a lock that a thread here holds
+                        with (cluster(scheduler) if scheduler else
+                              local_processes(workers, GO_ON, "spawn")) as executor:
+                            parse_dumps(executor, plan, out / "work")
+                            join_buckets(executor, plan, out / "work")
+                    finally:                                  # its processes were ended at once
+                        remove_unfinished(out / "work")
                     finish(out, plan)
                 shutil.rmtree(out / "work")
         except (OSError, MemoryError, duckdb.Error) as error:  # mostly a full disk
@@ -140,12 +144,10 @@ def is_done(out, plan):
     return False
 
 
-def begin(out, plan):
-    """Make the folders, note the plan, and remove what a killed run left half done."""
-    work = out / "work"
+def remove_unfinished(work):
+    """Remove what tasks left half done."""
     for left in work.glob(f"*/{OURS}-*"):
         shutil.rmtree(left, ignore_errors=True)
-    write_text(work / "plan.json", json.dumps(plan))
 
 
 # ---------------------------------------------------------------- the two kinds of task

@@ -58,5 +58,5 @@ def _end_with_parent():
         os._exit(1)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))     # so that every `finally` cleans up
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)             # a fork has its parent's handler
     threading.Thread(target=wait, daemon=True).start()

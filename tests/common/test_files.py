@@ -2,10 +2,8 @@
 
 import gzip
 import os
-import time
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -183,19 +181,3 @@ def test_processes_give_results_in_order_and_one_that_is_killed_is_a_line():
     with pytest.raises(UserError, match="process .* was killed.*; wait"):
         with local_processes(1, "wait") as workers:
             workers.submit(os._exit, 1).result()
-
-
-def wait_in(folder):
-    """Hold unfinished work in a folder."""
-    with TemporaryDirectory(dir=folder):
-        time.sleep(60)
-
-
-def test_what_processes_leave_unfinished_goes_when_their_command_fails(tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        with local_processes(1, "") as workers:
-            workers.submit(wait_in, tmp_path)
-            while not [*tmp_path.iterdir()]:
-                time.sleep(0.01)
-            raise KeyboardInterrupt
-    assert not [*tmp_path.iterdir()]

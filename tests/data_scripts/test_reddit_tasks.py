@@ -114,6 +114,8 @@ def test_no_process_outlives_the_command(dumps, tmp_path, number, group, code):
     _, errors = process.communicate(timeout=300)              # until no one holds standard error
     assert process.returncode == code and "Traceback" not in errors.decode()
     wait_until(lambda: not any(alive_in(process.pid)))
+    if number == signal.SIGINT:    # what its processes left half done is gone, too
+        assert not [*(tmp_path / "out" / "work").glob("*/.*")]
 
 
 def alive_in(group):
@@ -181,7 +183,7 @@ def test_the_order_of_the_inputs_does_not_matter_and_a_second_run_does_nothing(
     files = sorted(dumps.iterdir(), reverse=True)
     prepare_reddit.prepare([*files, files[0]], tmp_path, 2, None)
     assert contents(tmp_path) == whole[1]
-    monkeypatch.setattr(prepare_reddit, "begin", None)        # would fail where it is called
+    monkeypatch.setattr(prepare_reddit, "parse_dumps", None)  # would fail where it is called
     prepare_reddit.prepare([dumps], tmp_path, 2, None)
 
 

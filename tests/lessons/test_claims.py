@@ -67,6 +67,21 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      '("in order", shuffled,'),
     ("09", "with one: loss in the end", "own, other = runs[False], runs[True]",
      "own, other = runs[False], runs[False]"),
+    ("12", "the wrong backward's loss / the right one's",
+     "train(right_backward=False)", "train(right_backward=True)"),
+    ("15", "the gradient's sign, pre-norm: 48",    # at random
+     "for by_gradient in (False, True)", "for by_gradient in (False, False)"),
+    ("14", "scores padded / needed for a batch of 256",    # all sentences are of one length
+     "np.array([min(len(tokens), 256) or 1 for tokens in chat])", "np.full(20_000, 18)"),
+    ("01", "replies at random", "train(deaf, np.tile(P.mean(axis=0), (len(P), 1)))",
+     "train(deaf, P)"),
+    ("04", "with a random dp", "distance(backward, random))", "distance(backward, ones))"),
+    ("05", "before training: P@1", "(u @ v_prime.T)", "(rng.permutation(u) @ v_prime.T)"),
+    ("08", "the same under the mean", '("mean", 1.0, "C0")', '("mean", 0.0, "C0")'),    # a sum
+    ("C", "22 mantissas: measured / derived",    # one factor keeps all its bits
+     "round_mantissa(a, k) @ round_mantissa(b, k)", "round_mantissa(a, k) @ b"),
+    ("20", "conversations: cosine lost",    # before training
+     '("conversations", on_replies)', '("conversations", new_model())'),
 ]
 
 

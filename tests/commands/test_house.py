@@ -31,9 +31,12 @@ def test_the_package_asks_for_what_requirements_txt_asks_for():
               for line in (ROOT / "requirements.txt").read_text().splitlines()} - {""}
     project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())
     assert set(project["project"]["dependencies"]) == listed
-    folders = {path.parent for path in FILES}
-    assert {Path(name.replace(".", "/")) for name in project["tool"]["setuptools"]["packages"]} == {
-        folder.relative_to(ROOT) for folder in folders}
+    setuptools, folders = project["tool"]["setuptools"], {path.parent for path in FILES}
+    assert {ROOT / name.replace(".", "/") for name in setuptools["packages"]} == folders
+    data = {path for folder, names in setuptools["package-data"].items() for name in names
+            for path in Path(ROOT, folder.replace(".", "/")).glob(name)}
+    assert data == {path for folder in folders for path in folder.glob("*.*") if path.suffix not in
+                    (".py", ".md", ".png", ".toml")} | {PACKAGE / "export" / "card.md"}
 
 
 def test_the_commands_are_listed(tmp_path):

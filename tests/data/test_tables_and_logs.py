@@ -20,8 +20,8 @@ from conftest import ROOT
 PAIRS = [("how are you, friend?", "fine,\nthanks"), ("a; b", 'she said "no"'), ("é", "à")]
 
 
-def read(path, columns=()):
-    return [pair for part in read_rows(path, reading=Reading(columns)) for pair in part.pairs]
+def read(path, *reading):
+    return [pair for part in read_rows(path, reading=Reading(*reading)) for pair in part.pairs]
 
 
 def write_csv(path, header, rows, delimiter=","):
@@ -66,6 +66,8 @@ def test_tsv_with_a_header_is_read_by_its_names(tmp_path):
 def test_jsonl_with_other_fields(tmp_path):
     path = write_jsonl(tmp_path / "mine.jsonl", [{"x": a, "y": b, "input": 3} for a, b in PAIRS])
     assert read(path, ["x", "y"]) == [Pair(*pair) for pair in PAIRS]
+    path.write_text('{"x": "é", "y": "à"}', encoding="cp1252")
+    assert read(path, ["x", "y"], "cp1252") == [Pair("é", "à")]
 
 
 def test_parquet(tmp_path):
@@ -76,6 +78,9 @@ def test_parquet(tmp_path):
     assert read(tmp_path / "mine.parquet") == [Pair(*pair) for pair in PAIRS]
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 no table PAR1")
     with pytest.raises(UserError, match=r"bad\.parquet: cannot be read as Parquet"):
+        read(tmp_path / "bad.parquet")
+    parquet.write_table(pyarrow.table({"input": [1], "response": ["a"]}), tmp_path / "bad.parquet")
+    with pytest.raises(UserError, match='first: row 1: no text in the field "input"'):
         read(tmp_path / "bad.parquet")
 
 

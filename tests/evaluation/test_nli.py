@@ -203,8 +203,10 @@ def test_the_papers_second_stage():
 
 def test_confusion_counts_true_classes_in_rows():
     labels, predicted = np.array([0, 0, 1, 1, 0, 0]), np.array([0, 1, 1, 0, 0, 2])
-    lines = evaluation.summary("dev", Snli([], [], labels, 0), {"trained": predicted},
-                               {}).splitlines()
+    pairs = Snli([], [], labels, 0)
+    lines = evaluation.summary("dev", pairs, {"trained": predicted},
+                               evaluation.baselines(None, pairs)).splitlines()
+    assert any("always the most frequent class" in line and "66.7 [" in line for line in lines)
     counts = [line.split()[2:] for line in lines if line.startswith("is ")]
     assert counts == [["2", "1", "1"], ["1", "1", "0"], ["0", "0", "0"]]    # no pair contradicts
     assert per_cent(predicted == labels)[0] == 50

@@ -106,7 +106,7 @@ def test_the_weights_of_words_are_fitted_on_train_alone(test_set):
 
 
 def test_words_weigh_what_is_best_on_dev_whatever_test_would_like(run, test_set, monkeypatch):
-    """On dev words know the replies or nothing, on test the reverse."""
+    """On dev words know the replies or the opposite, on test the reverse."""
     truth = np.eye(1, 100)                                    # the true reply stands in column 0
 
     def knowing(split):
@@ -118,7 +118,7 @@ def test_words_weigh_what_is_best_on_dev_whatever_test_would_like(run, test_set,
         noise = np.random.default_rng(split is None).standard_normal(candidates.shape)
         if split is None:
             return truth + 0.6 * noise
-        return np.repeat(truth, len(candidates), axis=0) if knows else 3 * noise
+        return np.repeat(truth if knows else -truth, len(candidates), axis=0)
 
     monkeypatch.setattr(response, "candidate_scores", scored)
     monkeypatch.setattr(response, "vectors", knowing(None))

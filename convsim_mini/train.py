@@ -22,7 +22,7 @@ from .common.tables import table
 from .core.arrays import array_module, to_device
 from .core.model import TABLE, Alone, Model, embed, replies, respond
 from .core.pairs import Batch
-from .core.ranking import precision
+from .core.ranking import N, precision
 from .data.pairs import RULES
 from .data.prepare import open_corpus
 from .data.snli import encode_entailments, encode_snli, find_snli, read_snli
@@ -41,8 +41,7 @@ from .training.loop import Job, Start, run_steps
 from .training.monitor import scores_on_dev
 from .training.options import parse, parse_config
 from .training.run import (
-    LOG, TRAINING, check_corpus, describe, finished, load_run, newest, read_log, save_config,
-    save_run)
+    LOG, TRAINING, check_corpus, describe, finished, load_run, newest, read_log, save_run)
 from .training.tasks import Tasks, fitting_batches, fitting_steps
 from .training.workers import ALONE
 
@@ -140,7 +139,8 @@ def run_to_the_end(job, start):
     start = Start(*map(workers.broadcast, start))
     job = job._replace(folder=folder)
     if workers.rank == 0:
-        save_config(folder, job.config)
+        settings = json.dumps(dataclasses.asdict(job.config), indent=2)
+        write_text(Path(folder, "config.json"), f"{settings}\n")    # for people, and --config
     run_steps(job, start)
     if workers.rank == 0:
         start.params.clear()
@@ -191,8 +191,8 @@ def prepare(config, vocabulary=None, workers=ALONE):
     if config.device == "gpu":
         workers.check_nccl()
     claim_process()
-    if config.second_task:
-        nli_files(config)                                     # before the pairs: they take longer
+    if config.second_task:                                    # before the pairs: they take longer
+        find_snli(config.nli, ("train", "dev"), all_needed=True)
     corpus = open_corpus(config, vocabulary)
     print(corpus_report(corpus.report))
     tell_cut(config.model, np.diff(corpus.train.offsets))
@@ -209,18 +209,9 @@ def prepare(config, vocabulary=None, workers=ALONE):
     return Job(config, corpus, tasks, measuring_dev(config, corpus, tasks), tests, workers)
 
 
-def nli_files(config):
-    """NLI's files by split. Raises UserError where train or dev is not there."""
-    files = find_snli(config.nli)
-    if not {"train", "dev"} <= files.keys():
-        raise UserError(f"{config.nli}: training needs snli_1.0_train and snli_1.0_dev, found "
-                        f"{', '.join(files)}")
-    return files
-
-
 def open_nli(config, vocabulary):
     """NLI's Splits to train on and to measure on; entailments have None for the second."""
-    files = nli_files(config)
+    files = find_snli(config.nli, ("train", "dev"), all_needed=True)
     train = read_snli(files["train"])
     encode = encode_snli if config.classifies else encode_entailments
     split = encode(train, vocabulary, config.nli_fraction, config.seed)
@@ -250,7 +241,7 @@ def measuring_dev(config, corpus, tasks):
             mask = dev.batch(pairs[batch], config.optim.mask_false_negatives).false_negatives
             sides = to_device((u[batch], v[batch]), xp)
             losses.append(float(replies(model, *sides, Batch(None, mask), 1.0, Alone())[0]))
-        record = {f"dev_p{n}": round(precision(ranks, n), 2) for n in response.N}
+        record = {f"dev_p{n}": round(precision(ranks, n), 2) for n in N}
         record["dev_loss"] = round(float(np.mean(losses)), 4)
         if tasks.nli_dev:
             right = classify(model, tasks.nli_dev) == tasks.nli_dev.labels

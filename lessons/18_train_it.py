@@ -25,11 +25,11 @@ from convsim_mini.core.model import encoder_forward, loss_and_gradients, respons
 from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.packed import drop_words
 from convsim_mini.core.pairs import batch_order
-from convsim_mini.core.ranking import draw_candidates
+from convsim_mini.core.ranking import draw_candidates, precision
 from convsim_mini.core.schedule import rates
 from convsim_mini.evaluation.baselines import fitted_on_train
 from convsim_mini.inference.tfidf import tfidf
-from convsim_mini.evaluation.response import model_ranks, precision, ranks_of_truth
+from convsim_mini.evaluation.response import model_ranks, ranks_of_truth
 from convsim_mini.training.initial import initial_model
 
 rng = np.random.default_rng(seed(14))
@@ -335,7 +335,7 @@ def measure(model):
     """P@1 and P@10 in per cent and the loss on four batches of dev."""
     ranks = model_ranks(model, dev, pairs, candidates)
     losses = [float(loss_and_gradients(model, batch)[0]) for batch in dev_batches]
-    return [precision(ranks, n)[0] for n in (1, 10)], np.mean(losses)
+    return [precision(ranks, n) for n in (1, 10)], np.mean(losses)
 
 
 model, optimizer = fresh()
@@ -354,7 +354,7 @@ inputs, responses = dev.sentences(2 * pairs), dev.sentences(2 * pairs + 1)
 fitted = fitted_on_train(train, corpus.vocabulary.size)
 lexical = ranks_of_truth(tfidf(inputs, *fitted), tfidf(responses, *fitted), candidates)
 start, end = measured[0][1], measured[-1][1]
-words = [precision(lexical, n)[0] for n in (1, 10)]
+words = [precision(lexical, n) for n in (1, 10)]
 for name, values in (("untrained", start), ("TF-IDF", words), ("trained", end)):
     print(f"{name:10} P@1 {values[0]:5.1f}   P@10 {values[1]:5.1f}")
 

@@ -8,6 +8,7 @@ import sys
 from lesson import HERE, plt
 
 from convsim_mini.evaluation import response
+from convsim_mini.evaluation.metrics import per_cent
 from convsim_mini.training.run import load_run
 
 BARS = {"picking at random": "random", "before training": "the same, untrained",
@@ -19,7 +20,7 @@ def main(folder):
     run = load_run(folder)
     test = response.read(*response.find(None, run).values())
     ranks = response.scores(run, test) | response.baselines(run, test)
-    found = {row: response.precision(some, 1) for row, some in ranks.items()} | {
+    found = {row: per_cent(some == 1) for row, some in ranks.items()} | {
         "random": (1.0, 1.0, 1.0)}
     figure, axes = plt.subplots(figsize=(7.5, 2.6))
     for place, (name, row) in enumerate(BARS.items()):

@@ -2,19 +2,16 @@
 
 import json
 import zlib
-from contextlib import contextmanager
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from .cli import UserError, user_errors
-from .files import replace_file
+from .files import UNREADABLE, replace_file
 
 FORMAT = 7
 OLDER = "restore it, or train again"
-# what damage raises
-DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError)
 
 
 def save_arrays(path, arrays, about):
@@ -27,25 +24,9 @@ def save_arrays(path, arrays, about):
     replace_file(path, lambda temporary: save_file(arrays, temporary, metadata))
 
 
-def load_arrays(path):
-    """Read (arrays, about) of `save_arrays`. Raises UserError for damage."""
-    with _opened(path) as (file, crc, text, about):
-        arrays = {name: file.get_tensor(name) for name in file.keys()}
-        if int(crc) != checksum_of_arrays(arrays, text):
-            raise ValueError("its checksum is wrong")
-    return arrays, about
-
-
-def load_about(path):
-    """Read `about` alone, unchecked. Raises UserError for damage."""
-    with _opened(path) as (*_, about):
-        return about
-
-
-@contextmanager
-def _opened(path):
-    """An open file, its checksum, `about` as text and as a dict; damage becomes a UserError."""
-    with (user_errors(f"{path}: is missing, damaged or cannot be read", OLDER, DAMAGE),
+def load_arrays(path, about_alone=False):
+    """Read (arrays, about) of `save_arrays`; or `about` alone, unchecked. Raises UserError."""
+    with (user_errors(f"{path}: is missing, damaged or cannot be read", OLDER, UNREADABLE),
           safe_open(path, "np", backend="pread") as file):    # mapped, it takes memory twice
         crc, _, text = file.metadata()["convsim_mini"].partition(" ")
         about = json.loads(text)
@@ -53,7 +34,12 @@ def _opened(path):
             raise UserError(f"{path}: was written by another version of convsim_mini (format "
                             f"{about['format']}, expected {FORMAT}); use that version, or train "
                             "again")
-        yield file, crc, text, about
+        if about_alone:
+            return {}, about
+        arrays = {name: file.get_tensor(name) for name in file.keys()}
+        if int(crc) != checksum_of_arrays(arrays, text):
+            raise ValueError("its checksum is wrong")
+    return arrays, about
 
 
 def checksum_of_arrays(arrays, text=""):

@@ -96,7 +96,8 @@ def errors_in_one_line():
     without a line: nobody reads standard output any more.
     """
     replace_streams()
-    with handling(dict.fromkeys(ENDING, _end)):
+    # a signal ends by an exception, so that every `finally` cleans up
+    with handling(dict.fromkeys(ENDING, lambda number, frame: sys.exit(128 + number))):
         try:
             yield
             sys.stdout.flush()                                # or Python would, after this
@@ -120,10 +121,6 @@ def errors_in_one_line():
 def _fail(line):
     sys.stderr.write(f"error: {UserError(line)}\n")
     sys.exit(2)
-
-
-def _end(number, frame):
-    sys.exit(128 + number)                                    # so that every `finally` cleans up
 
 
 @contextmanager

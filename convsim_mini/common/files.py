@@ -33,6 +33,8 @@ OURS = ".convsim_mini"      # how the names of locks and of unfinished work begi
 MOST = 1 << 24     # bytes of a line; Reddit's longest comments have 40,000 characters
 WINDOW = {zstd.DecompressionParameter.window_log_max: 31}    # dumps since 2019 have --long=31
 SUFFIXES = {".gz": gzip.open, ".zst": partial(zstd.open, options=WINDOW)}
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError,
+              SafetensorError)    # what damaged files of ours raise
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError)    # compressed data, cut or wrong
 
 

@@ -6,6 +6,7 @@ Others call it recall@N, or 1-of-100 ranking accuracy.
 import numpy as np
 
 CANDIDATES = 100
+N = (1, 3, 10)    # of P@N, as in the paper's Table 1
 SEED = 2018
 AT_ONCE = 500    # queries, so that memory stays small
 

@@ -3,7 +3,7 @@
 import unicodedata
 import zlib
 from array import array
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -124,10 +124,6 @@ class Vocabulary:
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:size]
         return cls([word for word, _ in ranked], [count for _, count in ranked],
                    sum(counts.values()), oov_buckets)
-
-    def to_dict(self):
-        """The fields of the constructor, for JSON."""
-        return asdict(self)
 
     @property
     def size(self):

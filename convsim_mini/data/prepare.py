@@ -6,6 +6,7 @@ of each text. `meta.json` holds the vocabulary, a report, the files' checksums a
 Memory grows with the corpus by 16 bytes a pair.
 """
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -22,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from ..common.cli import UserError, progress, user_errors
-from ..common.files import checksum, locked, new_folder
+from ..common.files import UNREADABLE, checksum, locked, new_folder
 from ..common.processes import local_processes, map_in_order
 from ..core.packed import offsets_of
 from ..core.pairs import Split
@@ -36,7 +37,6 @@ FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
 MOST_WORDS_COUNTED = 5_000_000
 FEWEST = 100    # pairs in a split, and replies to choose among
 EXAMPLES = 3
-DAMAGE = (OSError, ValueError, KeyError, TypeError, RecursionError)    # what damage raises
 
 
 def open_corpus(config, vocabulary=None):
@@ -106,7 +106,7 @@ def _open(folder):
             splits[split] = Split(ids, offsets, keys.reshape(-1, 2))
         return Corpus(Vocabulary(**about["vocabulary"]), **splits, report=about["report"],
                       checksum=crc)
-    except DAMAGE as error:
+    except UNREADABLE as error:
         print(f"{folder}: the prepared corpus is damaged ({error}); it is prepared again",
               file=sys.stderr)
         shutil.rmtree(folder, ignore_errors=True)
@@ -128,7 +128,7 @@ def _prepare(paths, text, reading, vocabulary, folder):
                         "all: add files to --pairs")
     report["kept"] = kept
     files = {path.name: checksum(path) for path in sorted(folder.iterdir())}
-    about = json.dumps({"files": files, "vocabulary": own.to_dict(), "report": report})
+    about = json.dumps({"files": files, "vocabulary": dataclasses.asdict(own), "report": report})
     meta = json.dumps([zlib.crc32(about.encode()), about])
     (folder / "meta.json").write_text(meta, encoding="utf-8")
 

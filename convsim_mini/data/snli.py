@@ -12,8 +12,6 @@ from .corpus import SPLITS, share_of
 from .labelled import DataSet, find, rows_of
 from .tables_and_logs import read_jsonl
 
-NAMES = tuple(f"snli_1.0_{split}.jsonl" for split in SPLITS)
-
 
 class Row(msgspec.Struct):
     """gold_label (entailment, neutral, contradiction or -), sentence1 and sentence2, as texts"""
@@ -32,10 +30,14 @@ class Snli(NamedTuple):
     dropped: int
 
 
-def find_snli(folder):
-    """The official files in DIR or DIR/snli_1.0: split → path. Raises UserError."""
-    paths = find([DataSet("SNLI", NAMES, ("snli_1.0",))], folder)["SNLI"].values()
-    return {path.stem.removeprefix("snli_1.0_"): path for path in paths}
+def find_snli(folder, splits=SPLITS, all_needed=False):
+    """The official files of splits in DIR or DIR/snli_1.0: split → path.
+
+    Raises UserError where there is none of them or, with all_needed, not each.
+    """
+    files = {f"snli_1.0_{split}.jsonl": split for split in splits}
+    data_set = DataSet("SNLI", files, ("snli_1.0",), files if all_needed else ())
+    return {files[name]: path for name, path in find([data_set], folder)["SNLI"].items()}
 
 
 def read_snli(path):

@@ -34,15 +34,13 @@ def parser_of(command, doc, *options, **of_run):
     return parser
 
 
-def unit_vectors(encode):
-    """A function from a list of n texts to unit vectors (n, d): of a Run the learned half."""
-    def vectors(texts):
-        if not isinstance(encode, Run):
-            return l2_normalize_forward(np.asarray(encode(texts)))[0]
-        packed = encode.vocabulary.encode(texts)
-        tell_cut(encode.config.model, packed.lengths)
-        return embed(encode.model, packed)
-    return vectors
+def unit_vectors(encode, texts):
+    """A list of n texts → unit vectors (n, d): of a Run the learned half."""
+    if not isinstance(encode, Run):
+        return l2_normalize_forward(np.asarray(encode(texts)))[0]
+    packed = encode.vocabulary.encode(texts)
+    tell_cut(encode.config.model, packed.lengths)
+    return embed(encode.model, packed)
 
 
 def evaluate(name, encode, sources, vectors=None):

@@ -102,7 +102,7 @@ def scores(encode, questions):
 
     A Run's second row has the vectors that `encode` gives. They also count words (ours).
     """
-    rows = {"trained": cosines(questions, unit_vectors(encode))}
+    rows = {"trained": cosines(questions, lambda texts: unit_vectors(encode, texts))}
     if isinstance(encode, Run):
         rows[BOTH] = cosines(questions, encoder_of(encode).encode)
     return rows
@@ -110,7 +110,8 @@ def scores(encode, questions):
 
 def baselines(run, questions, vectors=None):
     """The search engine and all that needs no training: as `scores`."""
-    return {SEARCH_ENGINE: search_engine_scores(questions),
+    ranks = [candidate.rank for question in questions for candidate in question.candidates]
+    return {SEARCH_ENGINE: 1 / np.array(ranks),
             TFIDF: cosines(questions, tfidf_vectors(questions)),
             **pair_baselines(texts_of(questions), *pairs_of(questions), run, vectors)}
 
@@ -124,12 +125,6 @@ def summary(name, questions, scores, baselines):
     if name == "own set":
         parts.append(OWN_NOTE)
     return "\n\n".join(parts)
-
-
-def search_engine_scores(questions):
-    """1/rank in the search engine's order: (n,)."""
-    return np.array([1 / candidate.rank for question in questions
-                     for candidate in question.candidates])
 
 
 def pairs_of(questions):

@@ -10,7 +10,7 @@ from ..common.tables import table
 from ..core.arrays import array_module, to_host
 from ..core.model import embed
 from ..core.nli import LABELS, classifier_forward
-from ..data.snli import encode_snli, find_snli, read_snli
+from ..data.snli import encode_snli, find_snli, read_snli as read    # noqa: F401
 from .command import main
 from .metrics import per_cent, with_interval
 
@@ -20,17 +20,7 @@ def find(data, run):
     if not run.config.classifies:
         command = python_m(f"convsim_mini.train --task multitask --init {run.folder} --nli DIR")
         raise UserError(f"{run.folder}: was trained without NLI; train on from it with: {command}")
-    folder = data or run.config.nli
-    paths = find_snli(folder)
-    paths.pop("train", None)
-    if not paths:
-        raise UserError(f"{folder}: needs snli_1.0_dev.jsonl or snli_1.0_test.jsonl")
-    return paths
-
-
-def read(source):
-    """The Snli of a file. Raises UserError with file and line."""
-    return read_snli(source)
+    return find_snli(data or run.config.nli, ("dev", "test"))
 
 
 def scores(run, pairs):

@@ -16,7 +16,7 @@ import numpy as np
 from ..common.cli import user_errors
 from ..common.tables import table
 from ..core.model import embed, respond
-from ..core.ranking import candidate_scores, draw_candidates, true_ranks
+from ..core.ranking import N, candidate_scores, draw_candidates, precision, true_ranks
 from ..data.corpus import Corpus
 from ..data.prepare import open_corpus
 from ..inference.tfidf import term_counts, tfidf
@@ -29,7 +29,6 @@ from .metrics import mean_interval, per_cent, with_interval
 QUERIES = 10_000
 DEV_QUERIES = 2_000
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)    # of words
-N = (1, 3, 10)
 
 
 class TestSet(NamedTuple):
@@ -38,11 +37,6 @@ class TestSet(NamedTuple):
     corpus: Corpus
     pairs: np.ndarray
     candidates: np.ndarray
-
-    @property
-    def keys(self):
-        """Hashes of the texts of its pairs: (n, 2). Where they are equal, so are the tests."""
-        return self.corpus.test.keys[self.pairs]
 
 
 def find(data, run):
@@ -111,7 +105,7 @@ def before_training(config, corpus):
 
 def summary(name, test, scores, baselines):
     """The table of P@1, P@3 and P@10 with 95% intervals, and the verdict against words alone."""
-    rows = [[row, *(with_interval(precision(ranks, n)) for n in N)]
+    rows = [[row, *(with_interval(per_cent(ranks <= n)) for n in N)]
             for row, ranks in (scores | baselines).items()]
     return "\n\n".join([
         f"Picking the true reply among 100, {len(test.pairs):,} {name} inputs; per cent, 95% "
@@ -124,14 +118,14 @@ def verdict(scores, tfidf):
     (_, run), (name, both) = scores.items()
     weight = name.split()[2]
     gain = mean_interval(100 * ((run == 1).astype(float) - (tfidf == 1)))
-    together = (f"Run and TF-IDF together have {precision(both, 1)[0]:.1f}; to search for replies "
+    together = (f"Run and TF-IDF together have {precision(both, 1):.1f}; to search for replies "
                 f"so, give --words {weight} to `encode`, which is best on dev."
                 if float(weight) else "TF-IDF beside it helps no search for replies on dev: give "
                 "--words 0 to `encode`.")
     if gain[1] > 0:
         return f"The run is better than words alone: P@1 {with_interval(gain, '+.1f')}. {together}"
-    return (f"Words alone are as good here (P@1: TF-IDF {with_interval(precision(tfidf, 1))}, this "
-            f"run {precision(run, 1)[0]:.1f}). {together}")
+    return (f"Words alone are as good here (P@1: TF-IDF {with_interval(per_cent(tfidf == 1))}, "
+            f"this run {precision(run, 1):.1f}). {together}")
 
 
 def drawn(split, queries=QUERIES):
@@ -165,11 +159,6 @@ def tfidf_vectors(corpus, split, pairs):
     """TF-IDF vectors of the inputs and responses of pairs (n,) of a split: CSR (n, words) each."""
     frequencies = fitted_on_train(corpus.train, corpus.vocabulary.size)
     return [tfidf(packed, *frequencies) for packed in sides(split, pairs)]
-
-
-def precision(ranks, n):
-    """P@n in per cent with its 95% interval: value, low, high."""
-    return per_cent(ranks <= n)
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ def scores(encode, sts):
     cosines of `encode`, whose vectors also count words (ours).
     """
     if not isinstance(encode, Run):
-        u, v = map(unit_vectors(encode), (sts.sentences1, sts.sentences2))
+        u, v = (unit_vectors(encode, side) for side in (sts.sentences1, sts.sentences2))
         angle = angular_similarity(u, v)
         return {"trained": angle, "trained, as cosine": np.cos(angle)}
     rows, matrices = {}, {None: None, **encode.matrices}

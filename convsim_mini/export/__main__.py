@@ -43,7 +43,7 @@ def write_model(folder, encoder):
               if name.startswith("encoder.")}
     np.savez(folder / "model.npz", **arrays)
     code = Path(sys.modules[ENCODERS[config.encoder].forward.__module__].__file__)
-    settings = {"module": code.stem, "vocabulary": encoder.vocabulary.to_dict(),
+    settings = {"module": code.stem, "vocabulary": dataclasses.asdict(encoder.vocabulary),
                 "model": dataclasses.asdict(config) | {"word_weight": encoder.word_weight}}
     write_text(folder / "settings.json", json.dumps(settings))
     write_text(folder / "modules.json", json.dumps(MODULES, indent=2) + "\n")

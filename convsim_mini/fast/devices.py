@@ -17,7 +17,7 @@ INSTALL_CUPY = 'pip install "cupy-cuda12x[ctk]"   (CUDA 13 drivers: "cupy-cuda13
 def device_module(device, precision="tf32", number=0):
     """numpy for "cpu", cupy for "gpu", with their twins installed.
 
-    precision: of a GPU's products, as for `set_precision`; number: of the GPU on this host. Raises
+    precision: of a GPU's products, "tf32" or "fp32"; number: of the GPU on this host. Raises
     UserError where it cannot be used, or where a first small product fails (cuBLAS is loaded only
     then).
     """
@@ -28,9 +28,13 @@ def device_module(device, precision="tf32", number=0):
         return np
     try:
         import cupy
+        import cupy._core._routines_linalg as linalg
         found = cupy.cuda.runtime.getDeviceCount()
         cupy.cuda.Device(min(number, found - 1)).use()
-        set_precision(precision)
+        capability = int(cupy.cuda.Device().compute_capability)    # "90": 9.0; no TF32 before 8.0
+        has_tf32 = precision == "tf32" and capability >= 80
+        linalg.set_compute_type(np.float32, linalg.COMPUTE_TYPE_TF32 if has_tf32
+                                else linalg.COMPUTE_TYPE_DEFAULT)
         float((cupy.ones((8, 8), cupy.float32) @ cupy.ones((8, 8), cupy.float32)).sum())
     except Exception as error:    # no CuPy, driver, GPU, free memory, or CUDA library
         reason = str(error).strip().splitlines()[0]
@@ -42,15 +46,6 @@ def device_module(device, precision="tf32", number=0):
                         "start one worker for each, and let each see all of them")
     install(cupy)
     return cupy
-
-
-def set_precision(precision):
-    """How a GPU multiplies float32 matrices from now on: "tf32" or "fp32"."""
-    import cupy
-    import cupy._core._routines_linalg as linalg
-    capability = int(cupy.cuda.Device().compute_capability)   # "90": 9.0; no TF32 before 8.0
-    linalg.set_compute_type(np.float32, linalg.COMPUTE_TYPE_TF32 if precision == "tf32"
-                            and capability >= 80 else linalg.COMPUTE_TYPE_DEFAULT)
 
 
 def machine(xp):

@@ -21,8 +21,7 @@ import numpy as np
 
 from ..common.cli import UserError, python_m, user_errors
 from ..common.files import (
-    OURS, checksum, locked, new_folder, read_object, write_rows, write_text,
-)
+    OURS, UNREADABLE, checksum, locked, new_folder, read_object, write_rows, write_text)
 from ..fast.threads import product
 from .rows import text_of
 from .tfidf import Tfidf, read_tfidf, tfidf_of, write_tfidf
@@ -31,7 +30,6 @@ FORMAT = 5       # of the four files
 META = "meta.json"
 FILES = VECTORS, TFIDF, ROWS = "vectors.npy", "tfidf.npz", "rows.jsonl"
 WORDS = 1.0, 0.3    # weights of TF-IDF for messages and replies (ours: report/README.md)
-DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError)
 
 
 class Hit(NamedTuple):
@@ -140,9 +138,9 @@ def open_index(folder, encoder):
 def _open(folder, encoder):
     again = f"make another: {python_m('convsim_mini.encode RUN --file FILE --index DIR')}"
     meta = read_object(Path(folder, META), "is missing or damaged", again)
-    with user_errors(f"{folder}: is damaged", again, DAMAGE):
-        made_by = meta["made_by"]
-        other = [name for name, value in identity(encoder).items() if made_by.get(name) != value]
+    with user_errors(f"{folder}: is damaged", again, UNREADABLE):
+        made_by = {"format": FORMAT, **encoder.identity}
+        other = [name for name in made_by if meta["made_by"].get(name) != made_by[name]]
         if other:
             raise UserError(f"{folder}: was made by another run, version or options (different: "
                             f"{', '.join(other)}); search with those, or make another index")
@@ -172,36 +170,28 @@ def add_to_index(encoder, rows, folder):
     where the rows have other columns, or another process is adding rows.
     """
     folder = Path(os.path.realpath(folder))
+    new, old = Path(f"{folder}.new"), Path(f"{folder}.old")
     busy = f"{folder}: another process is adding to it; wait for it, and try again"
     with locked(folder.parent, busy, f"{OURS}-{folder.name}.lock"):
-        return _add(encoder, rows, folder)
-
-
-def _add(encoder, rows, folder):
-    new, old, index = Path(f"{folder}.new"), Path(f"{folder}.old"), open_index(folder, encoder)
-    if (rows.columns, rows.side) != (index.columns, index.side):
-        raise UserError(f"{folder}: holds {' and '.join(index.columns)}, the new rows "
-                        f"{' and '.join(rows.columns)}; add rows with its columns, with --replies "
-                        "or without as before, or make another index")
-    added = index_of(encoder, rows)
-    with new_folder(new, "delete it") as work:
-        report = _write(work, index, added)
-        for name in ("", *FILES, META):
-            shutil.copymode(folder / name, work / name)
-    index.vectors = None                                      # Windows moves no mapped file
-    with user_errors(f"{folder}: cannot be replaced", f"the whole index is {new}"):
-        folder.rename(old)
-        new.rename(folder)
-    for path in old.iterdir():
-        if not (folder / path.name).exists():                 # a file of the user's
-            path.rename(folder / path.name)
-    shutil.rmtree(old)
+        index = open_index(folder, encoder)
+        if (rows.columns, rows.side) != (index.columns, index.side):
+            raise UserError(f"{folder}: holds {' and '.join(index.columns)}, the new rows "
+                            f"{' and '.join(rows.columns)}; add rows with its columns, with "
+                            "--replies or without as before, or make another index")
+        added = index_of(encoder, rows)
+        with new_folder(new, "delete it") as work:
+            report = _write(work, index, added)
+            for name in ("", *FILES, META):
+                shutil.copymode(folder / name, work / name)
+        index.vectors = None                                  # Windows moves no mapped file
+        with user_errors(f"{folder}: cannot be replaced", f"the whole index is {new}"):
+            folder.rename(old)
+            new.rename(folder)
+        for path in old.iterdir():
+            if not (folder / path.name).exists():             # a file of the user's
+                path.rename(folder / path.name)
+        shutil.rmtree(old)
     return f"{len(added):,} added; {report}"
-
-
-def identity(encoder):
-    """What the vectors of an index depend on: a dict."""
-    return {**encoder.identity, "format": FORMAT}
 
 
 def _write(folder, *parts):
@@ -211,7 +201,7 @@ def _write(folder, *parts):
         file.writelines(row + b"\n" for part in parts for row in part.rows)
     number = write_rows(folder / VECTORS, (part.vectors for part in parts), encoder.dimension)
     write_tfidf(folder / TFIDF, tfidf_of([text for part in parts for text in part.texts]))
-    meta = {"made_by": identity(encoder), "columns": columns, "side": side,
+    meta = {"made_by": {"format": FORMAT, **encoder.identity}, "columns": columns, "side": side,
             "crc32": {name: checksum(folder / name) for name in FILES}}
     write_text(folder / META, json.dumps(meta))
     return f"{number:,} rows"

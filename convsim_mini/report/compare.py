@@ -37,10 +37,11 @@ class Measure(NamedTuple):
 
 def replies(results):
     """P@1 in per cent, by the learned half."""
-    tests = [result.data["response"]["test"].keys for result in results]
+    tests = [result.data["response"]["test"] for result in results]
+    texts = [test.corpus.test.keys[test.pairs] for test in tests]         # their hashes: (n, 2)
     right = [result.predicted("response", "test") == 1 for result in results]
     leads = [mean_interval(100 * (of_run.astype(float) - right[0]))
-             if np.array_equal(test, tests[0]) else None for of_run, test in zip(right, tests)]
+             if np.array_equal(some, texts[0]) else None for of_run, some in zip(right, texts)]
     return Measure("P@1", [*map(per_cent, right)], leads[1:])
 
 
@@ -66,7 +67,7 @@ def side_by_side(results, table):
 
     table: a function from a header and rows to a text. A measure that a run lacks has no column.
     """
-    measures, names = [], [result.name for result in results]
+    measures, names = [], [result.run.name for result in results]
     if all("response" in result.data for result in results):
         measures.append(replies(results))
     for task, of_task in (("sts", similarity), ("cqa", questions)):

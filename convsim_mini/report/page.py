@@ -13,9 +13,10 @@ from scipy.stats import rankdata
 from ..common.cli import progress
 from ..common.figures import new_figure, save_figure
 from ..common.tables import markdown
+from ..core.model import ENCODERS
+from ..core.ranking import N, precision
 from ..evaluation import EVALUATIONS, cqa, sts
 from ..evaluation.metrics import per_cent, ranking_scores
-from ..evaluation.response import N, precision
 from ..training.run import LOG, read_log
 from ..training.tasks import pairs_before
 from .compare import side_by_side
@@ -61,7 +62,7 @@ def page(results, tasks, folder):
             parts += [*on_dev(results[0], folder), *figure_8(results, folder)]
         for result in results:
             absent = f" not measured. {result.absent[task]}" if task in result.absent else ""
-            parts.append(f"{result.name}:{absent}")
+            parts.append(f"{result.run.name}:{absent}")
             parts += [indent(text, "    ") for text in summaries(result, task)]
     return "\n\n".join(parts) + "\n"
 
@@ -75,8 +76,9 @@ def runs_table(results):
         files = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
         seconds = [f"{record['seconds']:,.0f}" for record in log if "seconds" in record]
         machines = {record["machine"] for record in log if "machine" in record}
-        rows.append([result.name, Path(config.init or "–").name, result.encoder,
-                     TRAINED_ON[config.task], ", ".join(files), config.preset, config.seed,
+        rows.append([result.run.name, Path(config.init or "–").name,
+                     ENCODERS[config.model.encoder].short, TRAINED_ON[config.task],
+                     ", ".join(files), config.preset, config.seed,
                      f"{result.run.step:,}", f"{pairs_before(config, result.run.step):,}",
                      seconds[-1] if seconds else "–", " and ".join(sorted(machines)) or "–"])
     return markdown(["run", "goes on from", "encoder", "trained on", "pairs of", "preset", "seed",
@@ -99,11 +101,12 @@ def table_1(results):
     """P@N of every run on its own corpus's test split."""
     rows = []
     for result in results:
-        conversations = result.run.config.task == "conversation"
-        paper = PUBLISHED["RESPONSE"].get(result.encoder, []) if conversations else []
+        config, paper = result.run.config, []
+        if config.task == "conversation":
+            paper = PUBLISHED["RESPONSE"].get(ENCODERS[config.model.encoder].short, [])
         ranks = result.predicted("response", "test")
-        rows.append([result.name, paper,
-                     [] if ranks is None else [precision(ranks, n)[0] for n in N]])
+        rows.append([result.run.name, paper,
+                     [] if ranks is None else [precision(ranks, n) for n in N]])
     return ["### Table 1: picking the true reply among 100",
             beside("P@1 / P@3 / P@10", rows), TABLE_1]
 
@@ -116,7 +119,7 @@ def table_2(results):
         if classes is not None:
             right = classes == result.data["nli"]["test"].labels
             paper = PUBLISHED["SNLI"].get(PAPER_ROW.get(result.run.config.task), [])
-            rows.append([result.name, paper, [per_cent(right)[0]]])
+            rows.append([result.run.name, paper, [per_cent(right)[0]]])
     rows += [[f"{name}, published; {PUBLISHED['SNLI_PAIRS']:,} pairs", figure, []]
              for name, figure in PUBLISHED["SNLI"].items() if name != "Reddit+SNLI"]
     return ["### Table 2: natural language inference", beside("accuracy on test", rows)]
@@ -129,7 +132,7 @@ def tables_3_and_4(results):
         name = PAPER_ROW.get(result.run.config.task)
         for row, state, paper in ((TRAINED, "out of the box", name),
                                   (TUNED, "tuned", f"{name} tuned")):
-            rows += [[f"{result.name}, {state}, {split}",
+            rows += [[f"{result.run.name}, {state}, {split}",
                       PUBLISHED["STS"].get(paper, {}).get(split, []), by_genre(result, split, row)]
                      for split in ("dev", "test")]
     rows += [[f"{name}, published, {split}", [figure], []]
@@ -154,9 +157,9 @@ def on_dev(result, folder):
         return []
     pairs = result.data["sts"]["dev"]
     sts.plot(folder / "figure_7.png", "dev", pairs, similarity)
-    return [f"### Table 5: good and bad pairs of {result.name} on STS dev", TABLE_5,
+    return [f"### Table 5: good and bad pairs of {result.run.name} on STS dev", TABLE_5,
             table_5(similarity, pairs),
-            f"### Figure 7: score against label, {result.name} on STS dev",
+            f"### Figure 7: score against label, {result.run.name} on STS dev",
             "![figure 7](figure_7.png)"]
 
 
@@ -179,7 +182,7 @@ def table_6(results):
         for name, questions in result.data.get("cqa", {}).items():
             of_task = PUBLISHED["CQA"] if "2017" in name and "test" in name else {}
             (map_, *_), *_ = ranking_scores(cqa.top_ten(questions, result.predicted("cqa", name)))
-            rows.append([f"{result.name}, {name}",
+            rows.append([f"{result.run.name}, {name}",
                          of_task.get(PAPER_ROW.get(result.run.config.task), []), [100 * map_]])
     rows += [[f"{name}, published, test of 2017", figure, []]
              for name, figure in PUBLISHED["CQA"].items() if not name.startswith("Reddit")]

@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import NamedTuple
 
 from ..common.cli import UserError
-from ..core.model import ENCODERS
 from ..training.run import Run
 
 # Rows of the tasks' `scores`: the run as the paper reads it, and that of STS after `tune`.
@@ -22,16 +21,6 @@ class Results(NamedTuple):
     scores: dict    # task → name → row → predictions
     absent: dict    # task → why it was not measured
 
-    @property
-    def name(self):
-        """What to call the run."""
-        return self.run.name
-
-    @property
-    def encoder(self):
-        """The encoder as the paper spells it."""
-        return ENCODERS[self.run.config.model.encoder].short
-
     def predicted(self, task, name, row=TRAINED):
         """The predictions of one row on one data set; None where they were not measured."""
         return self.scores.get(task, {}).get(name, {}).get(row)
@@ -44,7 +33,7 @@ def measure(run, folder, tasks, choosing=False):
     """
     data, scores, absent = {}, {}, {}
     for task in tasks:
-        module = _module(task)
+        module = import_module(f"..evaluation.{task}", __package__)
         try:
             sources = module.find(folder, run)
         except UserError as error:
@@ -63,11 +52,7 @@ def to_choose_by(name):
 
 def summaries(result, task):
     """What the command of a task prints: a text for each of its data sets."""
-    module = _module(task)
+    module = import_module(f"..evaluation.{task}", __package__)
     return [module.summary(name, dataset, result.scores[task][name],
                            module.baselines(result.run, dataset))
             for name, dataset in result.data.get(task, {}).items()]
-
-
-def _module(task):
-    return import_module(f"..evaluation.{task}", __package__)

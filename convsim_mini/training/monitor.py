@@ -9,9 +9,10 @@ from itertools import pairwise
 
 from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, progress, python_m, user_errors
-from ..common.figures import plot_curves, precisions
+from ..common.figures import new_figure, save_figure
 from ..common.files import write_text
 from ..core.model import TASKS
+from ..core.ranking import N
 from .run import LOG, keep_as_model, read_log, save_run
 from .tasks import pairs_before
 
@@ -99,7 +100,7 @@ class Monitor:
     def measure(self, step, model):
         """Measure a Model on dev; print, record and draw the measures."""
         record = {"step": step, "seconds": round(self.seconds, 1), **self.job.dev(model)}
-        figures = [f"P@{n} {value:4.1f}" for n, value in precisions(record).items()]
+        figures = [f"P@{n} {record[f'dev_p{n}']:4.1f}" for n in N]
         if "nli" in record:
             figures.append(f"NLI {record['nli']:4.1f}")
         self._write(self.measured, record)
@@ -126,6 +127,42 @@ class Monitor:
         with (user_errors(f"{self.path}: cannot be written", advice),
               open(self.path, "a", encoding="utf-8") as file):
             print(json.dumps(record), file=file)
+
+
+def plot_curves(path, losses, measured, choices, best):
+    """P@N and NLI's accuracy on dev, and losses, against steps; beside random guessing.
+
+    losses: records of "loss" and "nli_loss" in training; measured: records of measures on dev;
+    choices: how many classes or replies each of these losses chooses among; best: the step at which
+    weights are kept, or None
+    """
+    figure, (right, wrong) = new_figure(columns=2)
+    for n in N:
+        _curve(right, measured, f"dev_p{n}", f"P@{n}  (at random: {n}%)")
+    _curve(right, measured, "nli", "NLI, right of three classes  (at random: 33%)", "s--")
+    right.set_ylim(0)
+    right.set(title="True reply among the best N of 100, on dev", ylabel="messages (%)")
+    for key, name in (("loss", "replies"), ("nli_loss", "second task")):
+        if key in choices:
+            _curve(wrong, losses, key, f"{name}, training", "-")
+            wrong.axhline(math.log(choices[key]), linewidth=1, linestyle="--", color="grey",
+                          label=f"picking at random: ln {choices[key]:,}")
+    if "loss" in choices:
+        _curve(wrong, measured, "dev_loss", "replies, dev")
+    wrong.set(title="Loss in training and on dev", ylabel="loss (nats per pair)")
+    for axes in (right, wrong):
+        if best is not None:
+            axes.axvline(best, color="grey", linestyle=":", label=f"kept: step {best:,}")
+        axes.set_xlabel("step")
+        axes.legend()
+    save_figure(figure, path)
+
+
+def _curve(axes, records, key, label, style="o-"):
+    """What those records that have a key say of it, against their steps."""
+    points = [(record["step"], record[key]) for record in records if key in record]
+    if points:
+        axes.plot(*zip(*points), style, linewidth=1, label=label)
 
 
 def scores_on_dev(config, measured):

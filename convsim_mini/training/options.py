@@ -17,9 +17,11 @@ from ..common.files import read_object
 from ..config import GROUPS, PRESETS, Config
 from ..core.model import ENCODERS
 from .run import describe
-from .settings import INHERITED, config_from_dict, flat, settings
+from .settings import config_from_dict, flat, settings
 
-# Settings that a run with --init must keep from the run that --init names.
+# Settings that a run with --init takes from the run that --init names, and those it must keep.
+INHERITED = {"preset", "pairs", "columns", "encoding",
+             *(name for name in settings() if "." in name)}
 KEPT = {name for name in settings() if name.startswith(("text.", "model."))} - {
     "text.filters_off", "model.dropout", "model.max_tokens", "model.scale", "model.word_weight"}
 

@@ -18,10 +18,9 @@ import numpy as np
 
 from ..core.arrays import to_device, to_host
 from ..fast.devices import device_module
-from ..common.arrays_file import (
-    DAMAGE, OLDER, checksum_of_arrays, load_about, load_arrays, save_arrays)
+from ..common.arrays_file import OLDER, checksum_of_arrays, load_arrays, save_arrays
 from ..common.cli import UserError, python_m, user_errors
-from ..common.files import replace_file, write_text
+from ..common.files import UNREADABLE, replace_file
 from ..config import Config
 from ..core.text import Vocabulary
 from ..core.model import Model
@@ -62,15 +61,10 @@ class Run(NamedTuple):
         return self.folder.resolve().name if self.path.name == MODEL else self.path.stem
 
 
-def save_config(folder, config):
-    """Write config.json: the whole configuration, with which `--config` replays the run."""
-    write_text(Path(folder, "config.json"), json.dumps(dataclasses.asdict(config), indent=2) + "\n")
-
-
 def save_run(run):
     """Write a Run into the file of its path, whole or not at all."""
     params = to_host(run.model.params) if run.model else {}
-    words = run.vocabulary.to_dict()
+    words = dataclasses.asdict(run.vocabulary)
     arrays = {**params,
               **{MATRIX + name: matrix for name, matrix in run.matrices.items()},
               **{STATE + name: array for name, array in to_host(run.state).items()}}
@@ -116,7 +110,11 @@ def load_run(run, device="cpu"):
         kind = next(prefix for prefix in parts if name.startswith(prefix))
         parts[kind][name.removeprefix(kind)] = array
     params = {name: np.asarray(p, np.float32) for name, p in parts[""].items()}    # or 16 bits
-    _check_shapes(run, params, parts[MATRIX])
+    rows = run.vocabulary.size + run.config.bigram_rows
+    shapes = parameter_shapes(run.config.model, rows, run.config.classifies)
+    if shapes != {name: p.shape for name, p in params.items()}:
+        raise UserError(f"{path}: is no whole run (its weights are not of its settings' shapes); "
+                        f"{OLDER}")
     params = to_device(params, device_module(device, run.config.precision))
     model = Model(params, run.config.model, run.vocabulary.size)
     return run._replace(model=model, matrices=parts[MATRIX], state=parts[STATE])
@@ -125,28 +123,15 @@ def load_run(run, device="cpu"):
 def describe(run):
     """A Run without its arrays, from its folder or its file. Raises UserError."""
     path = file_of(run)
-    return _run_of(path, load_about(path))
+    return _run_of(path, load_arrays(path, about_alone=True)[1])
 
 
 def _run_of(path, about):
-    with user_errors(f"{path}: is no whole run", OLDER, DAMAGE):
+    with user_errors(f"{path}: is no whole run", OLDER, UNREADABLE):
         return Run(path, config_from_dict(about["settings"], path),
                    msgspec.convert(about["vocabulary"], Vocabulary), None,
                    *(msgspec.convert(about[name], Run.__annotations__[name])
                      for name in ("step", "measured", "corpus", "nli", "weights")))
-
-
-def _check_shapes(run, params, matrices):
-    """Raise a UserError unless arrays have the shapes that a Run's settings and words call for."""
-    config, words, e = run.config, run.vocabulary, run.config.model.layers[-1]
-    wanted = parameter_shapes(config.model, words.size + config.bigram_rows, config.classifies)
-    wanted |= {"counts": (len(words.words),), **dict.fromkeys(matrices, (e, e))}
-    found = {name: array.shape for name, array in (params | matrices).items()}
-    found["counts"] = (len(words.counts),)
-    for name in sorted(wanted | found):
-        if found.get(name) != wanted.get(name):
-            raise UserError(f"{run.path}: is no whole run ({name} of shape {found.get(name)}, "
-                            f"expected {wanted.get(name)}); {OLDER}")
 
 
 def file_of(run):

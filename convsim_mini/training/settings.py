@@ -17,11 +17,6 @@ def settings():
             for setting in dataclasses.fields(cls) if f"{setting.name}." not in GROUPS}
 
 
-# from the run that --init names
-INHERITED = {"preset", "pairs", "columns", "encoding",
-             *(name for name in settings() if "." in name)}
-
-
 def flat(values, group=""):
     """Nested dicts as one dict with dotted names."""
     named = {}

@@ -11,9 +11,9 @@ from convsim_mini.core.model import Model, embed, loss_and_gradients
 from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.pairs import Batch
-from convsim_mini.core.ranking import draw_candidates
+from convsim_mini.core.ranking import draw_candidates, precision
 from convsim_mini.evaluation.baselines import fitted_on_train
-from convsim_mini.evaluation.response import precision, ranks_of_truth, sides
+from convsim_mini.evaluation.response import ranks_of_truth, sides
 from convsim_mini.inference.tfidf import tfidf
 from convsim_mini.training.initial import initial_parameters
 
@@ -99,7 +99,7 @@ def p1(run):
                               ("dev, untrained", run.corpus.dev, 0)):
         pairs, candidates = draw_candidates(split, QUERIES)
         both = evaluated(run, run.model_at(step), split, pairs)
-        found[name] = precision(ranks_of_truth(*both, candidates), 1)[0]
+        found[name] = precision(ranks_of_truth(*both, candidates), 1)
     return found
 
 
@@ -110,7 +110,7 @@ def words(run):
     for name, split in (("train", run.corpus.train), ("dev", run.corpus.dev)):
         pairs, candidates = draw_candidates(split, QUERIES)
         both = [tfidf(packed, *fitted) for packed in sides(split, pairs)]
-        found[name] = precision(ranks_of_truth(*both, candidates), 1)[0]
+        found[name] = precision(ranks_of_truth(*both, candidates), 1)
     return found
 
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import asdict
 from itertools import islice
 
 from contenders import in_turns, pair_files, peak, settle    # and the repository's path
@@ -45,7 +46,7 @@ def ours(lines):
     rows = 1 + config.text.words + config.text.oov_buckets + config.text.bigram_buckets
     table = rng.standard_normal((rows, WIDTH), np.float32)
     model = Model(initial_parameters(config.model, table, rng), config.model, vocabulary.size)
-    encoder = SentenceEncoder(model, Vocabulary(**vocabulary.to_dict()))
+    encoder = SentenceEncoder(model, Vocabulary(**asdict(vocabulary)))
     tokenize.__globals__["_tokens"].clear()                   # what counting has left there
     return encoder.encode
 

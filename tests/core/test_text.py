@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import numpy as np
@@ -181,7 +182,7 @@ def test_probabilities_sum_to_one_and_agree_with_probability(vocabulary):
 
 
 def test_to_dict_rebuilds_the_vocabulary_through_json(vocabulary):
-    assert Vocabulary(**json.loads(json.dumps(vocabulary.to_dict()))) == vocabulary
+    assert Vocabulary(**json.loads(json.dumps(asdict(vocabulary)))) == vocabulary
 
 
 # ---------------------------------------------------------------- packed sentences

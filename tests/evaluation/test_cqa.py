@@ -41,7 +41,7 @@ def test_the_search_engines_published_figures(data_folder, name):
     number, pairs, expected = SEARCH_ENGINE[name]
     assert (len(questions),
             sum(len(question.candidates) for question in questions)) == (number, pairs)
-    assert figures(questions, cqa.search_engine_scores(questions)) == expected
+    assert figures(questions, cqa.baselines(None, questions)[cqa.SEARCH_ENGINE]) == expected
     labels = [[question.id, candidate.id, candidate.rank, candidate.relevant]
               for question in questions for candidate in question.candidates]
     official = columns(data_folder / "cqa" / f"{name}.subtaskB.relevancy")

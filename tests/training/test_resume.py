@@ -17,7 +17,6 @@ import pytest
 from convsim_mini.common import arrays_file
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
-from convsim_mini.common.figures import precisions
 from convsim_mini.config import Config
 from convsim_mini.evaluation import sts
 from convsim_mini.training.options import parse_config
@@ -110,7 +109,8 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
                 for run in ("whole", "parts")]
     assert ([r["step"] for r in measured[0]] == [r["step"] for r in measured[1]]
             == [0, 10, 20, 30, 40])
-    assert [precisions(r) for r in measured[0]] == [precisions(r) for r in measured[1]]
+    for one, two in zip(*measured):
+        assert one | {"seconds": 0} == two | {"seconds": 0}
 
 
 @pytest.mark.parametrize("owner, name, at", [

@@ -137,19 +137,6 @@ def test_pairs_so_few_that_resamples_may_be_constant_leave_an_interval():
     assert np.isnan(metrics.pearson_difference(np.ones(9), np.arange(9.0), np.arange(9.0))).all()
 
 
-def test_the_interval_of_a_difference_of_map_is_scipys():
-    rng = np.random.default_rng(0)
-    relevant, other = rng.random((2, 50, 10)) < np.linspace(0.5, 0.1, 10)
-    difference, low, high = metrics.map_difference(relevant, other)
-    one, two = (metrics.ranking_scores(some)[0, 0] for some in (relevant, other))
-    assert difference == pytest.approx(one - two)
-    expected = scipy.stats.bootstrap(
-        [*map(metrics.average_precision, (relevant, other))], lambda a, b: np.mean(a - b),
-        paired=True, method="percentile", vectorized=False, n_resamples=10_000,
-        rng=np.random.default_rng(0)).confidence_interval
-    assert (low, high) == pytest.approx(expected, abs=0.05 * (high - low))
-
-
 def test_map_differences_are_paired():
     # Two orders that find the same but for one question: what all questions share must not widen
     # the interval.

@@ -37,7 +37,7 @@ def summary(folder, corpus, before=None):
     run = load_run(folder)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     command = "  " + python_m("convsim_mini")
-    no_better = "" if run.step else " Training made it no better: it has too few pairs."
+    no_better = "" if run.step else " Training made it no better: too few pairs, or steps."
     if no_better and not run.config.init:
         no_better += " Start from another run: --init RUN."
     return "\n\n".join([

@@ -74,8 +74,6 @@ class ModelConfig:
     """Attention heads of each layer (paper §3.1: 8)."""
     hidden: Width = 2048
     """Width of the position-wise feed-forward networks (paper §3.1: 2048)."""
-    pre_norm: bool = True
-    """Layer norm before each sublayer (tensor2tensor's default of the time); false: after it."""
     dropout: Annotated[float, Meta(ge=0, le=0.99)] = 0.1
     """Share of a Transformer's numbers left out in training, in 1/256ths (tensor2tensor's 0.1)."""
     bag: bool = False

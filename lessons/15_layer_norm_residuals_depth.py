@@ -362,7 +362,7 @@ claim("the gradient's sign: post-norm / pre-norm at 48 sublayers",
 # ## Where this lives
 #
 # - `core/transformer_layers.py`: `layer_norm_forward`, `layer_norm_backward`, `add_norm_forward`.
-#   `core/transformer.py`: `transformer_forward`, with both orders. `config.py`: `pre_norm`.
+#   `core/transformer.py`: `transformer_forward`, in pre-norm.
 # - The paper, §3.1: six layers, 512 wide, 2048 inside. It does not say which order it used.
 
 # %% [markdown]

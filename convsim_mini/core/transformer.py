@@ -26,9 +26,9 @@ def transformer_forward(model, packed, key=()):
     networks, each with a residual connection; the mean of a sentence's rows; a linear layer to the
     width of a sentence embedding (ours: the paper does not say how 512 becomes 500); unit length.
 
-    x is the residual stream and z what the next sublayer reads. Pre-norm: z = norm(x), and the
-    stream itself is never normalised. Post-norm: both are norm(x). With config.bag the vector
-    before unit length is y = √d bag(table) W_bag + mean(sublayers) W: what a DAN gives of the same
+    x is the residual stream, and the next sublayer reads z = norm(x). The stream itself is never
+    normalised: pre-norm, tensor2tensor's default of the time. With config.bag the vector before
+    unit length is y = √d bag(table) W_bag + mean(sublayers) W: what a DAN gives of the same
     sentences, and what attention adds (ours).
     packed: word ids of B sentences, on the host; key: of dropout's bits, see `encoder_forward`
     → u: (B, e) unit vectors, cache; with the key None the sublayers' caches are not kept
@@ -40,15 +40,11 @@ def transformer_forward(model, packed, key=()):
     packed, order, places = to_device(sort_by_length(packed, config.max_tokens), xp)
     signal = timing_signal(config.max_tokens, table.shape[1], table.dtype, xp)
 
-    z, embedding_cache = placed_embedding_forward(table, packed, signal, dropout)     # (N, d)
-    x = z
+    x, embedding_cache = placed_embedding_forward(table, packed, signal, dropout)     # (N, d)
     names = [f"encoder.layer{k}.{kind}" for k in range(config.transformer_layers)
              for kind in ("attention", "feed_forward")]
-    norms, first_norm_cache = [f"{name}.norm" for name in names], None
-    if config.pre_norm:
-        z, first_norm_cache = layer_norm_forward(x, params[f"{norms[0]}.weight"],
-                                                 params[f"{norms[0]}.bias"])
-        norms = [*norms[1:], "encoder.norm"]
+    first, *norms = *(f"{name}.norm" for name in names), "encoder.norm"
+    z, first_norm_cache = layer_norm_forward(x, params[f"{first}.weight"], params[f"{first}.bias"])
     caches = []
     for k, (name, norm) in enumerate(zip(names, norms)):
         here = dropout.at(k // 2).at(k % 2)
@@ -59,7 +55,6 @@ def transformer_forward(model, packed, key=()):
         else:
             y, inner = position_wise_forward(z, *of_layers, here.at(0))
         x, z, join = add_norm_forward(x, y, *of_norm, here)                           # (N, d)
-        x = x if config.pre_norm else z
         caches += [] if key is None else [(name, norm, inner, join)]
         del inner, join                                       # frees what is not kept
     y, pool_cache = mean_pool_forward(z, packed)                          # (B, d)
@@ -77,9 +72,9 @@ def transformer_backward(du, cache):
     """Forward: u = unsort(normalise(y)), y = linear(mean(sublayers(dropout(√d E + timing)))).
 
     Each step is undone in turn, last first. dz is the gradient of what a sublayer's norm gave; dx
-    is that of the residual stream, None where nothing but the norm reads it. Post-norm's stream is
-    z itself, so there both gradients add up in dz. With a bag y += √d bag(table) W_bag: dy reaches
-    both summands as it is, and the table, which both read, gets the sum of two gradients.
+    is that of the residual stream, None where nothing but the norm reads it. With a bag y += √d
+    bag(table) W_bag: dy reaches both summands as it is, and the table, which both read, gets the
+    sum of two gradients.
     du: (B, e) → gradients by parameter name; the table's is a list of SparseRows
     """
     (order, embedding_cache, first_norm_cache, caches, pool_cache, linear_cache, bag_cache,
@@ -95,14 +90,9 @@ def transformer_backward(du, cache):
         dz, *of_layers = backward(dy, inner)
         for names, gradients in zip(parameters_of(name, norm), (of_layers, of_norm)):
             grads |= zip(names, gradients)
-        if first_norm_cache is None:                          # post-norm
-            dz += dx
-            dx = None
-    if first_norm_cache is not None:
-        dz, *of_norm = layer_norm_backward(dz, first_norm_cache)
-        grads |= zip((f"{name}.norm.weight", f"{name}.norm.bias"), of_norm)
-        dz += dx
-    grads[TABLE] = dtable + placed_embedding_backward(dz, embedding_cache)
+    dz, *of_norm = layer_norm_backward(dz, first_norm_cache)
+    grads |= zip((f"{name}.norm.weight", f"{name}.norm.bias"), of_norm)
+    grads[TABLE] = dtable + placed_embedding_backward(dx + dz, embedding_cache)
     return grads
 
 
@@ -113,9 +103,7 @@ def transformer_shapes(config):
              "feed_forward.norm": (d,), "feed_forward.linear0": (d, hidden),
              "feed_forward.linear1": (hidden, d)}
     weights = {f"layer{k}.{name}": shape for k in range(config.transformer_layers)
-               for name, shape in layer.items()}
-    if config.pre_norm:
-        weights["norm"] = (d,)
+               for name, shape in layer.items()} | {"norm": (d,)}
     bag = {"encoder.bag.weight": (d, config.layers[-1])} if config.bag else {}
     return bag | {f"encoder.{name}.{kind}": shape if kind == "weight" else shape[-1:]
                   for name, shape in weights.items() for kind in ("weight", "bias")}
@@ -170,4 +158,4 @@ ENCODERS["transformer"] = Encoder(
     has_bigrams=lambda config: config.bag, table_divisor=math.sqrt,
     longest=lambda config: config.max_tokens, attention=attention_weights,
     preset="transformer-small",
-    settings=("hidden", "transformer_layers", "heads", "pre_norm", "bag", "max_tokens"))
+    settings=("hidden", "transformer_layers", "heads", "bag", "max_tokens"))

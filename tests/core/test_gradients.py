@@ -222,7 +222,7 @@ def test_a_sentence_beside_itself_or_its_opposite_has_no_slope():
 TRANSFORMER = ModelConfig(encoder="transformer", embedding_dim=8, layers=[5], heads=2, hidden=6,
                           transformer_layers=2, scale=3.0, dropout=0.3)
 CONFIGS = {
-    "transformer": TRANSFORMER, "post-norm": replace(TRANSFORMER, pre_norm=False),
+    "transformer": TRANSFORMER,
     "bag": replace(TRANSFORMER, bag=True, layers=[6, 5], max_tokens=3),
     "paper": replace(parse_config(["--preset", "paper"]).model, embedding_dim=4,
                      layers=[3, 3, 5], response_hidden=[6]),

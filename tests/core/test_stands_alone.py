@@ -36,7 +36,7 @@ rng = np.random.default_rng(0)
 vocabulary = Vocabulary(["how", "are", "you"], [3, 2, 1], total=9, oov_buckets=2)
 config = SimpleNamespace(encoder="dan", layers=[5], residual_response=True, unit_response=True,
                          scale=20.0, dropout=0.1, embedding_dim=4, transformer_layers=1, heads=2,
-                         hidden=3, pre_norm=True, bag=False, max_tokens=9)
+                         hidden=3, bag=False, max_tokens=9)
 batch = Batch(vocabulary.encode(["how are you?", "are you", "fine", "you, how?"]))
 for config.encoder in ("dan", "transformer"):
     shapes = {"encoder.embedding.weight": (vocabulary.size + 7, 4),

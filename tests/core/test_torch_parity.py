@@ -27,8 +27,7 @@ CONFIGS = {"paper": parse_config(["--preset", "paper"]).model,
            "chat": ModelConfig(response_hidden=[500])}
 SMALL = ModelConfig(encoder="transformer", embedding_dim=32, layers=[20], heads=4, hidden=48,
                     transformer_layers=2)
-TRANSFORMERS = {"pre-norm": SMALL, "post-norm": replace(SMALL, pre_norm=False),
-                "bag": replace(SMALL, bag=True),
+TRANSFORMERS = {"small": SMALL, "bag": replace(SMALL, bag=True),
                 "the paper's size": parse_config(["--preset", "transformer"]).model}
 
 
@@ -115,7 +114,7 @@ def test_transformer_agrees_with_pytorchs_encoder_layers_to_1e_8(name):
 
 
 def test_the_packed_twins_are_the_padded_one():
-    config = TRANSFORMERS["pre-norm"]
+    config = TRANSFORMERS["small"]
     packed, *_ = sort_by_length(random_batch(np.random.default_rng(0), pairs=8).sentences, 99)
     for kind, arguments in ((PackedTwin, packed_batch(packed, config, torch.float64)),
                             (NestedTwin, nested_batch(packed))):

@@ -47,7 +47,6 @@ TRANSFORMER = {"encoder": "transformer", "embedding_dim": 8, "layers": [6], "hea
 MODELS = {
     "dan": ModelConfig(embedding_dim=8, layers=[6], response_hidden=[5]),
     "transformer": ModelConfig(**TRANSFORMER),
-    "post-norm": ModelConfig(**TRANSFORMER, pre_norm=False),
     "bag": ModelConfig(**TRANSFORMER, bag=True),
 }
 

@@ -52,16 +52,13 @@ def transformer(params, config, ids, word_rows):
     for layer in range(config.transformer_layers):
         for kind in ("attention", "feed_forward"):
             name = f"encoder.layer{layer}.{kind}"
-            read = [norm(params, f"{name}.norm", word) for word in x] if config.pre_norm else x
+            read = [norm(params, f"{name}.norm", word) for word in x]
             if kind == "attention":
                 y = self_attention(params, name, read, config.heads)
             else:
                 y = [position_wise(params, name, word) for word in read]
             x = [word + change for word, change in zip(x, y)]
-            if not config.pre_norm:
-                x = [norm(params, f"{name}.norm", word) for word in x]
-    if config.pre_norm:
-        x = [norm(params, "encoder.norm", word) for word in x]
+    x = [norm(params, "encoder.norm", word) for word in x]
     y = linears(params, "encoder", sum(x) / len(x))
     if config.bag:
         y = y + np.sqrt(d) * bag(params[TABLE], ids, word_rows) @ params["encoder.bag.weight"]

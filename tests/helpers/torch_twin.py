@@ -126,9 +126,9 @@ class Padded(nn.Module):
         self.layers = nn.ModuleList(
             nn.TransformerEncoderLayer(d, config.heads, config.hidden, dropout=0.0,
                                        layer_norm_eps=1e-6, batch_first=True,
-                                       norm_first=config.pre_norm, dtype=dtype)
+                                       norm_first=True, dtype=dtype)
             for _ in range(config.transformer_layers))
-        self.norm = nn.LayerNorm(d, eps=1e-6, dtype=dtype) if config.pre_norm else nn.Identity()
+        self.norm = nn.LayerNorm(d, eps=1e-6, dtype=dtype)
         self.linear = nn.Linear(d, e, config.encoder_bias, dtype=dtype)
         self.bag = nn.Linear(d, e, False, dtype=dtype) if config.bag else None
         signal = torch.from_numpy(timing_signal(config.max_tokens, d, np.float64)).to(dtype)

@@ -39,8 +39,9 @@ def find(sets, data):
                 found.setdefault(one.name, files)
     if not found:
         one = sets[0]
-        raise UserError(f"{data}: holds no {', '.join(one.files)}, nor does any of its folders "
-                        f"{', '.join(one.below)}; put there what is published as {names}")
+        lacking = " or ".join(one.needed) or ", ".join(one.files)
+        raise UserError(f"{data}: lacks {lacking}, and so do its folders {', '.join(one.below)}; "
+                        f"put there what is published as {names}")
     return found
 
 

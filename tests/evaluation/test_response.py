@@ -189,8 +189,8 @@ def test_a_run_is_evaluated_on_what_is_there_and_the_rest_is_named(run_copy, tmp
     done = command("evaluation", run_copy, "--on", "sts", "cqa", "--data", tmp_path, cwd=tmp_path)
     sts_line, cqa_line = done.stdout.splitlines()
     assert (done.returncode == 0
-            and sts_line.startswith(f"sts: not measured. {tmp_path}: holds no sts-train.csv"))
-    assert cqa_line.startswith(f"cqa: not measured. {tmp_path}: holds no *.xml")
+            and sts_line.startswith(f"sts: not measured. {tmp_path}: lacks sts-train.csv"))
+    assert cqa_line.startswith(f"cqa: not measured. {tmp_path}: lacks *.xml")
 
 
 def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(

@@ -143,7 +143,7 @@ def test_where_test_is_missing_dev_is_measured_and_train_alone_chooses(small):
 def test_without_data_or_scikit_learn_it_says_what_it_needs(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="--data is missing: name the folder that holds MR and CR"):
         senteval.find(None)
-    with pytest.raises(UserError, match=f"{tmp_path}: holds no MR/rt-polarity.neg"):
+    with pytest.raises(UserError, match=f"{tmp_path}: lacks MR/rt-polarity.neg"):
         senteval.find(tmp_path)
     paths = [tmp_path / "stsbenchmark" / f"sts-{part}.csv" for part in ("train", "dev")]
     paths[0].parent.mkdir()                                   # where other evaluations have it

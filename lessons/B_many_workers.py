@@ -221,15 +221,17 @@ check(2, merged, judge_merged)
 # %% [markdown]
 # ## What travels
 #
-# The matrices of our DAN are small: 500 · 500. The table is large: 236,150 rows of 500. A worker
-# with b = 1,024 pairs of chat can send its gradient in three ways:
+# The matrices of our DAN are small: 500 · 500. The table is large: by the default settings up to
+# 251,001 rows of 500 (50,000 words, 1,000 shared rows, the unknown one, 200,000 for bigrams). A
+# worker with b = 1,024 pairs can send its gradient in three ways:
 #
-# 1. **Dense**. Sent: one array, 472 MB.
-# 2. **Sparse rows**. Sent: the rows that its batch uses, about 22,500, each summed (lesson 7), 45 MB.
-# 3. **Before the sum**. Sent: one vector for each of 2b sentences, and two whole numbers for each
-#    place: which row, which sentence. This is enough, since all words and bigrams of a sentence get
-#    the *same* vector (lesson 8). Others sum over places themselves. These are 4.7 MB. The library
-#    does it so.
+# 1. **Dense**. Sent: one array of 251,001 · 500 numbers of 4 bytes, 502 MB.
+# 2. **Sparse rows**. Sent: the rows that its batch uses, each summed (lesson 7), 2,000 bytes a row.
+# 3. **Before the sum**. Sent: one vector for each of 2b sentences, 4.1 MB, and two whole numbers, 8
+#    bytes, for each place: which row, which sentence. This is enough, since all words and bigrams
+#    of a sentence get the *same* vector (lesson 8). Others sum over places themselves.
+#
+# So the third sends less where a batch has more distinct rows than sentences. The library does it.
 #
 # ## Where this lives
 #

@@ -362,7 +362,8 @@ expect(apart(off, here), 1e-4, 1e-2, "the same with a scale that is off by 0.1%"
 # ## Where this lives
 #
 # - `core/arrays.py`: `array_module`, `twinned`. `fast/twins.py`: the table of twins.
-#   `fast/kernels.py`: what runs on a GPU in a function's place; `fast/*.cu`: the kernels.
+#   `fast/kernels.py`: what runs on a GPU in a function's place; `fast/cuda.py`: how a kernel is
+#   started; `fast/*.cu`: the kernels.
 # - `tests/gpu/test_kernels.py`: parity, on a GPU or on an emulated one
 #   (`tests/gpu/vgpu/README.md`).
 

@@ -6,7 +6,8 @@ in host.py, and for CuPy's, in kernels.py. A test compares each with its definit
     host.py      NumPy on all cores, in place where that saves memory
     threads.py   work shared out among the cores, and memory that is kept
     loops.py     two loops that numba compiles where it is installed
-    kernels.py   how the CUDA kernels in the .cu files are called
+    kernels.py   what a GPU runs in their place
+    cuda.py      how the kernels in the .cu files are compiled and started
     devices.py   the host or a GPU
 """
 

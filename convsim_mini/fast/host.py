@@ -17,9 +17,8 @@ MANY = 4_096       # rows that are worth the import of numba
 AT_ONCE = 2_048    # rows of a table, which caches hold: 2.5 MB of the paper's
 
 
-# ---------------------------------------------------------------- layers.py
-
 def linear_forward(x, weight, bias=None):
+    """Rows of the product on all cores, the bias in place."""
     y, = products((x, weight))
 
     def add(rows):
@@ -30,12 +29,14 @@ def linear_forward(x, weight, bias=None):
 
 
 def linear_backward(dy, cache):
+    """Both products in one dispatch to all cores."""
     x, weight = cache
-    dx, dweight = products((dy, weight.T), (x.T, dy))         # one dispatch for both
+    dx, dweight = products((dy, weight.T), (x.T, dy))
     return dx, dweight, dy.sum(axis=0)
 
 
 def l2_normalize_forward(x):
+    """The squares are summed without an array of them."""
     norm = np.sqrt(np.vecdot(x, x))[:, None]
     norm = np.where(norm > 0, norm, 1)
     y = x / norm
@@ -43,6 +44,7 @@ def l2_normalize_forward(x):
 
 
 def l2_normalize_backward(dy, cache):
+    """The sums as in the forward, the rest in place."""
     y, norm = cache
     dx = y * np.vecdot(dy, y)[:, None]
     dx = np.subtract(dy, dx, out=dx)
@@ -50,9 +52,8 @@ def l2_normalize_backward(dy, cache):
     return dx
 
 
-# ---------------------------------------------------------------- embeddings.py, optim.py
-
 def embedding_bag_forward(table, rows, lengths):
+    """`sum_rows`, scaled in place."""
     scale = (1 / np.sqrt(lengths)).astype(table.dtype)[:, None]
     y = sum_rows(table, rows)
     y *= scale
@@ -60,6 +61,7 @@ def embedding_bag_forward(table, rows, lengths):
 
 
 def sum_rows(table, packed):
+    """Sentences on all cores, by a sparse product or a compiled loop."""
     y = np.empty((len(packed.offsets) - 1, table.shape[1]), table.dtype)
 
     def sums(part):
@@ -84,6 +86,7 @@ def sum_into(y, table, ids, offsets):
 
 
 def update_rows(table, parts, rate, squares=None):
+    """Distinct rows on all cores, so many at a time as a cache holds."""
     grad = parts[0] if len(parts) == 1 else joined(parts)
     if not len(grad.rows):                                    # none of a worker's
         return
@@ -121,9 +124,8 @@ def step_rows_of_numpy(rows, grads, table, rate, squares):
     table[rows] = grads
 
 
-# ---------------------------------------------------------------- losses.py
-
 def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
+    """The scores become p in place."""
     scores, = products((u, np.ascontiguousarray(v.T)))        # v.T as it is takes longer
     scores *= scale                                           # in place: the largest array here
     if false_negatives is not None:
@@ -139,6 +141,7 @@ def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
 
 
 def batch_softmax_backward(dloss, cache):
+    """Both products in one dispatch."""
     u, v, scale, p, first = cache
     step = dloss * scale / len(v)
     ds = p * step
@@ -147,9 +150,8 @@ def batch_softmax_backward(dloss, cache):
     return tuple(products((ds, v), (ds.T, u)))
 
 
-# ---------------------------------------------------------------- attention.py
-
 def attention_forward(qkv, offsets, heads, dropout=plain_attention.NO_DROPOUT):
+    """Groups of sentences on all cores."""
     y = np.empty((len(qkv), qkv.shape[1] // 3), qkv.dtype)
     sentences = plain_attention.groups(offsets, heads)
 
@@ -160,6 +162,7 @@ def attention_forward(qkv, offsets, heads, dropout=plain_attention.NO_DROPOUT):
 
 
 def attention_backward(dy, cache):
+    """Groups of sentences on all cores, each writes its own rows."""
     dqkv = np.empty_like(cache.qkv)
 
     def one(group, p, factor):
@@ -177,9 +180,8 @@ def each_group(function, sentences, *others):
     return [result for part in parts for result in part]
 
 
-# ---------------------------------------------------------------- transformer_layers.py
-
 def layer_norm_forward(x, weight, bias):
+    """A megabyte of rows at a time, on all cores."""
     y, normal, scale = np.empty_like(x), np.empty_like(x), np.empty((len(x), 1), x.dtype)
 
     def norm(rows):
@@ -193,6 +195,7 @@ def layer_norm_forward(x, weight, bias):
 
 
 def layer_norm_backward(dy, cache):
+    """A megabyte of rows at a time, on all cores."""
     normal, scale, weight = cache
     dx = np.empty_like(dy)
 

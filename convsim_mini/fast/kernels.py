@@ -1,88 +1,24 @@
 """What a GPU runs in place of the NumPy functions: each stands here under its name and contract.
 
-The kernels are CUDA C, in the .cu files. The comment above a kernel says which of the loops a
-block, a warp and a thread do. Results are the same up to rounding; dropout draws the same bits. No
-function waits for the device. Shapes stand in the docstrings in core.
+The docstring of core's function of the same name holds for each. The kernels are CUDA C, in the .cu
+files. The comment above a kernel says which of the loops a block, a warp and a thread do. Results
+are the same up to rounding; dropout draws the same bits. No function waits for the device.
 """
-
-import re
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 
-from ..common.cli import UserError
 from ..core.dropout import NO_DROPOUT
 from ..core.embeddings import joined
+from .cuda import launch, like
 
-FILES = ("layers.cu", "embeddings.cu", "attention.cu", "losses.cu", "optim.cu")
-HERE = Path(__file__).parent
-UNASKED = 47 * 1024          # bytes of shared memory; the kernel's own arrays have the 48th KB
 PARAMETERS = np.dtype([(name, np.uint64, 96)                  # struct Parameters in optim.cu
                        for name in ("p", "grad", "mean", "variance", "size")])
-
-
-def source(file, dtype, width=64):
-    """The complete CUDA C of one of FILES for float32 or float64 and heads of this width."""
-    real = {4: "float", 8: "double"}[np.dtype(dtype).itemsize]
-    return f"typedef {real} real;\n#define WIDTH {width}\n" + "".join(
-        (HERE / name).read_text(encoding="utf-8") for name in ("common.cuh", file))
-
-
-@cache
-def _kernel(kernel, dtype, width):
-    """The kernel "file.name", compiled, and for each of its parameters what makes an argument."""
-    import cupy
-    file, name = kernel.split(".")
-    code = source(f"{file}.cu", dtype, width)
-    parameters = re.search(rf"__global__ void {name}\((.*?)\)", code, re.S)[1]
-    kinds = {"int": np.int32, "i64": np.int64, "u64": np.uint64, "real": dtype.type,
-             "Parameters": np.asarray}                        # is one of PARAMETERS already
-    makers = [_pointer if "*" in parameter else kinds[parameter.split()[0]]
-              for parameter in parameters.split(",")]
-    return cupy.RawKernel(code, name, options=("-std=c++17",)), makers
-
-
-def _pointer(x):
-    """A kernel's array, or its null pointer."""
-    if x is None:
-        return np.uint64(0)
-    if not x._c_contiguous:                                   # CuPy's; x.flags costs ten times more
-        raise ValueError(f"a kernel needs a C-contiguous array, not one of strides {x.strides}")
-    return x
-
-
-def launch(kernel, blocks, threads, like, *arguments, shared=0, width=64):
-    """Start the kernel "file.name" on the current stream. It runs after this function returns.
-
-    blocks, threads: tuples; like: an array, its dtype is the kernel's `real`; shared: how many
-    `real` numbers each block has in shared memory; width: see `source`. Arguments are numbers,
-    C-contiguous arrays or None (a null pointer). Raises ValueError for a wrong number of them and
-    for an array that is not C-contiguous, UserError where the device has too little shared memory.
-    """
-    function, makers = _kernel(kernel, like.dtype, width)
-    shared *= like.dtype.itemsize
-    if shared > UNASKED:
-        import cupy
-        most = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"] - 1024
-        if shared > most:
-            raise UserError(f"--device gpu: {kernel} needs {shared:,} bytes of shared memory, the "
-                            f"device has {most:,}; use more --model.heads or a smaller "
-                            "--model.embedding_dim")
-        function.max_dynamic_shared_size_bytes = shared
-    function(blocks, threads, [make(x) for make, x in zip(makers, arguments, strict=True)],
-             shared_mem=shared)
 
 
 def _bits(dropout):
     """A Dropout as the kernels take it: its key, its share in 256ths."""
     rate, key = dropout
     return key, round(256 * rate)
-
-
-def _like(x, *shape, dtype=None):
-    import cupy
-    return cupy.empty(shape or x.shape, dtype or x.dtype)
 
 
 def _column_sums(kernel, columns, dy, *arguments):
@@ -92,7 +28,7 @@ def _column_sums(kernel, columns, dy, *arguments):
     more it sums a share, and a second launch adds these in order.
     """
     shares = max(1, min(64, len(dy) // 1024))
-    sums = _like(dy, shares, columns)
+    sums = like(dy, shares, columns)
     launch(kernel, (-(-dy.shape[1] // 8), shares), (8, 64), dy, dy, *arguments, sums, *dy.shape)
     return sums[0] if shares == 1 else _bias_gradient(sums)
 
@@ -140,7 +76,7 @@ def position_wise_forward(x, weight0, bias0, weight1, bias1, dropout=NO_DROPOUT)
 def position_wise_backward(dy, cache):
     x, weight0, h, (_, threshold), cache1 = cache
     dh, dweight1, dbias1 = linear_backward(dy, cache1)
-    dx = _like(dh)                                            # before relu
+    dx = like(dh)                                            # before relu
     dbias0 = _bias_gradient(dh, h, dx, threshold)
     return dx @ weight0.T, x.T @ dx, dbias0, dweight1, dbias1
 
@@ -155,7 +91,7 @@ def layer_norm_backward(dy, cache):
 
 
 def add_norm_forward(x, y, weight, bias, dropout=NO_DROPOUT):
-    z, normal, scale, bits = _like(y), _like(y), _like(y, len(y), 1), _bits(dropout)
+    z, normal, scale, bits = like(y), like(y), like(y, len(y), 1), _bits(dropout)
     launch("layers.add_norm_forward", *_warps(len(y)), y, x, y, weight, bias, z, normal, scale,
            *y.shape, *bits)
     return y, z, (normal, scale, weight, bits)
@@ -164,8 +100,8 @@ def add_norm_forward(x, y, weight, bias, dropout=NO_DROPOUT):
 def add_norm_backward(dy, cache):
     dz, ds = dy
     normal, scale, weight, bits = cache
-    dx, d = _like(dz), len(weight)
-    dy = _like(dz) if bits[1] else dx
+    dx, d = like(dz), len(weight)
+    dy = like(dz) if bits[1] else dx
     launch("layers.add_norm_backward", *_warps(len(dz)), dz, dz, ds, normal, scale, weight, dx, dy,
            *dz.shape, *bits)
     sums = _column_sums("layers.norm_weights_backward", 2 * d, dz, normal)
@@ -173,14 +109,14 @@ def add_norm_backward(dy, cache):
 
 
 def l2_normalize_forward(x):
-    y, norm = _like(x), _like(x, len(x), 1)
+    y, norm = like(x), like(x, len(x), 1)
     launch("layers.l2_normalize_forward", *_warps(len(x)), x, x, y, norm, *x.shape)
     return y, (y, norm)
 
 
 def l2_normalize_backward(dy, cache):
     y, norm = cache
-    dx = _like(dy)
+    dx = like(dy)
     launch("layers.l2_normalize_backward", *_warps(len(dy)), dy, dy, y, norm, dx, *dy.shape)
     return dx
 
@@ -193,7 +129,7 @@ def dropout_forward(x, dropout):
 def dropout_backward(dy, bits):
     if not bits[1]:
         return dy
-    dx = _like(dy)
+    dx = like(dy)
     launch("layers.dropout", (-(-dy.size // 256),), (256,), dy, dy, dx, dy.size, *bits)
     return dx
 
@@ -202,8 +138,8 @@ def dropout_backward(dy, bits):
 
 def word_bag_forward(table, packed, word_rows):
     B, d, M = len(packed.offsets) - 1, table.shape[1], 2 * len(packed.ids) - len(packed.offsets) + 1
-    y, scale = _like(table, B, d), _like(table, B, 1)
-    rows, sources = _like(table, M, dtype=np.int32), _like(table, M, dtype=np.int32)
+    y, scale = like(table, B, d), like(table, B, 1)
+    rows, sources = like(table, M, dtype=np.int32), like(table, M, dtype=np.int32)
     launch("embeddings.word_bag_forward", (B,), _threads(d), table, table, packed.ids,
            packed.offsets, y, scale, rows, sources, word_rows, len(table) - word_rows, d)
     return y, (rows, sources, scale)
@@ -211,14 +147,14 @@ def word_bag_forward(table, packed, word_rows):
 
 def placed_embedding_forward(table, packed, signal, dropout=NO_DROPOUT):
     d, bits = table.shape[1], _bits(dropout)
-    x = _like(table, len(packed.ids), d)
+    x = like(table, len(packed.ids), d)
     launch("embeddings.placed_embedding_forward", (len(packed.offsets) - 1, 4), (128, 4), table,
            table, packed.ids, packed.offsets, signal, x, d, *bits)
     return x, (packed.ids, bits)
 
 
 def mean_pool_forward(x, packed):
-    y = _like(x, len(packed.offsets) - 1, x.shape[1])
+    y = like(x, len(packed.offsets) - 1, x.shape[1])
     launch("embeddings.mean_pool_forward", (len(y),), _threads(x.shape[1]), x, x, packed.offsets, y,
            x.shape[1])
     return y, (packed.offsets, len(x))
@@ -231,7 +167,7 @@ def sum_rows(table, packed):
 
 def mean_pool_backward(dy, cache):
     offsets, N = cache
-    dx = _like(dy, N, dy.shape[1])
+    dx = like(dy, N, dy.shape[1])
     launch("embeddings.mean_pool_backward", (len(dy),), _threads(dy.shape[1]), dy, dy, offsets, dx,
            dy.shape[1])
     return dx
@@ -248,7 +184,7 @@ def update_rows(table, parts, rate, squares=None):
 
 def attention_forward(qkv, offsets, heads, dropout=NO_DROPOUT):
     N, d, bits = len(qkv), qkv.shape[1] // 3, _bits(dropout)
-    y, log_sums, m = _like(qkv, N, d), _like(qkv, N, heads), d // heads
+    y, log_sums, m = like(qkv, N, d), like(qkv, N, heads), d // heads
     launch("attention.attention_forward", (heads * (len(offsets) - 1),), (128,), qkv, qkv, offsets,
            y, log_sums, heads, *bits, shared=64 * (m | 1) + 16 * (m + 32), width=m)
     return y, (qkv, offsets, heads, bits, y, log_sums)        # log Σ_j e^s_ij of each i: (N, h)
@@ -256,7 +192,7 @@ def attention_forward(qkv, offsets, heads, dropout=NO_DROPOUT):
 
 def attention_backward(dy, cache):
     qkv, offsets, heads, bits, y, log_sums = cache
-    dqkv, dots, m = _like(qkv), _like(log_sums), y.shape[1] // heads
+    dqkv, dots, m = like(qkv), like(log_sums), y.shape[1] // heads
     launch("attention.attention_backward", (heads * (len(offsets) - 1),), (128,), qkv, dy, y, qkv,
            offsets, log_sums, dots, dqkv, heads, *bits,
            shared=64 * (m | 1) + 16 * (2 * m + 64), width=m)
@@ -266,7 +202,7 @@ def attention_backward(dy, cache):
 # ---------------------------------------------------------------- losses.py
 
 def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
-    losses, p = _like(u, len(u)), u @ v.T
+    losses, p = like(u, len(u)), u @ v.T
     if false_negatives is not None:
         rows, columns = false_negatives
         launch("losses.mask_scores", (-(-len(rows) // 256),), (256,), p, p, rows, columns,
@@ -278,7 +214,7 @@ def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
 
 def batch_softmax_backward(dloss, cache):
     u, v, scale, p, first = cache
-    ds = _like(p)
+    ds = like(p)
     launch("losses.softmax_rows_backward", (len(p),), _threads(len(v)), p, p, ds, len(v), first,
            float(dloss * scale / len(v)))
     return ds @ v, ds.T @ u

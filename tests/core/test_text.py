@@ -181,7 +181,7 @@ def test_probabilities_sum_to_one_and_agree_with_probability(vocabulary):
     assert vocabulary.probability("lime") == 0
 
 
-def test_to_dict_rebuilds_the_vocabulary_through_json(vocabulary):
+def test_a_vocabulary_is_rebuilt_through_json(vocabulary):
     assert Vocabulary(**json.loads(json.dumps(asdict(vocabulary)))) == vocabulary
 
 

@@ -17,7 +17,7 @@ from convsim_mini.core.arrays import to_device, to_host
 from convsim_mini.core.model import Model, loss_and_gradients
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.pairs import Batch
-from convsim_mini.fast import kernels
+from convsim_mini.fast import cuda
 from convsim_mini.fast.twins import TWINS
 from convsim_mini.training.initial import initial_parameters
 from convsim_mini.training.loop import Job, Start
@@ -108,11 +108,11 @@ if os.environ.get("VGPU_ORDER"):                              # not seen in the 
 @pytest.mark.emulated    # a real GPU may survive a missing barrier by luck
 @pytest.mark.parametrize("name, old, new", MUTANTS, ids=lambda text: text[:30])
 def test_a_broken_kernel_fails_its_check(cupy, name, old, new, monkeypatch):
-    correct = kernels.source
-    monkeypatch.setattr(kernels, "_kernel", cache(kernels._kernel.__wrapped__))
-    assert any(old in correct(file, np.float64) for file in kernels.FILES), (
+    correct = cuda.source
+    monkeypatch.setattr(cuda, "_kernel", cache(cuda._kernel.__wrapped__))
+    assert any(old in correct(file, np.float64) for file in cuda.FILES), (
         f"no kernel holds {old!r}: the mutant tests nothing")
-    monkeypatch.setattr(kernels, "source", lambda *some: correct(*some).replace(old, new))
+    monkeypatch.setattr(cuda, "source", lambda *some: correct(*some).replace(old, new))
     assert outcome_in_a_child(lambda: check(cupy, name, np.float64)) in ("wrong", "killed")
 
 

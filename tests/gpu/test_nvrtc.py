@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from convsim_mini.fast import kernels
+from convsim_mini.fast import cuda
 
 # CUDA's version → the package with its NVRTC on PyPI, the module that holds the library
 COMPILERS = {12: ("nvidia-cuda-nvrtc-cu12", "nvidia.cuda_nvrtc"),
@@ -84,13 +84,13 @@ def check(nvrtc, source, architecture):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("file", kernels.FILES)
+@pytest.mark.parametrize("file", cuda.FILES)
 def test_every_kernel_compiles_and_none_spills(nvrtc, file, dtype):
     print(f"\n{f'{file}, {dtype.__name__}':40}  architecture  registers  spilled   shared")
     widths = (64, 125) if "attention" in file else (64,)      # of a head: the paper's, the small
     for architecture in ARCHITECTURES:
         for width in widths:
-            check(nvrtc, kernels.source(file, dtype, width), architecture)
+            check(nvrtc, cuda.source(file, dtype, width), architecture)
 
 
 SPILLS = """

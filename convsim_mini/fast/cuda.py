@@ -1,0 +1,71 @@
+"""How a CUDA kernel is compiled and started: the C in a .cu file, its arguments, shared memory."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from ..common.cli import UserError
+
+FILES = ("layers.cu", "embeddings.cu", "attention.cu", "losses.cu", "optim.cu")
+HERE = Path(__file__).parent
+UNASKED = 47 * 1024          # bytes of shared memory; the kernel's own arrays have the 48th KB
+
+
+def source(file, dtype, width=64):
+    """The complete CUDA C of one of FILES for float32 or float64 and heads of this width."""
+    real = {4: "float", 8: "double"}[np.dtype(dtype).itemsize]
+    return f"typedef {real} real;\n#define WIDTH {width}\n" + "".join(
+        (HERE / name).read_text(encoding="utf-8") for name in ("common.cuh", file))
+
+
+@cache
+def _kernel(kernel, dtype, width):
+    """The kernel "file.name", compiled, and for each of its parameters what makes an argument."""
+    import cupy
+    file, name = kernel.split(".")
+    code = source(f"{file}.cu", dtype, width)
+    parameters = re.search(rf"__global__ void {name}\((.*?)\)", code, re.S)[1]
+    kinds = {"int": np.int32, "i64": np.int64, "u64": np.uint64, "real": dtype.type,
+             "Parameters": np.asarray}                        # is one of kernels.PARAMETERS already
+    makers = [_pointer if "*" in parameter else kinds[parameter.split()[0]]
+              for parameter in parameters.split(",")]
+    return cupy.RawKernel(code, name, options=("-std=c++17",)), makers
+
+
+def _pointer(x):
+    """A kernel's array, or its null pointer."""
+    if x is None:
+        return np.uint64(0)
+    if not x._c_contiguous:                                   # CuPy's; x.flags costs ten times more
+        raise ValueError(f"a kernel needs a C-contiguous array, not one of strides {x.strides}")
+    return x
+
+
+def like(x, *shape, dtype=None):
+    """A new array like x, perhaps of another shape or dtype; its numbers are not set."""
+    import cupy
+    return cupy.empty(shape or x.shape, dtype or x.dtype)
+
+
+def launch(kernel, blocks, threads, like, *arguments, shared=0, width=64):
+    """Start the kernel "file.name" on the current stream. It runs after this function returns.
+
+    blocks, threads: tuples; like: an array, its dtype is the kernel's `real`; shared: how many
+    `real` numbers each block has in shared memory; width: see `source`. Arguments are numbers,
+    C-contiguous arrays or None (a null pointer). Raises ValueError for a wrong number of them and
+    for an array that is not C-contiguous, UserError where the device has too little shared memory.
+    """
+    function, makers = _kernel(kernel, like.dtype, width)
+    shared *= like.dtype.itemsize
+    if shared > UNASKED:
+        import cupy
+        most = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"] - 1024
+        if shared > most:
+            raise UserError(f"--device gpu: {kernel} needs {shared:,} bytes of shared memory, the "
+                            f"device has {most:,}; use more --model.heads or a smaller "
+                            "--model.embedding_dim")
+        function.max_dynamic_shared_size_bytes = shared
+    function(blocks, threads, [make(x) for make, x in zip(makers, arguments, strict=True)],
+             shared_mem=shared)

@@ -48,6 +48,7 @@ train --init run --model.layers 17          | --model.layers 17 --init 16
 train --task multitask                      | --task multitask --nli
 train --pairs good.tsv --nli nli            | --task --nli
 train --task nli --nli nowhere --pairs none.tsv  | nowhere snli_1.0_train
+train --task nli --nli nli-dev --pairs none.tsv   | nli-dev lacks snli_1.0_train snli_1.0_dev
 train --task nli --nli nli-label --pairs good.tsv | nli-label line 2 maybe
 evaluation run --on stz                     | --on stz
 evaluation.sts                              | run
@@ -104,7 +105,7 @@ def files(text):
         "nested.json": b'{"model": {"layers": {"a": [{}]}}}',
         "encoder.json": b'{"encoder": "transformer"}',
         "cqa-entity/a.xml": xml.replace(b"<!DOCTYPE xml [", b'<!DOCTYPE xml [<!ENTITY lol "lol">'),
-        **{f"nli{name}/snli_1.0_dev.jsonl": NLI_PAIR for name in ("", "-label")},
+        **{f"nli{name}/snli_1.0_dev.jsonl": NLI_PAIR for name in ("", "-dev", "-label")},
         "nli/snli_1.0_train.jsonl": NLI_PAIR * 3,
         "nli-label/snli_1.0_train.jsonl": NLI_PAIR + NLI_PAIR.replace(b"neutral", b"maybe")}
 
